@@ -25,6 +25,7 @@ const SLOWEST: usize = 10;
 /// A line that cargo prints for each thing that it has built; only the fields that are needed here.
 #[derive(Deserialize)]
 struct Artifact {
+    package_id: String,
     executable: Option<PathBuf>,
     manifest_path: Option<PathBuf>,
     target: Option<Target>,
@@ -52,6 +53,7 @@ pub struct Program {
     pub of_source: bool,
     executable: PathBuf,
     package: PathBuf,
+    package_name: String,
 }
 
 impl Program {
@@ -146,7 +148,10 @@ pub fn programs(output: &str) -> Vec<Program> {
         let (test, target) = (artifact.profile?.test, artifact.target?);
         let of_source = !target.kind.iter().any(|kind| kind == "test");
         let name = format!("{folder}/{}", target.name);
-        let made = |executable| Program { name, of_source, executable, package };
+        // `path+file:///folder#name@version`, or `…/name#version`.
+        let id = artifact.package_id.rsplit_once('#')?.1.rsplit_once('@');
+        let package_name = id.map_or(folder, |(name, _)| name.to_owned());
+        let made = |executable| Program { name, of_source, executable, package, package_name };
         artifact.executable.filter(|_| test).map(made)
     };
     output.lines().filter_map(program).collect()
@@ -242,6 +247,7 @@ impl<'p> Running<'p> {
             .args(["--exact", test])
             .current_dir(&program.package)
             .env("CARGO_MANIFEST_DIR", &program.package)
+            .env("CARGO_PKG_NAME", &program.package_name)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(file)
@@ -285,17 +291,20 @@ mod tests {
     #[test]
     fn test_programs_are_read_from_what_cargo_prints() {
         let output = concat!(
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/kmd/Cargo.toml","target":{"name":"reference","kind":["test"]},"profile":{"test":true},"executable":"/t/reference-1"}"#,
+            r#"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/kmd#tidegate-kmd@0.1.0","manifest_path":"/w/crates/kmd/Cargo.toml","target":{"name":"reference","kind":["test"]},"profile":{"test":true},"executable":"/t/reference-1"}"#,
             "\n",
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/cli/Cargo.toml","target":{"name":"tidegate","kind":["bin"]},"profile":{"test":false},"executable":"/t/tidegate"}"#,
+            r#"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/cli#tidegate-cli@0.1.0","manifest_path":"/w/crates/cli/Cargo.toml","target":{"name":"tidegate","kind":["bin"]},"profile":{"test":false},"executable":"/t/tidegate"}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","package_id":"path+file:///w/xtask#0.1.0","manifest_path":"/w/xtask/Cargo.toml","target":{"name":"xtask","kind":["bin"]},"profile":{"test":true},"executable":"/t/xtask-1"}"#,
             "\nno JSON\n"
         );
         let found = programs(output);
-        assert_eq!(found.len(), 1);
+        assert_eq!(found.len(), 2);
         assert_eq!(
             (found[0].name.as_str(), found[0].package.as_path()),
             ("kmd/reference", Path::new("/w/crates/kmd"))
         );
+        assert_eq!([&*found[0].package_name, &*found[1].package_name], ["tidegate-kmd", "xtask"]);
     }
 
     #[test]
@@ -313,7 +322,8 @@ mod tests {
         fs::write(&executable, script).unwrap();
         fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).unwrap();
         let package = folder.path().to_owned();
-        let program = Program { name: "x/program".into(), of_source: false, executable, package };
+        let (name, package_name) = ("x/program".to_owned(), "x".to_owned());
+        let program = Program { name, of_source: false, executable, package, package_name };
         let hung = program.run_one("hangs", folder.path(), Duration::ZERO, &[]).unwrap();
         let failure = hung.failure.unwrap();
         assert!(failure.starts_with("x/program hangs was killed"), "{failure}");

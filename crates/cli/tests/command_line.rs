@@ -565,7 +565,7 @@ fn what_validate_finds_is_named_with_the_page_that_shows_it() {
     let line = "run unordered.toml --clock virtual --validate";
     for model in ["packet", "hardware", "user"] {
         let said = text(&ended(&place, 1, &format!("{line} --submission {model}")));
-        holds(&said, &["missing: signal a fence", "--timeline FILE shows the findings"]);
+        holds(&said, &["missing: wait for value", "--timeline FILE shows the findings"]);
         let page = format!("{line} --submission {model} --timeline page.html --chrome run.json");
         holds(
             &text(&ended(&place, 1, &page)),

@@ -30,13 +30,14 @@ pub(super) fn collect(
         None => DebugReason::TimeoutDetected,
     };
     let guilty = |device: &Device| suspects.iter().any(|s| s.os_handle == device.os_handle);
+    let at = recovery.port.platform.now();
     let DebugInfo { text: driver, commands } = driver_info(recovery, level, engine, reason);
     let mut work = work_of(recovery, engine, guilty, &commands);
     let held_back = held_back(recovery, &work);
     work.truncate(NAMED);
     RecoveryReport {
         number: 0,
-        at: recovery.port.platform.now(),
+        at,
         code: reason as u32,
         engine,
         reason: RecoveryReason { cause, promotion: None },
