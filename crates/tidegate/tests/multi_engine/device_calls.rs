@@ -122,7 +122,7 @@ fn a_loss_names_the_queue_the_list_and_the_command() {
 
 #[test]
 fn a_queue_without_time_limit_needs_the_privilege() {
-    App::new(DeviceOptions::default(), |_| ()).racing().run(|app| {
+    App::new(DeviceOptions::default(), |_| ()).run(|app| {
         for submission in Submission::ALL {
             let desc = QueueDesc::compute("march").submission(submission);
             let refused = app.create_queue(desc.flags(QueueFlags::DISABLE_GPU_TIMEOUT));
@@ -140,7 +140,7 @@ fn a_queue_without_time_limit_needs_the_privilege() {
 #[test]
 fn clocks_of_gpu_and_cpu_are_read_together() {
     let app = App::new(DeviceOptions::default(), |config| config.gpu.physical_gpus = 2);
-    app.racing().run(|app| {
+    app.run(|app| {
         for (submission, node_mask) in Submission::ALL.into_iter().flat_map(|s| [(s, 0), (s, 2)]) {
             let desc = QueueDesc::compute("q").submission(submission).node_mask(node_mask);
             let queue = app.create_queue(desc).unwrap();
@@ -168,7 +168,7 @@ fn small(platform: &Platform, buffers: u64) -> App {
 #[test]
 fn buffers_of_the_lowest_priority_leave_local_memory_first() {
     let platform = Platform::virtual_time(StepCosts::free());
-    small(&platform, 3).racing().run(|app| {
+    small(&platform, 3).run(|app| {
         let [a, b, c] = ["a", "b", "c"]
             .map(|name| app.create_buffer(BufferDesc::gpu_upload(name, BYTES)).unwrap());
         app.set_residency_priority(&[&a], ResidencyPriority::HIGH).unwrap();
@@ -193,7 +193,7 @@ fn buffers_of_the_lowest_priority_leave_local_memory_first() {
 #[test]
 fn an_enqueued_residency_operation_signals_when_it_is_done_and_blocks_no_thread() {
     for platform in [Platform::virtual_time(StepCosts::free()), Platform::closed_host()] {
-        small(&platform, 2).racing().run(|app| {
+        small(&platform, 2).run(|app| {
             let make = |name| app.create_buffer(BufferDesc::gpu_upload(name, BYTES)).unwrap();
             let (busy, idle) = (make("busy"), make("idle"));
             let (queue, gate) = (app.queue(CommandListType::Copy, Submission::User), app.fence(0));

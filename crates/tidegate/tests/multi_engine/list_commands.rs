@@ -38,7 +38,7 @@ fn buffer(app: &App, name: &str, values: &[u32]) -> Buffer {
 #[test]
 fn programs_are_types_with_named_arguments() {
     for submission in Submission::ALL {
-        app().racing().run(move |app| {
+        app().run(move |app| {
             let bits = |values: [f32; 4]| values.map(f32::to_bits);
             let x = buffer(app, "x", &bits([1.0, 2.0, 3.0, 4.0]));
             let y = buffer(app, "y", &bits([10.0, 20.0, 30.0, 40.0]));
@@ -56,7 +56,7 @@ fn programs_are_types_with_named_arguments() {
 // spec: ME-055
 #[test]
 fn a_pipeline_state_and_root_parameters_are_a_dispatch() {
-    app().racing().run(|app| {
+    app().run(|app| {
         let dst = buffer(app, "dst", &[0; 8]);
         let queue = app.queue(CommandListType::Compute, Submission::User);
         let pattern = PipelineState::new(FillPattern::SHADER);
@@ -99,7 +99,7 @@ fn a_pipeline_state_and_root_parameters_are_a_dispatch() {
 // spec: ME-054
 #[test]
 fn a_descriptor_table_is_the_buffers_of_a_program() {
-    app().racing().run(|app| {
+    app().run(|app| {
         let bits = |values: [f32; 2]| values.map(f32::to_bits);
         let (x, y) = (buffer(app, "x", &bits([1.0, 2.0])), buffer(app, "y", &bits([3.0, 4.0])));
         let queue = app.queue(CommandListType::Compute, Submission::User);
@@ -131,7 +131,7 @@ fn a_descriptor_table_is_the_buffers_of_a_program() {
 // spec: ME-052, ME-054
 #[test]
 fn copy_lists_take_none_of_it() {
-    app().racing().run(|app| {
+    app().run(|app| {
         let data = buffer(app, "data", &[0; 8]);
         let heap = app.create_query_heap("times", 2).unwrap();
         assert!(app.create_query_heap("none", 0).is_err());
@@ -178,7 +178,7 @@ fn copy_lists_take_none_of_it() {
 #[test]
 fn each_method_is_taken_by_the_lists_of_the_table() {
     use CommandListType::{Compute, Copy, Direct};
-    app().racing().run(|app| {
+    app().run(|app| {
         let of = |desc: BufferDesc| app.create_buffer(desc).unwrap();
         let (a, b) = (of(BufferDesc::new("a", 4096)), of(BufferDesc::new("b", 4096)));
         let tile = of(BufferDesc::new("tile", TILE_BYTES));
@@ -273,7 +273,7 @@ fn each_method_is_taken_by_the_lists_of_the_table() {
 #[test]
 fn the_gpu_reads_the_arguments_of_indirect_dispatches() {
     for submission in Submission::ALL {
-        app().racing().run(move |app| {
+        app().run(move |app| {
             let counter = buffer(app, "counter", &[0, 0]);
             let groups = buffer(app, "groups", &[1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1]);
             let (count, source) = (buffer(app, "count", &[0]), buffer(app, "source", &[3]));
@@ -298,7 +298,7 @@ fn the_gpu_reads_the_arguments_of_indirect_dispatches() {
 #[test]
 fn a_predicate_skips_commands_up_to_the_next_one_and_the_end_of_the_list() {
     for submission in Submission::ALL {
-        app().racing().run(move |app| {
+        app().run(move |app| {
             let data = buffer(app, "data", &[0; 6]);
             let (zero, set) = (buffer(app, "zero", &[0, 0]), buffer(app, "set", &[0, 1]));
             let queue = app.queue(CommandListType::Compute, submission);
@@ -328,7 +328,7 @@ fn a_predicate_skips_commands_up_to_the_next_one_and_the_end_of_the_list() {
 #[test]
 fn timestamps_enclose_the_work_between_them() {
     for submission in Submission::ALL {
-        app().racing().run(move |app| {
+        app().run(move |app| {
             let heap = app.create_query_heap("times", 3).unwrap();
             let (times, zero) = (app.readback(24), buffer(app, "zero", &[0, 0]));
             let queue = app.queue(CommandListType::Compute, submission);
@@ -360,7 +360,7 @@ fn two_engines(platform: &Platform, submission: Submission) {
         let classes = [EngineClass::Compute, EngineClass::Compute];
         config.gpu.nodes = NodeConfig::of_classes(&classes);
     };
-    App::on(platform, DeviceOptions::default(), two).racing().run(move |app| {
+    App::on(platform, DeviceOptions::default(), two).run(move |app| {
         let (counter, bins) = (buffer(app, "counter", &[0, 0]), buffer(app, "bins", &[0; 7]));
         let (words, values) = (buffer(app, "words", &[0; 4]), (0..THREADS).collect::<Vec<u32>>());
         let src = buffer(app, "src", &values);

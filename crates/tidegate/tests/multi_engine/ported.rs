@@ -135,7 +135,7 @@ fn a_fence_value_for_each_back_buffer_keeps_two_frames_in_flight() {
                 sees.lock().push(first);
             }
         }));
-        app.racing().run(move |app| {
+        app.run(move |app| {
             let mut renderer = Renderer::new(app, submission).unwrap();
             for picture in 1..=FRAMES {
                 renderer.render(picture).unwrap();
@@ -151,7 +151,7 @@ fn a_fence_value_for_each_back_buffer_keeps_two_frames_in_flight() {
 
 #[test]
 fn without_the_wait_the_allocator_of_the_frame_is_still_in_use() {
-    app().racing().run(|app| {
+    app().run(|app| {
         let mut renderer = Renderer::new(app, Submission::Packet).unwrap();
         for picture in 1..=BACK_BUFFERS as u32 {
             renderer.render(picture).unwrap();

@@ -132,7 +132,7 @@ fn hello_texture(app: &App, submission: Submission) -> Result<()> {
 #[test]
 fn hello_texture_draws_what_was_uploaded() {
     for submission in [Submission::Packet, Submission::Hardware] {
-        app().case(submission).racing().run(move |app| {
+        app().case(submission).run(move |app| {
             hello_texture(app, submission).unwrap();
             is_clean(app);
         });
@@ -238,7 +238,7 @@ const CONTEXTS: u32 = 4;
 #[allow(clippy::disallowed_methods, reason = "threads of std record lists")]
 fn threads_record_the_lists_of_one_call() {
     let options = DeviceOptions::new("threads").validation(Validation::STATES);
-    App::on(&Platform::host(), options, |_| ()).racing().run(|app| {
+    App::on(&Platform::host(), options, |_| ()).run(|app| {
         let direct = CommandListType::Direct;
         let queue = app.queue(direct, Submission::User);
         let bytes = u64::from(CONTEXTS) * 4;
@@ -295,7 +295,7 @@ fn uploaded(app: &App, queue: &tidegate::d3d12::Queue, name: &str, of: &[u32]) -
 #[test]
 fn execute_indirect_runs_the_commands_that_a_compute_pass_wrote() {
     for submission in Submission::ALL {
-        app().case(submission).racing().run(move |app| {
+        app().case(submission).run(move |app| {
             let queue = app.queue(CommandListType::Compute, submission);
             let commands = app.create_buffer(BufferDesc::new("commands", 4 * INDIRECT_BYTES));
             let (commands, count) =
@@ -332,7 +332,7 @@ fn execute_indirect_runs_the_commands_that_a_compute_pass_wrote() {
 fn predication_draws_what_the_query_has_seen() {
     for (visible, drawn) in [(0, 1), (1, 7)] {
         for submission in Submission::ALL {
-            app().case(submission).racing().run(move |app| {
+            app().case(submission).run(move |app| {
                 let queue = app.queue(CommandListType::Direct, submission);
                 let query = app.create_buffer(BufferDesc::new("query", 8)).unwrap();
                 let target = app.create_buffer(BufferDesc::new("target", 4)).unwrap();
@@ -362,7 +362,7 @@ fn predication_draws_what_the_query_has_seen() {
 #[test]
 fn dynamic_indexing_takes_the_views_of_a_material_by_number() {
     const MATERIALS: usize = 4;
-    app().racing().run(|app| {
+    app().run(|app| {
         let queue = app.queue(CommandListType::Direct, Submission::Hardware);
         let mut heap = app.create_descriptor_heap("materials", 2 * MATERIALS);
         let mut bins = Vec::new();
@@ -404,32 +404,29 @@ fn dynamic_indexing_takes_the_views_of_a_material_by_number() {
 fn residency_takes_turns_in_local_memory() {
     const BYTES: u64 = 1 << 20;
     let options = DeviceOptions::new("residency").validation(Validation::STATES);
-    App::new(options, |config| config.gpu.local_memory_bytes = 2 * BYTES + (1 << 18)).racing().run(
-        |app| {
-            let queue = app.queue(CommandListType::Direct, Submission::Packet);
-            let readback = app.create_buffer(BufferDesc::readback("readback", 4)).unwrap();
-            let ready = app.create_fence("resident", 0).unwrap();
-            let sets: Vec<Buffer> = (0..4)
-                .map(|set| {
-                    let made =
-                        app.create_buffer(BufferDesc::new(format!("set {set}"), BYTES)).unwrap();
-                    app.execute(&queue, |list| list.clear_uint(&made, 0, BYTES, set));
-                    // Its first reference goes when the work is queued.
-                    app.evict(&[&made]).unwrap();
-                    made
-                })
-                .collect();
-            let resident: Vec<&Buffer> = sets.iter().collect();
-            assert!(matches!(app.make_resident(&resident), Err(Error::OverBudget { .. })));
-            for (value, set) in (1..).zip([0, 3, 1, 2, 0]) {
-                app.enqueue_make_resident(&[&sets[set]], &ready, value).unwrap();
-                queue.wait(&ready, value).unwrap();
-                app.execute(&queue, |list| list.copy(&readback, 0, &sets[set], BYTES - 4, 4));
-                app.evict(&[&sets[set]]).unwrap();
-                queue.wait_idle().unwrap();
-                assert_eq!(words(&readback), [set as u32]);
-            }
-            assert_eq!(app.state_violations(), []);
-        },
-    );
+    App::new(options, |config| config.gpu.local_memory_bytes = 2 * BYTES + (1 << 18)).run(|app| {
+        let queue = app.queue(CommandListType::Direct, Submission::Packet);
+        let readback = app.create_buffer(BufferDesc::readback("readback", 4)).unwrap();
+        let ready = app.create_fence("resident", 0).unwrap();
+        let sets: Vec<Buffer> = (0..4)
+            .map(|set| {
+                let made = app.create_buffer(BufferDesc::new(format!("set {set}"), BYTES)).unwrap();
+                app.execute(&queue, |list| list.clear_uint(&made, 0, BYTES, set));
+                // Its first reference goes when the work is queued.
+                app.evict(&[&made]).unwrap();
+                made
+            })
+            .collect();
+        let resident: Vec<&Buffer> = sets.iter().collect();
+        assert!(matches!(app.make_resident(&resident), Err(Error::OverBudget { .. })));
+        for (value, set) in (1..).zip([0, 3, 1, 2, 0]) {
+            app.enqueue_make_resident(&[&sets[set]], &ready, value).unwrap();
+            queue.wait(&ready, value).unwrap();
+            app.execute(&queue, |list| list.copy(&readback, 0, &sets[set], BYTES - 4, 4));
+            app.evict(&[&sets[set]]).unwrap();
+            queue.wait_idle().unwrap();
+            assert_eq!(words(&readback), [set as u32]);
+        }
+        assert_eq!(app.state_violations(), []);
+    });
 }

@@ -41,7 +41,7 @@ fn needs(
 
 #[test]
 fn every_command_says_in_which_state_it_uses_a_resource() {
-    app(Validation::STATES).racing().run(|app| {
+    app(Validation::STATES).run(|app| {
         let plain = |name: &str| app.create_buffer(BufferDesc::new(name, 4096)).unwrap();
         let other = plain("other");
         let needs = |record: &dyn Fn(&mut CommandList, &Buffer)| {
@@ -141,7 +141,7 @@ fn every_command_says_in_which_state_it_uses_a_resource() {
 
 #[test]
 fn root_views_are_used_by_dispatches_and_not_where_they_are_set() {
-    app(Validation::STATES).racing().run(|app| {
+    app(Validation::STATES).run(|app| {
         let x = app.create_buffer(BufferDesc::new("x", 64)).unwrap();
         let mut list = app.create_command_list(CommandListType::Compute);
         list.barrier(&[Barrier::transition(&x, S::COMMON, S::COPY_DEST)]).unwrap();
@@ -162,7 +162,7 @@ fn root_views_are_used_by_dispatches_and_not_where_they_are_set() {
 #[test]
 fn violations_are_errors_of_the_calls_that_make_them() {
     for submission in Submission::ALL {
-        app(Validation::STATE_ERRORS).case(submission).racing().run(move |app| {
+        app(Validation::STATE_ERRORS).case(submission).run(move |app| {
             let [a, b] =
                 ["a", "b"].map(|name| app.create_buffer(BufferDesc::new(name, 64)).unwrap());
             let queue = app.queue(DIRECT, submission);
@@ -200,7 +200,7 @@ fn violations_are_errors_of_the_calls_that_make_them() {
 
 #[test]
 fn a_present_of_a_texture_that_another_queue_draws_needs_a_fence() {
-    app(Validation::STATES).racing().run(|app| {
+    app(Validation::STATES).run(|app| {
         let queue = |name: &str| {
             app.create_queue(QueueDesc::direct(name).submission(Submission::Packet)).unwrap()
         };
@@ -257,7 +257,7 @@ fn a_present_of_a_texture_that_another_queue_draws_needs_a_fence() {
 
 #[test]
 fn no_cpu_maps_the_default_heap() {
-    app(Validation::empty()).racing().run(|app| {
+    app(Validation::empty()).run(|app| {
         let x = app.create_buffer(BufferDesc::new("x", 64)).unwrap();
         let error = x.write(0, &[1]).unwrap_err();
         assert_eq!(
@@ -369,7 +369,7 @@ fn promotion_and_decay_hold_between_calls_and_not_inside_one() {
 #[test]
 fn split_and_aliasing_barriers_hold_over_calls() {
     for submission in Submission::ALL {
-        app(Validation::STATES).case(submission).racing().run(move |app| {
+        app(Validation::STATES).case(submission).run(move |app| {
             let queue = app.queue(DIRECT, submission);
             let other = app.create_buffer(BufferDesc::new("other", 256)).unwrap();
             let texture = TextureDesc::new_2d("texture", Format::R32Uint, 8, 8);

@@ -61,7 +61,7 @@ impl Tiles {
 #[test]
 fn lists_of_every_type_copy_tiles_through_mappings_in_the_order_of_their_queue() {
     for submission in Submission::ALL {
-        app().case(submission).racing().run(move |app| {
+        app().case(submission).run(move |app| {
             for list_type in TYPES {
                 let queue = app.queue(list_type, submission);
                 let t = Tiles::new(app);
@@ -95,7 +95,7 @@ fn lists_of_every_type_copy_tiles_through_mappings_in_the_order_of_their_queue()
 #[test]
 fn a_mapping_waits_for_earlier_work_and_holds_later_work_back() {
     for submission in Submission::ALL {
-        app().case(submission).racing().run(move |app| {
+        app().case(submission).run(move |app| {
             let queue = app.queue(CommandListType::Copy, submission);
             let (t, gate) = (Tiles::new(app), app.create_fence("gate", 0).unwrap());
             queue.update_tile_mappings(&t.tiled, &[TileMapping::map(0, 2, &t.heap, 0)]).unwrap();
@@ -115,7 +115,7 @@ fn a_mapping_waits_for_earlier_work_and_holds_later_work_back() {
 #[test]
 fn a_tile_without_memory_is_a_page_fault_at_its_address() {
     for submission in Submission::ALL {
-        app().case(submission).racing().run(move |app| {
+        app().case(submission).run(move |app| {
             let queue = app.queue(CommandListType::Copy, submission);
             let t = Tiles::new(app);
             queue.update_tile_mappings(&t.tiled, &[TileMapping::map(0, 1, &t.heap, 0)]).unwrap();
@@ -136,40 +136,34 @@ fn a_tile_without_memory_is_a_page_fault_at_its_address() {
 #[test]
 fn mapped_memory_outlives_its_heap_and_tiles_follow_it_when_it_moves() {
     let options = DeviceOptions::default();
-    App::new(options, |config| config.gpu.local_memory_bytes = 16 * TILE_BYTES).racing().run(
-        |app| {
-            let queue = app.queue(CommandListType::Copy, Submission::Hardware);
-            let mut t = Tiles::new(app);
-            queue.update_tile_mappings(&t.tiled, &[TileMapping::map(0, 2, &t.heap, 1)]).unwrap();
-            app.execute(&queue, |list| {
-                list.copy_tiles(&t.tiled, (0, 2), &t.upload, 0, TileCopy::FromBuffer)
-            });
-            queue.wait_idle().unwrap();
-            // A placed resource stands for its heap.
-            let placed = BufferDesc::new("whole heap", 4 * TILE_BYTES);
-            let placed = app.create_placed_buffer(&t.heap, 0, placed).unwrap();
-            app.evict(&[&placed]).unwrap();
-            // The room is needed, so the heap leaves local memory.
-            let info = app.video_memory().unwrap();
-            let large = info.budget - info.current_usage + TILE_BYTES;
-            let large = app.create_buffer(BufferDesc::new("large", large)).unwrap();
-            assert_eq!(
-                app.video_memory().unwrap().current_usage,
-                large.bytes(),
-                "the heap has left"
-            );
-            drop(large);
-            app.make_resident(&[&placed]).unwrap();
-            drop(placed);
-            t.heap = app.create_heap(HeapDesc::new("other", TILE_BYTES)).unwrap();
-            assert_eq!(t.read(app, &queue, 0), [1, 2]);
-        },
-    );
+    App::new(options, |config| config.gpu.local_memory_bytes = 16 * TILE_BYTES).run(|app| {
+        let queue = app.queue(CommandListType::Copy, Submission::Hardware);
+        let mut t = Tiles::new(app);
+        queue.update_tile_mappings(&t.tiled, &[TileMapping::map(0, 2, &t.heap, 1)]).unwrap();
+        app.execute(&queue, |list| {
+            list.copy_tiles(&t.tiled, (0, 2), &t.upload, 0, TileCopy::FromBuffer)
+        });
+        queue.wait_idle().unwrap();
+        // A placed resource stands for its heap.
+        let placed = BufferDesc::new("whole heap", 4 * TILE_BYTES);
+        let placed = app.create_placed_buffer(&t.heap, 0, placed).unwrap();
+        app.evict(&[&placed]).unwrap();
+        // The room is needed, so the heap leaves local memory.
+        let info = app.video_memory().unwrap();
+        let large = info.budget - info.current_usage + TILE_BYTES;
+        let large = app.create_buffer(BufferDesc::new("large", large)).unwrap();
+        assert_eq!(app.video_memory().unwrap().current_usage, large.bytes(), "the heap has left");
+        drop(large);
+        app.make_resident(&[&placed]).unwrap();
+        drop(placed);
+        t.heap = app.create_heap(HeapDesc::new("other", TILE_BYTES)).unwrap();
+        assert_eq!(t.read(app, &queue, 0), [1, 2]);
+    });
 }
 
 #[test]
 fn mappings_and_copies_that_cannot_be_are_refused() {
-    app().racing().run(|app| {
+    app().run(|app| {
         let queue = app.queue(CommandListType::Copy, Submission::Packet);
         let t = Tiles::new(app);
         let map = |mapping| queue.update_tile_mappings(&t.tiled, &[mapping]);
@@ -205,7 +199,7 @@ fn mappings_and_copies_that_cannot_be_are_refused() {
         }
     });
     let automatic = DeviceOptions::default().residency(ResidencyChoice::Automatic);
-    App::new(automatic, |_| ()).racing().run(|app| {
+    App::new(automatic, |_| ()).run(|app| {
         let queue = app.queue(CommandListType::Copy, Submission::Packet);
         let t = Tiles::new(app);
         let mapped = queue.update_tile_mappings(&t.tiled, &[TileMapping::map(0, 1, &t.heap, 0)]);
