@@ -4,7 +4,6 @@
 //! Rooms: `node` (an engine) · `waits` (parked queues) · `reports` (lists for the interrupt
 //! routine) · `shadow` (copies of MonitoredValue) · `peers` (other GPUs). [`crate::hardware`] takes
 //! the lock and wakes engines.
-//! and wakes engines.
 
 pub(crate) mod node;
 pub(crate) mod peers;
