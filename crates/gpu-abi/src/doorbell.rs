@@ -4,9 +4,10 @@
 //! pointer, so ringing twice is harmless. Each process has one [`Summary`] per engine, so that the
 //! engine need not scan idle doorbells: a two-level bitmap and a wake word.
 //!
-//! Order of a ring: 1. doorbell; 2. leaf bit; 3. root bit (both locked operations, hence barriers);
-//! 4. wake word. Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the
-//! doorbells. The next scan finds a bit that is set after its word was taken.
+//! Order of a ring: 1. doorbell; 2. full barrier; 3. leaf bit; 4. root bit; 5. wake word. A bit that
+//! is set already is only loaded: the scan that takes it comes later and loads the doorbell.
+//! Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the doorbells. The
+//! next scan finds a bit that is set after its word was taken.
 //!
 //! A global doorbell is one location that all queues of a process share. Its value also names the
 //! queue. Memory keeps only the last ring, where a bus delivers each. The summary names the queues
@@ -47,6 +48,13 @@ pub struct Summary {
 
 const FIRST_LEAF: usize = 1;
 
+/// Returns the word of the leaf of doorbell number `bit`, its bit there, and its bit in the root.
+#[inline]
+fn place(bit: u32) -> (usize, u64, u64) {
+    let leaf = bit / 64 % 64;
+    (FIRST_LEAF + leaf as usize, 1 << (bit % 64), 1 << leaf)
+}
+
 impl Summary {
     /// Returns an empty summary for an engine that sleeps on `wake`.
     pub fn new(platform: &Platform, wake: WakeWord) -> Summary {
@@ -54,13 +62,31 @@ impl Summary {
         Summary { root: leaves.word(0), leaves, wake }
     }
 
-    /// Carries out the ringer's steps 2 to 4 for doorbell number `bit`.
+    /// Carries out the ringer's steps 2 to 5 for doorbell number `bit`.
     #[inline]
     pub fn ring(&self, bit: u32) {
-        let leaf = bit / 64 % 64;
-        self.leaves.fetch_or(FIRST_LEAF + leaf as usize, 1 << (bit % 64));
-        self.root.fetch_or(1 << leaf);
-        self.wake.ring(Step::DoorbellToFetch);
+        let platform = self.wake.platform();
+        if !platform.fault("no summary barrier") {
+            platform.fence();
+        }
+        let (leaf, in_leaf, in_root) = place(bit);
+        if self.leaves.load(leaf) & in_leaf == 0 {
+            self.leaves.fetch_or(leaf, in_leaf);
+        }
+        if self.root.load() & in_root == 0 {
+            self.root.fetch_or(in_root);
+        }
+        self.wake.ring_after_barrier(Step::DoorbellToFetch);
+    }
+
+    /// Returns whether a doorbell other than number `bit` may have been rung since the last scan.
+    #[inline]
+    pub fn is_rung_besides(&self, bit: u32) -> bool {
+        let (leaf, in_leaf, in_root) = place(bit);
+        match self.root.load() {
+            0 => false,
+            root => root != in_root || self.leaves.load(leaf) & !in_leaf != 0,
+        }
     }
 
     /// Returns whether a doorbell may have been rung since the last scan.

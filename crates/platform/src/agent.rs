@@ -1,8 +1,8 @@
 //! Owns services: agents that take turns. An [`Agent`] runs in bounded turns (an engine: one
 //! packet). The agents of a service share a thread or a fiber and park together.
 //!
-//! Order when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one more turn of each
-//! agent; 3. sleep.
+//! Order when a service parks (see [`WakeWord`]): 1. the agents give back what they keep between
+//! turns; 2. announce the sleep; 3. one more turn of each agent; 4. sleep.
 
 use crate::host::SLEEP_SLACK_NS;
 use crate::wait::Deadline;
@@ -29,6 +29,11 @@ pub enum Turn {
 pub trait Agent: Send {
     /// Handles one packet, one interrupt, or one decision. Must not block for long.
     fn turn(&mut self) -> Turn;
+
+    /// Gives back what the agent keeps from turn to turn, because the service is about to park or
+    /// to end. The turn in which an agent begins to keep something is one that returns
+    /// [`Turn::Again`].
+    fn give_back(&mut self) {}
 }
 
 /// A service: it runs, rests between two runs, or has ended.
@@ -177,6 +182,7 @@ fn serve(
                 continue;
             }
         }
+        agents.iter_mut().for_each(|agent| agent.give_back());
         handle.wake.announce_sleep();
         match one_pass(&mut agents) {
             Pass::Busy => handle.wake.retract(),
@@ -188,6 +194,7 @@ fn serve(
         }
         spin_until = None;
     }
+    agents.iter_mut().for_each(|agent| agent.give_back());
     agents
 }
 

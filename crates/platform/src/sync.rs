@@ -212,9 +212,22 @@ impl WakeWord {
     #[inline]
     pub fn ring(&self, step: Step) {
         self.word.platform().fence();
+        self.ring_after_barrier(step);
+    }
+
+    /// As [`WakeWord::ring`], for a caller that has executed a full barrier after the doorbell's
+    /// store.
+    #[inline]
+    pub fn ring_after_barrier(&self, step: Step) {
         if self.word.load() == ASLEEP && self.word.compare_exchange(ASLEEP, AWAKE).is_ok() {
             self.word.wake(1, step);
         }
+    }
+
+    /// Returns the platform of the word.
+    #[inline]
+    pub fn platform(&self) -> &Platform {
+        self.word.platform()
     }
 
     /// Announces the sleep with a full barrier. The caller must scan the doorbells

@@ -1,5 +1,7 @@
 //! A ring against an engine that goes to sleep. A doorbell's store wakes no engine, so the ringer
 //! loads the wake word after it. The engine sets the wake word and then reads its doorbells again.
+//! While it keeps the queue, it loads the doorbell and leaves its bit in the summary, which the
+//! ringer only loads if it is set.
 //!
 //! A first submission connects the doorbell before the run begins. In the run a second one is made
 //! while the engine runs the first and goes to sleep.
@@ -13,11 +15,23 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-park",
     about: "a doorbell is rung while its engine goes to sleep: the work runs",
     marks: &[ONE_READ, TWO_READS],
-    planted: &[Bug {
-        name: "no-hint",
-        about: "the ringer stores to the doorbell and does not check whether the engine sleeps",
-        fault: Fault::Driver(LeftOut::RingHint),
-    }],
+    planted: &[
+        Bug {
+            name: "no-hint",
+            about: "the ringer stores to the doorbell and does not check whether the engine sleeps",
+            fault: Fault::Driver(LeftOut::RingHint),
+        },
+        Bug {
+            name: "no-summary-barrier",
+            about: "the ringer loads its bit of the summary before its doorbell's store is visible",
+            fault: Fault::Product("no summary barrier"),
+        },
+        Bug {
+            name: "forgets-its-bit",
+            about: "the engine clears the bit of the queue that it kept, after its last load of the doorbell",
+            fault: Fault::Product("forgets its bit"),
+        },
+    ],
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };

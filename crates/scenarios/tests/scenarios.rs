@@ -104,7 +104,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 6_600);
+    is_exhausted_in("shadow-against-signal", 7_753);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -148,21 +148,21 @@ fn a_preempted_packet_stays_ahead_of_the_wait_behind_it() {
 // spec: NF-005, NF-006
 #[test]
 fn a_queue_that_waits_for_another_engine_is_unblocked() {
-    is_exhausted_in("gpu-wait", 859);
+    is_exhausted_in("gpu-wait", 758);
     finds_its_bugs("gpu-wait");
 }
 
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_is_unblocked() {
-    is_exhausted_in("cpu-signal-against-park", 153);
+    is_exhausted_in("cpu-signal-against-park", 186);
     finds_its_bugs("cpu-signal-against-park");
 }
 
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_up_to(1, "cancel-against-signal", 1_192);
+    is_exhausted_up_to(1, "cancel-against-signal", 1_195);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -175,7 +175,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_be_destroyed_while_it_is_signalled() {
-    is_exhausted_up_to(1, "destroy-against-signal", 918);
+    is_exhausted_up_to(1, "destroy-against-signal", 934);
 }
 
 #[test]
@@ -199,27 +199,27 @@ fn memory_in_use_is_evicted_after_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_reaches_unmapped_memory() {
-    is_exhausted_up_to(1, "unmap-against-store", 3_774);
+    is_exhausted_up_to(1, "unmap-against-store", 4_575);
     finds_its_bugs("unmap-against-store");
 }
 
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
-    is_exhausted_in("cross-adapter-relay", 139);
+    is_exhausted_in("cross-adapter-relay", 173);
     finds_its_bugs("cross-adapter-relay");
 }
 
 #[test]
 fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
-    is_exhausted_in("gpu-to-gpu", 131);
+    is_exhausted_in("gpu-to-gpu", 201);
     finds_its_bugs("gpu-to-gpu");
 }
 
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_in("ring-against-park", 159);
+    is_exhausted_in("ring-against-park", 353);
     finds_its_bugs("ring-against-park");
     is_exhausted_in("wake-word", 8);
     finds_its_bugs("wake-word");

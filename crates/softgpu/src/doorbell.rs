@@ -60,6 +60,11 @@ impl Bell {
 }
 
 impl Seat {
+    /// Returns the group and bit of a doorbell that no other queue shares.
+    pub(crate) fn own_bit(&self) -> Option<(usize, u32)> {
+        (!self.global).then_some((self.group, self.bit))
+    }
+
     /// Returns the words that the engine of `queue` reads.
     pub(crate) fn bell(&self, queue: QueueId) -> Bell {
         let word = |page: &Page| Untrusted::new(page.word(DOORBELL_VALUE_WORD));

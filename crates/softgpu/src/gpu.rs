@@ -126,11 +126,11 @@ impl SoftGpu {
         (0..config.engines()).map(|engine| config.node_of(engine).preemption).collect()
     }
 
-    /// Returns all counts so far. An engine adds its counts before it interrupts and at the end of
-    /// each turn. Waits at the head of queues count as blocked time up to now.
+    /// Returns all counts so far, after the turns that engines are in: an engine adds its counts
+    /// when it returns its queue. Waits at the head of queues count as blocked time up to now.
     pub fn stats(&self) -> Stats {
         let (now, gpu_now) = (self.hardware.platform.now().0, self.hardware.clock.now());
-        let cmp = self.hardware.cmp.lock();
+        let cmp = self.hardware.await_ends_of_turns(self.hardware.cmp.lock());
         let mut stats = cmp.stats.clone();
         for (queue, since) in cmp.held_back() {
             stats.queues.entry(queue).or_default().blocked_ns += gpu_now.0.saturating_sub(since.0);

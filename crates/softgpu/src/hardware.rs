@@ -217,6 +217,7 @@ impl Hardware {
     ) -> MutexGuard<'a, Cmp> {
         cmp.turn_watchers += 1;
         while !done(&mut cmp) {
+            self.ask_back(&mut cmp, 0..self.nodes.len() as u32);
             let seen = self.turn_ends.load();
             drop(cmp);
             let end = self.turn_ends.wait_while(seen as u32, None, "the end of an engine's turn");
@@ -227,6 +228,26 @@ impl Hardware {
         }
         cmp.turn_watchers -= 1;
         cmp
+    }
+
+    /// Sleeps, with the lock dropped, until every turn that engines are in has ended.
+    pub(crate) fn await_ends_of_turns<'a>(
+        &'a self,
+        cmp: MutexGuard<'a, Cmp>,
+    ) -> MutexGuard<'a, Cmp> {
+        let turns: Vec<u64> = cmp.nodes.iter().map(|node| node.turns).collect();
+        self.await_turns(cmp, |cmp| {
+            cmp.nodes.iter().zip(&turns).all(|(node, turn)| node.has_ended(*turn))
+        })
+    }
+
+    /// Has engines that are in a turn return their queues at its end. They are awake.
+    pub(crate) fn ask_back(&self, cmp: &mut Cmp, engines: Range<u32>) {
+        for engine in engines {
+            let node = &mut cmp.nodes[engine as usize];
+            node.asked_back = node.is_in_turn();
+            self.publish(cmp, engine);
+        }
     }
 
     /// Takes the lock.

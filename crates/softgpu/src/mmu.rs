@@ -109,6 +109,9 @@ pub(crate) struct Mmu {
     tables: Vec<Option<TableEntry>>,
     loads: Vec<Option<WordEntry>>,
     stores: Vec<Option<WordEntry>>,
+    /// The words that were translated last, since a fence is often used several times in turn.
+    last_load: Slot,
+    last_store: Slot,
 }
 
 fn cache<T>(entries: usize) -> Vec<Option<T>> {
@@ -132,6 +135,8 @@ impl Mmu {
             tables: cache(entries.min(64)),
             loads: cache(entries),
             stores: cache(entries),
+            last_load: Slot(0),
+            last_store: Slot(0),
         }
     }
 
@@ -206,6 +211,13 @@ impl Mmu {
     /// Translates a word to load.
     #[inline]
     pub(crate) fn load_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
+        if !is_word(&self.loads[self.last_load.0], space, va) {
+            self.last_load = self.find_load(space, va)?;
+        }
+        Ok(self.last_load)
+    }
+
+    fn find_load(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
         let index = place(va.0 >> 3, space.tag, self.loads.len());
         if !is_word(&self.loads[index], space, va) {
             self.loads[index] = Some(self.find_word(space, va, false)?);
@@ -216,6 +228,13 @@ impl Mmu {
     /// Translates a word to store to.
     #[inline]
     pub(crate) fn store_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
+        if !is_word(&self.stores[self.last_store.0], space, va) {
+            self.last_store = self.find_store(space, va)?;
+        }
+        Ok(self.last_store)
+    }
+
+    fn find_store(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
         let index = place(va.0 >> 3, space.tag, self.stores.len());
         if !is_word(&self.stores[index], space, va) {
             self.stores[index] = Some(self.find_word(space, va, true)?);

@@ -13,7 +13,7 @@ use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind,
-    QueueShape,
+    QueueShape, SLOT_BYTES,
 };
 use tidegate_platform::{CpuTime, PhysicalAddress, QueueNumber, Queued, SubmissionKey, Target};
 use tidegate_trace::NameId;
@@ -180,6 +180,12 @@ impl Run {
 }
 
 impl RunState {
+    /// Returns the next slot's number in the ring, and its address. A slot lies in one page.
+    pub(crate) fn next_slot(&self) -> (u64, GpuVa) {
+        let in_ring = self.taken % self.shape.slots;
+        (in_ring, self.shape.ring.plus(in_ring * SLOT_BYTES))
+    }
+
     /// Applies a write pointer from a doorbell. A value that is already known is a late or
     /// repeated ring.
     // spec: UMS-008

@@ -92,6 +92,8 @@ impl Stats {
 #[derive(Default)]
 pub(crate) struct Tally {
     queues: Vec<(QueueNumber, WorkStats)>,
+    /// The place in `queues` that was used last.
+    last: usize,
     pub(crate) signals: u64,
     pub(crate) interrupts_suppressed: u64,
     pub(crate) gpu_waits: u64,
@@ -100,15 +102,19 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Returns the counts of `queue`. An engine runs few queues between two additions.
+    #[inline]
     pub(crate) fn of(&mut self, queue: QueueNumber) -> &mut WorkStats {
-        let index = match self.queues.iter().position(|(q, _)| *q == queue) {
-            Some(index) => index,
-            None => {
-                self.queues.push((queue, WorkStats::default()));
-                self.queues.len() - 1
-            }
-        };
-        &mut self.queues[index].1
+        if self.queues.get(self.last).is_none_or(|(last, _)| *last != queue) {
+            self.last = self.find(queue);
+        }
+        &mut self.queues[self.last].1
+    }
+
+    fn find(&mut self, queue: QueueNumber) -> usize {
+        self.queues.iter().position(|(q, _)| *q == queue).unwrap_or_else(|| {
+            self.queues.push((queue, WorkStats::default()));
+            self.queues.len() - 1
+        })
     }
 
     /// Adds all counts to `stats` for `node` and resets them.

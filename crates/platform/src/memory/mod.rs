@@ -67,6 +67,16 @@ impl Page {
         Word { page: Arc::clone(&self.inner), index: index as u32 }
     }
 
+    /// Loads the word at `index`, as [`Word::load`] does.
+    #[inline]
+    pub fn load(&self, index: usize) -> u64 {
+        if self.inner.explored {
+            world::load(WordRef { page: &self.inner, index: index as u32 })
+        } else {
+            self.inner.cell(index).load(Ordering::Acquire)
+        }
+    }
+
     /// Stores to the word at `index`, as [`Word::store`] does.
     #[inline]
     pub fn store(&self, index: usize, value: u64) {

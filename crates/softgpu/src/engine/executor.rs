@@ -3,7 +3,7 @@
 use super::busy_time::Stretch;
 use super::port::Port;
 use super::random_order::RandomOrder;
-use super::window::Window;
+use super::window::{SlotWindow, Window};
 use crate::cmp::Cmp;
 use crate::cmp::node::OUTRANKED;
 use crate::cmp::reports::FaultRecord;
@@ -13,7 +13,7 @@ use crate::mmu::{Fault, Slot, Space};
 use crate::queue::{ContextKey, Execution, Packet, RunState};
 use crate::stats::Tally;
 use std::sync::Arc;
-use tidegate_gpu_abi::{AddressSpaceId, Cause, EngineClass, QueueId, Summary};
+use tidegate_gpu_abi::{AddressSpaceId, Cause, EngineClass, QueueId, QueueKind, Summary};
 use tidegate_platform::{CpuTime, PhysicalAddress, Step, Word, current};
 use tidegate_trace::{LaneId, LaneKind};
 
@@ -68,8 +68,9 @@ pub(super) struct Executor {
     pub(super) space: Space,
     pub(super) work_space: Space,
     pub(super) window: Window,
-    /// The current queue's read pointer, once it was stored in this turn.
-    read_pointer: Option<Word>,
+    pub(super) slots: SlotWindow,
+    /// The current queue's read pointer, once a slot was finished, and the number stored in it.
+    read_pointer: Option<(Word, u64)>,
     /// Causes to raise after the lock is dropped.
     pub(super) causes: u64,
     pub(super) raised: bool,
@@ -103,6 +104,7 @@ impl Executor {
             space: nowhere,
             work_space: nowhere,
             window: Window::default(),
+            slots: SlotWindow::default(),
             read_pointer: None,
             causes: 0,
             raised: false,
@@ -112,9 +114,10 @@ impl Executor {
         }
     }
 
-    /// Drops the state of the previous turn.
-    pub(super) fn begin_turn(&mut self) {
+    /// Drops the state of the previous queue.
+    pub(super) fn begin_queue(&mut self) {
         self.window.clear();
+        self.slots.clear();
         self.read_pointer = None;
     }
 
@@ -152,18 +155,32 @@ impl Executor {
         }
     }
 
-    /// Stores the read pointer, because the slot is no longer needed.
+    /// Counts the slot as taken, because it is no longer needed. The kernel, which owns the other
+    /// rings, is told of completions by interrupt and must find their slots taken.
+    #[inline]
     pub(super) fn finish_slot(&mut self, state: &mut RunState) -> Result<(), Fault> {
-        state.taken += 1;
         if self.read_pointer.is_none() {
             let space = state.shape.ring_space(self.space);
             let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
-            self.read_pointer = Some(self.port.mmu.to_store(slot).cell.word().clone());
+            let word = self.port.mmu.to_store(slot).cell.word().clone();
+            self.read_pointer = Some((word, state.taken));
         }
-        if let Some(word) = &self.read_pointer {
-            word.store(state.taken);
+        state.taken += 1;
+        if state.shape.kind != QueueKind::User {
+            self.store_read_pointer(state);
         }
         Ok(())
+    }
+
+    /// Stores the read pointer if it has moved.
+    #[inline]
+    pub(super) fn store_read_pointer(&mut self, state: &RunState) {
+        if let Some((word, stored)) = &mut self.read_pointer
+            && *stored != state.taken
+        {
+            word.store(state.taken);
+            *stored = state.taken;
+        }
     }
 
     /// Begins a stretch of busy time for the current command, unless one has begun.

@@ -7,13 +7,13 @@
 use super::executor::{Executor, Outcome, Pace};
 use crate::cmp::waits::WaitKey;
 use crate::log::LogBuffer;
-use crate::mmu::{Fault, Space};
+use crate::mmu::{Fault, Slot, Space};
 use crate::queue::{Packet, PendingWait, Run, RunState};
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId};
-use tidegate_platform::{Queued, Step, SubmissionKey};
+use tidegate_platform::{PhysicalAddress, Queued, Step, SubmissionKey};
 use tidegate_trace::{FenceId, Kind, NameId, Record};
 
 /// A fence signal.
@@ -157,7 +157,7 @@ impl Executor {
         mut wait: PendingWait,
     ) -> Result<Pace, Fault> {
         self.tally.gpu_waits += 1;
-        let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
+        let (slot, cell) = self.wait_cell(&wait)?;
         wait.head_ns = self.gpu.timeline_ns();
         if self.port.mmu.to_load(slot).cell.satisfies(wait.wait) {
             self.end_wait(&mut run.state, &wait, None)?;
@@ -165,32 +165,35 @@ impl Executor {
         }
         self.tally.gpu_waits_stalled += 1;
         wait.observed = self.gpu.clock.now();
+        let key = WaitKey { cell, wait: wait.wait };
         run.packet = Some(Packet::Wait(wait));
-        self.hold_back(run)
+        Ok(Pace::Ends(Outcome::Blocked(key, slot)))
     }
 
-    /// Executes a wait that was latched, or whose queue was suspended or kicked before that.
+    /// Executes a wait that was not satisfied at first: it was latched, or the queue was kept at it,
+    /// or was suspended or kicked.
     pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
-        match run.packet.take() {
-            Some(Packet::Wait(wait)) if wait.satisfied => {
-                let now = self.gpu.clock.now();
-                self.tally.of(run.state.shape.number).blocked_ns +=
-                    now.0.saturating_sub(wait.observed.0);
-                self.end_wait(&mut run.state, &wait, Some(now))?;
-                Ok(Pace::Light)
-            }
-            packet => {
-                run.packet = packet;
-                self.hold_back(run)
+        let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
+        if !wait.satisfied {
+            let (slot, cell) = self.wait_cell(wait)?;
+            if !self.port.mmu.to_load(slot).cell.satisfies(wait.wait) {
+                let key = WaitKey { cell, wait: wait.wait };
+                return Ok(Pace::Ends(Outcome::Blocked(key, slot)));
             }
         }
+        if let Some(Packet::Wait(wait)) = run.packet.take() {
+            let now = self.gpu.clock.now();
+            self.tally.of(run.state.shape.number).blocked_ns +=
+                now.0.saturating_sub(wait.observed.0);
+            self.end_wait(&mut run.state, &wait, Some(now))?;
+        }
+        Ok(Pace::Light)
     }
 
-    fn hold_back(&mut self, run: &Run) -> Result<Pace, Fault> {
-        let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
+    /// Returns the translated cell of a wait, and its bus address.
+    fn wait_cell(&mut self, wait: &PendingWait) -> Result<(Slot, PhysicalAddress), Fault> {
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
-        let cell = self.port.mmu.to_load(slot).physical;
-        Ok(Pace::Ends(Outcome::Blocked(WaitKey { cell, wait: wait.wait }, slot)))
+        Ok((slot, self.port.mmu.to_load(slot).physical))
     }
 
     // spec: NF-170

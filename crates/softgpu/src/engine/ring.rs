@@ -1,8 +1,8 @@
 //! Ring slots: how an engine takes the next one, and the loop that executes a bounded part of a
 //! queue's packets.
 //!
-//! A slot's 64 bytes are copied once and decoded from the copy. The read pointer moves when the
-//! slot is no longer needed. Slots are written by untrusted processes and may change at any time. A
+//! A slot's 64 bytes are copied once and decoded from the copy. The read pointer of
+//! a process's ring is stored at the end of the turn, and covers the slots that are no longer needed. Slots are written by untrusted processes and may change at any time. A
 //! malformed slot is a fault of its queue.
 
 use super::executor::{Executor, Outcome, Pace};
@@ -11,18 +11,24 @@ use crate::cmp::reports::FaultRecord;
 use crate::doorbell::Reading;
 use crate::granularity::may_switch;
 use crate::mmu::{Fault, Space};
-use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run};
+use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run, RunState};
 use crate::save_area::{self, SYSTEM_PROCESS};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES};
+use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket};
 use tidegate_platform::{QueueNumber, Step, Untrusted};
 use tidegate_trace::NameId;
 
 impl Executor {
-    /// Executes a bounded part of the queue's packets.
+    /// Executes a bounded part of the queue's packets, then stores the read pointer.
     pub(super) fn execute(&mut self, run: &mut Run) -> Outcome {
+        let outcome = self.execute_slots(run);
+        self.store_read_pointer(&run.state);
+        outcome
+    }
+
+    fn execute_slots(&mut self, run: &mut Run) -> Outcome {
         let mut budget = self.gpu.config.slots_per_turn.max(1);
         loop {
             match self.step(run) {
@@ -101,21 +107,22 @@ impl Executor {
             return Ok(Pace::Ends(Outcome::Empty));
         }
         self.gpu.platform.spend(Step::RingFetch);
-        let at = state.shape.ring.plus(state.taken % state.shape.slots * SLOT_BYTES);
-        let mut packet = self.read_slot(ring_space, at)?;
+        let (_, at) = state.next_slot();
+        let mut packet = self.read_slot(ring_space, state)?;
         if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
             return Err(Fault::new(FaultKind::BadPacket, at));
         }
         if self.gpu.platform.fault("double fetch") {
-            packet = self.read_slot(ring_space, at)?;
+            self.slots.clear();
+            packet = self.read_slot(ring_space, state)?;
         }
         self.begin(run, packet)
     }
 
-    fn read_slot(&mut self, ring_space: Space, at: GpuVa) -> Result<RingPacket, Fault> {
-        let mut bytes = [0; SLOT_BYTES as usize];
-        self.port.mmu.read_piece(ring_space, at, &mut bytes)?;
-        RingPacket::decode(&bytes).map_err(|_| Fault::new(FaultKind::BadPacket, at))
+    #[inline]
+    fn read_slot(&mut self, ring_space: Space, state: &RunState) -> Result<RingPacket, Fault> {
+        let bytes = self.slots.next(&mut self.port.mmu, ring_space, state)?;
+        RingPacket::decode(bytes).map_err(|_| Fault::new(FaultKind::BadPacket, state.next_slot().1))
     }
 
     /// Begins a packet after checking that the queue may hold it.

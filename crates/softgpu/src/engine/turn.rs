@@ -6,6 +6,13 @@
 //! or in the middle of a packet; 6. raise the pending causes; 7. if the line was raised in this
 //! turn, let DPCs run.
 //!
+//! A process's queue that is between two packets, or at an unsatisfied wait, is kept while nothing
+//! else calls the engine: the next turns consist of step 4 without the lock, and of steps 6 and 7.
+//! The engine returns the queue when its attention word or another doorbell calls it, after
+//! [`TURNS_KEPT`] turns, and before its service parks. A queue that is kept at a wait is in no
+//! table: the engine loads the value. While a queue is kept, its own bit stays in the summary,
+//! because the engine loads its doorbell.
+//!
 //! A turn is bounded: some ring slots and small commands, or a part of one long command. A queue of
 //! higher priority runs between two turns. Timed work occupies the engine but not the service's
 //! thread, so other engines continue.
@@ -16,7 +23,7 @@ use crate::cmp::Cmp;
 use crate::cmp::node::{OUTRANKED, Resting};
 use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
-use crate::doorbell::Reading;
+use crate::doorbell::{Reading, Seat};
 use crate::granularity::may_switch;
 use crate::hardware::Hardware;
 use crate::mmu::{Slot, Space};
@@ -24,7 +31,7 @@ use crate::queue::Run;
 use crate::runlist::Place;
 use std::cell::OnceCell;
 use std::sync::Arc;
-use tidegate_gpu_abi::{Cause, QueueId};
+use tidegate_gpu_abi::{Cause, QueueId, Summary};
 use tidegate_platform::{Agent, CpuTime, Step, Turn};
 
 /// Timed work occupies the engine until this time, or until a queue that precedes calls it.
@@ -39,6 +46,16 @@ struct Idle {
     report_ns: u64,
     since: Option<CpuTime>,
     reported: bool,
+}
+
+/// The most turns that an engine keeps a queue without returning it. The CMP's counters, by which
+/// the driver tells a slow engine from a hung one, are as old as that at most.
+const TURNS_KEPT: u32 = 64;
+
+/// A queue that the engine keeps for the next turn, with the outcome of the last one.
+struct Kept {
+    run: Box<Run>,
+    outcome: Outcome,
 }
 
 /// An engine with its executor, summaries and rung doorbells.
@@ -56,6 +73,11 @@ pub(crate) struct Engine {
     task: Task,
     /// The place of the current queue when it was taken. A planted fault returns it there.
     stale_place: Option<Place>,
+    kept: Option<Kept>,
+    /// The group and bit of the current queue's doorbell, if the engine may keep the queue.
+    own_bit: Option<(usize, u32)>,
+    /// The number of turns for which the engine may keep the current queue.
+    turns_left: u32,
 }
 
 impl Engine {
@@ -75,6 +97,9 @@ impl Engine {
             idle: Idle::default(),
             task: Task::Execute,
             stale_place: None,
+            kept: None,
+            own_bit: None,
+            turns_left: 0,
         }
     }
 
@@ -142,12 +167,17 @@ impl Engine {
         let picked;
         (picked, self.task) = self.exec.pick(&mut cmp);
         self.exec.leave_previous(&mut cmp, picked);
+        let is_committed =
+            cmp.committed(self.exec.node, gpu.config.node_of(self.exec.node)).is_some();
         let mut run = None;
         if let Some(queue) = picked
             && let Some(entry) = cmp.queue(queue)
         {
             entry.listed = false;
             self.stale_place = gpu.platform.fault("stale place").then_some(entry.place);
+            let seat = entry.seat.as_ref().filter(|_| !is_committed && !entry.suspending);
+            self.own_bit = seat.and_then(Seat::own_bit);
+            self.turns_left = TURNS_KEPT;
             run = entry.run.take();
         }
         gpu.publish(&mut cmp, self.exec.node as u32);
@@ -237,12 +267,58 @@ impl Engine {
         !payloads.is_empty()
     }
 
+    /// Returns whether something other than the current queue calls the engine.
+    fn is_called_away(&self) -> bool {
+        let by_doorbell = |(group, summary): &(usize, Arc<Summary>)| match self.own_bit {
+            Some((own, bit)) if own == *group => summary.is_rung_besides(bit),
+            _ => summary.is_rung(),
+        };
+        self.exec.attention.load() != 0 || self.exec.summaries.iter().any(by_doorbell)
+    }
+
+    /// Keeps the queue for the next turn if it may be kept, else returns it.
+    fn keep_or_check_in(&mut self, run: Box<Run>, outcome: Outcome) {
+        let between_packets = match outcome {
+            Outcome::More => run.packet.is_none(),
+            Outcome::Empty | Outcome::Blocked(..) => true,
+            _ => false,
+        };
+        if between_packets
+            && self.own_bit.is_some()
+            && self.turns_left > 0
+            && !self.is_called_away()
+        {
+            self.kept = Some(Kept { run, outcome });
+        } else {
+            self.check_in(run, outcome);
+        }
+    }
+
+    /// A turn on the queue that the engine has kept.
+    fn go_on(&mut self, kept: Kept) -> Turn {
+        let Kept { mut run, outcome } = kept;
+        self.exec.port.refresh_links();
+        if self.is_called_away() || self.turns_left == 0 {
+            self.check_in(run, outcome);
+            self.raise_due_causes();
+            return Turn::Again;
+        }
+        self.turns_left -= 1;
+        let outcome = self.exec.execute(&mut run);
+        let again = !matches!(outcome, Outcome::Empty | Outcome::Blocked(..));
+        self.keep_or_check_in(run, outcome);
+        self.raise_due_causes();
+        if again || self.kept.is_none() { Turn::Again } else { Turn::Park }
+    }
+
     /// Returns the queue to the CMP in the state in which the turn left it.
-    fn check_in(&mut self, gpu: &Hardware, mut run: Box<Run>, outcome: Outcome) {
+    fn check_in(&mut self, mut run: Box<Run>, outcome: Outcome) {
+        let gpu = Arc::clone(&self.exec.gpu);
         let queue = run.state.shape.id;
         let goes_on = !matches!(outcome, Outcome::Blocked(..) | Outcome::Faulted(..));
         let in_packet = run.packet.is_some() && goes_on;
         let mut cmp = gpu.cmp.lock();
+        cmp.nodes[self.exec.node].asked_back = false;
         let mut timed = None;
         let now = OnceCell::new();
         let clock = || *now.get_or_init(|| gpu.platform.now());
@@ -336,6 +412,9 @@ impl Engine {
 
 impl Agent for Engine {
     fn turn(&mut self) -> Turn {
+        if let Some(kept) = self.kept.take() {
+            return self.go_on(kept);
+        }
         self.take_rung();
         if self.rung.is_empty() && !self.is_called() {
             return self.rest();
@@ -345,7 +424,7 @@ impl Agent for Engine {
         self.exec.port.refresh_links();
         let idle = !self.receive_payloads() && run.is_none();
         if let Some(mut run) = run {
-            self.exec.begin_turn();
+            self.exec.begin_queue();
             self.exec.record_return(&mut run);
             // A node's ring has no context of its own: the next DMA packet brings one.
             if self.task == Task::Execute
@@ -357,7 +436,7 @@ impl Agent for Engine {
                 Task::Execute => self.exec.execute(&mut run),
                 Task::GiveBack => self.exec.give_back(&mut run),
             };
-            self.check_in(&gpu, run, outcome);
+            self.keep_or_check_in(run, outcome);
         }
         self.raise_due_causes();
         if gpu.config.posted_fence_writes && gpu.platform.fault("no signal barrier") {
@@ -365,5 +444,16 @@ impl Agent for Engine {
             gpu.posted.flush();
         }
         if idle && !has_new_summaries { self.rest() } else { Turn::Again }
+    }
+
+    fn give_back(&mut self) {
+        if let Some(Kept { run, outcome }) = self.kept.take() {
+            if self.exec.gpu.platform.fault("forgets its bit") {
+                self.take_rung();
+                self.rung.clear();
+            }
+            self.check_in(run, outcome);
+            self.raise_due_causes();
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! Owns the copied-out part of a command buffer. A process may change its commands at any time, so
-//! each is copied once and decoded from the copy.
+//! Owns the copied-out parts of a command buffer and of a ring. A process may change both at any
+//! time, so each command and each slot is copied once and decoded from the copy.
 
 use super::port::Port;
-use crate::mmu::{Fault, Space};
-use crate::queue::Execution;
+use crate::mmu::{Fault, Mmu, Space, piece};
+use crate::queue::{Execution, RunState};
 use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_gpu_abi::{CommandReader, GpuVa};
+use tidegate_gpu_abi::{CommandReader, GpuVa, SLOT_BYTES};
 
 pub(super) struct Window {
     words: [u64; MAX_COMMAND_WORDS],
@@ -71,5 +71,54 @@ impl Window {
         }
         (self.start, self.len) = (work.at, len);
         CommandReader::words(self.words[0], left).map_err(bad)
+    }
+}
+
+/// The most slots that are copied at once.
+const SLOTS_AT_ONCE: u64 = 8;
+
+type SlotBytes = [u8; SLOT_BYTES as usize];
+
+/// Published slots of the current queue's ring.
+pub(super) struct SlotWindow {
+    slots: [SlotBytes; SLOTS_AT_ONCE as usize],
+    /// The number of the first slot, and how many there are.
+    first: u64,
+    len: u64,
+}
+
+impl Default for SlotWindow {
+    fn default() -> SlotWindow {
+        SlotWindow { slots: [[0; SLOT_BYTES as usize]; SLOTS_AT_ONCE as usize], first: 0, len: 0 }
+    }
+}
+
+impl SlotWindow {
+    /// Drops the copy.
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Returns the next slot of the ring. If it is not yet copied, all published slots are copied
+    /// with it that lie in its page, up to a limit.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        mmu: &mut Mmu,
+        space: Space,
+        state: &RunState,
+    ) -> Result<&SlotBytes, Fault> {
+        let number = state.taken.wrapping_sub(self.first);
+        if number < self.len {
+            return Ok(&self.slots[number as usize]);
+        }
+        self.len = 0;
+        let (in_ring, at) = state.next_slot();
+        let published = (state.known - state.taken).min(state.shape.slots - in_ring);
+        let len = piece(at, published.clamp(1, SLOTS_AT_ONCE) * SLOT_BYTES) / SLOT_BYTES;
+        let bytes = self.slots.as_flattened_mut();
+        mmu.read_piece(space, at, &mut bytes[..(len * SLOT_BYTES) as usize])?;
+        (self.first, self.len) = (state.taken, len);
+        Ok(&self.slots[0])
     }
 }

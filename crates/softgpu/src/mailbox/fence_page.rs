@@ -18,10 +18,7 @@ pub(super) fn hold_engines(gpu: &Hardware) -> AdminAnswer {
     for engine in 0..gpu.nodes.len() {
         gpu.publish(&mut cmp, engine as u32);
     }
-    let turns: Vec<u64> = cmp.nodes.iter().map(|n| n.turns).collect();
-    drop(gpu.await_turns(cmp, |cmp| {
-        cmp.nodes.iter().zip(&turns).all(|(node, turn)| node.has_ended(*turn))
-    }));
+    drop(gpu.await_ends_of_turns(cmp));
     DONE
 }
 

@@ -141,7 +141,11 @@ pub(super) fn kick(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
     match &mut entry.run {
         Some(run) => run.state.reread = true,
-        None => entry.kicked = true,
+        None => {
+            entry.kicked = true;
+            let engine = entry.shape.engine;
+            gpu.ask_back(&mut cmp, engine..engine + 1);
+        }
     }
     gpu.release_queue(cmp, queue);
     DONE

@@ -40,6 +40,8 @@ pub(super) struct Counted {
     gpu: Stats,
     kernel: KernelStats,
     device: Counters,
+    /// Before and after the other counts, since these wait for the ends of turns.
+    parking_before: ParkingCounts,
     parking: ParkingCounts,
 }
 
@@ -114,10 +116,12 @@ impl Setup {
     }
 
     pub(super) fn counted(&self) -> Counted {
+        let parking_before = self.platform.parking_counts();
         Counted {
             gpu: self.machine.gpu().stats(),
             kernel: self.machine.adapter().stats(),
             device: self.device.counters(),
+            parking_before,
             parking: self.platform.parking_counts(),
         }
     }
@@ -129,8 +133,8 @@ impl Counted {
             interrupts: self.gpu.interrupts_raised - earlier.gpu.interrupts_raised,
             suppressed: self.gpu.interrupts_suppressed - earlier.gpu.interrupts_suppressed,
             kernel_calls: self.device.since(&earlier.device).kernel_calls,
-            parks: self.parking.sleeps - earlier.parking.sleeps,
-            wake_calls: self.parking.wakes - earlier.parking.wakes,
+            parks: self.parking_before.sleeps - earlier.parking.sleeps,
+            wake_calls: self.parking_before.wakes - earlier.parking.wakes,
             events_set: self.kernel.cpu_wakes - earlier.kernel.cpu_wakes,
         }
     }
