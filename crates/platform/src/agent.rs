@@ -120,6 +120,10 @@ impl ServiceHandle {
 /// while idle, and saves two system calls and a wake-up of about 10 µs for the next ring.
 const SPIN_NS: u64 = 20_000;
 
+/// Polls between two readings of the clock by a service without a deadline. A reading costs more
+/// than a poll.
+const POLLS_PER_CLOCK: u32 = 16;
+
 pub(crate) fn spawn_service(
     platform: &Platform,
     name: String,
@@ -168,13 +172,18 @@ fn serve(
 ) -> Vec<Box<dyn Agent>> {
     let ended = || handle.stop.load() != 0 || platform.is_stopped();
     let is_host = platform.kind() == PlatformKind::Host;
-    let mut spin_until = None;
+    let (mut spin_until, mut polls) = (None, 0u32);
     while !ended() {
         let Pass::Idle(deadline) = one_pass(&mut agents) else {
             spin_until = None;
             continue;
         };
         if is_host {
+            polls = polls.wrapping_add(1);
+            if deadline.is_none() && !polls.is_multiple_of(POLLS_PER_CLOCK) {
+                std::hint::spin_loop();
+                continue;
+            }
             let now = platform.now();
             let is_near = deadline.is_some_and(|d| d.is_within(SLEEP_SLACK_NS, now));
             if is_near || now < *spin_until.get_or_insert(now.after(SPIN_NS)) {

@@ -304,11 +304,13 @@ impl Engine {
             return Turn::Again;
         }
         self.turns_left -= 1;
+        let taken = run.state.taken;
         let outcome = self.exec.execute(&mut run);
-        let again = !matches!(outcome, Outcome::Empty | Outcome::Blocked(..));
+        let idle =
+            run.state.taken == taken && matches!(outcome, Outcome::Empty | Outcome::Blocked(..));
         self.keep_or_check_in(run, outcome);
         self.raise_due_causes();
-        if again || self.kept.is_none() { Turn::Again } else { Turn::Park }
+        if idle && self.kept.is_some() { Turn::Park } else { Turn::Again }
     }
 
     /// Returns the queue to the CMP in the state in which the turn left it.
