@@ -155,7 +155,7 @@ fn a_queue_that_waits_for_another_engine_is_unblocked() {
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_is_unblocked() {
-    is_exhausted_in("cpu-signal-against-park", 186);
+    is_exhausted_in("cpu-signal-against-park", 190);
     finds_its_bugs("cpu-signal-against-park");
 }
 
@@ -206,20 +206,20 @@ fn no_store_reaches_unmapped_memory() {
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
-    is_exhausted_in("cross-adapter-relay", 173);
+    is_exhausted_in("cross-adapter-relay", 177);
     finds_its_bugs("cross-adapter-relay");
 }
 
 #[test]
 fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
-    is_exhausted_in("gpu-to-gpu", 201);
+    is_exhausted_in("gpu-to-gpu", 203);
     finds_its_bugs("gpu-to-gpu");
 }
 
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_in("ring-against-park", 353);
+    is_exhausted_in("ring-against-park", 377);
     finds_its_bugs("ring-against-park");
     is_exhausted_in("wake-word", 8);
     finds_its_bugs("wake-word");
