@@ -217,7 +217,7 @@ impl Hardware {
     ) -> MutexGuard<'a, Cmp> {
         cmp.turn_watchers += 1;
         while !done(&mut cmp) {
-            self.ask_back(&mut cmp, 0..self.nodes.len() as u32);
+            self.request_queues(&mut cmp, 0..self.nodes.len() as u32);
             let seen = self.turn_ends.load();
             drop(cmp);
             let end = self.turn_ends.wait_while(seen as u32, None, "the end of an engine's turn");
@@ -242,10 +242,10 @@ impl Hardware {
     }
 
     /// Has engines that are in a turn return their queues at its end. They are awake.
-    pub(crate) fn ask_back(&self, cmp: &mut Cmp, engines: Range<u32>) {
+    pub(crate) fn request_queues(&self, cmp: &mut Cmp, engines: Range<u32>) {
         for engine in engines {
             let node = &mut cmp.nodes[engine as usize];
-            node.asked_back = node.is_in_turn();
+            node.queue_requested = node.is_in_turn();
             self.publish(cmp, engine);
         }
     }

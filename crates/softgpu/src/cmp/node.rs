@@ -7,7 +7,7 @@ use tidegate_platform::{CpuTime, QueueNumber};
 /// Attention level: the run list has a queue for the engine.
 const RUN_LIST: u64 = 1;
 /// Attention level: the CMP needs the queue that the engine keeps.
-const ASKED_BACK: u64 = RUN_LIST;
+const QUEUE_REQUESTED: u64 = RUN_LIST;
 /// Attention level: another queue outranks the timed work on the engine.
 pub(crate) const OUTRANKED: u64 = 2;
 /// Attention level: the engine reloads all of its state, whatever it runs.
@@ -20,8 +20,8 @@ pub(crate) struct Node {
     /// Counts turns; odd while the engine is in one.
     pub(crate) turns: u64,
     pub(crate) recall: bool,
-    /// Somebody waits for the end of the engine's turn, so it must not keep its queue.
-    pub(crate) asked_back: bool,
+    /// A mailbox command waits for the end of the turn, so the engine must not keep its queue.
+    pub(crate) queue_requested: bool,
     /// The number of doorbell summaries added so far.
     pub(crate) summaries: u64,
     /// The engine has no power: its list is not served.
@@ -89,8 +89,9 @@ impl Node {
     /// engine work.
     // spec: PRE-003
     pub(super) fn attention(&self, held_back: bool) -> u64 {
-        let asked_back = if self.is_in_turn() && self.asked_back { ASKED_BACK } else { 0 };
-        self.level(held_back).max(asked_back)
+        let queue_requested =
+            if self.is_in_turn() && self.queue_requested { QUEUE_REQUESTED } else { 0 };
+        self.level(held_back).max(queue_requested)
     }
 
     fn level(&self, held_back: bool) -> u64 {

@@ -320,7 +320,7 @@ impl Engine {
         let goes_on = !matches!(outcome, Outcome::Blocked(..) | Outcome::Faulted(..));
         let in_packet = run.packet.is_some() && goes_on;
         let mut cmp = gpu.cmp.lock();
-        cmp.nodes[self.exec.node].asked_back = false;
+        cmp.nodes[self.exec.node].queue_requested = false;
         let mut timed = None;
         let now = OnceCell::new();
         let clock = || *now.get_or_init(|| gpu.platform.now());

@@ -144,7 +144,7 @@ pub(super) fn kick(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
         None => {
             entry.kicked = true;
             let engine = entry.shape.engine;
-            gpu.ask_back(&mut cmp, engine..engine + 1);
+            gpu.request_queues(&mut cmp, engine..engine + 1);
         }
     }
     gpu.release_queue(cmp, queue);
