@@ -277,20 +277,33 @@ pub(crate) fn print_details(report: &Report) {
     }
 }
 
+/// A number with its noun.
+fn counted(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
 /// The summary of the hazard check, and the page that shows it. The findings themselves are problems
 /// of the run.
 fn print_hazards(report: &hazard::Report, trace: Option<&Trace>, page: Option<&Path>) {
     outln!(
-        "hazard check: {} missing edges, {} pairs that the same edges end, {} hints",
-        report.hazards.len(),
-        report.implied.len(),
-        report.hints.len()
+        "hazard check: {}, {}, {}",
+        counted(report.hazards.len(), "missing edge", "missing edges"),
+        counted(
+            report.implied.len(),
+            "pair that an edge ends too",
+            "pairs that these edges end too"
+        ),
+        counted(report.hints.len(), "hint", "hints")
     );
     if !report.deadlocks.is_empty() || !report.unsignalled.is_empty() {
         outln!(
-            "waits: {} deadlocks, {} waits that no signal ends",
-            report.deadlocks.len(),
-            report.unsignalled.len()
+            "waits: {}, {}",
+            counted(report.deadlocks.len(), "deadlock", "deadlocks"),
+            counted(
+                report.unsignalled.len(),
+                "wait that no signal ends",
+                "waits that no signal ends"
+            )
         );
     }
     report.hints.iter().for_each(|hint| outln!("hint: {hint}"));

@@ -80,12 +80,11 @@ impl Default for SwapChainDesc {
 /// Buffers that the display shows in turn.
 #[doc(alias = "IDXGISwapChain")]
 pub struct SwapChain {
-    name: String,
+    desc: SwapChainDesc,
     queue: Queue,
     buffers: Vec<Buffer>,
     textures: Vec<Texture>,
     surface: Surface,
-    frame_latency: u64,
     shown: Fence,
     /// The number of presents. Locked during a present, which orders the presents of several
     /// threads.
@@ -194,15 +193,16 @@ impl Device {
         surface: Surface,
         desc: SwapChainDesc,
     ) -> Result<SwapChain> {
-        let SwapChainDesc { name, frame_latency, .. } = desc;
-        self.presents_on(queue, &name)?;
         let resources: Vec<Resource<'_>> = back.resources().collect();
+        let desc = SwapChainDesc { buffers: resources.len() as u32, ..desc };
+        let name = &desc.name;
+        self.presents_on(queue, name)?;
         if !BUFFERS.contains(&resources.len()) {
-            return Err(bad(&name, WRONG_BUFFERS));
+            return Err(bad(name, WRONG_BUFFERS));
         }
-        if !(1..=MAX_FRAME_LATENCY).contains(&frame_latency) {
+        if !(1..=MAX_FRAME_LATENCY).contains(&desc.frame_latency) {
             return Err(bad(
-                &name,
+                name,
                 "its frame latency is the number of presents under way: give it from 1 to 15",
             ));
         }
@@ -210,22 +210,21 @@ impl Device {
             self.shared.check_owner(resource.memory().device(), || resource.what())?;
             if resource.memory().begun_allocation().is_none() {
                 return Err(bad(
-                    &name,
+                    name,
                     "a back buffer lies inside a heap; give it memory of its own",
                 ));
             }
         }
         let shown = self.create_fence(&format!("{name} shown"), 0)?;
-        let checked = hazards::add_display(&self.shared.umd, &name);
+        let checked = hazards::add_display(&self.shared.umd, name);
         self.make_resident(&resources)?;
         let BackBuffers { buffers, textures } = back;
         Ok(SwapChain {
-            name,
+            desc,
             queue: queue.clone(),
             buffers,
             textures,
             surface,
-            frame_latency: u64::from(frame_latency),
             shown,
             presented: self.shared.umd.platform.mutex("presents of a swap chain", 0),
             device: Arc::clone(&self.shared),
@@ -278,7 +277,13 @@ fn no_display(what: String) -> Error {
 impl SwapChain {
     /// Returns the name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.desc.name
+    }
+
+    /// Returns the description, with the number of buffers or textures that the chain has.
+    #[doc(alias = "GetDesc1")]
+    pub fn desc(&self) -> &SwapChainDesc {
+        &self.desc
     }
 
     /// Returns the buffers in the order in which they are shown; empty for a chain of textures.
@@ -339,14 +344,14 @@ impl SwapChain {
         if sync_interval > MAX_SYNC_INTERVAL {
             let what = format!(
                 "a present of swap chain '{}' with sync interval {sync_interval}",
-                self.name
+                self.name()
             );
             return Err(Error::BadValue { what, why: "give it from 0 to 4" });
         }
         let mut presented = self.presented.lock_device();
         let number = *presented + 1;
         // 1.
-        self.shown.wait(number.saturating_sub(self.frame_latency))?;
+        self.shown.wait(number.saturating_sub(self.desc.frame_latency.into()))?;
         // 2.
         let shown = self.shown_by(*presented);
         let begun = shown.memory().begun_allocation();
@@ -401,7 +406,7 @@ impl SwapChain {
 
 impl fmt::Debug for SwapChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SwapChain({:?}, {} buffers)", self.name, self.back_buffers())
+        write!(f, "SwapChain({:?}, {} buffers)", self.name(), self.back_buffers())
     }
 }
 

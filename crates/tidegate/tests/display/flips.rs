@@ -218,6 +218,7 @@ fn a_flip_waits_for_the_lists_that_other_engines_run_for_its_queue() {
         let desc = QueueDesc::direct("graphics").submission(submission);
         let queue = device.create_queue(desc.engines(EnginePolicy::ByCommands)).unwrap();
         let chain = device.create_swap_chain(&queue, chain_of(2, 2)).unwrap();
+        assert_eq!(chain.desc(), &chain_of(2, 2));
         let stats = shown.run_with(move || {
             for number in 1..=12 {
                 let buffer = &chain.buffers()[chain.current_index()];
