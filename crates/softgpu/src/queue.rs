@@ -182,7 +182,8 @@ impl Run {
 impl RunState {
     /// Returns the next slot's number in the ring, and its address. A slot lies in one page.
     pub(crate) fn next_slot(&self) -> (u64, GpuVa) {
-        let in_ring = self.taken % self.shape.slots;
+        // The number of slots is a power of two.
+        let in_ring = self.taken & (self.shape.slots - 1);
         (in_ring, self.shape.ring.plus(in_ring * SLOT_BYTES))
     }
 

@@ -41,11 +41,17 @@ impl Cells {
         self.len
     }
 
-    /// Returns the cell at `index`, which the caller has checked.
+    /// Returns the cell at `index`.
+    ///
+    /// # Panics
+    ///
+    /// `index` is past the end.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
-        debug_assert!(index < self.len);
-        &self.all[self.start + index]
+        assert!(index < self.len, "cell {index} of {}", self.len);
+        // SAFETY: `index` is below `len`, and `all` has `start + len` cells or more: `zeroed` adds
+        // as many spare cells as `start` can be. None of the fields changes after that.
+        unsafe { self.all.get_unchecked(self.start + index) }
     }
 
     /// Returns a range of cells, which the caller has checked.

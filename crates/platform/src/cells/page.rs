@@ -32,7 +32,6 @@ impl PageCells {
     /// `index` is past the end.
     #[inline]
     pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.cells.len(), "word {index} of a page of {} words", self.cells.len());
         self.cells.at(index)
     }
 

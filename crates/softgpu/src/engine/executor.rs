@@ -38,11 +38,11 @@ pub(super) enum Outcome {
     /// The queue is in timed work until this time.
     Until(CpuTime),
     /// A fault, and whether it stops the queue.
-    Faulted(FaultRecord, bool),
+    Faulted(Box<FaultRecord>, bool),
     /// The queue hangs in a command.
     Hung,
     /// The ring was preempted. A packet whose state could not be saved has faulted.
-    GivenBack(Option<FaultRecord>),
+    GivenBack(Option<Box<FaultRecord>>),
 }
 
 pub(super) struct Executor {

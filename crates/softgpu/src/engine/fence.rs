@@ -132,6 +132,7 @@ impl Executor {
     }
 
     /// Executes a signal packet.
+    #[inline]
     pub(super) fn signal_packet(
         &mut self,
         state: &mut RunState,
@@ -258,6 +259,7 @@ impl Executor {
     }
 
     /// Takes the timeline's data of the wait or signal in the current slot.
+    #[inline]
     pub(super) fn take_queued(&self, state: &RunState) -> Queued {
         self.gpu.platform.take_queued(state.shape.number, SubmissionKey::Slot(state.taken))
     }

@@ -85,7 +85,7 @@ impl Executor {
             });
         }
         run.empty_ring(&gpu.bus);
-        Outcome::GivenBack(fault)
+        Outcome::GivenBack(fault.map(Box::new))
     }
 
     /// Carries out step 3. The turn raises the cause.

@@ -76,11 +76,11 @@ impl Executor {
             record = record.of_commands(work);
         }
         let dma = work.and_then(|work| work.submission_fence_id());
-        let Some(id) = dma else { return Outcome::Faulted(record, true) };
+        let Some(id) = dma else { return Outcome::Faulted(Box::new(record), true) };
         record.position = u64::from(id);
         let goes_on =
             state.shape.kind == QueueKind::Node && self.finish_slot(&mut run.state).is_ok();
-        Outcome::Faulted(record, !goes_on)
+        Outcome::Faulted(Box::new(record), !goes_on)
     }
 
     /// Takes the next ring slot, if there is one.
@@ -107,10 +107,9 @@ impl Executor {
             return Ok(Pace::Ends(Outcome::Empty));
         }
         self.gpu.platform.spend(Step::RingFetch);
-        let (_, at) = state.next_slot();
         let mut packet = self.read_slot(ring_space, state)?;
         if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
-            return Err(Fault::new(FaultKind::BadPacket, at));
+            return Err(bad_slot(state));
         }
         if self.gpu.platform.fault("double fetch") {
             self.slots.clear();
@@ -122,7 +121,7 @@ impl Executor {
     #[inline]
     fn read_slot(&mut self, ring_space: Space, state: &RunState) -> Result<RingPacket, Fault> {
         let bytes = self.slots.next(&mut self.port.mmu, ring_space, state)?;
-        RingPacket::decode(bytes).map_err(|_| Fault::new(FaultKind::BadPacket, state.next_slot().1))
+        RingPacket::decode(bytes).map_err(|_| bad_slot(state))
     }
 
     /// Begins a packet after checking that the queue may hold it.
@@ -242,4 +241,9 @@ impl Executor {
             logged: None,
         }));
     }
+}
+
+#[cold]
+fn bad_slot(state: &RunState) -> Fault {
+    Fault::new(FaultKind::BadPacket, state.next_slot().1)
 }

@@ -342,9 +342,11 @@ impl Engine {
                 Outcome::More | Outcome::Empty => {}
                 Outcome::Until(until) => timed = Some(until),
                 Outcome::Hung => cmp.nodes[self.exec.node].hung = Some(queue),
-                Outcome::GivenBack(fault) => self.exec.answer_preemption(&mut cmp, queue, fault),
+                Outcome::GivenBack(fault) => {
+                    self.exec.answer_preemption(&mut cmp, queue, fault.map(|fault| *fault));
+                }
                 Outcome::Blocked(key, slot) => self.block(&mut cmp, queue, key, slot),
-                Outcome::Faulted(record, stops) => self.exec.report_fault(&mut cmp, record, stops),
+                Outcome::Faulted(record, stops) => self.exec.report_fault(&mut cmp, *record, stops),
             }
             if rung {
                 cmp.note_ring(queue);
