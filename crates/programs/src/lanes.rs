@@ -6,6 +6,7 @@
 
 use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramMemory};
 use std::ops::Range;
+use zerocopy::IntoBytes;
 
 /// Number of elements per linear group.
 pub(super) const BLOCK: usize = 1024;
@@ -48,15 +49,14 @@ macro_rules! elements {
             va: u64,
             out: &mut [$type],
         ) -> Result<(), ProgramFault> {
-            let mut bytes = [0u8; 4 * BLOCK];
             let mut at = va;
             for part in out.chunks_mut(BLOCK) {
-                let bytes = &mut bytes[..4 * part.len()];
+                let bytes = part.as_mut_bytes();
                 mem.read(at, bytes)?;
-                for (value, word) in part.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                    *value = <$type>::from_le_bytes(*word);
-                }
                 at += bytes.len() as u64;
+                if cfg!(target_endian = "big") {
+                    bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
+                }
             }
             Ok(())
         }
@@ -66,15 +66,16 @@ macro_rules! elements {
             va: u64,
             values: &[$type],
         ) -> Result<(), ProgramFault> {
-            let mut bytes = [0u8; 4 * BLOCK];
             let mut at = va;
             for part in values.chunks(BLOCK) {
-                let bytes = &mut bytes[..4 * part.len()];
-                for (word, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(part) {
-                    *word = value.to_le_bytes();
+                if cfg!(target_endian = "big") {
+                    let bytes: Vec<u8> =
+                        part.iter().flat_map(|value| value.to_le_bytes()).collect();
+                    mem.write(at, &bytes)?;
+                } else {
+                    mem.write(at, part.as_bytes())?;
                 }
-                mem.write(at, bytes)?;
-                at += bytes.len() as u64;
+                at += size_of_val(part) as u64;
             }
             Ok(())
         }

@@ -170,6 +170,25 @@ impl Mmu {
         }
     }
 
+    /// Returns the page of a load at `source` and that of a store at `destination`. `None` if one of
+    /// them has a fault, or if both have the same place in the cache.
+    #[inline]
+    pub(crate) fn pages_of_copy(
+        &mut self,
+        space: Space,
+        source: GpuVa,
+        destination: GpuVa,
+    ) -> Option<(&PageEntry, &PageEntry)> {
+        self.page(space, source, false).ok()?;
+        self.page(space, destination, true).ok()?;
+        let cached = |va: GpuVa| {
+            let page = va.0 / PAGE_BYTES;
+            let entry = self.pages[place(page, space.tag, self.pages.len())].as_ref();
+            entry.filter(|entry| entry.tag == space.tag && entry.page == page)
+        };
+        Some((cached(source)?, cached(destination)?))
+    }
+
     fn walk(&mut self, space: Space, va: GpuVa, write: bool) -> Result<PageEntry, Fault> {
         let page = va.0 / PAGE_BYTES;
         let (physical, writable, fence_values) = if space == Space::PHYSICAL {

@@ -6,6 +6,7 @@
 
 mod bulk;
 mod page;
+mod runs;
 
 pub(crate) use bulk::BulkCells;
 pub(crate) use page::{Annexes, PageCells, WordRef};

@@ -21,6 +21,9 @@ pub struct OutOfBounds {
     pub size: u64,
 }
 
+/// The longest piece of [`Bulk::copy_to`].
+pub const COPY_PIECE_BYTES: usize = 4096;
+
 /// A run of bytes shared between agents.
 #[derive(Clone)]
 pub struct Bulk {
@@ -102,6 +105,36 @@ impl Bulk {
         Ok(())
     }
 
+    /// Copies `bytes` from `offset` to `to_offset` of `to`, in ascending pieces of at most
+    /// [`COPY_PIECE_BYTES`]. Each piece is read completely before it is written. An untrusted
+    /// process may write the source.
+    ///
+    /// # Errors
+    ///
+    /// A range leaves its bytes. Then nothing is written.
+    pub fn copy_to(
+        &self,
+        offset: u64,
+        to: &Bulk,
+        to_offset: u64,
+        bytes: usize,
+    ) -> Result<(), OutOfBounds> {
+        let (start, to_start) = (self.check(offset, bytes)?, to.check(to_offset, bytes)?);
+        let explored = self.inner.explored || to.inner.explored;
+        if !explored && self.inner.copy_whole(start, &to.inner, to_start, bytes) {
+            return Ok(());
+        }
+        let mut piece = [0; COPY_PIECE_BYTES];
+        let mut done = 0;
+        while done < bytes {
+            let piece = &mut piece[..(bytes - done).min(COPY_PIECE_BYTES)];
+            self.read_untrusted(offset + done as u64, piece)?;
+            to.write(to_offset + done as u64, piece)?;
+            done += piece.len();
+        }
+        Ok(())
+    }
+
     /// Replaces the little-endian number of 4 or 8 bytes at `offset` by `new` of it, as one atomic
     /// step with a full barrier. Returns the old number. `new` may be called several times.
     ///
@@ -143,5 +176,67 @@ impl Bulk {
 impl fmt::Debug for Bulk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bulk({} bytes)", self.inner.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: usize = 3 * COPY_PIECE_BYTES;
+
+    fn numbered(platform: &Platform) -> Bulk {
+        let bulk = platform.bulk(BYTES);
+        let bytes: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
+        bulk.write(0, &bytes).unwrap();
+        bulk
+    }
+
+    fn bytes_of(bulk: &Bulk) -> Vec<u8> {
+        let mut bytes = vec![0; BYTES];
+        bulk.read(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_copy_between_runs_is_that_of_slices_at_every_alignment() {
+        let platform = Platform::closed_host();
+        let from = numbered(&platform);
+        for start in [0, 1, 8, 17, 4_090] {
+            for to_start in [0, 3, 8, 4_095] {
+                for bytes in [0, 1, 7, 8, 64, 4_097, 8_000] {
+                    let to = platform.bulk(BYTES);
+                    from.copy_to(start, &to, to_start, bytes).unwrap();
+                    let mut expected = vec![0; BYTES];
+                    let (start, to_start) = (start as usize, to_start as usize);
+                    expected[to_start..to_start + bytes]
+                        .copy_from_slice(&bytes_of(&from)[start..start + bytes]);
+                    assert!(bytes_of(&to) == expected, "{start} {to_start} {bytes}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_piece_that_overlaps_its_destination_is_read_before_it_is_written() {
+        let platform = Platform::closed_host();
+        for (start, to_start) in [(0, 8), (8, 0), (0, 64), (16, 16)] {
+            let bulk = numbered(&platform);
+            let mut expected = bytes_of(&bulk);
+            expected.copy_within(start..start + COPY_PIECE_BYTES, to_start);
+            bulk.copy_to(start as u64, &bulk, to_start as u64, COPY_PIECE_BYTES).unwrap();
+            assert!(bytes_of(&bulk) == expected, "{start} {to_start}");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_leaves_its_bytes_writes_nothing() {
+        let platform = Platform::closed_host();
+        let (from, to) = (numbered(&platform), platform.bulk(BYTES / 2));
+        assert_eq!(from.copy_to(0, &to, 0, BYTES).unwrap_err().size, BYTES as u64 / 2);
+        assert_eq!(from.copy_to(BYTES as u64, &to, 0, 1).unwrap_err().offset, BYTES as u64);
+        let mut copied = vec![1; BYTES / 2];
+        to.read(0, &mut copied).unwrap();
+        assert!(copied.iter().all(|byte| *byte == 0));
     }
 }

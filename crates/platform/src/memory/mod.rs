@@ -13,7 +13,7 @@ mod ordered;
 mod physical;
 mod untrusted;
 
-pub use bulk::{Bulk, OutOfBounds};
+pub use bulk::{Bulk, COPY_PIECE_BYTES, OutOfBounds};
 pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
 pub use untrusted::Untrusted;
 

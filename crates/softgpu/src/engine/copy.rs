@@ -17,6 +17,8 @@ use tidegate_platform::hazard::AccessKind;
 
 /// The maximum number of bytes that an engine copies or fills in one turn.
 const BYTES_PER_TURN: u64 = 256 << 10;
+/// Bytes of the pattern of a fill.
+const PHASES: usize = 4;
 /// Bytes between two checks whether another queue wants the engine.
 const BYTES_PER_CHECK: u64 = 16 << 10;
 
@@ -28,16 +30,25 @@ impl Executor {
         destination: &mut GpuVa,
         left: &mut u64,
     ) -> Result<(), Fault> {
-        let mut bytes = [0; PAGE_BYTES as usize];
+        let (from, to, before) = (*source, *destination, *left);
+        let copied = self.copy_pieces(source, destination, left);
+        let done = before - *left;
+        self.port.accesses.note(AccessKind::Read, from, done);
+        self.port.accesses.note(AccessKind::Write, to, done);
+        copied
+    }
+
+    fn copy_pieces(
+        &mut self,
+        source: &mut GpuVa,
+        destination: &mut GpuVa,
+        left: &mut u64,
+    ) -> Result<(), Fault> {
         let part = (*left).min(BYTES_PER_TURN);
         let mut rest = part;
         while rest > 0 && !self.leaves_bytes(part - rest) {
             let len = piece(*source, piece(*destination, rest));
-            let chunk = &mut bytes[..len as usize];
-            self.port.mmu.read_piece(self.work_space, *source, chunk)?;
-            self.port.write_piece(self.work_space, *destination, chunk)?;
-            self.port.accesses.note(AccessKind::Read, *source, len);
-            self.port.accesses.note(AccessKind::Write, *destination, len);
+            self.port.copy_piece(self.work_space, *source, *destination, len)?;
             (*source, *destination) = (source.plus(len), destination.plus(len));
             *left -= len;
             rest -= len;
@@ -61,20 +72,30 @@ impl Executor {
         left: &mut u64,
         value: u32,
     ) -> Result<(), Fault> {
-        let mut bytes = [0; PAGE_BYTES as usize];
+        let (to, before) = (*destination, *left);
+        let filled = self.fill_pieces(destination, left, value);
+        self.port.accesses.note(AccessKind::Write, to, before - *left);
+        filled
+    }
+
+    fn fill_pieces(
+        &mut self,
+        destination: &mut GpuVa,
+        left: &mut u64,
+        value: u32,
+    ) -> Result<(), Fault> {
+        // A page of the pattern at any phase.
+        let mut pattern = [0; PAGE_BYTES as usize + PHASES];
+        pattern.as_chunks_mut().0.fill(value.to_le_bytes());
         let part = (*left).min(BYTES_PER_TURN);
         let mut rest = part;
         while rest > 0 && !self.leaves_bytes(part - rest) {
             let len = piece(*destination, rest);
             // The fill's length is a multiple of 4, so the remaining length gives the
             // pattern's phase.
-            let phase = (4 - *left % 4) as usize % 4;
-            let pattern = value.to_le_bytes();
-            for (number, byte) in bytes[..len as usize].iter_mut().enumerate() {
-                *byte = pattern[(number + phase) % 4];
-            }
-            self.port.write_piece(self.work_space, *destination, &bytes[..len as usize])?;
-            self.port.accesses.note(AccessKind::Write, *destination, len);
+            let phase = (PHASES - *left as usize % PHASES) % PHASES;
+            let bytes = &pattern[phase..phase + len as usize];
+            self.port.write_piece(self.work_space, *destination, bytes)?;
             *destination = destination.plus(len);
             *left -= len;
             rest -= len;

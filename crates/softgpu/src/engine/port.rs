@@ -75,6 +75,31 @@ impl Port {
         Ok(())
     }
 
+    /// Copies bytes from one page to one page. They are read completely before they are written.
+    pub(super) fn copy_piece(
+        &mut self,
+        space: Space,
+        source: GpuVa,
+        destination: GpuVa,
+        len: u64,
+    ) -> Result<(), Fault> {
+        if let Some((from, to)) = self.mmu.pages_of_copy(space, source, destination)
+            && let (Target::Bulk(from, from_start), Target::Bulk(to, to_start)) =
+                (&from.target, &to.target)
+        {
+            let from_at = from_start + source.0 % PAGE_BYTES;
+            let to_at = to_start + destination.0 % PAGE_BYTES;
+            if from.copy_to(from_at, to, to_at, len as usize).is_ok() {
+                return Ok(());
+            }
+        }
+        // Protocol pages, and faults in the order of the accesses.
+        let mut bytes = [0; PAGE_BYTES as usize];
+        let bytes = &mut bytes[..len as usize];
+        self.mmu.read_piece(space, source, bytes)?;
+        self.write_piece(space, destination, bytes)
+    }
+
     /// Stores bytes within one page.
     // spec: NF-013
     pub(super) fn write_piece(
@@ -203,8 +228,14 @@ impl ProgramMemory for ProgramPort<'_> {
     fn write(&mut self, va: u64, data: &[u8]) -> Result<(), ProgramFault> {
         let (space, at) = (self.space, GpuVa(va));
         self.port.accesses.note(AccessKind::Write, at, data.len() as u64);
-        let checked = self.port.check_writable(space, at, data.len() as u64);
-        let written = checked.and_then(|()| self.port.write(space, at, data));
+        // A store within one page is checked as a whole before its first byte.
+        let written = match piece(at, data.len() as u64) == data.len() as u64 {
+            true => self.port.write_piece(space, at, data),
+            false => self
+                .port
+                .check_writable(space, at, data.len() as u64)
+                .and_then(|()| self.port.write(space, at, data)),
+        };
         written.map_err(|fault| self.note(fault, va, data.len(), true))
     }
 

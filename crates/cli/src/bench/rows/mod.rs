@@ -2,7 +2,7 @@
 //!
 //! Rooms: `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
 //! thread) · `link` (engine to engine) · `engines` (queues of several engines) · `preemption` ·
-//! `cross_adapter` · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `api`
+//! `cross_adapter` · `release` (one of many waiters) · `memory` (copies and programs) · `explore` · `seam` · `virtual_time` · `api`
 //! (single calls, many objects) · `setup` (the machine under measurement).
 
 mod api;
@@ -10,6 +10,7 @@ mod cross_adapter;
 mod engines;
 mod explore;
 mod link;
+mod memory;
 mod preemption;
 mod release;
 mod seam;
@@ -336,6 +337,33 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("heap_of_48", floors::heap_of_48),
         goal: Goal::TimesFloor(6.0),
         measure: |_| virtual_time::events(),
+        peer: None,
+    },
+    Row {
+        name: "copy_engine_1mib",
+        about: "a copy of 1 MiB by the copy engine, submitted and waited for",
+        unit: Unit::Time,
+        floor: floor("memcpy_1mib", memory::memcpy),
+        goal: Goal::TimesFloor(2.0),
+        measure: |_| own(memory::copies),
+        peer: None,
+    },
+    Row {
+        name: "program_saxpy_1mi",
+        about: "a dispatch of saxpy over 1,048,576 numbers, which memory bounds",
+        unit: Unit::Time,
+        floor: floor("saxpy_of_slices", memory::saxpy_of_slices),
+        goal: Goal::TimesFloor(2.0),
+        measure: |_| own(memory::saxpy),
+        peer: None,
+    },
+    Row {
+        name: "program_convolution_512",
+        about: "a dispatch of a 5x5 filter over 512x512 pixels, which arithmetic bounds",
+        unit: Unit::Time,
+        floor: floor("convolution_of_slices", memory::convolution_of_slices),
+        goal: Goal::TimesFloor(2.0),
+        measure: |_| own(memory::convolution),
         peer: None,
     },
     Row {
