@@ -32,28 +32,28 @@ pub(crate) struct Read {
     pub(crate) costs: CostModel,
 }
 
-/// Reads a workload, or the default one without a path. A recording is read twice: the first
-/// reading measures the recorded machine, the second subtracts its delays.
+/// Reads a workload, or the default one without a path. A recording is arranged twice: first as it
+/// is, which measures the recorded machine, then without that machine's delays.
 pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadInput> {
     let gaps = match reading.gaps {
         Gaps::Keep => recording::Gaps::Keep,
         Gaps::Drop => recording::Gaps::Drop,
     };
-    let load = |import: recording::ImportOptions| match path {
+    let mut costs = CostModel::nominal();
+    let mut fit = |report: &recording::ImportReport| {
+        costs = CostModel::calibrated(report);
+        let import = cost::import_options_for(&costs, reading.recorded_as());
+        recording::ImportOptions { gaps, ..import }
+    };
+    let first = recording::ImportOptions { gaps, ..recording::ImportOptions::default() };
+    let loaded = match path {
         Some(path) => {
-            let options =
-                workload::LoadOptions { import: recording::ImportOptions { gaps, ..import } };
-            workload::load(path, &options).map(|(workload, _)| workload)
+            let options = workload::LoadOptions { import: first };
+            workload::load_fitted(path, &options, &mut fit).map(|(workload, _)| workload)
         }
         None => workload::toml_file::parse(DEFAULT_WORKLOAD.0, DEFAULT_WORKLOAD.1),
     };
-    let bad = |error: workload::Error| BadInput(error.to_string());
-    let mut workload = load(recording::ImportOptions::default()).map_err(bad)?;
-    let mut costs = CostModel::nominal();
-    if let Some(recorded) = &workload.recorded {
-        costs = CostModel::calibrated(&recorded.report);
-        workload = load(cost::import_options_for(&costs, reading.recorded_as())).map_err(bad)?;
-    }
+    let workload = loaded.map_err(|error| BadInput(error.to_string()))?;
     for warning in &workload.warnings {
         errln!("warning: {}:{}:{}: {}", workload.file, warning.line, warning.column, warning.text);
     }

@@ -5,7 +5,7 @@
 //!   program (`kineto`, `nsys`, `rocprof`, `perfetto`, `own_timeline` read formats, [`recording`]
 //!   makes the workload). Both yield a [`model::Workload`]. [`what_if`] changes recordings.
 //! - Pure: no machine, no platform, no clock. `tidegate-runner` runs workloads.
-//! - Entry points: [`load()`], [`load_bytes`].
+//! - Entry points: [`load()`], [`load_fitted`], [`load_bytes`].
 
 pub mod content;
 mod database;
@@ -25,6 +25,6 @@ mod unpack;
 pub mod what_if;
 
 pub use error::{Error, Problem};
-pub use load::{LoadOptions, Loaded, load, load_bytes};
+pub use load::{LoadOptions, Loaded, load, load_bytes, load_fitted};
 pub use model::{expect, expression};
 pub use suggestion::nearest_name;

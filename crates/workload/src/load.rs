@@ -3,7 +3,8 @@
 //! Purpose: unpacks a file, recognises its kind (`format`), and hands it to the reader of that
 //! kind. Invariants: a database is opened in place, read-only. Chrome JSON is read one event
 //! at a time. Every other file is read into memory. All but databases on disk are bounded by
-//! [`crate::unpack::LARGEST_TRACE_BYTES`]. Entry points: [`load`], [`load_bytes`].
+//! [`crate::unpack::LARGEST_TRACE_BYTES`]. Entry points: [`load`], [`load_fitted`],
+//! [`load_bytes`].
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::database::{self, Database};
 use crate::error::Error;
 use crate::format::{self, Format, Unreadable};
 use crate::model::Workload;
-use crate::recording::{self, ImportOptions, Recording, Source};
+use crate::recording::{self, Fit, ImportOptions, Recording, Source};
 use crate::unpack::Unpacked;
 use crate::{kineto, nsys, own_timeline, perfetto, rocprof, toml_file};
 
@@ -40,6 +41,29 @@ pub enum Loaded {
 /// # Errors
 /// Everything in [`Error`].
 pub fn load(path: &Path, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
+    load_as(path, How { import: options.import, fit: None })
+}
+
+/// Reads as [`load`] does. A recording gets the options that `fit` chooses by its report under
+/// `options`. The file is read once.
+///
+/// # Errors
+/// Everything in [`Error`].
+pub fn load_fitted(
+    path: &Path,
+    options: &LoadOptions,
+    fit: Fit<'_>,
+) -> Result<(Workload, Loaded), Error> {
+    load_as(path, How { import: options.import, fit: Some(fit) })
+}
+
+/// How a recording becomes a workload.
+struct How<'a> {
+    import: ImportOptions,
+    fit: Option<Fit<'a>>,
+}
+
+fn load_as(path: &Path, how: How<'_>) -> Result<(Workload, Loaded), Error> {
     let file = path.display().to_string();
     let unreadable = |source| Error::Unreadable { file: file.clone(), source };
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
@@ -50,9 +74,9 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<(Workload, Loaded), Er
     let mut opened = BufReader::with_capacity(HEAD_BYTES, opened);
     if database::is_database(opened.fill_buf().map_err(unreadable)?) && metadata.is_file() {
         let recording = Database::open(path).map_err(|text| wrong(&file, text))?;
-        return workload(from_database(&recording, &file)?, &file, options);
+        return workload(from_database(&recording, &file)?, &file, how);
     }
-    read(opened, Some(path), &file, options)
+    read(opened, Some(path), &file, how)
 }
 
 /// Reads a CSV file together with the other files of its run.
@@ -60,7 +84,7 @@ fn csv_files(
     path: &Path,
     bytes: Vec<u8>,
     file: &str,
-    options: &LoadOptions,
+    how: How<'_>,
 ) -> Result<(Workload, Loaded), Error> {
     let mut files = vec![(file.to_owned(), bytes)];
     for sibling in rocprof::siblings(path) {
@@ -71,7 +95,7 @@ fn csv_files(
     }
     let files: Vec<(String, &[u8])> =
         files.iter().map(|(name, bytes)| (name.clone(), &bytes[..])).collect();
-    workload(rocprof::csv(&files).map_err(|text| wrong(file, text))?, file, options)
+    workload(rocprof::csv(&files).map_err(|text| wrong(file, text))?, file, how)
 }
 
 /// Reads a workload or a recording from memory. `file` is its name for messages and for
@@ -84,14 +108,14 @@ pub fn load_bytes(
     file: &str,
     options: &LoadOptions,
 ) -> Result<(Workload, Loaded), Error> {
-    read(bytes, None, file, options)
+    read(bytes, None, file, How { import: options.import, fit: None })
 }
 
 fn read(
     source: impl BufRead,
     path: Option<&Path>,
     file: &str,
-    options: &LoadOptions,
+    how: How<'_>,
 ) -> Result<(Workload, Loaded), Error> {
     let unreadable = |source| Error::Unreadable { file: file.to_owned(), source };
     let wrong = |text| wrong(file, text);
@@ -99,7 +123,7 @@ fn read(
     let mut source =
         BufReader::with_capacity(HEAD_BYTES, Unpacked::new(source).map_err(unreadable)?);
     if format::detect(source.fill_buf().map_err(broken)?, file) == Ok(Format::ChromeJson) {
-        return workload(kineto::read(source).map_err(wrong)?, file, options);
+        return workload(kineto::read(source).map_err(wrong)?, file, how);
     }
     let mut bytes = Vec::new();
     source.read_to_end(&mut bytes).map_err(broken)?;
@@ -118,12 +142,12 @@ fn read(
         }
         Format::RocprofJson => rocprof::json(&bytes).map_err(wrong)?,
         Format::RocprofCsv => match path {
-            Some(path) => return csv_files(path, bytes, file, options),
+            Some(path) => return csv_files(path, bytes, file, how),
             None => rocprof::csv(&[(file.to_owned(), &bytes)]).map_err(wrong)?,
         },
     };
     drop(bytes);
-    workload(recording, file, options)
+    workload(recording, file, how)
 }
 
 fn from_database(database: &Database, file: &str) -> Result<Recording, Error> {
@@ -137,13 +161,9 @@ fn from_database(database: &Database, file: &str) -> Result<Recording, Error> {
     Err(unknown(file, format::unknown_database(database)))
 }
 
-fn workload(
-    recording: Recording,
-    file: &str,
-    options: &LoadOptions,
-) -> Result<(Workload, Loaded), Error> {
+fn workload(recording: Recording, file: &str, how: How<'_>) -> Result<(Workload, Loaded), Error> {
     let kind = Loaded::Recording(recording.source);
-    Ok((recording::workload(recording, file, &options.import)?, kind))
+    Ok((recording::workload(recording, file, &how.import, how.fit)?, kind))
 }
 
 fn wrong(file: &str, text: String) -> Error {

@@ -1,12 +1,13 @@
-//! Peak memory of the import of a large trace. The only test of its process: the peak is the whole
-//! process's.
+//! Peak memory of the import of a large trace, and its two arrangements. The only test of its
+//! process: the peak is the whole process's.
 
 use std::io::BufWriter;
 
 mod generated;
 
 use generated::Trace;
-use tidegate_workload::{LoadOptions, load};
+use tidegate_workload::recording::ImportOptions;
+use tidegate_workload::{LoadOptions, load, load_fitted};
 
 /// Most bytes of memory per event of the file, peak of the import.
 const MOST_BYTES: u64 = 300;
@@ -31,11 +32,20 @@ fn an_import_takes_at_most_300_bytes_an_event() {
     std::io::copy(&mut trace, &mut file).unwrap();
     drop(file);
     let before = peak_bytes();
-    let read = load(&path, &LoadOptions::default());
+    let mut launch_ns = 0;
+    // As the command line reads: the first arrangement measures the recorded machine.
+    let read = load_fitted(&path, &LoadOptions::default(), &mut |report| {
+        launch_ns = report.median_launch_ns;
+        ImportOptions { launch_ns, call_ns: 700, ..ImportOptions::default() }
+    });
     let per_event = (peak_bytes() - before) / trace.events;
+    let import = ImportOptions { launch_ns, call_ns: 700, ..ImportOptions::default() };
+    let again = load(&path, &LoadOptions { import });
     std::fs::remove_dir_all(&folder).unwrap();
     let (workload, _) = read.unwrap();
     let recorded = workload.recorded.as_ref().unwrap();
+    assert!((3_501..=4_400).contains(&launch_ns), "work starts {launch_ns} ns after its launch");
+    assert!(workload == again.unwrap().0, "a reading with the chosen options is another workload");
     assert_eq!((recorded.report.events, recorded.report.kernels), (trace.events, trace.kernels));
     println!("{per_event} bytes an event at the peak of the import");
     assert!(

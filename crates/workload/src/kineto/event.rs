@@ -13,11 +13,12 @@ use std::io::Read;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::members::members;
 use super::number::{us_to_ns, whole};
 use super::repair::repair;
-use super::scan::scan;
+use super::scan::{EventReader, scan};
 use crate::recording::{
-    Awaited, CallId, CallRecord, CallRef, Fault, LONGEST_NS, Launcher, NameId, ProcessId,
+    Awaited, CallId, CallRecord, CallRef, Fault, LONGEST_NS, Launcher, NameId, Position, ProcessId,
     Recording, StreamId, StreamKey, SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord, call,
 };
 
@@ -139,17 +140,35 @@ impl Trace {
 /// A truncated file, and JSON that is malformed or not a trace, with the place.
 pub fn read(source: impl Read) -> Result<Recording, String> {
     let mut trace = Trace::default();
-    let events = scan(source, |position, event| {
-        trace.recording.at(position);
-        match attempt(&mut trace, event) {
+    trace.recording.events = scan(source, &mut trace)?;
+    Ok(trace.finish())
+}
+
+impl EventReader for Trace {
+    fn read_common(&mut self, position: Position, text: &[u8]) -> Option<usize> {
+        let (mut fields, mut is_text) = (Fields::default(), true);
+        let length = members(text, |name, value| {
+            if let Some(field) = fields.named(name) {
+                // Of a repeated field the last value counts, as in every browser.
+                *field = std::str::from_utf8(value).unwrap_or_default();
+                is_text &= !field.is_empty();
+            }
+        });
+        let length = length.filter(|_| is_text)?;
+        self.recording.at(position);
+        take_or_count(self, &fields);
+        Some(length)
+    }
+
+    fn read(&mut self, position: Position, event: &[u8]) -> Result<(), (usize, String)> {
+        self.recording.at(position);
+        match attempt(self, event) {
             Ok(()) => Ok(()),
             Err(error) => repair(event)
-                .and_then(|repaired| attempt(&mut trace, repaired.as_bytes()).ok())
+                .and_then(|repaired| attempt(self, repaired.as_bytes()).ok())
                 .ok_or_else(|| describe(&error, event)),
         }
-    })?;
-    trace.recording.events = events;
-    Ok(trace.finish())
+    }
 }
 
 fn attempt(trace: &mut Trace, event: &[u8]) -> serde_json::Result<()> {
@@ -204,23 +223,12 @@ impl<'de> Visitor<'de> for Event<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Fields::default();
         while let Some(key) = map.next_key_seed(Text)? {
-            // Of a repeated field the last value counts, as in every browser.
-            match key.as_ref() {
-                "ph" => fields.ph = raw(&mut map)?,
-                "cat" => fields.cat = raw(&mut map)?,
-                "name" => fields.name = raw(&mut map)?,
-                "pid" => fields.pid = raw(&mut map)?,
-                "tid" => fields.tid = raw(&mut map)?,
-                "ts" => fields.ts = raw(&mut map)?,
-                "dur" => fields.dur = raw(&mut map)?,
-                "id" => fields.id = raw(&mut map)?,
-                "args" => fields.args = raw(&mut map)?,
-                _ => drop(map.next_value::<IgnoredAny>()?),
+            match fields.named(key.as_bytes()) {
+                Some(field) => *field = raw(&mut map)?,
+                None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        if let Err((field, value, fault)) = take(self.0, &fields) {
-            self.0.recording.damaged(&unquoted(fields.name), field, &unquoted(value), fault);
-        }
+        take_or_count(self.0, &fields);
         Ok(())
     }
 }
@@ -241,6 +249,23 @@ struct Fields<'a> {
     dur: &'a str,
     id: &'a str,
     args: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    fn named(&mut self, name: &[u8]) -> Option<&mut &'a str> {
+        Some(match name {
+            b"ph" => &mut self.ph,
+            b"cat" => &mut self.cat,
+            b"name" => &mut self.name,
+            b"pid" => &mut self.pid,
+            b"tid" => &mut self.tid,
+            b"ts" => &mut self.ts,
+            b"dur" => &mut self.dur,
+            b"id" => &mut self.id,
+            b"args" => &mut self.args,
+            _ => return None,
+        })
+    }
 }
 
 /// A JSON text without its quotes; escapes are undone only when there are any.
@@ -278,6 +303,13 @@ fn category(cat: &str) -> Category {
 
 /// A field with an impossible value, the value, and the fault.
 type Wrong<'a> = (&'static str, &'a str, Fault);
+
+/// Takes the records of an event, or counts it as damaged.
+fn take_or_count(trace: &mut Trace, fields: &Fields<'_>) {
+    if let Err((field, value, fault)) = take(trace, fields) {
+        trace.recording.damaged(&unquoted(fields.name), field, &unquoted(value), fault);
+    }
+}
 
 fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
     let ph = unquoted(fields.ph);
@@ -410,9 +442,37 @@ struct ArgFields<'a> {
     sync_kind: &'a str,
 }
 
+impl<'a> ArgFields<'a> {
+    fn set(&mut self, name: &[u8], value: &'a str) {
+        match name {
+            b"correlation" | b"correlation id" | b"correlation_id" => self.correlation = value,
+            b"stream" | b"queue" => {
+                if whole(value) != Err(Fault::NotANumber) {
+                    self.stream = value;
+                }
+            }
+            b"device" => self.device = value,
+            b"wait_on_stream" => self.wait_on_stream = value,
+            b"wait_on_cuda_event_record_corr_id" | b"wait_on_hip_event_record_corr_id" => {
+                self.wait_on_record = value;
+            }
+            b"cuda_sync_kind" | b"hip_sync_kind" => self.sync_kind = value,
+            _ => {}
+        }
+    }
+}
+
 fn args(text: &str) -> ArgFields<'_> {
     if text.is_empty() {
         return ArgFields::default();
+    }
+    let (mut fields, mut is_text) = (ArgFields::default(), true);
+    let common = members(text.as_bytes(), |name, value| match std::str::from_utf8(value) {
+        Ok(value) => fields.set(name, value),
+        Err(_) => is_text = false,
+    });
+    if is_text && common.is_some() {
+        return fields;
     }
     serde_json::Deserializer::from_str(text).deserialize_map(ArgVisitor).unwrap_or_default()
 }
@@ -429,24 +489,7 @@ impl<'de> Visitor<'de> for ArgVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = ArgFields::default();
         while let Some(key) = map.next_key_seed(Text)? {
-            match key.as_ref() {
-                "correlation" | "correlation id" | "correlation_id" => {
-                    fields.correlation = raw(&mut map)?
-                }
-                "stream" | "queue" => {
-                    let value = raw(&mut map)?;
-                    if whole(value) != Err(Fault::NotANumber) {
-                        fields.stream = value;
-                    }
-                }
-                "device" => fields.device = raw(&mut map)?,
-                "wait_on_stream" => fields.wait_on_stream = raw(&mut map)?,
-                "wait_on_cuda_event_record_corr_id" | "wait_on_hip_event_record_corr_id" => {
-                    fields.wait_on_record = raw(&mut map)?;
-                }
-                "cuda_sync_kind" | "hip_sync_kind" => fields.sync_kind = raw(&mut map)?,
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
+            fields.set(key.as_bytes(), raw(&mut map)?);
         }
         Ok(fields)
     }

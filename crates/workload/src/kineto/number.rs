@@ -29,7 +29,34 @@ pub fn whole(text: &str) -> Result<i64, Fault> {
 const MOST_DIGITS: i64 = 38;
 
 /// The number times `10^places`, digits behind the point cut off.
-fn shifted(text: &str, places: i64) -> Result<i128, Fault> {
+fn shifted(text: &str, places: u32) -> Result<i128, Fault> {
+    match plain(text.as_bytes(), places) {
+        Some(value) => Ok(i128::from(value)),
+        None => any_shifted(text, i64::from(places)),
+    }
+}
+
+/// The same of a number in its usual spelling: digits, perhaps a point and digits. `None` for any
+/// other, and for one that 64 bits may not hold.
+fn plain(text: &[u8], places: u32) -> Option<u64> {
+    const SAFE_DIGITS: usize = 19;
+    let digit = |byte: &u8| byte.is_ascii_digit();
+    let count = text.iter().take_while(|byte| digit(byte)).count();
+    let (before, rest) = text.split_at(count);
+    let after = match rest {
+        [] => rest,
+        [b'.', after @ ..] if after.iter().all(digit) => after,
+        _ => return None,
+    };
+    let places = places as usize;
+    if before.is_empty() || before.len() + places > SAFE_DIGITS {
+        return None;
+    }
+    let behind = after.iter().chain(std::iter::repeat(&b'0')).take(places);
+    Some(before.iter().chain(behind).fold(0, |value, byte| value * 10 + u64::from(byte - b'0')))
+}
+
+fn any_shifted(text: &str, places: i64) -> Result<i128, Fault> {
     let text = text.trim().trim_matches('"');
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], self::exponent(&text[at + 1..])?),

@@ -17,25 +17,44 @@ const LONGEST_EVENT: usize = 64 << 20;
 /// A byte order mark, which some exports begin with.
 pub const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// Passes the JSON of each event to `each` and returns the number of events. An error of `each` is
-/// a text with the offset in the event.
+/// Reads the events of a trace.
+pub trait EventReader {
+    /// Reads the event at the start of `text`, if the event is whole and of common spelling.
+    /// Returns its length.
+    fn read_common(&mut self, _position: Position, _text: &[u8]) -> Option<usize> {
+        None
+    }
+
+    /// Reads the JSON of one event.
+    ///
+    /// # Errors
+    /// A text with the offset in the event.
+    fn read(&mut self, position: Position, event: &[u8]) -> Result<(), (usize, String)>;
+}
+
+/// Passes each event to `reader` and returns the number of events.
 ///
 /// # Errors
-/// A truncated file, a file that cannot be unpacked or is not a trace, and errors of `each`, with
+/// A truncated file, a file that cannot be unpacked or is not a trace, and errors of `reader`, with
 /// the place.
-pub fn scan(
-    source: impl Read,
-    each: impl FnMut(Position, &[u8]) -> Result<(), (usize, String)>,
-) -> Result<u64, String> {
-    let mut scanner =
-        Scanner { source, each, text: Vec::new(), at: 0, base: 0, line: 1, line_at: 0, events: 0 };
+pub fn scan(source: impl Read, reader: &mut impl EventReader) -> Result<u64, String> {
+    let mut scanner = Scanner {
+        source,
+        reader,
+        text: Vec::new(),
+        at: 0,
+        base: 0,
+        line: 1,
+        line_at: 0,
+        events: 0,
+    };
     scanner.file()?;
     Ok(scanner.events)
 }
 
-struct Scanner<R, F> {
+struct Scanner<'r, R, E> {
     source: R,
-    each: F,
+    reader: &'r mut E,
     /// The part of the text that is in memory.
     text: Vec<u8>,
     /// Position in `text`.
@@ -48,7 +67,7 @@ struct Scanner<R, F> {
     events: u64,
 }
 
-impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<R, F> {
+impl<R: Read, E: EventReader> Scanner<'_, R, E> {
     fn file(&mut self) -> Result<(), String> {
         while self.text.len() < BYTE_ORDER_MARK.len() && self.fill()? {}
         if self.text.starts_with(BYTE_ORDER_MARK) {
@@ -115,21 +134,33 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
             if self.peek()? != b'{' {
                 return Err(self.unexpected("an event { … }"));
             }
-            let event = self.value()?;
             self.events += 1;
             let byte = self.base + self.at as u64;
             let position = Position::Event { number: self.events, line: self.line, byte };
-            if let Err((offset, what)) = (self.each)(position, &self.text[event.clone()]) {
-                self.advance(offset.min(event.len()));
-                return Err(self.wrong(&what));
+            match self.reader.read_common(position, &self.text[self.at..]) {
+                Some(length) => self.advance(length),
+                None => self.uncommon(position)?,
             }
-            self.advance(event.len());
             if self.peek()? == b']' {
                 self.advance(1);
                 return Ok(());
             }
             self.expect(b',', "',' or ']'")?;
         }
+    }
+
+    /// Reads an event of rare spelling, or one that is not yet whole in memory.
+    fn uncommon(&mut self, position: Position) -> Result<(), String> {
+        // An error before the end of the event is behind the events before it.
+        self.events -= 1;
+        let event = self.value()?;
+        self.events += 1;
+        if let Err((offset, what)) = self.reader.read(position, &self.text[event.clone()]) {
+            self.advance(offset.min(event.len()));
+            return Err(self.wrong(&what));
+        }
+        self.advance(event.len());
+        Ok(())
     }
 
     fn expect(&mut self, byte: u8, what: &str) -> Result<(), String> {
@@ -324,14 +355,21 @@ mod tests {
         }
     }
 
-    fn events(text: &str) -> Result<Vec<(Position, String)>, String> {
-        let mut found = Vec::new();
-        let count = scan(Slow(text.as_bytes()), |position, event| {
-            found.push((position, String::from_utf8(event.to_vec()).unwrap()));
+    #[derive(Default)]
+    struct Found(Vec<(Position, String)>);
+
+    impl EventReader for Found {
+        fn read(&mut self, position: Position, event: &[u8]) -> Result<(), (usize, String)> {
+            self.0.push((position, String::from_utf8(event.to_vec()).unwrap()));
             Ok(())
-        })?;
-        assert_eq!(count, found.len() as u64);
-        Ok(found)
+        }
+    }
+
+    fn events(text: &str) -> Result<Vec<(Position, String)>, String> {
+        let mut found = Found::default();
+        let count = scan(Slow(text.as_bytes()), &mut found)?;
+        assert_eq!(count, found.0.len() as u64);
+        Ok(found.0)
     }
 
     #[test]

@@ -32,7 +32,11 @@ pub use records::{
     TrackId, WorkId, WorkKind, WorkRecord,
 };
 
-/// Makes a workload of a recording. `file` is its name for messages.
+/// Chooses the options of a reading by the report of a reading with other options.
+pub type Fit<'a> = &'a mut dyn FnMut(&ImportReport) -> ImportOptions;
+
+/// Makes a workload of a recording. `file` is its name for messages. With `fit` it is arranged by
+/// `options`, and then again by the options that `fit` chooses.
 ///
 /// # Errors
 /// [`Error::Trace`] for a recording without GPU work, and for one longer than [`LONGEST_NS`].
@@ -40,17 +44,27 @@ pub fn workload(
     recording: Recording,
     file: &str,
     options: &ImportOptions,
+    fit: Option<Fit<'_>>,
 ) -> Result<Workload, Error> {
     let refuse = |text| Error::Trace { file: file.to_owned(), text };
     let starts = recording.work.iter().map(|work| work.start);
     let starts = starts.chain(recording.calls.iter().map(|call| call.start));
     recording.extent.check(starts).map_err(refuse)?;
-    let joined = correlate::correlate(recording);
+    let mut joined = correlate::correlate(recording);
     if joined.work.is_empty() {
         return Err(refuse(nothing_to_replay(&joined)));
     }
-    let timeline = timeline::arrange(joined, options);
-    Ok(build::workload(timeline, file, options))
+    let placed = timeline::place(&mut joined);
+    let mut options = *options;
+    let mut timeline = timeline::arrange(joined, &placed, &options);
+    if let Some(fit) = fit {
+        options = fit(&timeline.joined.report);
+        let timeline::Timeline { joined, entries } = timeline;
+        drop(entries);
+        timeline = timeline::arrange(joined, &placed, &options);
+    }
+    drop(placed);
+    Ok(build::workload(timeline, file, &options))
 }
 
 /// Why a trace cannot be replayed.

@@ -33,7 +33,8 @@ impl Made {
     }
 
     fn workload(self) -> Workload {
-        workload(self.0, "t", &ImportOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+        workload(self.0, "t", &ImportOptions::default(), None)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 

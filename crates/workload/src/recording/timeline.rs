@@ -67,10 +67,23 @@ pub struct Timeline {
     pub entries: Vec<Entry>,
 }
 
-/// Orders a joined trace.
-pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
+/// The host calls with all work, whatever the options.
+pub struct Placed {
+    calls: Vec<HostCall>,
+    /// Work whose launch precedes the recording.
+    heads: Vec<usize>,
+}
+
+/// Takes the calls out of a joined trace, and gives work without a launch a place in them.
+pub fn place(joined: &mut Joined) -> Placed {
     let mut calls = std::mem::take(&mut joined.calls);
-    let heads = place_unlaunched(&joined, &mut calls);
+    let heads = place_unlaunched(joined, &mut calls);
+    Placed { calls, heads }
+}
+
+/// Orders a joined trace whose calls are `placed`.
+pub fn arrange(mut joined: Joined, placed: &Placed, options: &ImportOptions) -> Timeline {
+    let Placed { calls, heads } = placed;
     let mut walk = Walk {
         joined: &joined,
         options,
@@ -86,8 +99,8 @@ pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
         forward: HashMap::new(),
         dependencies: (0, 0),
     };
-    walk.heads(&heads, &calls);
-    for call in &calls {
+    walk.heads(heads, calls);
+    for call in calls {
         walk.call(call);
     }
     let (entries, (kept, lost)) = (walk.entries, walk.dependencies);
@@ -326,6 +339,9 @@ impl Timeline {
     fn explain(&mut self, options: &ImportOptions) {
         let mut tails = vec![Tail::default(); self.joined.streams.len()];
         let mut report = std::mem::take(&mut self.joined.report);
+        // A trace may be arranged twice.
+        (report.overlaps_on_a_stream, report.overlapped_on_a_stream_ns) = (0, 0);
+        (report.gaps, report.gaps_ns, report.turnaround_ns) = (0, 0, 0);
         let work = &self.joined.work;
         let (mut launches, mut turnarounds, mut wakes) = (Vec::new(), Vec::new(), Vec::new());
         let mut explained = |item: &mut Item, tail: &mut Tail, submit: Option<u64>| {
