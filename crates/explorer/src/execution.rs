@@ -19,7 +19,7 @@ use tidegate_platform::{
 #[derive(Clone, Default)]
 pub(crate) struct Trail {
     pub(crate) choices: Vec<u16>,
-    /// State hash at each choice.
+    /// State hash at each choice, in a replay.
     pub(crate) states: Vec<u64>,
 }
 
@@ -31,18 +31,27 @@ impl Trail {
         (mixed >> 32) as u32
     }
 
-    /// Returns the index of the first choice at which the trails differ.
+    /// Returns the index of the first choice at which the trails differ. The states count where
+    /// both trails have them.
     pub(crate) fn diverges_from(&self, other: &Trail) -> Option<u64> {
-        let mine = self.choices.iter().zip(&self.states);
-        let theirs = other.choices.iter().zip(&other.states);
-        let same = mine.zip(theirs).take_while(|(a, b)| a == b).count();
-        (same < self.states.len().max(other.states.len())).then_some(same as u64)
+        let choices = first_difference(&self.choices, &other.choices);
+        match self.states.is_empty() || other.states.is_empty() {
+            true => choices,
+            false => first_difference(&self.states, &other.states).or(choices),
+        }
     }
+}
+
+fn first_difference<T: PartialEq>(one: &[T], other: &[T]) -> Option<u64> {
+    let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    (same < one.len().max(other.len())).then_some(same as u64)
 }
 
 struct Controls<S> {
     strategy: S,
     trail: Trail,
+    /// Whether the trail has states. Hashing them takes a third of a step.
+    keeps_states: bool,
     /// Finds choices that need no decision. `None` leaves every choice to the strategy.
     sharing: Option<Sharing>,
     /// The agent that the strategy last selected.
@@ -103,7 +112,9 @@ impl<S: Strategy> Controller for Handle<S> {
         let chosen = controls.choose(point);
         let index = if chosen < point.choices.len() { chosen } else { 0 };
         controls.trail.choices.push(index as u16);
-        controls.trail.states.push(point.state);
+        if controls.keeps_states {
+            controls.trail.states.push(point.state());
+        }
         index
     }
 
@@ -120,6 +131,12 @@ impl<S: Strategy> Controller for Handle<S> {
     fn forwarded(&mut self, agent: AgentIx, object: Object) {
         if let Some(sharing) = &mut self.0.borrow_mut().sharing {
             sharing.forwarded(agent, object);
+        }
+    }
+
+    fn forgot(&mut self, agent: AgentIx, position: u32) {
+        if let Some(sharing) = &mut self.0.borrow_mut().sharing {
+            sharing.forgot(agent, position);
         }
     }
 }
@@ -146,6 +163,7 @@ impl<S: Strategy + 'static> Runner<S> {
         let controls = Controls {
             strategy,
             trail: Trail::default(),
+            keeps_states: false,
             sharing: None,
             mover: None,
             order: Vec::new(),
@@ -157,6 +175,12 @@ impl<S: Strategy + 'static> Runner<S> {
     /// Enables reduction: the strategy is no longer asked about steps that commute with all others.
     pub(crate) fn reduce(&mut self) {
         self.controls.borrow_mut().sharing = Some(Sharing::default());
+    }
+
+    /// Keeps the states of runs in their trails.
+    pub(crate) fn keep_states(self) -> Runner<S> {
+        self.controls.borrow_mut().keeps_states = true;
+        self
     }
 
     pub(crate) fn is_reduced(&self) -> bool {

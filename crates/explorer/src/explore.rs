@@ -153,7 +153,8 @@ pub fn explore_with(
     Ok(search.report(failure))
 }
 
-/// Number of random runs before a systematic search.
+/// Maximum number of random runs before a systematic search. They end earlier when as many in a
+/// row as the longest run has steps have shown no new sharing.
 const FIRST_RUNS: u64 = 64;
 
 struct Failed {
@@ -170,6 +171,8 @@ struct Search<'a> {
     runs: u64,
     steps: u64,
     longest: u64,
+    /// Number of runs since sharing between agents was last found.
+    quiet_runs: u64,
     is_complete: bool,
     ends: BTreeSet<u64>,
     setup_ns: u64,
@@ -195,6 +198,7 @@ impl<'a> Search<'a> {
             runs: 0,
             steps: 0,
             longest: 0,
+            quiet_runs: 0,
             is_complete: false,
             ends: BTreeSet::new(),
             setup_ns: 0,
@@ -215,7 +219,7 @@ impl<'a> Search<'a> {
         if self.runner.is_reduced() {
             let random = Box::new(RandomWalk::new(self.options.seed));
             let strategy = self.runner.exchange_strategy(random);
-            let failed = self.run_at_most(FIRST_RUNS);
+            let failed = self.run_at_most(FIRST_RUNS, |search| search.quiet_runs >= search.longest);
             self.runner.exchange_strategy(strategy);
             if let Some(failed) = failed? {
                 return Ok(Some(failed));
@@ -223,7 +227,7 @@ impl<'a> Search<'a> {
             self.runner.take_refuted();
             self.clear_reached();
         }
-        self.run_at_most(u64::MAX)
+        self.run_at_most(u64::MAX, |_| false)
     }
 
     /// Discards marks and ends, because the report covers the last pass of the search only.
@@ -232,9 +236,13 @@ impl<'a> Search<'a> {
         self.ends.clear();
     }
 
-    fn run_at_most(&mut self, runs: u64) -> Result<Option<Failed>, ExplorerError> {
+    fn run_at_most(
+        &mut self,
+        runs: u64,
+        is_enough: impl Fn(&Self) -> bool,
+    ) -> Result<Option<Failed>, ExplorerError> {
         let last = self.runs.saturating_add(runs);
-        while self.runs < last && self.has_budget() {
+        while self.runs < last && self.has_budget() && (self.runs == 0 || !is_enough(self)) {
             if !self.runner.strategy(|s| s.begin()) {
                 self.is_complete = true;
                 break;
@@ -250,7 +258,9 @@ impl<'a> Search<'a> {
             if self.options.keep_ends {
                 self.ends.insert(ran.end);
             }
+            self.quiet_runs += 1;
             if self.runner.take_refuted() {
+                self.quiet_runs = 0;
                 self.runner.strategy(|s| s.restart());
                 self.clear_reached();
             } else if let Some(choice) = self.runner.strategy(|s| s.diverged_at()) {
@@ -276,14 +286,21 @@ impl<'a> Search<'a> {
     /// Repeats the failure, shrinks it and formats both schedules.
     fn found(&self, failed: Failed) -> Result<Found, ExplorerError> {
         let Failed { failure, trail, at_run, steps } = failed;
-        let mut again = Runner::new(Replay::new(&trail.choices), self.options.model);
-        let ran = again.run(self.scenario);
-        if let Some(choice) = again.trail(|t| t.diverges_from(&trail)) {
-            return Err(self.not_deterministic(choice));
+        let mut again = Runner::new(Replay::new(&trail.choices), self.options.model).keep_states();
+        let mut before = trail;
+        // Twice, because the search keeps no states.
+        for _ in 0..2 {
+            again.strategy(|s| s.set(&before.choices));
+            let ran = again.run(self.scenario);
+            if let Some(choice) = again.trail(|t| t.diverges_from(&before)) {
+                return Err(self.not_deterministic(choice));
+            }
+            if ran.failure.as_ref() != Some(&failure) {
+                return Err(self.not_deterministic(before.choices.len() as u64));
+            }
+            before = again.trail(Trail::clone);
         }
-        if ran.failure.as_ref() != Some(&failure) {
-            return Err(self.not_deterministic(trail.choices.len() as u64));
-        }
+        let trail = before;
         let blank = Schedule::of(self.scenario, self.options.model, self.options.strategy);
         let found = blank.with(&trail.choices, trail.checksum());
         let limits = (self.options.shrink_runs, self.options.keep_going);

@@ -7,12 +7,16 @@
 //! If a barrier is missing, each load can miss the store of the other agent. Without the second load
 //! of CurrentValue, the value may arrive before the waiter is armed.
 //!
+//! Between two values an engine and a waiter depend on the value and on the fence's words alone, so
+//! they forget their histories there: states of the two fences merge.
+//!
 //! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that
 //! signals 1 to V and a waiter that waits for 1 to V in turn.
 
 use crate::probe::Probe;
 use crate::property::Verdict;
 use crate::scenario::{PlantedBug, Prepared, Scenario};
+use std::sync::Arc;
 use tidegate_platform::{Event, Platform, Step, WaitEnd, Word};
 
 /// The bugs that can be planted.
@@ -117,29 +121,26 @@ impl Scenario for Litmus {
     }
 
     fn prepare(&self, platform: &Platform) -> Prepared {
-        let probe = Probe::new();
-        let side = |fence: Fence| Side {
-            platform: platform.clone(),
-            fence,
+        let side = |fence: &Arc<Fence>| Side {
+            fence: Arc::clone(fence),
             values: self.values,
             missing: self.missing,
-            probe: probe.clone(),
         };
-        let first = Fence::new(platform);
-        let last = first.current.clone();
-        let (engine, waiter) = (side(first.clone()), side(first));
+        let probe = Probe::new();
+        let first = Arc::new(Fence::new(platform, &probe));
+        let (engine, waiter) = (side(&first), side(&first));
         let others: Vec<(Side, Side)> = (1..self.fences)
             .map(|_| {
-                let fence = Fence::new(platform);
-                (side(fence.clone()), side(fence))
+                let fence = Arc::new(Fence::new(platform, &probe));
+                (side(&fence), side(&fence))
             })
             .collect();
-        let spawner = platform.clone();
         let main = move || {
-            spawner.spawn("engine", move || engine.signal_all());
+            let platform = waiter.fence.platform().clone();
+            platform.spawn("engine", move || engine.signal_all());
             for (engine, waiter) in others {
-                spawner.spawn("engine", move || engine.signal_all());
-                spawner.spawn("waiter", move || waiter.wait_for_all());
+                platform.spawn("engine", move || engine.signal_all());
+                platform.spawn("waiter", move || waiter.wait_for_all());
             }
             waiter.wait_for_all();
         };
@@ -147,7 +148,7 @@ impl Scenario for Litmus {
         Prepared::new(main, move |end: &mut Verdict<'_>| {
             end.eventually(
                 "CurrentValue is the last value that was signalled",
-                last.load() == values,
+                first.current.load() == values,
             );
             end.sometimes(INTERRUPTED, probe.seen(0).is_some());
             end.sometimes(RESAMPLED, probe.seen(1).is_some());
@@ -156,71 +157,87 @@ impl Scenario for Litmus {
     }
 }
 
-#[derive(Clone)]
 struct Fence {
     current: Word,
     monitored: Word,
     interrupt: Event,
+    probe: Probe,
 }
 
 impl Fence {
-    fn new(platform: &Platform) -> Fence {
+    fn new(platform: &Platform, probe: &Probe) -> Fence {
         let page = platform.page(2);
         let (current, monitored) =
             (page.word(0).named("CurrentValue"), page.word(1).named("MonitoredValue"));
         monitored.store(u64::MAX);
-        Fence { current, monitored, interrupt: platform.event(false) }
+        Fence { current, monitored, interrupt: platform.event(false), probe: probe.clone() }
+    }
+
+    fn platform(&self) -> &Platform {
+        self.current.platform()
     }
 }
 
 /// State of one engine or waiter.
 struct Side {
-    platform: Platform,
-    fence: Fence,
+    fence: Arc<Fence>,
     values: u64,
     missing: Option<Missing>,
-    probe: Probe,
 }
 
 impl Side {
+    /// Begins part `part` of the work for `value`, which depends on nothing that was read before.
+    fn arrive_at(&self, value: u64, part: u64) {
+        let position = u32::try_from(value << 16 | part).unwrap_or(u32::MAX);
+        self.fence.platform().forget_history(position);
+    }
+
     fn signal_all(&self) {
         for value in 1..=self.values {
-            self.platform.busy(ENGINE_NS);
+            self.arrive_at(value, 0);
+            self.fence.platform().busy(ENGINE_NS);
             self.signal(value);
         }
+        self.arrive_at(self.values + 1, 0);
     }
 
     fn signal(&self, value: u64) {
         self.fence.current.store(value);
         if self.missing != Some(Missing::GpuBarrier) {
-            self.platform.fence();
+            self.fence.platform().fence();
         }
         if value > self.fence.monitored.load() {
-            self.probe.note(0, value);
+            self.fence.probe.note(0, value);
+            self.arrive_at(value, 1);
             self.fence.interrupt.set(Step::InterruptDelivery);
         } else {
-            self.probe.note(2, value);
+            self.fence.probe.note(2, value);
         }
     }
 
     fn wait_for_all(&self) {
         for value in 1..=self.values {
+            self.arrive_at(value, 0);
             if self.wait(value) == WaitEnd::Stopped {
                 return;
             }
         }
+        self.arrive_at(self.values + 1, 0);
     }
 
     fn wait(&self, value: u64) -> WaitEnd {
         self.fence.monitored.store(value - 1);
         if self.missing != Some(Missing::CpuBarrier) {
-            self.platform.fence();
+            self.fence.platform().fence();
         }
         if self.missing != Some(Missing::Resample) && self.fence.current.load() >= value {
-            self.probe.note(1, value);
+            self.fence.probe.note(1, value);
             return WaitEnd::Woken;
         }
+        let mut part = 0;
         loop {
+            part += 1;
+            self.arrive_at(value, part);
             let end = self.fence.interrupt.wait_for(None, "the fence's next value");
             // The event may still be set for an earlier value.
             if end == WaitEnd::Stopped || self.fence.current.load() >= value {

@@ -72,8 +72,9 @@ impl Kind {
 #[derive(Default)]
 struct Accesses {
     agents: [u64; 3],
-    /// For each agent, its number of accesses up to its last one to this object.
-    until: Vec<[u32; 3]>,
+    /// For each agent, its number of accesses up to its last one to this object, counted as
+    /// [`Sharing::forgot`] says.
+    until: Vec<[u64; 3]>,
     /// Agents that loaded the object from their own store buffer.
     forwarders: u64,
     /// `None` before the first access.
@@ -91,7 +92,7 @@ impl Accesses {
     }
 
     /// Whether `agent`, after `made` accesses, may still make one that conflicts with `kind`.
-    fn competes(&self, agent: usize, made: u32, kind: Kind) -> bool {
+    fn competes(&self, agent: usize, made: u64, kind: Kind) -> bool {
         let Some(until) = self.until.get(agent) else { return false };
         kind.opponents().iter().any(|kind| until[*kind as usize] > made)
     }
@@ -105,7 +106,7 @@ pub(crate) struct Sharing {
     /// Locks held by each agent.
     held: Vec<Vec<u32>>,
     /// Number of accesses made by each agent.
-    made: Vec<u32>,
+    made: Vec<u64>,
     /// Agents that loaded a racy object from their own store buffer.
     forwarders: u64,
     refuted: bool,
@@ -174,9 +175,17 @@ impl Sharing {
         }
     }
 
+    /// Records that `agent` replaced its history by a position. Its accesses are counted anew from
+    /// there, above those before, because equal states must lie behind equal numbers.
+    pub(crate) fn forgot(&mut self, agent: AgentIx, position: u32) {
+        if agent.0 < LAST_BIT {
+            *grown(&mut self.made, slot(agent)) = u64::from(position) << 32;
+        }
+    }
+
     /// Counts an access, except for agents that share a count.
     fn count_access(&mut self, agent: AgentIx) {
-        *grown(&mut self.made, slot(agent)) += u32::from(agent.0 < LAST_BIT);
+        *grown(&mut self.made, slot(agent)) += u64::from(agent.0 < LAST_BIT);
     }
 
     fn note_access(&mut self, agent: AgentIx, place: Place, kind: Kind, forwards: bool) {

@@ -118,7 +118,8 @@ pub fn replay_observed(
     };
     let first = first_run(scenario.as_ref(), &schedule)?;
 
-    let mut runner = Runner::new(RecordedReplay::new(&schedule.choices), schedule.model);
+    let replay = RecordedReplay::new(&schedule.choices);
+    let mut runner = Runner::new(replay, schedule.model).keep_states();
     let platform = runner.machine();
     before(&platform);
     let prepared = scenario.prepare(&platform);
@@ -143,7 +144,8 @@ pub fn replay_observed(
 fn first_run(scenario: &dyn Scenario, schedule: &Schedule) -> Result<Trail, ExplorerError> {
     let does_not_fit =
         |what: String| ExplorerError::DoesNotFit { scenario: scenario.name().to_owned(), what };
-    let mut runner = Runner::new(Replay::new(&schedule.choices), schedule.model);
+    let replay = Replay::new(&schedule.choices);
+    let mut runner = Runner::new(replay, schedule.model).keep_states();
     runner.run(scenario);
     if let Some(choice) = runner.strategy(|s| s.misfit()) {
         return Err(does_not_fit(format!("choice {choice} is not available")));

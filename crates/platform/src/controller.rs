@@ -105,8 +105,12 @@ pub enum WaitsFor {
     Clock,
 }
 
-/// The agents of a machine at a choice.
+/// A machine at a choice.
 pub trait Agents {
+    /// Returns the hash of the whole state: memory, store buffers, locks, and each agent's history
+    /// of observed values.
+    fn state(&self) -> u64;
+
     /// Returns the number of agents so far, including ended ones.
     fn count(&self) -> usize;
 
@@ -130,11 +134,15 @@ pub struct Point<'a> {
     pub agents: &'a dyn Agents,
     /// The agent that moved last, if it can continue.
     pub current: Option<AgentIx>,
-    /// Hash of the whole state: memory, store buffers, locks, and each agent's history of
-    /// observed values.
-    pub state: u64,
     /// Visible steps taken so far in this run.
     pub step: u64,
+}
+
+impl Point<'_> {
+    /// Returns the hash of the whole state ([`Agents::state`]). Each call computes it.
+    pub fn state(&self) -> u64 {
+        self.agents.state()
+    }
 }
 
 /// Chooses what happens next in an explored machine.
@@ -153,4 +161,8 @@ pub trait Controller {
 
     /// Reports that `agent` loaded `object` from its own store buffer, which is no step.
     fn forwarded(&mut self, _agent: AgentIx, _object: Object) {}
+
+    /// Reports that `agent`'s history was replaced by `position`
+    /// ([`crate::Platform::forget_history`]).
+    fn forgot(&mut self, _agent: AgentIx, _position: u32) {}
 }

@@ -13,7 +13,7 @@ use tidegate_hazard::{Checker, Released, Report, TimelineId};
 pub(crate) struct Hazards {
     on: AtomicBool,
     /// Created when the check is enabled.
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<Box<State>>>,
 }
 
 struct State {
@@ -27,7 +27,7 @@ struct State {
 pub(crate) struct Handover(Option<Released>);
 
 impl Hazards {
-    fn state(&self) -> MutexGuard<'_, Option<State>> {
+    fn state(&self) -> MutexGuard<'_, Option<Box<State>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -35,7 +35,7 @@ impl Hazards {
 impl Platform {
     /// Enables the hazard check. What was done before is taken to be ordered.
     pub fn enable_hazard_check(&self) {
-        let new = || State { checker: Checker::new(), ended: Released::default() };
+        let new = || Box::new(State { checker: Checker::new(), ended: Released::default() });
         self.inner.hazards.state().get_or_insert_with(new);
         self.inner.hazards.on.store(true, Ordering::Relaxed);
     }

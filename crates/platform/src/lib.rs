@@ -205,6 +205,23 @@ impl Platform {
         act()
     }
 
+    /// Declares that the calling agent has reached `position`: what it does from here on depends on
+    /// `position` and on shared memory alone. Under exploration, runs that reach the position with
+    /// the same memory are then in the same state, whatever the agent has observed before. No effect
+    /// elsewhere.
+    ///
+    /// A check of the run may read notes that the agent took before only to see that each of them
+    /// was taken in some run (decisions/0095).
+    ///
+    /// # Panics
+    ///
+    /// `position` is not above the agent's last one, or 0. States would form a circle.
+    pub fn forget_history(&self, position: u32) {
+        if self.kind() == PlatformKind::Explored {
+            world::forget_history(position);
+        }
+    }
+
     /// Makes `call`, the calling function, the place of the agent's steps until the result is
     /// dropped. Reports of explored machines then name the line from which it was called. A call
     /// inside of another one is part of that. No effect elsewhere.

@@ -12,7 +12,7 @@ use tidegate_trace::{
 pub(crate) struct Tracing {
     on: AtomicBool,
     /// Created on first use: most explored machines are never traced.
-    builder: Mutex<Option<TraceBuilder>>,
+    builder: Mutex<Option<Box<TraceBuilder>>>,
     queues: Mutex<QueueTable>,
     clock: ClockName,
     /// The last allocated link.
@@ -32,7 +32,7 @@ impl Tracing {
 
     fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
         let mut builder = self.builder.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        f(builder.get_or_insert_with(|| TraceBuilder::new("", self.clock)))
+        f(builder.get_or_insert_with(|| Box::new(TraceBuilder::new("", self.clock))))
     }
 
     fn queues(&self) -> MutexGuard<'_, QueueTable> {

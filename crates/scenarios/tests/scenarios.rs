@@ -86,7 +86,7 @@ fn a_signal_through_seven_stations_loses_no_waiter() {
 #[test]
 fn the_litmus_scenarios_are_exhausted() {
     is_exhausted_in("litmus", 21);
-    is_exhausted_in("litmus-1x2", 633);
+    is_exhausted_in("litmus-1x2", 210);
     finds_its_bugs("litmus");
     finds_its_bugs("litmus-1x2");
 }

@@ -123,10 +123,10 @@ impl Strategy for Bounded {
         if self.over {
             return self.finish.choose(point);
         }
-        let depth = self.depth;
+        let (depth, state) = (self.depth, point.state());
         self.depth += 1;
         if let Some(node) = self.path.get(depth) {
-            if node.state != point.state || usize::from(node.width) != point.choices.len() {
+            if node.state != state || usize::from(node.width) != point.choices.len() {
                 self.diverged_at.get_or_insert(depth as u64);
                 self.over = true;
                 return 0;
@@ -134,9 +134,9 @@ impl Strategy for Bounded {
             self.left = node.left - Bounded::cost(node.free, usize::from(node.choice));
             return usize::from(node.choice);
         }
-        self.states.insert(point.state);
+        self.states.insert(state);
         let current = point.current.map_or(0, |a| u64::from(a.0) + 1);
-        let key = point.state ^ current.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31);
+        let key = state ^ current.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31);
         // Stored plus one, because 0 means that the state was not seen.
         let best = self.best.entry(key).or_insert(0);
         let enough = self.left + u32::from(point.current.is_none());
@@ -148,7 +148,7 @@ impl Strategy for Bounded {
         let free = Bounded::free_choices(point);
         // The first choice is always free: either it continues the current agent, or there is none.
         let width = point.choices.len() as u16;
-        self.path.push(Node { choice: 0, width, state: point.state, left: self.left, free });
+        self.path.push(Node { choice: 0, width, state, left: self.left, free });
         0
     }
 

@@ -87,21 +87,21 @@ impl Strategy for Exhaustive {
         if self.left {
             return self.finish.choose(point);
         }
-        let depth = self.depth;
+        let (depth, state) = (self.depth, point.state());
         self.depth += 1;
         if let Some(node) = self.path.get(depth) {
-            if node.state != point.state || usize::from(node.width) != point.choices.len() {
+            if node.state != state || usize::from(node.width) != point.choices.len() {
                 self.diverged_at.get_or_insert(depth as u64);
                 self.left = true;
                 return 0;
             }
             return usize::from(node.choice);
         }
-        if !self.seen.insert(point.state) && self.prune {
+        if !self.seen.insert(state) && self.prune {
             self.left = true;
             return self.finish.choose(point);
         }
-        self.path.push(Node { choice: 0, width: point.choices.len() as u16, state: point.state });
+        self.path.push(Node { choice: 0, width: point.choices.len() as u16, state });
         0
     }
 

@@ -6,7 +6,8 @@ use crate::worlds::{Op, Program, search, search_with};
 use std::collections::BTreeSet;
 use tidegate_explorer::strategy::bounded::Bounded;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
-use tidegate_explorer::{MemoryModel, Options};
+use tidegate_explorer::strategy::replay::Replay;
+use tidegate_explorer::{MemoryModel, Options, machine};
 
 /// SplitMix64.
 struct Dice(u64);
@@ -139,6 +140,47 @@ fn agents_that_diverge_and_join() {
             assert_eq!(fewest.ends, most.ends, "{program:?} under {model:?}");
         }
     }
+}
+
+/// Agents that forget what they have observed reach the same outcomes in fewer states, with and
+/// without reduction.
+#[test]
+fn agents_that_forget() {
+    let mut dice = Dice(9);
+    let (mut most, mut fewest) = (0, 0);
+    for round in 0..150 {
+        let lengths: &[u64] = if round % 3 == 0 { &[3, 3, 3] } else { &[5, 5] };
+        let mut program = dice.program(lengths, round % 2 == 0);
+        program.insert_forgets(|len| dice.below(len as u64 + 1) as usize);
+        for model in [MemoryModel::TotalStoreOrder, MemoryModel::SequentiallyConsistent] {
+            let options = Options { model, ..Options::default() };
+            let unreduced = Options { reduce: false, ..options };
+            program.forgets = false;
+            let (all, remembering) = search_with(&program, &unreduced, Box::new(Exhaustive::new()));
+            program.forgets = true;
+            for options in [&unreduced, &options] {
+                let (seen, forgetting) =
+                    search_with(&program, options, Box::new(Exhaustive::new()));
+                assert!(forgetting.exhausted && forgetting.states <= remembering.states);
+                assert_eq!(seen, all, "{program:?} under {model:?}");
+                fewest += forgetting.states;
+            }
+            most += 2 * remembering.states;
+        }
+    }
+    println!("{most} states with histories, {fewest} without");
+    assert!(fewest < most);
+}
+
+#[test]
+fn an_agent_that_goes_back_to_a_position_panics() {
+    let platform = machine(Replay::default(), MemoryModel::TotalStoreOrder);
+    let mine = platform.clone();
+    let report = platform.run(move || {
+        mine.forget_history(2);
+        mine.forget_history(2);
+    });
+    assert!(report.panics[0].contains("from position 2 to 2: they must rise"), "{report:?}");
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub enum Op {
     Make,
     /// Sleeps for a nanosecond of virtual time.
     Nap,
+    /// Forgets the history, if the program does. What the agent observed before is no part of the
+    /// outcome.
+    Forget,
 }
 
 const WORDS: usize = 2;
@@ -52,6 +55,8 @@ pub struct Program {
     pub chained: bool,
     /// Whether `main` joins the others at its end and loads both words.
     pub joined: bool,
+    /// Whether [`Op::Forget`] has an effect.
+    pub forgets: bool,
 }
 
 impl Program {
@@ -60,11 +65,24 @@ impl Program {
     }
 
     pub fn from(agents: Vec<Vec<Op>>) -> Program {
-        Program { agents, seen: Rc::default(), chained: false, joined: false }
+        let seen = Rc::default();
+        Program { agents, seen, chained: false, joined: false, forgets: false }
+    }
+
+    /// Adds a statement that forgets to each agent, at the index that `place` returns.
+    pub fn insert_forgets(&mut self, mut place: impl FnMut(usize) -> usize) {
+        for ops in &mut self.agents {
+            ops.insert(place(ops.len()), Op::Forget);
+        }
     }
 
     fn observing(op: &Op) -> bool {
         matches!(op, Op::Load(_) | Op::Swap(..) | Op::Locked(_) | Op::Await(_))
+    }
+
+    /// Returns the index of the first statement whose observation is part of the outcome.
+    fn first_noted(ops: &[Op]) -> usize {
+        ops.iter().rposition(|op| matches!(op, Op::Forget)).map_or(0, |last| last + 1)
     }
 }
 
@@ -75,12 +93,14 @@ struct Things {
     counters: Vec<Arc<tidegate_platform::Mutex<u64>>>,
     events: Vec<tidegate_platform::Event>,
     probe: Probe,
+    forgets: bool,
 }
 
 impl Things {
     fn perform(&self, ops: &[Op], first_note: usize) {
         let mut note = first_note;
-        for op in ops {
+        let first_noted = Program::first_noted(ops);
+        for (index, op) in ops.iter().enumerate() {
             let observed = match *op {
                 Op::Store(word, value) => {
                     self.words[word].store(value);
@@ -119,8 +139,14 @@ impl Things {
                     self.platform.sleep_until(self.platform.now().after(1));
                     None
                 }
+                Op::Forget => {
+                    if self.forgets {
+                        self.platform.forget_history(index as u32 + 1);
+                    }
+                    None
+                }
             };
-            if let Some(value) = observed {
+            if let Some(value) = observed.filter(|_| index >= first_noted) {
                 self.probe.note(note, value);
                 note += 1;
             }
@@ -162,6 +188,7 @@ impl Scenario for Program {
             counters: ["lock 0", "lock 1"].map(|n| Arc::new(platform.mutex(n, 0))).to_vec(),
             events: (0..2).map(|_| platform.event(false)).collect(),
             probe: Probe::new(),
+            forgets: self.forgets,
         };
         let mut notes = 0;
         let agents: Vec<(Vec<Op>, usize)> = self
@@ -169,7 +196,8 @@ impl Scenario for Program {
             .iter()
             .map(|ops| {
                 let first = notes;
-                notes += ops.iter().filter(|o| Program::observing(o)).count();
+                let noted = &ops[Program::first_noted(ops)..];
+                notes += noted.iter().filter(|o| Program::observing(o)).count();
                 (ops.clone(), first)
             })
             .collect();

@@ -17,6 +17,19 @@ use std::sync::atomic::AtomicU64;
 const LINE_BYTES: usize = 64;
 const LINE_CELLS: usize = LINE_BYTES / size_of::<AtomicU64>();
 
+/// Below this number of cells, zeros that are written cost less than zeroed memory of the
+/// allocator. Above it, the allocator commits memory when it is touched.
+const WRITTEN_ZEROS: usize = 64;
+
+fn zeroed(len: usize) -> Box<[AtomicU64]> {
+    if len <= WRITTEN_ZEROS {
+        return (0..len).map(|_| AtomicU64::new(0)).collect();
+    }
+    let cells = Box::<[AtomicU64]>::new_zeroed_slice(len);
+    // SAFETY: an AtomicU64 has the layout of a u64, for which all-zero bytes are the valid value 0.
+    unsafe { cells.assume_init() }
+}
+
 /// A run of cells.
 pub(crate) struct Cells {
     /// The allocation, with padding before the aligned cells.
@@ -28,10 +41,7 @@ pub(crate) struct Cells {
 impl Cells {
     pub(crate) fn zeroed(len: usize) -> Cells {
         let spare = if len < LINE_CELLS { 0 } else { LINE_CELLS - 1 };
-        let all = Box::<[AtomicU64]>::new_zeroed_slice(len + spare);
-        // SAFETY: an AtomicU64 has the layout of a u64, for which all-zero bytes are the valid
-        // value 0.
-        let all = unsafe { all.assume_init() };
+        let all = zeroed(len + spare);
         let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
         let start = if spare == 0 { 0 } else { (LINE_CELLS - past) % LINE_CELLS };
         Cells { all, start, len }

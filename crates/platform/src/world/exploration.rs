@@ -1,9 +1,10 @@
 //! Owns an explored machine's state besides its agents: controller, memory hashes, locks.
 
 use super::happens_before::HappensBefore;
-use super::hash::Map;
+use super::hash::mix;
 use super::slot::{Slot, State};
 use super::store_buffer::Buffered;
+use super::table::Table;
 use crate::controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind};
 use crate::steps::StepLog;
 use std::collections::VecDeque;
@@ -13,8 +14,12 @@ pub(super) struct Explored {
     pub(super) controller: Box<dyn Controller>,
     pub(super) model: MemoryModel,
     pub(super) memory_hash: u64,
-    pub(super) bulk_hashes: Map<u32, u64>,
-    pub(super) locks: Map<u32, LockState>,
+    pub(super) bulk_hashes: Table<u64>,
+    pub(super) locks: Table<LockState>,
+    /// Hash of the policy state behind all locks. Part of a state once an agent has forgotten its
+    /// history, which tells the same before.
+    pub(super) locks_hash: u64,
+    pub(super) forgets: bool,
     /// The number of objects created before the run.
     pub(super) objects: u32,
     pub(super) last: Option<AgentIx>,
@@ -51,8 +56,10 @@ impl Explored {
             controller,
             model,
             memory_hash: 0,
-            bulk_hashes: Map::default(),
-            locks: Map::default(),
+            bulk_hashes: Table::default(),
+            locks: Table::default(),
+            locks_hash: 0,
+            forgets: false,
             objects: 0,
             last: None,
             next: None,
@@ -77,6 +84,12 @@ impl Explored {
         self.spare_buffers = std::mem::take(&mut old.spare_buffers);
     }
 
+    /// Returns the hash of memory, of locks where histories do not tell their state, and the clock.
+    pub(super) fn memory_hash(&self, now: u64) -> u64 {
+        let locks = if self.forgets { self.locks_hash } else { 0 };
+        mix(self.memory_hash ^ locks, now)
+    }
+
     /// Returns whether the agent's pending step can be taken now.
     pub(super) fn can_step(&self, slot: &Slot) -> bool {
         if !matches!(slot.state, State::Ready | State::Running) {
@@ -86,7 +99,7 @@ impl Explored {
             None | Some((OpKind::Start | OpKind::Load | OpKind::Sleep, _)) => true,
             Some(_) if !slot.explored.buffer.is_empty() => false,
             Some((OpKind::Lock, Object::Mutex(id))) => {
-                self.locks_broken || !self.locks.get(&id).is_some_and(|l| l.taken)
+                self.locks_broken || !self.locks.get(id).is_some_and(|l| l.taken)
             }
             Some(_) => true,
         }

@@ -13,10 +13,10 @@
 use super::exploration::Explored;
 use super::hash::{bytes_hash, mix, word_hash};
 use super::machine::{Discipline, World, with};
-use super::slot::{AgentState, Slot, State, is_local};
+use super::slot::{AgentState, Moment, Slot, State, is_local};
 use super::store_buffer::{Buffered, overlay};
 use crate::cells::{BulkCells, PageCells, WordRef};
-use crate::controller::{AgentIx, Choice, MemoryModel, Object, OpKind, Point};
+use crate::controller::{AgentIx, Agents, Choice, MemoryModel, Object, OpKind, Point};
 use crate::fiber;
 use crate::site::Site;
 use crate::steps::StepLog;
@@ -72,7 +72,7 @@ impl World {
         let Discipline::Explored(explored) = &self.discipline else { return None };
         match slot.explored.pending {
             Some((OpKind::Lock, Object::Mutex(id))) if slot.state == State::Ready => {
-                let lock = explored.locks.get(&id).filter(|l| l.taken)?;
+                let lock = explored.locks.get(id).filter(|l| l.taken)?;
                 Some(format!("the lock '{}'", lock.name))
             }
             _ => None,
@@ -136,30 +136,12 @@ impl World {
         }
     }
 
-    /// Returns the final state of a run; 0 where states have no hash.
-    pub(super) fn end_state(&mut self) -> u64 {
-        if self.is_explored() { self.state_hash() } else { 0 }
-    }
-
-    fn state_hash(&mut self) -> u64 {
-        let mut hash = mix(self.explored_mut().memory_hash, self.now);
-        for slot in &self.agents {
-            // A running agent counts as ready: its state is that of an agent that was
-            // switched away.
-            let state = if slot.state == State::Running { State::Ready } else { slot.state };
-            let end = if slot.wait_over { slot.wait_end as u64 + 1 } else { 0 };
-            hash = mix(hash, slot.explored.history ^ (state as u64 | end << 2));
-            hash = mix(hash, slot.explored.buffer_hash);
-        }
-        if self.crowded_words == 0 { hash } else { mix(hash, self.sleep_order_hash()) }
-    }
-
-    /// Returns a hash of the order of sleepers, because a wake of one takes the first.
-    fn sleep_order_hash(&self) -> u64 {
-        self.agents.iter().fold(0, |hash, slot| {
-            let list = slot.wait.as_ref().and_then(|w| self.sleepers.get(&w.key));
-            list.map_or(hash, |l| l.iter().fold(mix(hash, 0x51), |h, a| mix(h, u64::from(a.0))))
-        })
+    /// Returns the hash of the state; 0 where states have none.
+    pub(super) fn state_hash(&self) -> u64 {
+        let Discipline::Explored(explored) = &self.discipline else { return 0 };
+        let sleepers = (self.crowded_words > 0).then_some(&self.sleepers);
+        let memory_hash = explored.memory_hash(self.now);
+        Moment { agents: &self.agents, sleepers, memory_hash }.state()
     }
 
     /// Carries out choices until one lets an agent take its pending step.
@@ -213,14 +195,15 @@ impl World {
     }
 
     fn choose_next(&mut self) -> Choice {
-        let state = self.state_hash();
         let step = self.steps;
+        let sleepers = (self.crowded_words > 0).then_some(&self.sleepers);
         let Discipline::Explored(explored) = &mut self.discipline else {
             panic!("a choice outside an exploration")
         };
         let current = explored.last.filter(|a| explored.choices.contains(&Choice::Run(*a)));
-        let (choices, agents) = (&explored.choices, &self.agents);
-        let point = Point { choices, agents, current, state, step };
+        let memory_hash = explored.memory_hash(self.now);
+        let agents = &Moment { agents: &self.agents, sleepers, memory_hash };
+        let point = Point { choices: &explored.choices, agents, current, step };
         let index = explored.controller.choose(&point);
         *explored.choices.get(index).unwrap_or(&explored.choices[0])
     }
@@ -306,10 +289,13 @@ impl World {
         value: u64,
         by: Option<AgentIx>,
     ) {
-        let old = page.cell(index as usize).swap(value, Ordering::Relaxed);
-        self.explored_mut().memory_hash ^=
-            word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
+        // One agent runs at a time, so this needs no locked operation.
+        let cell = page.cell(index as usize);
+        let old = cell.load(Ordering::Relaxed);
+        cell.store(value, Ordering::Relaxed);
         if old != value {
+            self.explored_mut().memory_hash ^=
+                word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
             self.note_change(by);
         }
     }
@@ -317,21 +303,21 @@ impl World {
     fn commit_bulk(&mut self, bulk: &BulkCells, start: usize, data: &[u8]) {
         bulk.copy_in(start, data);
         let explored = self.explored_mut();
-        let hash = explored.bulk_hashes.entry(bulk.id).or_default();
+        let hash = explored.bulk_hashes.at(bulk.id);
         let old = *hash;
         *hash = mix(mix(old ^ u64::from(bulk.id), start as u64), bytes_hash(data));
         explored.memory_hash ^= old ^ *hash;
     }
 
     fn release_lock(&mut self, mutex: u32, by: Option<AgentIx>) {
-        self.explored_mut().locks.entry(mutex).or_default().taken = false;
+        self.explored_mut().locks.at(mutex).taken = false;
         self.note_change(by);
     }
 
     /// Takes the lock for the calling agent, unless it is taken.
     pub(super) fn take_lock(&mut self, mutex: u32, name: &'static str) -> bool {
         self.log(|log, _| log.name(Object::Mutex(mutex), &format!("the lock '{name}'")));
-        let state = self.explored_mut().locks.entry(mutex).or_default();
+        let state = self.explored_mut().locks.at(mutex);
         let is_free = !std::mem::replace(&mut state.taken, true);
         state.name = name;
         let hash = state.hash;
@@ -382,6 +368,25 @@ impl World {
         false
     }
 
+    /// Records a visible step in the history of the calling agent, in the log and for the controller.
+    fn record_step(&mut self, op: OpKind, object: Object) {
+        let Some(me) = self.current else { return };
+        // The history of a barrier or a store is the same whether or not it is a step.
+        if !matches!(op, OpKind::Fence | OpKind::Store) {
+            self.absorb(op as u64 + 1);
+        }
+        let by = (me, self.agent_state(me).site);
+        self.log(|log, steps| log.step(by, (op, object), steps.saturating_sub(1)));
+        self.report_access(me, op, object);
+    }
+
+    /// Adds bytes to the history of the calling agent, if there is one.
+    fn absorb_bytes(&mut self, bytes: &[u8]) {
+        if self.current.is_some() {
+            self.absorb(bytes_hash(bytes));
+        }
+    }
+
     /// Returns the calling agent if its next store goes to its buffer. A store to a full buffer
     /// waits, as a step, until the buffer is empty, because flushes are choices.
     fn buffering(&mut self) -> Option<AgentIx> {
@@ -410,24 +415,25 @@ pub(super) fn visible_unless<R>(
     act: impl FnOnce(&mut World) -> R,
 ) -> R {
     let mut act = Some(act);
-    let mut step = |w: &mut World| {
-        // The history of a barrier or a store is the same whether or not it is a step.
-        if !matches!(op, OpKind::Fence | OpKind::Store) {
-            w.absorb(op as u64 + 1);
+    let at_once = with(|w| {
+        // Before and after a run, when no other agent moves and nothing is recorded.
+        if w.current.is_none() {
+            return act.take().map(|act| act(w));
         }
-        if let Some(me) = w.current {
-            let site = w.agent_state(me).site;
-            let by = (me, site);
-            w.log(|log, steps| log.step(by, (op, object), steps.saturating_sub(1)));
-            w.report_access(me, op, object);
+        let answered = answer(w);
+        if answered.is_some() || !w.comes_to(op, object) {
+            return answered;
         }
+        w.record_step(op, object);
         act.take().map(|act| act(w))
-    };
-    let at_once =
-        with(|w| answer(w).or_else(|| if w.comes_to(op, object) { step(w) } else { None }));
+    });
     at_once.unwrap_or_else(|| {
         fiber::suspend();
-        with(|w| step(w).expect("a step is taken once"))
+        let act = act.take().expect("a step is taken once");
+        with(|w| {
+            w.record_step(op, object);
+            act(w)
+        })
     })
 }
 
@@ -474,6 +480,29 @@ pub(super) fn observe(w: &mut World, value: u64) {
     if w.is_explored() {
         w.absorb(value);
     }
+}
+
+/// Replaces the calling agent's history by `position`. Without effect while races are looked for,
+/// because the clocks depend on the history.
+pub(crate) fn forget_history(position: u32) {
+    with(|w| {
+        if w.has_clocks() {
+            return;
+        }
+        let Some(me) = w.current else { return };
+        let state = w.agent_state(me);
+        let last = std::mem::replace(&mut state.position, position);
+        assert!(
+            last < position,
+            "an agent goes from position {last} to {position}: they must rise"
+        );
+        state.history = mix(mix(0xF0, u64::from(position)), u64::from(state.objects));
+        let explored = w.explored_mut();
+        explored.forgets = true;
+        if explored.is_observed {
+            explored.controller.forgot(me, position);
+        }
+    });
 }
 
 /// Returns the initial history of a new agent. With several parents, its number alone does not
@@ -535,17 +564,26 @@ pub(crate) fn store(word: WordRef<'_>, value: u64) {
 
 /// Stores to a word; `order` matters to the clocks alone.
 pub(crate) fn store_as(word: WordRef<'_>, value: u64, order: Ordering) {
-    store_entry(word_object(word), |w| Buffered::Word {
+    let entry = |w: &mut World| Buffered::Word {
         page: std::sync::Arc::clone(word.page),
         index: word.index,
         value,
         released: w.clock_release(order),
         site: w.site(),
+    };
+    store_entry(word_object(word), entry, |w| {
+        w.commit_word(word.page, word.index, value, None);
+        w.clock_publish(word.page, word.index, &None);
     });
 }
 
-/// Stores to the agent's buffer, or to memory as a step. The history is the same.
-fn store_entry(object: Object, entry: impl Fn(&mut World) -> Buffered) {
+/// Stores to the agent's buffer, or to memory as a step. The history is the same. Outside of a run
+/// `direct` stores.
+fn store_entry(
+    object: Object,
+    entry: impl Fn(&mut World) -> Buffered,
+    direct: impl FnOnce(&mut World),
+) {
     let own = |w: &mut World| {
         let me = w.buffering()?;
         let entry = entry(w);
@@ -553,6 +591,9 @@ fn store_entry(object: Object, entry: impl Fn(&mut World) -> Buffered) {
         Some(())
     };
     visible_unless(OpKind::Store, object, own, |w| {
+        if w.current.is_none() {
+            return direct(w);
+        }
         let entry = entry(w);
         w.absorb(entry.hash());
         if let Some(value) = entry.touches().1 {
@@ -633,7 +674,7 @@ pub(crate) fn bulk_read(bulk: &BulkCells, start: usize, out: &mut [u8]) {
         if let Some(me) = w.current {
             overlay(&w.agent_state(me).buffer, bulk.id, start, out);
         }
-        w.absorb(bytes_hash(out));
+        w.absorb_bytes(out);
     });
 }
 
@@ -654,7 +695,7 @@ pub(crate) fn bulk_read_untrusted(bulk: &BulkCells, start: usize, out: &mut [u8]
             }
             _ => fill_from(found, out),
         }
-        w.absorb(bytes_hash(out));
+        w.absorb_bytes(out);
     });
 }
 
@@ -671,11 +712,15 @@ fn fill_from(found: u64, out: &mut [u8]) {
 }
 
 pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &[u8]) {
-    store_entry(Object::Bulk(bulk.id), |w| Buffered::Bulk {
+    let entry = |w: &mut World| Buffered::Bulk {
         bulk: std::sync::Arc::clone(bulk),
         start,
         data: data.to_vec(),
         site: w.site(),
+    };
+    store_entry(Object::Bulk(bulk.id), entry, |w| {
+        w.commit_bulk(bulk, start, data);
+        w.note_change(None);
     });
 }
 
@@ -700,7 +745,7 @@ pub(crate) fn bulk_update(
 
 pub(crate) fn lock(mutex: u32, name: &'static str) {
     assert!(
-        with(|w| w.current.is_none()) || fiber::on_fiber(),
+        fiber::on_fiber() || with(|w| w.current.is_none()),
         "lock '{name}' taken outside an agent"
     );
     let taken = visible(OpKind::Lock, Object::Mutex(mutex), |w| w.take_lock(mutex, name));
@@ -713,8 +758,11 @@ pub(crate) fn unlock(mutex: u32) {
             Some(me) => w.agent_state(me).history,
             None => 0,
         };
-        let state = w.explored_mut().locks.entry(mutex).or_default();
-        state.hash = mix(state.hash, history);
+        let explored = w.explored_mut();
+        let state = explored.locks.at(mutex);
+        let (old, new) = (state.hash, mix(state.hash, history));
+        state.hash = new;
+        explored.locks_hash ^= word_hash(mutex, 1, old) ^ word_hash(mutex, 1, new);
         w.clock_unlock(mutex);
         let waits_in_line =
             w.current.filter(|me| !w.agents[me.0 as usize].explored.buffer.is_empty());

@@ -11,7 +11,7 @@
 //!
 //! This file has the run loop and the waits. Below it, in this order: `explored` and
 //! `virtual_time`, `program` (steps of the program's own types), `machine`, discipline state
-//! (`exploration`, `run_queue`), `slot`, `store_buffer`, `happens_before`, `hash`.
+//! (`exploration`, `run_queue`), `slot`, `store_buffer`, `happens_before`, `table`, `hash`.
 
 mod exploration;
 mod explored;
@@ -22,12 +22,13 @@ mod program;
 mod run_queue;
 mod slot;
 mod store_buffer;
+mod table;
 mod virtual_time;
 
 pub(crate) use explored::{
-    add_and_test, bulk_read, bulk_read_untrusted, bulk_update, bulk_write, exchange, fence, load,
-    load_as, load_untrusted, lock, log_steps, mapping_step, name, next_object_id, steps, store,
-    store_as, take_log, unlock, update_as, update_at_once,
+    add_and_test, bulk_read, bulk_read_untrusted, bulk_update, bulk_write, exchange, fence,
+    forget_history, load, load_as, load_untrusted, lock, log_steps, mapping_step, name,
+    next_object_id, steps, store, store_as, take_log, unlock, update_as, update_at_once,
 };
 pub(crate) use machine::{World, WorldId, close};
 pub use program::EnteredCall;
@@ -129,7 +130,7 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
     let (mut agents, report) = with(|w| {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
-        w.report.state = w.end_state();
+        w.report.state = w.state_hash();
         w.end_run();
         (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
     });

@@ -1,6 +1,7 @@
 //! Owns the state of an agent of a world: its sleep, and under exploration its history and
 //! store buffer.
 
+use super::hash::{Map, mix};
 use super::store_buffer::Buffered;
 use crate::controller::{AgentIx, Agents, Choice, Object, OpKind, WaitsFor};
 use crate::current::Belongings;
@@ -96,6 +97,8 @@ pub(super) struct AgentState {
     pub(super) buffer_hash: u64,
     /// The number of objects that it has created.
     pub(super) objects: u32,
+    /// The last position that replaced its history; 0 for none.
+    pub(super) position: u32,
     /// The place in the program of its step.
     pub(super) site: Site,
     /// How often it has changed memory.
@@ -123,20 +126,55 @@ pub(super) fn is_local(slot: &Slot) -> bool {
         }
 }
 
-impl Agents for Vec<Slot> {
+/// An explored machine between two steps.
+pub(super) struct Moment<'a> {
+    pub(super) agents: &'a [Slot],
+    /// The sleepers of each key, if their order is part of the state: a wake of one takes the first.
+    pub(super) sleepers: Option<&'a Map<usize, Vec<AgentIx>>>,
+    /// Hash of memory and the clock.
+    pub(super) memory_hash: u64,
+}
+
+impl Moment<'_> {
+    fn slot(&self, agent: AgentIx) -> &Slot {
+        &self.agents[usize::from(agent.0)]
+    }
+
+    fn sleep_order_hash(&self, sleepers: &Map<usize, Vec<AgentIx>>) -> u64 {
+        self.agents.iter().fold(0, |hash, slot| {
+            let list = slot.wait.as_ref().and_then(|w| sleepers.get(&w.key));
+            list.map_or(hash, |l| l.iter().fold(mix(hash, 0x51), |h, a| mix(h, u64::from(a.0))))
+        })
+    }
+}
+
+impl Agents for Moment<'_> {
+    fn state(&self) -> u64 {
+        let mut hash = self.memory_hash;
+        for slot in self.agents {
+            // A running agent counts as ready: its state is that of an agent that was
+            // switched away.
+            let state = if slot.state == State::Running { State::Ready } else { slot.state };
+            let end = if slot.wait_over { slot.wait_end as u64 + 1 } else { 0 };
+            hash = mix(hash, slot.explored.history ^ (state as u64 | end << 2));
+            hash = mix(hash, slot.explored.buffer_hash);
+        }
+        self.sleepers.map_or(hash, |sleepers| mix(hash, self.sleep_order_hash(sleepers)))
+    }
+
     fn count(&self) -> usize {
-        self.len()
+        self.agents.len()
     }
 
     fn step(&self, choice: Choice) -> (OpKind, Object) {
-        let agent = &self[usize::from(choice.agent().0)].explored;
+        let agent = &self.slot(choice.agent()).explored;
         let oldest = agent.buffer.front().filter(|_| matches!(choice, Choice::Flush(_)));
         let of_step = || agent.pending.unwrap_or((OpKind::Start, Object::None));
         oldest.map_or_else(of_step, |entry| (entry.op(), entry.touches().0))
     }
 
     fn site(&self, choice: Choice) -> Site {
-        let agent = &self[usize::from(choice.agent().0)].explored;
+        let agent = &self.slot(choice.agent()).explored;
         match choice {
             Choice::Flush(_) => agent.buffer.front().map_or(Site::NONE, Buffered::site),
             _ => agent.site,
@@ -144,7 +182,7 @@ impl Agents for Vec<Slot> {
     }
 
     fn waits_for(&self, agent: AgentIx) -> WaitsFor {
-        let slot = &self[usize::from(agent.0)];
+        let slot = self.slot(agent);
         match (slot.state, &slot.wait, slot.explored.pending) {
             (State::Blocked, Some(wait), _) if wait.deadline_only() => WaitsFor::Clock,
             (State::Blocked, Some(wait), pending) => match (wait.joined(), pending) {
