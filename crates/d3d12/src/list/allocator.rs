@@ -1,4 +1,4 @@
-//! Command allocators: whose lists execute, and when recording may begin again.
+//! Command allocators: the lists recorded from each, and when it may be reset.
 
 use super::recording::CommandList;
 use crate::error::{Error, Result};
@@ -9,15 +9,15 @@ use crate::umd::closed_list::ClosedList;
 use std::fmt;
 use std::sync::Arc;
 
-/// A command allocator: the lists of one frame or one job, which are taken back together.
+/// A command allocator: the lists of one frame or one job, which are reset together.
 ///
-/// The published rules hold for its lists:
+/// Its lists follow the published rules:
 ///
-/// - One list records from it at a time; a second one is [`Error::AllocatorRecords`].
-/// - It is reset when none of its lists executes; before that a reset is
-///   [`Error::AllocatorExecutes`], and changes nothing.
-/// - A list that is executed again while it executes, or after its allocator was reset, drops the
-///   call and removes the device ([`crate::RemovedReason::InvalidCall`]).
+/// - One list records from it at a time. A second one fails with [`Error::AllocatorRecords`].
+/// - A reset while one of its lists executes fails with [`Error::AllocatorExecutes`] and changes
+///   nothing.
+/// - A call that executes a list which is still executing, or whose allocator was reset, is dropped
+///   and removes the device ([`crate::RemovedReason::InvalidCall`]).
 ///
 /// Queued lists keep their memory, so an allocator may be dropped at any time.
 #[doc(alias = "ID3D12CommandAllocator")]
@@ -47,12 +47,11 @@ impl CommandAllocator {
         self.list_type
     }
 
-    /// Takes all lists back that were recorded since the last reset: none of them can be executed
-    /// any more.
+    /// Resets the allocator. Lists recorded since the last reset can no longer be executed.
     ///
     /// # Errors
     /// [`Error::AllocatorRecords`] while a list records from it, [`Error::AllocatorExecutes`] while
-    /// the GPU executes one. It is unchanged then.
+    /// the GPU executes one. The allocator is then unchanged.
     #[doc(alias = "ID3D12CommandAllocator::Reset")]
     #[track_caller]
     pub fn reset(&self) -> Result<()> {
@@ -83,8 +82,8 @@ impl CommandAllocator {
 }
 
 impl ClosedList {
-    /// Begins a list of the same type without commands, which records from `allocator`. The GPU may
-    /// still execute what was recorded before.
+    /// Begins an empty list of the same type, which records from `allocator`. The GPU may still
+    /// execute the commands recorded before.
     ///
     /// # Errors
     /// [`Error::AllocatorRecords`], [`Error::WrongAllocator`] for one of another list type,

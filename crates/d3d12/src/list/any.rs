@@ -1,13 +1,13 @@
-//! Lists of any state, as an interface that takes them by pointer has them.
+//! Open or closed lists, for interfaces that take lists by pointer.
 
 use super::recording::CommandList;
 use crate::umd::closed_list::ClosedList;
 
 /// A list that is open or closed. [`crate::Queue::execute`] takes closed lists by their type; a
-/// program that knows the state at run time alone uses [`crate::Queue::execute_any`].
+/// program that knows the state only at run time uses [`crate::Queue::execute_any`].
 #[derive(Clone, Copy, Debug)]
 pub enum AnyList<'a> {
-    /// A list that records. Executing it breaks a rule.
+    /// A list that is still recording. Executing it is an invalid call.
     Open(&'a CommandList),
     /// A closed list.
     Closed(&'a ClosedList),

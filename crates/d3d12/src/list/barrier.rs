@@ -1,7 +1,7 @@
-//! Barriers of lists, and the record of what commands use for the check of resource states.
+//! Barriers of lists, and the recording of resource uses for the state check.
 //!
-//! Every call is one barrier of the engine, whatever it names: commands behind it begin when those
-//! before it are complete (`decisions/0087`). What it names is for the check.
+//! Each call records one engine barrier, regardless of the resources named: later commands begin
+//! when earlier ones are complete (`decisions/0087`). Only the state check uses the names.
 
 use super::recording::{CommandList, bad};
 use crate::error::{Error, Result};
@@ -24,23 +24,23 @@ pub enum Barrier<'a> {
         resource: Resource<'a>,
         /// The subresource; `None` is all of them.
         subresource: Option<u32>,
-        /// The states that it has.
+        /// The states before the barrier.
         before: ResourceStates,
-        /// The states that it shall have.
+        /// The states after the barrier.
         after: ResourceStates,
         /// Whole, or one half of a split barrier.
         phase: BarrierPhase,
     },
-    /// Accesses in UNORDERED_ACCESS before it are complete before those behind it.
+    /// UNORDERED_ACCESS accesses before the barrier complete before those after it.
     UnorderedAccess {
         /// The resource; `None` is all of them.
         resource: Option<Resource<'a>>,
     },
-    /// The bytes of a heap change their resource.
+    /// Heap memory passes from one placed resource to another.
     Aliasing {
-        /// The placed resource that had them; `None` is any.
+        /// The placed resource that owned the memory; `None` is any.
         before: Option<Resource<'a>>,
-        /// The placed resource that gets them; `None` is any.
+        /// The placed resource that owns it afterwards; `None` is any.
         after: Option<Resource<'a>>,
     },
 }
@@ -83,14 +83,14 @@ impl<'a> Barrier<'a> {
         }
     }
 
-    /// Returns the half of the transition that begins it.
+    /// Returns the BEGIN_ONLY half of the transition.
     #[doc(alias = "D3D12_RESOURCE_BARRIER_FLAG_BEGIN_ONLY")]
     #[must_use]
     pub fn begin(self) -> Barrier<'a> {
         self.in_phase(BarrierPhase::Begin)
     }
 
-    /// Returns the half of the transition that ends it.
+    /// Returns the END_ONLY half of the transition.
     #[doc(alias = "D3D12_RESOURCE_BARRIER_FLAG_END_ONLY")]
     #[must_use]
     pub fn end(self) -> Barrier<'a> {
@@ -108,12 +108,12 @@ impl<'a> Barrier<'a> {
 }
 
 impl CommandList {
-    /// Records barriers, as one command. Every list takes them; a transition names states that
-    /// queues of the list's type know.
+    /// Records barriers as one command. All list types accept them. A transition may only name
+    /// states that the list's type can set.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for states that do not combine or that the list's type does not set, a
-    /// subresource that is not there, a transition of an upload or readback heap's resource, and
+    /// [`Error::BadValue`] for states that do not combine or that the list's type cannot set, a
+    /// subresource out of range, a transition of an upload or readback heap's resource, and
     /// aliasing of resources that are not placed; [`Error::Foreign`].
     #[doc(alias = "ResourceBarrier")]
     pub fn barrier(&mut self, barriers: &[Barrier<'_>]) -> Result<()> {
@@ -183,7 +183,7 @@ impl CommandList {
         Ok(())
     }
 
-    /// Notes for the check of states that the next command uses a resource.
+    /// Records, for the state check, that the next command uses a resource.
     pub(super) fn access(
         &mut self,
         resource: Resource<'_>,
@@ -198,7 +198,7 @@ impl CommandList {
     }
 }
 
-/// The resources that a barrier names.
+/// Returns the resources that a barrier names.
 fn resources<'a>(barrier: &Barrier<'a>) -> impl Iterator<Item = Resource<'a>> {
     let named = match *barrier {
         Barrier::Transition { resource, .. } => [Some(resource), None],

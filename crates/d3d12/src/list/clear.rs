@@ -1,4 +1,4 @@
-//! Clears of buffers as unordered access views, and discards, which compute and direct lists take.
+//! Clears of unordered access views and render targets, and discards.
 
 use super::recording::{CommandList, bad};
 use crate::error::Result;
@@ -9,8 +9,8 @@ use crate::states::recording::Subresources;
 use tidegate_gpu_abi::{Command, GpuVa};
 
 impl CommandList {
-    /// Fills `bytes` of `buffer` from `offset` on with a 32-bit value. Compute and direct lists
-    /// take it.
+    /// Fills `bytes` bytes of `buffer`, starting at `offset`, with a 32-bit value. Compute and
+    /// direct lists only.
     ///
     /// # Errors
     /// [`crate::Error::NotAccepted`], [`crate::Error::OutOfRange`], [`crate::Error::BadValue`] for a
@@ -26,7 +26,7 @@ impl CommandList {
         self.clear(buffer, offset, (bytes, value), "ClearUnorderedAccessViewUint")
     }
 
-    /// As [`CommandList::clear_uint`], with a 32-bit float.
+    /// Same as [`CommandList::clear_uint`], with a 32-bit float.
     ///
     /// # Errors
     /// As [`CommandList::clear_uint`].
@@ -42,8 +42,8 @@ impl CommandList {
         self.clear(buffer, offset, (bytes, value.to_bits()), kind)
     }
 
-    /// States that the contents of `buffer` do not matter until they are written again. Reads
-    /// before that return any bytes. Compute and direct lists take it. It adds no command.
+    /// Declares the contents of `buffer` undefined until they are written again. Adds no command.
+    /// Compute and direct lists only.
     ///
     /// # Errors
     /// [`crate::Error::NotAccepted`], [`crate::Error::Foreign`].
@@ -56,12 +56,13 @@ impl CommandList {
         Ok(())
     }
 
-    /// Fills a render target with a colour: all of a texture, or of a buffer that holds pixels of
-    /// R8G8B8A8_UNORM. Direct lists take it.
+    /// Fills a render target with a colour: a whole texture, or a whole buffer of R8G8B8A8_UNORM
+    /// pixels. Direct lists only.
     ///
     /// # Errors
-    /// [`crate::Error::NotAccepted`]; [`crate::Error::BadValue`] for a format whose texels have more
-    /// than 4 bytes, and for a buffer whose length is no multiple of 4; [`crate::Error::Foreign`].
+    /// [`crate::Error::NotAccepted`]; [`crate::Error::BadValue`] for a format whose texels have
+    /// more than 4 bytes, and for a buffer whose length is not a multiple of 4;
+    /// [`crate::Error::Foreign`].
     #[doc(alias = "ClearRenderTargetView")]
     pub fn clear_render_target_view<'a>(
         &mut self,
@@ -106,12 +107,12 @@ impl CommandList {
     }
 
     // spec: ME-054
-    /// Refuses a command that compute and direct lists take.
+    /// Refuses a command of compute and direct lists in other lists.
     pub(crate) fn accepts_compute(&self, command: &'static str) -> Result<()> {
         self.accepts(command, "compute or direct", self.list_type() != CommandListType::Copy)
     }
 
-    /// Appends a fill of `bytes` from any GPU address on.
+    /// Appends a fill of `bytes` bytes at any GPU address.
     pub(crate) fn push_fill(&mut self, destination_va: u64, bytes: u64, value: u32) -> Result<()> {
         if bytes == 0 || !bytes.is_multiple_of(4) {
             return Err(bad(

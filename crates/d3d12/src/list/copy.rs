@@ -1,4 +1,4 @@
-//! Copies of buffer ranges, which every list takes.
+//! Copies of buffer ranges.
 
 use super::recording::{CommandList, bad};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::states::recording::Subresources;
 use tidegate_gpu_abi::{Command, GpuVa};
 
 impl CommandList {
-    /// Copies `bytes` from `source` to `destination`. Every list takes it.
+    /// Copies `bytes` bytes from `source` to `destination`. All list types.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::BadValue`] for 0 bytes, [`Error::Foreign`].
@@ -35,7 +35,7 @@ impl CommandList {
         )
     }
 
-    /// Appends a copy of `bytes` between any two GPU addresses.
+    /// Appends a copy of `bytes` bytes between any two GPU addresses.
     pub(crate) fn push_copy(
         &mut self,
         destination_va: u64,

@@ -1,7 +1,7 @@
-//! Descriptor heaps: views of buffers by number, and tables of them as arguments of programs.
+//! Descriptor heaps of buffer views, and descriptor tables as program arguments.
 //!
-//! A list reads a heap when it sets it, as the static descriptors of Direct3D 12: a view that is
-//! changed later is of use for later lists alone.
+//! A list reads the descriptors when it sets the heap, like static descriptors of Direct3D 12. A
+//! view changed later affects later lists only.
 
 use super::dispatch::BufferAt;
 use super::recording::CommandList;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use std::sync::Arc;
 use tidegate_gpu_abi::program::ArgumentKind;
 
-/// A heap of views of buffers (D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV).
+/// A heap of buffer views (D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV).
 #[derive(Clone, Debug)]
 pub struct DescriptorHeap {
     name: String,
@@ -32,12 +32,12 @@ impl DescriptorHeap {
         self.views.len()
     }
 
-    /// Makes descriptor `index` a view of a buffer from a place on. The program decides whether it
-    /// reads or writes it.
+    /// Makes descriptor `index` a view of a buffer from an offset on. Whether it is read or written
+    /// depends on the program.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for an index beyond the heap; [`Error::OutOfRange`] for a place outside
-    /// of its buffer.
+    /// [`Error::BadValue`] for an index beyond the heap; [`Error::OutOfRange`] for an offset
+    /// outside its buffer.
     #[doc(alias = "CreateUnorderedAccessView")]
     #[doc(alias = "CreateShaderResourceView")]
     #[doc(alias = "CreateConstantBufferView")]
@@ -55,7 +55,7 @@ impl DescriptorHeap {
 }
 
 impl CommandList {
-    /// Sets the heap of the following descriptor tables, with the views that it has now.
+    /// Sets the heap for the following descriptor tables. The views are read now.
     ///
     /// # Errors
     /// [`Error::NotAccepted`] in copy lists.
@@ -67,11 +67,11 @@ impl CommandList {
     }
 
     /// Sets the buffers among the root parameters from `parameter` on to the `count` descriptors
-    /// from `first` on, in order. Numbers between them stay.
+    /// from `first` on, in order. Constants between them keep their values.
     ///
     /// # Errors
     /// [`Error::NotAccepted`]; [`Error::BadValue`] without a pipeline state or a heap, for a
-    /// descriptor that has no view, and for more descriptors than the program has buffers;
+    /// descriptor without a view, and for more descriptors than the program has buffers;
     /// [`Error::Foreign`]. Parameters before the refused one are set.
     #[doc(alias = "SetComputeRootDescriptorTable")]
     pub fn set_compute_root_descriptor_table(

@@ -12,7 +12,7 @@ use tidegate_gpu_abi::program::{
     Access, Argument, ArgumentKind, ComputeProgram, DrawProgram, Program, Value,
 };
 
-/// One argument of a program that is named by its number, see [`crate::testing`].
+/// One argument of a program that is identified by number, see [`crate::testing`].
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
     /// The address of a buffer plus an offset in bytes.
@@ -25,8 +25,8 @@ pub enum Arg<'a> {
     F32(f32),
 }
 
-/// A place in a buffer: an argument of a program. Made of `&Buffer`, of a buffer with an offset in
-/// bytes, or by [`Buffer::at`].
+/// An offset in a buffer, as a program argument. Converts from `&Buffer` and from a buffer with a
+/// byte offset; see also [`Buffer::at`].
 #[derive(Clone, Copy, Debug)]
 pub struct BufferAt<'a> {
     /// The buffer.
@@ -48,18 +48,18 @@ impl<'a> From<(&'a Buffer, u64)> for BufferAt<'a> {
 }
 
 impl Buffer {
-    /// Returns the place at `offset` bytes, for an argument of a program.
+    /// Returns the offset of `offset` bytes in this buffer, as a program argument.
     pub fn at(&self, offset: u64) -> BufferAt<'_> {
         BufferAt { buffer: self, offset }
     }
 }
 
 impl CommandList {
-    /// Runs `program` over `groups` thread groups; [`Program::groups`] is the number that covers
-    /// its work. Compute and direct lists take it.
+    /// Runs `program` over `groups` thread groups; [`Program::groups`] returns the number that
+    /// covers its work. Compute and direct lists only.
     ///
-    /// A program is a type with named arguments: `Saxpy { x: &x, y: &y, n: 1_000, a: 0.5 }`. An
-    /// argument within a buffer is [`Buffer::at`].
+    /// A program is a type with named arguments: `Saxpy { x: &x, y: &y, n: 1_000, a: 0.5 }`.
+    /// [`Buffer::at`] makes an argument at an offset.
     ///
     /// # Errors
     /// [`crate::Error::NotAccepted`], [`crate::Error::BadValue`] for a grid without groups,
@@ -78,7 +78,7 @@ impl CommandList {
         self.push(&Command::Dispatch { program, groups, args })
     }
 
-    /// Runs a rasteriser program over `groups` tiles. Direct lists take it.
+    /// Runs a rasteriser program over `groups` tiles. Direct lists only.
     ///
     /// # Errors
     /// As [`CommandList::dispatch`].
@@ -96,7 +96,7 @@ impl CommandList {
         self.push(&Command::Draw { program, groups, args })
     }
 
-    /// The argument words of a program; its buffers are named.
+    /// Returns the argument words of a program and names its buffers.
     fn words<'b, P>(&mut self, program: &P, kind: &'static str) -> Result<Vec<u64>>
     where
         P: Program,
@@ -124,7 +124,7 @@ impl CommandList {
         Ok(buffer.gpu_va() + offset)
     }
 
-    /// Notes the states in which a command uses an argument of its program.
+    /// Records the states in which a command uses an argument of its program.
     pub(super) fn use_argument(
         &mut self,
         buffer: &Buffer,
@@ -135,7 +135,7 @@ impl CommandList {
         self.access(buffer.into(), &Subresources::All, states, kind);
     }
 
-    /// Appends the dispatch of a program that is named by its number.
+    /// Appends the dispatch of a program by number.
     pub(crate) fn push_dispatch(
         &mut self,
         program: u32,
@@ -147,7 +147,7 @@ impl CommandList {
         self.push(&Command::Dispatch { program, groups, args })
     }
 
-    /// Appends the draw of a program that is named by its number.
+    /// Appends the draw of a program by number.
     pub(crate) fn push_draw(
         &mut self,
         program: u32,
@@ -202,8 +202,8 @@ fn compute_states(argument: &Argument) -> ResourceStates {
     }
 }
 
-/// The stage of a draw that uses an argument. Depth values lie in a buffer, which has no depth
-/// states.
+/// Returns the states in which a draw uses an argument. Depth values are in a buffer, which has no
+/// depth states.
 fn draw_states(argument: &Argument) -> ResourceStates {
     match argument.name {
         "vertices" | "constants" => ResourceStates::VERTEX_AND_CONSTANT_BUFFER,
@@ -214,8 +214,8 @@ fn draw_states(argument: &Argument) -> ResourceStates {
     }
 }
 
-/// The states in which a program's argument is used. Programs write through their arguments, but
-/// for those of an upload heap, which the GPU only reads.
+/// Returns the states in which a program's argument is used. All arguments count as written, except
+/// those in an upload heap, which the GPU only reads.
 fn argument_states(buffer: &Buffer) -> ResourceStates {
     match buffer.facts.initial {
         ResourceStates::GENERIC_READ => ResourceStates::NON_PIXEL_SHADER_RESOURCE,

@@ -1,15 +1,15 @@
-//! Command lists: recording, the rules of what a list takes, and closing.
+//! Command lists: recording, the commands each list type accepts, and closing.
 //!
 //! Rooms: `any` · `allocator` · `pipeline`, `descriptors`, `query`, `barrier`, `clear`, `copy`,
 //! `texture`, `tiles` and `dispatch` (commands) · `recording` (the open list) · `root_state`.
 //!
 //! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
-//! it returns can be executed. It may be dropped at once after `execute`: the queue keeps its
-//! memory until the GPU is done with it.
+//! it returns can be executed. It may be dropped right after `execute`: the queue keeps its memory
+//! until the GPU has finished with it.
 //!
-//! A list has a command memory of its own, or records from a [`CommandAllocator`]. With memory of
-//! its own it can be executed any number of times, on any queue of its type, also while it is
-//! running. With an allocator it obeys the published rules, see there.
+//! A list has its own command memory or records from a [`CommandAllocator`]. With its own memory it
+//! can be executed any number of times on any queue of its type, also while it is executing. With
+//! an allocator the published rules apply, see [`CommandAllocator`].
 //!
 //! Ranges are checked against their buffers while recording.
 

@@ -1,7 +1,7 @@
-//! Compute pipeline states, the root state of a list, and dispatches that use both.
+//! Compute pipeline states, root parameters, and the dispatches that use both.
 //!
-//! A typed dispatch ([`CommandList::dispatch`]) needs none of this. These calls are for code that
-//! sets its state piece by piece, as Direct3D 12 does.
+//! A typed dispatch ([`CommandList::dispatch`]) needs neither. These calls are for code that sets
+//! state separately, as Direct3D 12 does.
 
 use super::dispatch::{BufferAt, check_grid};
 use super::recording::CommandList;
@@ -13,22 +13,22 @@ use crate::states::recording::Subresources;
 use tidegate_gpu_abi::program::{ArgumentKind, Shader};
 use tidegate_gpu_abi::{Command, GpuVa};
 
-/// Bytes of the arguments of one indirect dispatch: thread groups in x, y, z
+/// Size of the arguments of one indirect dispatch in bytes: thread groups in x, y, z
 /// (D3D12_DISPATCH_ARGUMENTS).
 pub const INDIRECT_BYTES: u64 = 12;
 
-/// Most dispatches of one [`CommandList::execute_indirect`].
+/// Maximum number of dispatches of one [`CommandList::execute_indirect`].
 pub const MAX_INDIRECT: u32 = 4096;
 
-/// A pipeline state: a program. The root signature is that of the program: parameter `i` is its
-/// argument `i`.
+/// A pipeline state: a program and its root signature. Root parameter `i` is the program's argument
+/// `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipelineState {
     shader: Shader,
 }
 
 impl PipelineState {
-    /// Makes a pipeline state of a program, such as `Saxpy::SHADER`.
+    /// Creates a pipeline state from a program, such as `Saxpy::SHADER`.
     #[doc(alias = "CreateComputePipelineState")]
     #[doc(alias = "CreateGraphicsPipelineState")]
     pub fn new(shader: Shader) -> PipelineState {
@@ -40,13 +40,13 @@ impl PipelineState {
         self.shader
     }
 
-    /// Returns whether it is for draws.
+    /// Returns whether the program is for draws.
     pub fn is_graphics(&self) -> bool {
         self.shader.draws
     }
 }
 
-/// What a root view is bound as.
+/// The kind of a root view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum View {
     UnorderedAccess,
@@ -55,8 +55,8 @@ enum View {
 
 impl CommandList {
     // spec: ME-055
-    /// Sets the pipeline state of the following dispatches. Compute and direct lists take the state
-    /// of a compute program. A draw has its program as a type, see [`CommandList::draw`].
+    /// Sets the pipeline state of the following dispatches. Compute and direct lists accept the
+    /// state of a compute program. Draws take their program directly, see [`CommandList::draw`].
     ///
     /// # Errors
     /// [`Error::NotAccepted`] in copy lists; [`Error::BadValue`] for a graphics pipeline state.
@@ -73,11 +73,11 @@ impl CommandList {
         Ok(())
     }
 
-    /// Sets a root parameter to a 32-bit number. A float is given by its bits.
+    /// Sets a root parameter to a 32-bit number. A float is passed as its bits.
     ///
     /// # Errors
     /// [`Error::NotAccepted`]; [`Error::BadValue`] without a pipeline state, for a parameter that
-    /// the program does not have, and for one that is a buffer.
+    /// the program does not have, and for a buffer parameter.
     #[doc(alias = "SetComputeRoot32BitConstant")]
     pub fn set_compute_root_constant(&mut self, parameter: usize, value: u32) -> Result<()> {
         self.accepts_compute("root constant")?;
@@ -174,7 +174,7 @@ impl CommandList {
         self.push(&Command::Dispatch { program, groups, args })
     }
 
-    /// Notes that a command uses the buffers among the root parameters.
+    /// Records that a command uses the buffers among the root parameters.
     fn use_root_buffers(&mut self, kind: &'static str) {
         if self.states().is_some() {
             for (argument, buffer) in self.root.buffers() {
@@ -185,12 +185,13 @@ impl CommandList {
 
     /// Runs the program of the pipeline state once for each of `max` entries of `arguments`
     /// ([`INDIRECT_BYTES`] each, thread groups in x, y, z), which the GPU reads when the command
-    /// begins. With `count`, a 32-bit number in a buffer, no more than that many run. Compute and
-    /// direct lists take it.
+    /// begins. `count`, a 32-bit number in a buffer, limits the number of dispatches. Compute and
+    /// direct lists only.
     ///
     /// # Errors
-    /// As [`CommandList::dispatch_groups`]; [`Error::BadValue`] for offsets that are no multiple of
-    /// 4, and for more than [`MAX_INDIRECT`] dispatches; [`Error::OutOfRange`], [`Error::Foreign`].
+    /// As [`CommandList::dispatch_groups`]; [`Error::BadValue`] for offsets that are not multiples
+    /// of 4, and for more than [`MAX_INDIRECT`] dispatches; [`Error::OutOfRange`],
+    /// [`Error::Foreign`].
     #[doc(alias = "ExecuteIndirect")]
     pub fn execute_indirect(
         &mut self,
@@ -232,14 +233,14 @@ impl CommandList {
         Ok(())
     }
 
-    /// Skips the following copies, clears, dispatches and draws while the 64-bit value at `value`
-    /// is 0 or, with [`PredicationOp::NotEqualZero`], while it is another. The GPU reads the value
-    /// once, when the command begins. `None` skips nothing; so does the end of the list. Compute and
-    /// direct lists take it.
+    /// Skips the following copies, clears, dispatches and draws if the 64-bit value at `value` is 0
+    /// or, with [`PredicationOp::NotEqualZero`], if it is not 0. The GPU reads the value once, when
+    /// the command begins. `None` ends predication, as does the end of the list. Compute and direct
+    /// lists only.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`], [`Error::OutOfRange`], [`Error::Foreign`]; [`Error::BadValue`] for an
-    /// offset that is no multiple of 8.
+    /// [`Error::NotAccepted`], [`Error::OutOfRange`], [`Error::Foreign`]; [`Error::BadValue`] for
+    /// an offset that is not a multiple of 8.
     #[doc(alias = "SetPredication")]
     pub fn set_predication(
         &mut self,
@@ -263,7 +264,7 @@ impl CommandList {
         self.push(&Command::Predicate { value_at: GpuVa(value_at), unless_zero })
     }
 
-    /// Names a buffer that the GPU's front end reads, and returns the address.
+    /// Names a buffer that the GPU's front end reads and returns its address.
     fn indirect_argument(
         &mut self,
         buffer: &Buffer,
@@ -279,12 +280,12 @@ impl CommandList {
     }
 }
 
-/// Which values of a predicate skip commands (D3D12_PREDICATION_OP).
+/// The predicate values that skip commands (D3D12_PREDICATION_OP).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PredicationOp {
     /// The value 0.
     #[default]
     EqualZero,
-    /// Every value but 0.
+    /// Any value except 0.
     NotEqualZero,
 }

@@ -7,11 +7,11 @@ use crate::states::flags::ResourceStates;
 use crate::states::recording::Subresources;
 use tidegate_gpu_abi::{Command, GpuVa};
 
-/// Bytes of one result.
+/// Size of one result in bytes.
 const RESULT_BYTES: u64 = 8;
 
-/// A heap of timestamp queries (D3D12_QUERY_HEAP_TYPE_TIMESTAMP). A result is a time of the GPU's
-/// clock in nanoseconds, so the timestamp frequency is 1,000,000,000.
+/// A heap of timestamp queries (D3D12_QUERY_HEAP_TYPE_TIMESTAMP). A result is the GPU clock in
+/// nanoseconds, so the timestamp frequency is 1,000,000,000.
 #[derive(Clone, Debug)]
 pub struct QueryHeap {
     results: Buffer,
@@ -19,12 +19,12 @@ pub struct QueryHeap {
 }
 
 impl QueryHeap {
-    /// Makes a heap of `queries` results in `results`, which has room for them.
+    /// Creates a heap of `queries` results in `results`, which must be large enough.
     pub(crate) fn new(results: Buffer, queries: u32) -> QueryHeap {
         QueryHeap { results, queries }
     }
 
-    /// Returns the bytes that `queries` results take.
+    /// Returns the size of `queries` results in bytes.
     pub(crate) fn bytes_for(queries: u32) -> u64 {
         u64::from(queries) * RESULT_BYTES
     }
@@ -47,8 +47,8 @@ impl QueryHeap {
 }
 
 impl CommandList {
-    /// Stores the GPU's time as result `index` of the heap, when the commands before it are
-    /// complete. Compute and direct lists take it.
+    /// Stores the GPU's time as result `index` of the heap when the preceding commands are
+    /// complete. Compute and direct lists only.
     ///
     /// # Errors
     /// [`Error::NotAccepted`], [`Error::OutOfRange`] for an index beyond the heap,
@@ -61,12 +61,12 @@ impl CommandList {
         self.push(&Command::Timestamp { destination })
     }
 
-    /// Copies `count` results from `first` on into `destination`, 8 bytes each, also where a
-    /// predicate skips copies. Compute and direct lists take it.
+    /// Copies `count` results from `first` on into `destination`, 8 bytes each. Predication does
+    /// not apply. Compute and direct lists only.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`], [`Error::OutOfRange`], [`Error::Foreign`]; [`Error::BadValue`] for no
-    /// results, and for an offset that is no multiple of 8.
+    /// [`Error::NotAccepted`], [`Error::OutOfRange`], [`Error::Foreign`]; [`Error::BadValue`] for 0
+    /// results, and for an offset that is not a multiple of 8.
     #[doc(alias = "ResolveQueryData")]
     pub fn resolve_query_data(
         &mut self,

@@ -1,8 +1,8 @@
-//! Owns the recording of a command list: its commands, the buffers that it names, its name, and
-//! closing, which puts the commands into GPU memory.
+//! Owns a command list while it records: its commands, the buffers that it names, its name, and
+//! closing, which writes the commands to GPU memory.
 //!
-//! Invariant: a buffer is named before a command with its address is appended, so that the list
-//! keeps it alive. Entry points: `accepts`, `name` and `push`, used by the files of the commands.
+//! Invariant: a buffer is named before a command with its address is appended, so the list keeps it
+//! alive. Entry points: `accepts`, `name` and `push`, used by the command files.
 
 use super::root_state::RootState;
 use crate::error::{Error, Result};
@@ -22,11 +22,11 @@ use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
 use tidegate_gpu_abi::{Command, CommandWriter, EngineClass, GpuVa};
 use tidegate_platform::Step;
 
-/// Most bytes of commands in one list.
+/// Maximum size of a list's commands in bytes.
 const MAX_LIST_BYTES: u32 = MAX_COMMAND_BYTES - JOINED_EXTRA_BYTES;
 
-/// Buffers named last that a command is compared with. Commands that follow each other name the
-/// same few, and closing removes what is named twice.
+/// Number of recently named buffers that a new name is compared with. Consecutive commands name the
+/// same few buffers; closing removes the remaining duplicates.
 const RECENT: usize = 4;
 
 /// A list that is being recorded.
@@ -36,14 +36,14 @@ pub struct CommandList {
     list_type: CommandListType,
     writer: CommandWriter,
     commands: u32,
-    /// The engine class that the commands so far are made for.
+    /// The engine class that the commands so far require.
     made_for: Option<EngineClass>,
     label: Option<String>,
     trace_name: u32,
     buffers: Vec<Arc<BufferMemory>>,
-    /// The allocator that it records from, for this list alone; `None` for one of its own.
+    /// The exclusive right to record from an allocator; `None` with its own command memory.
     recording: Option<Recording>,
-    /// What the commands use, where states are checked.
+    /// The recording for the state check, if states are checked.
     states: Option<StateRecording>,
     pub(super) root: RootState,
     /// The last predicate may skip commands.
@@ -77,17 +77,17 @@ impl CommandList {
         self.list_type
     }
 
-    /// Its name, else its first label, if it has one.
+    /// Returns the name, or the first label if there is no name.
     pub fn name(&self) -> Option<&str> {
         self.label.as_deref()
     }
 
-    /// How many commands were recorded, labels not counted.
+    /// Returns the number of recorded commands, without labels.
     pub fn commands(&self) -> u32 {
         self.commands
     }
 
-    /// Names the list in messages and on the queue's lane of the timeline. It adds no command.
+    /// Names the list in messages and on the queue's timeline lane. Adds no command.
     #[doc(alias = "ID3D12Object::SetName")]
     pub fn set_name(&mut self, text: &str) {
         self.label = Some(text.to_owned());
@@ -99,8 +99,8 @@ impl CommandList {
         if platform.tracing() { platform.trace_name(text).0 + 1 } else { 0 }
     }
 
-    /// What the following commands are called on the timeline. The first label also names a list
-    /// that has no name yet. While tracing is off it leaves no command.
+    /// Labels the following commands on the timeline. The first label also names an unnamed list.
+    /// Adds no command while tracing is off.
     ///
     /// # Errors
     /// [`Error::BadValue`] when the list is full.
@@ -115,20 +115,20 @@ impl CommandList {
         self.write(&Command::Label { name: number })
     }
 
-    /// Ends the recording and puts the commands into GPU memory. An allocator can then record
-    /// another list; it can also when the open list is dropped.
+    /// Ends the recording and writes the commands to GPU memory. The allocator can then record
+    /// another list, as it can after the open list is dropped.
     ///
     /// # Errors
-    /// [`Error::State`] with [`crate::Validation::STATE_ERRORS`]; what the kernel refuses when more
-    /// command memory is needed.
+    /// [`Error::State`] with [`crate::Validation::STATE_ERRORS`]; the kernel's error if more
+    /// command memory is needed and refused.
     #[doc(alias = "ID3D12GraphicsCommandList::Close")]
     pub fn close(mut self) -> Result<ClosedList> {
         if self.is_predicated {
-            // Lists can be joined into one command buffer.
+            // A predicate must not affect the next list of a joined command buffer.
             self.write(&Command::Predicate { value_at: GpuVa(0), unless_zero: false })?;
         }
         if self.writer.is_empty() {
-            // A command buffer has at least one command.
+            // A command buffer must not be empty.
             self.write(&Command::Label { name: 0 })?;
         }
         let states = self.close_states()?;
@@ -136,8 +136,8 @@ impl CommandList {
         let memory = CommandMemory::upload(&self.device.umd.arena, &self.writer.to_bytes());
         let mut memory =
             memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
-        // In the order of recording, which is the same in each run: residency is managed and memory
-        // freed in this order.
+        // Keep the order of recording, which is the same in each run: residency is managed and
+        // memory is freed in this order.
         if self.buffers.len() > 1 {
             let mut named = BTreeSet::new();
             self.buffers.retain(|buffer| named.insert(Arc::as_ptr(buffer)));
@@ -152,7 +152,7 @@ impl CommandList {
         Ok(ClosedList { memory, list_type, commands, allocator, states })
     }
 
-    /// Ends the check of the list alone.
+    /// Ends the first stage of the state check.
     fn close_states(&mut self) -> Result<Option<Arc<ListStates>>> {
         let (Some(recording), Some(tracker)) = (self.states.take(), &self.device.states) else {
             return Ok(None);
@@ -167,7 +167,7 @@ impl CommandList {
     }
 
     // spec: ME-052
-    /// Refuses a command that lists of this type do not take.
+    /// Refuses a command that lists of this type do not accept.
     pub(super) fn accepts(
         &self,
         command: &'static str,
@@ -180,12 +180,12 @@ impl CommandList {
         }
     }
 
-    /// Notes that the list names `buffer`.
+    /// Records that the list names `buffer`.
     pub(crate) fn name_buffer(&mut self, buffer: &Buffer) -> Result<()> {
         self.name_resource(Resource::Buffer(buffer))
     }
 
-    /// Notes that the list names `resource`.
+    /// Records that the list names `resource`.
     pub(super) fn name_resource(&mut self, resource: Resource<'_>) -> Result<()> {
         let memory = resource.memory();
         self.device.check_owner(memory.device(), || resource.what())?;
@@ -196,7 +196,7 @@ impl CommandList {
         Ok(())
     }
 
-    /// What the commands use, where states are checked.
+    /// The recording for the state check, if states are checked.
     pub(super) fn states(&mut self) -> Option<&mut StateRecording> {
         self.states.as_mut()
     }
@@ -214,13 +214,13 @@ impl CommandList {
         Ok(())
     }
 
-    /// Bytes of commands that the list has room for.
+    /// Returns how many bytes of commands the list has room for.
     pub(super) fn room_bytes(&self) -> u64 {
         // The longest command has 64 words.
         u64::from(MAX_LIST_BYTES).saturating_sub(self.writer.bytes() + 512)
     }
 
-    /// Appends a command, or a part of one, that is counted elsewhere.
+    /// Appends a command or a part of one without counting it.
     pub(super) fn write(&mut self, command: &Command) -> Result<()> {
         if self.room_bytes() == 0 {
             return Err(bad(

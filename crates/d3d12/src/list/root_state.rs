@@ -5,22 +5,22 @@ use crate::resource::Buffer;
 use std::sync::Arc;
 use tidegate_gpu_abi::program::{Argument, ArgumentKind, Shader};
 
-/// The views of a descriptor heap: a buffer and an offset each.
+/// The views of a descriptor heap, each a buffer and an offset.
 pub(super) type Views = Arc<Vec<Option<(Buffer, u64)>>>;
 
-/// A root parameter is an argument of the pipeline's program, by its place.
+/// The root parameters. Parameter `i` is argument `i` of the pipeline's program.
 #[derive(Debug, Default)]
 pub(super) struct RootState {
     shader: Option<Shader>,
     words: Vec<Option<u64>>,
-    /// The buffer of each word that is an address.
+    /// For each word that is an address, its buffer.
     buffers: Vec<Option<Buffer>>,
     /// The descriptor heap.
     pub(super) views: Option<Views>,
 }
 
 impl RootState {
-    /// Sets the pipeline. Arguments stay if its program takes the same ones.
+    /// Sets the pipeline. Arguments are kept if its program takes the same ones.
     pub(super) fn set(&mut self, shader: Shader) {
         if self.shader.is_none_or(|before| before.arguments != shader.arguments) {
             self.words = vec![None; shader.arguments.len()];
@@ -38,7 +38,7 @@ impl RootState {
         })
     }
 
-    /// Sets a parameter that is a number.
+    /// Sets a numeric parameter.
     pub(super) fn set_word(&mut self, index: usize, word: u64) {
         self.words[index] = Some(word);
     }
@@ -48,7 +48,7 @@ impl RootState {
         (self.words[index], self.buffers[index]) = (Some(address), Some(buffer.clone()));
     }
 
-    /// Returns the arguments that are buffers, with them.
+    /// Returns the buffer arguments and their buffers.
     pub(super) fn buffers(&self) -> Vec<(&'static Argument, Buffer)> {
         let arguments = self.shader.iter().flat_map(|shader| shader.arguments);
         let bound = arguments.zip(&self.buffers);

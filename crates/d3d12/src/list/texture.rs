@@ -1,7 +1,7 @@
-//! Copies of textures and of whole resources, which every list takes.
+//! Copies of textures and of whole resources.
 //!
-//! The GPU copies rows: a region becomes one copy for each row, and one for each slice where rows
-//! follow each other without gaps. The list counts it as one command.
+//! A region becomes one GPU copy per row, or one per slice where rows are contiguous. The list
+//! counts it as one command.
 
 use super::recording::{CommandList, bad};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub enum TextureCopyLocation<'a> {
     Footprint(&'a Buffer, SubresourceFootprint),
 }
 
-/// Texels from the first corner to the second, which is behind the last texel (D3D12_BOX).
+/// A region of texels, from the first corner up to the second, exclusive (D3D12_BOX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TexelBox {
     /// Left, top and front.
@@ -30,7 +30,7 @@ pub struct TexelBox {
     pub to: [u32; 3],
 }
 
-/// Texels at an address.
+/// A region of texels at an address.
 struct Texels {
     va: u64,
     footprint: SubresourceFootprint,
@@ -95,13 +95,13 @@ impl<'a> TextureCopyLocation<'a> {
 }
 
 impl CommandList {
-    /// Copies texels to `destination`, whose first one there is `at`. Without a box it copies all of
-    /// `source`. An empty box copies nothing. Every list takes it.
+    /// Copies texels to `destination`, starting at `at`. Without a box, copies all of `source`. An
+    /// empty box copies nothing. All list types.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for formats that do not copy to each other, texels outside either end, a
-    /// footprint that is not aligned, and a copy inside one subresource; [`Error::OutOfRange`] for
-    /// a footprint that leaves its buffer; [`Error::Foreign`].
+    /// [`Error::BadValue`] for incompatible formats, texels outside either end, a misaligned
+    /// footprint, and a copy within one subresource; [`Error::OutOfRange`] for a footprint that
+    /// exceeds its buffer; [`Error::Foreign`].
     #[doc(alias = "CopyTextureRegion")]
     pub fn copy_texture_region(
         &mut self,
@@ -143,7 +143,7 @@ impl CommandList {
         self.copy_rows(&to, at, &from, region.from, size)
     }
 
-    /// Appends the copies of a region that lies inside both ends.
+    /// Appends the copies of a region that is inside both ends.
     fn copy_rows(
         &mut self,
         to: &Texels,
@@ -171,11 +171,11 @@ impl CommandList {
         Ok(())
     }
 
-    /// Copies all of `source` to `destination`, a resource of the same kind and size. Every list
-    /// takes it.
+    /// Copies all of `source` to `destination`, a resource of the same kind and size. All list
+    /// types.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for resources that differ, and for one resource at both ends;
+    /// [`Error::BadValue`] for resources that differ, and for a copy of a resource to itself;
     /// [`Error::Foreign`].
     #[doc(alias = "CopyResource")]
     pub fn copy_resource<'a>(
@@ -213,7 +213,7 @@ impl CommandList {
         })
     }
 
-    /// Refuses a command of so many copies that the list has no room for all of them.
+    /// Refuses a command if the list has no room for all of its copies.
     fn check_room(&self, copies: u64) -> Result<()> {
         const COPY_BYTES: u64 = 32;
         if copies * COPY_BYTES <= self.room_bytes() {
@@ -233,7 +233,7 @@ impl Texels {
     }
 }
 
-/// Whether textures have the same texels and the same layout.
+/// Returns whether the textures have compatible formats and the same layout.
 fn alike(one: &Texture, other: &Texture) -> bool {
     let (a, b) = (one.desc(), other.desc());
     let shape = |desc: &crate::resource::TextureDesc| {

@@ -1,4 +1,4 @@
-//! Copies between tiles of reserved buffers and buffers in a row, which every list takes.
+//! Copies between tiles of reserved buffers and linear buffers.
 
 use super::recording::{CommandList, bad};
 use crate::error::{Error, Result};
@@ -17,11 +17,11 @@ pub enum TileCopy {
 }
 
 impl CommandList {
-    /// Copies `tiles` tiles of a reserved buffer from `first` on from or to `buffer`, where they
-    /// follow each other from `offset` on. Every list takes it.
+    /// Copies `tiles` tiles of a reserved buffer, starting at tile `first`, from or to `buffer`,
+    /// where they are contiguous from `offset` on. All list types.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for a buffer that is not reserved, and for no tiles;
+    /// [`Error::BadValue`] for a buffer that is not reserved, and for 0 tiles;
     /// [`Error::OutOfRange`], [`Error::Foreign`].
     // spec: ME-053
     #[doc(alias = "CopyTiles")]

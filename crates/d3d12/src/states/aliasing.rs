@@ -1,11 +1,11 @@
-//! Owns which placed resource owns the bytes of a heap: the one that was used first, until an
-//! aliasing barrier gives them to another.
+//! Owns the owner of each heap range: the placed resource that was used first, until an aliasing
+//! barrier transfers the range to another.
 
 use crate::states::facts::ResourceFacts;
 use crate::states::violation::CommandSite;
 use std::sync::{Arc, Weak};
 
-/// What a list does to the ownership of heap bytes, in its order.
+/// An event of a list that affects the ownership of heap ranges.
 #[derive(Clone, Debug)]
 pub(crate) enum AliasEvent {
     Use(Arc<ResourceFacts>),
@@ -19,15 +19,15 @@ struct Owner {
     site: CommandSite,
 }
 
-/// The owners of the bytes of every heap.
+/// The owner of each range of every heap.
 #[derive(Debug, Default)]
 pub(crate) struct HeapOwners {
     owners: Vec<Owner>,
 }
 
 impl HeapOwners {
-    /// Applies an event. Returns the resource that owns bytes which `Use` touches, and the command
-    /// that gave them to it.
+    /// Applies an event. If `Use` touches bytes of another owner, returns that resource and the
+    /// command that made it the owner.
     pub(crate) fn apply(
         &mut self,
         event: &AliasEvent,
@@ -51,7 +51,7 @@ impl HeapOwners {
         }
     }
 
-    /// Makes `facts` the owner of its bytes. Returns the owner that lost some.
+    /// Makes `facts` the owner of its bytes. Returns a previous owner of some of them.
     fn give(
         &mut self,
         facts: &Arc<ResourceFacts>,

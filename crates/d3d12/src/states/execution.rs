@@ -1,10 +1,10 @@
-//! Owns the second stage of the check: what queues execute, against the states that resources have
-//! then.
+//! Owns the second stage of the check: checks executed lists against the states of the resources at
+//! that time.
 //!
-//! Submissions are applied in an order in which they can run: a queue stands at a wait until a
-//! signal that satisfies it was applied. A fence orders two submissions where the earlier one is
-//! known at the signal and the signal is the first that satisfies the wait; a CPU thread that has
-//! seen a value orders what is submitted from then on. Threads of the CPU count as one.
+//! Submissions are applied in an order in which they can run: a queue stops at a wait until a
+//! satisfying signal has been applied. A fence orders two submissions if the earlier one is known
+//! at the signal and the signal is the first that satisfies the wait. A fence value seen by a CPU
+//! thread orders later submissions. All CPU threads count as one.
 
 use crate::states::aliasing::{AliasEvent, HeapOwners};
 use crate::states::facts::{ResourceFacts, key};
@@ -17,10 +17,10 @@ use crate::states::violation::{CommandSite, MissingFence, StateRule, StateViolat
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
-/// Violations kept until they are taken; later ones are counted.
+/// Number of violations kept until they are taken. Further ones are only counted.
 const MOST_VIOLATIONS: usize = 1024;
 
-/// What a queue was given.
+/// A call of a queue.
 enum Work {
     Execute(Vec<Arc<ListStates>>),
     Signal(u32, u64),
@@ -30,7 +30,7 @@ enum Work {
 
 struct QueueWork {
     name: Arc<str>,
-    /// With what the CPU knew when it was given.
+    /// Pending calls, each with the CPU's clock at the time of the call.
     waiting: VecDeque<(Work, Clock)>,
     known: Clock,
     units: u64,
@@ -53,7 +53,7 @@ struct Resource {
     subresources: Vec<Subresource>,
 }
 
-/// The resources that queues have used. Those that are gone are dropped now and then.
+/// The resources that queues have used. Destroyed ones are dropped periodically.
 #[derive(Default)]
 struct Resources {
     by_key: BTreeMap<usize, Resource>,
@@ -74,7 +74,7 @@ impl Resources {
     }
 }
 
-/// An event that a CPU thread waits for, with the fence value that sets it.
+/// An event armed for a fence value.
 struct Armed {
     fence: u32,
     value: u64,
@@ -84,13 +84,13 @@ struct Armed {
 /// The states of a device's resources, as its queues see them.
 #[derive(Default)]
 pub(crate) struct DeviceStates {
-    /// By their keys, see [`DeviceStates::queue`].
+    /// Queue numbers by key, see [`DeviceStates::queue`].
     numbers: BTreeMap<u64, usize>,
     queues: Vec<QueueWork>,
     fences: BTreeMap<u32, FenceSignals>,
     resources: Resources,
     heaps: HeapOwners,
-    /// What the CPU knows to be complete.
+    /// The submissions that the CPU knows to be complete.
     host: Clock,
     armed: Vec<Armed>,
     violations: Vec<StateViolation>,
@@ -98,7 +98,7 @@ pub(crate) struct DeviceStates {
 }
 
 impl DeviceStates {
-    /// The number of a queue, by a key of its own.
+    /// Returns the number of the queue with this key.
     fn queue(&mut self, key: u64, name: &str) -> usize {
         *self.numbers.entry(key).or_insert_with(|| {
             let queue = QueueWork {
@@ -136,12 +136,12 @@ impl DeviceStates {
         self.give(queue, Work::Present(Arc::clone(back_buffer)));
     }
 
-    /// A fence was created or opened; `external` says that other devices may signal it.
+    /// Adds a fence. `external`: other devices may signal it.
     pub(crate) fn add_fence(&mut self, fence: u32, initial: u64, external: bool) {
         self.fences.insert(fence, FenceSignals::new(initial, external));
     }
 
-    /// A CPU thread signals a fence.
+    /// Applies a signal by a CPU thread.
     pub(crate) fn cpu_signal(&mut self, fence: u32, value: u64) {
         self.collect_armed();
         let host = self.host.clone();
@@ -151,25 +151,25 @@ impl DeviceStates {
         self.advance();
     }
 
-    /// A CPU thread has seen that a fence is at `value`.
+    /// Records that a CPU thread has seen `value` of a fence.
     pub(crate) fn cpu_reached(&mut self, fence: u32, value: u64) {
         let Some(known) = self.known_at(fence, value, self.mark_of(fence)) else { return };
         self.host.join(&known);
     }
 
-    /// A CPU thread has seen that a queue is idle.
+    /// Records that a CPU thread has seen an idle queue.
     pub(crate) fn cpu_idle(&mut self, key: u64) {
         if let Some(number) = self.numbers.get(&key) {
             self.host.join(&self.queues[*number].known);
         }
     }
 
-    /// An event is armed for a fence value.
+    /// Records that an event is armed for a fence value.
     pub(crate) fn arm(&mut self, fence: u32, value: u64, is_reached: Box<dyn Fn() -> bool + Send>) {
         self.armed.push(Armed { fence, value, is_reached });
     }
 
-    /// What armed events have made known.
+    /// Applies the armed events whose value is reached, as values seen by the CPU.
     fn collect_armed(&mut self) {
         for armed in std::mem::take(&mut self.armed) {
             if (armed.is_reached)() {
@@ -180,12 +180,12 @@ impl DeviceStates {
         }
     }
 
-    /// Takes the violations that were found; the number is of those that were left out.
+    /// Takes the violations found, and returns how many more were only counted.
     pub(crate) fn take(&mut self) -> (Vec<StateViolation>, u64) {
         (std::mem::take(&mut self.violations), std::mem::take(&mut self.left_out))
     }
 
-    /// Returns the violations that were found and not taken.
+    /// Returns the violations found and not yet taken.
     pub(crate) fn violations(&self) -> &[StateViolation] {
         &self.violations
     }
@@ -202,8 +202,8 @@ impl DeviceStates {
         self.fences.get(&fence).map_or(0, FenceSignals::mark)
     }
 
-    /// What a wait knows when it is satisfied. A fence that other devices signal, and one that is
-    /// not known, make everything known: a wait for it says nothing that could be checked.
+    /// Returns the clock of a wait when it is satisfied; `None` while it is not. For external and
+    /// unknown fences everything counts as known, because their signals cannot be checked.
     fn known_at(&self, fence: u32, value: u64, mark: u64) -> Option<Clock> {
         match self.fences.get(&fence) {
             Some(signals) if !signals.external => signals.reached(value, mark).cloned(),
@@ -215,7 +215,7 @@ impl DeviceStates {
         }
     }
 
-    /// Applies what can run.
+    /// Applies all calls that can run.
     fn advance(&mut self) {
         let mut ran = true;
         while ran {
@@ -228,7 +228,7 @@ impl DeviceStates {
         }
     }
 
-    /// Applies the next work of a queue; `false` when there is none that can run.
+    /// Applies the next call of a queue. Returns `false` if none can run.
     fn run_next(&mut self, number: usize) -> bool {
         let reached = match self.queues[number].waiting.front() {
             None => return false,
@@ -271,7 +271,7 @@ impl DeviceStates {
             for recorded in &list.resources {
                 let facts = &recorded.facts;
                 let subresources = recorded.subresources.iter().enumerate();
-                // Of the subresources that a command uses wrongly, the first one is reported.
+                // Of the subresources that a command uses wrongly, only the first is reported.
                 let mut reported: Vec<(StateRule, u32)> = Vec::new();
                 for (at, sub) in subresources.filter(|(_, sub)| sub.is_touched()) {
                     touched.insert((key(facts), at));
@@ -316,7 +316,7 @@ impl DeviceStates {
         }
     }
 
-    /// Applies what a list does with a subresource. Returns the first violation.
+    /// Applies a list's uses of a subresource. Returns the first violation.
     fn run_subresource(
         &mut self,
         stamp: Stamp,
@@ -425,9 +425,9 @@ impl Broken {
 }
 
 impl Subresource {
-    /// An access of another queue that no fence orders before this one, where one of the two writes
-    /// or changes the state. Buffers and textures of simultaneous access may be used in parts by
-    /// several queues: whether their bytes overlap is not a matter of states.
+    /// Returns an access of another queue that no fence orders before this one, where one of the
+    /// two writes or changes the state. Several queues may use parts of buffers and
+    /// simultaneous-access textures; the state rules do not cover whether those parts overlap.
     fn unordered(
         &self,
         facts: &ResourceFacts,

@@ -1,26 +1,26 @@
-//! Owns what the rules need to know of a resource. Plain data.
+//! Owns the properties of a resource that the rules depend on. Plain data.
 
 use crate::states::flags::ResourceStates;
 use crate::states::policy::ResourceKind;
 use std::sync::Arc;
 
-/// A resource as the rules see it.
+/// The properties of a resource that the rules depend on.
 #[derive(Debug)]
 pub(crate) struct ResourceFacts {
     pub(crate) name: String,
     pub(crate) kind: ResourceKind,
     pub(crate) subresources: u32,
     pub(crate) initial: ResourceStates,
-    /// Of an upload or readback heap: it stays in its initial state.
+    /// In an upload or readback heap: the state never changes.
     pub(crate) fixed: bool,
-    /// Where it lies in a heap of the application.
+    /// Its range in a heap of the application.
     pub(crate) place: Option<HeapRange>,
 }
 
-/// Bytes of a heap.
+/// A range of a heap.
 #[derive(Clone, Debug)]
 pub(crate) struct HeapRange {
-    /// The heap: its name, which is this heap's own by its address.
+    /// The heap's name. The address of the `Arc` identifies the heap.
     pub(crate) heap: Arc<str>,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
@@ -34,7 +34,7 @@ impl HeapRange {
     }
 }
 
-/// What tells one resource from all others while anything refers to its facts, weakly too.
+/// Returns a key of the resource, unique while any strong or weak reference to its facts exists.
 pub(crate) fn key(facts: &Arc<ResourceFacts>) -> usize {
     Arc::as_ptr(facts).addr()
 }

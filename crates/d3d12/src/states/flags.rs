@@ -1,12 +1,12 @@
-//! Owns the states of a resource as D3D12 numbers them, and which of them are writes.
+//! Owns the resource states with D3D12's values, and which of them are writes.
 
 use std::fmt;
 
 bitflags::bitflags! {
-    /// What a resource can be used for (D3D12_RESOURCE_STATES). Without any bit: COMMON.
+    /// The uses that a resource is ready for (D3D12_RESOURCE_STATES). No bits: COMMON.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct ResourceStates: u32 {
-        /// No use in particular: what crosses queue type classes, what a CPU may touch.
+        /// No particular use. Required for a change of the queue type class and for CPU access.
         const COMMON = 0;
         /// For the display: the same as COMMON.
         const PRESENT = 0;
@@ -48,7 +48,7 @@ bitflags::bitflags! {
 }
 
 impl ResourceStates {
-    /// The states in which the GPU writes. At most one of them is set, and then no read state.
+    /// The states in which the GPU writes. At most one is set, and never with a read state.
     pub const WRITES: ResourceStates = ResourceStates::RENDER_TARGET
         .union(ResourceStates::UNORDERED_ACCESS)
         .union(ResourceStates::DEPTH_WRITE)
@@ -56,7 +56,7 @@ impl ResourceStates {
         .union(ResourceStates::COPY_DEST)
         .union(ResourceStates::RESOLVE_DEST);
 
-    /// The states that each queue type class has for itself.
+    /// The states that are separate in each queue type class.
     pub const COPIES: ResourceStates = ResourceStates::COPY_SOURCE.union(ResourceStates::COPY_DEST);
 
     /// Returns whether a write state is set.

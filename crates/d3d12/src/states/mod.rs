@@ -1,12 +1,12 @@
-//! Resource states: which commands may use a resource where, and which order makes that sure. Pure:
-//! no lock, no platform, no kernel.
+//! Resource states: checks that each command finds its resources in a state that permits the use,
+//! and that fences order the uses. Pure: no lock, no platform, no kernel.
 //!
-//! Rooms, each above the ones that it uses: [`execution`] (stage 2: over queues, in the order in
-//! which submissions can run) · [`recording`] (stage 1: inside a list, from a state that is not
-//! known) · [`order`] (what fences order) · [`aliasing`] · [`subresource`] (one subresource's state
-//! and what changes it) · [`policy`] (the rules as tables) · [`violation`] · [`facts`] · [`flags`].
+//! Rooms, each above the ones that it uses: [`execution`] (stage 2: across queues, in an order in
+//! which submissions can run) · [`recording`] (stage 1: within a list, from an unknown state) ·
+//! [`order`] (the order by fences) · [`aliasing`] · [`subresource`] (one subresource's state and
+//! its changes) · [`policy`] (the rules as tables) · [`violation`] · [`facts`] · [`flags`].
 //!
-//! Nothing here changes what a machine does: a violation is a report.
+//! The check does not affect execution; it only reports violations.
 
 pub(crate) mod aliasing;
 pub(crate) mod execution;

@@ -1,14 +1,14 @@
-//! Owns the order that queues, fences and CPU waits make between submissions, as vector clocks.
+//! Owns the order of submissions by queues, fences and CPU waits, as vector clocks.
 
 /// One submission of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) queue: usize,
-    /// From 1 on.
+    /// The number of the submission on its queue, from 1.
     pub(crate) unit: u64,
 }
 
-/// What is known to be complete: the last submission of each queue.
+/// The last submission of each queue that is known to be complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock(Vec<u64>);
 
@@ -34,16 +34,17 @@ impl Clock {
     }
 }
 
-/// Signals kept of one fence. A wait for a value below the oldest one counts as one for that one.
+/// Number of signals kept per fence. A wait for a lower value counts as a wait for the oldest kept
+/// signal.
 const MOST_SIGNALS: usize = 4096;
 
-/// The signals of a fence in the order of their execution, and what each one makes known.
+/// The signals of a fence in the order of execution, each with its clock.
 #[derive(Debug)]
 pub(crate) struct FenceSignals {
     /// Other devices may signal it.
     pub(crate) external: bool,
     signals: Vec<(u64, Clock)>,
-    /// How many older signals are gone.
+    /// Number of older signals dropped.
     dropped: u64,
     /// The number of the last signal that lowered the value.
     rewound: u64,
@@ -66,13 +67,13 @@ impl FenceSignals {
         }
     }
 
-    /// The point from which a wait that is called now counts signals.
+    /// Returns the number of the first signal that can satisfy a wait called now.
     pub(crate) fn mark(&self) -> u64 {
         self.rewound
     }
 
-    /// What the first signal from `mark` on that reaches `value` makes known; `None` while none
-    /// has.
+    /// Returns the clock of the first signal from `mark` on that reaches `value`; `None` if there
+    /// is none yet.
     pub(crate) fn reached(&self, value: u64, mark: u64) -> Option<&Clock> {
         let from = mark.saturating_sub(self.dropped) as usize;
         let signals = self.signals.get(from..).unwrap_or(&[]);

@@ -6,7 +6,7 @@ use crate::states::flags::ResourceStates;
 use std::fmt;
 
 // spec: ME-065
-/// Queues whose states of a resource are the same: what one of them sets holds on all.
+/// A class of queues that share resource states: a state set on one holds on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeClass {
     /// Compute and 3D queues.
@@ -34,19 +34,19 @@ impl fmt::Display for TypeClass {
     }
 }
 
-/// What promotion and decay distinguish.
+/// The kinds of resources that promotion and decay distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
     /// A buffer.
     Buffer,
     /// A texture that several queues may use at once (ALLOW_SIMULTANEOUS_ACCESS).
     SimultaneousTexture,
-    /// Every other texture.
+    /// Any other texture.
     Texture,
 }
 
 impl ResourceKind {
-    /// Returns whether several queues may use it at once while one of them writes other bytes.
+    /// Returns whether several queues may use it at once, even if one writes (other bytes).
     pub fn is_simultaneous(self) -> bool {
         self != ResourceKind::Texture
     }
@@ -72,10 +72,10 @@ pub fn settable(list_type: CommandListType) -> ResourceStates {
 }
 
 // spec: ME-077
-/// Returns the states to which the first use of a resource in COMMON promotes it.
+/// Returns the states to which a first use can promote a resource from COMMON.
 pub fn promotable(kind: ResourceKind) -> ResourceStates {
     if kind.is_simultaneous() {
-        // Depth resources are never of simultaneous access.
+        // Depth resources never have simultaneous access.
         return ResourceStates::all()
             .difference(ResourceStates::DEPTH_WRITE | ResourceStates::DEPTH_READ);
     }
@@ -83,8 +83,8 @@ pub fn promotable(kind: ResourceKind) -> ResourceStates {
 }
 
 // spec: ME-078
-/// Returns whether a resource returns to COMMON when the ExecuteCommandLists that used it on a
-/// queue of `class` is complete; `promoted` says that no barrier set its states.
+/// Returns whether a resource decays to COMMON when the ExecuteCommandLists call that used it on a
+/// queue of `class` is complete. `promoted`: no barrier set its states.
 pub fn decays(
     kind: ResourceKind,
     class: TypeClass,
@@ -103,7 +103,8 @@ mod tests {
     #[test]
     // spec: ME-077
     fn promotion_is_as_the_table_says() {
-        // State; buffers and simultaneous-access textures; other textures.
+        // State, promotion of buffers and simultaneous-access textures, promotion of other
+        // textures.
         let table = [
             (S::PIXEL_SHADER_RESOURCE, true, true),
             (S::NON_PIXEL_SHADER_RESOURCE, true, true),

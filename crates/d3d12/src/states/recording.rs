@@ -1,6 +1,6 @@
-//! Owns the first stage of the check: a list while it is recorded. The state in which a list finds
-//! a resource is not known, so it is what the list's first barrier says; uses before that barrier
-//! are kept for the second stage, which knows.
+//! Owns the first stage of the check: a list while it is recorded. The initial state of a resource
+//! is unknown, so the list's first barrier is trusted. Uses before that barrier are kept for the
+//! second stage, which knows the state.
 
 use crate::model::CommandListType;
 use crate::states::aliasing::AliasEvent;
@@ -12,7 +12,7 @@ use crate::states::violation::{CommandSite, StateRule, StateViolation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A closed list as the second stage reads it.
+/// A closed list, for the second stage.
 #[derive(Debug)]
 pub(crate) struct ListStates {
     pub(crate) class: TypeClass,
@@ -20,20 +20,20 @@ pub(crate) struct ListStates {
     pub(crate) aliasing: Vec<(AliasEvent, CommandSite)>,
 }
 
-/// What a list does with a resource.
+/// The uses of a resource in a list.
 #[derive(Debug)]
 pub(crate) struct RecordedResource {
     pub(crate) facts: Arc<ResourceFacts>,
     pub(crate) subresources: Vec<RecordedSubresource>,
 }
 
-/// What a list does with a subresource.
+/// The uses of a subresource in a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedSubresource {
-    /// Before the first barrier: each set of states once, with the first command that needs it.
+    /// The uses before the first barrier: each set of states once, with its first command.
     pub(crate) uses: Vec<(ResourceStates, CommandSite)>,
     pub(crate) first_barrier: Option<(Transition, CommandSite)>,
-    /// The state at the end, if there was a barrier.
+    /// The state at the end, if the list has a barrier.
     pub(crate) held: Option<Held>,
     /// The first command that touches it.
     pub(crate) first: Option<CommandSite>,
@@ -54,10 +54,10 @@ pub(crate) struct StateRecording {
     class: TypeClass,
     /// In the order of their first use.
     resources: Vec<RecordedResource>,
-    /// Where each one stands there.
+    /// The index of each resource in `resources`, by key.
     numbers: BTreeMap<usize, usize>,
     aliasing: Vec<(AliasEvent, CommandSite)>,
-    /// Placed resources with a use since the last aliasing barrier.
+    /// Placed resources used since the last aliasing barrier.
     placed_uses: Vec<usize>,
     violations: Vec<StateViolation>,
 }
@@ -74,7 +74,7 @@ impl StateRecording {
         }
     }
 
-    /// A command uses subresources in `need`.
+    /// Records that a command uses subresources in the states `need`.
     pub(crate) fn use_in(
         &mut self,
         facts: &Arc<ResourceFacts>,
@@ -98,7 +98,7 @@ impl StateRecording {
         );
     }
 
-    /// A transition barrier.
+    /// Records a transition barrier.
     pub(crate) fn transition(
         &mut self,
         facts: &Arc<ResourceFacts>,
@@ -119,7 +119,7 @@ impl StateRecording {
         );
     }
 
-    /// An aliasing barrier.
+    /// Records an aliasing barrier.
     pub(crate) fn alias(
         &mut self,
         before: Option<&Arc<ResourceFacts>>,
@@ -131,7 +131,7 @@ impl StateRecording {
         self.aliasing.push((event, site.clone()));
     }
 
-    /// Applies a change to subresources, and keeps the first violation of them.
+    /// Applies a change to subresources and keeps the first violation.
     fn each(
         &mut self,
         facts: &Arc<ResourceFacts>,
@@ -173,8 +173,8 @@ impl StateRecording {
         });
     }
 
-    /// Ends the recording of a list with this name. Returns what the second stage reads, and what
-    /// the first one found.
+    /// Ends the recording of a list with this name. Returns its uses for the second stage, and the
+    /// violations found by the first.
     pub(crate) fn close(mut self, name: Option<&str>) -> (ListStates, Vec<StateViolation>) {
         let name: Option<Arc<str>> = name.map(Arc::from);
         let label = |site: &mut CommandSite| site.list.clone_from(&name);
@@ -226,7 +226,7 @@ impl RecordedSubresource {
         }
         let together = self.uses.iter().fold(need, |all, (states, _)| all | *states);
         if !together.combine() {
-            // Neither COMMON nor a state that a barrier set serves both.
+            // No state from before the list permits both uses.
             let earlier = self.uses.iter().find(|(states, _)| !(*states | need).combine());
             let (states, by) = earlier.cloned().expect("a use that does not combine");
             let mut held = Held::initial(states);

@@ -1,6 +1,6 @@
-//! Owns the state of one subresource, and what uses and barriers make of it.
+//! Owns the state of one subresource and its changes by uses and barriers.
 //!
-//! Each change returns the rule that it breaks. The state then is what the command wanted, so that
+//! Each change returns the rule that it breaks. The state is then set as the command requires, so
 //! one mistake is reported once.
 
 use crate::states::facts::ResourceFacts;
@@ -8,19 +8,19 @@ use crate::states::flags::ResourceStates;
 use crate::states::policy::{self, TypeClass};
 use crate::states::violation::{CommandSite, StateRule};
 
-/// Which half of a transition a barrier is.
+/// The part of a transition that a barrier performs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BarrierPhase {
     /// The whole transition.
     #[default]
     Whole,
-    /// BEGIN_ONLY: the subresource is not usable until the end.
+    /// BEGIN_ONLY: the subresource must not be used until END_ONLY.
     Begin,
-    /// END_ONLY.
+    /// END_ONLY: the transition is complete.
     End,
 }
 
-/// A transition as a list has it.
+/// A transition barrier of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transition {
     pub(crate) before: ResourceStates,
@@ -28,15 +28,15 @@ pub(crate) struct Transition {
     pub(crate) phase: BarrierPhase,
 }
 
-/// The state that a subresource has.
+/// The state of a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) states: ResourceStates,
-    /// Whose states they are.
+    /// The queue type class that the states belong to.
     pub(crate) class: TypeClass,
-    /// A use set them, and no barrier.
+    /// Set by promotion, not by a barrier.
     pub(crate) promoted: bool,
-    /// The states after a transition that has begun and not ended.
+    /// The states after a split transition that has begun and not ended.
     pub(crate) pending: Option<ResourceStates>,
     /// The command that set the states.
     pub(crate) by: Option<CommandSite>,
@@ -44,13 +44,13 @@ pub(crate) struct Held {
 
 impl Held {
     // spec: ME-068
-    /// The state of a resource that no command has used: a copy state at creation is one of the
-    /// compute/3D class.
+    /// Returns the state of a new resource. A copy state at creation belongs to the compute/3D
+    /// class.
     pub(crate) fn initial(states: ResourceStates) -> Held {
         Held { states, class: TypeClass::ComputeAnd3D, promoted: false, pending: None, by: None }
     }
 
-    /// A command of a queue of `class` uses the subresource in `need`.
+    /// Applies a use in the states `need` by a command on a queue of `class`.
     // spec: ME-066, ME-070
     pub(crate) fn use_in(
         &mut self,
@@ -71,7 +71,7 @@ impl Held {
             self.promote(need, class, site);
             return if known { Ok(()) } else { Err(StateRule::NotPromoted) };
         }
-        // A copy queue knows no state of compute/3D but COMMON, and the other way round.
+        // Copy queues and compute/3D queues share only the state COMMON.
         // spec: ME-067, ME-069
         if self.class != class {
             self.promote(need, class, site);
@@ -93,7 +93,7 @@ impl Held {
         *self = Held { states: to, class, promoted: true, pending: None, by: Some(site.clone()) };
     }
 
-    /// A barrier in a list of a queue of `class`.
+    /// Applies a barrier on a queue of `class`.
     pub(crate) fn transition(
         &mut self,
         transition: Transition,
@@ -115,7 +115,7 @@ impl Held {
         found
     }
 
-    /// The state behind a barrier.
+    /// Returns the state after a barrier.
     pub(crate) fn after(transition: Transition, class: TypeClass, site: &CommandSite) -> Held {
         let Transition { before, after, phase } = transition;
         let begins = phase == BarrierPhase::Begin;
@@ -128,7 +128,8 @@ impl Held {
         }
     }
 
-    /// The end of an ExecuteCommandLists that used the subresource on a queue of `class`.
+    /// Applies the end of an ExecuteCommandLists call that used the subresource on a queue of
+    /// `class`.
     pub(crate) fn complete(&mut self, facts: &ResourceFacts, class: TypeClass) {
         let decays = policy::decays(facts.kind, class, self.states, self.promoted);
         if decays && !facts.fixed && self.pending.is_none() {

@@ -1,5 +1,5 @@
-//! The state rules over lists and queues, without a machine: each test is a program of barriers and
-//! uses.
+//! Tests of the state rules across lists and queues, without a machine. Each test is a program of
+//! barriers and uses.
 
 use super::execution::DeviceStates;
 use super::facts::{HeapRange, ResourceFacts};
@@ -20,7 +20,7 @@ fn resource(kind: ResourceKind, initial: S) -> Facts {
     Arc::new(ResourceFacts { name, kind, subresources, initial, fixed: false, place: None })
 }
 
-/// A list that is recorded as one row of calls.
+/// A list recorded by chained calls.
 struct List {
     recording: StateRecording,
     commands: u32,
@@ -75,7 +75,7 @@ fn rules(found: &[StateViolation]) -> Vec<StateRule> {
     found.iter().map(|violation| violation.rule).collect()
 }
 
-/// Queues that execute what they are given.
+/// Queues that execute lists.
 #[derive(Default)]
 struct Program {
     states: DeviceStates,
@@ -113,7 +113,7 @@ impl Program {
         found
     }
 
-    /// The second queue waits for all that the first one has.
+    /// Makes the second queue wait for all submitted work of the first.
     fn order(&mut self, first: (u64, &str), second: (u64, &str), value: u64) {
         self.states.signal(first, FENCE, value);
         self.states.wait(second, FENCE, value);
@@ -138,7 +138,7 @@ fn a_state_set_on_a_3d_queue_holds_on_compute_queues_and_not_on_copy_queues() {
 #[test]
 // spec: ME-067, ME-068
 fn copy_states_of_one_class_are_none_of_the_other() {
-    // COPY_DEST from the creation on is of compute/3D.
+    // COPY_DEST as the initial state belongs to compute/3D.
     for (class, queue, expected) in
         [(Direct, DIRECT, &[][..]), (Copy, COPY, &[StateRule::WrongClass])]
     {
@@ -149,13 +149,13 @@ fn copy_states_of_one_class_are_none_of_the_other() {
         let leave = list(class).to(&texture, S::COPY_DEST, S::COMMON);
         assert_eq!(program.run(queue, leave), expected);
     }
-    // A state of the creation was promoted by no use, so it does not decay with the call.
+    // The initial state is not a promotion, so it does not decay at the end of the call.
     let texture = resource(Texture, S::COPY_SOURCE);
     let mut program = Program::new();
     assert_eq!(program.run(DIRECT, list(Direct).uses(&texture, S::COPY_SOURCE)), []);
     let leave = list(Direct).to(&texture, S::COPY_SOURCE, S::COMMON);
     assert_eq!(program.run(DIRECT, leave), []);
-    // A barrier that begins on a copy queue keeps its state over the end of the call.
+    // A split barrier begun on a copy queue keeps its state across the end of the call.
     let texture = resource(Texture, S::COMMON);
     let mut program = Program::new();
     let begin = list(Copy).to(&texture, S::COMMON, S::COPY_DEST).half(
@@ -180,7 +180,7 @@ fn a_copy_queue_takes_resources_in_common_and_serves_every_copy_from_there() {
         assert_eq!(program.run(COPY, copy()), []);
         let back = list(Copy).uses(&to, S::COPY_SOURCE).uses(&from, S::COPY_DEST);
         assert_eq!(program.run(COPY, back), [], "{kind:?}: both are in COMMON again");
-        // Without a barrier a write and a read of one call do not combine.
+        // A write and a read in one call need a barrier between them.
         let both = copy().uses(&to, S::COPY_SOURCE);
         assert_eq!(program.run(COPY, both), [StateRule::NeedsBarrier], "{kind:?}");
     }
@@ -208,7 +208,7 @@ fn promotion_goes_to_one_write_or_to_reads_that_grow() {
             let found = &found[0];
             assert_eq!((found.found, found.needed), (first, then));
             assert_eq!(found.earlier.as_ref().map(|site| site.command), Some(0));
-            // The same in two lists of one call: only the second stage sees it.
+            // The same in two lists of one call, which only the second stage sees.
             let lists = [list(Direct).uses(&r, first), list(Direct).uses(&r, then)];
             let found = Program::new().violations(DIRECT, lists);
             assert_eq!(rules(&found), [StateRule::NeedsBarrier], "{kind:?} {first} {then}");
@@ -224,7 +224,7 @@ fn promotion_goes_to_one_write_or_to_reads_that_grow() {
 #[test]
 // spec: ME-078
 fn decay_comes_at_the_end_of_a_call_and_not_between_its_lists() {
-    // Kind, state, by barrier, queue; whether it is in COMMON afterwards.
+    // Kind, state, set by a barrier, queue, decays to COMMON.
     let reads = S::COPY_SOURCE;
     let cases = [
         (Buffer, S::UNORDERED_ACCESS, true, DIRECT, true),
@@ -247,10 +247,10 @@ fn decay_comes_at_the_end_of_a_call_and_not_between_its_lists() {
         };
         let leave = |from| list(list_type).to(&r, from, S::COMMON);
         let what = format!("{kind:?} {state} barrier {barrier} {}", queue.1);
-        // Between two lists of a call the state stays.
+        // The state does not decay between two lists of a call.
         let mut program = Program::new();
         assert_eq!(program.violations(queue, [enter(), leave(state)]), [], "{what}");
-        // Between two calls it may not.
+        // It may decay between two calls.
         let mut program = Program::new();
         assert_eq!(program.run(queue, enter()), [], "{what}");
         let expected = if decays { &[StateRule::WrongStateBefore][..] } else { &[] };
@@ -269,11 +269,11 @@ fn split_barriers_make_a_subresource_unusable_until_their_end() {
         let used = begin().uses(&t, states);
         assert_eq!(Program::new().run(DIRECT, used), [StateRule::SplitPending], "{states}");
     }
-    // Over two calls of one queue.
+    // A split barrier across two calls of one queue.
     let mut program = Program::new();
     assert_eq!(program.run(DIRECT, begin()), []);
     assert_eq!(program.run(DIRECT, end(list(Direct)).uses(&t, to)), []);
-    // With other states, and without a beginning.
+    // END_ONLY with other states, and without BEGIN_ONLY.
     let other = begin().half(&t, from, S::COPY_SOURCE, BarrierPhase::End);
     assert_eq!(Program::new().run(DIRECT, other), [StateRule::SplitUnmatched]);
     assert_eq!(Program::new().run(DIRECT, end(list(Direct))), [StateRule::SplitUnmatched]);
@@ -322,7 +322,7 @@ fn queues_without_an_order_are_named_with_the_fence_that_is_missing() {
          no fence is signalled by 'copy' after it and waited for by '3D'; order the two queues with \
          a fence"
     );
-    // With the fence, and with a CPU wait in its place.
+    // Ordered by a fence, then by a CPU wait.
     let mut program = Program::new();
     assert_eq!(program.run(COPY, write()), []);
     program.order(COPY, DIRECT, 1);
@@ -330,7 +330,7 @@ fn queues_without_an_order_are_named_with_the_fence_that_is_missing() {
     program.states.signal(DIRECT, FENCE, 2);
     program.states.cpu_reached(FENCE, 2);
     assert_eq!(program.run(COPY, write()), []);
-    // Reads of two queues need no order; a simultaneous-access texture needs none for its state.
+    // Reads on two queues need no order, nor does the state of a simultaneous-access texture.
     let (t, s) = (resource(Texture, S::COMMON), resource(SimultaneousTexture, S::COMMON));
     let mut program = Program::new();
     assert_eq!(program.run(COPY, list(Copy).uses(&t, S::COPY_SOURCE)), []);
@@ -349,7 +349,7 @@ fn a_queue_that_waits_runs_after_the_signal_whichever_was_called_first() {
     assert_eq!(program.run(COPY, list(Copy).uses(&t, S::COPY_DEST)), []);
     program.states.signal(COPY, FENCE, 1);
     assert_eq!(program.states.take().0, []);
-    // The reader is behind the copy: the state that the copy left is what it met.
+    // The reader runs after the copy, so it finds the state that the copy left.
     program.states.signal(DIRECT, FENCE, 2);
     program.states.wait(COPY, FENCE, 2);
     assert_eq!(program.run(COPY, list(Copy).uses(&t, S::COPY_DEST)), []);

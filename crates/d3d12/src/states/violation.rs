@@ -1,18 +1,18 @@
-//! Owns violations of the state rules: typed facts, and the sentence that each prints as.
+//! Owns violations of the state rules: typed data and the message text.
 
 use crate::states::flags::ResourceStates;
 use crate::states::policy::{ResourceKind, TypeClass};
 use std::fmt;
 use std::sync::Arc;
 
-/// A recorded command: its list, its number there from 0 on, and its kind.
+/// A recorded command: its list, its number in the list, and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSite {
-    /// The queue that runs it; `None` where the list alone was checked.
+    /// The queue that executes it; `None` if only the list was checked.
     pub queue: Option<Arc<str>>,
     /// The list's name, if it has one.
     pub list: Option<Arc<str>>,
-    /// The command's number in its list, from 0 on.
+    /// The command's number in its list, from 0.
     pub command: u32,
     /// The command's official name.
     pub kind: &'static str,
@@ -41,41 +41,41 @@ impl fmt::Display for CommandSite {
 /// The rule that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StateRule {
-    /// The use is not served by the state that a barrier set.
+    /// The state set by a barrier does not permit the use.
     WrongState,
-    /// The state is of the other queue type class.
+    /// The state belongs to the other queue type class.
     WrongClass,
-    /// COMMON is not promoted to this state for such a resource.
+    /// A resource of this kind is not promoted from COMMON to this state.
     NotPromoted,
-    /// The resource was promoted to a state from which this use needs a barrier.
+    /// The resource was promoted to another state, so this use needs a barrier.
     NeedsBarrier,
-    /// A barrier's state before is not the state of the resource.
+    /// A barrier's StateBefore is not the state of the resource.
     WrongStateBefore,
     /// The resource is used or transitioned between the halves of a split barrier.
     SplitPending,
-    /// The second half of a split barrier without its first, or with other states.
+    /// END_ONLY without the matching BEGIN_ONLY, or with other states.
     SplitUnmatched,
-    /// A resource of an upload or readback heap is used against its fixed state.
+    /// The use conflicts with the fixed state of an upload or readback heap.
     FixedState,
     /// Two queues use the resource, one of them writes or changes its state, and no fence orders
     /// them.
     Unordered,
-    /// A placed resource is used while another one owns its bytes.
+    /// A placed resource is used while another one owns its memory.
     Aliased,
-    /// A back buffer is presented and is not in COMMON.
+    /// A back buffer is presented in a state other than COMMON.
     PresentState,
 }
 
-/// The fence edge whose absence is the cause of a violation.
+/// The fence signal and wait whose absence causes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingFence {
-    /// The queue that has to signal after the earlier command.
+    /// The queue that must signal after the earlier command.
     pub signal: Arc<str>,
-    /// The queue that has to wait before the later command.
+    /// The queue that must wait before the later command.
     pub wait: Arc<str>,
 }
 
-/// A use of a resource against the state rules.
+/// A use of a resource that violates the state rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateViolation {
     /// The rule.
@@ -88,17 +88,17 @@ pub struct StateViolation {
     pub subresource: u32,
     /// The states that the command needs, or that the barrier names.
     pub needed: ResourceStates,
-    /// The states that the resource has there.
+    /// The actual states of the resource.
     pub found: ResourceStates,
-    /// The class of queues whose states those are.
+    /// The queue type class that the actual states belong to.
     pub class: TypeClass,
     /// The command.
     pub command: CommandSite,
-    /// The earlier command that gave the resource its state, or that uses it at the same time.
+    /// The earlier command that set the state or uses the resource concurrently.
     pub earlier: Option<CommandSite>,
     /// The other placed resource, for [`StateRule::Aliased`].
     pub other: Option<String>,
-    /// The fence edge that is missing, where that is the cause.
+    /// The missing fence edge, if that is the cause.
     pub missing_fence: Option<MissingFence>,
 }
 

@@ -1,25 +1,25 @@
-//! Owns what a command allocator knows of its lists: which one records, which were recorded since
-//! its last reset, and on which queue each was executed last.
+//! Owns the state of a command allocator: the list that records, the lists recorded since the last
+//! reset, and the queue that executed each last.
 //!
-//! A list executes while its queue holds its command memory beyond the closed handles. That is
-//! exact after the queue has released what its progress has passed ([`RunsLists`]).
+//! A list executes while its queue holds its command memory in addition to the closed handles. This
+//! is exact after the queue has released the memory that its progress has passed ([`RunsLists`]).
 //!
-//! Locks: the allocator's lock comes last. It is never held over a call of a queue.
+//! Locks: the allocator's lock is the innermost. It is never held across a call of a queue.
 
 use crate::umd::command_memory::CommandMemory;
 use std::sync::{Arc, Weak};
 use tidegate_platform::{Mutex, Platform};
 
-/// A queue, as an allocator sees it.
+/// The interface of a queue to an allocator.
 pub(crate) trait RunsLists: Send + Sync {
-    /// Releases the command memory that the GPU is done with.
+    /// Releases the command memory that the GPU has finished with.
     fn release_finished(&self);
 
-    /// The queue's name.
+    /// Returns the queue's name.
     fn queue_name(&self) -> &str;
 }
 
-/// What every closed handle of a list that was recorded from an allocator has.
+/// Shared by all closed handles of a list that was recorded from an allocator.
 pub(crate) struct Link {
     allocator: Arc<AllocatorState>,
     generation: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Link {
 struct Recorded {
     label: Option<String>,
     memory: Weak<CommandMemory>,
-    /// As many strong references as there are closed handles.
+    /// One strong reference per closed handle.
     handles: Weak<Link>,
-    /// Where it was executed last.
+    /// The queue that executed it last.
     queue: Option<Weak<dyn RunsLists>>,
-    /// A call that executes it has not returned.
+    /// Set during a call that executes it.
     submitting: bool,
 }
 
@@ -50,7 +50,7 @@ impl Recorded {
 
 #[derive(Default)]
 struct State {
-    /// Resets so far.
+    /// Number of resets.
     generation: u64,
     /// A list records from it.
     recording: bool,
@@ -62,7 +62,7 @@ pub(crate) struct AllocatorState {
     state: Mutex<State>,
 }
 
-/// Why an allocator cannot be used.
+/// The reason why an allocator cannot be used.
 pub(crate) enum Busy {
     /// A list records from it.
     Records,
@@ -70,15 +70,15 @@ pub(crate) enum Busy {
     Executes { list: String, queue: String },
 }
 
-/// The use of a list against its allocator's rules.
+/// A use of a list that violates its allocator's rules.
 pub(crate) enum Misuse {
     /// Its allocator was reset after it was closed.
     AllocatorReset,
-    /// It executes.
+    /// It is still executing.
     Executes { queue: String },
 }
 
-/// The right to record from an allocator, which has one such list at a time.
+/// The exclusive right to record from an allocator.
 pub(crate) struct Recording {
     allocator: Arc<AllocatorState>,
 }
@@ -124,7 +124,7 @@ impl AllocatorState {
         AllocatorState { name, state }
     }
 
-    /// Takes the allocator's lists back.
+    /// Resets the allocator, after which its lists can no longer be executed.
     pub(crate) fn reset(&self) -> Result<(), Busy> {
         let queues: Vec<_> = {
             let state = self.state.lock();
@@ -148,13 +148,13 @@ impl AllocatorState {
 }
 
 impl Link {
-    /// The name of the allocator.
+    /// Returns the name of the allocator.
     pub(crate) fn allocator_name(&self) -> &str {
         &self.allocator.name
     }
 
     // spec: ME-030
-    /// Begins a call that executes the list on `queue`. `end_submission` ends it.
+    /// Begins a call that executes the list on `queue`; `end_submission` ends it.
     fn begin_submission(&self, queue: Weak<dyn RunsLists>) -> Result<(), Misuse> {
         let last = {
             let state = self.allocator.state.lock();
@@ -176,7 +176,7 @@ impl Link {
         Ok(())
     }
 
-    /// The queue holds the list's memory now, or has refused it.
+    /// Ends the call: the queue now holds the list's memory, or has refused the list.
     fn end_submission(&self) {
         let mut state = self.allocator.state.lock();
         if let Some(list) = self.find(&state) {
@@ -189,7 +189,7 @@ impl Link {
     }
 }
 
-/// Lists of allocators that a call executes, until it returns.
+/// The lists with allocators in a call that executes them, until it returns.
 #[derive(Default)]
 pub(crate) struct SubmittedLists<'a> {
     links: Vec<&'a Link>,

@@ -1,9 +1,9 @@
-//! Owns command memory: chunks of bulk allocations in system memory, handed out in powers of two
-//! from 64 bytes on, so that closing a list makes no kernel call unless a chunk is used up.
+//! Owns command memory: chunks of bulk allocations in system memory, suballocated in powers of two
+//! of at least 64 bytes. Closing a list makes no kernel call unless a new chunk is needed.
 //!
-//! Freed blocks go to a list of their size and are given out again; chunks live as long as the
-//! device. The arena's lock is not held over the kernel call that makes a chunk: two threads that
-//! both find it full make two chunks.
+//! Freed blocks go to the free list of their size and are reused. Chunks live as long as the
+//! device. The arena's lock is not held across the kernel call that creates a chunk, so two threads
+//! that both find the arena full create two chunks.
 
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Placeme
 use tidegate_gpu_abi::GpuVa;
 use tidegate_platform::{Bulk, Mutex, Platform};
 
-/// Blocks are powers of two of this many bytes or more, and aligned to it.
+/// Smallest block size and the alignment of all blocks, in bytes. Block sizes are powers of two.
 const SMALLEST: u64 = 64;
 const SMALLEST_LOG2: u32 = SMALLEST.trailing_zeros();
-/// Sizes from 64 bytes to 16 MiB.
+/// Number of size classes, from 64 bytes to 16 MiB.
 const CLASSES: usize = 19;
-/// Chunks start small, because pages that are mapped cost page table entries, and double up to the
-/// largest.
+/// Size of the first chunk. Chunks start small, because mapped pages cost page table entries, and
+/// double up to the largest size.
 const FIRST_CHUNK: u64 = 64 << 10;
 const LARGEST_CHUNK: u64 = 1 << 20;
 
-/// A piece of command memory.
+/// A block of command memory.
 pub(crate) struct Block {
     class: usize,
     chunk: usize,
     offset: u64,
     memory: Bulk,
-    /// Where engines find it.
+    /// Its GPU address.
     pub(crate) gpu_va: GpuVa,
 }
 
 impl Block {
-    /// Copies `data` in from byte `at` on. Callers stay inside the size that they asked for.
+    /// Copies `data` to offset `at`. The range must be inside the requested size.
     pub(crate) fn write(&self, at: u64, data: &[u8]) {
         self.memory.write(self.offset + at, data).expect("a block lies inside its chunk");
     }
 
-    /// Copies bytes out from the start on.
+    /// Copies bytes from the start of the block to `out`.
     pub(crate) fn read(&self, out: &mut [u8]) {
         self.memory.read(self.offset, out).expect("a block lies inside its chunk");
     }
@@ -53,7 +53,7 @@ struct Chunk {
 
 struct State {
     chunks: Vec<Chunk>,
-    /// Free places (chunk, offset) by size class.
+    /// Free blocks (chunk, offset) by size class.
     free: [Vec<(usize, u64)>; CLASSES],
     next_chunk: u64,
 }
@@ -77,7 +77,7 @@ impl Arena {
         Arena { device: Arc::clone(device), state: platform.mutex("command memory", state) }
     }
 
-    /// A block of at least `bytes`, at most 16 MiB.
+    /// Returns a block of at least `bytes` bytes. The maximum is 16 MiB.
     pub(crate) fn take(&self, bytes: u64) -> Result<Block, Status> {
         let class = class_of(bytes);
         loop {

@@ -1,9 +1,10 @@
-//! Owns the backlog of a user-mode queue: submissions that its ring had no room for, in call order.
+//! Owns the backlog of a user-mode queue: submissions for which the ring had no room, in call
+//! order.
 //!
 //! While the backlog is not empty, every later submission queues behind it. A worker submits it as
-//! the ring drains: it sleeps until the queue's progress has made room, and ends with the backlog.
-//! A later call also submits what fits at that time, so that a recreated queue continues at once.
-//! The queue's submitter lock orders all of it (`user_queue`).
+//! the ring drains: it sleeps until the queue's progress has made room, and exits when the backlog
+//! is empty. A later call also submits as much as fits, so a recreated queue continues immediately.
+//! All of this runs under the queue's submitter lock (`user_queue`).
 //!
 //! The error of a submission in the backlog is returned by the next call of the queue.
 
@@ -18,14 +19,15 @@ use std::sync::Arc;
 use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_platform::{CpuTime, Platform, Queued};
 
-/// A submission that waits for room.
+/// A submission waiting for room.
 pub(crate) struct Waiting {
     work: Work,
     pub(crate) queued: Queued,
 }
 
 enum Work {
-    /// The lists, and their memory once more: an allocator sees by it that they execute.
+    /// The lists, and references to their memory, by which an allocator sees that they are
+    /// executing.
     Execute {
         lists: Vec<ClosedList>,
         _memories: Vec<Arc<CommandMemory>>,
@@ -36,7 +38,7 @@ enum Work {
 }
 
 impl Waiting {
-    /// Acts on the submission as it was made; a wait keeps the epoch of its call.
+    /// Calls `act` with the original submission. A wait keeps the epoch of its call.
     pub(crate) fn with_unit<R>(&self, act: impl FnOnce(&Unit<'_>) -> R) -> R {
         match &self.work {
             Work::Execute { lists, .. } => act(&Unit::Execute(&lists.iter().collect::<Vec<_>>())),
@@ -49,15 +51,16 @@ impl Waiting {
 
 pub(crate) struct Backlog {
     waiting: VecDeque<Waiting>,
-    /// Submissions that left it so far.
+    /// Number of submissions that have left the backlog.
     left: u64,
-    /// A worker has been started for it and has not ended.
+    /// A worker is running.
     has_worker: bool,
-    /// When it was last found without anything in it; set while something stands in it.
+    /// When it last became non-empty; `None` while it is empty.
     since: Option<CpuTime>,
-    /// The failure that the next call returns.
+    /// The failure to return from the next call.
     failed: Option<Failure>,
-    /// Submissions of the application that stood in it, and for how long it was not empty.
+    /// Number of the application's submissions that were queued here, and how long it was
+    /// non-empty.
     waits: u64,
     wait_ns: u64,
 }
@@ -75,7 +78,7 @@ impl Backlog {
         }
     }
 
-    /// Puts a submission at the end.
+    /// Appends a submission.
     pub(crate) fn put(&mut self, platform: &Platform, unit: &Unit<'_>, queued: Queued) {
         let work = match *unit {
             Unit::Execute(lists) => {
@@ -87,7 +90,7 @@ impl Backlog {
             Unit::Signal(fence, value) => Work::Signal(Arc::clone(fence), value),
             Unit::Marker => Work::Marker,
         };
-        // The marker is of `wait_idle`, which waits for the queue anyway.
+        // Markers come from `wait_idle`, which waits for the queue anyway.
         self.waits += u64::from(!matches!(work, Work::Marker));
         self.since.get_or_insert_with(|| platform.now());
         self.waiting.push_back(Waiting { work, queued });
@@ -97,12 +100,12 @@ impl Backlog {
         self.waiting.is_empty()
     }
 
-    /// How many submissions will have left when all that stand in it have.
+    /// Returns the number of submissions that will have left when it is empty.
     pub(crate) fn end(&self) -> u64 {
         self.left + self.waiting.len() as u64
     }
 
-    /// Whether its last submission has a progress value.
+    /// Returns whether its last submission has a progress value.
     pub(crate) fn ends_with_progress(&self) -> bool {
         self.waiting
             .back()
@@ -113,12 +116,12 @@ impl Backlog {
         self.waiting.pop_front()
     }
 
-    /// The ring has no room for it yet.
+    /// Puts a submission back at the front, because the ring has no room for it yet.
     pub(crate) fn put_back(&mut self, waiting: Waiting) {
         self.waiting.push_front(waiting);
     }
 
-    /// A submission has left: it was submitted, or refused.
+    /// Counts a submission that was submitted or refused.
     pub(crate) fn count_left(&mut self, platform: &Platform) {
         self.left += 1;
         if self.waiting.is_empty()
@@ -128,12 +131,12 @@ impl Backlog {
         }
     }
 
-    /// How many submissions have left.
+    /// Returns the number of submissions that have left.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Keeps a failure for the next call, unless one is kept already.
+    /// Keeps a failure for the next call, unless there is an earlier one.
     pub(crate) fn keep_failure(&mut self, failure: Option<Failure>) {
         self.failed = self.failed.take().or(failure);
     }
@@ -142,17 +145,17 @@ impl Backlog {
         self.failed.take()
     }
 
-    /// Whether a worker is to be started; it counts as started from then on.
+    /// Returns whether the caller must start a worker, and marks it as started.
     pub(crate) fn wants_worker(&mut self) -> bool {
         !self.waiting.is_empty() && !std::mem::replace(&mut self.has_worker, true)
     }
 
-    /// The worker ends.
+    /// Marks the worker as ended.
     pub(crate) fn worker_ended(&mut self) {
         self.has_worker = false;
     }
 
-    /// Adds what stands in it, and what stood.
+    /// Adds its present and past contents to `stats`.
     pub(crate) fn add_to(&self, platform: &Platform, stats: &mut QueueStats) {
         stats.ring_waits += self.waits;
         stats.ring_wait_ns +=

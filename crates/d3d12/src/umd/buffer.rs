@@ -1,5 +1,5 @@
-//! Owns the memory of a resource: a kernel allocation, its own or a part of a heap's, and the window
-//! through which the CPU reaches it; or reserved addresses, behind which a queue maps memory.
+//! Owns the memory of a resource: a kernel allocation of its own or a range of a heap's allocation,
+//! with the CPU's window; or reserved addresses, to which a queue maps memory.
 
 use crate::umd::checked_memory;
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
@@ -15,24 +15,24 @@ pub(crate) struct BufferMemory {
     pub(crate) name: String,
     pub(crate) gpu_va: u64,
     pub(crate) bytes: u64,
-    /// Its name in the hazard check.
+    /// Its key in the hazard check.
     checked: Option<ResourceKey>,
     backing: Backing,
 }
 
-/// What is behind the addresses of a resource.
+/// The backing of a resource's addresses.
 enum Backing {
-    /// A part of an allocation.
+    /// A range of an allocation.
     Allocation {
-        /// Where it begins there.
+        /// The offset of the range.
         offset: u64,
         allocation: Arc<MappedAllocation>,
     },
-    /// Tiles that queues map.
+    /// Reserved addresses, to which queues map tiles.
     Reserved(Owned),
 }
 
-/// An allocation that the CPU reaches.
+/// A CPU-visible allocation.
 pub(crate) struct MappedAllocation {
     gpu_va: u64,
     bytes: u64,
@@ -40,10 +40,10 @@ pub(crate) struct MappedAllocation {
     owned: Owned,
 }
 
-/// Where the CPU finds an allocation's bytes.
+/// The CPU's mapping of an allocation.
 enum Mapping {
     Fixed(Bulk),
-    /// The bytes move between local and system memory; the window follows them.
+    /// The allocation moves between local and system memory, and the window follows it.
     Movable(BulkWindow),
 }
 
@@ -85,7 +85,7 @@ impl Drop for MappedAllocation {
 }
 
 impl BufferMemory {
-    /// Memory with an allocation of its own.
+    /// Creates memory with its own allocation.
     pub(crate) fn new(
         device: &Arc<KernelDevice>,
         name: String,
@@ -96,7 +96,7 @@ impl BufferMemory {
         Ok(BufferMemory::placed(&allocation, name, 0, bytes))
     }
 
-    /// A part of a heap's allocation; the caller has checked that it lies inside.
+    /// Creates memory in a heap's allocation. The caller has checked the bounds.
     pub(crate) fn placed(
         allocation: &Arc<MappedAllocation>,
         name: String,
@@ -109,7 +109,7 @@ impl BufferMemory {
         BufferMemory { name, gpu_va, bytes, backing, checked }
     }
 
-    /// Addresses without memory.
+    /// Reserves addresses without memory.
     pub(crate) fn reserved(
         device: &Arc<KernelDevice>,
         name: String,
@@ -123,7 +123,7 @@ impl BufferMemory {
         Ok(BufferMemory { name, gpu_va, bytes, backing, checked })
     }
 
-    /// Its reserved addresses, if it has no memory of its own.
+    /// Returns the handle of its reserved addresses, if it has no memory of its own.
     pub(crate) fn reserved_handle(&self) -> Option<Handle> {
         match &self.backing {
             Backing::Reserved(owned) => Some(owned.handle()),
@@ -138,12 +138,12 @@ impl BufferMemory {
         }
     }
 
-    /// The allocation that it begins, if it does.
+    /// Returns the allocation, if the resource starts at its offset 0.
     pub(crate) fn begun_allocation(&self) -> Option<Handle> {
         self.part().filter(|(_, offset)| *offset == 0).map(|(a, _)| a.owned.handle())
     }
 
-    /// Its allocation, if it moves between local and system memory.
+    /// Returns the allocation, if it moves between local and system memory.
     pub(crate) fn movable(&self) -> Option<Handle> {
         let (allocation, _) = self.part()?;
         matches!(allocation.mapping, Mapping::Movable(_)).then(|| allocation.owned.handle())
@@ -156,7 +156,7 @@ impl BufferMemory {
         }
     }
 
-    /// The caller has checked that the range lies inside.
+    /// The caller has checked the bounds.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBounds> {
         let (start, bytes) = (self.gpu_va + offset, data.len() as u64);
         checked_memory::note_access(self.device(), AccessKind::Write, start, bytes);
@@ -169,7 +169,7 @@ impl BufferMemory {
         }
     }
 
-    /// The caller has checked that the range lies inside.
+    /// The caller has checked the bounds.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
         let (start, bytes) = (self.gpu_va + offset, out.len() as u64);
         checked_memory::note_access(self.device(), AccessKind::Read, start, bytes);

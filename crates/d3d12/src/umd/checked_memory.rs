@@ -1,5 +1,5 @@
-//! Reports the memory of resources, and the CPU's accesses of it, to the platform's hazard check.
-//! No effect while the check is off.
+//! Reports resource memory and CPU accesses to the platform's hazard check. No effect while the
+//! check is off.
 
 use crate::umd::kernel_object::KernelDevice;
 use std::ops::Range;
@@ -21,7 +21,8 @@ pub(crate) fn add(
     device.thunk().platform().hazard_checker(add)
 }
 
-/// Ends a resource. Its memory keeps its history: another resource may stand there.
+/// Removes a resource. The access history of its memory is kept, because another resource may use
+/// the same memory.
 pub(crate) fn remove(device: &KernelDevice, resource: Option<ResourceKey>) {
     if let Some(resource) = resource {
         let remove = |checker: &mut Checker| checker.remove_resource(resource);
@@ -29,13 +30,13 @@ pub(crate) fn remove(device: &KernelDevice, resource: Option<ResourceKey>) {
     }
 }
 
-/// Ends the history of memory that is freed.
+/// Drops the access history of freed memory.
 pub(crate) fn free(device: &Arc<KernelDevice>, range: Range<u64>) {
     let free = |checker: &mut Checker| checker.free_memory(space(device), range);
     device.thunk().platform().hazard_checker(free);
 }
 
-/// Reports an access of the CPU to `bytes` from a GPU address on.
+/// Reports a CPU access to `bytes` bytes at a GPU address.
 #[inline]
 pub(crate) fn note_access(device: &Arc<KernelDevice>, kind: AccessKind, start: u64, bytes: u64) {
     let what = if kind == AccessKind::Read { "map-read" } else { "map-write" };

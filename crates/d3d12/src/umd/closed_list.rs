@@ -1,4 +1,4 @@
-//! Owns closed lists: commands of a list type that can be executed.
+//! Owns closed lists: executable commands of one list type.
 
 use crate::model::CommandListType;
 use crate::states::recording::ListStates;
@@ -14,34 +14,34 @@ pub struct ClosedList {
     pub(crate) memory: Arc<CommandMemory>,
     pub(crate) list_type: CommandListType,
     pub(crate) commands: u32,
-    /// Set for a list that was recorded from a command allocator.
+    /// Set if the list was recorded from a command allocator.
     pub(crate) allocator: Option<Arc<Link>>,
-    /// What its commands use, where states are checked.
+    /// The resource uses of its commands, if states are checked.
     pub(crate) states: Option<Arc<ListStates>>,
 }
 
 impl ClosedList {
-    /// Its type.
+    /// Returns the list type.
     pub fn list_type(&self) -> CommandListType {
         self.list_type
     }
 
-    /// How many commands it holds, labels not counted.
+    /// Returns the number of commands, without labels.
     pub fn commands(&self) -> u32 {
         self.commands
     }
 
-    /// How many bytes of GPU memory its commands take.
+    /// Returns the size of its commands in bytes.
     pub fn bytes(&self) -> u32 {
         self.memory.bytes
     }
 
-    /// Where engines find its commands.
+    /// Returns the GPU address of its commands.
     pub fn gpu_va(&self) -> u64 {
         self.memory.gpu_va().0
     }
 
-    /// Its name, else its first label, if it has one.
+    /// Returns the name, or the first label if there is no name.
     pub fn label(&self) -> Option<&str> {
         self.memory.label.as_deref()
     }

@@ -1,6 +1,6 @@
-//! Owns commands in GPU memory, and what they name.
+//! Owns commands in GPU memory and references to the buffers that they name.
 //!
-//! Nothing in the memory depends on a submission.
+//! The contents do not depend on a submission.
 
 use crate::umd::arena::{Arena, Block};
 use crate::umd::buffer::BufferMemory;
@@ -9,25 +9,25 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_gpu_abi::{Command, CommandReader, EngineClass, GpuVa};
 
-/// What a report of the kernel says of the command buffer that ran.
+/// The command buffer named in a kernel report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportedBuffer {
-    /// Its progress value, in hardware and user-mode queues.
+    /// Its progress value, for hardware and user-mode queues.
     pub(crate) progress: u64,
-    /// Its address, in packet queues; 0 if unknown.
+    /// Its GPU address, for packet queues; 0 if unknown.
     pub(crate) gpu_va: u64,
 }
 
-/// A command, and the list that it is in.
+/// A command and its list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundCommand {
     pub(crate) list: Option<String>,
-    /// From 0 on, labels not counted.
+    /// From 0, without labels.
     pub(crate) number: u64,
     pub(crate) kind: &'static str,
 }
 
-/// Commands in GPU memory, and what they name.
+/// Commands in GPU memory and the buffers that they name.
 pub(crate) struct CommandMemory {
     pub(crate) block: Block,
     pub(crate) bytes: u32,
@@ -35,19 +35,19 @@ pub(crate) struct CommandMemory {
     pub(crate) trace_name: u32,
     /// The name, else the first label.
     pub(crate) label: Option<String>,
-    /// The engine class that the commands are made for; `None` if each of them is for any queue.
+    /// The engine class that the commands require; `None` if any queue can run them.
     pub(crate) made_for: Option<EngineClass>,
-    /// Kept alive while the commands may run.
+    /// The named buffers, kept alive while the commands may run.
     pub(crate) buffers: Vec<Arc<BufferMemory>>,
-    /// The lists, if several were joined into these commands: where each ends, and its label.
+    /// The lists, if several were joined: the end offset and label of each.
     pub(crate) joined: Vec<(usize, Option<String>)>,
-    /// Lists that were joined into these commands, if their allocators must know of their use.
+    /// Lists joined into these commands whose allocators must see that they are in use.
     pub(crate) parts: Vec<Arc<CommandMemory>>,
     arena: Arc<Arena>,
 }
 
 impl CommandMemory {
-    /// Puts commands into GPU memory; `commands` is not longer than the largest command buffer.
+    /// Writes commands to GPU memory. `commands` is at most as long as the largest command buffer.
     pub(crate) fn upload(arena: &Arc<Arena>, commands: &[u8]) -> Result<CommandMemory, Status> {
         let block = arena.take(commands.len() as u64)?;
         block.write(0, commands);
@@ -64,7 +64,7 @@ impl CommandMemory {
         })
     }
 
-    /// The command with this number, counted from 1 without labels, as engines count.
+    /// Returns the command with this number, from 1 without labels, as engines count.
     pub(crate) fn command(&self, number: u64) -> Option<FoundCommand> {
         if number == 0 {
             return None;
@@ -106,7 +106,7 @@ impl Drop for CommandMemory {
     }
 }
 
-/// The name of a kind of command in reports.
+/// Returns the name of a kind of command for reports.
 fn kind_of(command: &Command) -> &'static str {
     match command {
         Command::Copy { .. } => "copy",

@@ -12,15 +12,16 @@ use tidegate_gpu_abi::GpuVa;
 
 pub(crate) struct Context {
     context: Owned,
-    /// After the context, whose work signals it.
+    /// Declared after the context, whose work signals it.
     progress_fence: Owned,
     pub(crate) progress: FenceReader,
-    /// Where engines of its node store progress; `None` when they cannot write a fence.
+    /// The address where engines of its node store progress; `None` if they cannot write a fence.
     pub(crate) progress_va: Option<GpuVa>,
 }
 
 impl Context {
-    /// `name` is that of the progress fence. `engine_affinity` is 0 or the bit of a physical GPU.
+    /// Creates a context. `name` names the progress fence. `engine_affinity` is 0 or the bit of a
+    /// physical GPU.
     pub(crate) fn new(
         device: &UmdDevice,
         name: &str,

@@ -1,7 +1,7 @@
-//! Owns what the queues of a device share: the kernel device, command memory, the residency lock,
-//! and blocking calls that the kernel answers with a paging fence.
+//! Owns the objects shared by a device's queues: the kernel device, command memory, the residency
+//! lock, and the paging queue of blocking calls.
 //!
-//! Locks: a queue's submitter lock comes first, the residency lock second, the arena's third.
+//! Locks: a queue's submitter lock, then the residency lock, then the arena's lock.
 
 use crate::counters::QueueStats;
 use crate::model::DeviceOptions;
@@ -26,11 +26,11 @@ pub(crate) struct UmdDevice {
     /// An empty command buffer.
     pub(crate) marker: Arc<CommandMemory>,
     pub(crate) arena: Arc<Arena>,
-    /// Held while a submission has its buffers resident and is being made.
+    /// Held while a submission's buffers are made resident and the submission is made.
     pub(crate) residency: Mutex<()>,
-    /// The paging queue of calls that wait for it, and its fence; made with the first of them.
+    /// The paging queue of blocking calls and its fence, created by the first such call.
     paging: Mutex<Option<(Owned, Handle)>>,
-    /// What ended queues did.
+    /// Statistics of destroyed queues.
     pub(crate) ended: Mutex<QueueStats>,
     pub(crate) kernel: Arc<KernelDevice>,
 }
@@ -75,12 +75,12 @@ impl UmdDevice {
         self.enter().device_state(self.handle())
     }
 
-    /// Reads a fence's value, which is `initial_value` now.
+    /// Returns a reader of a fence's value, which is now `initial_value`.
     pub(crate) fn reader(&self, value: ReadOnly, initial_value: u64) -> FenceReader {
         FenceReader::new(&self.platform, value, initial_value, self.info.no_64bit_atomics)
     }
 
-    /// Gives each allocation a reference, and blocks until all of them are in local memory.
+    /// Adds a residency reference to each allocation and blocks until all are in local memory.
     pub(crate) fn make_resident(&self, allocations: &[Handle]) -> Result<(), Failure> {
         let (paging_queue, fence) =
             self.paging_queue().map_err(Failure::of("D3DKMTCreatePagingQueue"))?;
@@ -90,8 +90,8 @@ impl UmdDevice {
         waited.map_err(Failure::of(CPU_WAIT_CALL))
     }
 
-    /// Gives each allocation a reference. Returns the value of the paging queue's fence at which
-    /// all of them are in local memory; `None` if they are there now.
+    /// Adds a residency reference to each allocation. Returns the value of the paging queue's fence
+    /// at which all are in local memory; `None` if they already are.
     pub(crate) fn add_references(
         &self,
         paging_queue: Handle,
@@ -105,8 +105,8 @@ impl UmdDevice {
         }
     }
 
-    /// The paging queue and its fence. Two threads that both find none make two, and one of them is
-    /// kept.
+    /// Returns the paging queue and its fence. Two threads that both find none create two, of which
+    /// one is kept.
     pub(crate) fn paging_queue(&self) -> Result<(Handle, Handle), Status> {
         if let Some((queue, fence)) = &*self.paging.lock() {
             return Ok((queue.handle(), *fence));
