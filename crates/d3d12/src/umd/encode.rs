@@ -1,9 +1,9 @@
-//! Owns encoding: ring packets with their log entries, and command buffers joined out of closed
+//! Owns encoding: ring packets with their log entries, and command buffers joined from closed
 //! lists.
 //!
-//! The user-mode driver chooses the log entry of each wait and signal. Entries of one queue are
-//! consecutive because the submitter lock is held from the choice to the ring. A log that is not
-//! read is overwritten.
+//! The user-mode driver chooses the log entry of each wait and signal. A queue's entries are
+//! consecutive because the submitter lock is held from the choice until the packet is in the ring.
+//! Unread log entries are overwritten.
 
 use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::CommandMemory;
@@ -17,7 +17,7 @@ use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 use tidegate_platform::{QueueNumber, Queued, Step, SubmissionKey};
 use tidegate_trace::{Kind, NameId, Record};
 
-/// Which entry of a log the next operation writes.
+/// The log entry of the next operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogCursor {
     next: u32,
@@ -33,7 +33,7 @@ impl LogCursor {
     }
 
     // spec: NF-180, NF-182, NF-207
-    /// The next entry's number; [`NO_LOG_ENTRY`] without a log.
+    /// Returns the next entry's number; [`NO_LOG_ENTRY`] without a log.
     fn take(&mut self) -> u32 {
         if self.numbers == 0 {
             return NO_LOG_ENTRY;
@@ -44,7 +44,7 @@ impl LogCursor {
     }
 }
 
-/// The verbose log of a queue: the kernel switches it on and off.
+/// The verbose log of a queue, which the kernel enables and disables.
 #[derive(Debug)]
 pub(crate) struct VerboseLog {
     switch: Option<ReadOnly>,
@@ -56,14 +56,14 @@ impl VerboseLog {
         VerboseLog { switch, cursor: LogCursor::new(numbers) }
     }
 
-    /// The number of the next command buffer's entry, if it is to have one.
+    /// Returns the log entry of the next command buffer, if the log is enabled.
     fn take(&mut self) -> Option<u32> {
         let on = self.switch.as_ref().is_some_and(|switch| switch.load() != 0);
         on.then(|| self.cursor.take())
     }
 }
 
-/// A slot that is filled, for the timeline.
+/// A filled slot, for the timeline.
 #[derive(Clone, Copy)]
 pub(crate) struct QueuedSlot {
     pub(crate) queue: QueueNumber,
@@ -71,8 +71,8 @@ pub(crate) struct QueuedSlot {
     pub(crate) queued: Queued,
 }
 
-/// A packet of a ring that has ended, for another ring of the same process: with another progress
-/// value and other log entries.
+/// Re-encodes a packet of an ended ring for another ring of the same process, with a new progress
+/// value and new log entries.
 pub(crate) fn reencode(
     mut packet: RingPacket,
     next_progress: u64,
@@ -98,8 +98,9 @@ pub(crate) fn execute(
     RingPacket::Execute { commands, bytes, progress, log_entry: verbose.take() }
 }
 
-/// Puts a queued fence operation on the timeline. A log entry has the time of execution, so the
-/// time of queueing is recorded here. The engine records an operation that is not logged.
+/// Records a queued fence operation on the timeline. Log entries carry the time of execution, so
+/// the time of queueing is recorded here. Operations without a log entry are recorded by the
+/// engine.
 fn record_queued(
     id: &QueueIdentity,
     kind: Kind,
@@ -155,9 +156,9 @@ pub(crate) fn signal(
 }
 
 // spec: MF-024
-/// One command buffer out of several lists, which ends with a store of `progress`, a value and its
-/// place, if there is one: how an engine that gets packets and can write a fence tells user mode
-/// without a kernel call that it is done with their memory.
+/// Joins several lists into one command buffer. With `progress`, a value and its address, the
+/// buffer ends with a store of that value. An engine of the packet model that can write a fence
+/// thus reports, without a kernel call, that it has finished with the memory.
 pub(crate) fn joined(
     id: &QueueIdentity,
     lists: &[&ClosedList],
@@ -174,7 +175,7 @@ pub(crate) fn joined(
         let start = bytes.len();
         bytes.resize(start + list.memory.bytes as usize, 0);
         list.memory.block.read(&mut bytes[start..]);
-        // A label holds to the end of its list, not into the next one.
+        // A label ends with its list.
         bytes.extend(encoded(Command::Label { name: 0 }));
         if lists.len() > 1 {
             joined.push((bytes.len(), list.memory.label.clone()));
@@ -195,7 +196,7 @@ pub(crate) fn joined(
     Ok(Arc::new(memory))
 }
 
-/// Bytes that [`joined`] adds at most to a single list.
+/// Maximum number of bytes that [`joined`] adds to a single list.
 pub(crate) const JOINED_EXTRA_BYTES: u32 = 64;
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl EngineQueue {
         Ok(EngineQueue { path, id })
     }
 
-    /// How its work reaches the engine now: a user-mode queue may have become a hardware queue.
+    /// Returns the present submission model. A user-mode queue may have become a hardware queue.
     pub(crate) fn submission(&self) -> Submission {
         match &self.path {
             Path::Kernel(queue) => queue.submission(),
@@ -44,7 +44,7 @@ impl EngineQueue {
         }
     }
 
-    /// Whether it was created as a user-mode queue, which takes native fences only.
+    /// Returns whether it was created as a user-mode queue, which accepts native fences only.
     pub(crate) fn is_user_mode(&self) -> bool {
         matches!(self.path, Path::User(_))
     }
@@ -56,7 +56,7 @@ impl EngineQueue {
         }
     }
 
-    /// Slots of its ring; `None` for a queue that has none.
+    /// Returns the number of ring slots; `None` without a ring.
     pub(crate) fn ring_slots(&self) -> Option<u64> {
         match &self.path {
             Path::Kernel(_) => None,
@@ -64,7 +64,8 @@ impl EngineQueue {
         }
     }
 
-    /// The command buffer of a report on the kernel's queue with this number, while it is known.
+    /// Returns the command buffer named in a report on the kernel's queue with this number, if it
+    /// is still known.
     pub(crate) fn reported(
         &self,
         number: QueueNumber,
@@ -83,7 +84,7 @@ impl EngineQueue {
         }
     }
 
-    /// Whether what user mode sees shows that all queued work is complete.
+    /// Returns whether all queued work is complete, as far as user mode can see.
     pub(crate) fn is_known_idle(&self) -> bool {
         match &self.path {
             Path::Kernel(queue) => queue.is_known_idle(),
@@ -91,7 +92,7 @@ impl EngineQueue {
         }
     }
 
-    /// Whether queued work is not complete.
+    /// Returns whether queued work is incomplete.
     pub(crate) fn is_pending(&self) -> Result<bool> {
         match &self.path {
             Path::Kernel(queue) => queue.is_pending(),
@@ -99,7 +100,7 @@ impl EngineQueue {
         }
     }
 
-    /// Releases the command memory that the GPU is done with.
+    /// Releases the command memory that the GPU has finished with.
     pub(crate) fn release_finished(&self) {
         match &self.path {
             Path::Kernel(queue) => queue.release_finished(),
@@ -107,8 +108,8 @@ impl EngineQueue {
         }
     }
 
-    /// Returns the failure of an earlier submission, and releases what a part that has become idle
-    /// holds. A kernel-mode queue learns of its progress with its next submission.
+    /// Returns the failure of an earlier submission and releases the resources held by an idle
+    /// part. A kernel-mode queue reads its progress with its next submission.
     pub(crate) fn collect_idle(&self) -> Result {
         match &self.path {
             Path::Kernel(_) => Ok(()),
@@ -116,7 +117,7 @@ impl EngineQueue {
         }
     }
 
-    /// Refuses more lists than are submitted in one go.
+    /// Refuses more lists than fit into one submission.
     pub(crate) fn check_length(&self, lists: &[&ClosedList]) -> Result {
         match &self.path {
             Path::Kernel(_) => Ok(()),
@@ -124,7 +125,8 @@ impl EngineQueue {
         }
     }
 
-    /// Recreates a user-mode queue whose doorbell is lost for good, as its next submission would.
+    /// Recreates a user-mode queue whose doorbell is permanently lost, as its next submission
+    /// would.
     pub(crate) fn check_doorbell(&self) -> Submitted {
         match &self.path {
             Path::Kernel(_) => Ok(None),
@@ -153,8 +155,8 @@ impl EngineQueue {
         }
     }
 
-    /// Queues a flip behind everything that is queued. A user-mode queue that was recreated as a
-    /// hardware queue is refused too.
+    /// Queues a flip behind all queued work. Also refused for a user-mode queue that was recreated
+    /// as a hardware queue.
     pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
         match &self.path {
             Path::Kernel(queue) => queue.present(args),

@@ -1,32 +1,31 @@
-//! Why a call of the user-mode driver failed. It becomes a [`crate::Error`] in `shared_device`,
-//! after every submitter lock was dropped: the reason of a removal names what the queues were
-//! running.
+//! Failures of the user-mode driver. They become [`crate::Error`]s in `shared_device` after every
+//! submitter lock has been dropped, because the removal reason names the queues' running work.
 
 use tidegate_calls::{DeviceState, Status};
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The kernel refused a call, given by its official name.
+    /// The kernel refused the call with this official name.
     Refused(&'static str, Status),
     /// The kernel refused a wait for the queue's progress.
     ProgressRefused(Status),
-    /// The device was lost during a wait for the queue's progress: its state.
+    /// The device was lost during a wait for the queue's progress. Holds its state.
     DeviceLost(Result<DeviceState, Status>),
-    /// The doorbell is lost for good.
+    /// The doorbell is permanently lost.
     Aborted,
     /// The queue was recreated, and the command buffer with this label was interrupted.
     Interrupted(Option<String>),
-    /// What a submission uses exceeds local memory by this many bytes.
+    /// The allocations of a submission exceed local memory by this many bytes.
     OverBudget(u64),
-    /// More lists in one call than the ring takes as one unit.
+    /// More lists in one call than the ring accepts as one unit.
     TooManyLists { lists: usize, most: u64 },
-    /// A user-mode queue was given a present.
+    /// A present on a user-mode queue.
     PresentOnUserQueue,
 }
 
 impl Failure {
-    /// Turns the status of a refused call into a failure.
+    /// Returns a function that converts the status of a refused call into a failure.
     pub(crate) fn of(call: &'static str) -> impl Fn(Status) -> Failure {
         move |status| Failure::Refused(call, status)
     }

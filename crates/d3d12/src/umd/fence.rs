@@ -1,5 +1,5 @@
-//! Owns a fence as queues use it: its kernel object, its value as user mode reads it, and the
-//! address at which engines reach it.
+//! Owns a fence for queues: its kernel object, the reader of its value, and the address that
+//! engines use.
 
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::Failure;
@@ -17,14 +17,14 @@ pub(crate) struct FenceObject {
     pub(crate) name: String,
     pub(crate) instance: FenceInstance,
     pub(crate) value: FenceReader,
-    /// Where engines of the device's adapter reach its value.
+    /// The address of its value for engines of the device's adapter.
     pub(crate) engine_va: u64,
     owned: Owned,
 }
 
 impl FenceObject {
-    /// The fence that the kernel returned, at `initial_value`; `None` when no CPU reaches its
-    /// value.
+    /// Wraps a fence created by the kernel, at `initial_value`. Returns `None` if its value is not
+    /// CPU-visible.
     pub(crate) fn new(
         device: &UmdDevice,
         name: &str,
@@ -37,8 +37,8 @@ impl FenceObject {
         Some(FenceObject { name, instance, value, engine_va, owned })
     }
 
-    /// Creates a fence of the driver itself, at 0, which any queue of the device may use: native
-    /// where the adapter has native fences.
+    /// Creates a driver-internal fence with value 0, usable by any queue of the device. It is
+    /// native if the adapter has native fences.
     pub(crate) fn internal(device: &UmdDevice, name: &str) -> Result<Arc<FenceObject>, Failure> {
         let native = device.info.native_gpu_fence_supported;
         let (call, made) = create(device, native, name, 0, SyncObjectFlags::empty());
@@ -58,20 +58,20 @@ impl FenceObject {
         FenceValue { fence: self.handle(), value }
     }
 
-    /// A wait for `value` that latches from now on: its epoch is loaded before the value.
+    /// Returns a wait for `value` that latches from now on: its epoch is loaded before the value.
     // spec: ME-043
     pub(crate) fn wait_for(&self, value: u64) -> FenceWait {
         let epoch = self.instance.epoch.as_ref().map_or(NO_EPOCH, ReadOnly::load);
         FenceWait { value, epoch: if self.value.load() >= value { REACHED } else { epoch } }
     }
 
-    /// The fence and a value as a record names them; `None` without a timeline.
+    /// Returns the fence's ID and a value for a timeline record; `None` without a timeline.
     pub(crate) fn on_timeline(&self, value: u64) -> Option<(FenceId, u64)> {
         self.instance.trace_fence.checked_sub(1).map(|number| (FenceId(number), value))
     }
 }
 
-/// Creates a native or a monitored fence. Returns the official name of the call too.
+/// Creates a native or a monitored fence. Also returns the official name of the call.
 pub(crate) fn create(
     device: &UmdDevice,
     native: bool,

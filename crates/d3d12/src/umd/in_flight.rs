@@ -1,8 +1,8 @@
-//! Owns the list of what the GPU may still read: command memory stays alive until the queue's
+//! Owns the list of command memory in use by the GPU. Memory is kept alive until the queue's
 //! progress has passed it.
 //!
-//! Collected lazily, when the list has grown: reading progress costs a cache line that the engine
-//! writes.
+//! Memory is released lazily, when the list has grown, because reading progress costs a miss on a
+//! cache line that the engine writes.
 
 use crate::umd::command_memory::CommandMemory;
 use crate::umd::progress::FenceReader;
@@ -28,8 +28,8 @@ impl InFlight {
         InFlight { entries: VecDeque::with_capacity(2 * COLLECT_FIRST), collect_at: COLLECT_FIRST }
     }
 
-    /// `memory` is in use until progress reaches `progress`. A list that is submitted again at once
-    /// prolongs its entry.
+    /// Holds `memory` until progress reaches `progress`. Consecutive submissions of one list share
+    /// an entry.
     #[inline]
     pub(crate) fn hold(&mut self, memory: &Arc<CommandMemory>, progress: u64, position: u64) {
         match self.entries.back_mut() {
@@ -40,7 +40,8 @@ impl InFlight {
         }
     }
 
-    /// Releases what `progress` has passed, if the list has grown enough to be worth the read.
+    /// Releases the memory that `progress` has passed, if the list has grown enough to justify the
+    /// read.
     #[inline]
     pub(crate) fn collect(&mut self, progress: &FenceReader) {
         if self.entries.len() >= self.collect_at {
@@ -48,28 +49,27 @@ impl InFlight {
         }
     }
 
-    /// Releases what `progress` has passed.
+    /// Releases the memory that `progress` has passed.
     pub(crate) fn collect_now(&mut self, progress: &FenceReader) {
         let reached = progress.load();
-        // UINT64_MAX is what every fence of a lost device reads: it says nothing about what the GPU
-        // has done.
+        // Fences of a lost device read UINT64_MAX, which does not show that the GPU has finished.
         while reached != u64::MAX && self.entries.front().is_some_and(|e| e.progress <= reached) {
             self.entries.pop_front();
         }
         self.collect_at = COLLECT_FIRST.max(2 * self.entries.len());
     }
 
-    /// The command buffer at this ring slot or packet number, while it is known.
+    /// Returns the command buffer at this ring slot or packet number, if it is still known.
     pub(crate) fn memory_at(&self, position: u64) -> Option<&Arc<CommandMemory>> {
         self.entries.iter().find(|e| e.position >= position).map(|e| &e.memory)
     }
 
-    /// The command buffer with this progress value, while it is known.
+    /// Returns the command buffer with this progress value, if it is still known.
     pub(crate) fn memory_of_progress(&self, value: u64) -> Option<&Arc<CommandMemory>> {
         self.entries.iter().find(|e| e.progress >= value).map(|e| &e.memory)
     }
 
-    /// The command buffer at this GPU address, while it is known.
+    /// Returns the command buffer at this GPU address, if it is still known.
     pub(crate) fn memory_at_address(&self, gpu_va: u64) -> Option<&Arc<CommandMemory>> {
         self.entries.iter().map(|e| &e.memory).find(|memory| memory.gpu_va().0 == gpu_va)
     }

@@ -1,5 +1,5 @@
-//! Owners of kernel objects: dropping the owner ends the object, so a queue that fails halfway
-//! through its creation leaves nothing behind. Each object keeps its device until it has ended.
+//! Owners of kernel objects. Dropping the owner destroys the object, so a queue whose creation
+//! fails halfway leaks nothing. Each object keeps its device alive until it is destroyed.
 
 use crate::umd::thunk::Thunk;
 use std::sync::Arc;

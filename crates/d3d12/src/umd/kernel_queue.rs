@@ -1,11 +1,11 @@
-//! Owns kernel-mode queues, packet queues and hardware queues: every submission, wait and signal is
+//! Owns kernel-mode queues: packet queues and hardware queues. Every submission, wait and signal is
 //! a kernel call, and the scheduler keeps them in order.
 //!
 //! A packet queue is a context. One execute is one packet: its lists are joined into one command
-//! buffer. A context has no progress fence, so the queue creates a monitored fence that the last
-//! command of each packet stores to; for an engine that cannot write a fence, a software signal
-//! follows each packet. That progress frees command memory. Waiting for the queue uses a software
-//! signal, because the kernel knows when a packet is complete.
+//! buffer. A context has no progress fence, so the queue creates a monitored fence to which the
+//! last command of each packet stores. If the engine cannot write a fence, a software signal
+//! follows each packet. This progress only releases command memory. Waiting for the queue uses a
+//! software signal, because the kernel knows when a packet is complete.
 //!
 //! A hardware queue has a progress fence, and each command buffer has a progress value.
 
@@ -37,10 +37,10 @@ struct State {
     /// The progress value queued last.
     progress: u64,
     in_flight: InFlight,
-    /// Fences that signals and waits are queued for, until the queue has made progress behind them.
+    /// Fences of queued signals and waits, held until the queue's progress has passed them.
     held: HeldFences,
     stats: QueueStats,
-    /// Reaching `progress` shows that the queue is idle: nothing is queued behind it.
+    /// Nothing is queued behind `progress`, so reaching it shows that the queue is idle.
     ends_with_progress: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct KernelQueue {
     number: QueueNumber,
     scheduled: Scheduled,
     pager: Option<Pager>,
-    /// Last: it holds what the engine may use until the queue has ended.
+    /// Declared last: it holds memory that the engine may use until the queue is destroyed.
     state: Mutex<State>,
 }
 
@@ -117,7 +117,8 @@ impl KernelQueue {
         }
     }
 
-    /// The command buffer of a report on the kernel's queue with this number, while it is known.
+    /// Returns the command buffer named in a report on the kernel's queue with this number, if it
+    /// is still known.
     pub(crate) fn reported(
         &self,
         number: QueueNumber,
@@ -157,7 +158,7 @@ impl KernelQueue {
         })
     }
 
-    /// Releases the command memory that the GPU is done with.
+    /// Releases the command memory that the GPU has finished with.
     pub(crate) fn release_finished(&self) {
         self.state.lock_device().in_flight.collect_now(&self.progress);
     }
@@ -186,8 +187,8 @@ impl KernelQueue {
         }
     }
 
-    /// Submits a packet of the ring of the user-mode queue that this queue replaces; `memory` is
-    /// that of its command buffer.
+    /// Submits a ring packet of the user-mode queue that this queue replaces. `memory` is that of
+    /// its command buffer.
     pub(crate) fn submit_packet(
         &self,
         packet: &RingPacket,
@@ -212,7 +213,7 @@ impl KernelQueue {
         }
     }
 
-    /// Takes over the fences that the replaced queue held, until the queue is past its packets,
+    /// Takes over the fences held by the replaced queue until this queue has passed its packets,
     /// which were submitted before.
     pub(crate) fn take_over_fences(&self, fences: &mut HeldFences) {
         let mut state = self.state.lock_device();
@@ -220,7 +221,7 @@ impl KernelQueue {
         state.held.take_over(fences, until);
     }
 
-    /// Queues a flip behind everything that is queued.
+    /// Queues a flip behind all queued work.
     pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
         let (call, queue) = match &self.scheduled {
             Scheduled::Packet { context } => {
@@ -249,14 +250,14 @@ impl KernelQueue {
         Ok(())
     }
 
-    /// Whether its progress shows that all queued work is complete.
+    /// Returns whether its progress shows that all queued work is complete.
     pub(crate) fn is_known_idle(&self) -> bool {
         let state = self.state.lock_device();
         state.ends_with_progress && self.progress.load() >= state.progress
     }
 
-    /// Whether queued work is not complete. It queues a progress value behind it, if there is none.
-    /// The work of a lost device counts as complete.
+    /// Returns whether queued work is incomplete. Queues a progress value behind it if there is
+    /// none. The work of a lost device counts as complete.
     pub(crate) fn is_pending(&self) -> Result<bool> {
         let mut state = self.state.lock_device();
         if !state.ends_with_progress {
@@ -318,7 +319,7 @@ impl KernelQueue {
         }
     }
 
-    /// Queues the next progress value behind everything else: a software signal, or an empty
+    /// Queues the next progress value behind all queued work, by a software signal or an empty
     /// command buffer.
     fn queue_progress(&self, state: &mut State) -> Result {
         match &self.scheduled {
@@ -341,8 +342,8 @@ impl KernelQueue {
         Ok(())
     }
 
-    /// Keeps `fence` until the queue reaches the progress value behind the signal or wait that is
-    /// queued next. When many fences are kept and nothing follows, a progress value is queued.
+    /// Holds `fence` until the queue reaches the progress value behind the signal or wait that is
+    /// queued next. If many fences are held without a later progress value, queues one.
     fn hold(&self, state: &mut State, fence: &Arc<FenceObject>) -> Result {
         if state.held.is_due() {
             state.held.collect(self.reached());
@@ -354,8 +355,8 @@ impl KernelQueue {
         Ok(())
     }
 
-    /// The progress up to which fences may be released. It is the maximum for a lost device, as for
-    /// all its fences.
+    /// Returns the progress up to which fences may be released. It is the maximum for a lost
+    /// device, like every fence of that device.
     fn reached(&self) -> u64 {
         Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
     }
@@ -374,8 +375,8 @@ impl KernelQueue {
     }
 
     // spec: MF-022
-    /// Queues a software signal: an engine that gets packets does not write the fences of others by
-    /// itself. An application may signal a lower value.
+    /// Queues a software signal, because engines of the packet model do not write application
+    /// fences. An application may signal a lower value.
     fn queue_signal(&self, state: &mut State, fence: FenceValue) -> Result {
         state.ends_with_progress = false;
         let (kernel, fences) = (self.id.device.enter(), &[fence]);
@@ -397,7 +398,7 @@ impl KernelQueue {
     }
 }
 
-/// Creates a hardware context and its queue. The owners are the queue's and the context's.
+/// Creates a hardware context and its queue. Returns the owners of the queue and of the context.
 pub(crate) fn create_hw_queue(
     id: &QueueIdentity,
     user_mode_submission: bool,
@@ -418,7 +419,7 @@ pub(crate) fn create_hw_queue(
     Ok((queue, owned_queue, owned_context))
 }
 
-/// `lists` in as few packets as their length allows: almost always one.
+/// Divides `lists` into as few packets as their length allows, almost always one.
 pub(crate) fn packets<'a>(
     lists: &'a [&'a ClosedList],
 ) -> impl Iterator<Item = &'a [&'a ClosedList]> {

@@ -1,17 +1,17 @@
-//! The user-mode driver: what stands between the API objects and the kernel or the ring. It names
-//! no API object.
+//! The user-mode driver: the layer between the API objects and the kernel or the ring. It does not
+//! depend on API objects.
 //!
 //! Rooms, each above the ones that it uses: [`queue`] (the engines of a queue and their order) ·
-//! [`engine_queue`] (a queue on one node) · [`user_queue`], [`kernel_queue`] (the submission models)
-//! · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) · [`backlog`] (what the
-//! ring has no room for) · [`submit`] (the published order) · [`residency`], [`paging_signals`] ·
-//! [`encode`] (packets, log entries) · [`queue_identity`], [`context`], [`fence`] · [`device`] ·
-//! [`closed_list`], [`allocator`], [`command_memory`], [`buffer`], [`arena`] · [`in_flight`],
-//! [`held_fences`], [`ring`], [`progress`] · [`kernel_object`], [`registration`], [`thunk`],
-//! [`failure`].
+//! [`engine_queue`] (a queue on one node) · [`user_queue`], [`kernel_queue`] (the submission
+//! models) · [`successor`] (recreating a user-mode queue) · [`user_ring`] (its parts) · [`backlog`]
+//! (submissions without room in the ring) · [`submit`] (the published order) · [`residency`],
+//! [`paging_signals`] · [`encode`] (packets, log entries) · [`queue_identity`], [`context`],
+//! [`fence`] · [`device`] · [`closed_list`], [`allocator`], [`command_memory`], [`buffer`],
+//! [`arena`] · [`in_flight`], [`held_fences`], [`ring`], [`progress`] · [`kernel_object`],
+//! [`registration`], [`thunk`], [`failure`].
 //!
-//! Locks: a queue's submitter lock orders calls and may be held over a kernel call. The device's
-//! residency lock comes after it. The arena's lock guards state and comes last.
+//! Locks: a queue's submitter lock orders calls and may be held across a kernel call. The device's
+//! residency lock comes after it. The arena's lock only guards its state and is the innermost.
 
 pub(crate) mod allocator;
 pub(crate) mod arena;

@@ -1,8 +1,8 @@
-//! Signals that are queued behind residency operations. A context that runs nothing waits for the
-//! paging fence and makes the signals, so that no thread waits.
+//! Signals queued behind residency operations. A context without command buffers waits for the
+//! paging fence and then signals, so no thread blocks.
 //!
-//! Each signal packet also advances a progress fence. A signalled fence stays alive until its
-//! packet is done.
+//! Each signal packet also advances a progress fence. A signalled fence is kept alive until its
+//! packet is complete.
 
 use crate::umd::context::Context;
 use crate::umd::device::UmdDevice;
@@ -14,7 +14,7 @@ use tidegate_calls::{FenceValue, Handle, Priority};
 
 pub(crate) struct PagingSignals {
     context: Context,
-    /// Signals queued so far.
+    /// Number of signals queued.
     queued: u64,
     held: HeldFences,
 }
@@ -26,9 +26,9 @@ impl PagingSignals {
         Ok(PagingSignals { context, queued: 0, held: HeldFences::new() })
     }
 
-    /// Gives each allocation a reference, and has `fence` signalled with `value` when all of them
-    /// are in local memory. The caller holds the lock of the signals, so that they are queued in
-    /// the order of the paging fence.
+    /// Adds a residency reference to each allocation and queues a signal of `fence` to `value` for
+    /// when all are in local memory. The caller holds the lock of the signals, so they are queued
+    /// in the order of the paging fence.
     pub(crate) fn enqueue(
         &mut self,
         device: &UmdDevice,

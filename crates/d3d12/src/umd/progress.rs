@@ -1,23 +1,23 @@
-//! Owns how user mode reads a fence's value: as it stands, or, on a GPU that updates only 32 bits
-//! atomically, followed from its low half and the value that was read last.
+//! Owns reading a fence's value in user mode. On a GPU that updates only 32 bits atomically, the
+//! value is extended from its low half and the value read last.
 //!
-//! A reader that misses more than `low_half::WINDOW` values returns a wrong upper half; the
+//! A reader that lags by more than `low_half::WINDOW` values returns a wrong upper half. The
 //! kernel's waits do not depend on this value.
 
 use tidegate_calls::ReadOnly;
 use tidegate_d3dukmdt::low_half;
 use tidegate_platform::{Platform, Word};
 
-/// The value of a fence.
+/// A reader of a fence's value.
 #[derive(Clone, Debug)]
 pub(crate) struct FenceReader {
     value: ReadOnly,
-    /// The value read last; `None` where `value` is the whole.
+    /// The value read last; `None` if `value` holds all 64 bits.
     known: Option<Word>,
 }
 
 impl FenceReader {
-    /// Reads `value`, which is at `initial_value`; of that it is the low half if
+    /// Returns a reader of `value`, which is now `initial_value`, or its low half if
     /// `no_64bit_atomics`.
     pub(crate) fn new(
         platform: &Platform,
@@ -30,7 +30,7 @@ impl FenceReader {
         FenceReader { value, known }
     }
 
-    /// The value now; `u64::MAX` when the device was lost.
+    /// Returns the present value; `u64::MAX` if the device was lost.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         match &self.known {
@@ -40,7 +40,8 @@ impl FenceReader {
     }
 }
 
-/// Two concurrent readers may each keep the value that they read: both are recent.
+/// Extends the low half of `value`. Concurrent readers may overwrite each other's `known`; either
+/// value is recent enough.
 fn followed(value: &ReadOnly, known: &Word) -> u64 {
     let stored = value.load();
     if stored == u64::MAX {

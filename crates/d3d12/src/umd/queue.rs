@@ -1,12 +1,12 @@
-//! Owns a queue as the API holds it: its part on its own node and, where its policy gives work to
-//! other engines, a part on each of those.
+//! Owns a queue of the API: its part on its own node and, if its policy moves work to other
+//! engines, one part on each of those.
 //!
-//! Invariant: the parts run in call order. All work is appended to one part, the tail of the queue,
-//! until a list is for another engine. Then the tail signals the hand-over fence, the part of that
-//! engine waits for it and becomes the tail. Waits and signals of the application go to the tail.
+//! Invariant: the parts run in call order. All work is appended to one part, the tail, until a list
+//! belongs to another engine. The tail then signals the hand-over fence, and the part of the other
+//! engine waits for it and becomes the tail. The application's waits and signals go to the tail.
 //!
-//! Locks: the order lock comes before the submitter locks of the parts, and is held over a call. A
-//! queue with one part has none (`decisions/0082`).
+//! Locks: the order lock comes before the submitter locks of the parts, and is held across a call.
+//! A queue with one part has none (`decisions/0082`).
 
 use crate::counters::{EngineStats, QueueStats};
 use crate::model::{EnginePolicy, Submission};
@@ -30,16 +30,16 @@ type Result<T = ()> = std::result::Result<T, Failure>;
 
 pub(crate) struct UmdQueue {
     own: EngineQueue,
-    /// `None` for a queue that runs everything on its own node.
+    /// `None` if all work runs on its own node.
     spread: Option<Spread>,
-    /// Held over the calls of an update.
+    /// Held across the calls of an update.
     pub(crate) tile_mappings: Mutex<TileMappings>,
     pub(crate) id: Arc<QueueIdentity>,
 }
 
-/// The parts of a queue on other engines than its own.
+/// The parts of a queue on other engines.
 struct Spread {
-    /// With the class of work that goes there.
+    /// Each part with the class of its work.
     others: Vec<(EngineClass, EngineQueue)>,
     /// Orders the parts.
     hand_over: Arc<FenceObject>,
@@ -51,17 +51,17 @@ type Part = usize;
 const OWN: Part = 0;
 
 struct Order {
-    /// Where the last work of the queue is.
+    /// The part with the queue's last work.
     tail: Part,
-    /// The value of the hand-over fence that was queued last.
+    /// The hand-over value queued last.
     value: u64,
-    /// For each part, the value that it signals when it is done with its work; 0 for none yet.
+    /// For each part, the hand-over value that it signals after its work; 0 for none yet.
     handed: Vec<u64>,
-    /// The failure that the next call returns.
+    /// The failure to return from the next call.
     failed: Option<Failure>,
-    /// Executes of the parts beyond the first one of each call.
+    /// Number of part executes beyond the first of each call.
     more_executes: u64,
-    /// How often the tail changed.
+    /// Number of changes of the tail.
     hand_overs: u64,
 }
 
@@ -82,17 +82,18 @@ impl UmdQueue {
         Ok(UmdQueue { own, spread, tile_mappings, id })
     }
 
-    /// How its own part reaches the engine now: a user-mode queue may have become a hardware queue.
+    /// Returns the present submission model of its own part. A user-mode queue may have become a
+    /// hardware queue.
     pub(crate) fn submission(&self) -> Submission {
         self.own.submission()
     }
 
-    /// Whether it was created as a user-mode queue, which takes native fences only.
+    /// Returns whether it was created as a user-mode queue, which accepts native fences only.
     pub(crate) fn is_user_mode(&self) -> bool {
         self.own.is_user_mode()
     }
 
-    /// Slots of the ring of its own part; `None` for a queue that has none.
+    /// Returns the number of ring slots of its own part; `None` without a ring.
     pub(crate) fn ring_slots(&self) -> Option<u64> {
         self.own.ring_slots()
     }
@@ -133,7 +134,7 @@ impl UmdQueue {
         stats
     }
 
-    /// The statistics of each engine that it drives, its own first.
+    /// Returns the statistics of each engine that it drives, its own first.
     pub(crate) fn engines(&self) -> Vec<EngineStats> {
         let of_part = |part: &EngineQueue| {
             let node = part.id.node_ordinal;
@@ -143,7 +144,8 @@ impl UmdQueue {
         self.parts().map(of_part).collect()
     }
 
-    /// The command buffer of a report on one of the kernel's queues, while it is known.
+    /// Returns the command buffer named in a report on one of the kernel's queues, if it is still
+    /// known.
     pub(crate) fn reported(
         &self,
         number: QueueNumber,
@@ -156,17 +158,17 @@ impl UmdQueue {
         let Some(spread) = &self.spread else { return self.own.wait_idle() };
         let tail = self.in_order(spread, |order, _| Ok(order.tail))?;
         self.part(spread, tail).wait_idle()?;
-        // The tail was behind all of them.
+        // The tail was ordered behind all other parts.
         let others = (OWN..=spread.others.len()).filter(|part| *part != tail);
         others.map(|part| self.part(spread, part)).try_for_each(EngineQueue::collect_idle)
     }
 
-    /// Whether what user mode sees shows that all queued work is complete.
+    /// Returns whether all queued work is complete, as far as user mode can see.
     pub(crate) fn is_known_idle(&self) -> bool {
         self.parts().all(EngineQueue::is_known_idle)
     }
 
-    /// Whether queued work is not complete.
+    /// Returns whether queued work is incomplete.
     pub(crate) fn is_pending(&self) -> Result<bool> {
         self.parts().try_fold(false, |pending, part| Ok(part.is_pending()? || pending))
     }
@@ -194,10 +196,10 @@ impl UmdQueue {
         self.on_tail(|tail| tail.signal(fence, value, queued))
     }
 
-    /// Changes tile mappings in the queue's order: 1. the queue signals a fence behind everything
-    /// that is queued; 2. the kernel, when it has seen that value, changes the mappings and signals
-    /// the next value; 3. the queue waits for that before everything that follows. Neither counts as
-    /// the application's.
+    /// Changes tile mappings in the queue's order: 1. the queue signals a fence behind all queued
+    /// work; 2. at that value the kernel changes the mappings and signals the next value; 3. the
+    /// queue waits for that value before later work. The signal and the wait are not counted as the
+    /// application's.
     pub(crate) fn update_tile_mappings(
         &self,
         reserved: Handle,
@@ -227,7 +229,7 @@ impl UmdQueue {
         self.wait(&fence, value + 1, queued)
     }
 
-    /// Queues a flip behind everything that is queued, on the queue's own engine.
+    /// Queues a flip behind all queued work, on the queue's own engine.
     pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
         let Some(spread) = self.spread.as_ref().filter(|_| !self.is_user_mode()) else {
             return self.own.present(args);
@@ -253,8 +255,8 @@ impl UmdQueue {
         }
     }
 
-    /// Makes a submission under the order lock. Where it succeeds, returns the failure of an
-    /// earlier one, if there is one to report; else that failure is kept for the next call.
+    /// Makes a submission under the order lock. If it succeeds, returns the unreported failure of
+    /// an earlier one, if any. Otherwise that failure is kept for the next call.
     fn in_order<T>(
         &self,
         spread: &Spread,
@@ -275,8 +277,8 @@ impl UmdQueue {
         }
     }
 
-    /// Recreates the parts whose doorbell is lost while the tail waits for them: no submission of
-    /// theirs would notice it.
+    /// Recreates the parts whose doorbell is lost while the tail waits for them. They have no later
+    /// submission that would detect the loss.
     fn check_doorbells(&self, spread: &Spread, order: &Order) -> Submitted {
         let (mut failed, reached) = (None, spread.hand_over.value.load());
         for part in (OWN..=spread.others.len()).filter(|part| *part != order.tail) {
@@ -287,7 +289,7 @@ impl UmdQueue {
         Ok(failed)
     }
 
-    /// Makes `to` the tail, behind everything that is queued.
+    /// Makes `to` the tail, behind all queued work.
     fn hand_over(
         &self,
         spread: &Spread,
@@ -312,8 +314,8 @@ impl UmdQueue {
         Ok(())
     }
 
-    /// Records that command buffers are given to the queue, each under the name of its first list.
-    /// Returns what the records say of the call.
+    /// Records the command buffers that are queued, each under the name of its first list. Returns
+    /// the time and name of the call for the records.
     pub(crate) fn record_queued(&self, lists: &[&ClosedList]) -> Queued {
         let platform = &self.id.device.platform;
         let queued = Queued { link: platform.new_link(), ..self.id.queued() };
@@ -349,8 +351,8 @@ impl RunsLists for UmdQueue {
 }
 
 impl Spread {
-    /// The parts on the other engines that a queue of this type and model can drive; `None` if the
-    /// adapter has none.
+    /// Creates parts on the other engines that a queue of this type and model can drive. Returns
+    /// `None` if the adapter has none.
     fn new(id: &Arc<QueueIdentity>, submission: Submission) -> Result<Option<Spread>> {
         let mut others = Vec::new();
         for class in [EngineClass::Compute, EngineClass::Copy] {
@@ -374,14 +376,14 @@ impl Spread {
         Ok(Some(Spread { others, hand_over: FenceObject::internal(&id.device, &name)?, order }))
     }
 
-    /// The part that runs a list: that of the engine which its commands are made for, else the
-    /// queue's own.
+    /// Returns the part that runs a list: that of the engine class that its commands require, else
+    /// the queue's own.
     fn part_for(&self, list: &ClosedList) -> Part {
         let other = self.others.iter().position(|(class, _)| list.memory.made_for == Some(*class));
         other.map_or(OWN, |other| other + 1)
     }
 
-    /// `lists` in order, as runs of lists for one part each.
+    /// Divides `lists`, in order, into runs for one part each.
     fn runs<'a>(
         &self,
         lists: &'a [&'a ClosedList],
@@ -396,7 +398,7 @@ fn keep(earlier: &mut Option<Failure>, failure: Option<Failure>) {
     *earlier = earlier.take().or(failure);
 }
 
-/// The result of a call that was one submission.
+/// Returns the result of a call that made one submission.
 fn whole(submitted: Submitted) -> Result {
     submitted?.map_or(Ok(()), Err)
 }
@@ -408,7 +410,7 @@ impl Drop for UmdQueue {
     }
 }
 
-/// The name of the queue's box of a list on the timeline.
+/// Returns the name of a list's box in the queue's timeline lane.
 pub(crate) fn timeline_name(list: &ClosedList) -> NameId {
     NameId(list.memory.trace_name.saturating_sub(1))
 }

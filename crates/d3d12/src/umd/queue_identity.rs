@@ -1,5 +1,4 @@
-//! The identity of a queue: its device, its engine, and the names of its errors, its work and its
-//! timeline.
+//! The identity of a queue: its device, its engine, and its names in errors and on the timeline.
 
 use crate::model::{CommandListType, OnAbort, QueueFlags, Submission};
 use crate::umd::device::UmdDevice;
@@ -12,7 +11,7 @@ use tidegate_platform::hazard::QueueKey;
 use tidegate_platform::{QueueNumber, Queued};
 use tidegate_trace::{Kind, LaneId, Record};
 
-/// What the creation of a queue without a time limit is refused by.
+/// The name in the error when a queue without a GPU timeout is refused.
 pub(crate) const DISABLE_GPU_TIMEOUT: &str = "DisableGpuTimeout";
 
 #[derive(Clone)]
@@ -26,16 +25,16 @@ pub(crate) struct QueueIdentity {
     pub(crate) priority: Priority,
     pub(crate) flags: QueueFlags,
     pub(crate) on_abort: OnAbort,
-    /// Its own lane of the timeline: no other queue of the machine has it.
+    /// Its timeline lane, unique on the machine.
     pub(crate) lane: LaneId,
-    /// The queue in the hazard check.
+    /// Its key in the hazard check.
     pub(crate) checked: Option<QueueKey>,
 }
 
 impl QueueIdentity {
     // spec: ME-002
-    /// The first node made for `class` that the queue drives beside its own, if the node offers the
-    /// submission model.
+    /// Returns the first node for `class` that the queue drives in addition to its own, if the node
+    /// supports the submission model.
     pub(crate) fn other_node_for(&self, class: EngineClass, submission: Submission) -> Option<u32> {
         let made_for = match (self.list_type, class) {
             (CommandListType::Direct, EngineClass::Compute) => CommandListType::Compute,
@@ -57,9 +56,9 @@ impl QueueIdentity {
         nodes.iter().position(fits).map(|ordinal| ordinal as u32)
     }
 
-    /// The CPU time of a submission for the timeline. While there is none, reading the clock would
-    /// be half the cost of a submission. 0 stands for "no time", so the first nanosecond of a run
-    /// is 1.
+    /// Returns the CPU time of a submission for the timeline. Without a timeline the clock is not
+    /// read, because that would be half the cost of a submission. 0 means "no time", so the first
+    /// nanosecond of a run is 1.
     #[inline]
     pub(crate) fn queued(&self) -> Queued {
         let platform = &self.device.platform;
@@ -67,7 +66,7 @@ impl QueueIdentity {
         Queued { at_ns, ..Queued::default() }
     }
 
-    /// Something that happened to the queue's doorbell, on its lane of the timeline.
+    /// Records a doorbell event on the queue's timeline lane.
     pub(crate) fn note_doorbell(&self, what: &str) {
         let platform = &self.device.platform;
         if platform.tracing() {
@@ -76,7 +75,7 @@ impl QueueIdentity {
         }
     }
 
-    /// Gives a context or hardware queue, which was just made for the queue, the queue's flags.
+    /// Applies the queue's flags to its new context or hardware queue.
     pub(crate) fn apply_flags(&self, object: Handle) -> Result<(), Failure> {
         if self.flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT) {
             let done = self.device.enter().disable_gpu_timeout(object);
@@ -85,8 +84,8 @@ impl QueueIdentity {
         Ok(())
     }
 
-    /// Draws the work of a context or hardware queue, which the kernel made for the queue, on its
-    /// lane. Returns the kernel's number.
+    /// Assigns the work of a context or hardware queue to the queue's lane. Returns the kernel's
+    /// number.
     pub(crate) fn register(&self, queue: Handle) -> QueueNumber {
         let number = self.device.kernel.thunk().queue_number(queue);
         if let Some(number) = number {
@@ -95,8 +94,8 @@ impl QueueIdentity {
         number.unwrap_or_default()
     }
 
-    /// Blocks until the queue's progress has reached `value`. Not a wait of the application, so it
-    /// is not counted as one.
+    /// Blocks until the queue's progress has reached `value`. Not counted as a wait of the
+    /// application.
     pub(crate) fn wait_for_progress(
         &self,
         fence: Handle,
@@ -106,8 +105,8 @@ impl QueueIdentity {
         if progress.load() < value {
             let fences = [FenceValue { fence, value }];
             let wait = self.device.enter().wait_from_cpu(&fences, WaitMode::All, None);
-            // A queue that was recreated meanwhile has signalled its old progress fence, and may
-            // have ended it by now.
+            // If the queue was recreated meanwhile, its old progress fence was signalled and may be
+            // destroyed.
             if let Err(status) = wait
                 && progress.load() < value
             {
@@ -117,7 +116,7 @@ impl QueueIdentity {
         if progress.load() != u64::MAX {
             return Ok(());
         }
-        // The fence of a lost device, or of a queue that was recreated.
+        // The fence may be that of a lost device or of a recreated queue.
         match self.device.state() {
             Ok(DeviceState::Active) | Err(Status::CANCELLED) => Ok(()),
             state => Err(Failure::DeviceLost(state)),

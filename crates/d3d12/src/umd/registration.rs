@@ -1,4 +1,4 @@
-//! Owns a CPU wait that is registered with fences. Dropping it cancels the wait.
+//! Owns a registered CPU wait for fences. Dropping it cancels the wait.
 
 use crate::umd::thunk::Thunk;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tidegate_calls::{CpuWaitRegistration, FenceValue, Status, WaitMode, WaitNotice};
 
 pub(crate) struct Registration {
-    /// `None` once it is cancelled.
+    /// `None` after cancellation.
     wait: Option<CpuWaitRegistration>,
     thunk: Arc<Thunk>,
 }
 
 impl Registration {
-    /// Registers a wait for `fences`, whose end gives `notice`.
+    /// Registers a wait for `fences`, which triggers `notice` when it ends.
     pub(crate) fn new(
         thunk: &Arc<Thunk>,
         fences: &[FenceValue],
@@ -23,7 +23,7 @@ impl Registration {
         Ok(Registration { wait: Some(wait), thunk: Arc::clone(thunk) })
     }
 
-    /// Whether the condition has held.
+    /// Returns whether the wait's condition was satisfied.
     pub(crate) fn is_over(&self) -> bool {
         self.wait.as_ref().is_none_or(CpuWaitRegistration::is_over)
     }

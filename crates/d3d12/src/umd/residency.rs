@@ -1,17 +1,16 @@
-//! Owns residency for queues that manage it: the buffers of a submission are resident when it runs,
-//! and may be evicted when it is complete. So a device can have more buffers than local memory
-//! holds.
+//! Owns residency for queues that manage it: a submission's buffers are resident while it runs and
+//! may be evicted when it is complete. So a device's buffers can exceed local memory.
 //!
-//! A submission, in order: 1. its buffers get a reference each (MakeResident); 2. the queue waits
-//! for the paging queue's fence, if anything has to be moved for that; 3. the submission; 4. the
-//! references go (Evict): the kernel knows by then what is queued, and moves nothing before it is
-//! complete. Nothing is waited for on the CPU.
+//! A submission, in order: 1. each buffer gets a residency reference (MakeResident); 2. the queue
+//! waits for the paging queue's fence, if any buffer must be paged in; 3. the submission is made;
+//! 4. the references are dropped (Evict). The kernel knows the queued work by then and evicts its
+//! buffers only after it is complete. No step blocks the CPU.
 //!
-//! A recreated queue holds what it submits again, one command buffer after the other.
+//! A recreated queue does this for each command buffer that it resubmits.
 //!
-//! One lock of the device is held over 1 to 4: two submissions that each fit would not both fit
-//! before one has given its references back. It is taken under a queue's submitter lock, and its
-//! holder never sleeps.
+//! A lock of the device is held across steps 1 to 4: two submissions that each fit may not fit
+//! together until one has dropped its references. The lock is taken under a queue's submitter lock,
+//! and its holder never sleeps.
 
 use crate::model::ResidencyChoice;
 use crate::umd::command_memory::CommandMemory;
@@ -23,26 +22,26 @@ use std::sync::Arc;
 use tidegate_calls::{CreatePagingQueue, Handle, PagingPriority, Priority, Status};
 use tidegate_platform::MutexGuard;
 
-/// Ring slots that a wait for the paging fence may need: itself and a checkpoint.
+/// Maximum number of ring slots for a wait for the paging fence: the wait and a checkpoint.
 pub(crate) const WAIT_SLOTS: u64 = 2;
 
 /// A queue's paging queue.
 pub(crate) struct Pager {
-    /// Before the paging queue: it is the paging queue's fence.
+    /// Declared before the paging queue, whose fence it is.
     fence: Arc<FenceObject>,
     paging_queue: Owned,
 }
 
-/// Buffers that are held resident for a submission that is being made.
+/// Residency references held while a submission is made.
 pub(crate) struct Held<'a> {
     _one_at_a_time: MutexGuard<'a, ()>,
     buffers: Vec<Handle>,
-    /// The fence and the value that the submission waits for.
+    /// The fence and value that the submission must wait for.
     pub(crate) wait: Option<(&'a Arc<FenceObject>, u64)>,
 }
 
 impl Pager {
-    /// A paging queue as urgent as the queue, if the queue manages residency.
+    /// Creates a paging queue of the queue's priority, if the queue manages residency.
     pub(crate) fn for_queue(id: &QueueIdentity) -> Result<Option<Pager>, Failure> {
         let device = &*id.device;
         if device.options.residency == ResidencyChoice::Explicit {
@@ -86,7 +85,7 @@ impl Pager {
 }
 
 impl Held<'_> {
-    /// Gives the references back, after the submission was made or refused.
+    /// Drops the references after the submission was made or refused.
     pub(crate) fn release(self, id: &QueueIdentity) -> Result<(), Failure> {
         if self.buffers.is_empty() {
             return Ok(());

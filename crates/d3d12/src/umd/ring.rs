@@ -1,10 +1,9 @@
-//! Owns the ring of a user-mode queue: slots, the control area's two pointers, and how much room
-//! there is.
+//! Owns the ring of a user-mode queue: slots, the control area's two pointers, and the free space.
 //!
-//! When the ring is full, the worker of the backlog sleeps on the progress fence. So every quarter
-//! of the ring holds a *checkpoint*: a slot that runs a command buffer and hence stores a progress
-//! value. A quarter of waits and signals alone gets an empty command buffer in its last slot.
-//! Progress that has reached a checkpoint shows that all slots up to it were taken.
+//! When the ring is full, the backlog's worker sleeps on the progress fence. So every quarter of
+//! the ring has a *checkpoint*: a slot that runs a command buffer and hence stores a progress
+//! value. A quarter with only waits and signals gets an empty command buffer in its last slot. When
+//! progress has reached a checkpoint, all slots up to it were taken.
 //!
 //! Called under the queue's submitter lock. Order: [`Ring::put`] slots, then [`Ring::publish`]; the
 //! bytes of a slot are visible before the write pointer that covers it.
@@ -17,24 +16,24 @@ use tidegate_platform::{Bulk, Page, Word};
 
 const QUARTERS: u64 = 4;
 
-/// Whether a ring may have this many slots.
+/// Returns whether a ring may have this many slots.
 pub(crate) fn slots_are_valid(slots: u64) -> bool {
     slots.is_power_of_two() && (MIN_RING_SLOTS..=MAX_RING_SLOTS).contains(&slots)
 }
 
-/// The last slot of a quarter that stores a progress value; progress 0 for none yet.
+/// The last slot of a quarter that stores a progress value. Progress is 0 if there is none yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Checkpoint {
     slot: u64,
     progress: u64,
 }
 
-/// Whether slots can be written.
+/// The availability of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// There are enough.
+    /// Enough slots are free.
     Enough,
-    /// There will be when progress has reached this value.
+    /// Enough slots will be free when progress has reached this value.
     AfterProgress(u64),
 }
 
@@ -67,19 +66,19 @@ impl Ring {
         }
     }
 
-    /// Most slots that one submission may need, so that half a ring of sleep always makes room for
-    /// it.
+    /// Returns the maximum number of slots per submission. It ensures that waiting for half the
+    /// ring always makes room.
     pub(crate) fn most_per_submission(&self) -> u64 {
         self.slots / 2
     }
 
-    /// Slots in all.
+    /// Returns the number of slots.
     pub(crate) fn slots(&self) -> u64 {
         self.slots
     }
 
-    /// The packets that the engine has not taken, with their slots, and the slot in which it was
-    /// stopped. Call it after the hardware has stopped reading the ring.
+    /// Returns the packets that the engine has not taken, with their slots, and the slot in which
+    /// the engine was stopped. Must be called after the hardware has stopped reading the ring.
     pub(crate) fn unfinished(&self) -> (Vec<(u64, RingPacket)>, Option<u64>) {
         let taken =
             self.read_pointer.load().clamp(self.written.saturating_sub(self.slots), self.written);
@@ -92,17 +91,17 @@ impl Ring {
         (packets.collect(), interrupted.filter(|slot| *slot == taken && taken < self.written))
     }
 
-    /// The number of the next slot.
+    /// Returns the number of the next slot.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// How many slots the engine has taken by now.
+    /// Returns how many slots the engine has taken by now.
     pub(crate) fn taken_now(&self) -> u64 {
         self.read_pointer.load().min(self.written)
     }
 
-    /// Whether the engine has taken every slot.
+    /// Returns whether the engine has taken every slot.
     pub(crate) fn is_drained(&self) -> bool {
         self.read_pointer.load() >= self.written
     }
@@ -116,7 +115,7 @@ impl Ring {
         &mut self.checkpoints[index as usize]
     }
 
-    /// Whether the next slot is the last one of a quarter that has no checkpoint.
+    /// Returns whether the next slot is the last one of a quarter without a checkpoint.
     #[inline]
     pub(crate) fn needs_checkpoint(&self) -> bool {
         let (quarter, slot) = (self.quarter(), self.written);
@@ -125,7 +124,8 @@ impl Ring {
             && (checkpoint.progress == 0 || checkpoint.slot < slot + 1 - quarter)
     }
 
-    /// Whether `need` slots can be written; `progress` is read only when the pointers show no room.
+    /// Returns whether `need` slots can be written. `progress` is read only if the pointers show no
+    /// room.
     #[inline]
     pub(crate) fn room(&mut self, need: u64, progress: impl FnOnce() -> u64) -> Room {
         if self.fits(need) { Room::Enough } else { self.make_room(need, progress) }
@@ -140,8 +140,8 @@ impl Ring {
         if self.fits(need) {
             return Room::Enough;
         }
-        // The engine stores the progress value first and its read pointer later; both say that a
-        // slot was taken.
+        // The engine stores the progress value first and its read pointer later. Either shows that
+        // a slot was taken.
         let reached = progress();
         for checkpoint in self.checkpoints {
             if checkpoint.progress != 0 && checkpoint.progress <= reached {
@@ -151,8 +151,9 @@ impl Ring {
         if self.fits(need) {
             return Room::Enough;
         }
-        // Half a ring back: near enough to come soon, far enough to be worth a sleep. At least one
-        // whole quarter lies between there and the next slot, so there is a checkpoint.
+        // Sleep until the engine is half a ring behind: soon enough, and long enough to justify the
+        // sleep. At least one whole quarter lies between that slot and the next one, so there is a
+        // checkpoint.
         let half_back = self.written - self.slots / 2;
         let later = self.checkpoints.iter().filter(|c| c.progress != 0 && c.slot >= half_back);
         let next =
@@ -175,7 +176,7 @@ impl Ring {
         self.written += 1;
     }
 
-    /// Stores the write pointer: what was put becomes visible to readers of the control area.
+    /// Stores the write pointer, which makes the new slots visible to readers of the control area.
     #[inline]
     pub(crate) fn publish(&self) {
         self.write_pointer.store(self.written);
@@ -208,7 +209,7 @@ mod tests {
                     let need = 1 + u64::from(!execute && ring.needs_checkpoint());
                     if let Room::AfterProgress(value) = ring.room(need, || 0) {
                         assert!(value <= progress && value > 0);
-                        // Progress alone makes room, before the read pointer has moved.
+                        // Progress makes room even before the read pointer has moved.
                         assert_eq!(
                             ring.room(need, || value),
                             Room::Enough,

@@ -1,10 +1,10 @@
-//! Owns the submission of a user-mode queue in the published order, as one function: new progress
+//! Owns the submission to a user-mode queue in the published order, as one function: new progress
 //! value, command buffer, last-queued cell, ring and write pointer, doorbell, status.
 //!
-//! The caller holds the queue's submitter lock to the end, over a connect too. Otherwise a connect
-//! between another thread's ring and its load of the status would make that thread take its lost
-//! ring for one that arrived. Calls the kernel only when the status demands it. `user_queue` has
-//! checked that the ring has room.
+//! The caller holds the queue's submitter lock to the end, also across a connect. Otherwise another
+//! thread whose ring was lost could load the status after the connect and find CONNECTED. The
+//! kernel is called only if the status requires it. `user_queue` has checked that the ring has
+//! room.
 
 use crate::counters::QueueStats;
 use crate::umd::closed_list::ClosedList;
@@ -23,26 +23,27 @@ use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate_platform::{QueueNumber, Queued, Step, SubmissionKey};
 
-/// Connects in a row that may be lost before a submission notifies the kernel instead. A connect is
-/// lost when another queue takes the doorbell before the load that follows it. That repeats where
-/// many queues share few doorbells and submit at once: each connect victimises another queue.
+/// Maximum number of consecutive lost connects before a submission notifies the kernel instead. A
+/// connect is lost if another queue takes the doorbell before the next load of the status. This
+/// repeats if many queues share few doorbells and submit concurrently, because each connect
+/// victimises another queue.
 const RETRY_LIMIT: u32 = 8;
 
-/// What is submitted in one go: it gets consecutive slots and one ring.
+/// A unit of submission. It gets consecutive slots and one ring of the doorbell.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit<'a> {
     /// Command buffers, in order.
     Execute(&'a [&'a ClosedList]),
-    /// A wait of the queue, as of its call.
+    /// A wait of the queue, with the epoch of its call.
     Wait(&'a Arc<FenceObject>, FenceWait),
     /// A signal of the queue.
     Signal(&'a Arc<FenceObject>, u64),
-    /// A command buffer that does nothing, for its progress value.
+    /// An empty command buffer, for its progress value.
     Marker,
 }
 
 impl Unit<'_> {
-    /// Counts it by its kind.
+    /// Counts the unit by its kind.
     pub(crate) fn count_in(&self, stats: &mut QueueStats) {
         match self {
             Unit::Execute(_) => stats.executes += 1,
@@ -59,7 +60,7 @@ pub(crate) struct Submitter {
     pub(crate) number: QueueNumber,
     pub(crate) ring: Ring,
     pub(crate) doorbell: Doorbell,
-    /// How to ring so that a sleeping engine wakes; of the present connect.
+    /// The value base and hint of the present connect; the hint wakes a sleeping engine.
     pub(crate) connection: Option<Connection>,
     /// The progress value queued last.
     pub(crate) progress: u64,
@@ -67,17 +68,17 @@ pub(crate) struct Submitter {
     pub(crate) signal_log: LogCursor,
     pub(crate) verbose_log: VerboseLog,
     pub(crate) in_flight: InFlight,
-    /// Fences that the ring has signals and waits for, until their slots were taken.
+    /// Fences of the ring's signals and waits, held until their slots are taken.
     pub(crate) held: HeldFences,
     pub(crate) stats: QueueStats,
-    /// The last slot stores a progress value: nothing is queued behind it.
+    /// The last slot stores a progress value, so nothing is queued behind it.
     pub(crate) ends_with_progress: bool,
-    /// The doorbell is lost for good.
+    /// The doorbell is permanently lost.
     pub(crate) aborted: bool,
 }
 
 impl Submitter {
-    /// Most slots that `unit` takes.
+    /// Returns the maximum number of slots that `unit` takes.
     pub(crate) fn slots_of(&self, unit: &Unit<'_>) -> u64 {
         match unit {
             Unit::Execute(lists) => lists.len() as u64,
@@ -87,9 +88,8 @@ impl Submitter {
     }
 
     // spec: UMS-001, UMS-071, UMS-084, UMS-085, NF-194
-    /// Submits `unit`; the caller has made sure that the ring has room. All stores of steps 3 to 5
-    /// are of absolute values, so that repeating them changes nothing: a retry rings again and
-    /// publishes nothing twice.
+    /// Submits `unit`. The caller has ensured that the ring has room. Steps 3 to 5 store absolute
+    /// values, so a retry can ring again and publishes nothing twice.
     pub(crate) fn submit(
         &mut self,
         id: &QueueIdentity,
@@ -121,7 +121,7 @@ impl Submitter {
             self.doorbell.last_queued.store(self.progress);
         }
 
-        // 4. The packets into the ring, then the write pointer.
+        // 4. The packets are written to the ring, then the write pointer.
         // spec: UMS-078
         if checkpoint || matches!(unit, Unit::Marker) {
             next += 1;
@@ -152,13 +152,14 @@ impl Submitter {
         self.ring_until_accepted(id)
     }
 
-    /// Steps 5 and 6 of the submission: rings with the present write pointer, as often as it takes.
+    /// Steps 5 and 6 of the submission: rings with the present write pointer until the ring is
+    /// accepted.
     pub(crate) fn ring_until_accepted(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
         let platform = &id.device.platform;
         for attempt in 0.. {
             // 5. Ring: the write pointer, absolute. The store goes through the mapping, never to a
-            //    page found before, which may be another queue's by now. The hint wakes an engine
-            //    that sleeps, or reads other doorbells.
+            //    cached page, which may belong to another queue by now. The hint wakes an engine
+            //    that sleeps or reads other doorbells.
             platform.spend(Step::DoorbellStore);
             let base = self.connection.as_ref().map_or(0, |c| c.value_base);
             // spec: UMS-079
@@ -169,19 +170,19 @@ impl Submitter {
             }
 
             // A full fence between the ring and the load of the status. The hint's locked
-            // operations are one too on today's processors, but it belongs to the vendor and is
-            // absent before the first connect. Without a fence the load could come first and find
-            // CONNECTED, and the store could then hit a page that no engine reads any more.
+            // operations also act as one on current processors, but the hint is vendor code and is
+            // absent before the first connect. Without a fence the load could be performed first
+            // and find CONNECTED, and the store could then reach a page that no engine reads any
+            // more.
             // spec: UMS-083
             platform.fence();
 
-            // 6. Whether the ring arrived.
+            // 6. Load the status: whether the ring arrived.
             // spec: UMS-080
             match DoorbellStatus::from_word(self.doorbell.status.load()) {
                 DoorbellStatus::Connected => return Ok(()),
                 DoorbellStatus::ConnectedNotify => return self.notify(id),
-                // The driver reads the write pointer when it is notified, with a doorbell or
-                // without.
+                // When notified, the driver reads the write pointer, with or without a doorbell.
                 // spec: UMS-152
                 DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => {
                     return self.notify(id);
@@ -196,14 +197,14 @@ impl Submitter {
         unreachable!("the loop ends by returning")
     }
 
-    /// Whether the doorbell is lost for good.
+    /// Returns whether the doorbell is permanently lost.
     pub(crate) fn is_gone(&self) -> bool {
         self.aborted
             || DoorbellStatus::from_word(self.doorbell.status.load())
                 == DoorbellStatus::DisconnectedAbort
     }
 
-    /// The slot that is filled next.
+    /// Returns the slot that is filled next.
     pub(crate) fn next_slot(&self, queued: Queued) -> QueuedSlot {
         QueuedSlot { queue: self.number, slot: self.ring.written(), queued }
     }
@@ -226,7 +227,8 @@ impl Submitter {
         self.stats.submissions += 1;
     }
 
-    /// Releases what the engine is past, where enough is held to be worth reading its progress.
+    /// Releases the memory and fences that the engine has passed, if enough is held to justify
+    /// reading its progress.
     #[inline]
     pub(crate) fn collect(&mut self, progress: &FenceReader) {
         self.in_flight.collect(progress);
@@ -235,12 +237,13 @@ impl Submitter {
         }
     }
 
-    /// Releases the fences of the slots that the engine has taken.
+    /// Releases the fences of slots that the engine has taken.
     pub(crate) fn collect_held(&mut self) {
         self.held.collect(self.ring.taken_now());
     }
 
-    /// The failure of a call for the doorbell, which a lost device ends for good.
+    /// Returns the failure of a doorbell call. If the device is lost, the doorbell is permanently
+    /// lost.
     fn refused(&mut self, call: &'static str, status: Status) -> Failure {
         if status == Status::DEVICE_REMOVED {
             self.aborted = true;
@@ -249,14 +252,14 @@ impl Submitter {
         Failure::Refused(call, status)
     }
 
-    /// Notifies the driver of the work through the kernel.
+    /// Notifies the driver of new work through the kernel.
     fn notify(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
         let notified = id.device.enter().notify_work_submission(self.doorbell.handle);
         notified.map_err(|status| self.refused("D3DKMTNotifyWorkSubmission", status))
     }
 
     // spec: UMS-081
-    /// Gives the doorbell hardware, after a ring that met none.
+    /// Connects the doorbell after a ring without one.
     fn connect(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
         let connected = id.device.enter().connect_doorbell(self.doorbell.handle);
         let connected =

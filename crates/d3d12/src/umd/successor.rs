@@ -1,13 +1,14 @@
-//! The successor of a user-mode queue whose doorbell is lost for good, or cannot be connected,
-//! while its device lives: the queue is recreated, and work that had not run is submitted again.
+//! The successor of a user-mode queue whose doorbell is permanently lost or cannot be connected
+//! while its device is active: the queue is recreated, and work that has not run is resubmitted.
 //!
-//! Order: 1. the new queue, so that a refusal loses nothing; 2. the old doorbell ends, after which
-//! nothing of its ring runs; 3. packets that the engine had not taken are read out of the ring and
-//! put into the new queue, in order, under new progress values. A command buffer that the engine
-//! had begun is left out, because half of it would run twice; the caller receives its range; 4. the
-//! old progress fence is signalled, and its waiters continue on the new queue.
+//! Order: 1. the new queue is created, so a refusal loses nothing; 2. the old doorbell is
+//! destroyed, after which nothing in its ring runs; 3. packets that the engine had not taken are
+//! read from the ring and put into the new queue, in order, with new progress values. A command
+//! buffer that the engine had begun is omitted, because part of it would run twice; the caller
+//! receives its range; 4. the old progress fence is signalled, and its waiters continue on the new
+//! queue.
 //!
-//! `user_queue` calls in with its lock held until the new queue has replaced the old one.
+//! `user_queue` holds its lock until the new queue has replaced the old one.
 
 use crate::model::OnAbort;
 use crate::umd::command_memory::CommandMemory;
@@ -24,7 +25,7 @@ use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_platform::{Queued, SubmissionKey};
 
-/// Slots that a ring may need beyond those that are carried over: a checkpoint for each quarter.
+/// Maximum number of slots beyond those carried over: a checkpoint per quarter.
 const CHECKPOINTS: u64 = 4;
 
 pub(crate) enum Successor {
@@ -35,14 +36,14 @@ pub(crate) enum Successor {
 /// A packet of the old ring that the engine had not taken.
 struct Unfinished {
     packet: RingPacket,
-    /// Its entry of the timeline.
+    /// Its timeline record.
     queued: Queued,
-    /// Of its command buffer.
+    /// The memory of its command buffer.
     memory: Option<Arc<CommandMemory>>,
 }
 
-/// Whether a successor can continue after `failure`: the device is not lost, and the machine is not
-/// stopping.
+/// Returns whether a successor can continue after `failure`: the device is not lost and the machine
+/// is not stopping.
 pub(crate) fn can_continue(id: &QueueIdentity, failure: &Failure) -> bool {
     let curable = match failure {
         Failure::Aborted => true,
@@ -55,8 +56,8 @@ pub(crate) fn can_continue(id: &QueueIdentity, failure: &Failure) -> bool {
 }
 
 // spec: UMS-041, UMS-082
-/// Recreates the queue in place of `old`. The second value is a failure after that: a command
-/// buffer was interrupted, or the new queue does not take work either.
+/// Recreates the queue in place of `old`. The second value is a later failure: a command buffer was
+/// interrupted, or the new queue does not accept work either.
 pub(crate) fn recreate(
     id: &Arc<QueueIdentity>,
     pager: Option<&Pager>,
@@ -99,7 +100,7 @@ pub(crate) fn recreate(
             submitted
         }
     };
-    // 4. The value that was queued last is the highest that has a waiter.
+    // 4. The value queued last is the highest that a waiter can wait for.
     let reached = [FenceValue { fence: old.progress_fence, value: old.submitter.progress }];
     let _gone_already = id.device.enter().signal_from_cpu(&reached, SignalFlags::empty());
     let interrupted = interrupted.map(Failure::Interrupted);
@@ -108,7 +109,7 @@ pub(crate) fn recreate(
 }
 
 // spec: UMS-151
-/// The work to submit again, and the label of the command buffer that was interrupted.
+/// Returns the work to resubmit and the label of the interrupted command buffer.
 fn unfinished_work(
     id: &QueueIdentity,
     submitter: &Submitter,
@@ -120,10 +121,9 @@ fn unfinished_work(
         let executes = matches!(packet, RingPacket::Execute { .. });
         let memory = submitter.in_flight.memory_at(slot).filter(|_| executes).cloned();
         if executes && memory.is_none() {
-            continue; // It is complete: nothing holds its memory any more.
+            continue; // It is complete, because its memory is no longer held.
         }
-        // Empty command buffers stand where a ring of that size needs them; the new one has its own
-        // places.
+        // Empty command buffers were placed for the old ring; the new ring places its own.
         if memory.as_ref().is_some_and(|memory| Arc::ptr_eq(memory, &id.device.marker)) {
             continue;
         }
@@ -137,7 +137,7 @@ fn unfinished_work(
     (unfinished, lost)
 }
 
-/// The timeline's key of a packet.
+/// Returns the timeline's key of a packet.
 fn key_of(packet: &RingPacket, slot: u64) -> SubmissionKey {
     match *packet {
         RingPacket::Execute { progress, .. } => SubmissionKey::Completion(progress),
@@ -146,8 +146,8 @@ fn key_of(packet: &RingPacket, slot: u64) -> SubmissionKey {
 }
 
 /// Submits the unfinished work as one unit: progress, last queued, ring, write pointer, doorbell,
-/// status. The buffers of a command buffer may leave local memory as soon as the old queue's
-/// progress reports it idle, so they are held until the new queue has stored its last-queued value.
+/// status. The buffers may be evicted as soon as the old queue's progress shows it idle, so they
+/// are held until the new queue has stored its last-queued value.
 fn take_over(
     id: &QueueIdentity,
     pager: Option<&Pager>,
@@ -189,13 +189,13 @@ fn take_over(
     to.ring_until_accepted(id)
 }
 
-/// Stores the next progress value as the last that is queued.
+/// Stores the next progress value as the last one queued.
 fn queue_next_progress(to: &mut Submitter) {
     to.progress += 1;
     to.doorbell.last_queued.store(to.progress);
 }
 
-/// An empty command buffer where the ring needs one before a wait or a signal.
+/// Adds an empty command buffer if the ring needs one before a wait or signal.
 fn put_checkpoint(id: &QueueIdentity, to: &mut Submitter) {
     if to.ring.needs_checkpoint() {
         queue_next_progress(to);

@@ -1,5 +1,5 @@
-//! Owns the way into the graphics kernel: each call is counted and its modelled cost spent here and
-//! nowhere else.
+//! Owns entry into the graphics kernel. Each call is counted and its modelled cost charged here
+//! only.
 
 use crate::teardown::TeardownReport;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) struct Thunk {
     counts: Counters,
 }
 
-/// The call by which the CPU waits for fences.
+/// The official name of the call for CPU waits on fences.
 pub(crate) const CPU_WAIT_CALL: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
 
 const KERNEL_CALLS: usize = 0;
@@ -41,7 +41,7 @@ impl Thunk {
         &*self.kernel
     }
 
-    /// Cancels a registered wait. One that is over needs no call.
+    /// Cancels a registered wait. A finished wait needs no call.
     pub(crate) fn cancel(&self, wait: CpuWaitRegistration) {
         if !wait.is_over() && !current::is_panicking() {
             self.platform.spend(Step::KernelCall);
@@ -50,13 +50,13 @@ impl Thunk {
         drop(wait);
     }
 
-    /// The kernel's number of a queue on the timeline: no call of the published surface, so it costs
-    /// and counts as none.
+    /// Returns the kernel's number of a queue on the timeline. Not a published call, so it is
+    /// neither counted nor charged.
     pub(crate) fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
         self.kernel.queue_number(queue)
     }
 
-    /// Keeps the refusals of destroy calls that a `Drop` makes.
+    /// Returns the report of destroy calls refused in a `Drop`.
     pub(crate) fn teardown(&self) -> &TeardownReport {
         &self.teardown
     }
@@ -69,7 +69,7 @@ impl Thunk {
         self.counts.add(CPU_WAKES, 1);
     }
 
-    /// Kernel calls, CPU waits and CPU wakes so far.
+    /// Returns the numbers of kernel calls, CPU waits and CPU wakes.
     pub(crate) fn counts(&self) -> [u64; 3] {
         [KERNEL_CALLS, CPU_WAITS, CPU_WAKES].map(|index| self.counts.get(index))
     }

@@ -1,16 +1,16 @@
-//! Owns the fence that gives tile mappings their place in the order of a queue.
+//! Owns the fence that orders tile mapping updates with a queue's work.
 
 use crate::umd::fence::FenceObject;
 use std::sync::Arc;
 
-/// The updates of a queue so far.
+/// The tile mapping updates of a queue.
 #[derive(Default)]
 pub(crate) struct TileMappings {
-    /// Made with the first update.
+    /// Created by the first update.
     pub(crate) fence: Option<Arc<FenceObject>>,
-    /// The value that was used last.
+    /// The value used last.
     pub(crate) value: u64,
-    /// Signals and waits that the queue has made for updates.
+    /// Number of signals and waits that the queue has made for updates.
     pub(crate) signals: u64,
     pub(crate) waits: u64,
 }

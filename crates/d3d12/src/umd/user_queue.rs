@@ -1,14 +1,14 @@
 //! Owns user-mode queues: the submitter lock, the queue's present form (a ring with its doorbell,
-//! or the hardware queue that replaced it), and the backlog of submissions that the ring has no
-//! room for.
+//! or the hardware queue that replaced it), and the backlog of submissions without room in the
+//! ring.
 //!
-//! No call that submits sleeps. A submission without room goes into the backlog, and so does every
-//! later one until a worker or a later call has submitted it (`backlog`). A hardware queue takes
-//! any number, so it has no backlog.
+//! No call that submits sleeps. A submission without room goes to the backlog, as does every later
+//! one until a worker or a later call has submitted it (`backlog`). A hardware queue accepts any
+//! number, so it has no backlog.
 //!
-//! When the doorbell is lost for good, or cannot be connected, the queue gets a successor if its
-//! options say so (`successor`), under the submitter lock: no other thread's submission comes
-//! between the work that is carried over and new work, and the backlog follows both.
+//! If the doorbell is permanently lost or cannot be connected, the queue gets a successor if its
+//! options allow it (`successor`). This runs under the submitter lock, so no other submission comes
+//! between the work carried over and new work. The backlog follows both.
 
 use crate::counters::QueueStats;
 use crate::model::{OnAbort, Submission};
@@ -37,8 +37,8 @@ pub(crate) struct UserQueue {
 
 type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// A submission that is queued, with the failure of an earlier one that is to be reported, if there
-/// is one. An error means that it is not queued.
+/// The result of a submission. `Ok`: it is queued; the value is the failure of an earlier one to
+/// report, if any. `Err`: it is not queued.
 pub(crate) type Submitted = Result<Option<Failure>>;
 
 /// Guarded by the submitter lock.
@@ -49,12 +49,12 @@ struct State {
 
 enum Present {
     User(Box<UserRing>),
-    /// With the statistics of its predecessor.
+    /// The hardware queue and the statistics of its predecessor.
     Hardware(Arc<KernelQueue>, QueueStats),
 }
 
 impl Present {
-    /// How often the queue was recreated.
+    /// Returns how often the queue was recreated.
     fn recreations(&self) -> u64 {
         match self {
             Present::User(user) => user.submitter.stats.recreations,
@@ -62,8 +62,8 @@ impl Present {
         }
     }
 
-    /// Whether memory shows that everything outside the backlog is complete. The work of a lost
-    /// device counts as complete.
+    /// Returns whether memory shows that all work outside the backlog is complete. The work of a
+    /// lost device counts as complete.
     fn is_known_idle(&self) -> bool {
         match self {
             Present::User(user) => match (user.progress.load(), &user.submitter) {
@@ -88,26 +88,26 @@ struct Target {
 /// The outcome of placing a submission in the ring.
 enum Placed {
     Done(Result),
-    /// The ring has room when this is reached.
+    /// The ring has room when this target is reached.
     Full(Target),
 }
 
-/// The next step of a call that waits for an idle queue, taken without the lock.
+/// The next step of a wait for an idle queue, taken without the lock.
 enum Idle {
     Failed(Failure),
     Hardware(Arc<KernelQueue>),
-    /// Part of the queued work is in the backlog; the ring has room when this is reached.
+    /// Part of the queued work is in the backlog; the ring has room when this target is reached.
     Room(Target),
-    /// Everything is complete when this is reached.
+    /// All work is complete when this target is reached.
     Last(Target),
 }
 
-/// The command buffer behind everything that was queued when a call began to wait for an idle
-/// queue: the last one of the application, or an empty one.
+/// The command buffer behind all work that was queued when a wait for an idle queue began: the
+/// application's last one, or an empty one.
 struct Marker {
-    /// It is in the ring when so many submissions have left the backlog.
+    /// It is in the ring when this many submissions have left the backlog.
     left: u64,
-    /// How often the queue had been recreated. An empty command buffer is not carried over.
+    /// The number of recreations at that time, because empty command buffers are not carried over.
     recreations: u64,
 }
 
@@ -120,7 +120,7 @@ impl UserQueue {
         Ok(UserQueue { state, pager: Pager::for_queue(id)?, most_lists, id: Arc::clone(id) })
     }
 
-    /// Refuses a unit that the ring does not take in one go.
+    /// Refuses a unit that is too large for the ring.
     pub(crate) fn check_length(&self, unit: &Unit<'_>) -> Result {
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
@@ -130,7 +130,7 @@ impl UserQueue {
         Ok(())
     }
 
-    /// Submits `unit`, which is never divided, or puts it behind the backlog.
+    /// Submits `unit`, which is never divided, or appends it to the backlog.
     pub(crate) fn submit(self: &Arc<Self>, unit: &Unit<'_>, queued: Queued) -> Submitted {
         self.check_length(unit)?;
         let mut state = self.state.lock_device();
@@ -183,8 +183,8 @@ impl UserQueue {
         }
     }
 
-    /// Submits the backlog as far as there is room. If anything is left, returns the progress that
-    /// makes room.
+    /// Submits as much of the backlog as there is room for. If any is left, returns the progress
+    /// that makes room.
     fn drain(&self, present: &mut Present, backlog: &mut Backlog) -> Option<Target> {
         while let Some(waiting) = backlog.pop() {
             let mut earlier = None;
@@ -206,7 +206,7 @@ impl UserQueue {
     }
 
     /// Submits `unit` if there is room for it. A queue whose doorbell is lost is recreated first;
-    /// the failure of a command buffer that this interrupted goes to `lost`.
+    /// the failure of a command buffer interrupted by that is stored in `lost`.
     fn place(
         &self,
         present: &mut Present,
@@ -278,7 +278,7 @@ impl UserQueue {
         Ok(Placed::Done(done.and(released)))
     }
 
-    /// Recreates the queue if its options say so and a successor can continue; else returns
+    /// Recreates the queue if its options allow it and a successor can continue. Otherwise returns
     /// `failure`.
     fn recreate(&self, present: &mut Present, failure: Failure) -> Result {
         let Present::User(old) = &mut *present else { return Ok(()) };
@@ -313,7 +313,7 @@ impl UserQueue {
             if !last {
                 continue;
             }
-            // If the queue was recreated meanwhile, its new ring is waited for.
+            // If the queue was recreated meanwhile, wait for its new ring.
             match &mut self.state.lock_device().present {
                 Present::User(user) if user.progress_fence == target.fence => {
                     user.submitter.collect_held();
@@ -324,7 +324,7 @@ impl UserQueue {
         }
     }
 
-    /// Recreates the queue if its doorbell is lost for good, as the next submission would.
+    /// Recreates the queue if its doorbell is permanently lost, as the next submission would.
     pub(crate) fn check_doorbell(&self) -> Submitted {
         let mut state = self.state.lock_device();
         let Present::User(user) = &state.present else { return Ok(None) };
@@ -338,14 +338,14 @@ impl UserQueue {
         }
     }
 
-    /// Whether its memory shows that all queued work is complete.
+    /// Returns whether its memory shows that all queued work is complete.
     pub(crate) fn is_known_idle(&self) -> bool {
         let state = self.state.lock_device();
         state.backlog.is_empty() && state.present.is_known_idle()
     }
 
-    /// Whether queued work is not complete. It submits what fits of the backlog, as a later call
-    /// would. The work of a lost device counts as complete.
+    /// Returns whether queued work is incomplete. Submits as much of the backlog as fits, as a
+    /// later call would. The work of a lost device counts as complete.
     pub(crate) fn is_pending(self: &Arc<Self>) -> Result<bool> {
         self.check_doorbell()?;
         let mut state = self.state.lock_device();
@@ -376,8 +376,8 @@ impl UserQueue {
         if marker.as_ref().is_some_and(|marker| marker.recreations != present.recreations()) {
             *marker = None;
         }
-        // Waits and signals have no progress value. When the engine has not taken them yet, an
-        // empty command buffer behind them provides one.
+        // Waits and signals have no progress value. If the engine has not taken them yet, an empty
+        // command buffer behind them provides one.
         if full.is_none() && marker.is_none() && needs_marker(present) {
             let mut lost = None;
             full = match self.place(present, &Unit::Marker, self.id.queued(), &mut lost) {
@@ -417,20 +417,20 @@ impl UserQueue {
         }
     }
 
-    /// A turn of the worker: submits what fits. `slept` is the target of a sleep that the kernel
-    /// refused, with the refusal. Returns the next target; `None` when the backlog is empty, which
-    /// ends the worker.
+    /// Runs one turn of the worker: submits as much as fits. `slept` is the target of a refused
+    /// sleep and its status. Returns the next target; `None` if the backlog is empty, which ends
+    /// the worker.
     fn work(&self, slept: Option<(&Target, Status)>) -> Option<Target> {
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
         let mut full = self.drain(present, backlog);
-        // Recreating a queue ends the fence that the worker slept on. If the fence is still the
-        // same, no sleep on it will end.
+        // Recreating the queue destroys the fence that the worker slept on. If the fence is still
+        // the same, another sleep on it would fail too.
         if let Some((target, status)) = slept
             && full.as_ref().is_some_and(|next| next.fence == target.fence)
         {
-            // The run has ended. The backlog stays for the next one, whose first call starts another
-            // worker.
+            // The run has ended. The backlog is kept for the next run, whose first call starts
+            // another worker.
             if status == Status::CANCELLED {
                 backlog.worker_ended();
                 return None;
@@ -447,7 +447,7 @@ impl UserQueue {
         full
     }
 
-    /// Releases the command memory that the GPU is done with.
+    /// Releases the command memory that the GPU has finished with.
     pub(crate) fn release_finished(&self) {
         match &mut self.state.lock_device().present {
             Present::User(user) => user.submitter.in_flight.collect_now(&user.progress),
@@ -462,7 +462,7 @@ impl UserQueue {
         }
     }
 
-    /// Slots of its ring; `None` when it has become a hardware queue.
+    /// Returns the number of ring slots; `None` if it has become a hardware queue.
     pub(crate) fn ring_slots(&self) -> Option<u64> {
         match &self.state.lock_device().present {
             Present::User(user) => Some(user.submitter.ring.slots()),
@@ -484,7 +484,8 @@ impl UserQueue {
         stats
     }
 
-    /// The command buffer of a report on the kernel's queue with this number, while it is known.
+    /// Returns the command buffer named in a report on the kernel's queue with this number, if it
+    /// is still known.
     pub(crate) fn reported(
         &self,
         number: QueueNumber,
@@ -499,8 +500,8 @@ impl UserQueue {
         }
     }
 
-    /// Starts the worker of the backlog. It holds the queue only while it submits: a queue that ends
-    /// ends the fence that the worker sleeps on.
+    /// Starts the worker of the backlog. The worker holds the queue only while it submits. A
+    /// destroyed queue also destroys the fence that the worker sleeps on, which wakes it.
     fn start_worker(self: &Arc<Self>) {
         let device = &self.id.device;
         let (queue, thunk) = (Arc::downgrade(self), Arc::clone(device.kernel.thunk()));
@@ -521,7 +522,7 @@ impl UserQueue {
     }
 }
 
-/// Whether the last packet of the ring has no progress value and is not taken yet.
+/// Returns whether the last packet of the ring has no progress value and is not taken yet.
 fn needs_marker(present: &Present) -> bool {
     match present {
         Present::User(user) => {
