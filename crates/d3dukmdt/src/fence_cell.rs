@@ -214,14 +214,24 @@ impl FenceCell {
             return None;
         };
         // 1.
+        if self.raise(value) {
+            return None;
+        }
+        self.rewind(History { of: &self.value, start }, value)
+    }
+
+    /// Step 1 of a store. Returns `false`, and stores nothing, if the value would fall. A full
+    /// barrier otherwise.
+    #[inline]
+    pub fn raise(&self, value: u64) -> bool {
         let mut seen = self.value.load();
         while value >= seen {
             match self.value.compare_exchange(seen, value) {
-                Ok(_) => return None,
+                Ok(_) => return true,
                 Err(now) => seen = now,
             }
         }
-        self.rewind(History { of: &self.value, start }, value)
+        false
     }
 
     /// Steps 2 to 6.
@@ -709,6 +719,16 @@ mod tests {
             before,
             "and the fences are as they were"
         );
+    }
+
+    #[test]
+    fn a_raise_stores_a_value_that_does_not_fall() {
+        let cell = cell(64);
+        for (value, stored, after) in [(5, true, 5), (5, true, 5), (4, false, 5), (9, true, 9)] {
+            assert_eq!((cell.raise(value), cell.load()), (stored, after));
+        }
+        cell.condemn();
+        assert_eq!((cell.raise(10), cell.load()), (false, u64::MAX));
     }
 
     #[test]

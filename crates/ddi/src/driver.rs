@@ -43,6 +43,7 @@ use crate::timeout::{DebugInfo, DebugReason, EngineStatus};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::fmt;
 use std::sync::Arc;
+use tidegate_platform::{PhysicalAddress, Word};
 
 ddi_table! {
 /// A kernel-mode driver of one adapter. The entries here are those that every driver has; further
@@ -435,6 +436,22 @@ trait PatchDdi = Patching, fn patching, WDDM_2_0, None;
     /// [`Driver::submit_command_virtual`].
     SubmitCommand "DxgkDdiSubmitCommand"
     fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status>;
+}
+
+/// Words by which the kernel sees that hardware waits for a fence. A kernel that has the word of a
+/// fence stores a CPU signal to CurrentValue itself, and calls
+/// [`NativeFenceDdi::update_current_values_from_cpu`] only while the word is not 0
+/// (decisions/0093). Not published.
+trait FenceWaitDdi = FenceWaits, fn fence_waits, WDDM_2_0, None;
+{
+    /// Returns the word that is not 0 while a hardware queue may wait for the fence. A queue that
+    /// begins to wait changes the word, executes a full barrier and loads CurrentValue again.
+    /// `current_value` is the bus address of CurrentValue, which does not change. Called after
+    /// [`NativeFenceDdi::create_native_fence`], for fences whose value the CPU reaches. After a
+    /// refusal each CPU signal of the fence is a call.
+    WaitingWord "WaitingWord"
+    fn waiting_word(&self, level: &Passive, fence: DriverHandle, current_value: PhysicalAddress)
+        -> Result<Word, Status>;
 }
 
 /// Signals between the adapters of one system without the CPU. Not published.

@@ -46,8 +46,8 @@ pub use doorbell::{
 };
 pub use driver::{
     AdapterResetDdi, CancellationDdi, DdiCall, DisplayDdi, Driver, DriverLayer, EngineResetDdi,
-    Entry, EntryGroup, FeatureDdi, HwQueueDdi, NativeFenceDdi, Overrides, PatchDdi, PeerDdi,
-    PowerDdi, PreemptionDdi, PriorityBandDdi, UserModeSubmissionDdi,
+    Entry, EntryGroup, FeatureDdi, FenceWaitDdi, HwQueueDdi, NativeFenceDdi, Overrides, PatchDdi,
+    PeerDdi, PowerDdi, PreemptionDdi, PriorityBandDdi, UserModeSubmissionDdi,
 };
 pub use engine::{EngineId, EngineMap};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};

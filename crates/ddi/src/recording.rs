@@ -1,6 +1,7 @@
-//! A driver layer that records each call and changes none.
+//! A driver layer that records each call and changes none. It hides the words of `FenceWaitDdi`, so
+//! each CPU signal of a native fence is a call of the published entry.
 
-use crate::driver::{DdiCall, Driver, DriverLayer, Entry};
+use crate::driver::{DdiCall, Driver, DriverLayer, Entry, EntryGroup};
 use std::sync::Arc;
 use tidegate_d3dukmdt::Status;
 use tidegate_platform::{Mutex, Platform};
@@ -34,6 +35,10 @@ impl Recording {
 impl DriverLayer for Recording {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
+    }
+
+    fn hides(&self, group: EntryGroup) -> bool {
+        group == EntryGroup::FenceWaits
     }
 
     fn before(&self, entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {

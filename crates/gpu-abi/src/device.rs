@@ -5,7 +5,7 @@
 use crate::peer::CommonDoorbell;
 use crate::{QueueId, Register, Summary};
 use std::sync::Arc;
-use tidegate_platform::{Page, PhysicalMemory};
+use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, Word};
 
 /// A GPU as its kernel-mode driver sees it.
 pub trait Device: Send + Sync {
@@ -32,6 +32,14 @@ pub trait Device: Send + Sync {
     /// Connects the common doorbell of another device, under the number that mailbox commands use
     /// for it. A device without a common doorbell ignores it.
     fn connect_common_doorbell(&self, _peer: u32, _doorbell: CommonDoorbell) {}
+
+    /// Returns the word that is not 0 while a queue may wait for the CurrentValue at this bus
+    /// address. A queue that begins to wait changes the word, executes a full barrier and loads
+    /// CurrentValue again. After a store by the CPU, [`Register::FENCE_STORED`] releases the queues
+    /// that wait. `None` if the device has no such words.
+    fn waiting_word(&self, _current_value: PhysicalAddress) -> Option<Word> {
+        None
+    }
 
     /// Connects the interrupt line.
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>);

@@ -60,6 +60,9 @@ impl Register {
     /// Of the next fault record: the command's number in its buffer, counted from 1 without labels;
     /// 0 if no command faulted.
     pub const FAULT_COMMAND: Register = Register(52);
+    /// A write of the bus address of a CurrentValue to which the CPU has stored releases the queues
+    /// whose waits for it are satisfied. The writer executes a full barrier between the two.
+    pub const FENCE_STORED: Register = Register(53);
     /// First of one register per engine: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
     /// First of one register per node, the same on every physical GPU: its traits,

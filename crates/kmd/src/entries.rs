@@ -27,11 +27,12 @@ use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBand
 use tidegate_ddi::{
     AdapterResetDdi, CancelCommand, CancellationDdi, ComponentState, DdiVersion, DebugInfo,
     DebugReason, DevicePowerState, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId,
-    EngineResetDdi, EngineStatus, FeatureDdi, HwQueueDdi, InterruptService, LinkNativeFence,
-    NativeFenceDdi, Passive, PatchDdi, PeerDdi, PeerDoorbell, PowerAction, PowerDdi,
-    PreemptCommand, PreemptionDdi, PriorityBandDdi, SetVidPnSourceAddress, StartInfo, Status,
-    UserModeSubmissionDdi,
+    EngineResetDdi, EngineStatus, FeatureDdi, FenceWaitDdi, HwQueueDdi, InterruptService,
+    LinkNativeFence, NativeFenceDdi, Passive, PatchDdi, PeerDdi, PeerDoorbell, PowerAction,
+    PowerDdi, PreemptCommand, PreemptionDdi, PriorityBandDdi, SetVidPnSourceAddress, StartInfo,
+    Status, UserModeSubmissionDdi,
 };
+use tidegate_platform::{PhysicalAddress, Word};
 
 /// The entries of a trait: published name, signature, body.
 macro_rules! entries {
@@ -66,6 +67,7 @@ entries! { Driver [
     fn engine_reset(&self) -> Option<&dyn EngineResetDdi> { Some(self) }
     fn display(&self) -> Option<&dyn DisplayDdi> { Some(self) }
     fn patching(&self) -> Option<&dyn PatchDdi> { Some(self) }
+    fn fence_waits(&self) -> Option<&dyn FenceWaitDdi> { Some(self) }
     fn peers(&self) -> Option<&dyn PeerDdi> { Some(self) }
 ]
     "DxgkDdiStartDevice"
@@ -324,6 +326,12 @@ entries! { PatchDdi []
     fn submit_command(self, _level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status>, {
         Ok(self.submit_part(&args)?)
     }
+}
+
+entries! { FenceWaitDdi []
+    "waiting_word"
+    fn waiting_word(self, _level: &Passive, fence: DriverHandle, current_value: PhysicalAddress)
+        -> Result<Word, Status>, { Ok(self.waiting_word_of(fence, current_value)?) }
 }
 
 entries! { PeerDdi []

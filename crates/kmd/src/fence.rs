@@ -16,7 +16,7 @@ use tidegate_ddi::fence::{
 };
 use tidegate_ddi::{DriverHandle, NativeFenceType, VidSchCaps};
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, Register};
-use tidegate_platform::PhysicalAddress;
+use tidegate_platform::{PhysicalAddress, Word};
 
 impl ReferenceDriver {
     pub(crate) fn add_fence(
@@ -38,6 +38,7 @@ impl ReferenceDriver {
             always_signaled: false,
             intra_gpu: args.fence_type == NativeFenceType::IntraGpu,
             system_current_value: args.system_process_va.map(|(current, _)| GpuVa(current)),
+            bus_address: None,
             stands_at: None,
             instances: Vec::new(),
             peers: Vec::new(),
@@ -225,12 +226,30 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::CondemnFence { current_value })
     }
 
-    /// Makes the hardware re-evaluate the queues that wait for a fence. One address is enough,
+    /// Returns the word that is not 0 while a queue may wait for the fence, and keeps the address
+    /// by which the hardware is told of CPU signals.
+    pub(crate) fn waiting_word_of(
+        &self,
+        fence: DriverHandle,
+        current_value: PhysicalAddress,
+    ) -> Result<Word, KmdError> {
+        let none = KmdError::NotSupported("waiting words on a device without them");
+        let word = self.device.waiting_word(current_value).ok_or(none)?;
+        self.objects.lock().fences.get_mut(fence)?.bus_address = Some(current_value);
+        Ok(word)
+    }
+
+    /// Makes the hardware re-evaluate the queues that wait for a fence. A fence with a known bus
+    /// address needs one register write. Otherwise one address of an instance is enough,
     /// since every address of the fence leads to the same cell. If that address was unmapped after
     /// the lookup, the next one is used. A mapping for the CMP itself is preferred, because it
     /// lasts as long as the fence. Queues may still wait for a fence whose instances are all
     /// closed: then the waits of all queues are re-evaluated.
     fn notify_fence(&self, lookup: &Lookup) -> Result<(), KmdError> {
+        if let Some(current_value) = lookup.bus_address {
+            self.device.write_register(Register::FENCE_STORED, current_value.0);
+            return Ok(());
+        }
         if let Some(current_value) = lookup.system {
             let address_space = SYSTEM_PROCESS;
             return self.mailbox.run(AdminCommand::NotifyFence { address_space, current_value });
@@ -254,6 +273,7 @@ const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
 
 /// The addresses at which the CMP finds a fence.
 struct Lookup {
+    bus_address: Option<PhysicalAddress>,
     system: Option<GpuVa>,
     at: Option<PhysicalAddress>,
     instances: Vec<Instance>,
@@ -261,10 +281,15 @@ struct Lookup {
 
 impl Lookup {
     fn of(fence: &Fence) -> Lookup {
+        let instances = match fence.bus_address {
+            Some(_) => Vec::new(),
+            None => fence.instances.clone(),
+        };
         Lookup {
+            bus_address: fence.bus_address,
             system: fence.system_current_value,
             at: fence.stands_at.map(|[current_value, _]| current_value),
-            instances: fence.instances.clone(),
+            instances,
         }
     }
 }

@@ -99,6 +99,8 @@ pub(crate) struct Fence {
     pub(crate) intra_gpu: bool,
     /// CurrentValue in the system process's address space.
     pub(crate) system_current_value: Option<GpuVa>,
+    /// CurrentValue on the bus, if the kernel has asked for the fence's waiting word.
+    pub(crate) bus_address: Option<PhysicalAddress>,
     /// CurrentValue and MonitoredValue on the bus, if the fence is in local memory.
     pub(crate) stands_at: Option<[PhysicalAddress; 2]>,
     pub(crate) instances: Vec<Instance>,

@@ -1,6 +1,7 @@
-//! A CPU signal against a queue that reaches its wait. UpdateCurrentValuesFromCpu stores the value
-//! and has the hardware check its parked queues. A parking queue enters the table and checks its
-//! fence again.
+//! A CPU signal against a queue that reaches its wait. The signal stores the value. If the hardware's
+//! word says that a queue may wait, UpdateCurrentValuesFromCpu has the hardware check its parked
+//! queues (decisions/0093). A parking queue enters the table, changes the word and checks its fence
+//! again.
 //!
 //! The wait is in the ring before the run begins; the CPU signals in the run.
 
@@ -13,11 +14,23 @@ pub(crate) const RACE: Race = Race {
     name: "cpu-signal-against-park",
     about: "a queue reaches a wait while the CPU signals the fence: the queue is unblocked",
     marks: &[STALLED, PASSED],
-    planted: &[Bug {
-        name: "no-notification",
-        about: "the driver stores CurrentValue and does not have the hardware check its parked queues",
-        fault: Fault::Driver(LeftOut::Notification),
-    }],
+    planted: &[
+        Bug {
+            name: "no-notification",
+            about: "the driver does not have the hardware check its parked queues",
+            fault: Fault::Driver(LeftOut::Notification),
+        },
+        Bug {
+            name: "early-test",
+            about: "the signal loads the hardware's word before it stores CurrentValue",
+            fault: Fault::Product("waiters tested before the CPU signal"),
+        },
+        Bug {
+            name: "no-barrier",
+            about: "the signal loads the hardware's word while CurrentValue is in its store buffer",
+            fault: Fault::Product("no barrier in the CPU signal"),
+        },
+    ],
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };

@@ -16,6 +16,7 @@ mod completion_against_preemption;
 mod completion_against_reset;
 mod connect_against_connect;
 mod cpu_signal_against_park;
+mod cpu_signal_against_wait;
 mod cross_adapter_relay;
 mod demote_against_signal;
 mod destroy_against_lookup;
@@ -104,6 +105,7 @@ const RACES: &[&Race] = &[
     &gpu_pulse::BY_ENGINE,
     &gpu_pulse::BY_CPU,
     &cpu_signal_against_park::RACE,
+    &cpu_signal_against_wait::RACE,
     &cancel_against_signal::RACE,
     &two_signallers::RACE,
     &two_waiters::RACE,

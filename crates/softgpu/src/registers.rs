@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
 use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
-use tidegate_platform::{Page, PhysicalMemory};
+use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, Word};
 
 /// Undefined registers read as 0 and ignore writes.
 impl Device for SoftGpu {
@@ -85,6 +85,7 @@ impl Device for SoftGpu {
                 }
             }
             Register::MAILBOX_RUN => mailbox::run(gpu),
+            Register::FENCE_STORED => gpu.unblock(Some(PhysicalAddress(value)), None),
             Register::SHADOW_FENCE => gpu.shadow.chosen.store(value),
             Register::SHADOW_VALUE => mailbox::shadow::update(gpu, gpu.shadow.chosen.load(), value),
             _ => {}
@@ -103,6 +104,10 @@ impl Device for SoftGpu {
 
     fn common_doorbell(&self) -> Option<CommonDoorbell> {
         Some(self.hardware().common_doorbell())
+    }
+
+    fn waiting_word(&self, current_value: PhysicalAddress) -> Option<Word> {
+        Some(self.hardware().armed.word(current_value).clone())
     }
 
     fn connect_common_doorbell(&self, peer: u32, doorbell: CommonDoorbell) {

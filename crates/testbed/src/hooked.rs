@@ -17,7 +17,8 @@ use tidegate::ddi::queue::{CreateContext, CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::record::Paging;
 use tidegate::ddi::{
     CancelCommand, DdiCall, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry,
-    InterruptData, InterruptService, OsHandle, Passive, PreemptCommand, StartInfo, Status,
+    EntryGroup, InterruptData, InterruptService, OsHandle, Passive, PreemptCommand, StartInfo,
+    Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
@@ -239,6 +240,11 @@ impl Hooked {
 impl DriverLayer for Hooked {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
+    }
+
+    /// Without the words of `FenceWaitDdi` each CPU signal of a native fence is a call.
+    fn hides(&self, group: EntryGroup) -> bool {
+        group == EntryGroup::FenceWaits
     }
 
     fn before(&self, entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {

@@ -6,12 +6,17 @@
 //! the holders end in.
 
 use super::monitor;
-use super::object::{CrossAdapterFence, Fence, FenceTarget, Fences, NativeParts, Opener};
+use super::object::{
+    CrossAdapterFence, DirectSignals, Fence, FenceTarget, Fences, NativeParts, Opener,
+};
 use super::residency;
 use super::signal;
 use super::storage::{FencePool, FenceStorage, Mapping, StorageKind};
 use super::value::FenceValue;
 use super::waiter_set::{NO_WAITER, WaitOwner, WaiterSet};
+use super::waiters::Waiters;
+use crate::config::PowerManagement;
+use crate::driver::DriverPort;
 use crate::memory::Affinity;
 use crate::stats::LostSignal;
 use crate::timer::{AtPassive, EndAtPassive};
@@ -245,6 +250,9 @@ pub(super) fn create_fence(
     if cross_adapter.as_ref().is_some_and(|shared| !shared.is_linked()) {
         waiters.pin();
     }
+    let current = value_of(fences, args, &storage);
+    let direct = direct_signals(level, port, current.as_ref(), native.as_ref(), &storage)
+        .filter(|_| cross_adapter.is_none());
     let fence = Arc::new(Fence {
         fences: fences.clone(),
         os_handle,
@@ -254,10 +262,11 @@ pub(super) fn create_fence(
             .map_or_else(|| platform.trace_fence(args.name), |shared| shared.trace),
         flags: args.flags,
         private_data: private_data_back,
-        current: value_of(fences, args, &storage),
+        current,
         native,
         cross_adapter,
-        waiters: platform.mutex("waiters of a fence", waiters),
+        waiters: Waiters::new(platform, waiters),
+        direct,
         update: platform.mutex("CPU updates of a fence", ()),
         openers: platform.mutex("openers of a fence", Vec::new()),
         mappings: platform.mutex("mappings of a fence", Vec::new()),
@@ -276,6 +285,27 @@ pub(super) fn create_fence(
         notified?;
     }
     Ok(hold)
+}
+
+/// Returns how CPU signals of a new fence are made without the driver; `None` if they are not.
+fn direct_signals(
+    level: &Passive,
+    port: &DriverPort,
+    current: Option<&FenceValue>,
+    native: Option<&NativeParts>,
+    storage: &FenceStorage,
+) -> Option<DirectSignals> {
+    if !port.caps.fence_history || !current?.is_whole() {
+        return None;
+    }
+    let Some(native) = native else { return Some(DirectSignals { waiting: None }) };
+    // A signal may have to wake the device for a queue that was suspended with it.
+    if port.config.power != PowerManagement::AlwaysOn {
+        return None;
+    }
+    let at = storage.current_at();
+    let waiting = port.driver(level).waiting_word(level, native.driver_global, at).ok()?;
+    Some(DirectSignals { waiting: Some(waiting) })
 }
 
 /// A GPU that updates only 32 bits atomically holds the low half of the value, unless it never

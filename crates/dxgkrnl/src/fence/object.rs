@@ -6,7 +6,7 @@
 use super::event_set::EventSet;
 use super::storage::{FenceStorage, Mapping, MonitoredCell};
 use super::value::FenceValue;
-use super::waiter_set::WaiterSet;
+use super::waiters::Waiters;
 use crate::driver::DriverPort;
 use crate::memory::{FenceValuePage, Memory};
 use crate::port::Port;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::{DriverHandle, Irql, OsHandle};
-use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step};
+use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step, Word};
 use tidegate_trace::FenceId;
 
 /// A fence and the value that is waited for or signalled.
@@ -47,6 +47,13 @@ pub(crate) struct NativeParts {
     pub(crate) driver_global: DriverHandle,
 }
 
+/// CPU signals that are stores: the fence keeps a history and is on one adapter (`signal`).
+pub(crate) struct DirectSignals {
+    /// Not 0 while a hardware queue may wait for the fence; `None` for a monitored fence, for which
+    /// no hardware waits.
+    pub(super) waiting: Option<Word>,
+}
+
 /// One fence of one adapter.
 pub(crate) struct Fence {
     pub(crate) fences: Arc<Fences>,
@@ -62,7 +69,9 @@ pub(crate) struct Fence {
     pub(crate) native: Option<NativeParts>,
     /// State shared with the members on other adapters.
     pub(crate) cross_adapter: Option<Arc<CrossAdapterFence>>,
-    pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Waiter>>>,
+    pub(crate) waiters: Waiters<Arc<dyn Waiter>>,
+    /// `None` if each CPU signal calls the driver or is relayed to another adapter.
+    pub(super) direct: Option<DirectSignals>,
     /// Serialises CPU updates of the value, so that the driver is passed the latest one.
     // spec: NF-140
     pub(super) update: Mutex<()>,

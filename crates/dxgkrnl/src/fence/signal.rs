@@ -61,6 +61,67 @@ pub(crate) fn signal(level: Irql<'_>, targets: &[FenceTarget], flags: SignalFlag
     release(level, targets.iter().map(|(fence, _)| &**fence), satisfied);
 }
 
+/// What a stored CPU signal leaves to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// A hardware queue may wait for the fence.
+    hardware_waits: bool,
+    /// A waiter may be satisfied.
+    satisfies: bool,
+}
+
+impl Stored {
+    /// Returns whether the signal is complete.
+    pub(crate) fn is_done(self) -> bool {
+        !self.hardware_waits && !self.satisfies
+    }
+}
+
+/// The fault of a CPU signal that looks for waiters before it has stored the value.
+const EARLY_TEST: &str = "waiters tested before the CPU signal";
+/// The fault of a CPU signal without the barrier between its store and its loads.
+const NO_BARRIER: &str = "no barrier in the CPU signal";
+
+/// Stores the value of a CPU signal that does not fall. Returns `None`, and stores nothing, if the
+/// value falls or the fence has no direct signals: the caller then calls [`signal`].
+///
+/// 1. Store CurrentValue: a full barrier.
+/// 2. Load the word of the hardware and that of the waiters. A queue or a waiter that the loads miss
+///    loads CurrentValue after step 1.
+///
+/// The cell keeps a history, so a waiter that was there before step 1 is satisfied whatever is
+/// stored next, and no lock is needed.
+// spec: MF-035
+pub(crate) fn store_directly(fence: &Fence, value: u64) -> Option<Stored> {
+    let (direct, cell) = (fence.direct.as_ref()?, fence.current.as_ref()?.cell());
+    let waits = || Stored {
+        hardware_waits: direct.waiting.as_ref().is_some_and(|word| word.load() != 0),
+        satisfies: fence.waiters.may_be_satisfied_by(value),
+    };
+    let platform = &fence.port().platform;
+    let early = platform.fault(EARLY_TEST).then(waits);
+    // 1.
+    if platform.fault(NO_BARRIER) {
+        cell.word().store(value);
+    } else if !cell.raise(value) {
+        return None;
+    }
+    fence.port().count(Count::cpu_signals);
+    // 2.
+    Some(early.unwrap_or_else(waits))
+}
+
+/// Completes a direct signal: the hardware re-checks its queues, then the satisfied waiters are
+/// released.
+pub(crate) fn complete(level: Irql<'_>, fence: &Fence, stored: Stored) {
+    if stored.hardware_waits {
+        notify(level, fence);
+    }
+    if stored.satisfies {
+        monitor::wake_satisfied(level, fence);
+    }
+}
+
 /// Reports unannounced rewinds.
 fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
     for (index, (fence, value)) in targets.iter().enumerate() {

@@ -49,6 +49,11 @@ impl FenceValue {
         value
     }
 
+    /// Returns whether the cell holds all 64 bits.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.followed.is_none()
+    }
+
     /// Returns the cell, for mappings and for the driver.
     pub(crate) fn cell(&self) -> &FenceCell {
         &self.cell

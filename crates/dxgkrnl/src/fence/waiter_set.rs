@@ -45,6 +45,14 @@ struct Registration<W> {
     owner: WaitOwner,
 }
 
+/// A change of the smallest awaited value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AwaitedChange {
+    pub(crate) value: u64,
+    /// A signal that does not see the change may miss a waiter.
+    pub(crate) lowered: bool,
+}
+
 /// Waiters of one fence, each with a caller-chosen ticket.
 // spec: NF-019
 pub(crate) struct WaiterSet<W> {
@@ -55,6 +63,8 @@ pub(crate) struct WaiterSet<W> {
     oldest_epoch: u64,
     registrations: u64,
     published: u64,
+    /// The smallest awaited value as CPU signals see it.
+    awaited_seen: u64,
     /// The fence is being destroyed: no waiter enters and nothing is published.
     closed: bool,
     /// Nothing is published, whatever the waiters.
@@ -70,6 +80,7 @@ impl<W> WaiterSet<W> {
             oldest_epoch: 0,
             registrations: 0,
             published,
+            awaited_seen: NO_WAITER,
             closed: false,
             pinned: false,
         }
@@ -192,6 +203,24 @@ impl<W> WaiterSet<W> {
         })
     }
 
+    /// Returns the smallest value whose CPU signal must look at the waiters: the smallest awaited
+    /// value, the maximum without waiters, 0 in a set that publishes nothing.
+    pub(crate) fn awaited(&self) -> u64 {
+        match self.by_value.keys().next() {
+            _ if self.closed || self.pinned => 0,
+            Some(first) => first.value,
+            None => NO_WAITER,
+        }
+    }
+
+    /// Returns a change of [`WaiterSet::awaited`] since the last call, for CPU signals to see.
+    #[inline]
+    pub(crate) fn take_awaited_change(&mut self) -> Option<AwaitedChange> {
+        let value = self.awaited();
+        let before = std::mem::replace(&mut self.awaited_seen, value);
+        (value != before).then_some(AwaitedChange { value, lowered: value < before })
+    }
+
     /// Returns the number of waiters.
     pub(crate) fn len(&self) -> usize {
         self.by_value.len()
@@ -266,6 +295,26 @@ mod tests {
             (None, None)
         );
         assert_eq!(set.take_satisfied(&at(u64::MAX)), [("a", 0)]);
+    }
+
+    #[test]
+    fn cpu_signals_see_the_smallest_awaited_value() {
+        let mut set = WaiterSet::new(NO_WAITER);
+        let change = |value, lowered| Some(AwaitedChange { value, lowered });
+        assert_eq!((set.awaited(), set.take_awaited_change()), (NO_WAITER, None));
+        set.insert(wait(50), "b", 0, WaitOwner::Kernel);
+        set.insert(wait(42), "a", 0, WaitOwner::Kernel);
+        assert_eq!(
+            (set.take_awaited_change(), set.take_awaited_change()),
+            (change(42, true), None)
+        );
+        set.take_satisfied(&at(42));
+        assert_eq!(set.take_awaited_change(), change(50, false));
+        set.close();
+        assert_eq!(set.take_awaited_change(), change(0, true), "a signal of a closed fence looks");
+        let mut pinned = WaiterSet::<()>::new(NO_WAITER);
+        pinned.pin();
+        assert_eq!(pinned.take_awaited_change(), change(0, true));
     }
 
     #[test]

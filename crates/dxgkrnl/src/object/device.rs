@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::queue::CreateDevice;
 use tidegate_ddi::{DriverHandle, OsHandle, Passive};
-use tidegate_platform::{Mutex, Step};
+use tidegate_platform::{Mutex, Step, Word};
 
 /// Monitored fences in order of creation, each once.
 pub(crate) type MonitoredFences = Arc<[Arc<Fence>]>;
@@ -46,6 +46,8 @@ pub(crate) struct DeviceBody {
     /// Whether its process may raise priorities (SE_INC_BASE_PRIORITY).
     pub(crate) may_raise_priority: bool,
     state: Mutex<DeviceState>,
+    /// Not 0 once the device is lost. Stored under the lock of `state`.
+    lost: Word,
 }
 
 impl Device {
@@ -71,6 +73,7 @@ impl Device {
             handles,
             may_raise_priority,
             state: port.platform.mutex("device state", DeviceState::Active),
+            lost: port.platform.page(1).word(0).named("the loss of a device"),
         };
         let device = Arc::new(AtPassive::wrap(&port.timer, body));
         table.lock().insert(os_handle, &device);
@@ -103,10 +106,7 @@ impl Device {
     /// DEVICE_REMOVED if the device is lost.
     // spec: MF-049
     pub(crate) fn check(&self) -> Result<(), Status> {
-        match *self.state.lock() {
-            DeviceState::Active => Ok(()),
-            _ => Err(Status::DEVICE_REMOVED),
-        }
+        if self.lost.load() == 0 { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
     }
 
     /// Marks the device lost. Returns `false` if it was already lost; the first reason is kept.
@@ -115,6 +115,7 @@ impl Device {
         let first = *state == DeviceState::Active;
         if first {
             *state = reason;
+            self.lost.exchange(1);
         }
         first
     }

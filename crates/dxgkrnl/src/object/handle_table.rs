@@ -78,7 +78,12 @@ impl<T: Clone> HandleTable<T> {
 
     /// Returns the object of a live handle.
     pub(crate) fn get(&self, handle: Handle) -> Option<T> {
-        self.entries[self.index(handle)?].object.clone()
+        self.find(handle).cloned()
+    }
+
+    /// Returns the object of a live handle, for use under the table's lock.
+    pub(crate) fn find(&self, handle: Handle) -> Option<&T> {
+        self.entries[self.index(handle)?].object.as_ref()
     }
 
     /// Removes an object and invalidates its handle.

@@ -109,6 +109,14 @@ impl ObjectTable {
         self.table.get(handle)
     }
 
+    /// Returns the fence instance of a live handle, for use under the table's lock.
+    pub(crate) fn fence(&self, handle: Handle) -> Option<&FenceObject> {
+        match self.table.find(handle)? {
+            Object::Fence(instance) => Some(instance),
+            _ => None,
+        }
+    }
+
     /// As [`HandleTable::remove`].
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<Object> {
         let object = self.table.remove(handle)?;

@@ -2,13 +2,13 @@
 
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
-use tidegate_ddi::NativeFenceDdi;
 use tidegate_ddi::fence::{
     CreateNativeFence, LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
 };
 use tidegate_ddi::memory::{FenceResidency, PagingOperation};
 use tidegate_ddi::{Driver, DriverHandle, NativeFenceType, Status};
+use tidegate_ddi::{FenceWaitDdi, NativeFenceDdi};
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
 use tidegate_kmd::{Config, KmdError};
@@ -177,6 +177,30 @@ fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
     let records = machine.driver.violations();
     assert_eq!(records[0].error, KmdError::Refused(AdminError::BadAddress));
     assert_eq!((records.len(), records[0].ddi), (1, "DxgkDdiUpdateCurrentValuesFromCpu"));
+}
+
+#[test]
+fn a_fence_with_a_waiting_word_is_named_to_the_hardware_by_one_register() {
+    let machine = Machine::with(Config::standard());
+    let (level, device) = (machine.passive(), machine.device_for(5));
+    let [fence, gone] = [machine.fence(1), machine.fence(2)];
+    machine.open(fence, device, 0x100);
+    machine.driver.destroy_native_fence(&level, gone);
+    let at = PhysicalAddress(0x4040);
+    assert!(machine.driver.waiting_word(&level, gone, at).is_err());
+    let word = machine.driver.waiting_word(&level, fence, at).expect("the hardware has the words");
+    machine.device.waiting.store(3);
+    assert_eq!(word.load(), 3);
+    let cell = FenceCell::plain(machine.platform.page(1).word(0));
+    for (mode, value) in [(UpdateCurrentMode::Write, 42), (UpdateCurrentMode::NotificationOnly, 42)]
+    {
+        machine.journal.take();
+        let update = UpdateCurrentValue { fence, value, current_value: Some(&cell) };
+        machine.driver.update_current_values_from_cpu(&machine.dispatch(), &[update], mode);
+        let events = machine.journal.take();
+        assert!(matches!(*events, [Event::FenceStored(0x4040)]), "{events:?}");
+        assert_eq!(cell.load(), 42);
+    }
 }
 
 #[test]

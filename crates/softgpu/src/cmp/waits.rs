@@ -40,7 +40,8 @@ impl Armed {
         &self.page
     }
 
-    fn word(&self, cell: PhysicalAddress) -> &Word {
+    /// Returns the count that the waits for the cell share. Not 0 while a queue may wait for it.
+    pub(crate) fn word(&self, cell: PhysicalAddress) -> &Word {
         &self.words[slot_of(cell)]
     }
 

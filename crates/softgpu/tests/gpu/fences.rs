@@ -417,6 +417,26 @@ fn a_value_that_the_cpu_stored_is_found_by_notify() {
 }
 
 #[test]
+fn a_value_that_the_cpu_stored_is_found_by_its_register() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+        let waiting = machine.gpu.waiting_word(fence.current_at).expect("the device has the words");
+        let mut queue = process.queue(COPY);
+        assert_eq!(waiting.load(), 0, "no queue waits");
+        queue.submit(&[fence.wait(4), done.signal(1)]);
+        machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
+        assert_eq!(waiting.load(), 1);
+        for value in [3, 4] {
+            assert!(fence.current.raise(value));
+            machine.gpu.write_register(Register::FENCE_STORED, fence.current_at.0);
+            assert_eq!(waiting.load(), u64::from(value == 3), "at {value}");
+        }
+        machine.await_signals(&done, 1);
+    });
+}
+
+#[test]
 fn a_latched_wait_survives_a_value_that_falls() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();

@@ -8,7 +8,7 @@ use tidegate::gpu_abi::regs::MAILBOX_WORDS;
 use tidegate::gpu_abi::{
     AdminCommand, AdminError, Device, EngineClass, InterruptSink, QueueId, Register, Summary,
 };
-use tidegate::platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord};
+use tidegate::platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord, Word};
 
 /// The state of the registers.
 #[derive(Default)]
@@ -63,6 +63,8 @@ pub struct Scripted {
     /// The registers.
     pub script: Mutex<Script>,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
+    /// The waiting word of every fence.
+    pub waiting: Word,
 }
 
 impl Scripted {
@@ -79,6 +81,7 @@ impl Scripted {
             summary: Summary::new(platform, WakeWord::new(platform)),
             script: platform.mutex("script", script),
             sink: platform.mutex("sink", None),
+            waiting: platform.page(1).word(0),
         })
     }
 
@@ -179,6 +182,7 @@ impl Device for Scripted {
         match register {
             Register::MAILBOX_RUN => self.run(&mut script),
             Register(word) if word < MAILBOX_WORDS => script.mailbox[word as usize] = value,
+            Register::FENCE_STORED => self.journal.push(Event::FenceStored(value)),
             Register::SHADOW_FENCE => script.shadow_fence = value,
             Register::SHADOW_VALUE => self.journal.push(Event::Shadow(script.shadow_fence, value)),
             Register(display) if (Register::DISPLAY_PERIOD.0..).contains(&display) => {
@@ -196,6 +200,10 @@ impl Device for Scripted {
 
     fn secondary_doorbell_page(&self, queue: QueueId) -> Option<Page> {
         self.script.lock_device().secondaries.get(&queue).cloned()
+    }
+
+    fn waiting_word(&self, _current_value: PhysicalAddress) -> Option<Word> {
+        Some(self.waiting.clone())
     }
 
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {

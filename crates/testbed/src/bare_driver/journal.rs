@@ -12,6 +12,8 @@ pub enum Event {
     Admin(AdminCommand),
     /// A fence and its new MonitoredValue, written to the shadow registers.
     Shadow(u64, u64),
+    /// The bus address of a CurrentValue that the CPU has stored, written to its register.
+    FenceStored(u64),
     /// DxgkCbNotifyInterrupt.
     Notify(InterruptData),
     /// DxgkCbQueueDpc.

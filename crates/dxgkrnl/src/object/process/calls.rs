@@ -536,6 +536,11 @@ impl Kernel for Process {
         let level = &entered();
         // The other flags are for queues.
         check_flags(flags, SignalFlags::ALLOW_FENCE_REWIND)?;
+        if let [one] = fences
+            && self.signal_directly(level, *one)
+        {
+            return Ok(());
+        }
         signal(level.into(), &self.signal_targets(fences, flags)?, flags);
         Ok(())
     }

@@ -9,7 +9,7 @@ mod cpu_waits;
 mod teardown;
 mod tiles;
 
-use crate::fence::signal::check_rewinds;
+use crate::fence::signal::{self, check_rewinds};
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, FenceTarget, sharing};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
@@ -223,6 +223,31 @@ impl Process {
     // spec: MF-096
     fn wait_targets(&self, fences: &[FenceValue]) -> Result<Vec<FenceTarget>, Status> {
         self.targets(fences, MAX_OBJECTS_WAITED_ON, SyncObjectFlags::NO_WAIT)
+    }
+
+    /// Signals a fence from the CPU by a store. Returns `false`, and stores nothing, if the call is
+    /// refused or needs more than a store; [`signal_targets`](Process::signal_targets) decides.
+    ///
+    /// The value is stored under the table's lock, so the instance is open, and the call needs no
+    /// reference to it. The lock is dropped before a waiter is released.
+    fn signal_directly(&self, level: &Passive, target: FenceValue) -> bool {
+        let (fence, stored) = {
+            let objects = self.handles.lock();
+            let Some(instance) = objects.fence(target.fence) else { return false };
+            let is_refused = objects.is_closed()
+                || instance.flags.contains(SyncObjectFlags::NO_SIGNAL)
+                || instance.device.check().is_err();
+            if is_refused {
+                return false;
+            }
+            match signal::store_directly(&instance.fence, target.value) {
+                None => return false,
+                Some(stored) if stored.is_done() => return true,
+                Some(stored) => (instance.fence.clone(), stored),
+            }
+        };
+        signal::complete(level.into(), &fence, stored);
+        true
     }
 
     /// Resolves the targets of a signal call. All are checked before any fence changes.

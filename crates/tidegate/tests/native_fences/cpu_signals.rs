@@ -1,0 +1,128 @@
+//! CPU signals of native fences: which of them call the driver.
+
+use std::sync::Arc;
+use tidegate::d3d12::{CommandListType, Device, DeviceOptions, EventDesc, Fence, QueueDesc};
+use tidegate::ddi::fence::UpdateCurrentMode::{self, NotificationOnly, Write};
+use tidegate::ddi::{EntryGroup, Overrides};
+use tidegate::dxgkrnl::PowerManagement;
+use tidegate::platform::{Mutex, StepCosts};
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+/// A machine whose driver's calls of UpdateCurrentValuesFromCpu are recorded.
+struct App {
+    machine: Machine,
+    device: Device,
+    updates: Arc<Mutex<Vec<(u64, UpdateCurrentMode)>>>,
+}
+
+/// A machine with a changed configuration and a driver without the group `lacks`.
+fn app_with(change: impl FnOnce(&mut MachineConfig), lacks: Option<EntryGroup>) -> App {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let updates = Arc::new(platform.mutex("updates of CurrentValue", Vec::new()));
+    let mut config = MachineConfig::standard(&platform);
+    change(&mut config);
+    let seen = updates.clone();
+    let machine = Machine::builder(&platform).reference_behind(config, move |inner| {
+        let overrides = lacks.into_iter().fold(Overrides::default(), Overrides::hides);
+        let records =
+            overrides.update_current_values_from_cpu(move |inner, level, fences, mode| {
+                seen.lock().extend(fences.iter().map(|update| (update.value, mode)));
+                inner.update_current_values_from_cpu(level, fences, mode);
+            });
+        records.before(inner)
+    });
+    let machine = machine.start().unwrap();
+    let device = machine.device(DeviceOptions::default()).unwrap();
+    App { machine, device, updates }
+}
+
+fn app() -> App {
+    app_with(|_| (), None)
+}
+
+impl App {
+    fn fence(&self) -> Fence {
+        let fence = self.device.create_fence("fence", 0).unwrap();
+        assert!(fence.is_native());
+        fence
+    }
+
+    /// Signals, and returns the calls of the driver that it made.
+    fn signal(&self, fence: &Fence, value: u64) -> Vec<(u64, UpdateCurrentMode)> {
+        self.updates.lock().clear();
+        fence.signal(value).unwrap();
+        assert_eq!(fence.completed_value(), value);
+        self.updates.lock().clone()
+    }
+
+    fn run(self, main: impl FnOnce(&App) + Send + 'static) {
+        let app = Arc::new(self);
+        let own = app.clone();
+        app.machine.run(move || main(&own)).unwrap();
+        assert_eq!(app.machine.adapter().bug_checks(), []);
+        assert_eq!(app.machine.driver().violations(), []);
+    }
+}
+
+// spec: MF-035
+#[test]
+fn a_cpu_signal_for_which_no_queue_waits_is_a_store() {
+    app().run(|app| {
+        let fence = app.fence();
+        for value in [1, 1, 7, u64::MAX - 1] {
+            assert_eq!(app.signal(&fence, value), [], "a signal of {value}");
+        }
+        assert_eq!(app.signal(&fence, 3), [(3, Write)], "a value that falls");
+        // A CPU waiter is released without the driver, which is told of the next MonitoredValue.
+        let [first, second] = [(); 2].map(|()| app.device.create_event(EventDesc::manual_reset()));
+        fence.set_event_on_completion(5, &first).unwrap();
+        fence.set_event_on_completion(9, &second).unwrap();
+        for (value, set) in [(4, [false, false]), (5, [true, false]), (9, [true, true])] {
+            assert_eq!(app.signal(&fence, value), []);
+            assert_eq!([first.is_set(), second.is_set()], set, "a signal of {value}");
+        }
+    });
+}
+
+// spec: NF-136
+#[test]
+fn a_cpu_signal_notifies_the_hardware_that_holds_a_waiting_queue() {
+    for submission in [Submission::Packet, Submission::Hardware, Submission::User] {
+        app().run(move |app| {
+            let (gate, done) = (app.fence(), app.fence());
+            let desc = QueueDesc::new(CommandListType::Compute).submission(submission);
+            let queue = app.device.create_queue(desc).unwrap();
+            queue.wait(&gate, 2).unwrap();
+            queue.signal(&done, 1).unwrap();
+            let platform = app.machine.platform();
+            platform.sleep_until(platform.now().after(1_000_000));
+            let notified = |value| match submission {
+                Submission::User => vec![(value, NotificationOnly)],
+                _ => Vec::new(),
+            };
+            assert_eq!(app.signal(&gate, 1), notified(1), "{submission:?}");
+            app.updates.lock().clear();
+            gate.signal(2).unwrap();
+            let first = app.updates.lock().first().copied();
+            done.wait(1).unwrap();
+            let is_user = submission == Submission::User;
+            assert_eq!(first == Some((2, NotificationOnly)), is_user, "{submission:?}: {first:?}");
+            assert_eq!(app.signal(&gate, 3), [], "no queue waits any more");
+        });
+    }
+}
+
+// spec: NF-135
+#[test]
+fn every_cpu_signal_calls_a_driver_without_waiting_words_or_with_managed_power() {
+    let lacks = || app_with(|_| (), Some(EntryGroup::FenceWaits));
+    let managed = || app_with(|config| config.kernel.power = PowerManagement::Managed, None);
+    for app in [lacks as fn() -> App, managed] {
+        app().run(|app| {
+            let fence = app.fence();
+            for value in [1, 2, 1] {
+                assert_eq!(app.signal(&fence, value), [(value, Write)]);
+            }
+        });
+    }
+}
