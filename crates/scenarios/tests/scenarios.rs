@@ -104,7 +104,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 6_758);
+    is_exhausted_in("shadow-against-signal", 7_934);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -169,7 +169,7 @@ fn a_cpu_signal_that_is_a_store_loses_no_waiter() {
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_up_to(1, "cancel-against-signal", 1_194);
+    is_exhausted_up_to(1, "cancel-against-signal", 1_197);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -182,7 +182,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_be_destroyed_while_it_is_signalled() {
-    is_exhausted_up_to(1, "destroy-against-signal", 904);
+    is_exhausted_up_to(1, "destroy-against-signal", 900);
 }
 
 #[test]
@@ -206,14 +206,14 @@ fn memory_in_use_is_evicted_after_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_reaches_unmapped_memory() {
-    is_exhausted_up_to(1, "unmap-against-store", 3_628);
+    is_exhausted_up_to(1, "unmap-against-store", 4_403);
     finds_its_bugs("unmap-against-store");
 }
 
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
-    is_exhausted_in("cross-adapter-relay", 72);
+    is_exhausted_in("cross-adapter-relay", 82);
     finds_its_bugs("cross-adapter-relay");
 }
 
