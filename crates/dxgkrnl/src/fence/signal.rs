@@ -50,7 +50,7 @@ pub(crate) fn check_rewinds(
 /// value before it.
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
 // spec: MF-038
-// spec: NF-141, MF-036
+// spec: NF-141
 pub(crate) fn signal(level: Irql<'_>, targets: &[FenceTarget], flags: SignalFlags) {
     note_rewinds(targets, flags);
     let mut satisfied = Vec::new();
@@ -91,7 +91,6 @@ const NO_BARRIER: &str = "no barrier in the CPU signal";
 ///
 /// The cell keeps a history, so a waiter that was there before step 1 is satisfied whatever is
 /// stored next, and no lock is needed.
-// spec: MF-035
 pub(crate) fn store_directly(fence: &Fence, value: u64) -> Option<Stored> {
     let (direct, cell) = (fence.direct.as_ref()?, fence.current.as_ref()?.cell());
     let waits = || Stored {
@@ -113,6 +112,7 @@ pub(crate) fn store_directly(fence: &Fence, value: u64) -> Option<Stored> {
 
 /// Completes a direct signal: the hardware re-checks its queues, then the satisfied waiters are
 /// released.
+// spec: MF-036
 pub(crate) fn complete(level: Irql<'_>, fence: &Fence, stored: Stored) {
     if stored.hardware_waits {
         notify(level, fence);

@@ -102,6 +102,8 @@ fn a_cpu_signal_is_visible_at_once_and_releases_satisfied_waiters() {
     assert!(five.is_set() && !six.is_set());
     w.signal(&fence, 100);
     assert!(six.is_set());
+    w.signal(&fence, 3);
+    assert_eq!(fence.value.load(), 3, "a value that falls is stored as well");
 }
 
 // spec: MF-042, MF-043, ME-042

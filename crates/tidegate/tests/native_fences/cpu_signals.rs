@@ -64,7 +64,6 @@ impl App {
     }
 }
 
-// spec: MF-035
 #[test]
 fn a_cpu_signal_for_which_no_queue_waits_is_a_store() {
     app().run(|app| {
