@@ -1,4 +1,4 @@
-//! Accesses, and the submissions and commands that made them.
+//! Accesses and the submissions and commands that made them.
 
 use crate::clock::Place;
 use crate::finding::{Side, TimelineKind};
@@ -13,34 +13,34 @@ pub struct SpaceKey(pub u64);
 /// A list of a submission.
 #[derive(Clone, Debug)]
 pub struct ListInfo {
-    /// Where its commands begin.
+    /// The GPU address of its commands.
     pub gpu_va: u64,
     /// Its label.
     pub label: Option<String>,
-    /// How many commands it has, labels not counted.
+    /// The number of its commands, without labels.
     pub commands: u32,
 }
 
-/// A command, as an engine knows it.
+/// A command as identified by an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandRef {
     /// The link of its submission.
     pub link: u32,
-    /// Where its command buffer begins.
+    /// The GPU address of its command buffer.
     pub buffer: u64,
     /// Its number in the buffer, from 1.
     pub number: u32,
-    /// What it is: `copy`, `dispatch`.
+    /// Its kind: `copy`, `dispatch`.
     pub what: &'static str,
-    /// The program that it runs; empty for none.
+    /// The program that it runs; empty if none.
     pub program: &'static str,
 }
 
-/// A submission whose place in the order is known.
+/// A submission with its place in the order.
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) place: Place,
-    /// The call on its CPU thread.
+    /// The place of the call on its CPU thread.
     pub(crate) issued: Place,
     pub(crate) space: SpaceKey,
     pub(crate) sequence: u64,
@@ -49,16 +49,16 @@ pub(crate) struct Submission {
     pub(crate) lists: Vec<ListInfo>,
 }
 
-/// An access and what made it.
+/// An access and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) place: Place,
-    /// The call of the CPU that caused it, or the access itself.
+    /// The place of the CPU call that caused it, or of the CPU access itself.
     pub(crate) issued: Place,
     pub(crate) sequence: u64,
     pub(crate) kind: AccessKind,
     pub(crate) submission: Option<Arc<Submission>>,
-    /// The present, for the display.
+    /// The number of the present, for the display.
     pub(crate) present: u32,
     pub(crate) buffer: u64,
     pub(crate) number: u32,
@@ -66,7 +66,7 @@ pub(crate) struct Access {
     pub(crate) program: &'static str,
 }
 
-/// The accesses by their numbers.
+/// The accesses by number.
 pub(crate) struct Table<'a>(pub(crate) &'a [Access]);
 
 impl Accesses for Table<'_> {
@@ -91,7 +91,7 @@ impl Accesses for Table<'_> {
     }
 }
 
-/// Describes an access of a timeline of this kind and name.
+/// Describes an access of a timeline with this kind and name.
 pub(crate) fn side(kind: TimelineKind, timeline: &str, access: &Access) -> Side {
     let submission = access.submission.as_deref();
     let list = submission.and_then(|of| list_of(of, access.buffer, access.number));
@@ -111,8 +111,8 @@ pub(crate) fn side(kind: TimelineKind, timeline: &str, access: &Access) -> Side 
     }
 }
 
-/// Returns the list of a command, and the command's number in it. A queue runs a list's own buffer
-/// or a buffer in which the lists of the call are joined.
+/// Returns the list of a command and the command's number in it. A queue runs a list's own buffer,
+/// or one buffer with all lists of the call.
 fn list_of(submission: &Submission, buffer: u64, number: u32) -> Option<(&ListInfo, u32)> {
     if let Some(list) = submission.lists.iter().find(|list| list.gpu_va == buffer) {
         return Some((list, number));

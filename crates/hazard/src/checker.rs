@@ -1,11 +1,12 @@
 //! Owns the state of a check: timelines, fences, address spaces, and the hazards found.
 //!
-//! A queue's calls are advanced on an ideal machine: a wait holds its queue until a signal satisfies
-//! it, everything else takes no time. An access of a submission that is held back shows that the
-//! checker lacks a signal (of another process, say); the queue is then advanced without its edge.
+//! A queue's calls are advanced on an ideal machine: a wait holds its queue until a signal
+//! satisfies it, everything else takes no time. An access by a held submission shows that the
+//! checker lacks a signal, such as one of another process. The queue is then advanced without that
+//! edge.
 //!
-//! Invariant: a timeline's tick grows with each release, so what it does later is not covered by
-//! the clock that it released.
+//! Invariant: a timeline's tick increases with each release, so a released clock does not cover
+//! later operations.
 
 use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table};
 use crate::clock::{Clock, Epoch, Place, Released, TimelineId};
@@ -25,9 +26,9 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-/// Accesses in the table before the unused ones are dropped for the first time.
+/// Size of the access table at which unused accesses are first dropped.
 const FIRST_SWEEP: usize = 1 << 16;
-/// Submissions of a queue whose accesses may still arrive.
+/// Number of recent submissions per queue whose accesses may still arrive.
 const RECENT_SUBMISSIONS: usize = 4096;
 
 /// A queue of the check.
@@ -50,11 +51,11 @@ pub(crate) struct Timeline {
     pub(crate) name: String,
     pub(crate) kind: TimelineKind,
     pub(crate) clock: Clock,
-    /// The clock, shared with what was released, while it is unchanged.
+    /// A shared copy of the clock for releases, while the clock is unchanged.
     pub(crate) snapshot: Option<Arc<Clock>>,
-    /// Whether all of its synchronisation is known.
+    /// Whether all of its synchronisation is reported.
     pub(crate) exact: bool,
-    /// Calls behind a wait that no signal satisfies.
+    /// Calls held from an unsatisfied wait on.
     pub(crate) held: VecDeque<Call>,
     pub(crate) space: SpaceKey,
     pub(crate) submissions: u32,
@@ -99,8 +100,8 @@ impl Timeline {
     }
 }
 
-/// A read of the display. It is added when the queue goes on, so that the histories of its bytes
-/// are as far as the run.
+/// A read by the display. It is added when the queue continues, so that the histories of its bytes
+/// are up to date.
 #[derive(Debug)]
 pub(crate) struct PresentRead {
     /// The queue's last tick before the present.
@@ -117,7 +118,7 @@ pub(crate) struct Call {
     pub(crate) issued: Place,
     /// Its number among all calls.
     pub(crate) sequence: u64,
-    /// How many submissions of its queue precede the call.
+    /// The number of submissions of its queue before the call.
     pub(crate) after: u32,
     pub(crate) kind: CallKind,
 }
@@ -136,14 +137,14 @@ enum Link {
     Placed(Arc<Submission>),
 }
 
-/// What sets an event of the application.
+/// The sources that set an event of the application.
 #[derive(Debug, Default)]
 pub(crate) struct EventState {
     pub(crate) armed: Vec<Armed>,
     pub(crate) set: Option<Arc<Clock>>,
 }
 
-/// A registration on fences.
+/// A registration of an event on fences.
 #[derive(Debug)]
 pub(crate) struct Armed {
     pub(crate) all: bool,
@@ -157,7 +158,7 @@ impl Armed {
         }
     }
 
-    /// Returns what certainly precedes its end, for a waiter with this clock.
+    /// Returns the operations that certainly precede its end, for a waiter with this clock.
     fn seen(&self, fences: &[Fence], clock: &Clock) -> Option<Clock> {
         let mut seen = self
             .of
@@ -178,7 +179,7 @@ fn meet(mut of: impl Iterator<Item = Clock>) -> Option<Clock> {
     Some(common)
 }
 
-/// A wait of a CPU thread that blocks.
+/// A blocking wait of a CPU thread.
 #[derive(Debug)]
 pub(crate) struct CpuWait {
     pub(crate) thread: TimelineId,
@@ -197,14 +198,14 @@ pub(crate) enum CpuWaitOn {
 pub struct Checker {
     pub(crate) timelines: Vec<Timeline>,
     threads: HashMap<u64, TimelineId>,
-    /// What threads of unknown synchronisation have done, and what all threads have done before.
+    /// The operations of inexact threads, and those of all threads before them.
     inexact: Option<(Clock, Clock)>,
     pub(crate) fences: Vec<Fence>,
     fence_numbers: HashMap<u32, FenceKey>,
     links: HashMap<u32, Link>,
     pub(crate) events: HashMap<u64, EventState>,
     pub(crate) cpu_waits: Vec<CpuWait>,
-    /// The open waits when the machine stood still.
+    /// The findings of the open waits when the machine stopped.
     pub(crate) at_stop: Option<Findings>,
     accesses: Vec<Access>,
     sweep_at: usize,
@@ -212,12 +213,12 @@ pub struct Checker {
     resources: Resources,
     sequence: u64,
     groups: Groups,
-    /// How often a queue was advanced.
+    /// Number of times a queue was advanced.
     advanced: u64,
 }
 
 impl Checker {
-    /// Returns a checker that knows of nothing.
+    /// Returns an empty checker.
     pub fn new() -> Checker {
         Checker { sweep_at: FIRST_SWEEP, ..Checker::default() }
     }
@@ -234,8 +235,8 @@ impl Checker {
         &mut self.timelines[id.0 as usize]
     }
 
-    /// Returns the timeline of a CPU thread. `exact`: all that orders the thread is reported to the
-    /// checker. Calls of other threads are taken to be ordered as they were made.
+    /// Returns the timeline of a CPU thread. `exact`: all synchronisation of the thread is reported
+    /// to the checker. Calls of other threads are assumed to be ordered as reported.
     pub fn thread(
         &mut self,
         number: u64,
@@ -261,7 +262,7 @@ impl Checker {
         id
     }
 
-    /// Takes the calls made so far to be ordered before those of threads that are not exact.
+    /// Orders all calls made so far before those of inexact threads.
     fn begin_inexact(&mut self) {
         let mut all = Clock::default();
         for (index, timeline) in self.timelines.iter_mut().enumerate() {
@@ -273,7 +274,7 @@ impl Checker {
         self.inexact = Some((Clock::default(), all));
     }
 
-    /// Releases what a thread has done: returns it, and begins its next tick.
+    /// Returns the thread's clock and begins its next tick.
     fn release_clock(&mut self, thread: TimelineId) -> Arc<Clock> {
         let released = self.at(thread).snapshot();
         self.at(thread).advance(thread);
@@ -291,12 +292,12 @@ impl Checker {
         }
     }
 
-    /// Releases what a thread has done, for a thread that it starts or that waits for its end.
+    /// Releases the thread's operations to a thread that it starts or that joins it.
     pub fn release(&mut self, thread: TimelineId) -> Released {
         Released((*self.release_clock(thread)).clone())
     }
 
-    /// Orders what was released before what a thread does from now on.
+    /// Orders the released operations before all later operations of a thread.
     pub fn acquire(&mut self, thread: TimelineId, released: &Released) {
         self.at(thread).join(&released.0);
         self.publish_acquired(thread);
@@ -304,7 +305,7 @@ impl Checker {
 
     /// Reports that `event` is set when fences reach their values.
     ///
-    /// `all`: when all of them are reached, else when the first is.
+    /// `all`: when all are reached, otherwise when the first is.
     pub fn arm_event(&mut self, event: u64, all: bool, of: Vec<(FenceKey, u64)>) {
         self.events.entry(event).or_default().armed.push(Armed { all, of });
     }
@@ -315,8 +316,8 @@ impl Checker {
         self.events.entry(event).or_default().set = Some(released);
     }
 
-    /// Reports that a wait of a thread for an event ended. An event that is armed was set by one of
-    /// its fences.
+    /// Reports that a thread's wait for an event ended. If the event is armed, one of its fences
+    /// set it.
     pub fn event_wait(&mut self, thread: TimelineId, event: u64, manual_reset: bool) {
         let Some(state) = self.events.get(&event) else {
             return;
@@ -339,7 +340,7 @@ impl Checker {
         if manual_reset {
             return;
         }
-        // A registration that the thread has seen the signal of sets the event no more.
+        // A registration whose signal the thread has seen no longer sets the event.
         let clock = &self.timelines[thread.0 as usize].clock;
         if let Some(state) = self.events.get_mut(&event) {
             state.set = None;
@@ -359,7 +360,7 @@ impl Checker {
         QueueKey(self.add_timeline(TimelineKind::Queue, name, space))
     }
 
-    /// Adds the display's reads of a swap chain.
+    /// Adds a display timeline, which reads a swap chain.
     pub fn add_display(&mut self, name: String, space: SpaceKey) -> TimelineId {
         self.add_timeline(TimelineKind::Display, name, space)
     }
@@ -370,7 +371,7 @@ impl Checker {
         FenceKey(self.fences.len() as u32 - 1)
     }
 
-    /// Returns the fence of this number on the machine. The first call adds it.
+    /// Returns the fence with this machine-wide number. The first call adds it.
     pub fn fence(&mut self, number: u32, initial: u64, name: impl FnOnce() -> String) -> FenceKey {
         if let Some(key) = self.fence_numbers.get(&number) {
             return *key;
@@ -390,12 +391,12 @@ impl Checker {
         self.resources.add(space, bytes, name)
     }
 
-    /// Ends a resource. What it did to its bytes is remembered, with its name, until they are freed.
+    /// Removes a resource. Its accesses and name are kept until the memory is freed.
     pub fn remove_resource(&mut self, key: ResourceKey) {
         self.resources.end(key);
     }
 
-    /// Ends the history of a range: its memory is freed.
+    /// Drops the history of a range whose memory is freed.
     pub fn free_memory(&mut self, space: SpaceKey, bytes: Range<u64>) {
         for index in 0..self.timelines.len() {
             let reads = self.timelines[index].presents.iter();
@@ -417,7 +418,7 @@ impl Checker {
         self.sequence
     }
 
-    /// Reports a call of ExecuteCommandLists. Engines name its commands by `link`.
+    /// Reports an ExecuteCommandLists call. Engines identify its commands by `link`.
     pub fn execute(
         &mut self,
         thread: TimelineId,
@@ -453,8 +454,8 @@ impl Checker {
         self.call(thread, queue, CallKind::Signal { fence, value });
     }
 
-    /// Reports a present: behind everything on the queue the display reads `bytes`. `fence` reaches
-    /// `value` when it reads them and no longer those of the present before.
+    /// Reports a present: the display reads `bytes` after all earlier work of the queue. `fence`
+    /// reaches `value` when the display reads them and no longer those of the previous present.
     pub fn present(
         &mut self,
         thread: TimelineId,
@@ -478,7 +479,7 @@ impl Checker {
         }
     }
 
-    /// Advances a queue, and those that its signals release.
+    /// Advances a queue and the queues that its signals release.
     fn advance_from(&mut self, queue: TimelineId) {
         self.advance_all(VecDeque::from([queue]));
     }
@@ -489,14 +490,14 @@ impl Checker {
         }
     }
 
-    /// Adds a signal to a fence, and the queues that are held at a wait for it to `ready`.
+    /// Adds a signal to a fence, and the queues held at a wait for the fence to `ready`.
     fn signal(&mut self, fence: FenceKey, signal: Signal, ready: &mut VecDeque<TimelineId>) {
         let fence = &mut self.fences[fence.0 as usize];
         fence.add(signal);
         ready.extend(fence.held.drain(..));
     }
 
-    /// Advances one queue as far as it can. Queues that its signals may release become `ready`.
+    /// Advances one queue as far as possible. Queues that its signals may release become `ready`.
     fn advance(&mut self, queue: TimelineId, ready: &mut VecDeque<TimelineId>) {
         self.advanced += 1;
         while let Some(call) = self.at(queue).held.pop_front() {
@@ -513,7 +514,7 @@ impl Checker {
         }
     }
 
-    /// Makes a satisfied wait on a timeline. Returns whether it is satisfied.
+    /// Applies a wait to a timeline if it is satisfied. Returns whether it is.
     fn wait(&mut self, timeline: TimelineId, fence: FenceKey, value: u64, sequence: u64) -> bool {
         let of = &mut self.timelines[timeline.0 as usize];
         let fence_state = &mut self.fences[fence.0 as usize];
@@ -527,7 +528,7 @@ impl Checker {
         true
     }
 
-    /// Makes a call that is no wait. Queues that its signal may release become `ready`.
+    /// Applies a call other than a wait. Queues that its signal may release become `ready`.
     fn make(
         &mut self,
         queue: TimelineId,
@@ -558,7 +559,7 @@ impl Checker {
                 let shown = self.at(queue).snapshot();
                 let timeline = self.at(display);
                 timeline.join(&shown);
-                // The signal covers the reads of the presents before, and not this one's.
+                // The signal covers the reads of earlier presents, but not those of this one.
                 let tick = timeline.advance(display);
                 let (epoch, clock) = (Epoch { timeline: display, tick }, timeline.snapshot());
                 timeline.submissions += 1;
@@ -590,7 +591,8 @@ impl Checker {
         self.publish_acquired(thread);
     }
 
-    /// Reports that one of several waits of a CPU thread is satisfied: what all of them would give.
+    /// Reports that one of several waits of a CPU thread is satisfied. Only operations that every
+    /// one of them implies are ordered.
     pub fn cpu_wait_any(&mut self, thread: TimelineId, of: &[(FenceKey, u64)]) {
         let any = Armed { all: false, of: of.to_vec() };
         let clock = &self.timelines[thread.0 as usize].clock;
@@ -628,7 +630,7 @@ impl Checker {
         }
     }
 
-    /// Ends the wait at which a queue is held, without an edge.
+    /// Ends the wait that holds a queue, without an edge.
     fn skip_wait(&mut self, queue: TimelineId) {
         self.at(queue).held.pop_front();
         self.advance_from(queue);
@@ -648,7 +650,7 @@ impl Checker {
         self.add_access(space, access, [bytes]);
     }
 
-    /// Returns an access that a timeline makes now, as no command.
+    /// Returns an access that a timeline makes now, without a command.
     fn own_access(
         &mut self,
         timeline: TimelineId,
@@ -753,7 +755,7 @@ impl Checker {
         }
     }
 
-    /// Notes that the waits which order two accesses are needed for that.
+    /// Marks the waits that order two accesses as needed.
     fn note_ordered(&mut self, first: AccessId, second: AccessId) {
         let epoch = self.accesses[first.0 as usize].place.epoch;
         let second = &self.accesses[second.0 as usize];
@@ -774,14 +776,14 @@ impl Checker {
         }
     }
 
-    /// The same for what CPU threads pass on with their calls, and queues with their presents.
+    /// Marks the waits of all timelines, for order passed on by CPU calls and by presents.
     fn need_anywhere(&mut self, epoch: Epoch, sequence: u64, relays: &mut Vec<Relay>) {
         for timeline in &mut self.timelines {
             timeline.waits.need(epoch, sequence, |relay| relays.push(relay));
         }
     }
 
-    /// Drops the accesses that no byte remembers.
+    /// Drops the accesses that no segment refers to.
     fn sweep(&mut self) {
         let mut used = vec![false; self.accesses.len()];
         self.spaces.values().for_each(|shadow| shadow.each(|id| used[id.0 as usize] = true));

@@ -1,4 +1,4 @@
-//! Vector clocks: for each timeline, how many of its operations precede.
+//! Vector clocks: for each timeline, the number of its operations that precede.
 //!
 //! Ticks of a timeline count from 1. A clock that lacks a timeline has seen none of its operations.
 
@@ -44,7 +44,7 @@ impl Clock {
         self.ticks[index]
     }
 
-    /// Adds everything that precedes `other`. Returns whether that changed anything.
+    /// Adds everything that precedes `other`. Returns whether the clock changed.
     pub fn join(&mut self, other: &Clock) -> bool {
         if self.ticks.len() < other.ticks.len() {
             self.ticks.resize(other.ticks.len(), 0);
@@ -57,13 +57,13 @@ impl Clock {
         changed
     }
 
-    /// Returns whether everything that precedes `other` precedes this too.
+    /// Returns whether everything that precedes `other` also precedes this.
     pub fn covers(&self, other: &Clock) -> bool {
         let mut others = other.ticks.iter().enumerate();
         others.all(|(index, tick)| self.tick(TimelineId(index as u32)) >= *tick)
     }
 
-    /// Keeps what precedes `other` too.
+    /// Keeps only what also precedes `other`.
     pub fn meet(&mut self, other: &Clock) {
         self.ticks.truncate(other.ticks.len());
         for (mine, theirs) in self.ticks.iter_mut().zip(&other.ticks) {
@@ -85,12 +85,12 @@ impl Place {
     }
 }
 
-/// What a thread had done when it released it.
+/// The operations that a thread has released.
 #[derive(Clone, Debug, Default)]
 pub struct Released(pub(crate) Clock);
 
 impl Released {
-    /// Adds what another thread released.
+    /// Adds the operations that another thread released.
     pub fn join(&mut self, other: &Released) {
         self.0.join(&other.0);
     }

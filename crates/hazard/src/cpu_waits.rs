@@ -1,7 +1,7 @@
-//! Reports of CPU threads that block, and the open waits of a check.
+//! Reports of blocking CPU threads, and the open waits of a check.
 //!
-//! When the first blocked wait is ended by a stop of the machine, the open waits are those of the
-//! standstill, and their findings are kept.
+//! When the first blocked wait is ended because the machine stopped, the findings of the open waits
+//! are kept.
 
 use crate::checker::{
     Armed, Call, CallKind, Checker, CpuWait, CpuWaitOn, FenceKey, QueueKey, Timeline,
@@ -14,7 +14,7 @@ use crate::open_waits::{
 };
 
 impl Call {
-    /// Returns the call as one behind a wait that holds its queue, if it waits or signals.
+    /// Returns the call as a held call, if it is a wait or a signal.
     pub(crate) fn held(&self) -> Option<HeldCall> {
         let (waits, fence, value) = match self.kind {
             CallKind::Execute { .. } => return None,
@@ -44,8 +44,8 @@ impl Checker {
         self.cpu_waits.push(CpuWait { thread, on: CpuWaitOn::Idle(queue) });
     }
 
-    /// Reports that a CPU thread blocks no more. `stopped`: because the machine stands still, or
-    /// because its run ends.
+    /// Reports that a CPU thread no longer blocks. `stopped`: because the machine stopped or its
+    /// run ended.
     pub fn cpu_wait_end(&mut self, thread: TimelineId, stopped: bool) {
         if stopped && self.at_stop.is_none() {
             self.at_stop = Some(self.open_waits().findings().of_standstill());
@@ -55,7 +55,7 @@ impl Checker {
         }
     }
 
-    /// Returns the findings of the standstill, and of the waits that are open now.
+    /// Returns the findings kept when the machine stopped and those of the waits that are open now.
     pub(crate) fn wait_findings(&self) -> Findings {
         let mut found = self.at_stop.clone().unwrap_or_default();
         found.add(self.open_waits().findings());
@@ -89,8 +89,8 @@ impl Checker {
         OpenWaits { queues, threads, fences }
     }
 
-    /// Returns what a thread waits for, if no submitted signal ends its wait. `held`: the queues
-    /// that are held.
+    /// Returns the cause that blocks a thread, if no submitted signal ends its wait. `held`: the
+    /// held queues.
     fn blocked_on(&self, wait: &CpuWait, held: &[usize]) -> Option<BlockedOn> {
         let clock = &self.timelines[wait.thread.0 as usize].clock;
         let is_met = |&(fence, value): &(FenceKey, u64)| {

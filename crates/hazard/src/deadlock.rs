@@ -1,19 +1,19 @@
-//! Deadlocks: circles of waits, and waits that no signal ends, each with its chain.
+//! Deadlocks: circles of waits, and waits without a signal, each with its chain.
 //!
-//! The search takes the parties that wait, and the signals that each would make behind its wait.
-//! It knows of no queue, file or clock: the caller names the parties and the places.
+//! The input is the waiters and the signals that each would make after its wait. The search is
+//! independent of queues, files and clocks: the caller names the waiters and the places.
 //!
-//! Invariant: each waiter has one release, so the graph falls into parts with one root each: a
-//! circle, or a wait without a signal. There is one finding for each root.
+//! Invariant: each waiter has one release, so each component of the graph has one root: a circle,
+//! or a wait without a signal. There is one finding per root.
 //!
 //! Entry points: [`find`] with the rule of [`Match`]; [`Deadlock`], the finding.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// Links of a chain that are shown. A longer chain is shown without its middle.
+/// Maximum number of chain links shown. The middle of a longer chain is omitted.
 const SHOWN_LINKS: usize = 8;
-/// Waits beside the chain that are shown.
+/// Maximum number of waits outside the chain shown.
 const SHOWN_OTHERS: usize = 5;
 
 /// A fence of the search.
@@ -23,100 +23,100 @@ pub struct FenceState<P> {
     pub name: String,
     /// Its value, if the caller knows it.
     pub current: Option<u64>,
-    /// The highest value of all signals, those queued included, and where that signal stands.
+    /// The highest value of all signals, including queued ones, and the place of that signal.
     pub highest: Option<(u64, P)>,
 }
 
-/// A party that waits: a queue at a wait, or a thread.
+/// A waiter: a queue at a wait, or a thread.
 #[derive(Clone, Debug)]
 pub struct Waiter<P> {
-    /// What it is: `queue`, `thread`.
+    /// Its kind: `queue`, `thread`.
     pub noun: &'static str,
     /// Its name.
     pub name: String,
-    /// Where its wait stands.
+    /// The place of its wait.
     pub at: P,
-    /// What ends its wait.
+    /// The condition that ends its wait.
     pub awaits: Awaits,
-    /// The signals behind its wait, in order.
+    /// The signals after its wait, in order.
     pub signals: Vec<QueuedSignal<P>>,
 }
 
-/// What ends a wait.
+/// The condition that ends a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaits {
     /// The fence of this index reaches the value.
     Fence(usize, u64),
     /// Progress of a queue.
     Progress {
-        /// What the progress gives, in words.
+        /// The awaited progress, in words.
         what: String,
         /// The index of the queue among the waiters, if it waits.
         queue: Option<usize>,
     },
-    /// Something that is no wait for a fence.
+    /// Any other condition, in words.
     Other(String),
 }
 
-/// A signal behind a wait.
+/// A signal after a wait.
 #[derive(Clone, Debug)]
 pub struct QueuedSignal<P> {
     /// The index of its fence.
     pub fence: usize,
     /// Its value.
     pub value: u64,
-    /// Where it stands.
+    /// Its place.
     pub at: P,
-    /// Whether the wait is one for room to queue this signal.
+    /// Whether the wait is for room to queue this signal.
     pub is_the_wait: bool,
 }
 
-/// Which signals count as the release of a wait.
+/// The signals that count as the release of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// Those of the wait's value or a higher one: for parties that cannot move any more.
+    /// Signals of the awaited value or a higher one, for waiters that can no longer progress.
     Reaches,
-    /// Those of the wait's value alone: for a program that still submits.
+    /// Signals of exactly the awaited value, for a program that still submits.
     Exact,
 }
 
-/// What a finding says.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlockKind {
-    /// Each wait of the chain is released by a signal behind the next wait, the last by one behind
-    /// the first.
+    /// Each wait of the chain is released by a signal after the next wait, and the last by one
+    /// after the first.
     Circle,
     /// No signal ends the last wait of the chain.
     Unsignalled,
 }
 
-/// Waits that hold each other up, or that wait for a signal which is not there.
+/// Waits that block each other, or that have no signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     /// Circle or missing signal.
     pub kind: DeadlockKind,
-    /// The waits; each is released by the party of the next link.
+    /// The waits. Each is released by the waiter of the next link.
     pub chain: Vec<WaitLink>,
-    /// Waits that lead to the chain from beside it.
+    /// Waits outside the chain that depend on it.
     pub others: Vec<WaitLink>,
 }
 
 /// A wait of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitLink {
-    /// What waits: `queue`, `thread`.
+    /// The kind of waiter: `queue`, `thread`.
     pub noun: &'static str,
     /// Its name.
     pub waiter: String,
-    /// Where the wait stands.
+    /// The place of the wait.
     pub place: Place,
-    /// What it waits for.
+    /// The awaited condition.
     pub awaits: Awaited,
-    /// What would end it.
+    /// The release that would end it.
     pub release: Release,
 }
 
-/// Where a call stands.
+/// The place of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Not known.
@@ -124,11 +124,11 @@ pub enum Place {
     Unknown,
     /// A line of a file.
     Line(String),
-    /// On a queue, behind the submission of this number; 0 is before the first.
+    /// On a queue, after the submission with this number; 0 is before the first.
     Submission(u32),
 }
 
-/// What a party waits for, with names.
+/// The condition that a waiter awaits, with names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// A fence and a value.
@@ -137,32 +137,32 @@ pub enum Awaited {
         fence: String,
         /// The value that it must reach.
         value: u64,
-        /// Its value now, if it is known.
+        /// Its present value, if known.
         current: Option<u64>,
     },
     /// Something else, in words.
     Other(String),
 }
 
-/// What would end a wait.
+/// The release that would end a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// A signal that stands behind the wait of another party.
+    /// A signal after the wait of another waiter.
     Signal {
-        /// What that party is.
+        /// The kind of that waiter.
         noun: &'static str,
         /// Its name.
         signaller: String,
-        /// Where the signal stands.
+        /// The place of the signal.
         place: Place,
         /// Its value.
         value: u64,
-        /// Whether it stands behind a wait, and is not itself what waits for room.
+        /// Whether it is after a wait, rather than itself waiting for room.
         behind_wait: bool,
     },
     /// Progress of a queue that waits.
     Progress(String),
-    /// No signal; the highest one of the fence, if there is any.
+    /// No signal. Holds the highest signal of the fence, if any.
     Missing(Option<(u64, Place)>),
 }
 
@@ -174,7 +174,7 @@ enum Next {
         waiter: usize,
         signal: usize,
     },
-    /// A waiter goes on.
+    /// The progress of a waiter.
     Progress(usize),
     Missing,
 }
@@ -244,7 +244,7 @@ pub fn find<P>(
         .collect()
 }
 
-/// The first release of each waiter.
+/// Returns the first release of each waiter.
 fn releases<P>(waiters: &[Waiter<P>], rule: Match) -> Vec<Next> {
     let mut behind: HashMap<usize, Vec<(u64, usize, usize)>> = HashMap::new();
     for (waiter, of) in waiters.iter().enumerate() {
@@ -267,7 +267,8 @@ fn releases<P>(waiters: &[Waiter<P>], rule: Match) -> Vec<Next> {
     waiters.iter().map(release).collect()
 }
 
-/// The parts of the graph: for each its kind, its chain, and the waiters beside the chain.
+/// Returns the components of the graph, each with its kind, its chain, and the waiters outside the
+/// chain.
 fn parts(next: &[Next]) -> Vec<(DeadlockKind, Vec<usize>, Vec<usize>)> {
     let mut steps = vec![0usize; next.len()];
     let mut in_circle = vec![false; next.len()];
@@ -298,7 +299,8 @@ fn parts(next: &[Next]) -> Vec<(DeadlockKind, Vec<usize>, Vec<usize>)> {
     found
 }
 
-/// For each waiter a waiter of its part's root: one of the circle, or the last of the chain.
+/// Returns for each waiter a waiter of its component's root: one of the circle, or the last of the
+/// chain.
 fn roots(next: &[Next]) -> Vec<usize> {
     const NEW: usize = usize::MAX;
     const OPEN: usize = usize::MAX - 1;
@@ -308,7 +310,7 @@ fn roots(next: &[Next]) -> Vec<usize> {
         let root = loop {
             match roots[at] {
                 NEW => roots[at] = OPEN,
-                // It is on this path, so the path runs into a circle.
+                // It is on this path, so the path ends in a circle.
                 OPEN => break at,
                 root => break root,
             }
@@ -323,7 +325,7 @@ fn roots(next: &[Next]) -> Vec<usize> {
     roots
 }
 
-/// The longest chain that ends at the root of a part without a circle.
+/// Returns the longest chain that ends at the root of a component without a circle.
 fn longest_chain(next: &[Next], members: &[usize], steps: &mut [usize]) -> Vec<usize> {
     for member in members {
         let (mut path, mut at) = (Vec::new(), Some(*member));
@@ -365,7 +367,7 @@ impl fmt::Display for Place {
 }
 
 impl WaitLink {
-    /// Returns the sentence that says what would end the wait.
+    /// Returns the text for the release of the wait.
     fn release_text(&self) -> String {
         match &self.release {
             Release::Signal { noun, signaller, place, behind_wait, .. } => {
@@ -418,7 +420,7 @@ impl fmt::Display for WaitLink {
 }
 
 impl Deadlock {
-    /// Returns the lines of the chain, of the waits beside it, and of the next step.
+    /// Returns the lines of the chain, of the waits outside it, and of the next step.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let hidden = self.chain.len().saturating_sub(SHOWN_LINKS);

@@ -1,18 +1,19 @@
-//! From pairs without an order to the edges that are missing.
+//! Derives the missing edges from unordered pairs.
 //!
-//! The direction of a pair is that of the intended program, of which one edge is missing. In this
-//! order, the evidence is:
+//! The direction of a pair is that of the intended program, in which one edge is missing. It is
+//! derived from the following evidence, in this order:
 //!
-//! 1. signals: one side signals a fence behind its access and the other never waits for it, while
-//!    the other's own signal is waited for. All pairs of a group follow, if those with this evidence
-//!    agree, and each pair that such an edge ends. Else a signal without a waiter that covers one
-//!    side alone;
-//! 2. data: a read that no write precedes comes behind the write, unless the calls of the other
-//!    pairs of the group say the contrary;
+//! 1. signals: one side signals a fence after its access and the other never waits for it, while
+//!    the other's own signal has a waiter. If the pairs with this evidence agree, it holds for all
+//!    pairs of their group and for each pair that such an edge resolves. Otherwise, a signal
+//!    without a waiter that covers only one side;
+//! 2. data: a read that no write precedes comes after the write, unless the calls of the group's
+//!    other pairs contradict that;
 //! 3. calls: the order in which the CPU made the two calls, if they have one;
-//! 4. the guess of the history of the bytes.
+//! 4. the guess from the history of the bytes.
 //!
-//! An edge begins at the signal that a wait could use. It ends all pairs that the wait would order.
+//! An edge begins at the signal that a wait could use. It resolves all pairs that the wait would
+//! order.
 
 use crate::clock::{Clock, Epoch, Place, TimelineId};
 use crate::fence::Fence;
@@ -20,7 +21,7 @@ use crate::groups::{Group, Groups, Pair};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Edges that are compared with each other.
+/// Maximum number of edges that are compared with each other.
 const COMPARED: usize = 4096;
 
 /// A signal of a timeline.
@@ -33,22 +34,22 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Returns whether it has no waiter although `to` alone waits for its fence, if any timeline
-    /// does. Not each value of a fence that limits how far a thread runs ahead has a waiter.
+    /// Returns whether it has no waiter, and no timeline except `to` waits for its fence. Some
+    /// values of a fence that limits how far a thread runs ahead legitimately have no waiter.
     fn is_unused(&self, to: &Place) -> bool {
         self.waiters.is_empty()
             && self.fence.waiters.iter().all(|waiter| *waiter == to.epoch.timeline)
     }
 
-    /// Returns whether no timeline but `to` waits for it, for an access of `to` that it does not
-    /// precede: that wait comes too late.
+    /// Returns whether only `to` waits for it, and too late: the signal does not precede the access
+    /// of `to`.
     fn is_late(&self, to: &Place) -> bool {
         self.waiters.iter().all(|waiter| *waiter == to.epoch.timeline)
             && self.fence.waiters.iter().all(|waiter| *waiter == to.epoch.timeline)
     }
 }
 
-/// All signals of a run by their timelines.
+/// All signals of a run by timeline.
 pub(crate) struct Signals<'a>(BTreeMap<TimelineId, Vec<Made<'a>>>);
 
 impl<'a> Signals<'a> {
@@ -68,7 +69,7 @@ impl<'a> Signals<'a> {
         Signals(all)
     }
 
-    /// Returns the first signal behind a place, and those that follow it directly.
+    /// Returns the first signal after a place and those that directly follow it.
     fn behind(&self, place: &Place) -> &[Made<'a>] {
         let Some(made) = self.0.get(&place.epoch.timeline) else {
             return &[];
@@ -78,8 +79,8 @@ impl<'a> Signals<'a> {
         &made[..made.len().min(run + 1)]
     }
 
-    /// Returns whether `from` signals what `to` never waits for, while what `to` signals is waited
-    /// for.
+    /// Returns whether `to` never waits for the signal after `from`, while the signal after `to`
+    /// has a waiter.
     fn lacks_wait(&self, from: &Place, to: &Place) -> bool {
         let (ends, begins) = (self.behind(from), self.behind(to));
         let unused = ends.iter().any(|made| made.is_unused(to));
@@ -90,8 +91,8 @@ impl<'a> Signals<'a> {
         unused && is_used || unused_here && is_used_there
     }
 
-    /// Returns the first signal of each timeline but `to` that covers `from`, does not need `to`, and
-    /// has no waiter; or, if `late`, none but one that is too late.
+    /// Returns, for each timeline except that of `to`, the first signal that covers `from`, does
+    /// not depend on `to`, and has no waiter, or with `late` at most a late one.
     fn unused(
         &self,
         from: &Place,
@@ -109,10 +110,10 @@ impl<'a> Signals<'a> {
         })
     }
 
-    /// Returns the signal that a wait before `to` could use. In this order: one directly behind
-    /// `from` without a waiter; a later one without a waiter, of a fence for which only `to` waits;
-    /// one without a waiter of another timeline that covers `from`; any directly behind `from`. A
-    /// signal that needs `to` would never come.
+    /// Returns the signal that a wait before `to` could use. In order of preference: one directly
+    /// after `from` without a waiter; a later one without a waiter, on a fence for which only `to`
+    /// waits; one of another timeline without a waiter that covers `from`; any directly after
+    /// `from`. A signal that depends on `to` would never be made.
     fn usable(&self, from: &Place, to: &Place) -> Option<(TimelineId, &Made<'a>)> {
         let own = from.epoch.timeline;
         let made = self.behind(from).iter().filter(|made| !made.clock.includes(to.epoch));
@@ -126,7 +127,7 @@ impl<'a> Signals<'a> {
         direct.or_else(|| unused.next()).or_else(any)
     }
 
-    /// Returns the access of a pair that alone has a signal without a waiter behind it.
+    /// Returns the access of a pair that is followed by a signal without a waiter, if only one is.
     fn first_by_unused(&self, pair: &Pair) -> Option<usize> {
         let [one, other] = [&pair.of[0].place, &pair.of[1].place];
         [false, true].into_iter().find_map(|late| {
@@ -139,7 +140,7 @@ impl<'a> Signals<'a> {
         })
     }
 
-    /// Returns which access of a pair lacks the signal's wait behind it.
+    /// Returns which access of a pair has a signal after it for which the other side does not wait.
     fn first_by_signals(&self, pair: &Pair) -> Option<usize> {
         let [one, other] = [&pair.of[0].place, &pair.of[1].place];
         match (self.lacks_wait(one, other), self.lacks_wait(other, one)) {
@@ -150,13 +151,13 @@ impl<'a> Signals<'a> {
     }
 }
 
-/// Returns what all of `votes` say; `None` if there are none or they differ.
+/// Returns the common value of `votes`; `None` if there are none or they differ.
 fn unanimous(mut votes: impl Iterator<Item = usize>) -> Option<usize> {
     let first = votes.next()?;
     votes.all(|vote| vote == first).then_some(first)
 }
 
-/// Returns for each pair of a group which of its accesses comes first, as far as signals tell.
+/// Returns for each pair of a group which access comes first, if signals determine it.
 fn by_signals(group: &Group, signals: &Signals, kept: usize) -> Vec<Option<usize>> {
     let pairs = group.pairs.iter().take(kept);
     let each: Vec<_> = pairs.map(|pair| signals.first_by_signals(pair)).collect();
@@ -166,7 +167,7 @@ fn by_signals(group: &Group, signals: &Signals, kept: usize) -> Vec<Option<usize
     }
 }
 
-/// Returns which access of a pair comes first where signals do not tell.
+/// Returns which access of a pair comes first if signals do not determine it.
 fn without_signals(group: &Group, pair: &Pair, signals: &Signals) -> usize {
     let others = group.pairs.iter().filter(|pair| pair.only_producer.is_none());
     let of_calls = unanimous(others.filter_map(Pair::issued_first));
@@ -176,14 +177,14 @@ fn without_signals(group: &Group, pair: &Pair, signals: &Signals) -> usize {
     by_calls.unwrap_or(pair.guess)
 }
 
-/// An edge that is missing.
+/// A missing edge.
 pub(crate) struct Edge<'a> {
     pub(crate) resource: &'a Option<String>,
     pub(crate) group: &'a Group,
     pub(crate) pair: &'a Pair,
     /// Which access of the pair comes first.
     pub(crate) first: usize,
-    /// What a wait for the signal would give.
+    /// The clock that a wait for the signal would acquire.
     source: Arc<Clock>,
     pub(crate) signal: Option<UsableSignal>,
 }
@@ -227,9 +228,9 @@ impl<'a> Edge<'a> {
 
 /// The edges of a run.
 pub(crate) struct Edges<'a> {
-    /// One for each group and direction, whose pairs no other edge ends.
+    /// One per group and direction whose pairs no other edge resolves.
     pub(crate) needed: Vec<Edge<'a>>,
-    /// One for each other group.
+    /// One per other group and direction.
     pub(crate) implied: Vec<Edge<'a>>,
 }
 
@@ -245,7 +246,7 @@ pub(crate) fn missing<'a>(groups: &'a Groups, signals: &Signals) -> Edges<'a> {
             }
         }
     }
-    // A pair that an edge found so far ends comes in its order.
+    // A pair that an already found edge resolves takes the direction of that edge.
     let found = edges.len();
     for (resource, group, pair) in open {
         let ways = [0, 1].map(|first| Edge::of(resource, group, pair, first, signals));
@@ -257,7 +258,7 @@ pub(crate) fn missing<'a>(groups: &'a Groups, signals: &Signals) -> Edges<'a> {
         };
         edges.extend(ways.into_iter().nth(first));
     }
-    // From the last one on, so that of two equal edges the first remains.
+    // Backwards, so that the first of two equal edges remains.
     let mut is_needed = vec![true; edges.len()];
     for at in (0..edges.len()).rev() {
         let others = edges.iter().zip(&is_needed).enumerate();

@@ -1,17 +1,17 @@
-//! The signals of a fence, and which of them a satisfied wait has certainly seen.
+//! The signals of a fence, and which of them a satisfied wait has certainly observed.
 //!
-//! A wait for `value` may have been satisfied by any signal of at least `value`, except one that a
-//! lower signal follows before the wait (a rewind). What precedes all of these signals precedes the
-//! wait. A read of the completed value shows a signal of exactly that value.
+//! A wait for `value` may have been satisfied by any signal of at least `value`, except one
+//! followed by a lower signal (a rewind) before the wait. Operations that precede all of these
+//! signals precede the wait. A read of the completed value observes a signal of exactly that value.
 //!
-//! At most [`KEPT`] signals are kept. A wait for a value below them is taken for one on the first
-//! kept signal.
+//! At most [`KEPT`] signals are kept. A wait for a lower value counts as a wait for the first kept
+//! signal.
 
 use crate::clock::{Clock, Epoch, TimelineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Most signals that a fence remembers.
+/// Maximum number of signals kept per fence.
 const KEPT: usize = 4096;
 
 /// The signal that satisfies a wait.
@@ -21,18 +21,18 @@ pub(crate) struct Relay {
     pub(crate) sequence: u64,
 }
 
-/// A signal, as queued or as made by a CPU thread.
+/// A signal of a queue or a CPU thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Signal {
     pub(crate) value: u64,
-    /// `None` for the initial value, which precedes everything.
+    /// `None` for the initial value, which precedes all operations.
     pub(crate) epoch: Option<Epoch>,
     pub(crate) clock: Arc<Clock>,
     /// The number of its call.
     pub(crate) sequence: u64,
-    /// Whether the value is above that of the signal before, if that precedes.
+    /// Whether the value is above that of the previous signal, if that one precedes.
     pub(crate) raises: bool,
-    /// The other timelines whose waits it may have satisfied.
+    /// Other timelines whose waits it may have satisfied.
     pub(crate) waiters: Vec<TimelineId>,
 }
 
@@ -64,11 +64,11 @@ pub(crate) struct Fence {
     signals: VecDeque<Signal>,
     /// Values increase, and each signal precedes the next.
     ordered: bool,
-    /// The queues that may be held at a wait for it.
+    /// Queues that may be held at a wait for the fence.
     pub(crate) held: Vec<TimelineId>,
-    /// The timelines that wait for it.
+    /// The timelines that wait for the fence.
     pub(crate) waiters: Vec<TimelineId>,
-    /// The timelines of the first two signals without an order.
+    /// The timelines of the first two unordered signals.
     pub(crate) unordered_signallers: Option<[TimelineId; 2]>,
 }
 
@@ -101,14 +101,14 @@ impl Fence {
         }
     }
 
-    /// Returns the highest value that was signalled.
+    /// Returns the highest signalled value.
     pub(crate) fn highest(&self) -> Option<u64> {
         let signals = self.signals.iter().filter(|signal| signal.epoch.is_some());
         signals.map(|signal| signal.value).max()
     }
 
-    /// Returns what certainly precedes a satisfied wait for `value` whose other predecessors are in
-    /// `clock`; `None` while no signal would satisfy it.
+    /// Returns the operations that certainly precede a satisfied wait for `value` whose other
+    /// predecessors are in `clock`; `None` while no signal satisfies it.
     pub(crate) fn waited(&self, value: u64, clock: &Clock) -> Option<Arc<Clock>> {
         if self.ordered {
             let first = self.signals.partition_point(|signal| signal.value < value);
@@ -117,7 +117,7 @@ impl Fence {
         self.common(clock, |signal| signal.value >= value, |signal| signal.value < value)
     }
 
-    /// Reports that a timeline waits for `value`, with its other predecessors in `clock`.
+    /// Records a wait of a timeline for `value`, with its other predecessors in `clock`.
     pub(crate) fn note_wait(&mut self, value: u64, waiter: TimelineId, clock: &Clock) {
         if !self.waiters.contains(&waiter) {
             self.waiters.push(waiter);
@@ -141,7 +141,8 @@ impl Fence {
         signal.epoch.map(|epoch| Relay { timeline: epoch.timeline, sequence: signal.sequence })
     }
 
-    /// Returns the least value below that of the signal for `value` whose signal covers `needed`.
+    /// Returns the lowest value whose signal covers `needed`, if it is below that of the signal for
+    /// `value`.
     pub(crate) fn enough(&self, value: u64, needed: &[Epoch]) -> Option<u64> {
         if !self.ordered {
             return None;
@@ -156,7 +157,7 @@ impl Fence {
         self.signals.iter()
     }
 
-    /// Returns what certainly precedes a read of the completed value that returned `value`.
+    /// Returns the operations that certainly precede a read of the completed value `value`.
     pub(crate) fn read(&self, value: u64, clock: &Clock) -> Option<Arc<Clock>> {
         if self.ordered {
             let first = self.signals.partition_point(|signal| signal.value < value);
@@ -166,8 +167,8 @@ impl Fence {
         self.common(clock, |signal| signal.value == value, |signal| signal.value != value)
     }
 
-    /// Returns what precedes every signal that `satisfies`, except those that a signal which
-    /// `hides` follows before `clock`.
+    /// Returns the operations that precede every signal that `satisfies`, except signals followed
+    /// by one that `hides` before `clock`.
     fn common(
         &self,
         clock: &Clock,
@@ -185,8 +186,8 @@ impl Fence {
         found
     }
 
-    /// Returns the indices of the signals that `satisfies`, except those that a signal which
-    /// `hides` follows before `clock`.
+    /// Returns the indices of the signals that `satisfies`, except signals followed by one that
+    /// `hides` before `clock`.
     fn unhidden(
         &self,
         clock: &Clock,

@@ -1,4 +1,4 @@
-//! What the checker reports: pairs of unordered accesses, and the edge that is missing.
+//! The findings of the checker: pairs of unordered accesses, and the missing edge.
 
 use crate::deadlock::Deadlock;
 use crate::footprint::AccessKind;
@@ -12,7 +12,7 @@ pub enum TimelineKind {
     Thread,
     /// A queue.
     Queue,
-    /// The display, which reads what was presented.
+    /// The display, which reads presented buffers.
     Display,
 }
 
@@ -33,12 +33,12 @@ pub struct Side {
     pub kind: TimelineKind,
     /// The name of its queue, thread or swap chain.
     pub timeline: String,
-    /// What it does.
+    /// The kind of access.
     pub access: AccessKind,
     /// The call of ExecuteCommandLists on its queue, or the present, counted from 1; 0 for a CPU
     /// access.
     pub submission: u32,
-    /// The label of the list, if it has one.
+    /// The label of the list, if any.
     pub list: Option<String>,
     /// The number of the command in its list, from 1; 0 if unknown.
     pub command: u32,
@@ -82,7 +82,7 @@ impl fmt::Display for Side {
 pub struct FenceSignal {
     /// The fence.
     pub fence: String,
-    /// The value.
+    /// Its value.
     pub value: u64,
     /// The kind of the timeline that signals it.
     pub kind: TimelineKind,
@@ -90,28 +90,28 @@ pub struct FenceSignal {
     pub timeline: String,
 }
 
-/// Two accesses of the same bytes with no path of waits and signals between them, at least one of
-/// them a write.
+/// Two accesses of the same bytes without a path of waits and signals between them. At least one is
+/// a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hazard {
     /// The access that should come first: an earlier submission, or a read before the write that
     /// reuses its bytes.
     pub first: Side,
-    /// The other one.
+    /// The other access.
     pub second: Side,
-    /// The resource, or `None` for bytes of none.
+    /// The resource; `None` for bytes outside all resources.
     pub resource: Option<String>,
-    /// A signal behind [`Hazard::first`] that the program makes already: waiting for it before
+    /// A signal after [`Hazard::first`] that the program already makes. A wait for it before
     /// [`Hazard::second`] would order the two.
     pub signal: Option<FenceSignal>,
-    /// The bytes, from the start of the resource (or GPU addresses).
+    /// The bytes, as offsets in the resource, or GPU addresses without a resource.
     pub bytes: Range<u64>,
-    /// How many such pairs there were of these two timelines and this resource.
+    /// The number of such pairs of these two timelines and this resource.
     pub count: u64,
 }
 
 impl Hazard {
-    /// Returns the edge that would order the two.
+    /// Returns a description of the edge that would order the two.
     pub fn missing_edge(&self) -> String {
         let first = &self.first;
         let after = match first.kind {
@@ -144,7 +144,7 @@ impl Hazard {
         format!("{signals}, and wait for it {}", self.waiter())
     }
 
-    /// Returns where the wait must stand.
+    /// Returns a description of where the wait must be.
     fn waiter(&self) -> String {
         let second = &self.second;
         match second.kind {
@@ -178,20 +178,20 @@ impl fmt::Display for Hazard {
     }
 }
 
-/// Something that is no error.
+/// A remark that is not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// A wait whose predecessors precede its place already.
+    /// A wait that adds no order, because earlier waits already imply it.
     RedundantWait {
         /// The queue or thread that waits.
         waiter: String,
         /// The fence and value.
         fence: String,
-        /// The value that is waited for.
+        /// The awaited value.
         value: u64,
-        /// How many waits of this waiter on this fence were redundant, of how many.
+        /// The number of redundant waits of this waiter on this fence.
         count: u64,
-        /// All waits of this waiter on this fence.
+        /// The number of all waits of this waiter on this fence.
         of: u64,
     },
     /// A wait for a later value than its accesses need.
@@ -202,12 +202,12 @@ pub enum Hint {
         fence: String,
         /// The value of the first such wait.
         value: u64,
-        /// The value that orders the same accesses.
+        /// The lowest value that orders the same accesses.
         enough: u64,
-        /// All waits of this waiter on this fence that order accesses.
+        /// The number of waits of this waiter on this fence that order accesses.
         count: u64,
     },
-    /// Two timelines signal one fence without an order between their signals.
+    /// Two timelines signal one fence with unordered signals.
     TwoSignallers {
         /// The fence.
         fence: String,
@@ -241,27 +241,28 @@ impl fmt::Display for Hint {
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The hazards, one for each missing edge and resource.
+    /// The hazards, one per missing edge and resource.
     pub hazards: Vec<Hazard>,
-    /// Hazards that the edges of [`Report::hazards`] would end as well.
+    /// Hazards that the edges of [`Report::hazards`] would also resolve.
     pub implied: Vec<Hazard>,
-    /// Things that are no errors.
+    /// Remarks that are not errors.
     pub hints: Vec<Hint>,
-    /// Deadlocks: circles of waits that nothing submitted so far ends.
+    /// Deadlocks: circles of waits that no submitted call ends.
     ///
-    /// While the program submits, a circle of queues is listed once its last call is submitted: each
-    /// wait of it has a queued signal of its very value, and each such signal stands behind a wait of
-    /// the circle. Only a second signal of such a value, or a higher one, could end it. The finding
-    /// is withdrawn when that is submitted. Once a blocked CPU wait was ended because the machine
-    /// stands still, circles through higher values are listed too, and all of them are kept.
+    /// While the program submits, a circle of queues is listed once its last call is submitted:
+    /// each of its waits has a queued signal of exactly the awaited value, and each such signal is
+    /// behind a wait of the circle. Only a second signal of such a value, or a higher one, could
+    /// end it; the finding is withdrawn when one is submitted. After a blocked CPU wait was ended
+    /// because the machine stopped, circles through higher values are listed too, and all of them
+    /// are kept.
     pub deadlocks: Vec<Deadlock>,
-    /// Waits that no signal submitted so far ends, with the waits that they hold up. While the
-    /// program submits, each may be a wait before its signal. After the run none should be left.
+    /// Waits that no submitted signal ends, with the waits that depend on them. While the program
+    /// submits, such a wait may precede its signal. None should be left after the run.
     pub unsignalled: Vec<Deadlock>,
 }
 
 impl Report {
-    /// Returns whether there is no hazard and no deadlock. [`Report::unsignalled`] does not count.
+    /// Returns whether there is no hazard and no deadlock. Ignores [`Report::unsignalled`].
     pub fn is_clean(&self) -> bool {
         self.hazards.is_empty() && self.deadlocks.is_empty()
     }

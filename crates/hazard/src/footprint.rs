@@ -1,16 +1,16 @@
-//! The bytes that one command read and wrote, as few ranges.
+//! The bytes that one command accessed, as a small number of ranges.
 //!
-//! An engine notes each access. Several streams stay open at once, because a program usually walks
-//! through a few buffers side by side. Closed ranges are merged when there are many.
+//! An engine records each access. Several streams are open at once, because a program usually
+//! accesses a few buffers in parallel. Closed ranges are merged when there are many.
 
 use std::ops::Range;
 
-/// Streams that are kept open.
+/// Number of open streams.
 const STREAMS: usize = 6;
-/// Closed ranges before the first merge.
+/// Number of closed ranges at which the first merge happens.
 const MERGED_AT: usize = 256;
 
-/// What an access does to its bytes.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AccessKind {
     /// Loads.
@@ -22,7 +22,7 @@ pub enum AccessKind {
 }
 
 impl AccessKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [AccessKind; 3] = [AccessKind::Read, AccessKind::Write, AccessKind::Atomic];
 
     /// Returns whether two unordered accesses of the same bytes are a hazard.
@@ -35,7 +35,7 @@ impl AccessKind {
 /// A set of bytes.
 #[derive(Debug)]
 struct Ranges {
-    /// Open streams, the last used first; empty ones at the end.
+    /// Open streams, most recently used first; empty ones at the end.
     open: [Range<u64>; STREAMS],
     closed: Vec<Range<u64>>,
     merge_at: usize,
@@ -104,7 +104,7 @@ impl Ranges {
     }
 }
 
-/// The bytes of one command.
+/// The bytes accessed by one command.
 #[derive(Debug)]
 pub struct Footprint {
     of: [Ranges; 3],
@@ -127,12 +127,12 @@ impl Footprint {
         }
     }
 
-    /// Returns whether nothing was added.
+    /// Returns whether the footprint is empty.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// Calls `f` with each range, merged, and empties the footprint.
+    /// Calls `f` with each merged range and empties the footprint.
     pub fn drain(&mut self, mut f: impl FnMut(AccessKind, Range<u64>)) {
         if self.is_empty {
             return;

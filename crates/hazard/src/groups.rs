@@ -1,27 +1,27 @@
-//! Pairs of conflicting accesses without an order, grouped by their timelines and resource.
+//! Unordered pairs of conflicting accesses, grouped by timelines and resource.
 
 use crate::access::Access;
 use crate::clock::TimelineId;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
-/// Pairs that a group remembers beside its count.
+/// Number of pairs that a group keeps in addition to its count.
 const KEPT_PAIRS: usize = 64;
 
-/// Two conflicting accesses without an order, that of the lower timeline first.
+/// Two unordered conflicting accesses, that of the lower timeline first.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) of: [Access; 2],
     /// From the start of the resource.
     pub(crate) bytes: Range<u64>,
-    /// The write, if the other is a read that no write precedes.
+    /// The index of the write, if the other access is a read that no write precedes.
     pub(crate) only_producer: Option<usize>,
-    /// Which one comes first where nothing else tells.
+    /// The index of the access assumed first without other evidence.
     pub(crate) guess: usize,
 }
 
 impl Pair {
-    /// Returns which of the two was issued first, if their calls are ordered on the CPU.
+    /// Returns the index of the access issued first, if the calls are ordered on the CPU.
     pub(crate) fn issued_first(&self) -> Option<usize> {
         let [one, other] = [&self.of[0].issued, &self.of[1].issued];
         match (one.precedes_or_is(other), other.precedes_or_is(one)) {

@@ -1,13 +1,13 @@
-//! Hazards: conflicting accesses of the same bytes that no path of waits and signals orders. And
-//! deadlocks: waits that no signal ends.
+//! Detects hazards (conflicting accesses of the same bytes that no path of waits and signals
+//! orders) and deadlocks (waits that no signal ends).
 //!
-//! The checker is told of the program's calls (execute, wait, signal, CPU accesses) and of the
-//! accesses that engines really made. It runs the calls on an ideal machine in which all work takes
-//! no time, and gives each submission a vector clock. What is ordered there is ordered in every run
+//! The input is the program's calls (execute, wait, signal, CPU accesses) and the actual accesses
+//! of engines. The checker runs the calls on an ideal machine where work takes no time, and assigns
+//! each submission a vector clock. Operations ordered there are ordered in every run
 //! (decisions/0083), so one run finds the races of all runs with the same calls and accesses.
 //!
-//! Invariants: it depends on no other crate, takes no lock and reads no clock. Work of drivers and
-//! kernel is no edge, except that a queue is in order.
+//! Invariants: it depends on no other crate, takes no lock and reads no clock. The internals of
+//! drivers and the kernel add no edges; queues execute in order.
 //!
 //! Entry points: [`Checker`], [`deadlock::find`].
 

@@ -1,8 +1,8 @@
-//! The waits that the submitted calls leave open, and the deadlocks among them.
+//! The open waits of the submitted calls, and the deadlocks among them.
 //!
-//! The checker gives the calls behind the waits of queues that no submitted signal satisfies, and the
-//! waits of CPU threads that block. A program that still submits may end each open wait. So its
-//! circles count only where each wait has a queued signal of its very value: see
+//! The input is the calls of held queues, from the unsatisfied wait on, and the waits of blocked
+//! CPU threads. A program that still submits may end each open wait. So a circle counts only if
+//! each of its waits has a queued signal of exactly the awaited value: see
 //! [`crate::Report::deadlocks`].
 
 use crate::deadlock::{
@@ -13,36 +13,36 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// The place of a wait of a CPU thread.
 pub(crate) const NO_PLACE: u32 = u32::MAX;
 
-/// A queue at a wait.
+/// A queue held at a wait.
 #[derive(Debug)]
 pub(crate) struct HeldQueue {
     pub(crate) name: String,
-    /// Its waits and signals from that wait on.
+    /// Its waits and signals, from that wait on.
     pub(crate) calls: Vec<HeldCall>,
 }
 
 /// A wait or signal of a held queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldCall {
-    /// How many submissions of its queue precede it.
+    /// The number of submissions of its queue before it.
     pub(crate) after: u32,
     pub(crate) waits: bool,
-    /// Fence and value.
+    /// The fence and the value.
     pub(crate) of: (usize, u64),
 }
 
-/// A CPU thread that blocks.
+/// A blocked CPU thread.
 #[derive(Debug)]
 pub(crate) struct BlockedThread {
     pub(crate) name: String,
     pub(crate) on: BlockedOn,
 }
 
-/// What no submitted signal gives a thread.
+/// The cause that blocks a thread: a condition that no submitted signal satisfies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BlockedOn {
     Fence(usize, u64),
-    /// The held queue of this index is idle.
+    /// The held queue of this index becomes idle.
     Idle(usize),
 }
 
@@ -71,7 +71,8 @@ impl Findings {
         self.unsignalled.extend(more.unsignalled.into_iter().filter(is_new));
     }
 
-    /// The same where nothing moves: then a circle through higher values is a deadlock too.
+    /// Converts the findings for a stopped machine, where a circle through higher values is also a
+    /// deadlock.
     pub(crate) fn of_standstill(mut self) -> Findings {
         let is_circle = |of: &Deadlock| of.kind == DeadlockKind::Circle;
         let (circles, missing): (Vec<_>, Vec<_>) =
@@ -81,7 +82,7 @@ impl Findings {
     }
 }
 
-/// What two findings of one cause have in common: the circle, or the last wait.
+/// The key of a finding's cause: the circle, or the last wait.
 type Root = Vec<(String, Place, String)>;
 
 fn root(finding: &Deadlock) -> Root {
@@ -100,7 +101,7 @@ fn place_of(at: &u32) -> Place {
 }
 
 impl OpenWaits {
-    /// Finds the deadlocks, and the other waits.
+    /// Finds the deadlocks and the other open waits.
     pub(crate) fn findings(&self) -> Findings {
         let stops = self.circular_stops();
         let circular: Vec<Waiter<u32>> =
@@ -111,7 +112,7 @@ impl OpenWaits {
         waiters.extend(self.threads.iter().map(|thread| self.thread_waiter(thread)));
         let roots: HashSet<Root> = circles.iter().map(root).collect();
         let all = find(&waiters, &self.fences, Match::Reaches, place_of);
-        // With the threads that wait for the circle.
+        // Threads that wait for a circle belong to its finding.
         let (deadlocks, unsignalled): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|finding| roots.contains(&root(finding)));
         let mut found = Findings { deadlocks, unsignalled };
@@ -119,7 +120,7 @@ impl OpenWaits {
         found
     }
 
-    /// Returns the wait of a queue at this place of its calls, with the signals behind it.
+    /// Returns the wait of a queue at this position in its calls, with the signals behind it.
     fn queue_waiter(&self, queue: usize, position: usize) -> Waiter<u32> {
         let HeldQueue { name, calls } = &self.queues[queue];
         let signals = calls[position..].iter().filter(|call| !call.waits).map(|call| {
@@ -145,9 +146,9 @@ impl OpenWaits {
 
     /// Returns the queues that a circle holds, with the position of the wait in their calls.
     ///
-    /// A wait without a queued signal of its very value is taken to end: a later call may end it.
-    /// Then the calls are run, and no signal is ever hidden by a rewind. What stops even so waits
-    /// in a circle, or for one.
+    /// A wait without a queued signal of exactly its value is assumed to end, because a later call
+    /// may end it. The calls are then run, ignoring rewinds. A queue that still stops is in a
+    /// circle, or waits for one.
     fn circular_stops(&self) -> Vec<(usize, usize)> {
         let mut waits: HashMap<usize, BTreeMap<u64, Vec<(usize, usize)>>> = HashMap::new();
         let mut signalled: HashSet<(usize, u64)> = HashSet::new();

@@ -3,7 +3,7 @@
 use crate::access::SpaceKey;
 use std::ops::Range;
 
-/// Ended resources whose names are remembered.
+/// Maximum number of removed resources whose names are kept.
 const KEPT_ENDED: usize = 256;
 
 /// A named resource.
@@ -27,7 +27,7 @@ impl Resource {
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     live: Vec<Resource>,
-    /// Their memory is not freed yet. The last one ended last.
+    /// Removed resources whose memory is not freed yet, in order of removal.
     ended: Vec<Resource>,
     last: u64,
 }
@@ -49,13 +49,14 @@ impl Resources {
         }
     }
 
-    /// Forgets the ended resources of a range.
+    /// Drops the removed resources of a range.
     pub(crate) fn forget_ended(&mut self, space: SpaceKey, bytes: &Range<u64>) {
         self.ended.retain(|resource| !resource.overlaps(space, bytes));
     }
 
-    /// Returns the names of the resources in a range, and the start of the first. Ended resources
-    /// count where no live one stands, or beside the only live one: memory that is used again.
+    /// Returns the names of the resources in a range, and the start of the first. The last removed
+    /// resource is included if the range has at most one live resource, because its memory may have
+    /// been reused.
     pub(crate) fn name_of(&self, space: SpaceKey, bytes: &Range<u64>) -> (Option<String>, u64) {
         let of = |all: &'_ [Resource]| -> Vec<(u64, String)> {
             let of = all.iter().filter(|resource| resource.overlaps(space, bytes));

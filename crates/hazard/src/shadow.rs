@@ -1,7 +1,8 @@
-//! Per byte of an address space: the last write, and the reads and atomic operations since.
+//! The access history of each byte of an address space: the last write, and the reads and atomic
+//! operations since.
 //!
-//! A segment is a range with one history. An access splits segments at its ends. A write that
-//! follows everything in its range replaces it by one segment.
+//! A segment is a range with one history. An access splits segments at its ends. A write ordered
+//! after all accesses in its range replaces the range by one segment.
 
 use crate::footprint::AccessKind;
 use std::collections::BTreeMap;
@@ -11,12 +12,12 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct AccessId(pub(crate) u32);
 
-/// How an earlier access and a new one of the same bytes are ordered.
+/// The order of an earlier access and a new one of the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The earlier one precedes.
+    /// The earlier access precedes.
     Before,
-    /// The new one precedes: it was recorded late.
+    /// The new access precedes, because it was recorded late.
     After,
     /// There is no path between them.
     None,
@@ -33,8 +34,8 @@ struct Segment {
     /// The first read of each timeline between `first_write` and `write`, and since `write`.
     first_reads: Vec<AccessId>,
     reads_since: Vec<AccessId>,
-    /// What `write` replaced. An access that is unordered with the accesses above may be so with
-    /// these, and come first.
+    /// The accesses replaced by `write`. An access unordered with the accesses above may also be
+    /// unordered with these, and come before them.
     replaced_write: Option<AccessId>,
     replaced_reads: Vec<AccessId>,
     replaced_atomics: Vec<AccessId>,
@@ -51,23 +52,23 @@ pub(crate) struct Conflict {
     pub(crate) range: Range<u64>,
     pub(crate) earlier: AccessId,
     pub(crate) kind: AccessKind,
-    /// For a read and a write: an earlier write that precedes the read.
+    /// For a read and a write: the earlier write that precedes the read.
     pub(crate) producer: Option<AccessId>,
-    /// The first read of the reader's timeline behind the producer.
+    /// The first read of the reader's timeline after the producer.
     pub(crate) first_read: Option<AccessId>,
 }
 
-/// What a new access has to do with one before it, of another timeline.
+/// The relation of a new access to an earlier one of another timeline.
 pub(crate) enum Found {
     Unordered(Conflict),
     Ordered { first: AccessId, second: AccessId },
 }
 
-/// What the shadow needs to know of accesses.
+/// The properties of accesses that the shadow needs.
 pub(crate) trait Accesses {
     /// Returns how `earlier` and `new` are ordered.
     fn order(&self, earlier: AccessId, new: AccessId) -> Order;
-    /// Returns whether both are of one timeline.
+    /// Returns whether both belong to one timeline.
     fn same_timeline(&self, one: AccessId, other: AccessId) -> bool;
 }
 
@@ -82,7 +83,7 @@ impl Shadow {
         }
     }
 
-    /// Forgets a range.
+    /// Drops the history of a range.
     pub(crate) fn remove(&mut self, range: Range<u64>) {
         self.split_ends(&range);
         let starts: Vec<u64> = self.segments.range(range).map(|(start, _)| *start).collect();
@@ -96,7 +97,7 @@ impl Shadow {
         self.split(range.start);
     }
 
-    /// Adds an access and reports those that it conflicts with.
+    /// Adds an access and reports the accesses that it conflicts with.
     pub(crate) fn add(
         &mut self,
         new: AccessId,
@@ -126,7 +127,7 @@ impl Shadow {
         }
     }
 
-    /// Joins the segments of a range that a write has made alike.
+    /// Merges the segments of a range that a write has made identical.
     fn replace_whole(&mut self, write: AccessId, range: &Range<u64>) -> bool {
         let mut inner = self.segments.range(range.clone());
         let Some((_, first)) = inner.next() else {
@@ -163,7 +164,7 @@ impl Shadow {
         true
     }
 
-    /// Calls `f` with each access that is in use.
+    /// Calls `f` with each referenced access.
     pub(crate) fn each(&self, mut f: impl FnMut(AccessId)) {
         for segment in self.segments.values() {
             let writes = segment.write.iter().chain(&segment.first_write);
@@ -301,8 +302,8 @@ impl Segment {
         }
     }
 
-    /// For a read and a write without an order: a write that precedes the read, and the first read
-    /// of the reader's timeline behind it.
+    /// Returns, for an unordered read and write, a write that precedes the read, and the first read
+    /// of the reader's timeline after it.
     fn producer_of(
         &self,
         earlier: AccessId,
@@ -405,7 +406,7 @@ mod tests {
         shadow.remove(10..20);
         assert_eq!(shadow.len(), 2);
         assert!(add(&mut shadow, 201, AccessKind::Write, 10..20).is_empty());
-        // With what the write has replaced.
+        // Includes conflicts with the replaced accesses.
         let found = add(&mut shadow, 202, AccessKind::Write, 5..15);
         assert_eq!(found, [(102, 5..10), (101, 5..10)]);
     }

@@ -1,22 +1,22 @@
-//! The waits of a timeline: those that earlier waits imply, and those for a later value than any
-//! access needs.
+//! The waits of a timeline. Finds waits that earlier waits imply, and waits for a later value than
+//! any access needs.
 
 use crate::clock::{Clock, Epoch};
 use crate::fence::{Fence, Relay};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Waits of a timeline on one fence that are compared with the accesses behind them.
+/// Maximum number of waits of a timeline on one fence that are compared with later accesses.
 const KEPT: usize = 1024;
 
-/// A wait that gave something new.
+/// A wait that added order.
 #[derive(Debug)]
 struct Edge {
     value: u64,
     sequence: u64,
     relay: Option<Relay>,
     seen: Arc<Clock>,
-    /// For each timeline, its last access that this wait orders before an access behind it.
+    /// For each timeline, its last access that this wait orders before a later access.
     needed: Vec<Epoch>,
 }
 
@@ -35,17 +35,17 @@ pub(crate) struct Waits {
     of: BTreeMap<u32, OnFence>,
 }
 
-/// What can be said of all waits of a timeline on a fence.
+/// A remark on all waits of a timeline on a fence.
 pub(crate) enum Remark {
     /// All of them are redundant.
     Redundant { first: u64, count: u64 },
-    /// All that order accesses could wait for an earlier value.
+    /// All that order accesses could wait for a lower value.
     OverWide { value: u64, enough: u64, count: u64 },
 }
 
 impl Waits {
-    /// Adds the `sequence`th call, a wait that is satisfied. `before` and `seen` are what preceded
-    /// without it and what it gives.
+    /// Adds the call with number `sequence`, a satisfied wait. `before` is the clock without it,
+    /// and `seen` the clock that it acquires.
     pub(crate) fn add(
         &mut self,
         (fence, value): (u32, u64),
@@ -69,9 +69,9 @@ impl Waits {
         }
     }
 
-    /// Notes that the call `before` needs `epoch` to precede: the last wait on each fence that gives
-    /// it is needed for that. Calls `relay` with each signal that passes it on, unless that was
-    /// known. Returns whether there is such a wait.
+    /// Records that the call `before` requires `epoch` to precede, which makes the last wait on
+    /// each fence that implies it needed. Calls `relay` with each signal that passes it on, unless
+    /// already known. Returns whether there is such a wait.
     pub(crate) fn need(&mut self, epoch: Epoch, before: u64, mut relay: impl FnMut(Relay)) -> bool {
         let mut found = false;
         for waits in self.of.values_mut() {
@@ -93,7 +93,7 @@ impl Waits {
         found
     }
 
-    /// Returns the fences of which something can be said.
+    /// Returns the fences with a remark.
     pub(crate) fn remarks(&self, fences: &[Fence]) -> Vec<(u32, Remark)> {
         let mut remarks = Vec::new();
         for (fence, waits) in &self.of {

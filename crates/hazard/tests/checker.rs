@@ -1,4 +1,4 @@
-//! Programs of queues, fences and threads: which pairs are found, and which are not.
+//! Programs of queues, fences and threads, and the pairs that must or must not be found.
 
 use std::ops::Range;
 use tidegate_hazard::{
@@ -154,7 +154,7 @@ fn a_wait_before_its_signal_is_an_edge() {
 
 #[test]
 fn a_later_value_of_the_run_is_no_edge_of_the_program() {
-    // The wait for 1 may pass before the second write, whichever value it saw in this run.
+    // The wait for 1 may pass before the second write, regardless of the value seen in this run.
     let mut p = Program::new();
     let (copy, render, fence) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
     let first = p.execute(copy);
@@ -175,7 +175,7 @@ fn a_ring_of_slots_reused_after_its_reader_is_clean_and_names_the_reuse_without_
         let mut p = Program::new();
         let (copy, render) = (p.queue("copy"), p.queue("render"));
         let (copied, drawn) = (p.fence("copied"), p.fence("drawn"));
-        // The copies are submitted first, as a thread of their own would.
+        // The copies are submitted first, as by a separate thread.
         let mut links = Vec::new();
         for frame in 1..=12u64 {
             if frame > 3 && fenced {
@@ -253,7 +253,7 @@ fn what_the_cpu_reads_and_writes_counts() {
     assert!(p.is_clean(), "recorded late, and still ordered: {}", p.report());
 }
 
-// Threads that hand work to each other over fences (validation layers' #7250).
+// Threads that pass work to each other by fences (validation layers' #7250).
 #[test]
 fn threads_are_ordered_by_fences_and_by_joins_alone() {
     for ordered in [true, false] {
@@ -303,7 +303,7 @@ fn presents_free_a_buffer_one_present_later() {
         let mut links = Vec::new();
         for frame in 0..6u64 {
             if frame >= 2 {
-                // The buffer of frame - 2 is free when the present after it is shown.
+                // The buffer of frame - 2 is free when the next present is shown.
                 p.wait(render, shown, if early { frame - 1 } else { frame });
             }
             links.push(p.execute(render));
@@ -341,7 +341,7 @@ fn freed_memory_has_no_history() {
     assert!(p.is_clean());
 }
 
-// A pool of memory: one resource after another in the same bytes, without an edge between them.
+// A memory pool: consecutive resources in the same bytes, without an edge between them.
 #[test]
 fn memory_that_is_used_again_keeps_its_history_and_the_names_of_both() {
     let mut p = Program::new();
@@ -359,7 +359,7 @@ fn memory_that_is_used_again_keeps_its_history_and_the_names_of_both() {
 
 #[test]
 fn one_missing_edge_is_named_once_however_many_pairs_it_leaves_unordered() {
-    // copy -> compute -> render, without the first edge: both later queues touch the data.
+    // copy -> compute -> render, without the first edge; both later queues access the data.
     let mut p = Program::new();
     let queues = ["copy", "compute", "render"].map(|name| p.queue(name));
     let (copied, computed) = (p.fence("copied"), p.fence("computed"));
@@ -435,7 +435,8 @@ fn an_event_that_is_armed_gives_what_its_fences_give() {
     });
     p.runs(links[0], AccessKind::Write, 0x1000..0x1800);
     p.runs(links[1], AccessKind::Write, 0x1800..0x2000);
-    // Armed twice before the first wait: it shows the first signal, the second wait the second.
+    // Armed twice before the first wait: the first wait observes the first signal, the second wait
+    // the second.
     p.checker.arm_event(7, true, vec![(fence, 1)]);
     p.checker.arm_event(7, true, vec![(fence, 2)]);
     p.checker.event_wait(p.main, 7, false);
@@ -448,8 +449,8 @@ fn an_event_that_is_armed_gives_what_its_fences_give() {
 
 #[test]
 fn a_reader_that_lacks_its_wait_is_named_behind_its_producer() {
-    // One thread submits frame after frame. The queue of the producer waits for the reader of the
-    // frame before; the reader waits for nothing.
+    // One thread submits frame after frame. The producer's queue waits for the reader of the
+    // previous frame; the reader does not wait.
     let mut p = Program::new();
     let (compute, graphics, drawn) = (p.queue("compute"), p.queue("graphics"), p.fence("drawn"));
     let computed = p.fence("computed");
@@ -525,7 +526,7 @@ fn a_wait_for_a_later_value_than_its_accesses_need_is_a_hint() {
 
 #[test]
 fn a_wait_that_another_queue_relies_on_is_not_over_wide() {
-    // The relay needs the first copy, and hands the second one on.
+    // The relay reads the first copy and also orders the second one.
     let mut p = Program::new();
     let [copy, relay, render] = ["copy", "relay", "render"].map(|name| p.queue(name));
     let (copied, relayed) = (p.fence("copied"), p.fence("relayed"));
@@ -575,7 +576,7 @@ fn a_wait_of_a_thread_that_orders_its_later_calls_is_not_over_wide() {
 
 #[test]
 fn a_missing_edge_behind_a_relay_names_the_signal_of_the_relay() {
-    // copy -> relay -> render, where the relay touches nothing and render does not wait for it.
+    // copy -> relay -> render, where the relay accesses no memory and render does not wait for it.
     let mut p = Program::new();
     let [copy, relay, render] = ["copy", "relay", "render"].map(|name| p.queue(name));
     let (copied, relayed) = (p.fence("copied"), p.fence("relayed"));
@@ -624,7 +625,7 @@ fn of_a_fence_of_three_queues_the_signal_behind_the_access_is_named() {
 
 #[test]
 fn the_signal_behind_an_access_is_named_before_that_of_a_queue_that_waits_for_it() {
-    // A renderer waits for each fourth tile. The thread that writes the tiles waits for none.
+    // A renderer waits for every fourth tile. The thread that writes the tiles never waits.
     let mut p = Program::new();
     let (copy, render) = (p.queue("copy"), p.queue("render"));
     let (uploaded, rendered) = (p.fence("uploaded"), p.fence("rendered"));

@@ -1,6 +1,6 @@
-//! Programs made by chance, each complete: for every pair of conflicting accesses there is a path.
-//! With one wait left out, the checker names that wait, and only if a search in the graph of all
-//! calls finds a pair without a path.
+//! Random programs, each complete: there is a path between every pair of conflicting accesses. With
+//! one wait removed, the checker names that wait if and only if a search of the call graph finds a
+//! pair without a path.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use tidegate_hazard::{AccessKind, Checker, CommandRef, ListInfo, SpaceKey};
 const SPACE: SpaceKey = SpaceKey(1);
 const QUEUES: usize = 4;
 
-/// A generator of numbers (splitmix64).
+/// A random number generator (splitmix64).
 struct Chance(u64);
 
 impl Chance {
@@ -29,7 +29,7 @@ enum Op {
     Wait { fence: usize, value: u64 },
 }
 
-/// The calls in the order that the program means, each with its queue.
+/// The calls in their intended order, each with its queue.
 #[derive(Clone, Debug, Default)]
 struct Program {
     calls: Vec<(usize, Op)>,
@@ -50,8 +50,8 @@ impl Program {
         })
     }
 
-    /// The calls from which there is a path to each call: by the order of the queues, and from each
-    /// signal to the waits for its value.
+    /// Returns, for each call, the calls with a path to it: by queue order, and from each signal to
+    /// the waits for its value.
     fn predecessors(&self, without: Option<usize>) -> Vec<BTreeSet<usize>> {
         let mut all: Vec<BTreeSet<usize>> = Vec::new();
         let mut last = [None; QUEUES];
@@ -86,7 +86,7 @@ impl Program {
             .collect()
     }
 
-    /// A program of `length` submissions with all the waits that it needs.
+    /// Returns a random program of `length` submissions with all necessary waits.
     fn by_chance(chance: &mut Chance, length: usize) -> Program {
         let mut program = Program::default();
         let mut values = [0u64; QUEUES * QUEUES];
@@ -99,7 +99,7 @@ impl Program {
             });
             let execute = Op::Execute(accesses.collect());
             program.calls.push((queue, execute.clone()));
-            // The latest producers first: their waits imply others.
+            // The latest producers first, because their waits imply others.
             while let Some(early) = program
                 .unordered(None)
                 .into_iter()
@@ -118,7 +118,7 @@ impl Program {
                             |(_, op)| matches!(op, Op::Signal { fence: f, .. } if *f == fence),
                         );
                         if late {
-                            // The fence has a later signal already: the next value of the queue.
+                            // The fence already has a later signal, so use the queue's next value.
                             values[fence] += 1;
                             program.calls.push((from, Op::Signal { fence, value: values[fence] }));
                         } else {
@@ -138,7 +138,7 @@ impl Program {
 }
 
 impl Program {
-    /// Adds waits for signals that precede already.
+    /// Adds waits for signals that already precede.
     fn with_redundant_waits(mut self, chance: &mut Chance) -> Program {
         for _ in 0..2 {
             let at = chance.below(self.calls.len());
@@ -160,11 +160,11 @@ impl Program {
 enum Threads {
     One,
     OneForEachQueue,
-    /// One thread, queue after queue: most waits come before their signals.
+    /// One thread, one queue after another: most waits are submitted before their signals.
     QueueAfterQueue,
 }
 
-/// What the checker finds: the queues of each edge, and the signal that it names.
+/// The checker's findings: the queues of each edge and the named signal.
 type Found = Vec<([usize; 2], Option<(usize, u64)>)>;
 
 fn check(
@@ -211,7 +211,7 @@ fn check(
         .hazards
         .iter()
         .map(|hazard| {
-            // The signal may be that of a queue that relays.
+            // The signal may be that of a relaying queue.
             let from = hazard.signal.as_ref().map_or(&hazard.first.timeline, |of| &of.timeline);
             let signal = hazard.signal.as_ref().map(|of| (of.fence.parse().unwrap(), of.value));
             ([queue(from), queue(&hazard.second.timeline)], signal)
@@ -219,7 +219,7 @@ fn check(
         .collect()
 }
 
-/// Reports the accesses in an order by chance that the waits allow.
+/// Reports the accesses in a random order that the waits allow.
 fn run(program: &Program, without: Option<usize>, checker: &mut Checker, chance: &mut Chance) {
     let before = program.predecessors(without);
     let mut left: Vec<usize> = (0..program.calls.len()).collect();
@@ -241,7 +241,7 @@ fn run(program: &Program, without: Option<usize>, checker: &mut Checker, chance:
     }
 }
 
-/// Calls `check` with each program and each of its waits, for each choice of threads.
+/// Calls `check_one` with each program and each of its waits, for each choice of threads.
 fn for_each_wait(redundant: bool, mut check_one: impl FnMut(&Program, usize, &Found, &str)) {
     for seed in 0..60 {
         let mut chance = Chance(seed);
@@ -276,8 +276,8 @@ fn each_wait_that_is_left_out_is_named_with_its_signal_and_no_other() {
         }
         needed += 1;
         let (from, signal) = (fence / QUEUES, Some((fence, value)));
-        // A queue that relays has no such access, and those of a queue may be forgotten behind two
-        // later writes: a queue behind it is named.
+        // A relaying queue has no such access, and a queue's accesses may be dropped after two
+        // later writes. Then a later queue is named.
         let on_to = |(early, late): &(usize, usize)| {
             [*early, *late].iter().any(|at| program.calls[*at].0 == to)
         };

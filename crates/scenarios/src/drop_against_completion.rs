@@ -1,5 +1,5 @@
 //! The last handle of a queue against the completion of its work. One thread drops the handle and
-//! then creates buffers, each of which ends the queue if it finds it idle. The engine meanwhile
+//! then creates buffers. Each creation ends the queue if the queue is idle. The engine meanwhile
 //! runs a wait for a gate that another thread opens, and the signal behind it.
 //!
 //! The work is complete before the queue ends, and the queue ends.

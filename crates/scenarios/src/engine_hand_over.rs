@@ -1,9 +1,9 @@
-//! The lists of one queue on two engines. A compute queue gives a dispatch to its own engine and the
-//! copy behind it to the copy engine. The compute part signals the hand-over fence behind the
+//! The lists of one queue on two engines. A compute queue runs a dispatch on its own engine and the
+//! following copy on the copy engine. The compute part signals the hand-over fence after the
 //! dispatch, and the copy part waits for it. The last dispatch overwrites what the copy reads, so
 //! the order holds in both directions.
 //!
-//! All of it is in the rings before the run begins.
+//! All work is in the rings before the run begins.
 
 use crate::prelude::*;
 use tidegate::d3d12::testing::TestCommands;

@@ -307,8 +307,8 @@ impl Outcome {
         }
     }
 
-    /// Whether the outcome is explained by an order that begins with `values`, the first `first`
-    /// and `second` stores of the two agents.
+    /// Returns whether an order that begins with `values`, the first `first` and `second` stores of
+    /// the two agents, explains the outcome.
     fn explained_by(&self, values: &mut Vec<u64>, first: usize, second: usize) -> bool {
         let (of_first, of_second) = (self.storers.first, self.storers.second);
         if first == of_first.len() && second == of_second.len() {
@@ -328,7 +328,7 @@ impl Outcome {
             || extend(of_second.get(second), of_first.len() + second, (first, second + 1))
     }
 
-    /// Whether the outcome is explained by this order of stores.
+    /// Returns whether this order of stores explains the outcome.
     fn is_explained(&self, values: &[u64]) -> bool {
         let place = |value: u64| values.iter().position(|v| *v == value);
         let (Some(before), Some(after)) = (place(self.before), place(self.after)) else {

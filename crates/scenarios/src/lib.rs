@@ -1,7 +1,7 @@
-//! Scenarios to explore: races described by the documents of native fences and user-mode
-//! submission, on the code that users run. Each file begins with the race in words and its `Race`:
-//! the marks that some run must reach, how far it is searched, and the planted bugs that a search
-//! must find. `doorbell-order`, `wake-word` and those of `fence_cell` are models of one protocol.
+//! Explored scenarios: races described by the documents of native fences and user-mode submission,
+//! on the code that users run. Each file begins with a description of the race and its `Race`: the
+//! marks that some run must reach, the search limits, and the planted bugs that a search must find.
+//! `doorbell-order`, `wake-word` and those of `fence_cell` are models of one protocol.
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (the driver layer that
 //! records and omits steps) · `race` (the shape of a scenario) · `plan` (search limits). Callers

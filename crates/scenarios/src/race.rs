@@ -31,7 +31,7 @@ pub(crate) struct Bug {
 pub(crate) enum Fault {
     /// The driver omits a step.
     Driver(LeftOut),
-    /// The product makes this mistake (`Platform::fault`).
+    /// The product has this bug (`Platform::fault`).
     Product(&'static str),
     /// The scenario's own function implements the bug.
     Scenario,
@@ -51,12 +51,12 @@ pub(crate) struct Run<'p> {
 }
 
 impl Run<'_> {
-    /// Whether the bug of this name is planted.
+    /// Returns whether the bug of this name is planted.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.bug.is_some_and(|bug| bug.name == name)
     }
 
-    /// The step that the driver omits.
+    /// Returns the step that the driver omits.
     pub(crate) fn left_out(&self) -> LeftOut {
         match self.bug.map(|bug| bug.fault) {
             Some(Fault::Driver(left_out)) => left_out,

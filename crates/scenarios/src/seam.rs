@@ -84,8 +84,8 @@ impl Monitored {
         }
     }
 
-    /// Whether every updated MonitoredValue has the value for no waiter. Call it outside of the run
-    /// only, because its loads would be steps of the run.
+    /// Returns whether every updated MonitoredValue is disarmed. Must be called outside of the run,
+    /// because its loads would be steps of the run.
     pub(crate) fn all_disarmed(&self) -> bool {
         self.cells.iter().filter_map(OnceLock::get).all(|(_, word)| word.load() == u64::MAX)
     }
@@ -176,7 +176,7 @@ impl Seen {
         self.left_out.get_or_init(|| left_out);
     }
 
-    /// Whether a note was taken.
+    /// Returns whether a note was taken.
     pub(crate) fn noted(&self, note: usize) -> bool {
         self.probe.seen(note).is_some()
     }
@@ -504,7 +504,7 @@ impl DriverLayer for Seam {
             self.inner.destroy_doorbell(level, *late);
         }
         if self.victimises_again {
-            // The kernel rightly refuses a destroyed doorbell.
+            // The kernel refuses a destroyed doorbell.
             let _refused_when_gone = self.seen.first.disconnect(level, DisconnectReason::Abort);
         }
         let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;

@@ -2,7 +2,7 @@
 //! have the same address, each in its own address space. One interrupt may report both signals. A
 //! signal during the interrupt routine needs another interrupt.
 //!
-//! There are two waiters because a later interrupt would make up for a lost one.
+//! There are two waiters, because a later interrupt would compensate for a lost one.
 
 use crate::prelude::*;
 

@@ -1,6 +1,6 @@
 //! A store by an engine against the removal of its mapping. The engine translates the address and
 //! stores later in the same turn. Meanwhile the process destroys the allocation, and its memory is
-//! given to another owner.
+//! reassigned to another owner.
 //!
 //! Before the call returns, the driver has the translations invalidated (`InvalidateTlb`). An
 //! invalidation completes when every turn that may use an old translation has ended, so no store
@@ -30,7 +30,7 @@ pub(crate) const RACE: Race = Race {
 const STALE: u64 = 7;
 const NEXT: u64 = 9;
 
-/// Note: value found when the memory was given to the next owner.
+/// Note: the value found when the memory was reassigned to the next owner.
 const GIVEN_AWAY: usize = notes::OWN;
 
 fn prepare(run: &Run<'_>) -> Prepared {

@@ -218,7 +218,7 @@ impl World {
         self.race_without_pause(quiet, check)
     }
 
-    /// As [`World::race`], without a pause after `main`.
+    /// Same as [`World::race`], without a pause after `main`.
     pub(crate) fn race_without_pause(
         self,
         main: impl FnOnce(&Platform) + Send + 'static,
@@ -234,8 +234,8 @@ impl World {
     }
 }
 
-/// Checks every adapter for broken contracts. The timer agent releases a missed waiter and blames
-/// the driver for it, which is a failure too.
+/// Checks every adapter for broken contracts. The timer agent releases a missed waiter and reports
+/// the driver for it, which is also a failure.
 pub(crate) fn sound(machine: &Machine, end: &mut Verdict<'_>) {
     for index in 0..machine.adapter_count() {
         let (driver, kernel) = (machine.driver_at(index), machine.adapter_at(index));

@@ -1,4 +1,4 @@
-//! Copies of buffer ranges.
+//! Copies of buffer ranges, on lists of every type.
 
 use super::recording::{CommandList, bad};
 use crate::error::Result;

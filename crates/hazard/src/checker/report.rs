@@ -1,4 +1,4 @@
-//! The hazards of a check: pairs without an order, the resources of their bytes, the report.
+//! The hazards of a check: unordered pairs, the resources of their bytes, and the report.
 
 use super::{Checker, Timeline};
 use crate::access::{Access, SpaceKey, Table, side};
@@ -14,9 +14,9 @@ use crate::waits::Remark;
 impl Checker {
     /// Returns whether a read should come before the write that is unordered with it.
     ///
-    /// A read that no write precedes wants the data of this one. The first read behind a write of
-    /// the same timeline wants the data of that one, and comes before its bytes are reused. Any
-    /// other pair comes in the order of its calls.
+    /// A read that no write precedes is intended to read the data of this write. The first read
+    /// after a write of its own timeline is intended to read that write's data, before its bytes
+    /// are reused. Any other pair has the order of its calls.
     fn read_is_first(&self, read: AccessId, write: AccessId, conflict: &Conflict) -> bool {
         let at = |id: AccessId| &self.accesses[id.0 as usize];
         let Some(producer) = conflict.producer else {
@@ -37,7 +37,8 @@ impl Checker {
             (&self.accesses[new.0 as usize], &self.accesses[earlier.0 as usize]);
         let no_producer = conflict.producer.is_none();
         let (only_producer, new_is_first) = match (kind, new_access.kind) {
-            // A submission that read the bytes before the write wants the same data again.
+            // A submission that read the bytes before the write is intended to read the same data
+            // again.
             (AccessKind::Write, AccessKind::Read) => {
                 let epoch_of = |id: AccessId| self.accesses[id.0 as usize].place.epoch;
                 let repeats =
@@ -63,7 +64,7 @@ impl Checker {
         self.groups.add(pair, resource);
     }
 
-    /// Returns what was found so far.
+    /// Returns the findings so far.
     pub fn report(&mut self) -> Report {
         for index in 0..self.timelines.len() {
             self.add_presents(TimelineId(index as u32), u32::MAX);

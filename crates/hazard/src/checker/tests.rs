@@ -1,4 +1,4 @@
-//! The work of the checker, counted.
+//! Tests of the amount of work that the checker does.
 
 use super::*;
 
