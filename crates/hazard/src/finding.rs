@@ -94,7 +94,7 @@ pub struct FenceSignal {
 /// a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hazard {
-    /// The access that should come first: an earlier submission, or a read before the write that
+    /// The access that should precede: an earlier submission, or a read before the write that
     /// reuses its bytes.
     pub first: Side,
     /// The other access.

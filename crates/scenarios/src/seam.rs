@@ -259,7 +259,7 @@ const NAMED: usize = 2;
 /// The hardware queues that were created first.
 type QueuesMade = Arc<[OnceLock<DriverHandle>; NAMED]>;
 
-/// The kernel's callbacks as seen by the driver behind a [`Seam`].
+/// The kernel's callbacks for the driver behind a [`Seam`].
 struct Callback {
     inner: Arc<dyn Callbacks>,
     platform: Platform,

@@ -1,5 +1,5 @@
 //! The end of an event's registration against the signal that would set the event. The caller drops
-//! the registration, resets the event and goes on to use it for something else.
+//! the registration, resets the event and reuses it.
 //!
 //! At the end the event is not set, and no wait is registered.
 

@@ -81,7 +81,7 @@ struct Armed {
     is_reached: Box<dyn Fn() -> bool + Send>,
 }
 
-/// The states of a device's resources, as its queues see them.
+/// The resource states of a device, in the order of its queues.
 #[derive(Default)]
 pub(crate) struct DeviceStates {
     /// Queue numbers by key, see [`DeviceStates::queue`].

@@ -46,7 +46,7 @@ pub enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// Returns whether several queues may use it at once, even if one writes (other bytes).
+    /// Returns whether several queues may use it at once while one of them writes other bytes.
     pub fn is_simultaneous(self) -> bool {
         self != ResourceKind::Texture
     }

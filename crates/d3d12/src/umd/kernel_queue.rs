@@ -4,8 +4,8 @@
 //! A packet queue is a context. One execute is one packet: its lists are joined into one command
 //! buffer. A context has no progress fence, so the queue creates a monitored fence to which the
 //! last command of each packet stores. If the engine cannot write a fence, a software signal
-//! follows each packet. This progress only releases command memory. Waiting for the queue uses a
-//! software signal, because the kernel knows when a packet is complete.
+//! follows each packet. The queue uses this progress to release command memory. Waiting for the
+//! queue uses a software signal, because the kernel knows when a packet is complete.
 //!
 //! A hardware queue has a progress fence, and each command buffer has a progress value.
 

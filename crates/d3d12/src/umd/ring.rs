@@ -151,9 +151,9 @@ impl Ring {
         if self.fits(need) {
             return Room::Enough;
         }
-        // Sleep until the engine is half a ring behind: soon enough, and long enough to justify the
-        // sleep. At least one whole quarter lies between that slot and the next one, so there is a
-        // checkpoint.
+        // Sleep until the engine is at most half a ring behind. This is soon enough, and long
+        // enough to justify the sleep. At least one whole quarter lies between that slot and the
+        // next one, so there is a checkpoint.
         let half_back = self.written - self.slots / 2;
         let later = self.checkpoints.iter().filter(|c| c.progress != 0 && c.slot >= half_back);
         let next =

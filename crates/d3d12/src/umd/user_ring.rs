@@ -1,10 +1,10 @@
 //! Owns the parts of a user-mode queue: hardware context and queue, ring and control area,
-//! doorbell, and the state of its submissions. A queue that loses its doorbell for good gets new
-//! ones (`successor`).
+//! doorbell, and the state of its submissions. A queue whose doorbell is permanently lost gets new
+//! parts (`successor`).
 //!
 //! Order of creation: hardware context, hardware queue, ring and control area (resident from
-//! birth), doorbell. They end in reverse order, which is the order of the fields. The doorbell is
-//! connected by the first submission.
+//! creation), doorbell. They are destroyed in reverse order, which is the order of the fields. The
+//! doorbell is connected by the first submission.
 
 use crate::counters::QueueStats;
 use crate::umd::device::UmdDevice;
@@ -33,7 +33,7 @@ pub(crate) struct UserRing {
     _hw_context: Owned,
     _ring: Owned,
     _control: Owned,
-    /// Last: it holds what the engine may use until the rest has ended.
+    /// Declared last: it holds memory that the engine may use until the other parts are destroyed.
     pub(crate) submitter: Submitter,
 }
 
@@ -103,7 +103,7 @@ impl UserRing {
         })
     }
 
-    /// Ends the doorbell, so that the hardware stops reading the ring.
+    /// Destroys the doorbell, so that the hardware stops reading the ring.
     pub(crate) fn stop(&mut self) {
         self.doorbell = None;
     }

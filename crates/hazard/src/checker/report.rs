@@ -12,7 +12,7 @@ use crate::shadow::{AccessId, Accesses, Conflict};
 use crate::waits::Remark;
 
 impl Checker {
-    /// Returns whether a read should come before the write that is unordered with it.
+    /// Returns whether a read should precede the write that is unordered with it.
     ///
     /// A read that no write precedes is intended to read the data of this write. The first read
     /// after a write of its own timeline is intended to read that write's data, before its bytes
