@@ -43,7 +43,7 @@ tasks:
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
-  performance       write the table of docs/performance.md from docs/performance.json
+  performance       write the tables of docs/performance.md from docs/performance.json
   pictures          draw the timelines and the frame of the documents again, with chromium
   tests             the test programs alone: each under a limit, printed as it ends
   tables            check the queries of docs/tables.md and scripts/trace_folder.py with DuckDB and Ray

@@ -1,7 +1,8 @@
-//! `cargo xtask performance`: the table of `docs/performance.md`, from `docs/performance.json`.
+//! `cargo xtask performance`: the tables of `docs/performance.md`, from `docs/performance.json`.
 //!
-//! - The JSON is the output of `tidegate bench --json docs/performance.json`.
-//! - `tidy` fails when the table differs from the JSON, and when the text around it names a figure.
+//! - The JSON is the output of `tidegate bench --peers --json docs/performance.json`.
+//! - The tables: the clauses of the goals, the rows beside their floors, the rows beside the peers.
+//! - `tidy` fails when a table differs from the JSON, and when the text around them names a figure.
 //! - Figures of other programs stand in sections whose heading ends in [`OTHER_FIGURES`].
 
 use std::collections::BTreeMap;
@@ -24,9 +25,43 @@ const OTHER_FIGURES: &str = "cost model uses";
 struct Results {
     machine: String,
     passes: u32,
-    /// The peer of the rows that have one.
-    peer: Option<String>,
+    /// The peers that could be measured, and those that could not.
+    #[serde(default)]
+    peers: Vec<Present>,
+    #[serde(default)]
+    missing_peers: Vec<Missing>,
+    #[serde(default)]
+    goals: Vec<Goal>,
     rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Present {
+    name: String,
+    about: String,
+}
+
+#[derive(Deserialize)]
+struct Missing {
+    name: String,
+    why: String,
+}
+
+/// A clause of a goal.
+#[derive(Deserialize)]
+struct Goal {
+    id: String,
+    text: String,
+    row: String,
+    against: String,
+    ratio: Option<f64>,
+    spread: Option<[f64; 2]>,
+    sense: String,
+    limit: f64,
+    met: Option<bool>,
+    #[serde(default)]
+    stretch: bool,
+    note: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -37,13 +72,18 @@ struct Row {
     shown: Shown,
     #[serde(default)]
     counts: BTreeMap<String, u64>,
-    peer: Option<Peer>,
+    /// The share of the machine that other programs used, where it was recorded.
+    foreign_share: Option<f64>,
+    #[serde(default)]
+    peers: Vec<Peer>,
 }
 
-/// The same calls of the peer.
+/// What a peer does in place of the row.
 #[derive(Deserialize)]
 struct Peer {
+    peer: String,
     calls: String,
+    does: String,
     median_ns: f64,
     times_faster: f64,
     bytes_each: Option<u64>,
@@ -122,39 +162,117 @@ fn table(results: &Results) -> String {
             "| `{name}` | {median} | {p99} | `{floor}` | {floor_time} | {ratio} | {goal} | {verdict} |"
         );
     }
-    if let Some(peer) = &results.peer {
-        text += &peer_table(peer, &results.rows);
+    let share = results.rows.iter().filter_map(|row| row.foreign_share).reduce(f64::max);
+    if let Some(share) = share {
+        let _ = writeln!(
+            text,
+            "\nOther programs used at most {:.0} % of the machine while a row was measured.",
+            share * 100.0
+        );
     }
+    format!("{}{text}{}", goal_table(&results.goals), peer_table(results))
+}
+
+/// The clauses, and how many are met; nothing for results without clauses.
+fn goal_table(goals: &[Goal]) -> String {
+    if goals.is_empty() {
+        return String::new();
+    }
+    let of_goals = || goals.iter().filter(|goal| !goal.stretch);
+    let met = of_goals().filter(|goal| goal.met == Some(true)).count();
+    let missed = of_goals().filter(|goal| goal.met == Some(false)).count();
+    let mut text = format!(
+        "{met} of {} clauses are met, {missed} are missed, {} are not measured. A stretch is beyond its goal\n\
+         and not among them. A ratio `at least` says how many times better the row is.\n\n\
+         | goal | | row | against | ratio | of the passes | limit | |\n\
+         |---|---|---|---|---|---|---|---|\n",
+        of_goals().count(),
+        of_goals().count() - met - missed
+    );
+    for goal in goals {
+        let verdict = match (goal.met, &goal.note) {
+            (Some(true), _) => "met",
+            (Some(false), _) => "missed",
+            (None, Some(note)) => note,
+            (None, None) => "not measured",
+        };
+        let id = if goal.stretch { format!("{} (stretch)", goal.id) } else { goal.id.clone() };
+        let ratio = goal.ratio.map_or_else(String::new, number);
+        let spread =
+            goal.spread.map(|[least, most]| format!("{} to {}", number(least), number(most)));
+        let _ = writeln!(
+            text,
+            "| {id} | {} | {} | {} | {ratio} | {} | {} {} | {verdict} |",
+            goal.text,
+            goal.row,
+            goal.against,
+            spread.unwrap_or_default(),
+            goal.sense,
+            number(goal.limit)
+        );
+    }
+    text.push('\n');
     text
+}
+
+/// A ratio, with as many digits as say something.
+fn number(value: f64) -> String {
+    match value.abs() {
+        100_000.0.. => format!("{value:.2e}"),
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
 }
 
 /// Name of the count of an object's memory.
 const BYTES_EACH: &str = "bytes of resident memory each";
 
-fn peer_table(name: &str, rows: &[Row]) -> String {
-    let with_peer = || rows.iter().filter_map(|row| Some((row, row.peer.as_ref()?)));
-    let faster = with_peer().filter(|(_, peer)| peer.times_faster >= 1.0).count();
+/// The rows beside their peers; nothing for results without peers.
+fn peer_table(results: &Results) -> String {
+    let beside = || results.rows.iter().flat_map(|row| row.peers.iter().map(move |p| (row, p)));
+    if beside().next().is_none() {
+        return String::new();
+    }
+    let faster = beside().filter(|(_, peer)| peer.times_faster >= 1.0).count();
     let mut text = format!(
-        "\nBeside {name}, measured directly behind each row: {faster} of {} rows are faster. Bytes are resident\n\
-         memory of an object.\n\n\
-         | row | median | bytes | calls of the peer | median | bytes | the row is |\n\
-         |---|---|---|---|---|---|---|\n",
-        with_peer().count()
+        "\nBeside the peers, measured directly behind each row: the row is faster in {faster} of {} pairs. Bytes are\n\
+         resident memory of an object.\n\n",
+        beside().count()
     );
-    for (row, Peer { calls, median_ns, times_faster, bytes_each }) in with_peer() {
+    for Present { name, about } in &results.peers {
+        let _ = writeln!(text, "- {name}: {about}");
+    }
+    for Missing { name, why } in &results.missing_peers {
+        let _ = writeln!(text, "- {name} is not measured: {why}");
+    }
+    text += "\n| row | median | bytes | peer | calls | median | bytes | the row is | the peer does |\n\
+             |---|---|---|---|---|---|---|---|---|\n";
+    for (row, Peer { peer, calls, does, median_ns, times_faster, bytes_each }) in beside() {
         let bytes = |bytes: Option<&u64>| bytes.map_or_else(String::new, u64::to_string);
         let (own, other) = (bytes(row.counts.get(BYTES_EACH)), bytes(bytes_each.as_ref()));
         let speed = match times_faster {
             times @ 1.0.. => format!("{times:.1}x faster"),
             times => format!("{:.1}x slower", 1.0 / times),
         };
-        let (row_name, median) = (&row.name, &row.shown.median);
+        let (row_name, median, beside) = (&row.name, &row.shown.median, time(*median_ns));
         let _ = writeln!(
             text,
-            "| `{row_name}` | {median} | {own} | {calls} | {median_ns:.0} ns | {other} | {speed} |"
+            "| `{row_name}` | {median} | {own} | {peer} | {calls} | {beside} | {other} | {speed} | {does} |"
         );
     }
     text
+}
+
+/// Nanoseconds with a unit.
+fn time(ns: f64) -> String {
+    match ns {
+        ..100.0 => format!("{ns:.1} ns"),
+        ..1e3 => format!("{ns:.0} ns"),
+        ..1e6 => format!("{:.2} µs", ns / 1e3),
+        ..1e9 => format!("{:.2} ms", ns / 1e6),
+        _ => format!("{:.2} s", ns / 1e9),
+    }
 }
 
 fn with_table(document: &str, table: &str) -> Result<String, String> {
@@ -198,11 +316,10 @@ mod tests {
     #[test]
     fn the_table_is_made_of_the_results() {
         let shown = r#"{"median":"1 ns","p99":"2 ns","floor":"3 ns","ratio":"4x","goal":"≤ 5x"}"#;
-        let json = format!(
-            r#"{{"machine":"m","passes":3,"rows":[{{"name":"a","floor":{{"name":"b"}},
-               "times_off_goal":2.84,"shown":{shown}}}]}}"#
+        let row = format!(
+            r#"{{"name":"a","floor":{{"name":"b"}},"times_off_goal":2.84,"shown":{shown}}}"#
         );
-        let table = table(&serde_json::from_str(&json).unwrap());
+        let table = table(&results(&row, ""));
         assert!(table.starts_with("m; release build, 3 passes. 0 of 1 rows meet their goal."));
         assert!(
             table.ends_with("| `a` | 1 ns | 2 ns | `b` | 3 ns | 4x | ≤ 5x | within 3x (2.8x) |\n")
@@ -213,28 +330,67 @@ mod tests {
         assert!(with_table("no place", &table).is_err());
     }
 
+    fn results(rows: &str, rest: &str) -> Results {
+        serde_json::from_str(&format!(r#"{{"machine":"m","passes":3,"rows":[{rows}]{rest}}}"#))
+            .unwrap()
+    }
+
     #[test]
-    fn a_peer_has_a_table_of_its_own() {
-        let row = |name: &str, peer: &str| {
+    fn peers_have_a_table_of_their_own() {
+        let row = |name: &str, peers: &str| {
             format!(
                 r#"{{"name":"{name}","floor":{{"name":"b"}},"times_off_goal":1,"counts":{{"{BYTES_EACH}":7}},
-                   "shown":{{"median":"5 ns","p99":"","floor":"","ratio":"","goal":""}}{peer}}}"#
+                   "foreign_share":0.07,"peers":[{peers}],
+                   "shown":{{"median":"5 ns","p99":"","floor":"","ratio":"","goal":""}}}}"#
             )
         };
-        let peer = |faster: f64| {
-            format!(r#","peer":{{"calls":"vkX","median_ns":12,"times_faster":{faster}}}"#)
+        let peer = |name: &str, faster: f64| {
+            format!(
+                r#"{{"peer":"{name}","calls":"X","does":"less","median_ns":12,"times_faster":{faster}}}"#
+            )
         };
-        let rows = [row("quick", &peer(2.0)), row("slow", &peer(0.5)), row("alone", "")].join(",");
-        let json = format!(r#"{{"machine":"m","passes":3,"peer":"pipe","rows":[{rows}]}}"#);
-        let table = table(&serde_json::from_str(&json).unwrap());
-        let (_, beside) = table.split_once("Beside pipe").unwrap();
-        assert!(beside.contains(": 1 of 2 rows are faster"), "{beside}");
-        assert!(
-            beside.contains("| `quick` | 5 ns | 7 | vkX | 12 ns |  | 2.0x faster |"),
-            "{beside}"
-        );
-        assert!(beside.contains("| `slow` |") && beside.contains("2.0x slower"), "{beside}");
+        let both = format!("{},{}", peer("pipe", 2.0), peer("lane", 0.5));
+        let rows = [row("a", &both), row("alone", "")].join(",");
+        let rest = r#","peers":[{"name":"pipe","about":"version 2"}],"missing_peers":[{"name":"spin","why":"no gcc"}]"#;
+        let table = table(&results(&rows, rest));
+        let (before, beside) = table.split_once("Beside the peers").unwrap();
+        assert!(before.contains("used at most 7 % of the machine"), "{before}");
+        for line in [
+            "faster in 1 of 2 pairs",
+            "- pipe: version 2",
+            "- spin is not measured: no gcc",
+            "| `a` | 5 ns | 7 | pipe | X | 12.0 ns |  | 2.0x faster | less |",
+            "| lane | X | 12.0 ns |  | 2.0x slower | less |",
+        ] {
+            assert!(beside.contains(line), "{line}: {beside}");
+        }
         assert!(!beside.contains("alone"), "{beside}");
+    }
+
+    #[test]
+    fn clauses_stand_before_the_rows() {
+        let clause = |id: &str, rest: &str| {
+            format!(
+                r#"{{"id":"{id}","text":"t","row":"r","against":"f","sense":"at most","limit":1.5,{rest}}}"#
+            )
+        };
+        let goals = [
+            clause("1a", r#""ratio":1.254,"spread":[1.1,12.04],"met":true"#),
+            clause("1b", r#""ratio":2000.0,"met":false"#),
+            clause("1c", r#""ratio":9.0,"met":false,"stretch":true"#),
+            clause("9a", r#""note":"not measured: later""#),
+        ];
+        let table = table(&results("", &format!(r#","goals":[{}]"#, goals.join(","))));
+        let (clauses, _) = table.split_once("m; release build").unwrap();
+        for line in [
+            "1 of 3 clauses are met, 1 are missed, 1 are not measured.",
+            "| 1a | t | r | f | 1.25 | 1.10 to 12.0 | at most 1.50 | met |",
+            "| 1b | t | r | f | 2000 |  | at most 1.50 | missed |",
+            "| 1c (stretch) |",
+            "| 9a | t | r | f |  |  | at most 1.50 | not measured: later |",
+        ] {
+            assert!(clauses.contains(line), "{line}: {clauses}");
+        }
     }
 
     #[test]

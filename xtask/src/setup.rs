@@ -1,7 +1,7 @@
-//! What the tests want from the machine: a browser for the timeline, and a Python that can read
-//! Perfetto files.
+//! What the tests want from the machine: a browser for the timeline, a Python that can read Perfetto
+//! files, and programs that a stage runs.
 //!
-//! Neither is needed to build. Whatever cannot be had is said in one line, and the tests that want
+//! None is needed to build. Whatever cannot be had is said in one line, and the tests that want
 //! it skip themselves.
 
 use std::ffi::OsString;
@@ -31,7 +31,12 @@ pub fn prepare(root: &Path) -> Vec<(&'static str, OsString)> {
 
 /// Whether there is a browser, after an attempt to install one.
 fn browser() -> bool {
-    if BROWSERS.iter().any(|name| on_path(name)) {
+    BROWSERS.iter().any(|name| on_path(name)) || install_program("chromium", "chromium")
+}
+
+/// Whether there is a program of this name, after an attempt to install its Debian package.
+fn install_program(program: &str, package: &str) -> bool {
+    if on_path(program) {
         return true;
     }
     if !on_path("apt-get") {
@@ -44,7 +49,7 @@ fn browser() -> bool {
     } else {
         return false;
     };
-    println!("installing chromium");
+    println!("installing {package}");
     let apt = |arguments: &[&str]| {
         let words: Vec<&str> =
             prefix.iter().copied().chain(["apt-get"]).chain(arguments.iter().copied()).collect();
@@ -53,8 +58,8 @@ fn browser() -> bool {
         succeeds_quietly(&mut command)
     };
     apt(&["update"])
-        && apt(&["install", "--yes", "--no-install-recommends", "chromium"])
-        && on_path("chromium")
+        && apt(&["install", "--yes", "--no-install-recommends", package])
+        && on_path(program)
 }
 
 fn user_is_root() -> bool {

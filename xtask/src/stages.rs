@@ -56,7 +56,7 @@ const LONG: &[Stage] = &[
     own("tables", tables::check),
     cargo_line(
         "peers",
-        "clippy --package tidegate-peers --features vulkan --all-targets --quiet -- -D warnings",
+        "clippy --package tidegate-peers --features all --all-targets --quiet -- -D warnings",
     ),
     cargo_line("bench", "run --release --quiet --package tidegate-cli -- bench"),
 ];

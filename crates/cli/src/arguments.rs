@@ -339,25 +339,35 @@ pub(crate) struct Adapters {
 Examples:
   tidegate bench signal
   tidegate bench --passes 5 --json bench.json
-  tidegate bench api --peers
+  tidegate bench chain --peers
+  tidegate bench --curves curves --peers
 
 The rows api_… are single calls of the queue API, and 65,536 queues and 1,000,000 fences.
-Takes about a minute a pass; build with --release and leave the machine at rest.")]
+The JSON has an entry for each clause of the goals; docs/performance.md explains rows and goals.
+Takes some minutes a pass; build with --release and leave the machine at rest.")]
 pub(crate) struct Bench {
     /// Rows whose name contains this (default: all)
     pub(crate) filter: Option<String>,
-    /// Write the rows as JSON (- for standard output)
+    /// Write the rows and the goals as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,
     /// Passes; the median pass counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) passes: u32,
-    /// Time the same calls on lavapipe through Vulkan beside the rows api_…, where installed
+    /// Measure the peers that are installed behind each row that has some
     #[arg(long)]
     pub(crate) peers: bool,
-    /// Divide the calls and objects of the rows api_… by this
+    /// Measure growth instead of rows, and write a curve of each kind as DIR/NAME.svg
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "passes"])]
+    pub(crate) curves: Option<PathBuf>,
+    /// Divide the calls and objects of the rows by this, where they can be fewer
     #[arg(long, value_name = "N", default_value_t = 1, hide = true)]
     pub(crate) divide: u64,
+    /// Do one operation --times times and nothing else, for counts of instructions
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) operation: Option<String>,
+    #[arg(long, value_name = "N", default_value_t = 1_000, hide = true)]
+    pub(crate) times: u64,
 }
 
 #[derive(Args)]

@@ -6,11 +6,19 @@
 //! is measured directly before the row. Of all passes the one with the median ratio counts.
 //! `docs/performance.md` says what the rows mean and why some are off their goals.
 //!
-//! Rooms: `rows` (what is measured) · `floors` (beside what) · `peer` (the same calls of another
-//! implementation) · `measure` (samples, counts, threads) · `report`. A goal that is missed is no failure of a run; a count that must not happen is.
+//! Rooms: `rows` (what is measured) · `floors` (beside what) · `peer` (other implementations) ·
+//! `measure` (samples, counts, threads) · `operations` (for counts of instructions) · `others` (other programs' share of the machine) · `goals`
+//! and `clauses` · `curves` and `chart` · `report`. A goal that is missed is no failure of a run; a count that must not
+//! happen is.
 
+mod chart;
+mod clauses;
+mod curves;
 mod floors;
+mod goals;
 mod measure;
+mod operations;
+mod others;
 mod peer;
 mod report;
 mod rows;
@@ -19,18 +27,27 @@ mod sizes;
 use crate::output::{self, Outputs};
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
+use curves::CURVES;
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{CLIENT_CPU, SERVICE_CPU, Trouble, on_own_thread, pin};
-use peer::Peer;
+use others::Others;
+use peer::{Missing, PeerMeasured, Peers};
 use report::{Finished, Pass, Results};
-use rows::{Counterpart, ROWS, Row};
+use rows::{Counterpart, Row, all_rows};
 use sizes::Scale;
+use std::path::Path;
 
 /// Most passes. More take the better part of an hour.
 const MOST_PASSES: u32 = 99;
 
 /// `tidegate bench`.
 pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
+    if let Some(operation) = &arguments.operation {
+        return operations::run(operation, arguments.times).map(|()| End::Right).map_err(BadInput);
+    }
+    if let Some(folder) = &arguments.curves {
+        return draw_curves(folder, arguments);
+    }
     let wanted = chosen(arguments.filter.as_deref().unwrap_or(""))?;
     if !(1..=MOST_PASSES).contains(&arguments.passes) {
         return Err(BadInput(format!("--passes {}: say 1 to {MOST_PASSES}", arguments.passes)));
@@ -40,10 +57,10 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
     if cfg!(debug_assertions) {
         errln!("tidegate: this is a debug build; its figures say nothing: build with --release");
     }
-    let mut peer = if arguments.peers { peer_or_line() } else { None };
+    let mut peers = if arguments.peers { peers_or_line() } else { None };
     let scale = Scale(arguments.divide.max(1));
     let mut passes: Vec<Vec<Pass>> = wanted.iter().map(|_| Vec::new()).collect();
-    let measured = measure_all(&wanted, arguments.passes, scale, peer.as_mut(), &mut passes);
+    let measured = measure_all(&wanted, arguments.passes, scale, peers.as_mut(), &mut passes);
     if let Err(trouble) = measured {
         errln!("tidegate: {trouble}");
         return Ok(End::Wrong);
@@ -54,13 +71,16 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
         .filter_map(|(row, passes)| Finished::new(row, passes))
         .collect();
     if let Some(path) = &arguments.json {
-        let name = peer.as_ref().map(Peer::name);
-        output::write_json(path, &Results::of(&finished, arguments.passes, name))?;
+        output::write_json(path, &Results::of(&finished, arguments.passes, peers.as_ref()))?;
     }
     if !outputs.take_stdout() {
         outln!("{}\n\n{}", report::table(&finished), report::remarks(&finished));
-        if let Some(peer) = &peer {
-            outln!("{}\n{}", peer.name(), report::peer_table(&finished));
+        if peers.is_some() {
+            outln!("{}\n", report::peer_table(&finished));
+        }
+        let goals = report::goals(&finished);
+        if goals.iter().any(|goal| goal.ratio.is_some()) {
+            outln!("{}", report::goal_table(&goals));
         }
     }
     let mut end = End::Right;
@@ -74,14 +94,40 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
     Ok(end)
 }
 
+/// Measures the curves whose name contains the filter, and writes a file of each.
+fn draw_curves(folder: &Path, arguments: &arguments::Bench) -> Result<End, BadInput> {
+    let filter = arguments.filter.as_deref().unwrap_or("");
+    let wanted: Vec<_> = CURVES.iter().filter(|curve| curve.name.contains(filter)).collect();
+    if wanted.is_empty() {
+        let names: Vec<&str> = CURVES.iter().map(|curve| curve.name).collect();
+        return Err(BadInput(format!(
+            "no curve's name contains '{filter}'; curves: {}",
+            names.join(", ")
+        )));
+    }
+    std::fs::create_dir_all(folder)
+        .map_err(|e| BadInput(format!("{}: cannot create: {e}", folder.display())))?;
+    needs_two_processors()?;
+    let mut peers = if arguments.peers { peers_or_line() } else { None };
+    let scale = Scale(arguments.divide.max(1));
+    for curve in wanted {
+        if let Err(trouble) = curve.write(folder, scale, peers.as_mut()) {
+            errln!("tidegate: {}: {trouble}", curve.name);
+            return Ok(End::Wrong);
+        }
+        outln!("{}", folder.join(format!("{}.svg", curve.name)).display());
+    }
+    Ok(End::Right)
+}
+
 fn chosen(filter: &str) -> Result<Vec<&'static Row>, BadInput> {
     // A whole name is that row, though it may begin another one's.
-    if let Some(row) = ROWS.iter().find(|row| row.name == filter) {
+    if let Some(row) = all_rows().find(|row| row.name == filter) {
         return Ok(vec![row]);
     }
-    let wanted: Vec<&Row> = ROWS.iter().filter(|row| row.name.contains(filter)).collect();
+    let wanted: Vec<&Row> = all_rows().filter(|row| row.name.contains(filter)).collect();
     if wanted.is_empty() {
-        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        let names: Vec<&str> = all_rows().map(|row| row.name).collect();
         return Err(BadInput(format!(
             "no row's name contains '{filter}'; rows: {}",
             names.join(", ")
@@ -90,10 +136,16 @@ fn chosen(filter: &str) -> Result<Vec<&'static Row>, BadInput> {
     Ok(wanted)
 }
 
-/// Starts the peer, or says in a line what is missing.
-fn peer_or_line() -> Option<Peer> {
-    let started = Peer::start();
-    started.inspect_err(|missing| errln!("tidegate: no peer: {missing}")).ok()
+/// Starts the peers, and says in a line what is missing.
+fn peers_or_line() -> Option<Peers> {
+    let started = Peers::start();
+    match &started {
+        Ok(peers) => peers.missing().iter().map(Missing::line).for_each(|missing| {
+            errln!("tidegate: no {missing}");
+        }),
+        Err(missing) => errln!("tidegate: no peer: {missing}"),
+    }
+    started.ok()
 }
 
 /// Rows put the client on one processor and the engines on another: on one processor, polling only
@@ -109,7 +161,7 @@ fn measure_all(
     wanted: &[&'static Row],
     count: u32,
     scale: Scale,
-    mut peer: Option<&mut Peer>,
+    mut peers: Option<&mut Peers>,
     passes: &mut [Vec<Pass>],
 ) -> Result<(), Trouble> {
     let bar = ProgressBar::new(u64::from(count) * wanted.len() as u64);
@@ -120,20 +172,33 @@ fn measure_all(
         for (row, passes) in wanted.iter().zip(&mut *passes) {
             bar.set_message(row.name);
             let said = |trouble: Trouble| format!("{}: {trouble}", row.name);
+            let others = Others::start(peers.as_ref().map(|peers| peers.process()));
             let floor = (row.floor.measure)().map_err(said)?;
             let measured = (row.measure)(scale).map_err(said)?;
-            let peer = match (row.peer, &mut peer) {
-                (Some(Counterpart::Call { calls, .. }), Some(peer)) => {
-                    Some(peer.measure(row.name, calls.scaled(scale)).map_err(said)?)
-                }
-                _ => None,
+            let beside = match &mut peers {
+                Some(peers) => measure_peers(row, scale, peers).map_err(said)?,
+                None => Vec::new(),
             };
-            passes.push(Pass { floor, row: measured, peer });
+            let foreign_share = others.share();
+            passes.push(Pass { floor, row: measured, peers: beside, foreign_share });
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Measures the counterparts of a row; `None` for a peer that is missing.
+fn measure_peers(
+    row: &Row,
+    scale: Scale,
+    peers: &mut Peers,
+) -> Result<Vec<Option<PeerMeasured>>, Trouble> {
+    let measure = |counterpart: &Counterpart| match *counterpart {
+        Counterpart::Calls { peer, key, size, .. } => peers.measure(peer, key, size.scaled(scale)),
+        Counterpart::None(_) => Ok(None),
+    };
+    row.peers.iter().map(measure).collect()
 }
 
 #[cfg(test)]
@@ -142,8 +207,8 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_a_part_of_their_name() {
-        assert_eq!(chosen("").map_or(0, |rows| rows.len()), ROWS.len());
-        assert_eq!(chosen("litmus").map_or(0, |rows| rows.len()), 2);
+        assert_eq!(chosen("").map_or(0, |rows| rows.len()), all_rows().count());
+        assert_eq!(chosen("preempt_").map_or(0, |rows| rows.len()), 4);
         assert_eq!(chosen("release_1_of_10").map_or(0, |rows| rows.len()), 1);
         assert!(chosen("nothing of this name").is_err());
     }

@@ -1,28 +1,51 @@
-//! `tidegate-peers`: the calls of the bench's group `api` on lavapipe through Vulkan, for
+//! `tidegate-peers`: what the rows of the bench do on other implementations, for
 //! `tidegate bench --peers`.
 //!
 //! A request is one line of JSON on standard input, its answer one line on standard output. The
-//! first line names the peer, or says what is missing. The calling thread and the threads of the
-//! peer run on the processors that the bench gives to its client and its engines.
+//! first line names the peers that are present and those that are missing. The calling thread and
+//! the threads of a peer run on the processors that the bench gives to its client and its engines,
+//! except where a measurement has more threads than processors.
 //!
-//! Rooms: `vulkan` (the calls) · `rows` (what is timed).
+//! Rooms, each a feature: `vulkan` and its `rows` · `opencl` and its `kernels` · `threads` ·
+//! `tasks` · `models` (explorers) · `simulation` · `spin`. `timing` is theirs all.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "nothing here is explored")]
+
+mod timing;
+
+#[cfg(feature = "opencl")]
+mod kernels;
+#[cfg(feature = "models")]
+mod models;
+#[cfg(feature = "opencl")]
+mod opencl;
+#[cfg(feature = "vulkan")]
 mod rows;
+#[cfg(feature = "simulation")]
+mod simulation;
+#[cfg(feature = "spin")]
+mod spin;
+#[cfg(feature = "tasks")]
+mod tasks;
+#[cfg(feature = "threads")]
+mod threads;
+#[cfg(feature = "vulkan")]
 mod vulkan;
 
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
-use tidegate_platform::os::pin_to_cpu;
-use vulkan::Vulkan;
+use timing::Measured;
 
 /// Why there is no answer, in words.
 type Trouble = String;
 
-/// One measurement of a row.
+/// One measurement.
 #[derive(Deserialize)]
 struct Request {
+    peer: String,
+    /// What is measured.
     row: String,
-    /// Operations that are timed together.
+    /// Operations that are timed together, or another size of the measurement.
     batch: u64,
     batches: u64,
     client_cpu: usize,
@@ -30,31 +53,93 @@ struct Request {
 }
 
 #[derive(Serialize)]
+struct Present {
+    name: &'static str,
+    about: String,
+}
+
+#[derive(Serialize)]
+struct Missing {
+    name: &'static str,
+    why: Trouble,
+}
+
+#[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Peer(String),
-    Missing(Trouble),
-    /// Nanoseconds of one operation, by batch, and bytes of an object where the row has objects.
-    Measured {
-        samples_ns: Vec<f64>,
-        bytes_each: Option<u64>,
+    Peers {
+        present: Vec<Present>,
+        missing: Vec<Missing>,
     },
-    /// The peer has no such call.
+    /// Nanoseconds of one operation, by batch; bytes of an object where the row has objects.
+    Measured(Measured),
+    /// The peer has no such measurement.
     NoCounterpart,
     Trouble(Trouble),
 }
 
-/// Binds the calling thread, and the threads that it makes from now on.
-fn pin(cpu: usize) -> Result<(), Trouble> {
-    if pin_to_cpu(cpu) { Ok(()) } else { Err(format!("cannot run on processor {cpu}")) }
+/// What a peer measures for a request; `None` for another's.
+type Measure = fn(&Request) -> Result<Option<Measured>, Trouble>;
+
+/// A peer: its name, whether it is there and what it is, and what it measures.
+struct Peer {
+    name: &'static str,
+    about: fn() -> Result<String, Trouble>,
+    measure: Measure,
 }
 
-fn answer(request: &Request) -> Result<Answer, Trouble> {
-    // The threads of the driver start where the thread that makes the device is bound.
-    pin(request.service_cpu)?;
-    let vulkan = Vulkan::open()?;
-    pin(request.client_cpu)?;
-    rows::measure(&vulkan, &request.row, request.batch, request.batches)
+/// Peers of the features that this program was built with.
+const PEERS: &[Peer] = &[
+    #[cfg(feature = "vulkan")]
+    Peer { name: "lavapipe", about: rows::about, measure: rows::measure },
+    #[cfg(feature = "opencl")]
+    Peer { name: "pocl", about: kernels::about, measure: kernels::measure },
+    #[cfg(feature = "tasks")]
+    Peer { name: "tokio", about: || Ok("1, one thread".to_owned()), measure: tasks::measure },
+    #[cfg(feature = "threads")]
+    Peer { name: "std", about: || Ok("Mutex and Condvar".to_owned()), measure: threads::measure },
+    #[cfg(feature = "threads")]
+    Peer { name: "parking_lot", about: || Ok("0.12".to_owned()), measure: threads::measure },
+    #[cfg(all(feature = "threads", feature = "tasks"))]
+    Peer {
+        name: "event-listener",
+        about: || Ok("5".to_owned()),
+        measure: |request| match tasks::measure(request)? {
+            Some(measured) => Ok(Some(measured)),
+            None => threads::measure(request),
+        },
+    },
+    #[cfg(feature = "threads")]
+    Peer { name: "rtrb", about: || Ok("0.3".to_owned()), measure: threads::measure },
+    #[cfg(feature = "threads")]
+    Peer { name: "crossbeam", about: || Ok("channel 0.5".to_owned()), measure: threads::measure },
+    #[cfg(feature = "models")]
+    Peer { name: "stateright", about: || Ok("0.31".to_owned()), measure: models::measure },
+    #[cfg(feature = "models")]
+    Peer { name: "loom", about: || Ok("0.7".to_owned()), measure: models::measure },
+    #[cfg(feature = "models")]
+    Peer { name: "shuttle", about: || Ok("0.8".to_owned()), measure: models::measure },
+    #[cfg(feature = "simulation")]
+    Peer { name: "simcore", about: || Ok("0.1".to_owned()), measure: simulation::measure },
+    #[cfg(feature = "simulation")]
+    Peer {
+        name: "nexosim",
+        about: || Ok("1, one thread".to_owned()),
+        measure: simulation::measure,
+    },
+    #[cfg(feature = "spin")]
+    Peer { name: "spin", about: spin::about, measure: spin::measure },
+];
+
+fn answer(request: &Request) -> Answer {
+    let Some(peer) = PEERS.iter().find(|peer| peer.name == request.peer) else {
+        return Answer::NoCounterpart;
+    };
+    match (peer.measure)(request) {
+        Ok(Some(measured)) => Answer::Measured(measured),
+        Ok(None) => Answer::NoCounterpart,
+        Err(trouble) => Answer::Trouble(trouble),
+    }
 }
 
 fn write(answer: &Answer) -> Result<(), Trouble> {
@@ -63,15 +148,29 @@ fn write(answer: &Answer) -> Result<(), Trouble> {
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|e| format!("standard output: {e}"))
 }
 
-fn run() -> Result<(), Trouble> {
-    match Vulkan::open() {
-        Ok(vulkan) => write(&Answer::Peer(vulkan.name().to_owned()))?,
-        Err(trouble) => return write(&Answer::Missing(trouble)),
+fn peers() -> Answer {
+    let (mut present, mut missing) = (Vec::new(), Vec::new());
+    for Peer { name, about, .. } in PEERS {
+        match about() {
+            Ok(about) => present.push(Present { name, about }),
+            Err(why) => missing.push(Missing { name, why }),
+        }
     }
+    Answer::Peers { present, missing }
+}
+
+fn run() -> Result<(), Trouble> {
+    write(&peers())?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| format!("standard input: {e}"))?;
         let request = serde_json::from_str(&line).map_err(|e| format!("a request: {e}"));
-        write(&request.and_then(|request| answer(&request)).unwrap_or_else(Answer::Trouble))?;
+        // A thread of its own for each: it binds itself to a processor.
+        let answered = request.and_then(|request: Request| {
+            std::thread::spawn(move || answer(&request))
+                .join()
+                .map_err(|_| "the measurement panicked".to_owned())
+        });
+        write(&answered.unwrap_or_else(Answer::Trouble))?;
     }
     Ok(())
 }

@@ -6,8 +6,11 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub(super) mod tasks;
+pub(super) mod wakes;
+
 use super::measure::{CLIENT_CPU, SERVICE_CPU, Samples, Trouble, pin};
-use super::sizes::{ASLEEP_NS, NODES, VERDICT_VALUES, shuffled};
+use super::sizes::{ASLEEP_NS, VERDICT_VALUES, shuffled};
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::{black_box, spin_loop};
@@ -427,8 +430,9 @@ pub(super) fn round_trip_with_release(count: u64) -> Result<Samples, Trouble> {
     })
 }
 
-/// Floor of virtual time: take the earliest of 48 times from a binary heap, put a later one back.
-pub(super) fn heap_of_48() -> Result<Samples, Trouble> {
+/// Floor of virtual time: take the earliest of so many times from a binary heap, put a later one
+/// back.
+pub(super) fn heap_of(count: u64) -> Result<Samples, Trouble> {
     let mut random = 77u64;
     let mut later = move || {
         random ^= random << 13;
@@ -437,12 +441,19 @@ pub(super) fn heap_of_48() -> Result<Samples, Trouble> {
         random % 1_000 + 1
     };
     let mut heap: BinaryHeap<std::cmp::Reverse<(u64, u64)>> =
-        (0..NODES).map(|n| std::cmp::Reverse((later(), u64::from(n)))).collect();
+        (0..count).map(|n| std::cmp::Reverse((later(), n))).collect();
     batches(CLIENT_CPU, move |_| {
         if let Some(std::cmp::Reverse((now, engine))) = heap.pop() {
             heap.push(std::cmp::Reverse((now + later(), black_box(engine))));
         }
     })
+}
+
+/// Floor of idling: a thousandth of a second of CPU time in a second.
+pub(super) fn a_thousandth() -> Result<Samples, Trouble> {
+    let mut samples = Samples::default();
+    samples.push(1e6);
+    Ok(samples)
 }
 
 /// A hash for numbers that do not come from an attacker.

@@ -34,6 +34,11 @@ impl Samples {
         self.0.len() as u64
     }
 
+    /// The largest sample; 0 without samples.
+    pub(crate) fn most(&self) -> f64 {
+        self.at(1.0)
+    }
+
     /// The sample below which `part` (0 to 1) of all lie; 0 without samples.
     fn at(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();
@@ -81,6 +86,8 @@ pub(crate) struct Measured {
     /// CPU time of the whole process for one operation, in nanoseconds.
     pub(crate) cpu_ns: f64,
     pub(crate) counts: Vec<Count>,
+    /// Further figures, by name; nanoseconds where the name says nothing else.
+    pub(crate) figures: Vec<(&'static str, f64)>,
     /// A sentence on the figure, with the numbers that belong to it.
     pub(crate) note: Option<String>,
 }

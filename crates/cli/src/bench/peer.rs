@@ -1,8 +1,8 @@
-//! The peer of the group `api`: a process of its own, `tidegate-peers`, which makes the calls of a
-//! row on lavapipe through Vulkan. It is built apart and lies beside `tidegate`.
+//! The peers of the rows: a process of its own, `tidegate-peers`, which does what a row does on
+//! other implementations. It is built apart and lies beside `tidegate`.
 //!
-//! A request and its answer are a line of JSON each. The peer measures on the processors of the
-//! rows, one row at a time, directly behind the row.
+//! A request and its answer are a line of JSON each. The peers measure on the processors of the
+//! rows, one measurement at a time, directly behind the row.
 
 use super::measure::{CLIENT_CPU, SERVICE_CPU, Samples, Trouble};
 use super::sizes::Calls;
@@ -13,17 +13,34 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const PROGRAM: &str = "tidegate-peers";
 
-/// The running peer. It ends with this.
-pub(super) struct Peer {
-    name: String,
+/// The running program of the peers. It ends with this.
+pub(super) struct Peers {
+    present: Vec<Present>,
+    missing: Vec<Missing>,
     child: Child,
-    /// `None` in the drop: the end of the requests ends the peer.
+    /// `None` in the drop: the end of the requests ends the program.
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
+/// A peer that can be measured.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Present {
+    pub(super) name: String,
+    /// Its version or device.
+    pub(super) about: String,
+}
+
+/// A peer that cannot be measured.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Missing {
+    name: String,
+    why: Trouble,
+}
+
 #[derive(Serialize)]
 struct Request<'a> {
+    peer: &'a str,
     row: &'a str,
     batch: u64,
     batches: u64,
@@ -34,19 +51,29 @@ struct Request<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Peer(String),
-    Missing(Trouble),
-    Measured { samples_ns: Vec<f64>, bytes_each: Option<u64> },
+    Peers {
+        present: Vec<Present>,
+        missing: Vec<Missing>,
+    },
+    Measured {
+        samples_ns: Vec<f64>,
+        bytes_each: Option<u64>,
+        cpu_ns: Option<f64>,
+        note: Option<String>,
+    },
     NoCounterpart,
     Trouble(Trouble),
 }
 
-/// What the peer measured.
-#[derive(Clone, Debug)]
+/// What a peer measured.
+#[derive(Clone, Debug, Default)]
 pub(super) struct PeerMeasured {
     pub(super) samples: Samples,
     /// Resident memory of an object, where the row has objects.
     pub(super) bytes_each: Option<u64>,
+    /// CPU time of the peers' process for one operation, where it was measured.
+    pub(super) cpu_ns: Option<f64>,
+    pub(super) note: Option<String>,
 }
 
 fn program() -> Result<PathBuf, Trouble> {
@@ -54,57 +81,68 @@ fn program() -> Result<PathBuf, Trouble> {
     Ok(own.with_file_name(PROGRAM))
 }
 
-impl Peer {
-    /// Starts the peer. The error says what is missing.
-    pub(super) fn start() -> Result<Peer, Trouble> {
+impl Peers {
+    /// Starts the program. The error says what is missing.
+    pub(super) fn start() -> Result<Peers, Trouble> {
         let program = program()?;
         let started = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = started.map_err(|e| {
-            format!(
-                "{}: {e}; cargo build --release -p {PROGRAM} --features vulkan",
-                program.display()
-            )
+            format!("{}: {e}; cargo build --release -p {PROGRAM} --features all", program.display())
         })?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(format!("{PROGRAM}: no pipes"));
         };
         let (requests, answers) = (Some(requests), BufReader::new(answers));
-        let mut peer = Peer { name: String::new(), child, requests, answers };
-        match peer.answer()? {
-            Answer::Peer(name) => {
-                peer.name = name;
-                Ok(peer)
+        let (present, missing) = (Vec::new(), Vec::new());
+        let mut peers = Peers { present, missing, child, requests, answers };
+        match peers.answer()? {
+            Answer::Peers { present, missing } => {
+                (peers.present, peers.missing) = (present, missing);
+                Ok(peers)
             }
-            Answer::Missing(what) => {
-                Err(format!("{what}; Debian: mesa-vulkan-drivers and libvulkan1"))
-            }
-            _ => Err(format!("{PROGRAM}: its first line names no peer")),
+            _ => Err(format!("{PROGRAM}: its first line names no peers; build both anew")),
         }
     }
 
-    /// The name of its device.
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    pub(super) fn present(&self) -> &[Present] {
+        &self.present
     }
 
-    /// Measures the peer's calls of a row.
-    pub(super) fn measure(&mut self, row: &str, calls: Calls) -> Result<PeerMeasured, Trouble> {
-        let Calls { batch, batches } = calls;
+    pub(super) fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// The number of the program's process.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Takes a measurement of a peer; `None` if the peer is not present.
+    pub(super) fn measure(
+        &mut self,
+        peer: &str,
+        row: &str,
+        size: Calls,
+    ) -> Result<Option<PeerMeasured>, Trouble> {
+        if !self.present.iter().any(|present| present.name == peer) {
+            return Ok(None);
+        }
+        let Calls { batch, batches } = size;
         let (client_cpu, service_cpu) = (CLIENT_CPU, SERVICE_CPU);
-        let request = Request { row, batch, batches, client_cpu, service_cpu };
+        let request = Request { peer, row, batch, batches, client_cpu, service_cpu };
         let text = serde_json::to_string(&request).map_err(|e| format!("a request: {e}"))?;
-        let requests = self.requests.as_mut().ok_or("the peer has ended")?;
+        let requests = self.requests.as_mut().ok_or("the peers have ended")?;
         writeln!(requests, "{text}")
             .and_then(|()| requests.flush())
             .map_err(|e| format!("{PROGRAM}: {e}"))?;
         match self.answer()? {
-            Answer::Measured { samples_ns, bytes_each } => {
+            Answer::Measured { samples_ns, bytes_each, cpu_ns, note } => {
                 let mut samples = Samples::default();
                 samples_ns.into_iter().for_each(|ns| samples.push(ns));
-                Ok(PeerMeasured { samples, bytes_each })
+                Ok(Some(PeerMeasured { samples, bytes_each, cpu_ns, note }))
             }
-            Answer::Trouble(trouble) => Err(format!("{PROGRAM}: {trouble}")),
-            _ => Err(format!("{PROGRAM}: it does not know the row; build both anew")),
+            Answer::Trouble(trouble) => Err(format!("{PROGRAM}: {peer}: {trouble}")),
+            _ => Err(format!("{PROGRAM}: {peer} does not know '{row}'; build both anew")),
         }
     }
 
@@ -118,7 +156,14 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Missing {
+    /// One line.
+    pub(super) fn line(&self) -> String {
+        format!("{}: {}", self.name, self.why)
+    }
+}
+
+impl Drop for Peers {
     fn drop(&mut self) {
         self.requests = None;
         // Its status says nothing that an answer has not said.

@@ -1,19 +1,25 @@
 //! Results of the rows: the median pass by its ratio to the floor of the same pass, as a table and
 //! as JSON. `docs/performance.json` is such a JSON; `cargo xtask performance` reads it.
 
+use super::clauses::CLAUSES;
+use super::goals::{GoalResult, Run};
 use super::measure::{Count, Measured, Samples};
-use super::peer::PeerMeasured;
+use super::peer::{Missing, PeerMeasured, Peers, Present};
 use super::rows::{Counterpart, Goal, Row, Unit};
 use crate::tables;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One pass of one row, with the floor that was measured just before it and the peer just behind.
+/// One pass of one row, with the floor that was measured just before it and the peers just behind.
+#[derive(Default)]
 pub(super) struct Pass {
     pub(super) row: Measured,
     pub(super) floor: Samples,
-    pub(super) peer: Option<PeerMeasured>,
+    /// In the order of the row's counterparts; `None` for a peer that was not measured.
+    pub(super) peers: Vec<Option<PeerMeasured>>,
+    /// The share of all processors that other programs used.
+    pub(super) foreign_share: f64,
 }
 
 impl Pass {
@@ -22,10 +28,12 @@ impl Pass {
     }
 }
 
-/// A row with all its passes; in order of their ratios.
+/// A row with all its passes, in their order.
 pub(super) struct Finished {
     row: &'static Row,
     passes: Vec<Pass>,
+    /// The pass with the median ratio.
+    median: usize,
 }
 
 /// How far a row is from its goal.
@@ -61,13 +69,43 @@ impl Verdict {
 
 impl Finished {
     /// `None` without a pass.
-    pub(super) fn new(row: &'static Row, mut passes: Vec<Pass>) -> Option<Finished> {
-        passes.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
-        (!passes.is_empty()).then_some(Finished { row, passes })
+    pub(super) fn new(row: &'static Row, passes: Vec<Pass>) -> Option<Finished> {
+        let mut order: Vec<usize> = (0..passes.len()).collect();
+        order.sort_by(|a, b| passes[*a].ratio().total_cmp(&passes[*b].ratio()));
+        let median = *order.get(order.len() / 2)?;
+        Some(Finished { row, passes, median })
     }
 
     fn median_pass(&self) -> &Pass {
-        &self.passes[self.passes.len() / 2]
+        &self.passes[self.median]
+    }
+
+    /// A pass, in the order of the run.
+    pub(super) fn pass(&self, number: usize) -> &Pass {
+        &self.passes[number]
+    }
+
+    pub(super) fn passes(&self) -> usize {
+        self.passes.len()
+    }
+
+    /// A count of all passes together.
+    pub(super) fn sum_of(&self, name: &str) -> Result<u64, String> {
+        let counts = self.passes.iter().flat_map(|pass| &pass.row.counts);
+        let found: Vec<u64> =
+            counts.filter(|count| count.name == name).map(|count| count.value).collect();
+        if found.is_empty() {
+            return Err(format!("not measured: {} counts no '{name}'", self.name()));
+        }
+        Ok(found.iter().sum())
+    }
+
+    /// The median of a peer's measurement in a pass.
+    pub(super) fn peer_ns(&self, key: &str, pass: usize) -> Result<f64, String> {
+        let at = self.row.peers.iter().position(|peer| peer.is(key));
+        let measured = at.and_then(|at| self.pass(pass).peers.get(at)?.as_ref());
+        let measured = measured.ok_or_else(|| format!("not measured: no peer's {key}"))?;
+        Ok(measured.samples.median())
     }
 
     /// Counts that have another value than the only right one, in any pass.
@@ -80,19 +118,35 @@ impl Finished {
         self.row.name
     }
 
-    /// The peer's figures of the pass that counts.
-    fn peer(&self) -> Option<PeerResult> {
-        let Some(Counterpart::Call { name, .. }) = self.row.peer else { return None };
-        let pass = self.median_pass();
-        let peer = pass.peer.as_ref()?;
-        let median_ns = peer.samples.median();
-        Some(PeerResult {
-            calls: name,
-            median_ns,
-            p99_ns: peer.samples.p99(),
-            times_faster: median_ns / pass.row.samples.median().max(f64::MIN_POSITIVE),
-            bytes_each: peer.bytes_each,
-        })
+    /// The figures of its peers. The median pass of each is that of its ratio to the row.
+    fn peers(&self) -> Vec<PeerResult> {
+        let measured = |(at, counterpart): (usize, &Counterpart)| {
+            let Counterpart::Calls { peer, key, calls, does, .. } = *counterpart else {
+                return None;
+            };
+            let mut passes: Vec<(f64, &PeerMeasured)> = Vec::new();
+            for pass in &self.passes {
+                let beside = pass.peers.get(at)?.as_ref()?;
+                let own = pass.row.samples.median().max(f64::MIN_POSITIVE);
+                passes.push((beside.samples.median() / own, beside));
+            }
+            passes.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (times_faster, beside) = *passes.get(passes.len() / 2)?;
+            Some(PeerResult {
+                peer,
+                key,
+                calls,
+                does,
+                median_ns: beside.samples.median(),
+                p99_ns: beside.samples.p99(),
+                times_faster,
+                spread: [passes[0].0, passes[passes.len() - 1].0],
+                bytes_each: beside.bytes_each,
+                cpu_ns: beside.cpu_ns,
+                note: beside.note.clone(),
+            })
+        };
+        self.row.peers.iter().enumerate().filter_map(measured).collect()
     }
 
     /// How many times worse than the goal; at most 1 is met.
@@ -105,6 +159,12 @@ impl Finished {
             }
             Goal::PerSecond(rate) => pass.row.samples.median() * rate / 1e9,
         }
+    }
+
+    /// The smallest and the largest ratio to the floor.
+    fn spread(&self) -> [f64; 2] {
+        let ratios = self.passes.iter().map(Pass::ratio);
+        [ratios.clone().fold(f64::INFINITY, f64::min), ratios.fold(0.0, f64::max)]
     }
 
     fn verdict(&self) -> Verdict {
@@ -139,7 +199,7 @@ impl Finished {
 }
 
 /// Nanoseconds with a unit.
-fn time(ns: f64) -> String {
+pub(super) fn time(ns: f64) -> String {
     match ns {
         ..1_000.0 if ns < 100.0 => format!("{ns:.1} ns"),
         _ => tidegate::trace::duration(ns.round() as u64),
@@ -172,30 +232,58 @@ pub(super) fn table(rows: &[Finished]) -> Table {
     table
 }
 
-/// The rows that have a counterpart, beside it. The pass is that of [`table`].
+/// The rows that have counterparts, beside them.
 pub(super) fn peer_table(rows: &[Finished]) -> Table {
-    let mut table = tables::table(["row", "median", "calls of the peer", "median", "row is"]);
+    let mut table =
+        tables::table(["row", "median", "peer", "calls", "median", "row is", "the peer does"]);
     for finished in rows {
-        let Some(counterpart) = finished.row.peer else { continue };
         let median = finished.cells().median;
-        let cells = match (counterpart, finished.peer()) {
-            (Counterpart::Call { name, .. }, Some(PeerResult { median_ns, .. })) => {
-                let speed = finished.peer().map_or_else(String::new, |peer| peer.shown());
-                [finished.name().to_owned(), median, name.to_owned(), time(median_ns), speed]
+        for beside in finished.peers() {
+            let PeerResult { peer, calls, median_ns, does, .. } = &beside;
+            let cells = [finished.name(), &median, peer, calls, &time(*median_ns)];
+            table.add_row(
+                cells.map(str::to_owned).into_iter().chain([beside.shown(), (*does).to_owned()]),
+            );
+        }
+        for counterpart in finished.row.peers {
+            if let Counterpart::None(why) = counterpart {
+                table.add_row([finished.name(), &median, "none", why]);
             }
-            (Counterpart::None(why), _) => {
-                [finished.name().to_owned(), median, format!("none: {why}"), "".into(), "".into()]
-            }
-            _ => continue,
-        };
-        table.add_row(cells);
+        }
     }
-    for column in [1, 3, 4] {
+    for column in [1, 4, 5] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table
+}
+
+/// The clauses that this run measured.
+pub(super) fn goal_table(goals: &[GoalResult]) -> Table {
+    let mut table = tables::table(["goal", "", "ratio", "limit", ""]);
+    for goal in goals {
+        let Some(ratio) = goal.ratio else { continue };
+        let met = if goal.met == Some(true) { "met" } else { "missed" };
+        let limit = format!("{} {}", goal.sense, number(goal.limit));
+        table.add_row([goal.id, goal.text, &number(ratio), &limit, met]);
+    }
+    for column in [2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A ratio, with as many digits as say something.
+fn number(value: f64) -> String {
+    match value.abs() {
+        100_000.0.. => format!("{value:.2e}"),
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
 }
 
 /// What was counted, and what there is to say: one paragraph for each row.
@@ -218,21 +306,31 @@ pub(super) struct Results {
     /// Processor and kernel.
     machine: String,
     passes: u32,
-    /// The peer that was measured beside the rows.
-    peer: Option<String>,
+    /// The peers that could be measured beside the rows, and those that could not.
+    peers: Vec<Present>,
+    missing_peers: Vec<Missing>,
     right: bool,
+    goals: Vec<GoalResult>,
     rows: Vec<RowResult>,
 }
 
-/// The same calls of the peer.
+/// What a peer does in place of the row.
 #[derive(Serialize)]
 struct PeerResult {
+    peer: &'static str,
+    key: &'static str,
     calls: &'static str,
+    /// What it does less or more than the row.
+    does: &'static str,
     median_ns: f64,
     p99_ns: f64,
     /// The peer's time in times of the row's.
     times_faster: f64,
+    /// The smallest and the largest of the passes.
+    spread: [f64; 2],
     bytes_each: Option<u64>,
+    cpu_ns: Option<f64>,
+    note: Option<String>,
 }
 
 impl PeerResult {
@@ -260,8 +358,13 @@ struct RowResult {
     times_off_goal: f64,
     verdict: &'static str,
     counts: BTreeMap<&'static str, u64>,
+    figures: BTreeMap<&'static str, f64>,
     note: Option<String>,
-    peer: Option<PeerResult>,
+    /// The share of all processors that other programs used; the most of all passes.
+    foreign_share: f64,
+    /// The smallest and the largest ratio of the passes.
+    spread: [f64; 2],
+    peers: Vec<PeerResult>,
     passes: Vec<PassResult>,
 }
 
@@ -287,19 +390,28 @@ struct PassResult {
     median_ns: f64,
     floor_ns: f64,
     ratio: f64,
+    foreign_share: f64,
 }
 
 impl Results {
-    pub(super) fn of(rows: &[Finished], passes: u32, peer: Option<&str>) -> Results {
+    pub(super) fn of(rows: &[Finished], passes: u32, peers: Option<&Peers>) -> Results {
         let right = rows.iter().all(|row| row.wrong_counts().is_empty());
         Results {
             machine: machine(),
             passes,
-            peer: peer.map(str::to_owned),
+            peers: peers.map_or_else(Vec::new, |peers| peers.present().to_vec()),
+            missing_peers: peers.map_or_else(Vec::new, |peers| peers.missing().to_vec()),
             right,
+            goals: goals(rows),
             rows: rows.iter().map(RowResult::of).collect(),
         }
     }
+}
+
+/// All clauses.
+pub(super) fn goals(rows: &[Finished]) -> Vec<GoalResult> {
+    let run = Run(rows);
+    CLAUSES.iter().map(|clause| run.result(clause)).collect()
 }
 
 /// Processor model, processors and kernel of this machine.
@@ -340,8 +452,11 @@ impl RowResult {
             times_off_goal: finished.off(),
             verdict: finished.verdict().words(),
             counts: pass.row.counts.iter().map(|c| (c.name, c.value)).collect(),
+            figures: pass.row.figures.iter().copied().collect(),
             note: pass.row.note.clone(),
-            peer: finished.peer(),
+            foreign_share: finished.passes.iter().map(|p| p.foreign_share).fold(0.0, f64::max),
+            spread: finished.spread(),
+            peers: finished.peers(),
             passes: finished.passes.iter().map(PassResult::of).collect(),
         }
     }
@@ -353,6 +468,7 @@ impl PassResult {
             median_ns: pass.row.samples.median(),
             floor_ns: pass.floor.median(),
             ratio: pass.ratio(),
+            foreign_share: pass.foreign_share,
         }
     }
 }
@@ -360,10 +476,14 @@ impl PassResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::rows::ROWS;
+    use crate::bench::rows::all_rows;
+
+    fn first_row() -> &'static Row {
+        all_rows().next().unwrap()
+    }
 
     fn pass(row_ns: f64, floor_ns: f64) -> Pass {
-        let mut pass = Pass { row: Measured::default(), floor: Samples::default(), peer: None };
+        let mut pass = Pass::default();
         pass.row.samples.push(row_ns);
         pass.floor.push(floor_ns);
         pass
@@ -372,10 +492,10 @@ mod tests {
     #[test]
     fn the_median_pass_is_chosen_by_its_ratio() {
         let passes = vec![pass(300.0, 100.0), pass(1_000.0, 1_000.0), pass(200.0, 100.0)];
-        let finished = Finished::new(&ROWS[0], passes).unwrap();
+        let finished = Finished::new(first_row(), passes).unwrap();
         assert_eq!(finished.median_pass().ratio(), 2.0);
         assert_eq!(finished.verdict(), Verdict::Near);
-        assert!(Finished::new(&ROWS[0], Vec::new()).is_none());
+        assert!(Finished::new(first_row(), Vec::new()).is_none());
     }
 
     #[test]
@@ -383,9 +503,38 @@ mod tests {
         let mut bad = pass(900.0, 100.0);
         bad.row.counts.push(Count::exactly("interrupts", 1, 0));
         let finished =
-            Finished::new(&ROWS[0], vec![pass(100.0, 100.0), bad, pass(100.0, 100.0)]).unwrap();
+            Finished::new(first_row(), vec![pass(100.0, 100.0), bad, pass(100.0, 100.0)]).unwrap();
         assert_eq!(finished.verdict(), Verdict::Wrong);
         assert!(!Results::of(&[finished], 3, None).right);
+    }
+
+    #[test]
+    fn a_clause_takes_the_median_of_the_ratios_of_the_same_passes() {
+        let passes = vec![pass(300.0, 100.0), pass(1_000.0, 1_000.0), pass(160.0, 100.0)];
+        let rows = [Finished::new(first_row(), passes).unwrap()];
+        let goals = goals(&rows);
+        let goal = |id: &str| goals.iter().find(|goal| goal.id == id).unwrap();
+        let doorbell = goal("1a");
+        assert_eq!((doorbell.ratio, doorbell.spread), (Some(1.6), Some([1.0, 3.0])));
+        assert_eq!(doorbell.met, Some(false));
+        assert_eq!(goal("1b").met, Some(true));
+        let lavapipe = goal("1c").note.as_ref().unwrap();
+        assert!(lavapipe.contains("no peer's submit_wait"), "{lavapipe}");
+        assert!(goal("4a").note.as_ref().unwrap().contains("row chain_1000000"), "{goals:?}");
+    }
+
+    #[test]
+    fn a_clause_compares_with_a_peer() {
+        let mut beside = pass(100.0, 100.0);
+        let mut measured = PeerMeasured::default();
+        measured.samples.push(700.0);
+        beside.peers = vec![Some(measured)];
+        let rows = [Finished::new(first_row(), vec![beside]).unwrap()];
+        let goals = goals(&rows);
+        let lavapipe = goals.iter().find(|goal| goal.id == "1c").unwrap();
+        assert_eq!((lavapipe.ratio, lavapipe.met), (Some(7.0), Some(true)));
+        let peers = rows[0].peers();
+        assert_eq!((peers.len(), peers[0].times_faster, peers[0].peer), (1, 7.0, "lavapipe"));
     }
 
     #[test]

@@ -13,8 +13,13 @@ pub(super) fn shuffled(n: u64, count: u64) -> u64 {
 /// Values of each of the two fences of the protocol.
 pub(super) const VERDICT_VALUES: u8 = 1;
 
-/// Engines, and with them pending timers.
+/// Engines, and with them pending timers, of the row of one adapter.
 pub(super) const NODES: u32 = 48;
+
+/// Stack of a thread that only waits, and threads that are released one after the other.
+pub(super) const THREAD_STACK_BYTES: usize = 64 << 10;
+pub(super) const THREAD_RELEASES: u64 = 50;
+pub(super) const BETWEEN_RELEASES_NS: u64 = 1_000_000;
 
 /// How long a thread sleeps before it is woken.
 pub(super) const ASLEEP_NS: u64 = 70_000;
@@ -35,7 +40,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    const fn new(batch: u64, batches: u64) -> Calls {
+    pub(super) const fn new(batch: u64, batches: u64) -> Calls {
         Calls { batch, batches }
     }
 
@@ -50,6 +55,14 @@ impl Calls {
         self.batch * self.batches
     }
 }
+
+/// Of peers: round trips, submissions and packets of a stream, schedules, and verdicts with so many
+/// values of each fence.
+pub(super) const TRIPS: Calls = Calls::new(1, 3_000);
+pub(super) const STREAM: Calls = Calls::new(2_000, 5);
+pub(super) const LONG_STREAM: Calls = Calls::new(1_000_000, 3);
+pub(super) const SCHEDULES: Calls = Calls::new(10_000, 3);
+pub(super) const VERDICTS: Calls = Calls::new(VERDICT_VALUES as u64, 3);
 
 pub(super) const CALLS: Calls = Calls::new(500, 200);
 pub(super) const LISTS: Calls = CALLS;

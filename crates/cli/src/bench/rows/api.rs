@@ -64,7 +64,7 @@ fn measure(
     let cpu_ns = cpu.per(calls.all());
     let happened = setup.counted().since(&before);
     let counts = counts(&happened, calls, kernel_calls);
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }
 
 /// Signals the fence behind a batch, and polls until it is reached.
@@ -201,7 +201,7 @@ pub(super) fn future_wake(calls: Calls) -> Result {
         Count::exactly("interrupts", happened.interrupts, 0),
         Count::of("kernel calls", happened.kernel_calls),
     ];
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }
 
 /// An event for each of many values of one fence. The fence and its registrations end behind each
@@ -229,7 +229,7 @@ pub(super) fn event_registration(calls: Calls) -> Result {
         Count::of("kernel calls", happened.kernel_calls),
         Count::of("system calls to wake", happened.wake_calls),
     ];
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }
 
 /// Resident memory of the process, in bytes.
@@ -282,7 +282,7 @@ fn many<T>(calls: Calls, mut create: impl FnMut(&Setup, u64) -> ApiResult<T>) ->
         )
     };
     let note = format!("created {}; destroyed {}", each(&created_ns), each(&destroyed_ns));
-    Ok(Measured { samples, cpu_ns, counts, note: Some(note) })
+    Ok(Measured { samples, cpu_ns, counts, note: Some(note), ..Measured::default() })
 }
 
 pub(super) fn fences(calls: Calls) -> Result {

@@ -134,5 +134,5 @@ pub(super) fn measure(form: Form) -> Result<Measured> {
     };
     let counts =
         vec![Count::of("links", LINKS * CHAINS), Count::of("interrupts", interrupts), relays];
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }

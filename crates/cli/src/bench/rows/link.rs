@@ -72,5 +72,5 @@ pub(super) fn measure(service_threads: usize) -> Result<Measured> {
         }
     }
     counts.push(Count::of("links", LINKS * CHAINS));
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }

@@ -1,30 +1,37 @@
 //! The table of rows: measurement, floor and goal of each.
 //!
 //! Rooms: `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
-//! thread) · `link` (engine to engine) · `engines` (queues of several engines) · `preemption` ·
-//! `cross_adapter` · `release` (one of many waiters) · `memory` (copies and programs) · `explore` · `seam` · `virtual_time` · `api`
-//! (single calls, many objects) · `setup` (the machine under measurement).
+//! thread) · `wake_costs` (interrupts) · `link` (engine to engine) · `chain` (many links) ·
+//! `engines` (queues of several engines) · `preemption` · `cross_adapter` · `release` (one of many
+//! events) · `waiters` (one of many tasks or threads) · `idle` (idle queues) · `memory` (copies and
+//! programs) · `explore` · `seam` · `virtual_time` · `api` (single calls, many objects) · `growth`
+//! (for curves) · `setup` (the machine under measurement).
 
 mod api;
+mod chain;
 mod cross_adapter;
 mod engines;
-mod explore;
+pub(super) mod explore;
+pub(super) mod growth;
+mod idle;
 mod link;
 mod memory;
 mod preemption;
 mod release;
 mod seam;
-mod setup;
-mod signal;
+pub(super) mod setup;
+pub(super) mod signal;
 mod submit;
 mod virtual_time;
+pub(super) mod waiters;
 mod wake;
+pub(super) mod wake_costs;
 
 use super::floors;
 use super::measure::{Measured, Samples, Trouble, on_own_thread};
 use super::sizes::{
     CALLS, COPIES_IN_A_LIST, COPY_COMMAND_BYTES, Calls, FENCES, FEW_FENCES, LISTS, LONG_LISTS,
-    QUEUES, Scale, WAKES,
+    LONG_STREAM, NODES, QUEUES, SCHEDULES, STREAM, Scale, TRIPS, VERDICTS, WAKES,
 };
 use cross_adapter::Form;
 use engines::Queues;
@@ -65,21 +72,59 @@ pub(super) struct Row {
     pub(super) floor: Floor,
     pub(super) goal: Goal,
     pub(super) measure: fn(Scale) -> Result<Measured, Trouble>,
-    /// What `--peers` times beside it.
-    pub(super) peer: Option<Counterpart>,
+    /// What `--peers` times beside it, in this order.
+    pub(super) peers: &'static [Counterpart],
 }
 
 /// What a peer has in place of the calls of a row.
 #[derive(Clone, Copy)]
 pub(super) enum Counterpart {
-    /// The same call, in as many batches of as many calls.
-    Call { name: &'static str, calls: Calls },
+    /// A measurement of a peer.
+    Calls {
+        /// The peer, as it names itself.
+        peer: &'static str,
+        /// The measurement, as the peer's program names it.
+        key: &'static str,
+        /// One operation, in words.
+        calls: &'static str,
+        /// What the operation does less or more than the row's.
+        does: &'static str,
+        size: Calls,
+    },
     /// No such call, and why.
     None(&'static str),
 }
 
-const fn counterpart(name: &'static str, calls: Calls) -> Option<Counterpart> {
-    Some(Counterpart::Call { name, calls })
+impl Counterpart {
+    /// Whether this is the measurement `key`.
+    pub(super) fn is(&self, wanted: &str) -> bool {
+        matches!(self, Counterpart::Calls { key, .. } if *key == wanted)
+    }
+}
+
+const LAVAPIPE: &str = "lavapipe";
+
+/// The same call on lavapipe, in as many batches of as many calls.
+const fn lavapipe(key: &'static str, calls: &'static str, size: Calls) -> Counterpart {
+    let does = "less: no check of arguments, no log";
+    Counterpart::Calls { peer: LAVAPIPE, key, calls, does, size }
+}
+
+/// The same on PoCL.
+const fn pocl(key: &'static str, calls: &'static str, size: Calls) -> Counterpart {
+    let does = "less: no value of a fence, no log; more: a kernel of one item";
+    Counterpart::Calls { peer: "pocl", key, calls, does, size }
+}
+
+/// Something of a crate for threads or tasks.
+const fn pure(
+    peer: &'static str,
+    key: &'static str,
+    calls: &'static str,
+    size: Calls,
+) -> Counterpart {
+    let does = "less: no queue, no engine, no decode, no log";
+    Counterpart::Calls { peer, key, calls, does, size }
 }
 
 const fn floor(name: &'static str, measure: fn() -> Result<Samples, Trouble>) -> Floor {
@@ -87,10 +132,16 @@ const fn floor(name: &'static str, measure: fn() -> Result<Samples, Trouble>) ->
 }
 
 /// Takes a measurement on a thread of its own.
-fn own(
+pub(super) fn own(
     measure: impl FnOnce() -> Result<Measured, Box<dyn std::error::Error>> + Send + 'static,
 ) -> Result<Measured, Trouble> {
     on_own_thread(|| measure().map_err(|e| e.to_string()))
+}
+
+/// The machine of single operations, with rings for tens of thousands of them.
+pub(super) fn operation_setup(fence_logs: bool) -> Result<setup::Setup, Trouble> {
+    const SLOTS: u64 = 1 << 17;
+    setup::Setup::new(setup::Shape { ring_slots: SLOTS, fence_logs, ..setup::Shape::default() })
 }
 
 fn chain(form: Form) -> Result<Measured, Trouble> {
@@ -108,8 +159,25 @@ const NO_WORSE: Goal = Goal::TimesFloor(1.0);
 /// Of every row that starts beside long packets, however long they are.
 const PREEMPTION: Goal = Goal::TimesFloorOr(4.0, 2_000.0);
 
+/// The rows by group. Within a pass they are measured in this order.
+const GROUPS: &[&[Row]] = &[
+    ROWS,
+    signal::ROWS,
+    chain::ROWS,
+    wake_costs::ROWS,
+    waiters::ROWS,
+    idle::ROWS,
+    virtual_time::ROWS,
+    explore::ROWS,
+];
+
 /// All rows, in the order in which they are measured and shown.
-pub(super) const ROWS: &[Row] = &[
+pub(super) fn all_rows() -> impl Iterator<Item = &'static Row> {
+    GROUPS.iter().flat_map(|rows| rows.iter())
+}
+
+/// Rows of single steps, and of the queue API.
+const ROWS: &[Row] = &[
     Row {
         name: "doorbell_to_fence_seen",
         about: "user-mode queue: one packet, doorbell, engine, the fence seen by a spinning client",
@@ -117,7 +185,19 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("doorbell_round_trip", floors::doorbell_round_trip),
         goal: Goal::TimesFloor(1.5),
         measure: |_| own(submit::measure_doorbell),
-        peer: None,
+        peers: &[
+            lavapipe("submit_wait", "vkQueueSubmit without a list, vkWaitSemaphores", TRIPS),
+            lavapipe("submit_wait_list", "the same with an empty command buffer", TRIPS),
+            lavapipe(
+                "submit_wait_list_other_cpu",
+                "the same with the driver's threads on the other processor",
+                TRIPS,
+            ),
+            pocl("ndrange_wait", "clEnqueueNDRangeKernel of one item, clWaitForEvents", TRIPS),
+            pure("parking_lot", "fence_round_trip", "Condvar there and back", TRIPS),
+            pure("rtrb", "round_trip", "64 bytes there and back, both ends poll", TRIPS),
+            pure("crossbeam", "round_trip", "64 bytes there and back, try_recv", TRIPS),
+        ],
     },
     Row {
         name: "submissions_streamed",
@@ -126,7 +206,16 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("streamed_packet", floors::streamed_packet),
         goal: Goal::TimesFloor(5.0),
         measure: |_| own(submit::measure_stream),
-        peer: None,
+        peers: &[
+            lavapipe("submit_stream", "vkQueueSubmit without a list, one wait at the end", STREAM),
+            pure("rtrb", "stream", "64 bytes through a ring", LONG_STREAM),
+            pure(
+                "crossbeam",
+                "crossbeam_stream",
+                "64 bytes through a bounded channel",
+                LONG_STREAM,
+            ),
+        ],
     },
     Row {
         name: "signal_unwaited",
@@ -135,7 +224,13 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("unlogged_signal", floors::unlogged_signal),
         goal: Goal::TimesFloor(1.5),
         measure: |_| own(|| signal::measure(false)),
-        peer: None,
+        peers: &[
+            lavapipe("host_signal", "vkSignalSemaphore", CALLS),
+            pure("parking_lot", "condvar_unwaited", "a value behind a Mutex, notify_all", CALLS),
+            pure("std", "std_condvar_unwaited", "a value behind a Mutex, notify_all", CALLS),
+            pure("event-listener", "listener_unwaited", "a value, Event::notify", CALLS),
+            pure("tokio", "watch_unwaited", "watch::Sender::send", CALLS),
+        ],
     },
     Row {
         name: "signal_unwaited_logged",
@@ -144,7 +239,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("logged_signal", floors::logged_signal),
         goal: Goal::TimesFloor(1.5),
         measure: |_| own(|| signal::measure(true)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "wake_parked_thread",
@@ -152,8 +247,8 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Time,
         floor: floor("wake_to_run", floors::wake_to_run),
         goal: Goal::TimesFloor(1.15),
-        measure: |_| own(wake::measure),
-        peer: None,
+        measure: |scale| own(move || wake::measure(scale)),
+        peers: &[],
     },
     Row {
         name: "link_one_thread",
@@ -162,7 +257,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("logged_signal", floors::logged_signal),
         goal: Goal::TimesFloor(6.0),
         measure: |_| own(|| link::measure(1)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "link_two_threads",
@@ -171,7 +266,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("line_one_way", floors::line_one_way),
         goal: Goal::TimesFloor(3.0),
         measure: |_| own(|| link::measure(2)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "cross_adapter_gpu_to_gpu",
@@ -180,7 +275,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("same_adapter_link", || chain(Form::SameAdapter).map(|m| m.samples)),
         goal: Goal::TimesFloor(1.5),
         measure: |_| chain(Form::GpuToGpu),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "cross_adapter_by_cpu",
@@ -189,7 +284,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("gpu_to_gpu_link", || chain(Form::GpuToGpu).map(|m| m.samples)),
         goal: Goal::TimesFloor(10.0),
         measure: |_| chain(Form::ByCpu),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "engines_of_one_queue",
@@ -200,7 +295,7 @@ pub(super) const ROWS: &[Row] = &[
         }),
         goal: NO_WORSE,
         measure: |_| engines_of(Queues::One, EnginePolicy::ByCommands),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "engines_of_two_queues",
@@ -211,7 +306,7 @@ pub(super) const ROWS: &[Row] = &[
         }),
         goal: NO_WORSE,
         measure: |_| engines_of(Queues::Two, EnginePolicy::ByCommands),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "preempt_10us",
@@ -220,7 +315,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
         measure: |_| own(|| preemption::start_beside(10_000)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "preempt_100us",
@@ -229,7 +324,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
         measure: |_| own(|| preemption::start_beside(100_000)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "preempt_1ms",
@@ -238,7 +333,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
         measure: |_| own(|| preemption::start_beside(1_000_000)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "preempt_1s",
@@ -247,7 +342,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
         goal: PREEMPTION,
         measure: |_| own(|| preemption::start_beside(1_000_000_000)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "preempted_1000_times_a_second",
@@ -256,7 +351,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("undisturbed_packet", preemption::undisturbed),
         goal: Goal::TimesFloor(1.05),
         measure: |_| preemption::loss(),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "release_1_of_10",
@@ -265,7 +360,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("ordered_release_of_10", || floors::ordered_release(10)),
         goal: Goal::TimesFloor(1.5),
         measure: |_| own(|| release::by_cpu(10)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "release_1_of_100000",
@@ -274,7 +369,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("ordered_release_of_100000", || floors::ordered_release(100_000)),
         goal: Goal::TimesFloor(1.5),
         measure: |_| own(|| release::by_cpu(100_000)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "interrupt_release_1_of_10",
@@ -283,7 +378,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("doorbell_and_release_of_10", || floors::round_trip_with_release(10)),
         goal: Goal::TimesFloor(1.5),
         measure: |_| own(|| release::by_interrupt(10)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "interrupt_release_1_of_100000",
@@ -292,7 +387,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("doorbell_and_release_of_100000", || floors::round_trip_with_release(100_000)),
         goal: Goal::TimesFloor(1.5),
         measure: |_| own(|| release::by_interrupt(100_000)),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "litmus_schedules",
@@ -301,7 +396,10 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("empty_schedule", explore::empty_schedules),
         goal: Goal::PerSecond(2_000_000.0),
         measure: |_| explore::litmus_schedules(),
-        peer: None,
+        peers: &[
+            pure("shuttle", "schedules", "random schedules, no store buffers", SCHEDULES),
+            pure("loom", "executions", "executions of the pair with C11 atomics", SCHEDULES),
+        ],
     },
     Row {
         name: "seven_stations_schedules",
@@ -310,7 +408,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("empty_schedule", explore::empty_schedules),
         goal: Goal::PerSecond(50_000.0),
         measure: |_| explore::seven_stations_schedules(),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "litmus_verdict",
@@ -319,7 +417,15 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("packed_search", floors::packed_search),
         goal: Goal::TimesFloor(0.4),
         measure: |_| explore::litmus_verdict(),
-        peer: None,
+        peers: &[
+            pure("stateright", "verdict", "depth-first search of a model of it", VERDICTS),
+            pure(
+                "spin",
+                "spin_verdict",
+                "depth-first search with partial-order reduction",
+                VERDICTS,
+            ),
+        ],
     },
     Row {
         name: "seam_word",
@@ -328,16 +434,16 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("store_fence_load", floors::store_fence_load),
         goal: Goal::TimesFloor(1.1),
         measure: |_| seam::word(),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "virtual_time_events",
         about: "one agent turn of a machine of 48 engines in virtual time: submit, work, signal, interrupt, wait",
         unit: Unit::Rate,
-        floor: floor("heap_of_48", floors::heap_of_48),
+        floor: floor("heap_of_48", || floors::heap_of(u64::from(NODES))),
         goal: Goal::TimesFloor(6.0),
-        measure: |_| virtual_time::events(),
-        peer: None,
+        measure: |scale| virtual_time::events(NODES, virtual_time::ROUNDS, scale),
+        peers: &[],
     },
     Row {
         name: "copy_engine_1mib",
@@ -346,7 +452,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("memcpy_1mib", memory::memcpy),
         goal: Goal::TimesFloor(2.0),
         measure: |_| own(memory::copies),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "program_saxpy_1mi",
@@ -355,7 +461,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("saxpy_of_slices", memory::saxpy_of_slices),
         goal: Goal::TimesFloor(2.0),
         measure: |_| own(memory::saxpy),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "program_convolution_512",
@@ -364,7 +470,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("convolution_of_slices", memory::convolution_of_slices),
         goal: Goal::TimesFloor(2.0),
         measure: |_| own(memory::convolution),
-        peer: None,
+        peers: &[],
     },
     Row {
         name: "api_list_empty",
@@ -373,7 +479,11 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("published_8_bytes", || floors::published_commands(8)),
         goal: Goal::TimesFloor(10.0),
         measure: |scale| own(move || api::empty_list(LISTS.scaled(scale))),
-        peer: counterpart("vkBeginCommandBuffer, vkEndCommandBuffer, vkQueueSubmit", LISTS),
+        peers: &[lavapipe(
+            "api_list_empty",
+            "vkBeginCommandBuffer, vkEndCommandBuffer, vkQueueSubmit",
+            LISTS,
+        )],
     },
     Row {
         name: "api_list_100_copies",
@@ -384,7 +494,7 @@ pub(super) const ROWS: &[Row] = &[
         }),
         goal: Goal::TimesFloor(10.0),
         measure: |scale| own(move || api::list_of_copies(LONG_LISTS.scaled(scale))),
-        peer: counterpart("the same with 100 vkCmdCopyBuffer", LONG_LISTS),
+        peers: &[lavapipe("api_list_100_copies", "the same with 100 vkCmdCopyBuffer", LONG_LISTS)],
     },
     Row {
         name: "api_queue_signal",
@@ -393,7 +503,11 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("published_packet", floors::published_packet),
         goal: Goal::TimesFloor(5.0),
         measure: |scale| own(move || api::queue_signal(CALLS.scaled(scale))),
-        peer: counterpart("vkQueueSubmit that signals a timeline semaphore", CALLS),
+        peers: &[lavapipe(
+            "api_queue_signal",
+            "vkQueueSubmit that signals a timeline semaphore",
+            CALLS,
+        )],
     },
     Row {
         name: "api_queue_wait",
@@ -402,7 +516,11 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("published_packet", floors::published_packet),
         goal: Goal::TimesFloor(5.0),
         measure: |scale| own(move || api::queue_wait(CALLS.scaled(scale))),
-        peer: counterpart("vkQueueSubmit that waits for a timeline semaphore", CALLS),
+        peers: &[lavapipe(
+            "api_queue_wait",
+            "vkQueueSubmit that waits for a timeline semaphore",
+            CALLS,
+        )],
     },
     Row {
         name: "api_cpu_signal",
@@ -411,7 +529,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("unlogged_signal", floors::unlogged_signal),
         goal: Goal::TimesFloor(50.0),
         measure: |scale| own(move || api::cpu_signal(CALLS.scaled(scale))),
-        peer: counterpart("vkSignalSemaphore", CALLS),
+        peers: &[lavapipe("api_cpu_signal", "vkSignalSemaphore", CALLS)],
     },
     Row {
         name: "api_cpu_wait_reached",
@@ -420,7 +538,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("loaded_word", floors::loaded_word),
         goal: Goal::TimesFloor(20.0),
         measure: |scale| own(move || api::cpu_wait(CALLS.scaled(scale))),
-        peer: counterpart("vkWaitSemaphores", CALLS),
+        peers: &[lavapipe("api_cpu_wait_reached", "vkWaitSemaphores", CALLS)],
     },
     Row {
         name: "api_completed_value",
@@ -429,7 +547,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("loaded_word", floors::loaded_word),
         goal: Goal::TimesFloor(10.0),
         measure: |scale| own(move || api::completed_value(CALLS.scaled(scale))),
-        peer: counterpart("vkGetSemaphoreCounterValue", CALLS),
+        peers: &[lavapipe("api_completed_value", "vkGetSemaphoreCounterValue", CALLS)],
     },
     Row {
         name: "api_event_registration",
@@ -438,7 +556,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("ordered_insert", floors::ordered_insert),
         goal: Goal::TimesFloor(10.0),
         measure: |scale| own(move || api::event_registration(CALLS.scaled(scale))),
-        peer: Some(Counterpart::None("a wait of Vulkan blocks its thread")),
+        peers: &[Counterpart::None("a wait of Vulkan blocks its thread")],
     },
     Row {
         name: "api_future_poll",
@@ -447,7 +565,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("loaded_word", floors::loaded_word),
         goal: Goal::TimesFloor(50.0),
         measure: |scale| own(move || api::future_poll(CALLS.scaled(scale))),
-        peer: Some(Counterpart::None("Vulkan has no futures")),
+        peers: &[Counterpart::None("Vulkan has no futures")],
     },
     Row {
         name: "api_future_wake",
@@ -456,7 +574,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("unpark_there_and_back", floors::unpark_there_and_back),
         goal: Goal::TimesFloor(2.0),
         measure: |scale| own(move || api::future_wake(WAKES.scaled(scale))),
-        peer: Some(Counterpart::None("Vulkan has no futures")),
+        peers: &[Counterpart::None("Vulkan has no futures")],
     },
     Row {
         name: "api_fence_created",
@@ -465,7 +583,11 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("listed_256_bytes", || floors::listed_memory(256)),
         goal: Goal::TimesFloor(20.0),
         measure: |scale| own(move || api::fences(FEW_FENCES.scaled(scale))),
-        peer: counterpart("vkCreateSemaphore, vkDestroySemaphore", FEW_FENCES),
+        peers: &[lavapipe(
+            "api_fence_created",
+            "vkCreateSemaphore, vkDestroySemaphore",
+            FEW_FENCES,
+        )],
     },
     Row {
         name: "api_fences_1000000",
@@ -474,7 +596,7 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("listed_256_bytes", || floors::listed_memory(256)),
         goal: Goal::TimesFloor(20.0),
         measure: |scale| own(move || api::fences(FENCES.scaled(scale))),
-        peer: counterpart("vkCreateSemaphore, vkDestroySemaphore", FENCES),
+        peers: &[lavapipe("api_fences_1000000", "vkCreateSemaphore, vkDestroySemaphore", FENCES)],
     },
     Row {
         name: "api_queues_65536",
@@ -483,18 +605,18 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("listed_4096_bytes", || floors::listed_memory(4_096)),
         goal: Goal::TimesFloor(50.0),
         measure: |scale| own(move || api::queues(QUEUES.scaled(scale))),
-        peer: Some(Counterpart::None("lavapipe has one queue")),
+        peers: &[Counterpart::None("lavapipe has one queue")],
     },
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::ROWS;
+    use super::all_rows;
 
     #[test]
     fn names_are_unique_and_rows_say_what_they_are() {
-        for (index, row) in ROWS.iter().enumerate() {
-            assert!(ROWS[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+        for (index, row) in all_rows().enumerate() {
+            assert!(all_rows().take(index).all(|other| other.name != row.name), "{}", row.name);
             assert!(!row.about.is_empty() && !row.floor.name.is_empty());
         }
     }

@@ -81,7 +81,7 @@ pub(super) fn start_beside(packet_ns: u64) -> Found<Measured> {
     let (samples, low_packets) = load.starts(Some(&list), STARTS)?;
     let cpu_ns = cpu.per(STARTS);
     let note = format!("low-priority packets that ended meanwhile: {low_packets}");
-    Ok(Measured { samples, cpu_ns, counts: Vec::new(), note: Some(note) })
+    Ok(Measured { samples, cpu_ns, note: Some(note), ..Measured::default() })
 }
 
 impl Load {
@@ -188,6 +188,7 @@ impl Load {
             cpu_ns: cpu.per(2 * LOSS_ROUNDS * LOSS_PACKETS),
             counts,
             note: Some(note),
+            ..Measured::default()
         })
     }
 

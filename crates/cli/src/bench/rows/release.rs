@@ -79,7 +79,7 @@ pub(super) fn by_cpu(count: u64) -> Result<Measured> {
         Count::exactly("released", happened.events_set, BATCHES * BATCH),
         Count::exactly("interrupts", happened.interrupts, 0),
     ];
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }
 
 pub(super) fn by_interrupt(count: u64) -> Result<Measured> {
@@ -109,5 +109,5 @@ pub(super) fn by_interrupt(count: u64) -> Result<Measured> {
         Count::exactly("released", happened.events_set, RELEASES + WARM_UP),
         Count::of("interrupts", happened.interrupts),
     ];
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }

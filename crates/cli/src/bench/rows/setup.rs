@@ -6,15 +6,16 @@ use tidegate::d3d12::{
     ClosedList, CommandListType, Counters, Device, DeviceOptions, Priority, Queue, QueueDesc,
 };
 use tidegate::dxgkrnl::KernelStats;
+use tidegate::kmd::DoorbellModel;
 use tidegate::platform::ParkingCounts;
 use tidegate::softgpu::Stats;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 /// A machine on the host with a device.
-pub(super) struct Setup {
-    pub(super) platform: Platform,
-    pub(super) machine: Machine,
-    pub(super) device: Device,
+pub(in crate::bench) struct Setup {
+    pub(in crate::bench) platform: Platform,
+    pub(in crate::bench) machine: Machine,
+    pub(in crate::bench) device: Device,
 }
 
 /// Parameters of a setup.
@@ -24,14 +25,28 @@ pub(super) struct Shape {
     /// Whether queues have fence logs, as the contract demands; without them the rest of a signal
     /// is measured.
     pub(super) fence_logs: bool,
+    /// Entries of a queue's fence log; `None` for the default.
+    pub(super) log_entries: Option<u32>,
     /// Threads that the engines share.
     pub(super) service_threads: usize,
+    /// The processor of the only service thread.
+    pub(super) engines_cpu: usize,
+    /// How the GPU gives out doorbells; `None` for the default.
+    pub(super) doorbells: Option<DoorbellModel>,
     pub(super) tracing: bool,
 }
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { ring_slots: 1024, fence_logs: false, service_threads: 1, tracing: false }
+        Shape {
+            ring_slots: 1024,
+            fence_logs: false,
+            log_entries: None,
+            service_threads: 1,
+            engines_cpu: SERVICE_CPU,
+            doorbells: None,
+            tracing: false,
+        }
     }
 }
 
@@ -53,16 +68,25 @@ pub(super) struct Happened {
     pub(super) parks: u64,
     pub(super) wake_calls: u64,
     pub(super) events_set: u64,
+    pub(super) connects: u64,
 }
 
 impl Setup {
     /// A machine whose services are bound to their processor when there is one of them, and the
     /// calling thread to the client's.
     pub(super) fn new(shape: Shape) -> Result<Setup, Trouble> {
-        let alone = shape.service_threads == 1;
+        Setup::bound(shape, shape.service_threads == 1)
+    }
+
+    /// A machine whose threads the system places.
+    pub(super) fn unbound(shape: Shape) -> Result<Setup, Trouble> {
+        Setup::bound(shape, false)
+    }
+
+    fn bound(shape: Shape, alone: bool) -> Result<Setup, Trouble> {
         if alone {
             // Threads start where the thread that makes them is bound.
-            pin(SERVICE_CPU)?;
+            pin(shape.engines_cpu)?;
         }
         let platform = Platform::closed_host();
         if shape.tracing {
@@ -70,9 +94,14 @@ impl Setup {
         }
         let mut config = MachineConfig::standard(&platform);
         config.gpu.service_threads = shape.service_threads;
+        if let Some(doorbells) = shape.doorbells {
+            config.driver.doorbells = doorbells;
+        }
         if !shape.fence_logs {
             // Outside of the contract, under which logging is always on.
             config.kernel.log_entries = 0;
+        } else if let Some(entries) = shape.log_entries {
+            config.kernel.log_entries = entries;
         }
         let machine = Machine::new(&platform, config).map_err(|e| e.to_string())?;
         let options = DeviceOptions {
@@ -88,7 +117,7 @@ impl Setup {
     }
 
     /// A user-mode queue.
-    pub(super) fn queue(&self, list_type: CommandListType) -> Result<Queue, Trouble> {
+    pub(in crate::bench) fn queue(&self, list_type: CommandListType) -> Result<Queue, Trouble> {
         self.queue_of(list_type, Priority::Normal)
     }
 
@@ -136,11 +165,21 @@ impl Counted {
             parks: self.parking_before.sleeps - earlier.parking.sleeps,
             wake_calls: self.parking_before.wakes - earlier.parking.wakes,
             events_set: self.kernel.cpu_wakes - earlier.kernel.cpu_wakes,
+            connects: self.kernel.doorbell_connects - earlier.kernel.doorbell_connects,
         }
     }
 }
 
 impl Happened {
+    /// What may not have happened while a client polled. It signals by a call of the kernel.
+    pub(super) fn of_a_run(&self) -> Vec<Count> {
+        vec![
+            Count::exactly("interrupts", self.interrupts, 0),
+            Count::of("system calls to wake", self.wake_calls),
+            Count::of("parks of an idle service", self.parks),
+        ]
+    }
+
     /// What may not have happened, and the one thing that may: a service that has run out of work,
     /// or was kept from its processor for its whole spin window, parks, which is no cost of any
     /// operation.

@@ -6,15 +6,32 @@
 //! satisfied already shows what fetch and decode alone come to.
 
 use super::setup::{Happened, Setup, Shape};
+use super::{Goal, Row, Unit, floor, own};
+use crate::bench::floors;
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
+use crate::bench::sizes::Scale;
 use tidegate::d3d12::{CommandListType, Fence, Queue};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Nanoseconds of a signal packet without fetch and decode.
+pub(in crate::bench) const SIGNAL_STEP: &str = "the signal step";
 
 const SLOTS: u64 = 65_536;
 /// Operations in one filling of the ring, with room for gate, marks and checkpoints.
 const OPERATIONS: u64 = 60_000;
 const BATCHES: u64 = 6;
+
+/// The row that counts what must not happen.
+pub(super) const ROWS: &[Row] = &[Row {
+    name: "signals_by_the_million",
+    about: "an engine's signal packet without a waiter, logged; 20,000,000 in a pass",
+    unit: Unit::Time,
+    floor: floor("logged_signal", floors::logged_signal),
+    goal: Goal::TimesFloor(10.0),
+    measure: |scale| own(move || many(scale)),
+    peers: &[],
+}];
 
 struct Rig {
     setup: Setup,
@@ -30,7 +47,11 @@ struct Rig {
 
 impl Rig {
     fn new(fence_logs: bool) -> Result<Rig> {
-        let setup = Setup::new(Shape { ring_slots: SLOTS, fence_logs, ..Shape::default() })?;
+        Rig::of(Shape { ring_slots: SLOTS, fence_logs, ..Shape::default() })
+    }
+
+    fn of(shape: Shape) -> Result<Rig> {
+        let setup = Setup::new(shape)?;
         let queue = setup.queue(CommandListType::Compute)?;
         let gate = setup.device.create_fence("gate", 0)?;
         // Other fences between them keep the values that are read off the lines of the one
@@ -79,6 +100,7 @@ pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
         parks: 0,
         wake_calls: 0,
         events_set: 0,
+        connects: 0,
     };
     let mut cpu_ns = 0.0;
     for batch in 0..=BATCHES {
@@ -107,5 +129,49 @@ pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
          {:.0} ns",
         (signals.median() - decode).max(0.0)
     );
-    Ok(Measured { samples: signals, cpu_ns, counts, note: Some(note) })
+    let figures = vec![(SIGNAL_STEP, (signals.median() - decode).max(0.0))];
+    Ok(Measured { samples: signals, cpu_ns, counts, figures, note: Some(note) })
+}
+
+/// Logged signals, with a log of so many entries.
+pub(super) fn with_log_of(entries: u32, scale: Scale) -> Result<Measured> {
+    let batches = (BATCHES / scale.0).max(1);
+    let shape = Shape {
+        ring_slots: SLOTS,
+        fence_logs: true,
+        log_entries: Some(entries),
+        ..Shape::default()
+    };
+    let (mut rig, mut samples, cpu) = (Rig::of(shape)?, Samples::default(), CpuMeter::start());
+    for _ in 0..batches {
+        let (took, _) = rig.run(|queue, fence, value| queue.signal(fence, value))?;
+        samples.push_batch(took, OPERATIONS);
+    }
+    Ok(Measured { samples, cpu_ns: cpu.per(batches * OPERATIONS), ..Measured::default() })
+}
+
+/// Signals of one pass of the row that only counts. Five passes make 10^8.
+const MANY: u64 = 20_000_000;
+
+/// Row `signals_by_the_million`: no signal without a waiter interrupts, or makes a system call.
+pub(super) fn many(scale: Scale) -> Result<Measured> {
+    let fills = (MANY / scale.0).div_ceil(OPERATIONS);
+    let mut rig = Rig::new(true)?;
+    let (mut samples, cpu) = (Samples::default(), CpuMeter::start());
+    let (mut interrupts, mut wake_calls, mut kernel_calls) = (0, 0, 0);
+    for _ in 0..fills {
+        let (took, happened) = rig.run(|queue, fence, value| queue.signal(fence, value))?;
+        samples.push_batch(took, OPERATIONS);
+        interrupts += happened.interrupts;
+        wake_calls += happened.wake_calls;
+        kernel_calls += happened.kernel_calls;
+    }
+    let counts = vec![
+        Count::of("signals", fills * OPERATIONS),
+        Count::exactly("interrupts", interrupts, 0),
+        Count::exactly("system calls to wake", wake_calls, 0),
+        Count::exactly("kernel calls", kernel_calls, 0),
+    ];
+    let cpu_ns = cpu.per(fills * OPERATIONS);
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }

@@ -40,7 +40,7 @@ pub(super) fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>>
         Count::exactly("kernel calls", happened.kernel_calls, 0),
         Count::of("parks of an idle service", happened.parks),
     ];
-    Ok(Measured { samples, cpu_ns, counts, note: None })
+    Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }
 
 /// The ring holds a whole batch, so that no submission waits for room.
@@ -81,5 +81,5 @@ pub(super) fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
     ];
     let share = submit_ns as f64 / (STREAM * BATCHES) as f64;
     let note = format!("the client's part of a submission: {share:.0} ns; the engine overlaps it");
-    Ok(Measured { samples, cpu_ns, counts, note: Some(note) })
+    Ok(Measured { samples, cpu_ns, counts, note: Some(note), ..Measured::default() })
 }

@@ -1,55 +1,121 @@
-//! Measures virtual time: agent turns in a second of a machine with as many engines as there can
-//! be, each with a user-mode queue and a thread that submits timed work, signals, and waits.
+//! Measures virtual time: agent turns in a second of a machine with many engines, each with a
+//! user-mode queue and a thread that submits timed work, signals, and waits.
 
+use super::{Counterpart, Goal, Row, Unit, floor};
+use crate::bench::floors;
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_own_thread, pin};
-use crate::bench::sizes::NODES;
+use crate::bench::sizes::{Calls, NODES, Scale};
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
-const ROUNDS: u64 = 150;
+/// Rounds of the row of one adapter.
+pub(super) const ROUNDS: u64 = 150;
 /// Work takes from here on, more for each queue, so that no two end at once.
 const WORK_NS: u64 = 10_000;
 
-/// Row `virtual_time_events`.
-pub(super) fn events() -> Result<Measured, Trouble> {
-    on_own_thread(|| {
+/// Rows of machines with more engines than one adapter has.
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "virtual_time_100",
+        about: "one agent turn of a machine of 100 engines on three adapters in virtual time",
+        unit: Unit::Rate,
+        floor: floor("heap_of_100", || floors::heap_of(100)),
+        goal: Goal::TimesFloor(6.0),
+        measure: |scale| events(100, 60, scale),
+        peers: &[
+            beside("simcore", "simcore_timers", "self timers of 100 components", 100),
+            beside("nexosim", "nexosim_timers", "self timers of 100 models", 100),
+            beside("simpy", "simpy_timers", "self timers of 100 processes", 100),
+        ],
+    },
+    Row {
+        name: "virtual_time_10000",
+        about: "the same of 10,000 engines on 209 adapters",
+        unit: Unit::Rate,
+        floor: floor("heap_of_10000", || floors::heap_of(10_000)),
+        goal: Goal::TimesFloor(6.0),
+        measure: |scale| events(10_000 / scale.0 as u32, 3, scale),
+        peers: &[
+            beside("simcore", "simcore_timers", "self timers of 10,000 components", 10_000),
+            beside("nexosim", "nexosim_timers", "self timers of 10,000 models", 10_000),
+            beside("simpy", "simpy_timers", "self timers of 10,000 processes", 10_000),
+        ],
+    },
+];
+
+const fn beside(
+    peer: &'static str,
+    key: &'static str,
+    calls: &'static str,
+    pending: u64,
+) -> Counterpart {
+    let does = "less: no queue, no fence, no interrupt, one handler for each event";
+    Counterpart::Calls { peer, key, calls, does, size: Calls::new(pending, 3) }
+}
+
+/// A machine with `engines` engines on as many adapters as they need, each with a queue and a
+/// thread that submits `rounds` times.
+pub(super) fn events(engines: u32, rounds: u64, scale: Scale) -> Result<Measured, Trouble> {
+    on_own_thread(move || {
         pin(CLIENT_CPU)?;
+        let (engines, rounds) = (engines.max(2), (rounds / scale.0).max(2));
         let mut measured = Measured::default();
-        const MACHINES: u64 = 4;
+        let machines = if engines > 1_000 { 1 } else { 4 };
         let (mut cpu_ns, mut turns) = (0.0, 0);
-        for machine in 0..=MACHINES {
-            let (took, steps, cpu) = one_machine().map_err(|e| e.to_string())?;
-            if machine > 0 {
+        for machine in 0..=machines {
+            let (took, steps, cpu) = one_machine(engines, rounds).map_err(|e| e.to_string())?;
+            // The first one warms up, where one more is cheap.
+            if machine > 0 || machines == 1 {
                 measured.samples.push_batch(took, steps);
-                cpu_ns += cpu;
-                turns = steps;
+                (cpu_ns, turns) = (cpu_ns + cpu, steps);
+            }
+            if machines == 1 {
+                break;
             }
         }
-        measured.cpu_ns = cpu_ns / MACHINES as f64;
-        let rounds = u64::from(NODES) * ROUNDS;
-        measured.counts = vec![Count::of("turns", turns), Count::of("submissions", rounds)];
+        measured.cpu_ns = cpu_ns / f64::from(machines);
+        let submissions = u64::from(engines) * rounds;
+        measured.counts = vec![Count::of("turns", turns), Count::of("submissions", submissions)];
         Ok(measured)
     })
 }
 
-fn one_machine() -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
+/// The time, the turns and the CPU time of a turn of one machine. Its set-up is not in them.
+fn one_machine(engines: u32, rounds: u64) -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
     let host = Platform::host();
     let platform = Platform::virtual_time(CostModel::nominal().steps);
-    let config = MachineConfig::standard(&platform).with_nodes(1, NODES - 2, 1);
-    let machine = Machine::new(&platform, config)?;
-    let device = machine.device(DeviceOptions::default())?;
+    let adapters = engines.div_ceil(NODES);
+    // As even as they can be, at least one engine of each class on every adapter.
+    let engines_of = |adapter: u32| engines / adapters + u32::from(adapter < engines % adapters);
+    let config = |adapter: u32| {
+        let compute = engines_of(adapter).max(3) - 2;
+        let mut config = MachineConfig::standard(&platform).with_nodes(1, compute, 1);
+        config.gpu.lane_group = format!("GPU {adapter}");
+        config
+    };
+    let builder = (0..adapters)
+        .map(config)
+        .fold(Machine::builder(&platform), |machine, config| machine.reference(config));
+    let machine = builder.start()?;
+    let devices: Vec<Device> = (0..adapters as usize)
+        .map(|adapter| machine.device_on(adapter, DeviceOptions::default()))
+        .collect::<Result<_, _>>()?;
     let threads = platform.clone();
     let (start, cpu) = (host.now(), CpuMeter::start());
     let (_, report) = machine.run_to_report(|| {
-        let queues = (0..NODES).map(|node| {
-            let device = device.clone();
-            threads.spawn(format!("thread {node}"), move || {
-                client(&device, node).unwrap_or_else(|e| panic!("thread {node}: {e}"));
-            })
-        });
-        let handles: Vec<_> = queues.collect();
+        let mut handles = Vec::new();
+        for (adapter, device) in devices.iter().enumerate() {
+            let last = engines_of(adapter as u32).max(3) - 1;
+            for node in 0..=last {
+                let device = device.clone();
+                let name = format!("thread {adapter}.{node}");
+                handles.push(threads.spawn(name.clone(), move || {
+                    client(&device, node, last, rounds).unwrap_or_else(|e| panic!("{name}: {e}"));
+                }));
+            }
+        }
         handles.iter().for_each(|handle| {
             handle.join();
         });
@@ -65,10 +131,15 @@ fn one_machine() -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
     Ok((took, report.steps, cpu.per(report.steps)))
 }
 
-fn client(device: &Device, node: u32) -> tidegate::d3d12::error::Result<()> {
+fn client(
+    device: &Device,
+    node: u32,
+    last: u32,
+    rounds: u64,
+) -> tidegate::d3d12::error::Result<()> {
     let list_type = match node {
         0 => CommandListType::Direct,
-        n if n == NODES - 1 => CommandListType::Copy,
+        n if n == last => CommandListType::Copy,
         _ => CommandListType::Compute,
     };
     let desc = QueueDesc {
@@ -80,7 +151,7 @@ fn client(device: &Device, node: u32) -> tidegate::d3d12::error::Result<()> {
     let mut work = device.create_command_list(list_type);
     work.timed(WORK_NS + 37 * u64::from(node))?;
     let work = work.close()?;
-    for value in 1..=ROUNDS {
+    for value in 1..=rounds {
         queue.execute(&[&work])?;
         queue.signal(&fence, value)?;
         fence.wait(value)?;
