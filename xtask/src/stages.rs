@@ -40,6 +40,8 @@ const TEST: &[Stage] = &[
     own("tidy", tidy::check),
     own("spec", spec::check),
     cargo_line("clippy", "clippy --workspace --all-targets --quiet -- -D warnings"),
+    // The lints of the workspace deny broken links.
+    cargo_line("documentation", "doc --workspace --lib --no-deps --quiet"),
     Stage { name: "tests", task: Task::TestPrograms },
     own("mutants --touched", mutants::run_touched_bounded),
     own("fuzz", fuzz::short),

@@ -5,7 +5,7 @@
 //! - Anything else (device node, FIFO, descriptor below /dev/fd) is written through.
 //! - `-`, /dev/stdout and /dev/fd/1 are standard output; tables are then left out.
 //!
-//! Entry points: [`Outputs::check`] before the run, [`write`] and [`write_json`] after it. Rooms:
+//! Entry points: [`Outputs::check`] before the run, [`write()`] and [`write_json`] after it. Rooms:
 //! `place` (targets of paths).
 
 mod place;
@@ -139,7 +139,7 @@ fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
 ///
 /// # Errors
 ///
-/// As for [`write`].
+/// As for [`write()`].
 pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), BadInput> {
     write(path, |out| {
         serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;

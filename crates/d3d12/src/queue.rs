@@ -117,7 +117,8 @@ impl Queue {
     }
 
     /// Returns its description as it is now: with the node and the submission model that were
-    /// chosen for it, and with [`EnginePolicy::Own`] where the adapter has no other engine for it.
+    /// chosen for it, and with [`EnginePolicy::Own`](crate::EnginePolicy::Own) where the adapter has
+    /// no other engine for it.
     #[doc(alias = "GetDesc")]
     pub fn desc(&self) -> QueueDesc {
         let id = &self.inner.id;

@@ -287,7 +287,7 @@ commands! {
         /// The engine's number.
         engine: u32,
     },
-    /// Queries an engine. Result: see [`crate::EngineAnswer`].
+    /// Queries an engine. Result: see [`EngineAnswer`].
     42 => QueryEngine {
         /// The engine's number.
         engine: u32,

@@ -62,7 +62,7 @@ pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> Residen
     }
 }
 
-/// Slots for the ring of each user-mode queue: [`RUN_AHEAD_HEADROOM`] times the depth to which the
+/// Slots for the ring of each user-mode queue: `RUN_AHEAD_HEADROOM` times the depth to which the
 /// recorded host ran ahead, rounded up to a power of two, so that rings are full no more often than
 /// in the recording. At least [`DEFAULT_RING_SLOTS`].
 pub fn ring_slots(workload: &Workload) -> u64 {

@@ -4,10 +4,10 @@
 //! sentence per visible difference, and the timelines as bands with a common zoom. The bands are
 //! drawn by the script of the timeline page.
 //!
-//! - The parts of a model must sum to its makespan; otherwise [`write`] refuses.
+//! - The parts of a model must sum to its makespan; otherwise [`write()`] refuses.
 //! - Every text is escaped. The page needs no network and no other file.
 //!
-//! Entry points: [`ComparePage`], [`write`].
+//! Entry points: [`ComparePage`], [`write()`].
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

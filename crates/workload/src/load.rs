@@ -99,7 +99,7 @@ fn csv_files(
 }
 
 /// Reads a workload or a recording from memory. `file` is its name for messages and for
-/// [`format::detect`].
+/// `format::detect`.
 ///
 /// # Errors
 /// Everything in [`Error`] but [`Error::Unreadable`].

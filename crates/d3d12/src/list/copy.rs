@@ -11,7 +11,9 @@ impl CommandList {
     /// Copies `bytes` bytes from `source` to `destination`. All list types.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::BadValue`] for 0 bytes, [`Error::Foreign`].
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange);
+    /// [`Error::BadValue`](crate::Error::BadValue) for 0 bytes;
+    /// [`Error::Foreign`](crate::Error::Foreign).
     #[doc(alias = "CopyBufferRegion")]
     pub fn copy(
         &mut self,

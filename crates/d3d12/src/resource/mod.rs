@@ -2,7 +2,7 @@
 //!
 //! Rooms: [`buffer`] and [`texture`] · [`mod@reference`] (any of them, as barriers take it) ·
 //! [`heap`] (placed resources) · [`tiles`] (reserved buffers) · [`footprint`] (how texels lie in
-//! memory) · [`format`].
+//! memory) · [`mod@format`].
 
 pub mod buffer;
 pub mod footprint;

@@ -1,5 +1,5 @@
-//! Whole-number expressions: `i - length`, `(frame - 1) % slots`, `max(1, completed(compute))`, `i
-//! > length`.
+//! Whole-number expressions: `i - length`, `(frame - 1) % slots`, `max(1, completed(compute))`,
+//! `i > length`.
 //!
 //! - A text is parsed once, when the file is read. Names are resolved then ([`Names`]); at run time
 //!   only slots and ids are left.
