@@ -16,6 +16,7 @@
 mod cargo;
 mod finding;
 mod fuzz;
+mod instructions;
 mod mutants;
 mod performance;
 mod pictures;
@@ -43,12 +44,15 @@ tasks:
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
+  instructions      count the instructions of single operations with valgrind, and compare with xtask/instructions.toml
+  instructions --update
+                    write that file
   performance       write the tables of docs/performance.md from docs/performance.json
   pictures          draw the timelines and the frame of the documents again, with chromium
   tests             the test programs alone: each under a limit, printed as it ends
   tables            check the queries of docs/tables.md and scripts/trace_folder.py with DuckDB and Ray
   test              everything that has to pass before a change is merged
-  full              test, and the long forms: full exploration, ignored tests, fuzzing, tables, bench";
+  full              test, and the long forms: full exploration, ignored tests, fuzzing, tables, instructions, bench";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -66,6 +70,8 @@ fn main() -> ExitCode {
             Some(request) => fuzz::run(&root, &request),
             None => Err(USAGE.to_owned()),
         },
+        ["instructions"] => instructions::check(&root),
+        ["instructions", "--update"] => instructions::update(&root),
         ["performance"] => performance::write(&root),
         ["pictures"] => pictures::draw(&root),
         ["tests"] => stages::tests(&root),

@@ -35,7 +35,7 @@ fn browser() -> bool {
 }
 
 /// Whether there is a program of this name, after an attempt to install its Debian package.
-fn install_program(program: &str, package: &str) -> bool {
+pub fn install_program(program: &str, package: &str) -> bool {
     if on_path(program) {
         return true;
     }

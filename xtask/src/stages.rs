@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cargo::cargo;
-use crate::{fuzz, mutants, setup, spec, tables, test_programs, tidy};
+use crate::{fuzz, instructions, mutants, setup, spec, tables, test_programs, tidy};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {
@@ -56,6 +56,7 @@ const LONG: &[Stage] = &[
     own("mutants", |root| mutants::run(root, &[])),
     own("fuzz, long", fuzz::long),
     own("tables", tables::check),
+    own("instructions", instructions::check),
     cargo_line(
         "peers",
         "clippy --package tidegate-peers --features all --all-targets --quiet -- -D warnings",
