@@ -7,11 +7,12 @@
 //! `docs/performance.md` says what the rows mean and why some are off their goals.
 //!
 //! Rooms: `rows` (what is measured) · `floors` (beside what) · `peer` (other implementations) ·
-//! `measure` (samples, counts, threads) · `operations` (for counts of instructions) · `others` (other programs' share of the machine) · `goals`
+//! `row` and `clause` (what they are) · `measure` (samples, counts, threads) · `operations` (for counts of instructions) · `others` (other programs' share of the machine) · `goals`
 //! and `clauses` · `curves` and `chart` · `report`. A goal that is missed is no failure of a run; a count that must not
 //! happen is.
 
 mod chart;
+mod clause;
 mod clauses;
 mod curves;
 mod floors;
@@ -21,6 +22,7 @@ mod operations;
 mod others;
 mod peer;
 mod report;
+mod row;
 mod rows;
 mod sizes;
 
@@ -33,7 +35,8 @@ use measure::{CLIENT_CPU, SERVICE_CPU, Trouble, on_own_thread, pin};
 use others::Others;
 use peer::{Missing, PeerMeasured, Peers};
 use report::{Finished, Pass, Results};
-use rows::{Counterpart, Row, all_rows};
+use row::{Counterpart, Row};
+use rows::all_rows;
 use sizes::Scale;
 use std::path::Path;
 
@@ -71,14 +74,17 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
         .filter_map(|(row, passes)| Finished::new(row, passes))
         .collect();
     if let Some(path) = &arguments.json {
-        output::write_json(path, &Results::of(&finished, arguments.passes, peers.as_ref()))?;
+        output::write_json(
+            path,
+            &Results::of(&finished, goals::goals(&finished), arguments.passes, peers.as_ref()),
+        )?;
     }
     if !outputs.take_stdout() {
         outln!("{}\n\n{}", report::table(&finished), report::remarks(&finished));
         if peers.is_some() {
             outln!("{}\n", report::peer_table(&finished));
         }
-        let goals = report::goals(&finished);
+        let goals = goals::goals(&finished);
         if goals.iter().any(|goal| goal.ratio.is_some()) {
             outln!("{}", report::goal_table(&goals));
         }

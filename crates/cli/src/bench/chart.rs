@@ -1,7 +1,7 @@
 //! Draws curves as SVG: both axes logarithmic, a line and a name for each series. It follows the
 //! colours of the reader's system.
 
-use super::report::time;
+use super::measure::time;
 use std::fmt::Write as _;
 
 /// One line of a chart. Its points are the number and the nanoseconds.

@@ -3,10 +3,10 @@
 //! An id is the goal's number and a letter in the order of the goal's text. `decisions/0102` says
 //! where the text leaves a choice.
 
-use super::goals::Value::{
+use super::clause::Value::{
     Count, Cpu, Figure, Floor, Growth, Median, More, Ns, One, P99, Peer, Sum, Times,
 };
-use super::goals::{Clause, Sense, Value};
+use super::clause::{Clause, Sense, Value};
 use super::rows::explore::{MEDIAN_PCT, MEDIAN_RANDOM, MOST_OF_ANY, SETUP};
 use super::rows::signal::SIGNAL_STEP;
 use super::rows::waiters::CPU_OF_A_SIGNAL;
@@ -323,7 +323,7 @@ pub(super) const CLAUSES: &[Clause] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::goals::Value;
+    use crate::bench::clause::Value;
     use crate::bench::rows::all_rows;
 
     /// The rows, and the measurements of peers, that a value names.

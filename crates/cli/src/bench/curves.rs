@@ -8,7 +8,8 @@ use super::chart::{Line, svg};
 use super::floors;
 use super::measure::{Measured, Samples, Trouble};
 use super::peer::Peers;
-use super::rows::{growth, own};
+use super::row::own;
+use super::rows::growth;
 use super::sizes::{Calls, Scale};
 use std::path::Path;
 

@@ -7,101 +7,18 @@
 //!
 //! The table is `clauses`.
 
-use super::report::{Finished, time};
-use serde::Serialize;
-use std::fmt;
+use super::clause::{Clause, GoalResult, Sense, Value};
+use super::clauses::CLAUSES;
+use super::report::Finished;
 
-/// A figure of a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Value {
-    /// The median of a row.
-    Median(&'static str),
-    P99(&'static str),
-    /// CPU time of the process for one operation of a row.
-    Cpu(&'static str),
-    /// A further figure of a row.
-    Figure(&'static str, &'static str),
-    /// A count of a row, summed over all passes.
-    Count(&'static str, &'static str),
-    /// The floor of a row.
-    Floor(&'static str),
-    /// A measurement of a peer beside a row.
-    Peer(&'static str, &'static str),
-    /// Nanoseconds.
-    Ns(f64),
-    /// A number without a unit.
-    One,
-    /// The first over the second: growth.
-    Growth(&'static Value, &'static Value),
-    /// The larger one.
-    More(&'static Value, &'static Value),
-    /// So many times the value.
-    Times(f64, &'static Value),
-    Sum(&'static Value, &'static Value),
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Median(row) => f.write_str(row),
-            Value::P99(row) => write!(f, "p99 of {row}"),
-            Value::Cpu(row) => write!(f, "CPU time of {row}"),
-            Value::Figure(row, name) | Value::Count(row, name) => write!(f, "{row}: {name}"),
-            Value::Floor(row) => write!(f, "floor of {row}"),
-            Value::Peer(_, key) => f.write_str(key),
-            Value::Ns(ns) => f.write_str(&time(*ns)),
-            Value::One => f.write_str("1"),
-            Value::Growth(large, small) => write!(f, "{large} / {small}"),
-            Value::More(a, b) => write!(f, "the larger of {a} and {b}"),
-            Value::Times(times, value) => write!(f, "{times} x {value}"),
-            Value::Sum(a, b) => write!(f, "{a} + {b}"),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sense {
-    AtMost,
-    AtLeast,
-}
-
-/// A clause of a goal.
-pub(super) struct Clause {
-    pub(super) id: &'static str,
-    pub(super) text: &'static str,
-    pub(super) figure: Value,
-    pub(super) against: Value,
-    pub(super) sense: Sense,
-    pub(super) limit: f64,
-    /// Beyond the goal: a miss is no miss of the goal.
-    pub(super) is_stretch: bool,
-    /// Counts that the clause needs at least, summed over all passes.
-    pub(super) needs: Option<(Value, f64)>,
-    /// Why nothing can be measured yet.
-    pub(super) later: Option<&'static str>,
-}
-
-/// A clause as the JSON has it.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct GoalResult {
-    pub(super) id: &'static str,
-    pub(super) text: &'static str,
-    row: String,
-    against: String,
-    /// Of the median pass; `None` if it is not measured.
-    pub(super) ratio: Option<f64>,
-    /// The smallest and the largest ratio of the passes.
-    pub(super) spread: Option<[f64; 2]>,
-    pub(super) sense: &'static str,
-    pub(super) limit: f64,
-    pub(super) met: Option<bool>,
-    stretch: bool,
-    /// Why it is not measured.
-    pub(super) note: Option<String>,
+/// Computes all clauses.
+pub(super) fn goals(rows: &[Finished]) -> Vec<GoalResult> {
+    let run = Run(rows);
+    CLAUSES.iter().map(|clause| run.result(clause)).collect()
 }
 
 /// What a run measured, by the names of its rows.
-pub(super) struct Run<'a>(pub(super) &'a [Finished]);
+struct Run<'a>(&'a [Finished]);
 
 impl Run<'_> {
     fn row(&self, name: &str) -> Result<&Finished, String> {
@@ -161,7 +78,7 @@ impl Run<'_> {
     }
 
     /// Computes a clause.
-    pub(super) fn result(&self, clause: &Clause) -> GoalResult {
+    fn result(&self, clause: &Clause) -> GoalResult {
         let (ratios, note) = match self.ratios(clause) {
             Ok(ratios) => (Some(ratios), None),
             Err(note) => (None, Some(note)),
@@ -184,5 +101,52 @@ impl Run<'_> {
             stretch: clause.is_stretch,
             note,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::peer::PeerMeasured;
+    use crate::bench::report::Pass;
+    use crate::bench::row::Row;
+    use crate::bench::rows::all_rows;
+
+    fn first_row() -> &'static Row {
+        all_rows().next().unwrap()
+    }
+
+    fn pass(row_ns: f64, floor_ns: f64) -> Pass {
+        let mut pass = Pass::default();
+        pass.row.samples.push(row_ns);
+        pass.floor.push(floor_ns);
+        pass
+    }
+
+    #[test]
+    fn a_clause_takes_the_median_of_the_ratios_of_the_same_passes() {
+        let passes = vec![pass(300.0, 100.0), pass(1_000.0, 1_000.0), pass(160.0, 100.0)];
+        let rows = [Finished::new(first_row(), passes).unwrap()];
+        let goals = goals(&rows);
+        let goal = |id: &str| goals.iter().find(|goal| goal.id == id).unwrap();
+        let doorbell = goal("1a");
+        assert_eq!((doorbell.ratio, doorbell.spread), (Some(1.6), Some([1.0, 3.0])));
+        assert_eq!(doorbell.met, Some(false));
+        assert_eq!(goal("1b").met, Some(true));
+        let lavapipe = goal("1c").note.as_ref().unwrap();
+        assert!(lavapipe.contains("no peer's submit_wait"), "{lavapipe}");
+        assert!(goal("4a").note.as_ref().unwrap().contains("row chain_1000000"), "{goals:?}");
+    }
+
+    #[test]
+    fn a_clause_compares_with_a_peer() {
+        let mut beside = pass(100.0, 100.0);
+        let mut measured = PeerMeasured::default();
+        measured.samples.push(700.0);
+        beside.peers = vec![Some(measured)];
+        let rows = [Finished::new(first_row(), vec![beside]).unwrap()];
+        let goals = goals(&rows);
+        let lavapipe = goals.iter().find(|goal| goal.id == "1c").unwrap();
+        assert_eq!((lavapipe.ratio, lavapipe.met), (Some(7.0), Some(true)));
     }
 }

@@ -56,6 +56,14 @@ impl Samples {
     }
 }
 
+/// Nanoseconds with a unit.
+pub(crate) fn time(ns: f64) -> String {
+    match ns {
+        ..1_000.0 if ns < 100.0 => format!("{ns:.1} ns"),
+        _ => tidegate::trace::duration(ns.round() as u64),
+    }
+}
+
 /// Something that was counted while a row was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {

@@ -34,14 +34,14 @@ impl Wake for TaskWaker {
 }
 
 /// Tasks of one thread. A task is polled when it is added and when it was woken.
-pub(in crate::bench) struct Tasks<F> {
+pub(crate) struct Tasks<F> {
     tasks: Vec<Option<Pin<Box<F>>>>,
     free: Vec<usize>,
     ready: Arc<Ready>,
 }
 
 impl<F: Future> Tasks<F> {
-    pub(in crate::bench) fn new() -> Tasks<F> {
+    pub(crate) fn new() -> Tasks<F> {
         Tasks { tasks: Vec::new(), free: Vec::new(), ready: Arc::default() }
     }
 
@@ -59,7 +59,7 @@ impl<F: Future> Tasks<F> {
     }
 
     /// Adds a task and polls it. Returns its output if it is over at once.
-    pub(in crate::bench) fn add(&mut self, future: F) -> Option<F::Output> {
+    pub(crate) fn add(&mut self, future: F) -> Option<F::Output> {
         let number = self.free.pop().unwrap_or_else(|| {
             self.tasks.push(None);
             self.tasks.len() - 1
@@ -69,7 +69,7 @@ impl<F: Future> Tasks<F> {
     }
 
     /// Polls the tasks that were woken, until one of them is over.
-    pub(in crate::bench) fn run_one(&mut self) -> F::Output {
+    pub(crate) fn run_one(&mut self) -> F::Output {
         loop {
             let woken = self.ready.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             match woken {
@@ -126,7 +126,7 @@ impl Future for Reached {
 }
 
 /// Floor of a signal that releases one of `count` tasks, until the task is over.
-pub(in crate::bench) fn ordered_tasks(count: u64) -> Result<Samples, Trouble> {
+pub(crate) fn ordered_tasks(count: u64) -> Result<Samples, Trouble> {
     const BATCHES: u64 = 1_000;
     let together = BATCH.min(count);
     let measure = move || {

@@ -18,7 +18,7 @@ const WAKES: u64 = 300;
 
 /// Floor of a signal that wakes a thread: the call that wakes a thread which sleeps on the other
 /// processor.
-pub(in crate::bench) fn wake_call() -> Result<Samples, Trouble> {
+pub(crate) fn wake_call() -> Result<Samples, Trouble> {
     let (wanted, woken) = (Line::default(), Line::default());
     let sleeper: OnceLock<Thread> = OnceLock::new();
     let calls = Mutex::new(Samples::default());
@@ -53,7 +53,7 @@ pub(in crate::bench) fn wake_call() -> Result<Samples, Trouble> {
 
 /// Floor of a wake-up on one processor: from the call to the first instruction of the thread. The
 /// waking thread sleeps next.
-pub(in crate::bench) fn wake_on_one_processor() -> Result<Samples, Trouble> {
+pub(crate) fn wake_on_one_processor() -> Result<Samples, Trouble> {
     let (begin, woken_at, seen) = (Instant::now(), Line::default(), Line::default());
     let (woken_at, seen) = (&woken_at, &seen);
     thread::scope(|scope| {
@@ -91,7 +91,7 @@ pub(in crate::bench) fn wake_on_one_processor() -> Result<Samples, Trouble> {
 
 /// Floor of a signal that releases one of `count` threads: the value, the first of an ordered map
 /// of threads, `unpark`, until the thread runs. No thread is bound to a processor.
-pub(in crate::bench) fn ordered_threads(count: u64) -> Result<Samples, Trouble> {
+pub(crate) fn ordered_threads(count: u64) -> Result<Samples, Trouble> {
     let value = Line::default();
     let started = Line::default();
     let seen: Vec<Line> = (0..=count).map(|_| Line::default()).collect();
@@ -149,7 +149,7 @@ pub(in crate::bench) fn ordered_threads(count: u64) -> Result<Samples, Trouble> 
 
 /// Floor of a call to another program: a message of 64 bytes there and back, both threads on one
 /// processor.
-pub(in crate::bench) fn message_there_and_back() -> Result<Samples, Trouble> {
+pub(crate) fn message_there_and_back() -> Result<Samples, Trouble> {
     const MESSAGES: u64 = 3_000;
     let failed = |e| format!("a socket pair: {e}");
     let (client, server) = rustix::net::socketpair(

@@ -5,9 +5,9 @@
 //! runs: the submitter stays a part of the rings ahead, and slows down when the engines do.
 
 use super::setup::{Setup, Shape};
-use super::{Counterpart, Goal, Row, Unit, floor, own};
 use crate::bench::floors;
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
+use crate::bench::row::{Counterpart, Goal, Row, Unit, floor, own};
 use crate::bench::sizes::{Calls, Scale};
 use tidegate::d3d12::{CommandListType, Fence, Queue};
 

@@ -1,20 +1,20 @@
 //! Measures the explorer: schedules in a second of the litmus pair and of the whole stack, with the
 //! share of building the machine, and the time to the verdict on a small protocol.
 
-use super::{Counterpart, Goal, Row, Unit, floor};
 use crate::bench::floors;
 use crate::bench::measure::{
     CLIENT_CPU, Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, pin,
 };
+use crate::bench::row::{Counterpart, Goal, Row, Unit, floor};
 use crate::bench::sizes::{Calls, Scale, VERDICT_VALUES};
 use tidegate::Platform;
 use tidegate::explorer::{Options, Prepared, Report, Scenario, StrategyKind, explore};
 
 /// Nanoseconds to build the machine of a schedule.
-pub(in crate::bench) const SETUP: &str = "set-up of a schedule";
-pub(in crate::bench) const MOST_OF_ANY: &str = "most schedules of any strategy";
-pub(in crate::bench) const MEDIAN_RANDOM: &str = "median schedules of random";
-pub(in crate::bench) const MEDIAN_PCT: &str = "median schedules of PCT";
+pub(crate) const SETUP: &str = "set-up of a schedule";
+pub(crate) const MOST_OF_ANY: &str = "most schedules of any strategy";
+pub(crate) const MEDIAN_RANDOM: &str = "median schedules of random";
+pub(crate) const MEDIAN_PCT: &str = "median schedules of PCT";
 
 /// Rows of searches.
 pub(super) const ROWS: &[Row] = &[

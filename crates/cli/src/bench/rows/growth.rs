@@ -13,38 +13,38 @@ use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 type Result<T = Measured> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-pub(in crate::bench) fn tasks(count: u64, scale: Scale) -> Result {
+pub(crate) fn tasks(count: u64, scale: Scale) -> Result {
     waiters::release_tasks(count, scale)
 }
 
-pub(in crate::bench) fn chain(size: Calls, scale: Scale) -> Result {
+pub(crate) fn chain(size: Calls, scale: Scale) -> Result {
     // The depth is the number of the curve.
     let batches = (size.batches / scale.0).max(1);
     measure_chain(Calls { batches, ..size }, Scale(1))
 }
 
-pub(in crate::bench) fn queues(size: Calls) -> Result {
+pub(crate) fn queues(size: Calls) -> Result {
     api::queues(size)
 }
 
-pub(in crate::bench) fn fences(size: Calls) -> Result {
+pub(crate) fn fences(size: Calls) -> Result {
     api::fences(size)
 }
 
-pub(in crate::bench) fn idle_queues(count: u64, scale: Scale) -> Result {
+pub(crate) fn idle_queues(count: u64, scale: Scale) -> Result {
     idle::doorbell_beside(count, scale)
 }
 
-pub(in crate::bench) fn explored(values: u64) -> std::result::Result<Measured, Trouble> {
+pub(crate) fn explored(values: u64) -> std::result::Result<Measured, Trouble> {
     explore::exhaust(&format!("litmus-1x{values}"))
 }
 
-pub(in crate::bench) fn log(entries: u64, scale: Scale) -> Result {
+pub(crate) fn log(entries: u64, scale: Scale) -> Result {
     signal::with_log_of(entries as u32, scale)
 }
 
 /// The part of one adapter in building and ending a machine.
-pub(in crate::bench) fn adapters(count: u64) -> Result {
+pub(crate) fn adapters(count: u64) -> Result {
     const MACHINES: u64 = 5;
     let (host, mut samples, cpu) = (Platform::host(), Samples::default(), CpuMeter::start());
     for _ in 0..MACHINES {
@@ -62,7 +62,7 @@ pub(in crate::bench) fn adapters(count: u64) -> Result {
 }
 
 /// A doorbell until its fence is seen, beside processes that each have a queue of the same engine.
-pub(in crate::bench) fn processes(count: u64, scale: Scale) -> Result {
+pub(crate) fn processes(count: u64, scale: Scale) -> Result {
     let doorbells = (10_000 / scale.0).max(10);
     let setup = Setup::new(Shape { ring_slots: 64, ..Shape::default() })?;
     let mut idle = Vec::new();

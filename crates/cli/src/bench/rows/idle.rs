@@ -2,9 +2,9 @@
 //! connected again, a machine at rest, and the first submission after a rest.
 
 use super::setup::{Setup, Shape};
-use super::{Goal, Row, Unit, floor, own};
 use crate::bench::floors;
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use crate::bench::row::{Goal, Row, Unit, floor, own};
 use crate::bench::sizes::Scale;
 use std::hint::spin_loop;
 use tidegate::d3d12::{CommandListType, Fence, Queue};

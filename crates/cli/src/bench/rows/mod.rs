@@ -28,115 +28,15 @@ mod wake;
 pub(super) mod wake_costs;
 
 use super::floors;
-use super::measure::{Measured, Samples, Trouble, on_own_thread};
+use super::measure::{Measured, Trouble};
+use super::row::{Counterpart, Goal, Row, Unit, floor, lavapipe, own, pocl, pure};
 use super::sizes::{
-    CALLS, COPIES_IN_A_LIST, COPY_COMMAND_BYTES, Calls, FENCES, FEW_FENCES, LISTS, LONG_LISTS,
-    LONG_STREAM, NODES, QUEUES, SCHEDULES, STREAM, Scale, TRIPS, VERDICTS, WAKES,
+    CALLS, COPIES_IN_A_LIST, COPY_COMMAND_BYTES, FENCES, FEW_FENCES, LISTS, LONG_LISTS,
+    LONG_STREAM, NODES, QUEUES, SCHEDULES, STREAM, TRIPS, VERDICTS, WAKES,
 };
 use cross_adapter::Form;
 use engines::Queues;
 use tidegate::d3d12::EnginePolicy;
-
-/// How a row's figure is shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    /// Time for one operation.
-    Time,
-    /// Operations in a second.
-    Rate,
-}
-
-/// What a row is to reach.
-#[derive(Clone, Copy)]
-pub(super) enum Goal {
-    /// At most so many times the floor.
-    TimesFloor(f64),
-    /// At most so many times the floor, or so many nanoseconds, whichever is more.
-    TimesFloorOr(f64, f64),
-    /// At least so many operations in a second.
-    PerSecond(f64),
-}
-
-/// The physical floor of a row.
-pub(super) struct Floor {
-    pub(super) name: &'static str,
-    pub(super) measure: fn() -> Result<Samples, Trouble>,
-}
-
-/// One line of the bench.
-pub(super) struct Row {
-    pub(super) name: &'static str,
-    /// One operation, in words.
-    pub(super) about: &'static str,
-    pub(super) unit: Unit,
-    pub(super) floor: Floor,
-    pub(super) goal: Goal,
-    pub(super) measure: fn(Scale) -> Result<Measured, Trouble>,
-    /// What `--peers` times beside it, in this order.
-    pub(super) peers: &'static [Counterpart],
-}
-
-/// What a peer has in place of the calls of a row.
-#[derive(Clone, Copy)]
-pub(super) enum Counterpart {
-    /// A measurement of a peer.
-    Calls {
-        /// The peer, as it names itself.
-        peer: &'static str,
-        /// The measurement, as the peer's program names it.
-        key: &'static str,
-        /// One operation, in words.
-        calls: &'static str,
-        /// What the operation does less or more than the row's.
-        does: &'static str,
-        size: Calls,
-    },
-    /// No such call, and why.
-    None(&'static str),
-}
-
-impl Counterpart {
-    /// Whether this is the measurement `key`.
-    pub(super) fn is(&self, wanted: &str) -> bool {
-        matches!(self, Counterpart::Calls { key, .. } if *key == wanted)
-    }
-}
-
-const LAVAPIPE: &str = "lavapipe";
-
-/// The same call on lavapipe, in as many batches of as many calls.
-const fn lavapipe(key: &'static str, calls: &'static str, size: Calls) -> Counterpart {
-    let does = "less: no check of arguments, no log";
-    Counterpart::Calls { peer: LAVAPIPE, key, calls, does, size }
-}
-
-/// The same on PoCL.
-const fn pocl(key: &'static str, calls: &'static str, size: Calls) -> Counterpart {
-    let does = "less: no value of a fence, no log; more: a kernel of one item";
-    Counterpart::Calls { peer: "pocl", key, calls, does, size }
-}
-
-/// Something of a crate for threads or tasks.
-const fn pure(
-    peer: &'static str,
-    key: &'static str,
-    calls: &'static str,
-    size: Calls,
-) -> Counterpart {
-    let does = "less: no queue, no engine, no decode, no log";
-    Counterpart::Calls { peer, key, calls, does, size }
-}
-
-const fn floor(name: &'static str, measure: fn() -> Result<Samples, Trouble>) -> Floor {
-    Floor { name, measure }
-}
-
-/// Takes a measurement on a thread of its own.
-pub(super) fn own(
-    measure: impl FnOnce() -> Result<Measured, Box<dyn std::error::Error>> + Send + 'static,
-) -> Result<Measured, Trouble> {
-    on_own_thread(|| measure().map_err(|e| e.to_string()))
-}
 
 /// The machine of single operations, with rings for tens of thousands of them.
 pub(super) fn operation_setup(fence_logs: bool) -> Result<setup::Setup, Trouble> {

@@ -12,10 +12,10 @@ use tidegate::softgpu::Stats;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 /// A machine on the host with a device.
-pub(in crate::bench) struct Setup {
-    pub(in crate::bench) platform: Platform,
-    pub(in crate::bench) machine: Machine,
-    pub(in crate::bench) device: Device,
+pub(crate) struct Setup {
+    pub(crate) platform: Platform,
+    pub(crate) machine: Machine,
+    pub(crate) device: Device,
 }
 
 /// Parameters of a setup.
@@ -117,7 +117,7 @@ impl Setup {
     }
 
     /// A user-mode queue.
-    pub(in crate::bench) fn queue(&self, list_type: CommandListType) -> Result<Queue, Trouble> {
+    pub(crate) fn queue(&self, list_type: CommandListType) -> Result<Queue, Trouble> {
         self.queue_of(list_type, Priority::Normal)
     }
 

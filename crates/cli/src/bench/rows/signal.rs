@@ -6,16 +6,16 @@
 //! satisfied already shows what fetch and decode alone come to.
 
 use super::setup::{Happened, Setup, Shape};
-use super::{Goal, Row, Unit, floor, own};
 use crate::bench::floors;
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
+use crate::bench::row::{Goal, Row, Unit, floor, own};
 use crate::bench::sizes::Scale;
 use tidegate::d3d12::{CommandListType, Fence, Queue};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Nanoseconds of a signal packet without fetch and decode.
-pub(in crate::bench) const SIGNAL_STEP: &str = "the signal step";
+pub(crate) const SIGNAL_STEP: &str = "the signal step";
 
 const SLOTS: u64 = 65_536;
 /// Operations in one filling of the ring, with room for gate, marks and checkpoints.

@@ -1,9 +1,9 @@
 //! Measures virtual time: agent turns in a second of a machine with many engines, each with a
 //! user-mode queue and a thread that submits timed work, signals, and waits.
 
-use super::{Counterpart, Goal, Row, Unit, floor};
 use crate::bench::floors;
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_own_thread, pin};
+use crate::bench::row::{Counterpart, Goal, Row, Unit, floor};
 use crate::bench::sizes::{Calls, NODES, Scale};
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};

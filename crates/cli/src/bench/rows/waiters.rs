@@ -1,10 +1,10 @@
 //! Measures the release of one of many tasks, and of one of many blocked threads.
 
 use super::setup::{Setup, Shape};
-use super::{Counterpart, Goal, Row, Unit, floor, own};
 use crate::bench::floors;
 use crate::bench::floors::tasks::Tasks;
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples};
+use crate::bench::row::{Counterpart, Goal, Row, Unit, floor, own};
 use crate::bench::sizes::{BATCH, BETWEEN_RELEASES_NS, Calls, Scale, THREAD_RELEASES, shuffled};
 use std::sync::Arc;
 use tidegate::platform::Word;
@@ -15,7 +15,7 @@ const FEW: u64 = 10;
 const MANY_TASKS: u64 = 100_000;
 const MANY_THREADS: u64 = 10_000;
 /// CPU time of the process from one signal to the next.
-pub(in crate::bench) const CPU_OF_A_SIGNAL: &str = "CPU time of a signal";
+pub(crate) const CPU_OF_A_SIGNAL: &str = "CPU time of a signal";
 
 const fn tasks(
     peer: &'static str,

@@ -5,9 +5,9 @@
 
 use super::setup::{Setup, Shape};
 use super::wake::{self, Wakes};
-use super::{Goal, Row, Unit, floor, own};
 use crate::bench::floors;
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, SERVICE_CPU, Samples};
+use crate::bench::row::{Goal, Row, Unit, floor, own};
 use crate::bench::sizes::{ASLEEP_NS, Scale};
 use std::collections::BTreeMap;
 use tidegate::d3d12::{CommandListType, Event, EventDesc};
@@ -17,7 +17,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Signals of a burst, and the most interrupts that one of all bursts may raise.
 pub(super) const BURST: u64 = 1_000;
-pub(in crate::bench) const MOST_INTERRUPTS: &str = "most interrupts in a burst";
+pub(crate) const MOST_INTERRUPTS: &str = "most interrupts in a burst";
 
 /// Rows of interrupts.
 pub(super) const ROWS: &[Row] = &[

@@ -1,0 +1,94 @@
+//! What a clause of a goal is, and what a run says of it.
+
+use super::measure::time;
+use serde::Serialize;
+use std::fmt;
+
+/// A figure of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value {
+    /// The median of a row.
+    Median(&'static str),
+    P99(&'static str),
+    /// CPU time of the process for one operation of a row.
+    Cpu(&'static str),
+    /// A further figure of a row.
+    Figure(&'static str, &'static str),
+    /// A count of a row, summed over all passes.
+    Count(&'static str, &'static str),
+    /// The floor of a row.
+    Floor(&'static str),
+    /// A measurement of a peer beside a row.
+    Peer(&'static str, &'static str),
+    /// Nanoseconds.
+    Ns(f64),
+    /// A number without a unit.
+    One,
+    /// The first over the second: growth.
+    Growth(&'static Value, &'static Value),
+    /// The larger one.
+    More(&'static Value, &'static Value),
+    /// So many times the value.
+    Times(f64, &'static Value),
+    Sum(&'static Value, &'static Value),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Median(row) => f.write_str(row),
+            Value::P99(row) => write!(f, "p99 of {row}"),
+            Value::Cpu(row) => write!(f, "CPU time of {row}"),
+            Value::Figure(row, name) | Value::Count(row, name) => write!(f, "{row}: {name}"),
+            Value::Floor(row) => write!(f, "floor of {row}"),
+            Value::Peer(_, key) => f.write_str(key),
+            Value::Ns(ns) => f.write_str(&time(*ns)),
+            Value::One => f.write_str("1"),
+            Value::Growth(large, small) => write!(f, "{large} / {small}"),
+            Value::More(a, b) => write!(f, "the larger of {a} and {b}"),
+            Value::Times(times, value) => write!(f, "{times} x {value}"),
+            Value::Sum(a, b) => write!(f, "{a} + {b}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sense {
+    AtMost,
+    AtLeast,
+}
+
+/// A clause of a goal.
+pub(super) struct Clause {
+    pub(super) id: &'static str,
+    pub(super) text: &'static str,
+    pub(super) figure: Value,
+    pub(super) against: Value,
+    pub(super) sense: Sense,
+    pub(super) limit: f64,
+    /// Beyond the goal: a miss is no miss of the goal.
+    pub(super) is_stretch: bool,
+    /// Counts that the clause needs at least, summed over all passes.
+    pub(super) needs: Option<(Value, f64)>,
+    /// Why nothing can be measured yet.
+    pub(super) later: Option<&'static str>,
+}
+
+/// A clause as the JSON has it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct GoalResult {
+    pub(super) id: &'static str,
+    pub(super) text: &'static str,
+    pub(super) row: String,
+    pub(super) against: String,
+    /// Of the median pass; `None` if it is not measured.
+    pub(super) ratio: Option<f64>,
+    /// The smallest and the largest ratio of the passes.
+    pub(super) spread: Option<[f64; 2]>,
+    pub(super) sense: &'static str,
+    pub(super) limit: f64,
+    pub(super) met: Option<bool>,
+    pub(super) stretch: bool,
+    /// Why it is not measured.
+    pub(super) note: Option<String>,
+}
