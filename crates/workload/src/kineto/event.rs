@@ -446,11 +446,7 @@ impl<'a> ArgFields<'a> {
     fn set(&mut self, name: &[u8], value: &'a str) {
         match name {
             b"correlation" | b"correlation id" | b"correlation_id" => self.correlation = value,
-            b"stream" | b"queue" => {
-                if whole(value) != Err(Fault::NotANumber) {
-                    self.stream = value;
-                }
-            }
+            b"stream" | b"queue" if whole(value) != Err(Fault::NotANumber) => self.stream = value,
             b"device" => self.device = value,
             b"wait_on_stream" => self.wait_on_stream = value,
             b"wait_on_cuda_event_record_corr_id" | b"wait_on_hip_event_record_corr_id" => {
