@@ -130,7 +130,8 @@ impl SoftGpu {
     /// when it returns its queue. Waits at the head of queues count as blocked time up to now.
     pub fn stats(&self) -> Stats {
         let (now, gpu_now) = (self.hardware.platform.now().0, self.hardware.clock.now());
-        let cmp = self.hardware.await_ends_of_turns(self.hardware.cmp.lock());
+        let gpu = &self.hardware;
+        let cmp = gpu.await_ends_of_turns(gpu.cmp.lock(), 0..gpu.nodes.len());
         let mut stats = cmp.stats.clone();
         for (queue, since) in cmp.held_back() {
             stats.queues.entry(queue).or_default().blocked_ns += gpu_now.0.saturating_sub(since.0);

@@ -230,14 +230,16 @@ impl Hardware {
         cmp
     }
 
-    /// Sleeps, with the lock dropped, until every turn that engines are in has ended.
+    /// Sleeps, with the lock dropped, until every turn that `engines` are in has ended.
     pub(crate) fn await_ends_of_turns<'a>(
         &'a self,
         cmp: MutexGuard<'a, Cmp>,
+        engines: Range<usize>,
     ) -> MutexGuard<'a, Cmp> {
-        let turns: Vec<u64> = cmp.nodes.iter().map(|node| node.turns).collect();
+        let turns: Vec<u64> = cmp.nodes[engines.clone()].iter().map(|node| node.turns).collect();
         self.await_turns(cmp, |cmp| {
-            cmp.nodes.iter().zip(&turns).all(|(node, turn)| node.has_ended(*turn))
+            let nodes = cmp.nodes[engines.clone()].iter();
+            nodes.zip(&turns).all(|(node, turn)| node.has_ended(*turn))
         })
     }
 

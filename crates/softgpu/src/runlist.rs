@@ -128,6 +128,11 @@ impl RunList {
         self.kept = queue;
     }
 
+    /// Returns whether the engine may not leave its queue.
+    pub(crate) fn keeps_a_queue(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// Returns whether the engine has to wait for the queue that it may not leave.
     pub(crate) fn waits_for_kept(&self) -> bool {
         self.kept.is_some_and(|queue| self.place(queue).is_none())

@@ -108,20 +108,7 @@ impl Run<'_> {
 mod tests {
     use super::*;
     use crate::bench::peer::PeerMeasured;
-    use crate::bench::report::Pass;
-    use crate::bench::row::Row;
-    use crate::bench::rows::all_rows;
-
-    fn first_row() -> &'static Row {
-        all_rows().next().unwrap()
-    }
-
-    fn pass(row_ns: f64, floor_ns: f64) -> Pass {
-        let mut pass = Pass::default();
-        pass.row.samples.push(row_ns);
-        pass.floor.push(floor_ns);
-        pass
-    }
+    use crate::bench::report::tests::{first_row, pass};
 
     #[test]
     fn a_clause_takes_the_median_of_the_ratios_of_the_same_passes() {

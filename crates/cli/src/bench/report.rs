@@ -464,15 +464,15 @@ impl PassResult {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::bench::rows::all_rows;
 
-    fn first_row() -> &'static Row {
+    pub(in crate::bench) fn first_row() -> &'static Row {
         all_rows().next().unwrap()
     }
 
-    fn pass(row_ns: f64, floor_ns: f64) -> Pass {
+    pub(in crate::bench) fn pass(row_ns: f64, floor_ns: f64) -> Pass {
         let mut pass = Pass::default();
         pass.row.samples.push(row_ns);
         pass.floor.push(floor_ns);

@@ -7,13 +7,13 @@
 use super::executor::{Executor, Outcome, Pace};
 use crate::cmp::waits::WaitKey;
 use crate::log::LogBuffer;
-use crate::mmu::{Fault, Slot, Space};
+use crate::mmu::{Fault, Space};
 use crate::queue::{Packet, PendingWait, Run, RunState};
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId};
-use tidegate_platform::{PhysicalAddress, Queued, Step, SubmissionKey};
+use tidegate_platform::{Queued, Step, SubmissionKey};
 use tidegate_trace::{FenceId, Kind, NameId, Record};
 
 /// A fence signal.
@@ -158,29 +158,25 @@ impl Executor {
         mut wait: PendingWait,
     ) -> Result<Pace, Fault> {
         self.tally.gpu_waits += 1;
-        let (slot, cell) = self.wait_cell(&wait)?;
         wait.head_ns = self.gpu.timeline_ns();
-        if self.port.mmu.to_load(slot).cell.satisfies(wait.wait) {
+        let Some(blocked) = self.blocked_at(&wait)? else {
             self.end_wait(&mut run.state, &wait, None)?;
             return Ok(Pace::Light);
-        }
+        };
         self.tally.gpu_waits_stalled += 1;
         wait.observed = self.gpu.clock.now();
-        let key = WaitKey { cell, wait: wait.wait };
         run.packet = Some(Packet::Wait(wait));
-        Ok(Pace::Ends(Outcome::Blocked(key, slot)))
+        Ok(Pace::Ends(blocked))
     }
 
     /// Executes a wait that was not satisfied at first: it was latched, or the queue was kept at it,
     /// or was suspended or kicked.
     pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
         let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
-        if !wait.satisfied {
-            let (slot, cell) = self.wait_cell(wait)?;
-            if !self.port.mmu.to_load(slot).cell.satisfies(wait.wait) {
-                let key = WaitKey { cell, wait: wait.wait };
-                return Ok(Pace::Ends(Outcome::Blocked(key, slot)));
-            }
+        if !wait.satisfied
+            && let Some(blocked) = self.blocked_at(wait)?
+        {
+            return Ok(Pace::Ends(blocked));
         }
         if let Some(Packet::Wait(wait)) = run.packet.take() {
             let now = self.gpu.clock.now();
@@ -191,10 +187,12 @@ impl Executor {
         Ok(Pace::Light)
     }
 
-    /// Returns the translated cell of a wait, and its bus address.
-    fn wait_cell(&mut self, wait: &PendingWait) -> Result<(Slot, PhysicalAddress), Fault> {
+    /// Returns the outcome of a turn that ends at the wait; `None` if the wait is satisfied.
+    fn blocked_at(&mut self, wait: &PendingWait) -> Result<Option<Outcome>, Fault> {
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
-        Ok((slot, self.port.mmu.to_load(slot).physical))
+        let entry = self.port.mmu.to_load(slot);
+        let key = WaitKey { cell: entry.physical, wait: wait.wait };
+        Ok((!entry.cell.satisfies(wait.wait)).then_some(Outcome::Blocked(key, slot)))
     }
 
     // spec: NF-170

@@ -1,9 +1,10 @@
 //! Ring slots: how an engine takes the next one, and the loop that executes a bounded part of a
 //! queue's packets.
 //!
-//! A slot's 64 bytes are copied once and decoded from the copy. The read pointer of
-//! a process's ring is stored at the end of the turn, and covers the slots that are no longer needed. Slots are written by untrusted processes and may change at any time. A
-//! malformed slot is a fault of its queue.
+//! A slot's 64 bytes are copied once and decoded from the copy. The read pointer of a process's ring
+//! is stored at the end of the turn, and covers the slots that are no longer needed. Slots are
+//! written by untrusted processes and may change at any time. A malformed slot is a fault of its
+//! queue.
 
 use super::executor::{Executor, Outcome, Pace};
 use super::fence::Signal;

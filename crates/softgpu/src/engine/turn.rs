@@ -167,8 +167,7 @@ impl Engine {
         let picked;
         (picked, self.task) = self.exec.pick(&mut cmp);
         self.exec.leave_previous(&mut cmp, picked);
-        let is_committed =
-            cmp.committed(self.exec.node, gpu.config.node_of(self.exec.node)).is_some();
+        let is_committed = cmp.nodes[self.exec.node].list.keeps_a_queue();
         let mut run = None;
         if let Some(queue) = picked
             && let Some(entry) = cmp.queue(queue)

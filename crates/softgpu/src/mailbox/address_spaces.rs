@@ -1,6 +1,5 @@
 //! Address spaces: root tables and the invalidation of stale translations.
 
-use crate::cmp::Cmp;
 use crate::hardware::Hardware;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AddressSpaceId, AdminError};
@@ -26,13 +25,9 @@ pub(super) fn renew(
     let engines = physical_gpu as usize * nodes..(physical_gpu as usize + 1) * nodes;
     let mut cmp = gpu.awake()?;
     cmp.renew_space((id, physical_gpu), root);
-    let turns: Vec<u64> = cmp.nodes[engines.clone()].iter().map(|n| n.turns).collect();
-    let over = |cmp: &mut Cmp| {
-        cmp.nodes[engines.clone()].iter().zip(&turns).all(|(node, turn)| node.has_ended(*turn))
-    };
     // spec: RES-018
     let unawaited = gpu.platform.fault("unawaited turns");
-    let mut cmp = if unawaited { cmp } else { gpu.await_turns(cmp, over) };
+    let mut cmp = if unawaited { cmp } else { gpu.await_ends_of_turns(cmp, engines.clone()) };
     if root == Some(PhysicalAddress(0)) {
         cmp.forget_space((id, physical_gpu));
     }

@@ -18,7 +18,7 @@ pub(super) fn hold_engines(gpu: &Hardware) -> AdminAnswer {
     for engine in 0..gpu.nodes.len() {
         gpu.publish(&mut cmp, engine as u32);
     }
-    drop(gpu.await_ends_of_turns(cmp));
+    drop(gpu.await_ends_of_turns(cmp, 0..gpu.nodes.len()));
     DONE
 }
 

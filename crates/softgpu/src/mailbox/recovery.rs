@@ -36,8 +36,7 @@ pub(super) fn preempt_node(gpu: &Hardware, engine: u32, preemption_fence_id: u32
 pub(super) fn query_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
     let (cmp, index) = gpu.awake_engine(engine)?;
     // A queue that the engine keeps is in no command, and the CMP learns of its progress.
-    let turn = cmp.nodes[index].turns;
-    let mut cmp = gpu.await_turns(cmp, |cmp| cmp.nodes[index].has_ended(turn));
+    let mut cmp = gpu.await_ends_of_turns(cmp, index..index + 1);
     let node = &cmp.nodes[index];
     let (hung, current, progress) = (node.hung, node.current, node.progress);
     let queue = hung.or_else(|| current.filter(|q| cmp.queue(*q).is_some_and(|e| is_amid(e))));
