@@ -4,6 +4,7 @@
 //! is formed; 4. everything is dropped, because a thread holds one machine at a time. Callers:
 //! `explore`, `verify`, `shrink`, `machine`.
 
+use crate::lane::{Group, Lane};
 use crate::property::{Failure, Rules, Verdict};
 use crate::quiet::Quiet;
 use crate::scenario::{Prepared, Scenario};
@@ -54,53 +55,74 @@ struct Controls<S> {
     keeps_states: bool,
     /// Finds choices that need no decision. `None` leaves every choice to the strategy.
     sharing: Option<Sharing>,
-    /// The agent that the strategy last selected.
-    mover: Option<AgentIx>,
-    /// The choices offered to the strategy, each with its index among all.
-    order: Vec<(u16, Choice)>,
-    choices: Vec<Choice>,
+    /// One for all agents, or one for each group that is searched by itself.
+    lanes: Vec<Lane>,
+    /// Number of the first choice at which a run does not repeat an earlier one.
+    diverged_at: Option<u64>,
 }
 
 impl<S: Strategy> Controls<S> {
     fn choose(&mut self, point: &Point<'_>) -> usize {
-        let Some(sharing) = &mut self.sharing else { return self.strategy.choose(point) };
-        if let Some(index) = sharing.commuting(point) {
-            return index;
+        if self.lanes.len() > 1 {
+            return self.choose_of_group(point);
         }
-        let found = matches!(point.choices[0], Choice::Find(..));
-        let counts = self.strategy.counts_switches();
-        let group = if found || counts { None } else { sharing.closed_group(point) };
-        let index = if group.is_none() && self.mover == point.current || found {
-            self.strategy.choose(point)
-        } else {
-            self.choose_among(group.unwrap_or(u64::MAX), point)
-        };
-        if let Some(Choice::Run(agent)) = point.choices.get(index) {
-            self.mover = Some(*agent);
-        }
-        index
+        let lane = &mut self.lanes[0];
+        let chosen = lane.choose(0, &mut self.strategy, &mut self.sharing, point);
+        chosen.unwrap_or_else(|()| {
+            self.diverged_at.get_or_insert(self.trail.choices.len() as u64);
+            0
+        })
     }
 
-    /// Leaves the choice among the agents of `group` to the strategy. Steps made without the
-    /// strategy are no switches, so the choices are ordered as if those steps had not happened.
-    fn choose_among(&mut self, group: u64, point: &Point<'_>) -> usize {
-        let mover = self.mover;
-        let all = (0..).zip(point.choices.iter().copied());
-        self.order.clear();
-        self.order.extend(all.filter(|(_, choice)| group & bit(choice.agent()) != 0));
-        self.order.sort_by_key(|(_, choice)| {
-            let flushes = matches!(choice, Choice::Flush(_));
-            (flushes, Some(choice.agent()) != mover, choice.agent())
-        });
-        self.choices.clear();
-        self.choices.extend(self.order.iter().map(|(_, choice)| *choice));
-        let current = mover.filter(|agent| self.choices[0] == Choice::Run(*agent));
-        let choices = &self.choices;
+    /// Chooses in the first group that can move. A group that has one choice makes it.
+    fn choose_of_group(&mut self, point: &Point<'_>) -> usize {
+        let agents_of = |choice: &Choice| bit(choice.agent());
+        let movers = point.choices.iter().fold(0, |all, choice| all | agents_of(choice));
+        let group = self.lanes.iter().position(|lane| lane.agents & movers != 0).unwrap_or(0);
+        let lane = &mut self.lanes[group];
+        let mut choices = std::mem::take(&mut lane.choices);
+        choices.clear();
+        choices.extend(point.choices.iter().filter(|c| lane.agents & agents_of(c) != 0));
+        let current = point.current.filter(|agent| lane.agents & bit(*agent) != 0);
+        let agents = &Group { all: point.agents, agents: lane.agents };
+        let of_group = Point { choices: &choices, agents, current, ..*point };
         let chosen = match choices.len() {
-            1 => 0,
-            _ => self.strategy.choose(&Point { choices, current, ..*point }),
+            1 => Ok(0),
+            _ => lane.choose(group, &mut self.strategy, &mut self.sharing, &of_group),
         };
-        usize::from(self.order[if chosen < choices.len() { chosen } else { 0 }].0)
+        let chosen = chosen.unwrap_or_else(|()| {
+            self.diverged_at.get_or_insert(self.trail.choices.len() as u64);
+            0
+        });
+        let chosen = choices.get(chosen).unwrap_or(&choices[0]);
+        let index = point.choices.iter().position(|choice| choice == chosen);
+        lane.choices = choices;
+        index.unwrap_or(0)
+    }
+
+    /// Begins a run, which repeats the previous one up to the strategy's last node.
+    fn begin_run(&mut self) {
+        self.trail.choices.clear();
+        self.trail.states.clear();
+        if let Some(sharing) = &mut self.sharing {
+            sharing.begin_run();
+        }
+        for (group, lane) in self.lanes.iter_mut().enumerate() {
+            lane.begin_run(group, &self.strategy, &mut self.sharing);
+        }
+    }
+
+    /// Adopts the groups that are known, at the start of a search.
+    fn adopt_groups(&mut self) {
+        self.diverged_at = None;
+        let known = self.sharing.as_ref().map_or(&[][..], Sharing::groups);
+        let known = if self.strategy.searches_groups() { known } else { &[] };
+        self.lanes.clear();
+        self.lanes.extend(known.iter().map(|agents| Lane::of(*agents)));
+        let rest = known.iter().fold(u64::MAX, |rest, agents| rest & !agents);
+        if rest != 0 {
+            self.lanes.push(Lane::of(rest));
+        }
     }
 }
 
@@ -139,6 +161,12 @@ impl<S: Strategy> Controller for Handle<S> {
             sharing.forgot(agent, position);
         }
     }
+
+    fn related_all(&mut self) {
+        if let Some(sharing) = &mut self.0.borrow_mut().sharing {
+            sharing.relate_all();
+        }
+    }
 }
 
 /// The outcome of one run.
@@ -165,16 +193,37 @@ impl<S: Strategy + 'static> Runner<S> {
             trail: Trail::default(),
             keeps_states: false,
             sharing: None,
-            mover: None,
-            order: Vec::new(),
-            choices: Vec::new(),
+            lanes: vec![Lane::of(u64::MAX)],
+            diverged_at: None,
         };
         Runner { controls: Rc::new(RefCell::new(controls)), model, reached: Vec::new() }
     }
 
     /// Enables reduction: the strategy is no longer asked about steps that commute with all others.
-    pub(crate) fn reduce(&mut self) {
-        self.controls.borrow_mut().sharing = Some(Sharing::default());
+    /// `groups_apart` lets it search groups of agents that share nothing by themselves.
+    pub(crate) fn reduce(&mut self, groups_apart: bool) {
+        let mut sharing = Sharing::default();
+        if groups_apart {
+            sharing.find_groups();
+        }
+        self.controls.borrow_mut().sharing = Some(sharing);
+    }
+
+    /// Begins a pass of the strategy from its start, with what is known about sharing.
+    pub(crate) fn begin_pass(&self) {
+        self.controls.borrow_mut().adopt_groups();
+    }
+
+    /// Returns the number of groups that are known to share nothing, at least 1.
+    pub(crate) fn groups(&self) -> u64 {
+        let controls = self.controls.borrow();
+        controls.sharing.as_ref().map_or(1, |sharing| sharing.groups().len().max(1) as u64)
+    }
+
+    /// Returns the index of the first choice at which a run diverged from an earlier one.
+    pub(crate) fn diverged_at(&self) -> Option<u64> {
+        let controls = self.controls.borrow();
+        controls.diverged_at.or_else(|| controls.strategy.diverged_at())
     }
 
     /// Keeps the states of runs in their trails.
@@ -207,14 +256,7 @@ impl<S: Strategy + 'static> Runner<S> {
 
     /// Returns a fresh machine under this runner's strategy.
     pub(crate) fn machine(&self) -> Platform {
-        let mut controls = self.controls.borrow_mut();
-        controls.trail.choices.clear();
-        controls.trail.states.clear();
-        controls.mover = None;
-        if let Some(sharing) = &mut controls.sharing {
-            sharing.begin_run();
-        }
-        drop(controls);
+        self.controls.borrow_mut().begin_run();
         Platform::explored(Box::new(Handle(Rc::clone(&self.controls))), self.model)
     }
 

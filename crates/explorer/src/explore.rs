@@ -173,6 +173,9 @@ struct Search<'a> {
     longest: u64,
     /// Number of runs since sharing between agents was last found.
     quiet_runs: u64,
+    /// Number of runs of the current pass, and the number after which it ends because it is refuted.
+    pass_runs: u64,
+    pass_ends_at: Option<u64>,
     is_complete: bool,
     ends: BTreeSet<u64>,
     setup_ns: u64,
@@ -189,7 +192,7 @@ impl<'a> Search<'a> {
         let is_systematic = strategy.coverage() != Coverage::Sampled;
         let mut runner = Runner::new(strategy, options.model);
         if options.reduce && is_systematic {
-            runner.reduce();
+            runner.reduce(scenario.judges_groups_apart());
         }
         Search {
             scenario,
@@ -199,6 +202,8 @@ impl<'a> Search<'a> {
             steps: 0,
             longest: 0,
             quiet_runs: 0,
+            pass_runs: 0,
+            pass_ends_at: None,
             is_complete: false,
             ends: BTreeSet::new(),
             setup_ns: 0,
@@ -219,21 +224,37 @@ impl<'a> Search<'a> {
         if self.runner.is_reduced() {
             let random = Box::new(RandomWalk::new(self.options.seed));
             let strategy = self.runner.exchange_strategy(random);
-            let failed = self.run_at_most(FIRST_RUNS, |search| search.quiet_runs >= search.longest);
+            // A run takes the steps of all groups at once.
+            let is_enough = |s: &Self| s.quiet_runs >= s.longest / s.runner.groups();
+            let failed = self.run_at_most(FIRST_RUNS, is_enough);
             self.runner.exchange_strategy(strategy);
             if let Some(failed) = failed? {
                 return Ok(Some(failed));
             }
-            self.runner.take_refuted();
-            self.clear_reached();
+            self.begin_pass();
         }
         self.run_at_most(u64::MAX, |_| false)
     }
 
-    /// Discards marks and ends, because the report covers the last pass of the search only.
-    fn clear_reached(&mut self) {
+    /// Begins a pass with all that is known. Discards marks and ends, because the report covers the
+    /// last pass of the search only.
+    fn begin_pass(&mut self) {
+        (self.pass_runs, self.pass_ends_at) = (0, None);
+        self.runner.begin_pass();
         self.runner.reached.clear();
         self.ends.clear();
+    }
+
+    fn restart(&mut self) {
+        self.runner.strategy(|s| s.restart());
+        self.begin_pass();
+    }
+
+    /// Records that the knowledge of the current pass is refuted. The pass goes on for as many runs
+    /// as it has made, because they refute more at once.
+    fn note_refuted(&mut self) {
+        self.quiet_runs = 0;
+        self.pass_ends_at.get_or_insert(2 * self.pass_runs);
     }
 
     fn run_at_most(
@@ -244,11 +265,16 @@ impl<'a> Search<'a> {
         let last = self.runs.saturating_add(runs);
         while self.runs < last && self.has_budget() && (self.runs == 0 || !is_enough(self)) {
             if !self.runner.strategy(|s| s.begin()) {
-                self.is_complete = true;
-                break;
+                if self.pass_ends_at.is_none() {
+                    self.is_complete = true;
+                    break;
+                }
+                self.restart();
+                continue;
             }
             let ran = self.one_run();
             self.runs += 1;
+            self.pass_runs += 1;
             self.steps += ran.steps;
             self.longest = self.longest.max(ran.steps);
             if let Some(failure) = ran.failure {
@@ -260,11 +286,14 @@ impl<'a> Search<'a> {
             }
             self.quiet_runs += 1;
             if self.runner.take_refuted() {
-                self.quiet_runs = 0;
-                self.runner.strategy(|s| s.restart());
-                self.clear_reached();
-            } else if let Some(choice) = self.runner.strategy(|s| s.diverged_at()) {
-                return Err(self.not_deterministic(choice));
+                self.note_refuted();
+            }
+            let diverged_at = self.runner.diverged_at();
+            match (self.pass_ends_at, diverged_at) {
+                (None, Some(choice)) => return Err(self.not_deterministic(choice)),
+                // Groups that turn out to share something disturb each other.
+                (Some(end), _) if self.pass_runs >= end || diverged_at.is_some() => self.restart(),
+                _ => {}
             }
         }
         Ok(None)

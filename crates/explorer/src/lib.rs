@@ -9,8 +9,8 @@
 //! shrunk and printed.
 //!
 //! Files, from top to bottom layer: [`litmus`], [`planted`], [`verify`] (replay) ·
-//! [`explore`](mod@explore) · `shrink` · `execution` (one run) · [`schedule`] (a line), `sharing`
-//! (reduction) · [`strategy`] · [`scenario`], [`property`].
+//! [`explore`](mod@explore) · `shrink` · `execution` (one run) · [`schedule`] (a line), `lane`
+//! (choices of a group), `sharing` (reduction) · [`strategy`] · [`scenario`], [`property`].
 //!
 //! The crate is independent of graphics and has no clock: the caller limits a search
 //! ([`Options::keep_going`]).
@@ -28,6 +28,7 @@
 mod error;
 mod execution;
 pub mod explore;
+mod lane;
 pub mod litmus;
 mod machine;
 pub mod planted;

@@ -120,6 +120,11 @@ impl Scenario for Litmus {
         Some(PLANTED[missing as usize].name)
     }
 
+    /// Each property is about one fence, and each mark needs one fence to reach it.
+    fn judges_groups_apart(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         let side = |fence: &Arc<Fence>| Side {
             fence: Arc::clone(fence),

@@ -38,7 +38,7 @@ pub fn search(
     while runner.strategy(Strategy::begin) {
         runs += 1;
         let ended = run(&runner.machine());
-        let diverged = runner.strategy(|strategy| strategy.diverged_at());
+        let diverged = runner.diverged_at();
         assert_eq!(diverged, None, "run {runs} diverges from an earlier one at this choice");
         if ended.is_break() {
             break;

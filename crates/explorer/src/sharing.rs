@@ -7,6 +7,8 @@
 //! search is restarted if a run refutes the knowledge on which it skipped a choice, and ends when a
 //! whole pass refutes nothing (decisions/0070).
 //!
+//! Groups of agents of which no two access an object that one of them writes are found the same way.
+//!
 //! Entry points: [`Sharing::touched`], [`Sharing::forwarded`], [`Sharing::commuting`],
 //! [`Sharing::closed_group`], [`Sharing::take_refuted`].
 
@@ -110,6 +112,11 @@ pub(crate) struct Sharing {
     /// Agents that loaded a racy object from their own store buffer.
     forwarders: u64,
     refuted: bool,
+    /// Agents, as bits, that do what they have done in an earlier run. Their accesses are known.
+    repeating: u64,
+    /// Groups of agents, as bits, that share objects which are written; `None` unless groups are
+    /// searched by themselves.
+    groups: Option<Vec<u64>>,
     /// Scratch space of [`Sharing::closed_group`].
     group: Vec<AgentIx>,
 }
@@ -142,6 +149,40 @@ impl Sharing {
     pub(crate) fn begin_run(&mut self) {
         self.held.iter_mut().for_each(Vec::clear);
         self.made.fill(0);
+        self.repeating = 0;
+    }
+
+    /// Looks for groups of agents that share nothing.
+    pub(crate) fn find_groups(&mut self) {
+        self.groups.get_or_insert_default();
+    }
+
+    /// Returns the known groups. All other agents share nothing.
+    pub(crate) fn groups(&self) -> &[u64] {
+        self.groups.as_deref().unwrap_or_default()
+    }
+
+    /// Declares whether the accesses of `agents` are those of an earlier run, which are known.
+    pub(crate) fn set_repeating(&mut self, agents: u64, repeat: bool) {
+        self.repeating = if repeat { self.repeating | agents } else { self.repeating & !agents };
+    }
+
+    /// Records that all agents belong to one group.
+    pub(crate) fn relate_all(&mut self) {
+        self.relate(u64::MAX);
+    }
+
+    /// Records that `agents` belong to one group.
+    fn relate(&mut self, agents: u64) {
+        let Some(groups) = &mut self.groups else { return };
+        if groups.iter().any(|group| agents & !group == 0) {
+            return;
+        }
+        let joined = groups.iter().filter(|g| *g & agents != 0).fold(agents, |all, g| all | g);
+        groups.retain(|group| group & agents == 0);
+        groups.push(joined);
+        groups.sort_unstable_by_key(|group| group.trailing_zeros());
+        self.refuted = true;
     }
 
     /// Whether a choice was skipped on refuted knowledge since the last call.
@@ -149,7 +190,7 @@ impl Sharing {
         std::mem::take(&mut self.refuted)
     }
 
-    /// Records a step.
+    /// Records a step. Accesses in runs whose agents repeat earlier ones are counted only.
     pub(crate) fn touched(&mut self, agent: AgentIx, op: OpKind, object: Object) {
         let index = slot(agent);
         if self.held.len() <= index {
@@ -159,9 +200,13 @@ impl Sharing {
             return self.held[index].retain(|held| *held != mutex);
         }
         let Some(place) = place(object) else { return };
+        if agent.0 >= LAST_BIT {
+            self.relate_all();
+        }
         self.count_access(agent);
-        let kind = Kind::of(op);
-        self.note_access(agent, place, kind, false);
+        if self.repeating & bit(agent) == 0 {
+            self.note_access(agent, place, Kind::of(op), false);
+        }
         if let (OpKind::Lock, Object::Mutex(mutex)) = (op, object) {
             self.held[index].push(mutex);
         }
@@ -171,7 +216,9 @@ impl Sharing {
     pub(crate) fn forwarded(&mut self, agent: AgentIx, object: Object) {
         if let Some(place) = place(object) {
             self.count_access(agent);
-            self.note_access(agent, place, Kind::Read, true);
+            if self.repeating & bit(agent) == 0 {
+                self.note_access(agent, place, Kind::Read, true);
+            }
         }
     }
 
@@ -211,6 +258,11 @@ impl Sharing {
             let forwarders = self.forwarders | known.forwarders;
             self.refuted |= !was_racy || is_later || forwarders != self.forwarders;
             self.forwarders = forwarders;
+        }
+        let [readers, writers, adders] = known.agents;
+        let all = readers | writers | adders;
+        if self.groups.is_some() && writers | adders != 0 && all & (all - 1) != 0 {
+            self.relate(all);
         }
     }
 

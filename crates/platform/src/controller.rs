@@ -111,6 +111,10 @@ pub trait Agents {
     /// of observed values.
     fn state(&self) -> u64;
 
+    /// Returns the hash of the state of these agents alone (bit n is agent n) and of what they have
+    /// written. A state for agents that share nothing with others.
+    fn state_of(&self, agents: u64) -> u64;
+
     /// Returns the number of agents so far, including ended ones.
     fn count(&self) -> usize;
 
@@ -165,4 +169,8 @@ pub trait Controller {
     /// Reports that `agent`'s history was replaced by `position`
     /// ([`crate::Platform::forget_history`]).
     fn forgot(&mut self, _agent: AgentIx, _position: u32) {}
+
+    /// Reports an event that relates agents without an access to an object: the passing of time, a
+    /// wait for the end of an agent, the start of one by an agent that has acted.
+    fn related_all(&mut self) {}
 }

@@ -11,7 +11,10 @@ pub(super) fn shuffled(n: u64, count: u64) -> u64 {
 }
 
 /// Values of each of the two fences of the protocol.
-pub(super) const VERDICT_VALUES: u8 = 1;
+pub(super) const VERDICT_VALUES: u8 = 7;
+
+/// Values of the fence of each of the groups that share no word.
+pub(super) const GROUP_VALUES: u8 = 1;
 
 /// Engines, and with them pending timers, of the row of one adapter.
 pub(super) const NODES: u32 = 48;

@@ -73,23 +73,8 @@ impl Bounded {
         true
     }
 
-    /// Returns the number of switches that the choice costs at this node, 0 or 1.
-    fn cost(free: u64, choice: usize) -> u32 {
-        u32::from(choice >= NOTED || free & 1 << choice == 0)
-    }
-
-    fn free_choices(point: &Point<'_>) -> u64 {
-        let Some(current) = point.current else { return u64::MAX };
-        let choices = point.choices.iter().take(NOTED).enumerate();
-        let free =
-            |choice: &Choice| choice.agent() == current || matches!(choice, Choice::Flush(_));
-        choices.fold(0, |bits, (index, choice)| bits | u64::from(free(choice)) << index)
-    }
-}
-
-impl Strategy for Bounded {
-    fn begin(&mut self) -> bool {
-        self.depth = 0;
+    /// Moves to the next choice of the last node that has one, or to the next round.
+    fn advance(&mut self) -> bool {
         self.over = false;
         self.finish.restart();
         self.left = self.bound;
@@ -112,6 +97,28 @@ impl Strategy for Bounded {
         }
         let more = self.next_round();
         self.left = self.bound;
+        more
+    }
+
+    /// Returns the number of switches that the choice costs at this node, 0 or 1.
+    fn cost(free: u64, choice: usize) -> u32 {
+        u32::from(choice >= NOTED || free & 1 << choice == 0)
+    }
+
+    fn free_choices(point: &Point<'_>) -> u64 {
+        let Some(current) = point.current else { return u64::MAX };
+        let choices = point.choices.iter().take(NOTED).enumerate();
+        let free =
+            |choice: &Choice| choice.agent() == current || matches!(choice, Choice::Flush(_));
+        choices.fold(0, |bits, (index, choice)| bits | u64::from(free(choice)) << index)
+    }
+}
+
+impl Strategy for Bounded {
+    fn begin(&mut self) -> bool {
+        let more = self.advance();
+        // The run repeats the choices before the last node.
+        self.depth = self.path.len().saturating_sub(1);
         more
     }
 
@@ -150,6 +157,14 @@ impl Strategy for Bounded {
         let width = point.choices.len() as u16;
         self.path.push(Node { choice: 0, width, state, left: self.left, free });
         0
+    }
+
+    fn resumes_at(&self, _group: usize) -> Option<usize> {
+        Some(self.path.len())
+    }
+
+    fn is_finishing(&self, _group: usize) -> bool {
+        self.over
     }
 
     fn counts_switches(&self) -> bool {

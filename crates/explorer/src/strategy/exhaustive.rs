@@ -9,6 +9,9 @@
 //! by repeating a prefix. Pruning by the histories of all agents is that of a happens-before cache
 //! (Musuvathi and Qadeer, "Partial-order reduction for context-bounded state exploration", 2007). A
 //! run that reaches a known state is finished without branching.
+//!
+//! Groups of agents that share nothing have a search each. All of them advance in each run, so the
+//! number of runs is that of the largest group.
 
 use super::{Coverage, Finish, Strategy};
 use crate::prune::Seen;
@@ -20,32 +23,69 @@ struct Node {
     state: u64,
 }
 
-/// Searches everything, depth first.
-pub struct Exhaustive {
+/// The search of one group of agents, or of all.
+#[derive(Default)]
+struct Tree {
     path: Vec<Node>,
     depth: usize,
     seen: Seen,
-    prune: bool,
-    started: bool,
     /// Whether the rest of this run only finishes it.
     left: bool,
     finish: Finish,
     diverged_at: Option<u64>,
 }
 
+impl Tree {
+    /// Moves to the next choice of the last node that has one.
+    fn advance(&mut self) -> bool {
+        self.finish.restart();
+        while let Some(node) = self.path.last_mut() {
+            node.choice += 1;
+            if node.choice < node.width {
+                break;
+            }
+            self.path.pop();
+        }
+        self.left = self.path.is_empty();
+        // The run repeats the choices before the last node.
+        self.depth = self.path.len().saturating_sub(1);
+        !self.left
+    }
+
+    fn choose(&mut self, point: &Point<'_>, prune: bool) -> usize {
+        if self.left {
+            return self.finish.choose(point);
+        }
+        let (depth, state) = (self.depth, point.state());
+        self.depth += 1;
+        if let Some(node) = self.path.get(depth) {
+            if node.state != state || usize::from(node.width) != point.choices.len() {
+                self.diverged_at.get_or_insert(depth as u64);
+                self.left = true;
+                return 0;
+            }
+            return usize::from(node.choice);
+        }
+        if !self.seen.insert(state) && prune {
+            self.left = true;
+            return self.finish.choose(point);
+        }
+        self.path.push(Node { choice: 0, width: point.choices.len() as u16, state });
+        0
+    }
+}
+
+/// Searches everything, depth first.
+pub struct Exhaustive {
+    groups: Vec<Tree>,
+    prune: bool,
+    started: bool,
+}
+
 impl Exhaustive {
     /// Creates a search with pruning.
     pub fn new() -> Exhaustive {
-        Exhaustive {
-            path: Vec::new(),
-            depth: 0,
-            seen: Seen::default(),
-            prune: true,
-            started: false,
-            left: false,
-            finish: Finish::default(),
-            diverged_at: None,
-        }
+        Exhaustive { groups: Vec::new(), prune: true, started: false }
     }
 
     /// Creates a search of every single schedule. Only for tests of the pruning.
@@ -62,21 +102,8 @@ impl Default for Exhaustive {
 
 impl Strategy for Exhaustive {
     fn begin(&mut self) -> bool {
-        self.depth = 0;
-        self.left = false;
-        self.finish.restart();
-        if !self.started {
-            self.started = true;
-            return true;
-        }
-        while let Some(node) = self.path.last_mut() {
-            node.choice += 1;
-            if node.choice < node.width {
-                return true;
-            }
-            self.path.pop();
-        }
-        false
+        let is_first = !std::mem::replace(&mut self.started, true);
+        self.groups.iter_mut().fold(is_first, |more, tree| tree.advance() || more)
     }
 
     fn restart(&mut self) {
@@ -84,29 +111,30 @@ impl Strategy for Exhaustive {
     }
 
     fn choose(&mut self, point: &Point<'_>) -> usize {
-        if self.left {
-            return self.finish.choose(point);
+        self.choose_in(0, point)
+    }
+
+    fn choose_in(&mut self, group: usize, point: &Point<'_>) -> usize {
+        while self.groups.len() <= group {
+            self.groups.push(Tree::default());
         }
-        let (depth, state) = (self.depth, point.state());
-        self.depth += 1;
-        if let Some(node) = self.path.get(depth) {
-            if node.state != state || usize::from(node.width) != point.choices.len() {
-                self.diverged_at.get_or_insert(depth as u64);
-                self.left = true;
-                return 0;
-            }
-            return usize::from(node.choice);
-        }
-        if !self.seen.insert(state) && self.prune {
-            self.left = true;
-            return self.finish.choose(point);
-        }
-        self.path.push(Node { choice: 0, width: point.choices.len() as u16, state });
-        0
+        self.groups[group].choose(point, self.prune)
+    }
+
+    fn searches_groups(&self) -> bool {
+        true
+    }
+
+    fn resumes_at(&self, group: usize) -> Option<usize> {
+        Some(self.groups.get(group).map_or(0, |tree| tree.path.len()))
+    }
+
+    fn is_finishing(&self, group: usize) -> bool {
+        self.groups.get(group).is_some_and(|tree| tree.left)
     }
 
     fn states(&self) -> u64 {
-        self.seen.len() as u64
+        self.groups.iter().map(|tree| tree.seen.len() as u64).sum()
     }
 
     fn coverage(&self) -> Coverage {
@@ -114,6 +142,6 @@ impl Strategy for Exhaustive {
     }
 
     fn diverged_at(&self) -> Option<u64> {
-        self.diverged_at
+        self.groups.iter().find_map(|tree| tree.diverged_at)
     }
 }

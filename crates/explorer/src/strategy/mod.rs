@@ -32,6 +32,29 @@ pub trait Strategy {
     /// Returns an index into `point.choices`. An index out of range counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
+    /// Chooses as [`Strategy::choose`] does, in the search of one group of agents that share nothing
+    /// with other agents. The choices are those of the group.
+    fn choose_in(&mut self, _group: usize, point: &Point<'_>) -> usize {
+        self.choose(point)
+    }
+
+    /// Whether the strategy searches groups of agents that share nothing at the same time.
+    fn searches_groups(&self) -> bool {
+        false
+    }
+
+    /// Returns the number of its nodes on the way of the coming run in this group. The run repeats
+    /// the previous one up to the last of these nodes, where the strategy chooses next. `None` if
+    /// runs do not build on each other.
+    fn resumes_at(&self, _group: usize) -> Option<usize> {
+        None
+    }
+
+    /// Whether the rest of the run only finishes it in this group.
+    fn is_finishing(&self, _group: usize) -> bool {
+        false
+    }
+
     /// Whether the strategy counts switches between agents. Then only commuting steps are skipped.
     fn counts_switches(&self) -> bool {
         false
@@ -88,6 +111,18 @@ impl Strategy for Box<dyn Strategy> {
     }
     fn choose(&mut self, point: &Point<'_>) -> usize {
         (**self).choose(point)
+    }
+    fn choose_in(&mut self, group: usize, point: &Point<'_>) -> usize {
+        (**self).choose_in(group, point)
+    }
+    fn searches_groups(&self) -> bool {
+        (**self).searches_groups()
+    }
+    fn resumes_at(&self, group: usize) -> Option<usize> {
+        (**self).resumes_at(group)
+    }
+    fn is_finishing(&self, group: usize) -> bool {
+        (**self).is_finishing(group)
     }
     fn counts_switches(&self) -> bool {
         (**self).counts_switches()

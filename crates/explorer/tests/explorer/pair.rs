@@ -34,7 +34,23 @@ fn more_values_and_more_fences_are_exhausted() {
     assert_eq!(two_values.states, 210);
     let two_fences = explore(&Litmus::new(2, 1), &Options::default()).unwrap();
     assert!(two_fences.exhausted && two_fences.passed(), "{two_fences:?}");
-    assert_eq!(two_fences.states, 63);
+    // Each fence is searched by itself.
+    assert_eq!(two_fences.states, 2 * 21);
+}
+
+/// Groups of agents that share nothing advance together, one node each in a run.
+#[test]
+fn groups_that_share_nothing_take_the_runs_of_one_group() {
+    let one = explore(&Litmus::new(1, 1), &Options::default()).unwrap();
+    for fences in [2, 4, 8] {
+        let several = explore(&Litmus::new(fences, 1), &Options::default()).unwrap();
+        assert!(several.exhausted && several.passed(), "{several:?}");
+        assert_eq!(several.states, fences as u64 * one.states);
+        assert!(several.runs <= 2 * one.runs, "{} runs, {} of one group", several.runs, one.runs);
+        for planted in explore_planted(&Litmus::new(fences, 1), &Options::default()).unwrap() {
+            assert!(planted.report.failure.is_some(), "{} fences: {:?}", fences, planted.bug);
+        }
+    }
 }
 
 #[test]

@@ -172,6 +172,45 @@ fn agents_that_forget() {
     assert!(fewest < most);
 }
 
+/// Searched by themselves, groups of agents that share nothing observe and store the same values,
+/// and agents that share something keep the same outcomes.
+#[test]
+fn groups_of_agents_by_themselves() {
+    let mut dice = Dice(10);
+    let (mut runs, mut runs_apart, mut same) = (0, 0, 0);
+    for round in 0..40 {
+        // Two agents with one word and two with the other; in every third program any word.
+        let mut op = |agent: usize| match dice.memory_op() {
+            op if round % 3 == 2 && agent == 3 => op,
+            Op::Store(_, value) => Op::Store(agent / 2, value),
+            Op::Load(_) => Op::Load(agent / 2),
+            Op::Swap(_, value) => Op::Swap(agent / 2, value),
+            op => op,
+        };
+        let agents = (0..4).map(|agent| (0..2).map(|_| op(agent)).collect());
+        let mut program = Program::from(agents.collect());
+        (program.chained, program.joined) = (round % 10 == 3, round % 10 == 4);
+        for model in [MemoryModel::TotalStoreOrder, MemoryModel::SequentiallyConsistent] {
+            let options = Options { model, ..Options::default() };
+            program.apart = false;
+            let (all, whole) = search_with(&program, &options, Box::new(Exhaustive::new()));
+            program.apart = true;
+            let (seen, apart) = search_with(&program, &options, Box::new(Exhaustive::new()));
+            assert!(apart.exhausted && seen.is_subset(&all), "{program:?} under {model:?}");
+            for place in 0..all.first().map_or(0, Vec::len) {
+                let values = |outcomes: &BTreeSet<Vec<u64>>| -> BTreeSet<u64> {
+                    outcomes.iter().map(|outcome| outcome[place]).collect()
+                };
+                assert_eq!(values(&seen), values(&all), "{program:?} under {model:?}: {place}");
+            }
+            (runs, runs_apart) = (runs + whole.runs, runs_apart + apart.runs);
+            same += u64::from(seen == all);
+        }
+    }
+    println!("{runs} runs of whole programs, {runs_apart} of groups; {same} with all outcomes");
+    assert!(runs_apart < runs && (1..80).contains(&same));
+}
+
 #[test]
 fn an_agent_that_goes_back_to_a_position_panics() {
     let platform = machine(Replay::default(), MemoryModel::TotalStoreOrder);

@@ -57,6 +57,8 @@ pub struct Program {
     pub joined: bool,
     /// Whether [`Op::Forget`] has an effect.
     pub forgets: bool,
+    /// Whether groups of agents that share nothing are searched by themselves.
+    pub apart: bool,
 }
 
 impl Program {
@@ -66,7 +68,7 @@ impl Program {
 
     pub fn from(agents: Vec<Vec<Op>>) -> Program {
         let seen = Rc::default();
-        Program { agents, seen, chained: false, joined: false, forgets: false }
+        Program { agents, seen, chained: false, joined: false, forgets: false, apart: false }
     }
 
     /// Adds a statement that forgets to each agent, at the index that `place` returns.
@@ -178,6 +180,10 @@ impl Scenario for Program {
 
     fn about(&self) -> &str {
         "agents run statements"
+    }
+
+    fn judges_groups_apart(&self) -> bool {
+        self.apart
     }
 
     fn prepare(&self, platform: &Platform) -> Prepared {

@@ -212,6 +212,7 @@ impl World {
     /// strategy chooses it among the values at which checks change their result.
     fn find(&mut self, actual: u64) -> u64 {
         let Some(me) = self.current else { return actual };
+        self.relate_all();
         let drawn = mix(self.state_hash(), actual);
         let up = actual.wrapping_add(1);
         let values =
@@ -240,6 +241,7 @@ impl World {
         let timers = deadlines.filter(|(d, _)| !d.in_background).map(|(d, i)| (d.time, i));
         let (deadline, index) = timers.min()?;
         self.now = self.now.max(deadline.0);
+        self.relate_all();
         self.end_sleep(AgentIx(index as u16), WaitEnd::TimedOut, 0);
         Some(())
     }
@@ -267,7 +269,7 @@ impl World {
                 self.clock_publish(page, *index, released);
             }
             Buffered::Bulk { bulk, start, data, .. } => {
-                self.commit_bulk(bulk, *start, data);
+                self.commit_bulk(bulk, *start, data, by);
                 self.note_change(by);
             }
             Buffered::Unlock { mutex, .. } => self.release_lock(*mutex, by),
@@ -294,19 +296,31 @@ impl World {
         let old = cell.load(Ordering::Relaxed);
         cell.store(value, Ordering::Relaxed);
         if old != value {
-            self.explored_mut().memory_hash ^=
-                word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
+            self.change_memory(
+                word_hash(page.id, index, old) ^ word_hash(page.id, index, value),
+                by,
+            );
             self.note_change(by);
         }
     }
 
-    fn commit_bulk(&mut self, bulk: &BulkCells, start: usize, data: &[u8]) {
+    /// Changes the hash of memory by a write of `by`.
+    #[inline]
+    fn change_memory(&mut self, change: u64, by: Option<AgentIx>) {
+        self.explored_mut().memory_hash ^= change;
+        if let Some(agent) = by {
+            self.agent_state(agent).wrote ^= change;
+        }
+    }
+
+    fn commit_bulk(&mut self, bulk: &BulkCells, start: usize, data: &[u8], by: Option<AgentIx>) {
         bulk.copy_in(start, data);
         let explored = self.explored_mut();
         let hash = explored.bulk_hashes.at(bulk.id);
         let old = *hash;
         *hash = mix(mix(old ^ u64::from(bulk.id), start as u64), bytes_hash(data));
-        explored.memory_hash ^= old ^ *hash;
+        let change = old ^ *hash;
+        self.change_memory(change, by);
     }
 
     fn release_lock(&mut self, mutex: u32, by: Option<AgentIx>) {
@@ -378,6 +392,13 @@ impl World {
         let by = (me, self.agent_state(me).site);
         self.log(|log, steps| log.step(by, (op, object), steps.saturating_sub(1)));
         self.report_access(me, op, object);
+    }
+
+    /// Reports an event that relates agents without an access to an object.
+    pub(super) fn relate_all(&mut self) {
+        if let Discipline::Explored(e) = &mut self.discipline {
+            e.controller.related_all();
+        }
     }
 
     /// Adds bytes to the history of the calling agent, if there is one.
@@ -509,7 +530,15 @@ pub(crate) fn forget_history(position: u32) {
 /// identify its body.
 pub(super) fn seed(w: &mut World) -> AgentState {
     observe(w, 0x5A);
-    let history = w.current.map_or(0, |parent| w.agent_state(parent).history);
+    let history = w.current.map_or(0, |parent| {
+        let state = w.agent_state(parent);
+        let has_acted = state.pending.is_some() || !state.has_drained() || state.wrote != 0;
+        let history = state.history;
+        if has_acted {
+            w.relate_all();
+        }
+        history
+    });
     let buffer = match &mut w.discipline {
         Discipline::Explored(e) => e.spare_buffers.pop().unwrap_or_default(),
         Discipline::Virtual(_) => VecDeque::new(),
@@ -719,7 +748,7 @@ pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &
         site: w.site(),
     };
     store_entry(Object::Bulk(bulk.id), entry, |w| {
-        w.commit_bulk(bulk, start, data);
+        w.commit_bulk(bulk, start, data, None);
         w.note_change(None);
     });
 }
@@ -738,7 +767,7 @@ pub(crate) fn bulk_update(
         w.absorb(old);
         let new = new(old);
         w.log(|log, _| log.value(new));
-        w.commit_bulk(bulk, start, &new.to_le_bytes()[..bytes]);
+        w.commit_bulk(bulk, start, &new.to_le_bytes()[..bytes], w.current);
         old
     })
 }
@@ -762,7 +791,11 @@ pub(crate) fn unlock(mutex: u32) {
         let state = explored.locks.at(mutex);
         let (old, new) = (state.hash, mix(state.hash, history));
         state.hash = new;
-        explored.locks_hash ^= word_hash(mutex, 1, old) ^ word_hash(mutex, 1, new);
+        let change = word_hash(mutex, 1, old) ^ word_hash(mutex, 1, new);
+        explored.locks_hash ^= change;
+        if let Some(me) = w.current {
+            w.agent_state(me).wrote ^= change;
+        }
         w.clock_unlock(mutex);
         let waits_in_line =
             w.current.filter(|me| !w.agents[me.0 as usize].explored.buffer.is_empty());
@@ -789,7 +822,7 @@ pub(crate) fn mapping_step(mapping: u32, rotation: Option<(u32, u32)>) {
             w.absorb(u64::from(new));
             let change =
                 word_hash(mapping, 0, u64::from(old)) ^ word_hash(mapping, 0, u64::from(new));
-            w.explored_mut().memory_hash ^= change;
+            w.change_memory(change, w.current);
         }
     });
 }

@@ -268,7 +268,10 @@ pub(crate) fn join(agent: AgentIx) -> WaitEnd {
     let end = go.unwrap_or_else(|| block(join_key(agent), None, &what()));
     explored::after_wait(end);
     if end == WaitEnd::Woken {
-        with(|w| w.clock_join(agent));
+        with(|w| {
+            w.relate_all();
+            w.clock_join(agent);
+        });
     }
     end
 }
@@ -280,7 +283,10 @@ pub(crate) fn join_to_the_end(agent: AgentIx) {
         let end = block(join_key(agent), None, &what);
         explored::after_wait(end);
     }
-    with(|w| w.clock_join(agent));
+    with(|w| {
+        w.relate_all();
+        w.clock_join(agent);
+    });
 }
 
 /// Returns the name of the calling agent's next thread.

@@ -95,6 +95,8 @@ pub(super) struct AgentState {
     pub(super) buffer: VecDeque<Buffered>,
     /// Hash of the buffer's content in order.
     pub(super) buffer_hash: u64,
+    /// The share of its writes in the hash of memory and locks.
+    pub(super) wrote: u64,
     /// The number of objects that it has created.
     pub(super) objects: u32,
     /// The last position that replaced its history; 0 for none.
@@ -140,18 +142,10 @@ impl Moment<'_> {
         &self.agents[usize::from(agent.0)]
     }
 
-    fn sleep_order_hash(&self, sleepers: &Map<usize, Vec<AgentIx>>) -> u64 {
-        self.agents.iter().fold(0, |hash, slot| {
-            let list = slot.wait.as_ref().and_then(|w| sleepers.get(&w.key));
-            list.map_or(hash, |l| l.iter().fold(mix(hash, 0x51), |h, a| mix(h, u64::from(a.0))))
-        })
-    }
-}
-
-impl Agents for Moment<'_> {
-    fn state(&self) -> u64 {
-        let mut hash = self.memory_hash;
-        for slot in self.agents {
+    /// Returns the hash of the agents, and of `memory`.
+    fn hash<'s>(&self, memory: u64, agents: impl Iterator<Item = &'s Slot> + Clone) -> u64 {
+        let mut hash = memory;
+        for slot in agents.clone() {
             // A running agent counts as ready: its state is that of an agent that was
             // switched away.
             let state = if slot.state == State::Running { State::Ready } else { slot.state };
@@ -159,7 +153,27 @@ impl Agents for Moment<'_> {
             hash = mix(hash, slot.explored.history ^ (state as u64 | end << 2));
             hash = mix(hash, slot.explored.buffer_hash);
         }
-        self.sleepers.map_or(hash, |sleepers| mix(hash, self.sleep_order_hash(sleepers)))
+        let Some(sleepers) = self.sleepers else { return hash };
+        mix(
+            hash,
+            agents.fold(0, |hash, slot| {
+                let list = slot.wait.as_ref().and_then(|w| sleepers.get(&w.key));
+                list.map_or(hash, |l| l.iter().fold(mix(hash, 0x51), |h, a| mix(h, u64::from(a.0))))
+            }),
+        )
+    }
+}
+
+impl Agents for Moment<'_> {
+    fn state(&self) -> u64 {
+        self.hash(self.memory_hash, self.agents.iter())
+    }
+
+    fn state_of(&self, agents: u64) -> u64 {
+        let chosen = self.agents.iter().enumerate();
+        let chosen = chosen.filter(|(index, _)| *index < 64 && agents & 1 << index != 0);
+        let chosen = chosen.map(|(_, slot)| slot);
+        self.hash(chosen.clone().fold(0, |hash, slot| hash ^ slot.explored.wrote), chosen)
     }
 
     fn count(&self) -> usize {

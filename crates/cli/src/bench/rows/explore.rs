@@ -6,7 +6,7 @@ use crate::bench::measure::{
     CLIENT_CPU, Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, pin,
 };
 use crate::bench::row::{Counterpart, Goal, Row, Unit, floor};
-use crate::bench::sizes::{Calls, Scale, VERDICT_VALUES};
+use crate::bench::sizes::{Calls, GROUP_VALUES, Scale, VERDICT_VALUES};
 use tidegate::Platform;
 use tidegate::explorer::{Options, Prepared, Report, Scenario, StrategyKind, explore};
 
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "groups_of_1",
         about: "the litmus protocol of one fence with one value, every state",
         unit: Unit::Time,
-        floor: floor("packed_search", floors::packed_search),
+        floor: floor("packed_search_of_groups", floors::packed_search_of_groups),
         goal: Goal::TimesFloor(10.0),
         measure: |_| groups(1),
         peers: &[],
@@ -46,15 +46,12 @@ pub(super) const ROWS: &[Row] = &[
         name: "groups_of_4",
         about: "the same of four fences, whose agents share no word",
         unit: Unit::Time,
-        floor: floor("packed_search", floors::packed_search),
+        floor: floor("packed_search_of_groups", floors::packed_search_of_groups),
         goal: Goal::TimesFloor(40.0),
         measure: |_| groups(4),
         peers: &[],
     },
 ];
-
-/// Values of each fence of the groups.
-const GROUP_VALUES: u8 = 1;
 
 /// What a schedule costs in which nothing happens: a machine, one agent, its end.
 struct Nothing;

@@ -312,7 +312,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "litmus_verdict",
-        about: "the litmus protocol with two fences of one value each, every state, to the verdict",
+        about: "the litmus protocol with two fences of seven values each, every state, to the verdict",
         unit: Unit::Time,
         floor: floor("packed_search", floors::packed_search),
         goal: Goal::TimesFloor(0.4),
