@@ -34,6 +34,8 @@ const COUNTED: &[(&str, &str, Option<&str>)] = &[
     ("packet encoded", "encode-packet", None),
     ("packet decoded", "decode-packet", None),
     ("signal into the ring", "queue-signal", None),
+    ("submission", "run-list", Some("queue-list")),
+    ("submission into the ring", "queue-list", None),
     ("CPU signal", "signal-of-cpu", None),
     ("waiter inserted", "register-waiter", Some("create-event")),
     ("waiter released", "release-waiter", Some("register-waiter")),

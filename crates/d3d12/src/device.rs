@@ -18,7 +18,7 @@ use crate::shared_device::SharedDevice;
 use crate::states::violation::StateViolation;
 use crate::teardown::TeardownReport;
 use crate::umd::device::UmdDevice;
-use crate::umd::failure::Failure;
+use crate::umd::failure::Why;
 use crate::umd::ring;
 use crate::umd::thunk::Thunk;
 use std::fmt;
@@ -76,7 +76,7 @@ impl Device {
         };
         let process = options.process_name.clone();
         let umd = UmdDevice::create(platform, &thunk, info, options)
-            .map_err(|failure| without_device(&process, failure))?;
+            .map_err(|failure| without_device(&process, *failure))?;
         Ok(Device { shared: Arc::new(SharedDevice::new(umd, native_fences)), lane: None })
     }
 
@@ -463,8 +463,8 @@ impl fmt::Debug for Device {
 }
 
 /// Returns the error of a call that failed before the device existed.
-fn without_device(process: &str, failure: Failure) -> Error {
-    let Failure::Refused(call, status) = failure else { return Error::Stopped };
+fn without_device(process: &str, why: Why) -> Error {
+    let Why::Refused(call, status) = why else { return Error::Stopped };
     match status {
         Status::CANCELLED => Error::Stopped,
         Status::DEVICE_REMOVED => Error::DeviceRemoved(RemovedReason::AdapterStopped),

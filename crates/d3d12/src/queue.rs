@@ -83,7 +83,7 @@ impl Queue {
             checked: hazards::add_queue(umd, &name),
         };
         let inner = UmdQueue::new(id, submission, engines).map_err(|failure| {
-            name_privilege(device.queue_error(&name, failure), &name, priority)
+            name_privilege(device.queue_error(&name, *failure), &name, priority)
         })?;
         let inner = Arc::new(inner);
         device.add_queue(&inner);
@@ -320,7 +320,7 @@ impl Queue {
         result: std::result::Result<(), Failure>,
         more: impl FnOnce(Record) -> Record,
     ) -> Result<()> {
-        let result = result.map_err(|failure| self.device.queue_error(self.name(), failure));
+        let result = result.map_err(|failure| self.device.queue_error(self.name(), *failure));
         if let Some(call) = call {
             let more = |record: Record| more(record.for_queue(self.timeline_lane()));
             call.end(&self.device.umd.platform, Kind::Submit, name, more);
@@ -420,7 +420,7 @@ impl Queue {
             return Ok(());
         }
         let done = self.inner.update_tile_mappings(reserved, &operations);
-        done.map_err(|failure| self.device.queue_error(self.name(), failure))
+        done.map_err(|failure| self.device.queue_error(self.name(), *failure))
     }
 
     // spec: NF-143

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::resource::Resource;
-use crate::umd::failure::Failure;
+use crate::umd::failure::Why;
 use crate::umd::paging_signals::PagingSignals;
 use tidegate_calls::{Handle, ResidencyPriority, SegmentGroup, VideoMemoryInfo};
 
@@ -22,7 +22,7 @@ impl Device {
     pub fn make_resident<'a, R: Into<Resource<'a>> + Copy>(&self, buffers: &[R]) -> Result<()> {
         self.with_movable(buffers, |allocations| {
             let made = self.shared.umd.make_resident(allocations);
-            made.map_err(|failure| self.residency_error(failure))
+            made.map_err(|failure| self.residency_error(*failure))
         })
     }
 
@@ -53,15 +53,15 @@ impl Device {
         let umd = &shared.umd;
         let queued = made.and_then(|made| made.enqueue(umd, &allocations, &fence.object, value));
         drop(signals);
-        queued.map_err(|failure| self.residency_error(failure))
+        queued.map_err(|failure| self.residency_error(*failure))
     }
 
-    fn residency_error(&self, failure: Failure) -> Error {
-        match failure {
-            Failure::OverBudget(bytes) => {
+    fn residency_error(&self, why: Why) -> Error {
+        match why {
+            Why::OverBudget(bytes) => {
                 Error::OverBudget { what: "making resources resident".to_owned(), bytes }
             }
-            Failure::Refused(call, status) => self.shared.error(call, SEVERAL, status),
+            Why::Refused(call, status) => self.shared.error(call, SEVERAL, status),
             other => self.shared.queue_error("paging", other),
         }
     }

@@ -14,7 +14,7 @@ use crate::retired_queues::{QueueHandle, RetiredQueues};
 use crate::state_tracker::StateTracker;
 use crate::umd::command_memory::{CommandMemory, FoundCommand, ReportedBuffer};
 use crate::umd::device::UmdDevice;
-use crate::umd::failure::Failure;
+use crate::umd::failure::Why;
 use crate::umd::fence::FenceObject;
 use crate::umd::kernel_object::KernelDevice;
 use crate::umd::paging_signals::PagingSignals;
@@ -168,29 +168,27 @@ impl SharedDevice {
     }
 
     /// Returns the error of a queue's failed call.
-    pub(crate) fn queue_error(&self, queue: &str, failure: Failure) -> Error {
+    pub(crate) fn queue_error(&self, queue: &str, why: Why) -> Error {
         let name = queue.to_owned();
-        match failure {
-            Failure::Refused(call, status) => self.error(call, &format!("queue '{queue}'"), status),
-            Failure::ProgressRefused(status) => {
+        match why {
+            Why::Refused(call, status) => self.error(call, &format!("queue '{queue}'"), status),
+            Why::ProgressRefused(status) => {
                 self.error(CPU_WAIT_CALL, &format!("progress of queue '{queue}'"), status)
             }
-            Failure::OverBudget(bytes) => {
+            Why::OverBudget(bytes) => {
                 Error::OverBudget { what: format!("a submission to queue '{queue}'"), bytes }
             }
-            Failure::TooManyLists { lists, most } => {
-                Error::TooManyLists { queue: name, lists, most }
-            }
-            Failure::PresentOnUserQueue => Error::NotSupported {
+            Why::TooManyLists { lists, most } => Error::TooManyLists { queue: name, lists, most },
+            Why::PresentOnUserQueue => Error::NotSupported {
                 what: format!("a present on queue '{queue}'"),
                 why: USER_QUEUES_DO_NOT_PRESENT,
             },
-            Failure::Interrupted(list) => Error::WorkLost { queue: name, list },
-            Failure::Aborted => match self.removed_reason() {
+            Why::Interrupted(list) => Error::WorkLost { queue: name, list },
+            Why::Aborted => match self.removed_reason() {
                 Some(reason) => Error::DeviceRemoved(reason),
                 None => Error::QueueAborted { queue: name },
             },
-            Failure::DeviceLost(state) => {
+            Why::DeviceLost(state) => {
                 self.reason(state).map_or(Error::Stopped, Error::DeviceRemoved)
             }
         }
@@ -198,7 +196,7 @@ impl SharedDevice {
 
     pub(crate) fn wait_idle(&self, queue: &UmdQueue) -> Result<()> {
         hazards::while_waiting_idle(&self.umd.platform, queue.id.checked, || {
-            queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, failure))
+            queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, *failure))
         })?;
         if let Some(states) = &self.states {
             states.idle(&queue.id);

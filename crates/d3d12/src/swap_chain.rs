@@ -377,7 +377,7 @@ impl SwapChain {
             shown.memory(),
         );
         let queued = self.queue.inner.present(flip);
-        queued.map_err(|failure| self.device.queue_error(self.queue.name(), failure))?;
+        queued.map_err(|failure| self.device.queue_error(self.queue.name(), *failure))?;
         *presented = number;
         // 3.
         match (number + 2).saturating_sub(self.back_buffers() as u64) {

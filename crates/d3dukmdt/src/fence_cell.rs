@@ -151,7 +151,7 @@ impl FenceCell {
 
     /// A wait for `value` that is made now.
     pub fn wait_for(&self, value: u64) -> FenceWait {
-        let epoch = self.epoch_word().map_or(NO_EPOCH, |word| word.load());
+        let epoch = self.history().map_or(NO_EPOCH, |history| history.load(at::EPOCH));
         FenceWait { value, epoch: if self.load() >= value { REACHED } else { epoch } }
     }
 
@@ -277,12 +277,12 @@ impl FenceCell {
             return true;
         }
         let Some(history) = self.history() else { return false };
-        let epoch = history.word(at::EPOCH).load();
+        let epoch = history.load(at::EPOCH);
         if epoch == wait.epoch || wait.epoch == NO_EPOCH || epoch & EPOCH_MARK == 0 {
             return false;
         }
         // Also while the epoch is odd: no evaluation follows the end of `renew`.
-        let first_epoch = history.word(at::FIRST_EPOCH).load();
+        let first_epoch = history.load(at::FIRST_EPOCH);
         if wait.epoch < first_epoch {
             return true;
         }
@@ -290,7 +290,7 @@ impl FenceCell {
             return false;
         }
         let peak = history.first_peak_since(wait.epoch);
-        let steady = history.word(at::EPOCH).load() == epoch;
+        let steady = history.load(at::EPOCH) == epoch;
         steady && peak.is_some_and(|peak| wait.value <= peak.value)
     }
 
@@ -302,7 +302,7 @@ impl FenceCell {
     /// Reads the value alone, for waits that were called before: a wait that comes after a rewind
     /// has a later epoch.
     pub fn latest(&self) -> Snapshot {
-        let epoch = self.epoch_word().map_or(REACHED, |word| word.load());
+        let epoch = self.history().map_or(REACHED, |history| history.load(at::EPOCH));
         // In the middle of a rewind, the value may be that before it, and a wait may have read the
         // very label after it.
         Snapshot { value: self.load(), epoch: epoch & !1, first_epoch: 0, peaks: Vec::new() }
@@ -314,12 +314,12 @@ impl FenceCell {
     pub fn snapshot_since(&self, epoch: u64) -> Option<Snapshot> {
         // While the epoch is that of the wait, the latest value was the highest since the
         // call.
-        (self.epoch_word()?.load() > epoch).then(|| self.snapshot())
+        (self.history()?.load(at::EPOCH) > epoch).then(|| self.snapshot())
     }
 
     /// Number of peaks dropped since the fence was created. Each may have lost a waiter.
     pub fn history_lost(&self) -> u64 {
-        self.history().map_or(0, |history| history.word(at::LOST).load())
+        self.history().map_or(0, |history| history.load(at::LOST))
     }
 
     fn history(&self) -> Option<History<'_>> {
@@ -345,7 +345,7 @@ enum NoRewind {
 impl<'a> Rewind<'a> {
     fn begin(history: History<'a>) -> Result<Rewind<'a>, NoRewind> {
         let label = history.lock().ok_or(NoRewind::NoFence)?;
-        if history.word(at::FIRST_EPOCH).load() == ALWAYS {
+        if history.load(at::FIRST_EPOCH) == ALWAYS {
             history.unlock(label + 1);
             return Err(NoRewind::Condemned);
         }
@@ -387,6 +387,11 @@ struct History<'a> {
 impl History<'_> {
     fn word(&self, number: usize) -> Word {
         self.of.sibling(self.start + number)
+    }
+
+    #[inline]
+    fn load(&self, number: usize) -> u64 {
+        self.of.load_sibling(self.start + number)
     }
 
     /// Makes the epoch odd and returns it; `None` where no fence stands.
@@ -442,9 +447,9 @@ impl History<'_> {
         loop {
             let Ok(epoch) = self.quiet_epoch() else { return Snapshot::at_value(self.of.load()) };
             let value = self.of.load();
-            let first_epoch = self.word(at::FIRST_EPOCH).load();
+            let first_epoch = self.load(at::FIRST_EPOCH);
             let peaks = self.peaks();
-            if self.word(at::EPOCH).load() == epoch {
+            if self.load(at::EPOCH) == epoch {
                 return Snapshot { value, epoch, first_epoch, peaks };
             }
         }
@@ -474,7 +479,7 @@ impl History<'_> {
 
     /// How many entries there are, and how many have room in the page.
     fn depth(&self) -> (usize, usize) {
-        let word = self.word(at::DEPTH).load();
+        let word = self.load(at::DEPTH);
         let (room, depth) = ((word >> 32) as usize, word as u32 as usize);
         (depth.min(room + MAX_ANNEX_PEAKS), room)
     }

@@ -62,21 +62,11 @@ impl Summary {
         Summary { root: leaves.word(0), leaves, wake }
     }
 
-    /// Carries out the ringer's steps 2 to 5 for doorbell number `bit`.
-    #[inline]
-    pub fn ring(&self, bit: u32) {
-        let platform = self.wake.platform();
-        if !platform.fault("no summary barrier") {
-            platform.fence();
-        }
+    /// Returns the place of doorbell number `bit`, for its ringer.
+    pub fn ringer(&self, bit: u32) -> Ringer {
         let (leaf, in_leaf, in_root) = place(bit);
-        if self.leaves.load(leaf) & in_leaf == 0 {
-            self.leaves.fetch_or(leaf, in_leaf);
-        }
-        if self.root.load() & in_root == 0 {
-            self.root.fetch_or(in_root);
-        }
-        self.wake.ring_after_barrier(Step::DoorbellToFetch);
+        let (root, leaf) = (self.root.clone(), self.leaves.word(leaf));
+        Ringer { leaf, in_leaf, root, in_root, wake: self.wake.clone() }
     }
 
     /// Returns whether a doorbell other than number `bit` may have been rung since the last scan.
@@ -111,6 +101,34 @@ impl Summary {
                 bits &= bits - 1;
             }
         }
+    }
+}
+
+/// The place of one doorbell in a summary.
+#[derive(Clone, Debug)]
+pub struct Ringer {
+    leaf: Word,
+    in_leaf: u64,
+    root: Word,
+    in_root: u64,
+    wake: WakeWord,
+}
+
+impl Ringer {
+    /// Carries out the ringer's steps 2 to 5.
+    #[inline]
+    pub fn ring(&self) {
+        let platform = self.wake.platform();
+        if !platform.fault("no summary barrier") {
+            platform.fence();
+        }
+        if self.leaf.load() & self.in_leaf == 0 {
+            self.leaf.fetch_or(self.in_leaf);
+        }
+        if self.root.load() & self.in_root == 0 {
+            self.root.fetch_or(self.in_root);
+        }
+        self.wake.ring_after_barrier(Step::DoorbellToFetch);
     }
 }
 

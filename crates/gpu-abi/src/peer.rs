@@ -63,7 +63,7 @@ impl CommonDoorbell {
         if before != 0 && before != current_value.0 {
             self.slots.exchange(slot, ANY_FENCE);
         }
-        self.summary.ring(slot as u32);
+        self.summary.ringer(slot as u32).ring();
     }
 
     /// Carries out the watching GPU's step 2: returns the payload of a slot, 0 if there is none.

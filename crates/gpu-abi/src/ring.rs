@@ -10,6 +10,8 @@ use crate::{AddressSpaceId, GpuVa};
 
 /// Bytes in one ring slot: a cache line.
 pub const SLOT_BYTES: u64 = 64;
+/// Words in one ring slot.
+pub const SLOT_WORDS: usize = SLOT_BYTES as usize / 8;
 /// Words in the control area.
 pub const CONTROL_WORDS: usize = 16;
 /// Word of the control area that software stores: slots published.
@@ -154,7 +156,17 @@ impl RingPacket {
 
     /// Encodes the slot.
     pub fn encode(&self) -> [u8; SLOT_BYTES as usize] {
-        let mut w = [0u64; 8];
+        let mut bytes = [0; SLOT_BYTES as usize];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.words()) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Returns the slot's little-endian words.
+    #[inline]
+    pub fn words(&self) -> [u64; SLOT_WORDS] {
+        let mut w = [0u64; SLOT_WORDS];
         let head = |opcode: u8| u64::from(opcode) | VERSION << 8;
         match *self {
             RingPacket::Nop => w[0] = head(NOP),
@@ -210,11 +222,7 @@ impl RingPacket {
                 ]);
             }
         }
-        let mut bytes = [0; SLOT_BYTES as usize];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(w) {
-            chunk.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        w
     }
 
     /// Decodes a slot that an untrusted process may have written.

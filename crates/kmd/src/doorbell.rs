@@ -21,19 +21,16 @@ use tidegate_ddi::{
 };
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, SLOT_BYTES,
-    Summary, global_base,
+    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, Ringer,
+    SLOT_BYTES, global_base,
 };
 
 /// Wakes the engine that reads the doorbells of this process.
-struct SummaryHint {
-    summary: Summary,
-    bit: u32,
-}
+struct SummaryHint(Ringer);
 
 impl RingHint for SummaryHint {
     fn rung(&self) {
-        self.summary.ring(self.bit);
+        self.0.ring();
     }
 }
 
@@ -219,7 +216,7 @@ impl ReferenceDriver {
         {
             (DoorbellStatus::ConnectedNotify, Arc::new(NotifiedHint))
         } else {
-            (DoorbellStatus::Connected, Arc::new(SummaryHint { summary, bit }))
+            (DoorbellStatus::Connected, Arc::new(SummaryHint(summary.ringer(bit))))
         };
         // spec: UMS-100
         let value_base = match self.config.doorbells {

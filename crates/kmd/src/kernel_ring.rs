@@ -73,7 +73,7 @@ impl KernelRing {
         if written.wrapping_sub(taken) >= self.slots {
             return Err(KmdError::RingFull { slots: self.slots });
         }
-        self.bytes.write(*written % self.slots * SLOT_BYTES, &packet.encode())?;
+        self.bytes.write_words(*written % self.slots * SLOT_BYTES, packet.words())?;
         *written += 1;
         self.control.store(CONTROL_WRITE_WORD, *written);
         Ok(())

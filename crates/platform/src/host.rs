@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
 static NEXT_HOST: AtomicU64 = AtomicU64::new(1);
@@ -128,7 +128,8 @@ impl Threads {
 pub(crate) struct Host {
     /// The host's number, never 0.
     number: u64,
-    start: Instant,
+    /// When the machine was created.
+    start_ns: u64,
     /// Whether every thread that acts on this host is one of its agents.
     closed: bool,
     /// 1 after `stop`. A sleep with only a deadline sleeps on this word.
@@ -150,7 +151,7 @@ impl Host {
         Host {
             number: NEXT_HOST.fetch_add(1, Ordering::Relaxed),
             closed,
-            start: Instant::now(),
+            start_ns: os::monotonic_ns(),
             stopped: AtomicU64::new(0),
             sleeps: AtomicU64::new(0),
             wakes: AtomicU64::new(0),
@@ -163,7 +164,7 @@ impl Host {
     }
 
     pub(crate) fn now(&self) -> CpuTime {
-        CpuTime(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        CpuTime(os::monotonic_ns().saturating_sub(self.start_ns))
     }
 
     pub(crate) fn busy(&self, ns: u64) {

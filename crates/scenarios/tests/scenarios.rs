@@ -104,7 +104,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 7_934);
+    is_exhausted_in("shadow-against-signal", 7_488);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -148,14 +148,14 @@ fn a_preempted_packet_stays_ahead_of_the_wait_behind_it() {
 // spec: NF-005, NF-006
 #[test]
 fn a_queue_that_waits_for_another_engine_is_unblocked() {
-    is_exhausted_in("gpu-wait", 758);
+    is_exhausted_in("gpu-wait", 730);
     finds_its_bugs("gpu-wait");
 }
 
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_is_unblocked() {
-    is_exhausted_in("cpu-signal-against-park", 87);
+    is_exhausted_in("cpu-signal-against-park", 83);
     finds_its_bugs("cpu-signal-against-park");
 }
 
@@ -169,7 +169,7 @@ fn a_cpu_signal_that_is_a_store_loses_no_waiter() {
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_up_to(1, "cancel-against-signal", 1_197);
+    is_exhausted_up_to(1, "cancel-against-signal", 1_200);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -182,7 +182,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_be_destroyed_while_it_is_signalled() {
-    is_exhausted_up_to(1, "destroy-against-signal", 900);
+    is_exhausted_up_to(1, "destroy-against-signal", 901);
 }
 
 #[test]
@@ -213,20 +213,20 @@ fn no_store_reaches_unmapped_memory() {
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
-    is_exhausted_in("cross-adapter-relay", 82);
+    is_exhausted_in("cross-adapter-relay", 77);
     finds_its_bugs("cross-adapter-relay");
 }
 
 #[test]
 fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
-    is_exhausted_in("gpu-to-gpu", 203);
+    is_exhausted_in("gpu-to-gpu", 186);
     finds_its_bugs("gpu-to-gpu");
 }
 
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_in("ring-against-park", 377);
+    is_exhausted_in("ring-against-park", 311);
     finds_its_bugs("ring-against-park");
     is_exhausted_in("wake-word", 8);
     finds_its_bugs("wake-word");

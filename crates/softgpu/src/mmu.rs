@@ -109,8 +109,9 @@ pub(crate) struct Mmu {
     tables: Vec<Option<TableEntry>>,
     loads: Vec<Option<WordEntry>>,
     stores: Vec<Option<WordEntry>>,
-    /// The words that were translated last, since a fence is often used several times in turn.
-    last_load: Slot,
+    /// The words that were translated last, since a fence is often used several times in turn. For
+    /// loads one for each place in half a line: CurrentValue and MonitoredValue lie side by side.
+    last_loads: [Slot; 4],
     last_store: Slot,
 }
 
@@ -135,7 +136,7 @@ impl Mmu {
             tables: cache(entries.min(64)),
             loads: cache(entries),
             stores: cache(entries),
-            last_load: Slot(0),
+            last_loads: [Slot(0); 4],
             last_store: Slot(0),
         }
     }
@@ -230,10 +231,11 @@ impl Mmu {
     /// Translates a word to load.
     #[inline]
     pub(crate) fn load_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
-        if !is_word(&self.loads[self.last_load.0], space, va) {
-            self.last_load = self.find_load(space, va)?;
+        let last = (va.0 >> 3) as usize % self.last_loads.len();
+        if !is_word(&self.loads[self.last_loads[last].0], space, va) {
+            self.last_loads[last] = self.find_load(space, va)?;
         }
-        Ok(self.last_load)
+        Ok(self.last_loads[last])
     }
 
     fn find_load(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
@@ -282,6 +284,9 @@ impl Mmu {
 
     /// Copies bytes out of an address space.
     pub(crate) fn read(&mut self, space: Space, va: GpuVa, out: &mut [u8]) -> Result<(), Fault> {
+        if piece(va, out.len() as u64) == out.len() as u64 {
+            return self.read_piece(space, va, out);
+        }
         let mut done = 0;
         while done < out.len() {
             let at = va.plus(done as u64);

@@ -647,7 +647,7 @@ impl Queue {
         match (&self.doorbell, self.kind) {
             (Some((page, summary, bit)), _) => {
                 page.store(DOORBELL_VALUE_WORD, self.written);
-                summary.ring(*bit);
+                summary.ringer(*bit).ring();
             }
             (None, QueueKind::User) => {}
             (None, _) => {

@@ -21,6 +21,8 @@ const OPERATIONS: &[Operation] = &[
     ("run-signal", |times| Rig::new(false)?.signals(times, true)),
     ("queue-signal-logged", |times| Rig::new(true)?.signals(times, false)),
     ("run-signal-logged", |times| Rig::new(true)?.signals(times, true)),
+    ("queue-list", |times| Rig::new(false)?.lists(times, false)),
+    ("run-list", |times| Rig::new(false)?.lists(times, true)),
     ("queue-link", |times| Rig::new(true)?.links(times, false)),
     ("run-link", |times| Rig::new(true)?.links(times, true)),
     ("encode-packet", encode),
@@ -77,6 +79,18 @@ impl Rig {
         let queue = |rig: &Rig| {
             for value in 1..=times {
                 rig.queues[0].signal(&rig.fence, value)?;
+            }
+            Ok(rig.queues[0].signal(&rig.mark, 1)?)
+        };
+        self.queued(queue, runs)
+    }
+
+    /// Executes an empty list.
+    fn lists(self, times: u64, runs: bool) -> Result<()> {
+        let list = self.setup.device.create_command_list(CommandListType::Compute).close()?;
+        let queue = |rig: &Rig| {
+            for _ in 0..times {
+                rig.queues[0].execute(&[&list])?;
             }
             Ok(rig.queues[0].signal(&rig.mark, 1)?)
         };

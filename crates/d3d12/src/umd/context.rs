@@ -1,7 +1,7 @@
 //! Owns a context and the monitored fence that shows its progress.
 
 use crate::umd::device::UmdDevice;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use tidegate_calls::{
@@ -37,16 +37,16 @@ impl Context {
             engine_affinity: 0,
             name,
         };
-        let fence = device.enter().create_monitored_fence(args).map_err(Failure::of(call))?;
+        let fence = device.enter().create_monitored_fence(args).map_err(Why::of(call))?;
         let progress_fence = Owned::new(&device.kernel, Object::Fence, fence.handle);
         // A monitored fence always has a CPU address.
         let progress = fence.value.read_only().cloned();
-        let progress = progress.ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))?;
+        let progress = progress.ok_or(Why::Refused(call, Status::NOT_SUPPORTED))?;
         let device_handle = device.handle();
         let args =
             CreateContextVirtual { device: device_handle, node_ordinal, engine_affinity, priority };
         let context = device.enter().create_context_virtual(args);
-        let context = context.map_err(Failure::of("D3DKMTCreateContextVirtual"))?;
+        let context = context.map_err(Why::of("D3DKMTCreateContextVirtual"))?;
         let writes_fences = device.info.nodes[node_ordinal as usize].writes_fences;
         Ok(Context {
             context: Owned::new(&device.kernel, Object::Context, context),

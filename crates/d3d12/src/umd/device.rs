@@ -7,7 +7,7 @@ use crate::counters::QueueStats;
 use crate::model::DeviceOptions;
 use crate::umd::arena::Arena;
 use crate::umd::command_memory::CommandMemory;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::thunk::{CPU_WAIT_CALL, Thunk};
@@ -42,13 +42,13 @@ impl UmdDevice {
         info: AdapterInfo,
         options: DeviceOptions,
     ) -> Result<UmdDevice, Failure> {
-        let kernel = KernelDevice::create(thunk).map_err(Failure::of("D3DKMTCreateDevice"))?;
+        let kernel = KernelDevice::create(thunk).map_err(Why::of("D3DKMTCreateDevice"))?;
         let kernel = Arc::new(kernel);
         let arena = Arc::new(Arena::new(platform, &kernel));
         let mut nothing = CommandWriter::new();
         nothing.push(&Command::Label { name: 0 });
         let marker = CommandMemory::upload(&arena, &nothing.to_bytes())
-            .map_err(Failure::of("D3DKMTCreateAllocation2"))?;
+            .map_err(Why::of("D3DKMTCreateAllocation2"))?;
         Ok(UmdDevice {
             platform: platform.clone(),
             options,
@@ -83,11 +83,11 @@ impl UmdDevice {
     /// Adds a residency reference to each allocation and blocks until all are in local memory.
     pub(crate) fn make_resident(&self, allocations: &[Handle]) -> Result<(), Failure> {
         let (paging_queue, fence) =
-            self.paging_queue().map_err(Failure::of("D3DKMTCreatePagingQueue"))?;
+            self.paging_queue().map_err(Why::of("D3DKMTCreatePagingQueue"))?;
         let Some(value) = self.add_references(paging_queue, allocations)? else { return Ok(()) };
         let fences = [FenceValue { fence, value }];
         let waited = self.enter().wait_from_cpu(&fences, WaitMode::All, None);
-        waited.map_err(Failure::of(CPU_WAIT_CALL))
+        waited.map_err(Why::of(CPU_WAIT_CALL))
     }
 
     /// Adds a residency reference to each allocation. Returns the value of the paging queue's fence
@@ -98,10 +98,10 @@ impl UmdDevice {
         allocations: &[Handle],
     ) -> Result<Option<u64>, Failure> {
         let residency = self.enter().make_resident(MakeResident { paging_queue, allocations });
-        match residency.map_err(Failure::of("D3DKMTMakeResident"))? {
+        match residency.map_err(Why::of("D3DKMTMakeResident"))? {
             Residency::Resident => Ok(None),
             Residency::Pending { paging_fence_value } => Ok(Some(paging_fence_value)),
-            Residency::OverBudget { bytes_to_trim } => Err(Failure::OverBudget(bytes_to_trim)),
+            Residency::OverBudget { bytes_to_trim } => Err(Why::OverBudget(bytes_to_trim).into()),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::counters::QueueStats;
 use crate::model::Submission;
 use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::fence::FenceObject;
 use crate::umd::kernel_queue::KernelQueue;
 use crate::umd::queue_identity::QueueIdentity;
@@ -160,7 +160,7 @@ impl EngineQueue {
     pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result {
         match &self.path {
             Path::Kernel(queue) => queue.present(args),
-            Path::User(_) => Err(Failure::PresentOnUserQueue),
+            Path::User(_) => Err(Why::PresentOnUserQueue.into()),
         }
     }
 }

@@ -3,9 +3,12 @@
 
 use tidegate_calls::{DeviceState, Status};
 
+/// A failed call. It is one pointer, so that a call that succeeds moves nothing for it.
+pub(crate) type Failure = Box<Why>;
+
 /// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum Why {
     /// The kernel refused the call with this official name.
     Refused(&'static str, Status),
     /// The kernel refused a wait for the queue's progress.
@@ -24,9 +27,9 @@ pub(crate) enum Failure {
     PresentOnUserQueue,
 }
 
-impl Failure {
+impl Why {
     /// Returns a function that converts the status of a refused call into a failure.
     pub(crate) fn of(call: &'static str) -> impl Fn(Status) -> Failure {
-        move |status| Failure::Refused(call, status)
+        move |status| Why::Refused(call, status).into()
     }
 }

@@ -2,7 +2,7 @@
 //! engines use.
 
 use crate::umd::device::UmdDevice;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ impl FenceObject {
     pub(crate) fn internal(device: &UmdDevice, name: &str) -> Result<Arc<FenceObject>, Failure> {
         let native = device.info.native_gpu_fence_supported;
         let (call, made) = create(device, native, name, 0, SyncObjectFlags::empty());
-        let made = FenceObject::new(device, name, made.map_err(Failure::of(call))?, 0);
-        made.map(Arc::new).ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))
+        let made = FenceObject::new(device, name, made.map_err(Why::of(call))?, 0);
+        made.map(Arc::new).ok_or_else(|| Why::Refused(call, Status::NOT_SUPPORTED).into())
     }
 
     pub(crate) fn handle(&self) -> Handle {

@@ -15,7 +15,7 @@ use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::context::Context;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::fence::FenceObject;
 use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
@@ -149,7 +149,7 @@ impl KernelQueue {
             Scheduled::Packet { context } => packets(lists).try_for_each(|packet| {
                 let progress = context.progress_va.map(|va| (va, state.progress + 1));
                 let memory = encode::joined(&self.id, packet, progress)
-                    .map_err(Failure::of("D3DKMTCreateAllocation2"))?;
+                    .map_err(Why::of("D3DKMTCreateAllocation2"))?;
                 self.submit(state, &memory, queued)
             }),
             Scheduled::Hardware { .. } => {
@@ -233,7 +233,7 @@ impl KernelQueue {
         };
         let mut state = self.state.lock_device();
         state.ends_with_progress = false;
-        self.id.device.enter().present(args(queue)).map_err(Failure::of(call))
+        self.id.device.enter().present(args(queue)).map_err(Why::of(call))
     }
 
     pub(crate) fn wait_idle(&self) -> Result {
@@ -292,7 +292,7 @@ impl KernelQueue {
                 let context = context.handle();
                 let args = SubmitCommand { context, commands_gpu_va, command_bytes };
                 kernel.platform.note_queued(self.number, SubmissionKey::NextCall, queued);
-                kernel.enter().submit_command(args).map_err(Failure::of("D3DKMTSubmitCommand"))?;
+                kernel.enter().submit_command(args).map_err(Why::of("D3DKMTSubmitCommand"))?;
             }
             Scheduled::Hardware { hw_queue, .. } => {
                 kernel.platform.spend(Step::UmdEncode);
@@ -305,7 +305,7 @@ impl KernelQueue {
                 let key = SubmissionKey::Completion(progress);
                 kernel.platform.note_queued(self.number, key, queued);
                 let done = kernel.enter().submit_command_to_hw_queue(args);
-                done.map_err(Failure::of("D3DKMTSubmitCommandToHwQueue"))?;
+                done.map_err(Why::of("D3DKMTSubmitCommandToHwQueue"))?;
             }
         }
         state.progress = progress;
@@ -336,7 +336,7 @@ impl KernelQueue {
     fn signal_progress(&self, state: &mut State, context: &Context, progress: u64) -> Result {
         let value = context.progress_at(progress);
         let signal = self.id.device.enter().signal_from_gpu(context.handle(), &[value]);
-        signal.map_err(Failure::of("D3DKMTSignalSynchronizationObjectFromGpu"))?;
+        signal.map_err(Why::of("D3DKMTSignalSynchronizationObjectFromGpu"))?;
         state.progress = progress;
         state.ends_with_progress = true;
         Ok(())
@@ -367,10 +367,10 @@ impl KernelQueue {
         match &self.scheduled {
             Scheduled::Packet { context } => kernel
                 .wait_from_gpu(context.handle(), &fences)
-                .map_err(Failure::of("D3DKMTWaitForSynchronizationObjectFromGpu")),
+                .map_err(Why::of("D3DKMTWaitForSynchronizationObjectFromGpu")),
             Scheduled::Hardware { hw_queue, .. } => kernel
                 .submit_wait_to_hw_queue(hw_queue.handle(), &fences)
-                .map_err(Failure::of("D3DKMTSubmitWaitForSyncObjectsToHwQueue")),
+                .map_err(Why::of("D3DKMTSubmitWaitForSyncObjectsToHwQueue")),
         }
     }
 
@@ -386,13 +386,13 @@ impl KernelQueue {
                 let contexts = &[context.handle()];
                 let args = SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
                 let done = kernel.signal_from_gpu2(args);
-                done.map_err(Failure::of("D3DKMTSignalSynchronizationObjectFromGpu2"))
+                done.map_err(Why::of("D3DKMTSignalSynchronizationObjectFromGpu2"))
             }
             Scheduled::Hardware { hw_queue, .. } => {
                 let hw_queues = &[hw_queue.handle()];
                 let args = SubmitSignalToHwQueues { hw_queues, fences, flags };
                 let done = kernel.submit_signal_to_hw_queues(args);
-                done.map_err(Failure::of("D3DKMTSubmitSignalSyncObjectsToHwQueue"))
+                done.map_err(Why::of("D3DKMTSubmitSignalSyncObjectsToHwQueue"))
             }
         }
     }
@@ -410,10 +410,10 @@ pub(crate) fn create_hw_queue(
         engine_affinity: id.engine_affinity,
     };
     let hw_context = device.enter().create_hw_context(args);
-    let hw_context = hw_context.map_err(Failure::of("D3DKMTCreateHwContext"))?;
+    let hw_context = hw_context.map_err(Why::of("D3DKMTCreateHwContext"))?;
     let owned_context = Owned::new(&device.kernel, Object::HwContext, hw_context);
     let args = CreateHwQueue { hw_context, user_mode_submission, priority: id.priority };
-    let queue = device.enter().create_hw_queue(args).map_err(Failure::of("D3DKMTCreateHwQueue"))?;
+    let queue = device.enter().create_hw_queue(args).map_err(Why::of("D3DKMTCreateHwQueue"))?;
     let owned_queue = Owned::new(&device.kernel, Object::HwQueue, queue.handle);
     id.apply_flags(queue.handle)?;
     Ok((queue, owned_queue, owned_context))

@@ -6,7 +6,7 @@
 
 use crate::umd::context::Context;
 use crate::umd::device::UmdDevice;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::fence::FenceObject;
 use crate::umd::held_fences::HeldFences;
 use std::sync::Arc;
@@ -37,17 +37,17 @@ impl PagingSignals {
         value: u64,
     ) -> Result<(), Failure> {
         let (paging_queue, fence_of_paging) =
-            device.paging_queue().map_err(Failure::of("D3DKMTCreatePagingQueue"))?;
+            device.paging_queue().map_err(Why::of("D3DKMTCreatePagingQueue"))?;
         let context = self.context.handle();
         if let Some(value) = device.add_references(paging_queue, allocations)? {
             let fences = [FenceValue { fence: fence_of_paging, value }];
             let waited = device.enter().wait_from_gpu(context, &fences);
-            waited.map_err(Failure::of("D3DKMTWaitForSynchronizationObjectFromGpu"))?;
+            waited.map_err(Why::of("D3DKMTWaitForSynchronizationObjectFromGpu"))?;
         }
         let queued = self.queued + 1;
         let values = [fence.at(value), self.context.progress_at(queued)];
         let signalled = device.enter().signal_from_gpu(context, &values);
-        signalled.map_err(Failure::of("D3DKMTSignalSynchronizationObjectFromGpu"))?;
+        signalled.map_err(Why::of("D3DKMTSignalSynchronizationObjectFromGpu"))?;
         self.queued = queued;
         self.held.collect(self.context.progress.load());
         self.held.hold(fence, queued);

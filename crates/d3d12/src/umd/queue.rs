@@ -14,7 +14,7 @@ use crate::umd::allocator::RunsLists;
 use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::engine_queue::EngineQueue;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::fence::FenceObject;
 use crate::umd::kernel_queue;
 use crate::umd::queue_identity::QueueIdentity;
@@ -223,7 +223,7 @@ impl UmdQueue {
         let handle = fence.handle();
         let update = UpdateGpuVirtualAddress { reserved, operations, fence: handle, value };
         let updated = device.enter().update_gpu_virtual_address(update);
-        updated.map_err(Failure::of("D3DKMTUpdateGpuVirtualAddress"))?;
+        updated.map_err(Why::of("D3DKMTUpdateGpuVirtualAddress"))?;
         // 3.
         (state.value, state.waits) = (value + 1, state.waits + 1);
         self.wait(&fence, value + 1, queued)

@@ -2,7 +2,7 @@
 
 use crate::model::{CommandListType, OnAbort, QueueFlags, Submission};
 use crate::umd::device::UmdDevice;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FenceValue, Handle, NodeInfo, Priority, Status, WaitMode};
@@ -79,7 +79,7 @@ impl QueueIdentity {
     pub(crate) fn apply_flags(&self, object: Handle) -> Result<(), Failure> {
         if self.flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT) {
             let done = self.device.enter().disable_gpu_timeout(object);
-            done.map_err(Failure::of(DISABLE_GPU_TIMEOUT))?;
+            done.map_err(Why::of(DISABLE_GPU_TIMEOUT))?;
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl QueueIdentity {
             if let Err(status) = wait
                 && progress.load() < value
             {
-                return Err(Failure::ProgressRefused(status));
+                return Err(Why::ProgressRefused(status).into());
             }
         }
         if progress.load() != u64::MAX {
@@ -119,7 +119,7 @@ impl QueueIdentity {
         // The fence may be that of a lost device or of a recreated queue.
         match self.device.state() {
             Ok(DeviceState::Active) | Err(Status::CANCELLED) => Ok(()),
-            state => Err(Failure::DeviceLost(state)),
+            state => Err(Why::DeviceLost(state).into()),
         }
     }
 }

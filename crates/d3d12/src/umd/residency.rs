@@ -14,7 +14,7 @@
 
 use crate::model::ResidencyChoice;
 use crate::umd::command_memory::CommandMemory;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::fence::FenceObject;
 use crate::umd::kernel_object::{Object, Owned};
 use crate::umd::queue_identity::QueueIdentity;
@@ -54,10 +54,10 @@ impl Pager {
         };
         let call = "D3DKMTCreatePagingQueue";
         let args = CreatePagingQueue { device: device.handle(), priority };
-        let made = device.enter().create_paging_queue(args).map_err(Failure::of(call))?;
+        let made = device.enter().create_paging_queue(args).map_err(Why::of(call))?;
         let paging_queue = Owned::new(&device.kernel, Object::PagingQueue, made.handle);
         let fence = FenceObject::new(device, "paging", made.fence, 0);
-        let fence = Arc::new(fence.ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))?);
+        let fence = Arc::new(fence.ok_or(Why::Refused(call, Status::NOT_SUPPORTED))?);
         Ok(Some(Pager { fence, paging_queue }))
     }
 
@@ -91,6 +91,6 @@ impl Held<'_> {
             return Ok(());
         }
         let evicted = id.device.enter().evict(id.device.handle(), &self.buffers);
-        evicted.map_err(Failure::of("D3DKMTEvict"))
+        evicted.map_err(Why::of("D3DKMTEvict"))
     }
 }

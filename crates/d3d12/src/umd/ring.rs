@@ -42,7 +42,10 @@ pub(crate) struct Ring {
     write_pointer: Word,
     read_pointer: Word,
     interrupted: Word,
+    /// A power of two, as is a quarter of it.
     slots: u64,
+    /// The binary logarithm of a quarter's slots: no submission divides.
+    quarter_bits: u32,
     /// Slots written since the queue was created.
     written: u64,
     /// Slots that the engine is known to have taken; it may have taken more.
@@ -60,6 +63,7 @@ impl Ring {
                 .word(CONTROL_INTERRUPTED_WORD)
                 .named("the ring's interrupted slot"),
             slots,
+            quarter_bits: (slots / QUARTERS).ilog2(),
             written: 0,
             taken: 0,
             checkpoints: [Checkpoint::default(); QUARTERS as usize],
@@ -84,7 +88,7 @@ impl Ring {
             self.read_pointer.load().clamp(self.written.saturating_sub(self.slots), self.written);
         let packets = (taken..self.written).filter_map(|slot| {
             let mut bytes = [0; SLOT_BYTES as usize];
-            self.memory.read(slot % self.slots * SLOT_BYTES, &mut bytes).ok()?;
+            self.memory.read(self.offset(slot), &mut bytes).ok()?;
             Some((slot, RingPacket::decode(&bytes).ok()?))
         });
         let interrupted = self.interrupted.load().checked_sub(1);
@@ -106,22 +110,25 @@ impl Ring {
         self.read_pointer.load() >= self.written
     }
 
-    fn quarter(&self) -> u64 {
-        self.slots / QUARTERS
+    /// Returns the place of a slot's bytes.
+    #[inline]
+    fn offset(&self, slot: u64) -> u64 {
+        (slot & (self.slots - 1)) * SLOT_BYTES
     }
 
-    fn checkpoint_of(&mut self, slot: u64) -> &mut Checkpoint {
-        let index = slot / self.quarter() % QUARTERS;
-        &mut self.checkpoints[index as usize]
+    /// Returns the place of the checkpoint of a slot's quarter.
+    #[inline]
+    fn checkpoint_of(&self, slot: u64) -> usize {
+        (slot >> self.quarter_bits) as usize % self.checkpoints.len()
     }
 
     /// Returns whether the next slot is the last one of a quarter without a checkpoint.
     #[inline]
     pub(crate) fn needs_checkpoint(&self) -> bool {
-        let (quarter, slot) = (self.quarter(), self.written);
-        let checkpoint = self.checkpoints[(slot / quarter % QUARTERS) as usize];
-        slot % quarter == quarter - 1
-            && (checkpoint.progress == 0 || checkpoint.slot < slot + 1 - quarter)
+        let (slot, in_quarter) = (self.written, (1 << self.quarter_bits) - 1);
+        let checkpoint = self.checkpoints[self.checkpoint_of(slot)];
+        slot & in_quarter == in_quarter
+            && (checkpoint.progress == 0 || checkpoint.slot < slot - in_quarter)
     }
 
     /// Returns whether `need` slots can be written. `progress` is read only if the pointers show no
@@ -164,15 +171,16 @@ impl Ring {
     /// Writes the next slot, which runs a command buffer and then stores `progress`.
     pub(crate) fn put_execute(&mut self, packet: &RingPacket, progress: u64) {
         let slot = self.written;
-        *self.checkpoint_of(slot) = Checkpoint { slot, progress };
+        self.checkpoints[self.checkpoint_of(slot)] = Checkpoint { slot, progress };
         self.put(packet);
     }
 
     /// Writes the next slot.
     #[inline]
     pub(crate) fn put(&mut self, packet: &RingPacket) {
-        let at = self.written % self.slots * SLOT_BYTES;
-        self.memory.write(at, &packet.encode()).expect("a slot lies inside the ring");
+        self.memory
+            .write_words(self.offset(self.written), packet.words())
+            .expect("a slot lies inside the ring");
         self.written += 1;
     }
 

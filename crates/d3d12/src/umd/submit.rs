@@ -10,7 +10,7 @@ use crate::counters::QueueStats;
 use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode::{self, LogCursor, QueuedSlot, VerboseLog};
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::fence::FenceObject;
 use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
@@ -98,7 +98,7 @@ impl Submitter {
     ) -> Result<(), Failure> {
         let platform = &id.device.platform;
         if self.aborted {
-            return Err(Failure::Aborted);
+            return Err(Why::Aborted.into());
         }
 
         // 1. A new progress value for each command buffer, one above the one before.
@@ -190,7 +190,7 @@ impl Submitter {
                 DoorbellStatus::DisconnectedRetry => self.connect(id)?,
                 DoorbellStatus::DisconnectedAbort => {
                     self.aborted = true;
-                    return Err(Failure::Aborted);
+                    return Err(Why::Aborted.into());
                 }
             }
         }
@@ -247,9 +247,9 @@ impl Submitter {
     fn refused(&mut self, call: &'static str, status: Status) -> Failure {
         if status == Status::DEVICE_REMOVED {
             self.aborted = true;
-            return Failure::Aborted;
+            return Why::Aborted.into();
         }
-        Failure::Refused(call, status)
+        Why::Refused(call, status).into()
     }
 
     /// Notifies the driver of new work through the kernel.

@@ -13,7 +13,7 @@
 use crate::model::OnAbort;
 use crate::umd::command_memory::CommandMemory;
 use crate::umd::encode;
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::kernel_queue::KernelQueue;
 use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::residency::{Pager, WAIT_SLOTS};
@@ -45,9 +45,9 @@ struct Unfinished {
 /// Returns whether a successor can continue after `failure`: the device is not lost and the machine
 /// is not stopping.
 pub(crate) fn can_continue(id: &QueueIdentity, failure: &Failure) -> bool {
-    let curable = match failure {
-        Failure::Aborted => true,
-        Failure::Refused(call, status) => {
+    let curable = match &**failure {
+        Why::Aborted => true,
+        Why::Refused(call, status) => {
             *call == "D3DKMTConnectDoorbell" && *status != Status::CANCELLED
         }
         _ => false,
@@ -70,9 +70,9 @@ pub(crate) fn recreate(
         .max(old.submitter.ring.unfinished().0.len() as u64 * each + CHECKPOINTS)
         .next_power_of_two();
     let mut successor = match id.on_abort {
-        OnAbort::Report => return Err(Failure::Aborted),
+        OnAbort::Report => return Err(Why::Aborted.into()),
         OnAbort::RecreateHardware => Successor::Hardware(Arc::new(KernelQueue::hardware(id)?)),
-        OnAbort::RecreateUser if slots > MAX_RING_SLOTS => return Err(Failure::Aborted),
+        OnAbort::RecreateUser if slots > MAX_RING_SLOTS => return Err(Why::Aborted.into()),
         OnAbort::RecreateUser => Successor::User(Box::new(UserRing::new(id, slots)?)),
     };
     // 2.
@@ -103,7 +103,7 @@ pub(crate) fn recreate(
     // 4. The value queued last is the highest that a waiter can wait for.
     let reached = [FenceValue { fence: old.progress_fence, value: old.submitter.progress }];
     let _gone_already = id.device.enter().signal_from_cpu(&reached, SignalFlags::empty());
-    let interrupted = interrupted.map(Failure::Interrupted);
+    let interrupted = interrupted.map(|list| Why::Interrupted(list).into());
     let outcome = submitted.and(interrupted.map_or(Ok(()), Err));
     Ok((successor, outcome))
 }

@@ -14,7 +14,7 @@ use crate::counters::QueueStats;
 use crate::model::{OnAbort, Submission};
 use crate::umd::backlog::Backlog;
 use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::kernel_queue::KernelQueue;
 use crate::umd::progress::FenceReader;
 use crate::umd::queue_identity::QueueIdentity;
@@ -89,7 +89,7 @@ struct Target {
 enum Placed {
     Done(Result),
     /// The ring has room when this target is reached.
-    Full(Target),
+    Full(Box<Target>),
 }
 
 /// The next step of a wait for an idle queue, taken without the lock.
@@ -97,9 +97,9 @@ enum Idle {
     Failed(Failure),
     Hardware(Arc<KernelQueue>),
     /// Part of the queued work is in the backlog; the ring has room when this target is reached.
-    Room(Target),
+    Room(Box<Target>),
     /// All work is complete when this target is reached.
-    Last(Target),
+    Last(Box<Target>),
 }
 
 /// The command buffer behind all work that was queued when a wait for an idle queue began: the
@@ -125,7 +125,7 @@ impl UserQueue {
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
         {
-            return Err(Failure::TooManyLists { lists: lists.len(), most: self.most_lists });
+            return Err(Why::TooManyLists { lists: lists.len(), most: self.most_lists }.into());
         }
         Ok(())
     }
@@ -144,14 +144,14 @@ impl UserQueue {
         };
         let done = match placed {
             Placed::Done(Ok(())) => Ok(earlier),
-            // The unit is in the ring of the successor.
-            Placed::Done(Err(failure @ Failure::Interrupted(_))) => {
-                backlog.keep_failure(earlier);
-                Ok(Some(failure))
-            }
             Placed::Done(Err(failure)) => {
                 backlog.keep_failure(earlier);
-                Err(failure)
+                // The unit of an interrupted ring is in that of the successor.
+                if matches!(*failure, Why::Interrupted(_)) {
+                    Ok(Some(failure))
+                } else {
+                    Err(failure)
+                }
             }
             Placed::Full(_) => {
                 backlog.put(&self.id.device.platform, unit, queued);
@@ -185,7 +185,7 @@ impl UserQueue {
 
     /// Submits as much of the backlog as there is room for. If any is left, returns the progress
     /// that makes room.
-    fn drain(&self, present: &mut Present, backlog: &mut Backlog) -> Option<Target> {
+    fn drain(&self, present: &mut Present, backlog: &mut Backlog) -> Option<Box<Target>> {
         while let Some(waiting) = backlog.pop() {
             let mut earlier = None;
             let placed =
@@ -224,14 +224,14 @@ impl UserQueue {
             let (submitter, progress) = (&mut user.submitter, &user.progress);
             let need = submitter.slots_of(unit) + self.slots_of_residency(unit);
             let failure = if submitter.aborted && self.id.on_abort != OnAbort::Report {
-                Failure::Aborted
+                Why::Aborted.into()
             } else {
                 match submitter.ring.room(need, || progress.load()) {
                     // A ring whose doorbell is lost does not drain.
-                    Room::AfterProgress(_) if submitter.is_gone() => Failure::Aborted,
+                    Room::AfterProgress(_) if submitter.is_gone() => Why::Aborted.into(),
                     Room::AfterProgress(value) => {
                         let (progress, fence) = (progress.clone(), user.progress_fence);
-                        return Placed::Full(Target { progress, fence, value });
+                        return Placed::Full(Box::new(Target { progress, fence, value }));
                     }
                     Room::Enough => match self.submit_to_ring(present, unit, queued) {
                         Ok(placed) => return placed,
@@ -241,7 +241,9 @@ impl UserQueue {
             };
             match self.recreate(present, failure) {
                 Ok(()) => {}
-                Err(failure @ Failure::Interrupted(_)) => *lost = lost.take().or(Some(failure)),
+                Err(failure) if matches!(*failure, Why::Interrupted(_)) => {
+                    *lost = lost.take().or(Some(failure));
+                }
                 Err(failure) => return Placed::Done(Err(failure)),
             }
         }
@@ -254,7 +256,7 @@ impl UserQueue {
         unit: &Unit<'_>,
         queued: Queued,
     ) -> Result<Placed> {
-        let Present::User(user) = &mut *present else { return Err(Failure::Aborted) };
+        let Present::User(user) = &mut *present else { return Err(Why::Aborted.into()) };
         let (id, submitter) = (&*self.id, &mut user.submitter);
         submitter.collect(&user.progress);
         let held = match self.hold(unit) {
@@ -331,9 +333,9 @@ impl UserQueue {
         if !user.submitter.is_gone() {
             return Ok(None);
         }
-        match self.recreate(&mut state.present, Failure::Aborted) {
+        match self.recreate(&mut state.present, Why::Aborted.into()) {
             Ok(()) => Ok(None),
-            Err(failure @ Failure::Interrupted(_)) => Ok(Some(failure)),
+            Err(failure) if matches!(*failure, Why::Interrupted(_)) => Ok(Some(failure)),
             Err(failure) => Err(failure),
         }
     }
@@ -368,7 +370,7 @@ impl UserQueue {
         if let Present::User(user) = &*present
             && self.id.on_abort != OnAbort::Report
             && user.submitter.is_gone()
-            && let Err(failure) = self.recreate(present, Failure::Aborted)
+            && let Err(failure) = self.recreate(present, Why::Aborted.into())
         {
             return Idle::Failed(failure);
         }
@@ -412,7 +414,7 @@ impl UserQueue {
                     false => 0,
                 };
                 let (progress, fence) = (user.progress.clone(), user.progress_fence);
-                Idle::Last(Target { progress, fence, value })
+                Idle::Last(Box::new(Target { progress, fence, value }))
             }
         }
     }
@@ -420,7 +422,7 @@ impl UserQueue {
     /// Runs one turn of the worker: submits as much as fits. `slept` is the target of a refused
     /// sleep and its status. Returns the next target; `None` if the backlog is empty, which ends
     /// the worker.
-    fn work(&self, slept: Option<(&Target, Status)>) -> Option<Target> {
+    fn work(&self, slept: Option<(&Target, Status)>) -> Option<Box<Target>> {
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
         let mut full = self.drain(present, backlog);
@@ -435,7 +437,7 @@ impl UserQueue {
                 backlog.worker_ended();
                 return None;
             }
-            backlog.keep_failure(Some(Failure::Refused(CPU_WAIT_CALL, status)));
+            backlog.keep_failure(Some(Why::Refused(CPU_WAIT_CALL, status).into()));
             while backlog.pop().is_some() {
                 backlog.count_left(&self.id.device.platform);
             }
@@ -508,14 +510,15 @@ impl UserQueue {
         let work = move |slept: Option<(&Target, Status)>| queue.upgrade()?.work(slept);
         device.platform.spawn_worker(format!("backlog of queue '{}'", self.id.name), move || {
             let mut target = work(None);
-            while let Some(Target { progress, fence, value }) = &target {
+            while let Some(waits) = &target {
+                let Target { progress, fence, value } = &**waits;
                 let fences = [FenceValue { fence: *fence, value: *value }];
                 let refused = match progress.load() >= *value {
                     true => None,
                     false => thunk.enter().wait_from_cpu(&fences, WaitMode::All, None).err(),
                 };
                 let refused = refused.filter(|_| progress.load() < *value);
-                let next = work(refused.and_then(|status| Some((target.as_ref()?, status))));
+                let next = work(refused.map(|status| (&**waits, status)));
                 target = next;
             }
         });

@@ -9,7 +9,7 @@
 use crate::counters::QueueStats;
 use crate::umd::device::UmdDevice;
 use crate::umd::encode::{LogCursor, VerboseLog};
-use crate::umd::failure::Failure;
+use crate::umd::failure::{Failure, Why};
 use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
 use crate::umd::kernel_object::{Object, Owned};
@@ -44,7 +44,7 @@ fn allocation(
 ) -> Result<(Owned, AllocationMemory), Failure> {
     let args =
         CreateAllocation { device: device.handle(), bytes, kind, placement: Placement::System };
-    let made = device.enter().create_allocation(args).map_err(Failure::of(CREATE_ALLOCATION))?;
+    let made = device.enter().create_allocation(args).map_err(Why::of(CREATE_ALLOCATION))?;
     Ok((Owned::new(&device.kernel, Object::Allocation, made.handle), made.memory))
 }
 
@@ -61,7 +61,7 @@ impl UserRing {
         let (AllocationMemory::Bulk(slot_bytes), AllocationMemory::Protocol(page)) =
             (ring_memory, control_memory)
         else {
-            return Err(Failure::Refused(CREATE_ALLOCATION, Status::OBJECT_TYPE_MISMATCH));
+            return Err(Why::Refused(CREATE_ALLOCATION, Status::OBJECT_TYPE_MISMATCH).into());
         };
         let args = CreateDoorbell {
             hw_queue: queue.handle,
@@ -71,10 +71,10 @@ impl UserRing {
             private_data: Vec::new(),
         };
         let doorbell = device.enter().create_doorbell(args);
-        let doorbell = doorbell.map_err(Failure::of("D3DKMTCreateDoorbell"))?;
+        let doorbell = doorbell.map_err(Why::of("D3DKMTCreateDoorbell"))?;
         let owned_doorbell = Owned::new(&device.kernel, Object::Doorbell, doorbell.handle);
         let logs = device.enter().native_fence_log_detail(queue.handle);
-        let logs = logs.map_err(Failure::of("D3DKMTGetNativeFenceLogDetail"))?;
+        let logs = logs.map_err(Why::of("D3DKMTGetNativeFenceLogDetail"))?;
 
         let submitter = Submitter {
             number: id.register(queue.handle),

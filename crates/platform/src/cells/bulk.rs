@@ -61,6 +61,15 @@ impl BulkCells {
         self.copy_in_any(start, data);
     }
 
+    /// Stores words to whole cells, in ascending order. The caller has checked the range.
+    #[inline]
+    pub(crate) fn store_words(&self, start: usize, words: &[u64]) {
+        let cells = self.whole(start / CELL, words.len());
+        for (cell, word) in cells.iter().zip(words) {
+            cell.store(word.to_le(), Ordering::Relaxed);
+        }
+    }
+
     fn copy_in_any(&self, start: usize, data: &[u8]) {
         let (mut at, mut rest) = (start, data);
         if !at.is_multiple_of(CELL) {

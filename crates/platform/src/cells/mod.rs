@@ -9,7 +9,7 @@ mod page;
 mod runs;
 
 pub(crate) use bulk::BulkCells;
-pub(crate) use page::{Annexes, PageCells, WordRef};
+pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;

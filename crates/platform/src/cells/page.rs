@@ -3,6 +3,7 @@
 use super::Cells;
 use crate::Platform;
 use std::collections::BTreeMap;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -41,6 +42,41 @@ impl PageCells {
     }
 }
 
+/// A cell of a page, and the page. An access follows one pointer.
+#[derive(Clone)]
+pub(crate) struct PinnedCell {
+    pub(crate) page: Arc<PageCells>,
+    at: NonNull<AtomicU64>,
+    pub(crate) index: u32,
+    /// As in the page.
+    pub(crate) explored: bool,
+}
+
+// SAFETY: `at` is used as a reference to an atomic of the page alone, and both may be shared
+// between threads.
+unsafe impl Send for PinnedCell {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for PinnedCell {}
+
+impl PinnedCell {
+    /// Returns the cell at `index`.
+    ///
+    /// # Panics
+    ///
+    /// `index` is past the end.
+    pub(crate) fn new(page: &Arc<PageCells>, index: u32) -> PinnedCell {
+        let at = NonNull::from(page.cell(index as usize));
+        PinnedCell { page: Arc::clone(page), at, index, explored: page.explored }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &AtomicU64 {
+        // SAFETY: `at` points into the boxed cells of `page`, which are neither moved nor freed
+        // before the page. `page` keeps that alive while `self` is borrowed.
+        unsafe { self.at.as_ref() }
+    }
+}
+
 /// A word of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct WordRef<'a> {
@@ -49,6 +85,7 @@ pub(crate) struct WordRef<'a> {
 }
 
 impl<'a> WordRef<'a> {
+    #[inline]
     pub(crate) fn cell(self) -> &'a AtomicU64 {
         self.page.cell(self.index as usize)
     }

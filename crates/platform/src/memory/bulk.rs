@@ -105,6 +105,26 @@ impl Bulk {
         Ok(())
     }
 
+    /// Copies little-endian words in. Words that were just computed go to memory one by one, while
+    /// a copy of bytes would have to wait until all are in one place.
+    ///
+    /// # Errors
+    ///
+    /// The range lies beyond the end.
+    #[inline]
+    pub fn write_words<const N: usize>(
+        &self,
+        offset: u64,
+        words: [u64; N],
+    ) -> Result<(), OutOfBounds> {
+        let start = self.check(offset, 8 * N)?;
+        if self.inner.explored || !start.is_multiple_of(8) {
+            return self.write(offset, words.map(u64::to_le_bytes).as_flattened());
+        }
+        self.inner.store_words(start, &words);
+        Ok(())
+    }
+
     /// Copies `bytes` from `offset` to `to_offset` of `to`, in ascending pieces of at most
     /// [`COPY_PIECE_BYTES`]. Each piece is read completely before it is written. An untrusted
     /// process may write the source.

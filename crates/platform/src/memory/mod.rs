@@ -17,7 +17,7 @@ pub use bulk::{Bulk, COPY_PIECE_BYTES, OutOfBounds};
 pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
 pub use untrusted::Untrusted;
 
-use crate::cells::{Annexes, Cells, PageCells, WordRef};
+use crate::cells::{Annexes, Cells, PageCells, PinnedCell, WordRef};
 use crate::wait::{Deadline, WaitEnd};
 use crate::{CpuTime, Object, Platform, PlatformKind, Step, world};
 use std::fmt;
@@ -63,8 +63,7 @@ impl Page {
     /// `index` is past the end, which is a bug of the caller and never of a client.
     #[inline]
     pub fn word(&self, index: usize) -> Word {
-        assert!(index < self.len(), "word {index} of a page of {} words", self.len());
-        Word { page: Arc::clone(&self.inner), index: index as u32 }
+        Word { at: PinnedCell::new(&self.inner, index as u32) }
     }
 
     /// Loads the word at `index`, as [`Word::load`] does.
@@ -155,28 +154,23 @@ impl fmt::Debug for Page {
 /// A 64-bit protocol word that several agents load and store. Values are never torn.
 #[derive(Clone)]
 pub struct Word {
-    page: Arc<PageCells>,
-    index: u32,
+    at: PinnedCell,
 }
 
 impl Word {
     #[inline]
     pub(crate) fn cell(&self) -> &AtomicU64 {
-        self.page.cells.at(self.index as usize)
+        self.at.get()
     }
 
     #[inline]
     fn explored(&self) -> Option<WordRef<'_>> {
-        if self.page.explored {
-            Some(WordRef { page: &self.page, index: self.index })
-        } else {
-            None
-        }
+        if self.at.explored { Some(self.as_ref()) } else { None }
     }
 
     /// Marks the word's page as written by a hostile process; see [`Page::hand_to_hostile`].
     pub fn hand_to_hostile(&self) {
-        self.page.hostile.store(true, Ordering::Relaxed);
+        self.at.page.hostile.store(true, Ordering::Relaxed);
     }
 
     /// Names the word in the log of steps ([`Platform::take_steps`]). No effect without a log.
@@ -188,8 +182,8 @@ impl Word {
     /// Names the word as [`Word::named`] does, and makes the name only if there is a log.
     #[inline]
     pub fn named_by(self, name: impl FnOnce() -> String) -> Word {
-        if self.page.explored && self.page.platform.tracing() {
-            let object = Object::Word { page: self.page.id, index: self.index };
+        if self.at.page.explored && self.at.page.platform.tracing() {
+            let object = Object::Word { page: self.at.page.id, index: self.at.index };
             world::name(|log| log.name(object, &name()));
         }
         self
@@ -198,7 +192,7 @@ impl Word {
     /// Returns the word's index in its page.
     #[inline]
     pub fn index(&self) -> usize {
-        self.index as usize
+        self.at.index as usize
     }
 
     /// Returns the word's address, which is unique among live words. It serves as an identity only.
@@ -212,29 +206,35 @@ impl Word {
     ///
     /// `index` is past the end.
     pub fn sibling(&self, index: usize) -> Word {
-        assert!(
-            index < self.page.cells.len(),
-            "word {index} of a page of {} words",
-            self.page.cells.len()
-        );
-        Word { page: Arc::clone(&self.page), index: index as u32 }
+        Word { at: PinnedCell::new(&self.at.page, index as u32) }
+    }
+
+    /// Loads the word at `index` of the same page, as [`Word::load`] does.
+    ///
+    /// # Panics
+    ///
+    /// `index` is past the end.
+    #[inline]
+    pub fn load_sibling(&self, index: usize) -> u64 {
+        let word = WordRef { page: &self.at.page, index: index as u32 };
+        if self.at.explored { world::load(word) } else { word.cell().load(Ordering::Acquire) }
     }
 
     /// Returns an annex of the word: a page of `words` words that belongs to this word, zeroed when
     /// created. It holds data that does not fit in the word's page. The same `number` always
     /// returns the same annex.
     pub fn annex(&self, number: u32, words: usize) -> Page {
-        let make = || Page::new(&self.page.platform, words).inner;
+        let make = || Page::new(&self.at.page.platform, words).inner;
         let annex = |annexes: &mut Annexes| {
-            Arc::clone(annexes.entry((self.index, number)).or_insert_with(make))
+            Arc::clone(annexes.entry((self.at.index, number)).or_insert_with(make))
         };
-        Page { inner: self.page.annexes(annex) }
+        Page { inner: self.at.page.annexes(annex) }
     }
 
     /// Drops all annexes of the word.
     pub fn drop_annexes(&self) {
-        if self.page.annexes.get().is_some() {
-            self.page.annexes(|annexes| annexes.retain(|(word, _), _| *word != self.index));
+        if self.at.page.annexes.get().is_some() {
+            self.at.page.annexes(|annexes| annexes.retain(|(word, _), _| *word != self.at.index));
         }
     }
 
@@ -337,7 +337,7 @@ impl Word {
         deadline: Option<Deadline>,
         what: &str,
     ) -> WaitEnd {
-        let platform = &self.page.platform;
+        let platform = &self.at.page.platform;
         match platform.kind() {
             PlatformKind::Host => {
                 platform.host_threads().wait_word(self.as_ref(), expected, deadline, what)
@@ -348,7 +348,7 @@ impl Word {
 
     /// Wakes up to `count` sleepers. `step` is the cost of their return in virtual time.
     pub fn wake(&self, count: u32, step: Step) {
-        let platform = &self.page.platform;
+        let platform = &self.at.page.platform;
         match platform.kind() {
             PlatformKind::Host => platform.host_threads().wake_word(self.as_ref(), count),
             _ => world::wake_word(self.as_ref(), count, step),
@@ -356,12 +356,12 @@ impl Word {
     }
 
     fn as_ref(&self) -> WordRef<'_> {
-        WordRef { page: &self.page, index: self.index }
+        WordRef { page: &self.at.page, index: self.at.index }
     }
 
     /// Returns the platform of the word.
     pub fn platform(&self) -> &Platform {
-        &self.page.platform
+        &self.at.page.platform
     }
 }
 

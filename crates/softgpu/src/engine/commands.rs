@@ -179,23 +179,22 @@ impl Executor {
 
     /// Reports a completed command buffer and goes to the next slot.
     pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
-        let Some(Packet::Execute(work)) = run.packet.take() else { return Ok(()) };
+        let Run { state, packet, .. } = run;
+        let Some(Packet::Execute(work)) = packet else { return Ok(()) };
         self.tally.of(work.queue).packets += 1;
-        self.record_execution(&work);
+        self.record_execution(work);
         match work.completion {
+            // The packet stays until its slot is finished: a fault before that is the packet's.
             Completion::Progress(value) => {
-                self.log_commands(&mut run.state, value, work.logged);
-                let ended = self
-                    .signal_progress(&run.state, value)
-                    .and_then(|()| self.finish_slot(&mut run.state));
-                if ended.is_err() {
-                    // The fault still belongs to this packet.
-                    run.packet = Some(Packet::Execute(work));
-                }
-                ended
+                self.log_commands(state, value, work.logged);
+                self.signal_progress(state, value)?;
+                self.finish_slot(state)?;
+                *packet = None;
+                Ok(())
             }
             Completion::Dma(id) => {
-                self.finish_slot(&mut run.state)?;
+                *packet = None;
+                self.finish_slot(state)?;
                 self.gpu.platform.spend(Step::DmaCompletion);
                 self.gpu.nodes[self.node].completed.store(u64::from(id));
                 self.tally.hand_over(self.node, &mut self.gpu.cmp.lock().stats);

@@ -160,15 +160,20 @@ impl Executor {
     #[inline]
     pub(super) fn finish_slot(&mut self, state: &mut RunState) -> Result<(), Fault> {
         if self.read_pointer.is_none() {
-            let space = state.shape.ring_space(self.space);
-            let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
-            let word = self.port.mmu.to_store(slot).cell.word().clone();
-            self.read_pointer = Some((word, state.taken));
+            self.find_read_pointer(state)?;
         }
         state.taken += 1;
         if state.shape.kind != QueueKind::User {
             self.store_read_pointer(state);
         }
+        Ok(())
+    }
+
+    fn find_read_pointer(&mut self, state: &RunState) -> Result<(), Fault> {
+        let space = state.shape.ring_space(self.space);
+        let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
+        let word = self.port.mmu.to_store(slot).cell.word().clone();
+        self.read_pointer = Some((word, state.taken));
         Ok(())
     }
 

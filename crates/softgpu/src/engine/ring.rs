@@ -108,24 +108,34 @@ impl Executor {
             return Ok(Pace::Ends(Outcome::Empty));
         }
         self.gpu.platform.spend(Step::RingFetch);
-        let mut packet = self.read_slot(ring_space, state)?;
-        if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
-            return Err(bad_slot(state));
-        }
-        if self.gpu.platform.fault("double fetch") {
+        let packet = if self.gpu.platform.fault("double fetch") {
+            self.read_slot(ring_space, state)?;
             self.slots.clear();
-            packet = self.read_slot(ring_space, state)?;
-        }
+            self.decode_slot(ring_space, state)?
+        } else {
+            self.read_slot(ring_space, state)?
+        };
         self.begin(run, packet)
     }
 
+    /// Returns the packet of the next slot, which the queue may hold.
     #[inline]
     fn read_slot(&mut self, ring_space: Space, state: &RunState) -> Result<RingPacket, Fault> {
+        let packet = self.decode_slot(ring_space, state)?;
+        if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
+            return Err(bad_slot(state));
+        }
+        Ok(packet)
+    }
+
+    #[inline]
+    fn decode_slot(&mut self, ring_space: Space, state: &RunState) -> Result<RingPacket, Fault> {
         let bytes = self.slots.next(&mut self.port.mmu, ring_space, state)?;
         RingPacket::decode(bytes).map_err(|_| bad_slot(state))
     }
 
-    /// Begins a packet after checking that the queue may hold it.
+    /// Begins a packet that the queue may hold.
+    #[inline]
     fn begin(&mut self, run: &mut Run, packet: RingPacket) -> Result<Pace, Fault> {
         match packet {
             RingPacket::Nop => self.finish_slot(&mut run.state)?,

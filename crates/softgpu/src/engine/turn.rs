@@ -295,13 +295,8 @@ impl Engine {
 
     /// A turn on the queue that the engine has kept.
     fn go_on(&mut self, kept: Kept) -> Turn {
-        let Kept { mut run, outcome } = kept;
+        let Kept { mut run, .. } = kept;
         self.exec.port.refresh_links();
-        if self.is_called_away() || self.turns_left == 0 {
-            self.check_in(run, outcome);
-            self.raise_due_causes();
-            return Turn::Again;
-        }
         self.turns_left -= 1;
         let taken = run.state.taken;
         let outcome = self.exec.execute(&mut run);
@@ -355,12 +350,9 @@ impl Engine {
         cmp.enlist(queue, in_packet);
         self.stay(&mut cmp, queue, (timed, leaves), clock);
         gpu.publish(&mut cmp, self.exec.node as u32);
-        let watched = cmp.turn_watchers > 0;
-        if watched {
+        // Under the lock, so that a watcher that goes on finds nothing left to be done for it.
+        if cmp.turn_watchers > 0 {
             gpu.turn_ends.fetch_add(1);
-        }
-        drop(cmp);
-        if watched {
             gpu.turn_ends.wake(u32::MAX, Step::ThreadWake);
         }
     }

@@ -10,6 +10,8 @@ use tidegate_gpu_abi::{CommandReader, GpuVa, SLOT_BYTES};
 
 pub(super) struct Window {
     words: [u64; MAX_COMMAND_WORDS],
+    /// The words as they were copied.
+    bytes: [[u8; 8]; MAX_COMMAND_WORDS],
     /// The byte offset of the first word in its buffer, and the number of words.
     start: u32,
     len: usize,
@@ -17,7 +19,12 @@ pub(super) struct Window {
 
 impl Default for Window {
     fn default() -> Window {
-        Window { words: [0; MAX_COMMAND_WORDS], start: 0, len: 0 }
+        Window {
+            words: [0; MAX_COMMAND_WORDS],
+            bytes: [[0; 8]; MAX_COMMAND_WORDS],
+            start: 0,
+            len: 0,
+        }
     }
 }
 
@@ -51,7 +58,7 @@ impl Window {
             }
         }
         let len = left.min(MAX_COMMAND_WORDS as u64) as usize;
-        let mut bytes = [0; MAX_COMMAND_WORDS * 8];
+        let bytes = self.bytes.as_flattened_mut();
         // The window may reach past the end of mapped memory although the command does not. Then
         // only that command is copied, head first.
         let len = match port.mmu.read(space, at, &mut bytes[..len * 8]) {
@@ -66,8 +73,8 @@ impl Window {
                 words
             }
         };
-        for (word, chunk) in self.words.iter_mut().zip(bytes.as_chunks::<8>().0).take(len) {
-            *word = u64::from_le_bytes(*chunk);
+        for (word, bytes) in self.words[..len].iter_mut().zip(&self.bytes) {
+            *word = u64::from_le_bytes(*bytes);
         }
         (self.start, self.len) = (work.at, len);
         CommandReader::words(self.words[0], left).map_err(bad)

@@ -130,7 +130,7 @@ fn a_disconnected_doorbell_is_read_a_last_time_and_then_never() {
         queue.put(&done.signal(2));
         queue.publish();
         old.store(DOORBELL_VALUE_WORD, queue.written);
-        summary.ring(bit);
+        summary.ringer(bit).ring();
         assert!(machine.gpu.doorbell_page(queue.id).is_none());
         assert_eq!(machine.state(queue.id), QueueState::Idle);
         queue.connect();
@@ -362,7 +362,7 @@ fn await_faults(machine: &Machine, more_than: u64) {
 fn ring_with(queue: &Queue, value: u64) {
     let (page, summary, bit) = queue.doorbell.clone().expect("connected");
     page.store(DOORBELL_VALUE_WORD, value);
-    summary.ring(bit);
+    summary.ringer(bit).ring();
 }
 
 #[test]
@@ -661,7 +661,7 @@ fn a_destroyed_queue_takes_its_waits_and_its_doorbell_with_it() {
             Err(AdminError::NoSuchQueue)
         );
         page.store(DOORBELL_VALUE_WORD, 2);
-        summary.ring(bit);
+        summary.ringer(bit).ring();
         let mut other = process.queue(COPY);
         other.submit(&[fence.signal(1), done.signal(1)]);
         machine.await_signals(&done, 1);

@@ -118,6 +118,15 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        name: "submissions_streamed_on_one_processor",
+        about: "the same with client and engines on one processor: neither may keep it from the other",
+        unit: Unit::Time,
+        floor: floor("on_two_processors", || own(submit::measure_stream).map(|m| m.samples)),
+        goal: Goal::TimesFloor(4.0),
+        measure: |_| own(submit::measure_stream_on_one_processor),
+        peers: &[],
+    },
+    Row {
         name: "signal_unwaited",
         about: "an engine's signal packet without a waiter, fetch and decode included, no log",
         unit: Unit::Time,

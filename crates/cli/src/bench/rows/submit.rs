@@ -6,7 +6,9 @@
 //! can look at.
 
 use super::setup::{Setup, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
+use crate::bench::measure::{
+    CLIENT_CPU, Count, CpuMeter, Measured, SERVICE_CPU, Samples, spin_rarely,
+};
 use std::hint::spin_loop;
 use tidegate::d3d12::CommandListType;
 
@@ -49,7 +51,17 @@ const STREAM: u64 = 60_000;
 const BATCHES: u64 = 6;
 
 pub(super) fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
-    let setup = Setup::new(Shape { ring_slots: STREAM_SLOTS, ..Shape::default() })?;
+    stream_on(SERVICE_CPU)
+}
+
+/// The same with client and engines on one processor.
+pub(super) fn measure_stream_on_one_processor() -> Result<Measured, Box<dyn std::error::Error>> {
+    stream_on(CLIENT_CPU)
+}
+
+fn stream_on(engines_cpu: usize) -> Result<Measured, Box<dyn std::error::Error>> {
+    let shared = engines_cpu == CLIENT_CPU;
+    let setup = Setup::new(Shape { ring_slots: STREAM_SLOTS, engines_cpu, ..Shape::default() })?;
     let queue = setup.queue(CommandListType::Compute)?;
     let list = setup.empty_list(CommandListType::Compute)?;
     let fence = setup.device.create_fence("end of a batch", 0)?;
@@ -66,7 +78,11 @@ pub(super) fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
         }
         let submitted = setup.now_ns();
         queue.signal(&fence, batch + 1)?;
-        spin_rarely(|| fence.completed_value() > batch);
+        // A client that spun would keep the engines off their only processor.
+        match shared {
+            true => fence.wait(batch + 1)?,
+            false => spin_rarely(|| fence.completed_value() > batch),
+        }
         if batch > 0 {
             samples.push_batch(setup.now_ns() - start, STREAM);
             submit_ns += submitted - start;
@@ -74,9 +90,13 @@ pub(super) fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
     }
     let cpu_ns = cpu.per(STREAM * BATCHES);
     let happened = setup.counted().since(&before);
+    let (waits, interrupts) = match shared {
+        true => (BATCHES, Count::of("interrupts", happened.interrupts)),
+        false => (0, Count::exactly("interrupts", happened.interrupts, 0)),
+    };
     let counts = vec![
-        Count::exactly("interrupts", happened.interrupts, 0),
-        Count::exactly("kernel calls", happened.kernel_calls, 0),
+        interrupts,
+        Count::exactly("kernel calls", happened.kernel_calls, waits),
         Count::of("parks of an idle service", happened.parks),
     ];
     let share = submit_ns as f64 / (STREAM * BATCHES) as f64;
