@@ -28,6 +28,12 @@ const DEFAULT_PAGE: &str = "compare.html";
 /// for each constant.
 const LONG_RUN: u64 = 4_000;
 
+/// The most runs of a model in real time.
+const WALL_ROUNDS: u32 = 15;
+
+/// No model runs again once all runs together took this long, in nanoseconds of real time.
+const WALL_NS: u64 = 3_000_000_000;
+
 /// Number of submissions, waits and signals on queues. It is the same on every host.
 fn queue_operations(report: &Report) -> u64 {
     let submissions: u64 = report.queues.iter().map(|queue| queue.packets).sum();
@@ -61,10 +67,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
         &[("--html", arguments.html.as_deref()), ("--json", arguments.json.as_deref())],
     )?;
     let page = page_path(arguments, &mut outputs);
-    let mut results = Vec::new();
-    for submission in models(workload, reading) {
-        results.push(run_once(workload, Some(submission), reading, true, costs.clone())?);
-    }
+    let (results, rounds) = run_models(&read, reading)?;
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
     let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
     let trust = trust(arguments, reading, &read, &reports)?;
@@ -96,6 +99,11 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
             .iter()
             .filter_map(|v| v.trust.as_ref())
             .for_each(|trust| outln!("{}", trust.line()));
+        if rounds > 1 {
+            outln!(
+                "each model: the shortest of {rounds} runs in real time, in turn with the others"
+            );
+        }
         ranking.iter().flat_map(Ranking::lines).for_each(|line| outln!("{line}"));
         outln!("{}", tables::side_by_side(&reports, &accounts));
         if !what_ifs.is_empty() {
@@ -112,6 +120,46 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     }
     let right = results.iter().all(|r| r.outcome.report.is_right());
     Ok(if right { End::Right } else { End::Wrong })
+}
+
+/// Runs the workload under each model. Other work of the host makes a run on threads longer and none
+/// shorter, so the models take turns there, and the shortest run of each is its result. The second
+/// value is the number of runs of a model.
+fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, u32), BadInput> {
+    let Read { workload, costs } = read;
+    let models = models(workload, reading);
+    let run = |model: &Submission, reading: &Reading| {
+        run_once(workload, Some(*model), reading, true, costs.clone())
+    };
+    let mut results: Vec<RunResult> =
+        models.iter().map(|model| run(model, reading)).collect::<Result<_, _>>()?;
+    let repeats = clock(workload, reading) == Clock::Wall && reading.preempting.inject.is_empty();
+    let quiet = Reading { quiet: true, ..reading.clone() };
+    let mut spent_ns: u64 = results.iter().map(|r| r.outcome.report.makespan_ns).sum();
+    let mut rounds = 1;
+    while repeats && rounds < WALL_ROUNDS && spent_ns < WALL_NS {
+        for (model, best) in models.iter().zip(&mut results) {
+            let result = run(model, &quiet)?;
+            spent_ns += result.outcome.report.makespan_ns;
+            if replaces(outcome(&result), outcome(best)) {
+                *best = result;
+            }
+        }
+        rounds += 1;
+    }
+    Ok((results, rounds))
+}
+
+/// Whether a run was right, and its makespan in nanoseconds.
+fn outcome(result: &RunResult) -> (bool, u64) {
+    let report = &result.outcome.report;
+    (report.is_right(), report.makespan_ns)
+}
+
+/// Whether a run becomes the result of its model in place of the best one so far. A run that went
+/// wrong stays the result.
+fn replaces((is_right, ns): (bool, u64), (best_is_right, best_ns): (bool, u64)) -> bool {
+    best_is_right && (!is_right || ns < best_ns)
 }
 
 /// The account of a run; `None` if it did not complete.
@@ -299,5 +347,18 @@ fn print_rest(reports: &[&Report], as_recorded: Submission, written: &[PathBuf])
     }
     for path in written {
         outln!("wrote {}", path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaces;
+
+    #[test]
+    fn the_shortest_right_run_counts_unless_one_went_wrong() {
+        assert!(replaces((true, 1), (true, 2)));
+        assert!(!replaces((true, 2), (true, 2)));
+        assert!(replaces((false, 9), (true, 2)));
+        assert!(!replaces((true, 1), (false, 9)));
     }
 }

@@ -13,55 +13,59 @@ use std::rc::Rc;
 
 /// Enough for deep call chains of debug builds. Untouched pages cost nothing.
 const STACK_BYTES: usize = 512 * 1024;
-const POOLED_STACKS: usize = 64;
+const POOLED_FIBERS: usize = 64;
 
 thread_local! {
     static CURRENT: Cell<*const Yielder<(), ()>> = const { Cell::new(std::ptr::null()) };
-    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+    /// Ended fibers with their stacks.
+    #[allow(clippy::vec_box)] // The boxes are what is reused.
+    static SPARE: RefCell<Vec<Box<Fiber>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A suspended function with its own stack.
+/// A suspended function with its own stack. The run loop moves it by its address.
 pub(crate) struct Fiber {
     coroutine: Option<Coroutine<(), (), (), DefaultStack>>,
     /// Null before its first run.
     yielder: *const Yielder<(), ()>,
+    /// The stack of an ended fiber.
+    stack: Option<DefaultStack>,
 }
 
 impl Fiber {
     /// Returns a fiber that will run `body`. `body` must not panic.
-    pub(crate) fn new(body: impl FnOnce() + 'static) -> Fiber {
-        let stack = STACKS.with(|s| s.borrow_mut().pop()).unwrap_or_else(|| {
+    pub(crate) fn new(body: impl FnOnce() + 'static) -> Box<Fiber> {
+        let spare = SPARE.with_borrow_mut(Vec::pop);
+        let mut fiber = spare.unwrap_or_else(|| {
+            Box::new(Fiber { coroutine: None, yielder: std::ptr::null(), stack: None })
+        });
+        let stack = fiber.stack.take().unwrap_or_else(|| {
             DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack")
         });
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
-            CURRENT.set(std::ptr::from_ref(yielder));
-            body();
-        });
-        Fiber { coroutine: Some(coroutine), yielder: std::ptr::null() }
+        fiber.yielder = std::ptr::null();
+        fiber.coroutine =
+            Some(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+                CURRENT.set(std::ptr::from_ref(yielder));
+                body();
+            }));
+        fiber
     }
 
     /// Runs the fiber until it suspends or ends. Returns whether it ended.
+    #[inline]
     pub(crate) fn resume(&mut self) -> bool {
         let Some(coroutine) = self.coroutine.as_mut() else { return true };
         let outer = CURRENT.replace(self.yielder);
         let result = coroutine.resume(());
         self.yielder = CURRENT.replace(outer);
-        match result {
-            CoroutineResult::Yield(()) => false,
-            CoroutineResult::Return(()) => {
-                self.recycle();
-                true
-            }
-        }
+        matches!(result, CoroutineResult::Return(()))
     }
 
-    fn recycle(&mut self) {
-        let Some(coroutine) = self.coroutine.take() else { return };
-        let stack = coroutine.into_stack();
-        STACKS.with(|s| {
-            let mut pool = s.borrow_mut();
-            if pool.len() < POOLED_STACKS {
-                pool.push(stack);
+    /// Keeps the stack of an ended fiber for another one.
+    pub(crate) fn recycle(mut self: Box<Fiber>) {
+        self.stack = self.coroutine.take().map(Coroutine::into_stack);
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < POOLED_FIBERS {
+                spare.push(self);
             }
         });
     }

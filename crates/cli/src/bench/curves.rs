@@ -67,6 +67,10 @@ fn herd_of(count: u64) -> Calls {
     Calls::new(count, 5)
 }
 
+fn pending_of(count: u64) -> Calls {
+    Calls::new(count, 3)
+}
+
 const DECADES: &[u64] = &[1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// All curves.
@@ -152,6 +156,19 @@ pub(super) const CURVES: &[Curve] = &[
         series: &[
             line("tidegate", |n, scale| row(move || growth::log(n, scale))),
             line("logged signal (floor)", |_, _| floors::logged_signal()),
+        ],
+    },
+    Curve {
+        name: "pending",
+        title: "An agent's turn in virtual time",
+        across: "engines with a queue and a thread each",
+        up: "one turn",
+        numbers: &[2, 10, 100, 1_000, 10_000],
+        series: &[
+            line("tidegate", |n, scale| growth::pending(n, scale).map(|measured| measured.samples)),
+            line("binary heap (floor)", |n, _| floors::heap_of(n)),
+            beside("simcore", "simcore_timers", "simcore", 10_000, pending_of),
+            beside("nexosim", "nexosim_timers", "nexosim", 10_000, pending_of),
         ],
     },
     Curve {

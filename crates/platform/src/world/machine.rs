@@ -58,6 +58,35 @@ thread_local! {
     /// An emptied world for reuse: explorers create a million per second.
     static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
     static NEXT_WORLD: Cell<u64> = const { Cell::new(1) };
+    /// The number of the running agent, [`NO_AGENT`] while none runs, 0 without a world. Each lock
+    /// reads it.
+    static AGENT: Cell<u64> = const { Cell::new(0) };
+    /// The number of agents that wait for a lock. Each end of a lock reads it.
+    static LOCK_WAITERS: Cell<usize> = const { Cell::new(0) };
+}
+
+const NO_AGENT: u64 = u64::MAX;
+
+/// Returns the calling agent's number, never 0.
+#[inline]
+pub(crate) fn agent_number() -> u64 {
+    let number = AGENT.get();
+    assert!(number != 0, "{ELSEWHERE}");
+    number
+}
+
+/// Waits until the lock at `key` is dropped. Its owner's time has passed while holding it.
+pub(crate) fn wait_for_lock(key: usize, name: &'static str) {
+    LOCK_WAITERS.set(LOCK_WAITERS.get() + 1);
+    block(key, None, name);
+    LOCK_WAITERS.set(LOCK_WAITERS.get() - 1);
+}
+
+#[inline]
+pub(crate) fn lock_dropped(key: usize) {
+    if LOCK_WAITERS.get() > 0 {
+        with(|w| w.wake(key, 1, 0));
+    }
 }
 
 /// The world during one access, taken from its place.
@@ -125,6 +154,7 @@ impl World {
             "this thread already has a cooperative machine: drop it before making another"
         );
         *taken.0 = Some(world);
+        AGENT.set(NO_AGENT);
         id
     }
 
@@ -140,34 +170,54 @@ impl World {
         &mut self.agents[agent.0 as usize]
     }
 
+    #[inline]
+    pub(super) fn set_current(&mut self, agent: Option<AgentIx>) {
+        self.current = agent;
+        AGENT.set(agent.map_or(NO_AGENT, |a| u64::from(a.0) + 1));
+    }
+
     pub(super) fn make_ready(&mut self, agent: AgentIx, delay_ns: u64) {
-        self.slot(agent).state = State::Ready;
         let at = self.now + delay_ns;
+        let slot = &mut self.agents[usize::from(agent.0)];
+        slot.state = State::Ready;
         if let Discipline::Virtual(v) = &mut self.discipline {
-            v.push(at, agent);
+            slot.entry = v.push(at, agent);
         }
     }
 
     /// Ends the sleep of `agent` with `end`; it runs again after `delay_ns`.
     pub(super) fn end_sleep(&mut self, agent: AgentIx, end: WaitEnd, delay_ns: u64) {
-        let slot = self.slot(agent);
-        slot.wait_end = end;
-        slot.wait_over = slot.wait.is_some();
-        slot.sleep_number += 1;
-        if let Some(wait) = slot.wait.take()
-            && let Some(list) = self.sleepers.get_mut(&wait.key)
+        self.end_wait(agent, end);
+        self.make_ready(agent, delay_ns);
+    }
+
+    /// Ends the sleep of `agent` with `end`, and leaves it to the caller to run the agent.
+    pub(super) fn end_wait(&mut self, agent: AgentIx, end: WaitEnd) {
+        if let Some(key) = self.slot(agent).end_wait(end)
+            && let Some(list) = self.sleepers.get_mut(&key)
         {
             list.retain(|a| *a != agent);
             self.crowded_words -= usize::from(list.len() == 1);
         }
-        self.make_ready(agent, delay_ns);
     }
 
+    /// Wakes the first `count` agents that sleep on `key`.
     pub(super) fn wake(&mut self, key: usize, count: u32, delay_ns: u64) {
-        for _ in 0..count {
-            let first = self.sleepers.get(&key).and_then(|list| list.first());
-            let Some(agent) = first.copied() else { return };
-            self.end_sleep(agent, WaitEnd::Woken, delay_ns);
+        let Some(list) = self.sleepers.get_mut(&key) else { return };
+        match list[..] {
+            [] => {}
+            [agent] if count > 0 => {
+                list.clear();
+                self.slot(agent).end_wait(WaitEnd::Woken);
+                self.make_ready(agent, delay_ns);
+            }
+            _ => {
+                let count = list.len().min(count as usize);
+                let woken: Vec<AgentIx> = list[..count].to_vec();
+                for agent in woken {
+                    self.end_sleep(agent, WaitEnd::Woken, delay_ns);
+                }
+            }
         }
     }
 
@@ -218,12 +268,13 @@ pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitE
         let list = w.sleepers.entry(key).or_default();
         list.push(agent);
         w.crowded_words += usize::from(list.len() == 2);
-        let slot = w.slot(agent);
+        let slot = &mut w.agents[usize::from(agent.0)];
         slot.state = State::Blocked;
-        slot.wait = Some(Wait { key, what: what.to_owned(), deadline });
-        let number = slot.sleep_number;
+        slot.wait = Some(Wait { key, deadline });
+        slot.what.clear();
+        slot.what.push_str(what);
         if let (Discipline::Virtual(v), Some(d)) = (&mut w.discipline, deadline) {
-            v.push_timer(d, agent, number);
+            slot.entry = v.push_timer(d, agent, &mut slot.queued_timer);
         }
         agent
     });
@@ -239,6 +290,7 @@ pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitE
 pub(crate) fn close(id: WorldId) {
     let mut taken = Taken(WORLD.take());
     if let Some(world) = taken.0.take_if(|world| world.id == id) {
+        AGENT.set(0);
         // Dropped instead if the thread is ending.
         let _ = SPARE.try_with(|s| s.set(Some(world)));
     }

@@ -30,13 +30,13 @@ pub(crate) use explored::{
     forget_history, load, load_as, load_untrusted, lock, log_steps, mapping_step, name,
     next_object_id, steps, store, store_as, take_log, unlock, update_as, update_at_once,
 };
-pub(crate) use machine::{World, WorldId, close};
+pub(crate) use machine::{World, WorldId, agent_number, close, lock_dropped, wait_for_lock};
 pub use program::EnteredCall;
 pub(crate) use program::{
     access_cell, at, detect_races, enter_call, light_fence, poll, store_through, try_lock,
     unexplored,
 };
-pub(crate) use virtual_time::{lock_dropped, spend_ns, spend_step, wait_for_lock};
+pub(crate) use virtual_time::{spend_ns, spend_step};
 
 use crate::Platform;
 use crate::cells::WordRef;
@@ -48,6 +48,7 @@ use crate::site::Site;
 use crate::time::{CpuTime, Step};
 use crate::wait::{Deadline, WaitEnd};
 use machine::{Discipline, block, with};
+use run_queue::QueuedTimer;
 pub(crate) use slot::Role;
 use slot::{CLOCK_KEY, Slot, State, join_key};
 use std::sync::atomic::Ordering;
@@ -70,9 +71,11 @@ pub(crate) fn spawn(name: String, role: Role, body: Box<dyn FnOnce()>) -> AgentI
             fiber: Some(fiber),
             belongings: Belongings::named(name),
             wait: None,
+            what: String::new(),
             wait_end: WaitEnd::Woken,
             wait_over: false,
-            sleep_number: 0,
+            entry: 0,
+            queued_timer: QueuedTimer::default(),
             children: 0,
             reported_panic: 0,
             explored,
@@ -120,18 +123,24 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
     spawn("main".to_owned(), Role::Script, main);
     let mut next = with(World::next_fiber);
     while let Some((agent, mut fiber)) = next {
-        let ended = fiber.resume();
-        let recorded;
-        (recorded, next) = with(|w| (w.back_from(agent, fiber, ended), w.next_fiber()));
-        if let Some(mut recorder) = recorded {
+        if !fiber.resume() {
+            next = with(|w| w.switch_from(agent, fiber));
+            continue;
+        }
+        fiber.recycle();
+        if let Some(mut recorder) = with(|w| w.end_agent(agent)) {
             platform.inner.tracing.append(&mut recorder);
         }
+        next = with(World::next_fiber);
     }
     let (mut agents, report) = with(|w| {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
         w.report.state = w.state_hash();
-        w.end_run();
+        match &mut w.discipline {
+            Discipline::Virtual(v) => v.clear(),
+            Discipline::Explored(_) => w.end_run(),
+        }
         (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
     });
     if platform.rests() {
@@ -141,7 +150,7 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
         return report;
     }
     // Dropped outside the world, because destructors of the agents' state may enter it.
-    agents.clear();
+    agents.drain(..).for_each(|slot| slot.belongings.recycle());
     with(|w| {
         w.agents = agents;
         w.is_left_behind = w.has_clocks();
@@ -159,15 +168,15 @@ impl World {
         let scripts = self.agents.iter().filter(|a| a.role == Role::Script);
         scripts
             .filter_map(|a| {
-                let asleep = a.wait.as_ref().filter(|_| a.state == State::Blocked);
-                let what = asleep.map(|w| w.what.clone()).or_else(|| self.lock_waited_for(a))?;
+                let is_asleep = a.wait.is_some() && a.state == State::Blocked;
+                let what = if is_asleep { Some(a.what.clone()) } else { self.lock_waited_for(a) }?;
                 let site = a.explored.site;
                 let what = match (site.is_some(), site.call()) {
                     (false, _) => what,
                     (true, "") => format!("{what}, at {}", site.place()),
                     (true, call) => format!("{what}, in {call} at {}", site.place()),
                 };
-                Some((a.belongings.name.clone(), what))
+                Some((a.belongings.name().to_owned(), what))
             })
             .collect()
     }
@@ -203,27 +212,35 @@ impl World {
     }
 
     /// Picks an agent and takes its fiber to resume it.
-    fn next_fiber(&mut self) -> Option<(AgentIx, Fiber)> {
+    fn next_fiber(&mut self) -> Option<(AgentIx, Box<Fiber>)> {
         let agent = self.pick()?;
-        self.current = Some(agent);
+        self.set_current(Some(agent));
         let slot = self.slot(agent);
         slot.state = State::Running;
         current::swap(&mut slot.belongings);
         Some((agent, slot.fiber.take().expect("a picked agent has its fiber")))
     }
 
-    /// Takes the fiber back from a suspended agent. Returns the recorder if the agent has ended.
-    fn back_from(&mut self, agent: AgentIx, fiber: Fiber, ended: bool) -> Option<Recorder> {
-        self.current = None;
+    /// Takes the fiber back from a suspended agent, and picks the next one.
+    fn switch_from(&mut self, agent: AgentIx, fiber: Box<Fiber>) -> Option<(AgentIx, Box<Fiber>)> {
+        self.leave(agent).fiber = Some(fiber);
+        self.next_fiber()
+    }
+
+    fn leave(&mut self, agent: AgentIx) -> &mut Slot {
+        self.set_current(None);
         let slot = self.slot(agent);
         current::swap(&mut slot.belongings);
-        if !ended {
-            slot.fiber = Some(fiber);
-            return None;
-        }
+        slot
+    }
+
+    /// Marks an agent as ended. Returns its recorder, if it has one.
+    fn end_agent(&mut self, agent: AgentIx) -> Option<Recorder> {
+        let slot = self.leave(agent);
         slot.state = State::Finished;
-        let recorded = slot.belongings.recorder.take();
-        self.scripts_live -= usize::from(self.agents[agent.0 as usize].role == Role::Script);
+        let is_script = slot.role == Role::Script;
+        let recorded = slot.belongings.take_recorder();
+        self.scripts_live -= usize::from(is_script);
         self.wake_joiners(agent);
         recorded
     }
@@ -234,12 +251,6 @@ pub(crate) fn now() -> CpuTime {
         explored::observe(w, w.now);
         CpuTime(w.now)
     })
-}
-
-/// Returns the calling agent's number, never 0.
-#[inline]
-pub(crate) fn agent_number() -> u64 {
-    with(|w| w.current.map_or(u64::MAX, |a| u64::from(a.0) + 1))
 }
 
 pub(crate) fn is_stopped() -> bool {
@@ -264,7 +275,7 @@ pub(crate) fn join(agent: AgentIx) -> WaitEnd {
         // After the stop, the order in which agents end is no choice, so no agent may observe it.
         if w.stopped { Some(WaitEnd::Stopped) } else { w.is_over(agent).then_some(WaitEnd::Woken) }
     });
-    let what = || with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
+    let what = || with(|w| format!("the end of '{}'", w.slot(agent).belongings.name()));
     let end = go.unwrap_or_else(|| block(join_key(agent), None, &what()));
     explored::after_wait(end);
     if end == WaitEnd::Woken {
@@ -279,7 +290,7 @@ pub(crate) fn join(agent: AgentIx) -> WaitEnd {
 /// Waits until an agent has ended, also after the stop. The agent must end by itself then.
 pub(crate) fn join_to_the_end(agent: AgentIx) {
     while !with(|w| w.is_over(agent)) {
-        let what = with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
+        let what = with(|w| format!("the end of '{}'", w.slot(agent).belongings.name()));
         let end = block(join_key(agent), None, &what);
         explored::after_wait(end);
     }

@@ -147,7 +147,7 @@ impl World {
         if self.current == Some(agent) {
             current::name()
         } else {
-            self.slot(agent).belongings.name.clone()
+            self.slot(agent).belongings.name().to_owned()
         }
     }
 

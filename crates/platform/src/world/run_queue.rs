@@ -1,22 +1,67 @@
 //! Owns the run queue of a virtual-time machine: agents and timers in order of time.
+//!
+//! Invariants: an agent has at most one live entry, which its slot names by its number. A foreground
+//! entry that is no longer live stays in the queue until its time. In the background each agent
+//! has one entry that counts: a timer behind it waits in the agent's slot.
 
 use crate::controller::AgentIx;
-use crate::time::StepCosts;
+use crate::time::{CpuTime, StepCosts};
 use crate::wait::Deadline;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
-/// (time in nanoseconds, order of entry, agent, the sleep that this timer ends).
-type Entry = (u64, u64, AgentIx, Option<u64>);
+/// Time in nanoseconds, number of the entry and agent, in 64, 48 and 16 bits. Entries are compared
+/// as one number: equal times run in the order in which they entered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry(u128);
+
+impl Entry {
+    fn new(at: u64, number: u64, agent: AgentIx) -> Entry {
+        Entry(u128::from(at) << 64 | u128::from(number << 16 | u64::from(agent.0)))
+    }
+
+    pub(super) fn time(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.0 as u64 >> 16
+    }
+
+    pub(super) fn agent(self) -> AgentIx {
+        AgentIx(self.0 as u16)
+    }
+}
+
+/// The timer of an agent in the background queue that counts, if there is one.
+#[derive(Clone, Copy, Default)]
+pub(super) struct QueuedTimer {
+    at: u64,
+    /// The number of its entry; 0 for none.
+    number: u64,
+}
+
+impl QueuedTimer {
+    pub(super) fn is(self, entry: Entry) -> bool {
+        self.number == entry.number()
+    }
+}
 
 /// Agents and timers in order of time.
 pub(super) struct RunQueue {
     pub(super) costs: StepCosts,
-    pub(super) queue: BinaryHeap<Reverse<Entry>>,
+    queue: BinaryHeap<Reverse<Entry>>,
+    /// The earliest entry, taken out of the queue in advance.
+    taken: Option<Entry>,
     /// Timers that expire only if a later event exists. They do not keep a machine running.
-    background: BTreeSet<Entry>,
+    background: BinaryHeap<Reverse<Entry>>,
     entries: u64,
-    pub(super) lock_waiters: usize,
+}
+
+/// An entry that has left the queue.
+pub(super) enum Popped {
+    Foreground(Entry),
+    Background(Entry),
 }
 
 impl RunQueue {
@@ -24,35 +69,107 @@ impl RunQueue {
         RunQueue {
             costs,
             queue: BinaryHeap::new(),
-            background: BTreeSet::new(),
+            taken: None,
+            background: BinaryHeap::new(),
             entries: 0,
-            lock_waiters: 0,
         }
     }
 
-    /// Queues `agent` for time `at`.
-    pub(super) fn push(&mut self, at: u64, agent: AgentIx) {
+    fn next_entry(&mut self, at: u64, agent: AgentIx) -> Entry {
         self.entries += 1;
-        self.queue.push(Reverse((at, self.entries, agent, None)));
+        Entry::new(at, self.entries, agent)
     }
 
-    /// Queues the end of the sleep numbered `sleep` of `agent`.
-    pub(super) fn push_timer(&mut self, deadline: Deadline, agent: AgentIx, sleep: u64) {
-        self.entries += 1;
-        let entry = (deadline.time.0, self.entries, agent, Some(sleep));
-        if deadline.in_background {
-            self.background.insert(entry);
-        } else {
-            self.queue.push(Reverse(entry));
-        }
+    /// Queues `agent` for time `at`. Returns the number of the entry.
+    #[inline]
+    pub(super) fn push(&mut self, at: u64, agent: AgentIx) -> u64 {
+        let entry = self.next_entry(at, agent);
+        self.queue.push(Reverse(entry));
+        entry.number()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Entry> {
-        if let Some(background) = self.background.first()
-            && self.queue.peek().is_some_and(|Reverse(next)| background < next)
+    /// Queues `agent` for time `at`, which is not before the earliest entry, and takes that entry
+    /// for the next [`RunQueue::pop`]. Returns the number of the agent's entry.
+    #[inline]
+    pub(super) fn push_behind(&mut self, at: u64, agent: AgentIx) -> u64 {
+        let entry = self.next_entry(at, agent);
+        let timer = self.background.peek().copied();
+        if let Some(mut earliest) = self.queue.peek_mut()
+            // Reversed entries: the greater one is the earlier.
+            && timer.is_none_or(|timer| *earliest > timer)
         {
-            return self.background.pop_first();
+            self.taken = Some(earliest.0);
+            *earliest = Reverse(entry);
+            return entry.number();
         }
-        self.queue.pop().map(|Reverse(entry)| entry)
+        self.queue.push(Reverse(entry));
+        entry.number()
+    }
+
+    /// Enters the end of a sleep of `agent`, whose queued timer is `queued`. Returns the number of
+    /// the entry.
+    pub(super) fn push_timer(
+        &mut self,
+        deadline: Deadline,
+        agent: AgentIx,
+        queued: &mut QueuedTimer,
+    ) -> u64 {
+        let entry = self.next_entry(deadline.time.0, agent);
+        if !deadline.in_background {
+            self.queue.push(Reverse(entry));
+        } else if queued.number == 0 || queued.at > entry.time() {
+            self.push_background(entry, queued);
+        }
+        entry.number()
+    }
+
+    /// Queues the timer of a sleep that waited behind an earlier timer of the same agent.
+    pub(super) fn push_behind_timer(
+        &mut self,
+        (at, number): (CpuTime, u64),
+        agent: AgentIx,
+        queued: &mut QueuedTimer,
+    ) {
+        self.push_background(Entry::new(at.0, number, agent), queued);
+    }
+
+    fn push_background(&mut self, entry: Entry, queued: &mut QueuedTimer) {
+        self.background.push(Reverse(entry));
+        *queued = QueuedTimer { at: entry.time(), number: entry.number() };
+    }
+
+    /// Returns whether an entry of the foreground comes no later than `at`.
+    #[inline]
+    pub(super) fn is_due(&self, at: u64) -> bool {
+        self.queue.peek().is_some_and(|Reverse(next)| next.time() <= at)
+    }
+
+    /// Returns whether any entry comes no later than `at`.
+    #[inline]
+    pub(super) fn is_any_due(&self, at: u64) -> bool {
+        self.is_due(at) || self.background.peek().is_some_and(|Reverse(next)| next.time() <= at)
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Popped> {
+        if let Some(taken) = self.taken.take() {
+            if self.queue.peek().is_none_or(|Reverse(next)| taken < *next) {
+                return Some(Popped::Foreground(taken));
+            }
+            self.queue.push(Reverse(taken));
+        }
+        if let Some(timer) = self.background.peek()
+            && self.queue.peek().is_some_and(|next| timer > next)
+        {
+            return self.background.pop().map(|Reverse(timer)| Popped::Background(timer));
+        }
+        self.queue.pop().map(|Reverse(entry)| Popped::Foreground(entry))
+    }
+
+    /// Removes all entries: their agents have ended.
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        self.taken = None;
+        self.background.clear();
     }
 }

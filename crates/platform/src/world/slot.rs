@@ -2,6 +2,7 @@
 //! store buffer.
 
 use super::hash::{Map, mix};
+use super::run_queue::QueuedTimer;
 use super::store_buffer::Buffered;
 use crate::controller::{AgentIx, Agents, Choice, Object, OpKind, WaitsFor};
 use crate::current::Belongings;
@@ -33,26 +34,39 @@ pub(crate) enum Role {
 impl Slot {
     /// Returns whether it is a service inside a turn.
     pub(super) fn is_in_turn(&self) -> bool {
-        let between = self.wait.as_ref().is_some_and(|wait| wait.what.is_empty());
+        let between = self.wait.is_some() && self.what.is_empty();
         self.role == Role::Service
             && self.state != State::Finished
             && !(self.state == State::Blocked && between)
     }
+
+    /// Ends its sleep with `end`. Returns the key on which it slept.
+    #[inline]
+    pub(super) fn end_wait(&mut self, end: WaitEnd) -> Option<usize> {
+        self.wait_end = end;
+        self.wait_over = self.wait.is_some();
+        self.wait.take().map(|wait| wait.key)
+    }
 }
 
+/// In the order of use: a turn reads the first two cache lines.
+#[repr(C, align(64))]
 pub(super) struct Slot {
     pub(super) role: Role,
     pub(super) state: State,
-    pub(super) fiber: Option<Fiber>,
-    /// Its name, locks and recorder. While the agent runs, those of the run loop.
-    pub(super) belongings: Belongings,
-    /// The key, the reason and the end of its sleep.
-    pub(super) wait: Option<Wait>,
     pub(super) wait_end: WaitEnd,
     /// Whether its sleep has ended and it has not run since.
     pub(super) wait_over: bool,
-    /// Counts its sleeps, so that an old timer cannot end a new sleep.
-    pub(super) sleep_number: u64,
+    /// The number of its entry in the run queue, so that an old timer cannot end a new sleep.
+    pub(super) entry: u64,
+    /// Its name, locks and recorder. While the agent runs, those of the run loop.
+    pub(super) belongings: Belongings,
+    /// The key and the deadline of its sleep.
+    pub(super) wait: Option<Wait>,
+    pub(super) fiber: Option<Box<Fiber>>,
+    /// The reason of its sleep, or of its last one.
+    pub(super) what: String,
+    pub(super) queued_timer: QueuedTimer,
     /// The number of threads that it has named.
     pub(super) children: u32,
     /// The address of the payload of its last recorded panic; 0 for none.
@@ -62,7 +76,6 @@ pub(super) struct Slot {
 
 pub(super) struct Wait {
     pub(super) key: usize,
-    pub(super) what: String,
     pub(super) deadline: Option<Deadline>,
 }
 

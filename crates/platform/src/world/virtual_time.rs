@@ -4,14 +4,13 @@
 //! Between two charges of time an agent runs alone. Other agents see its stores in the order
 //! of time.
 
-use super::machine::{Discipline, World, block, with};
-use super::run_queue::RunQueue;
+use super::machine::{Discipline, World, with};
+use super::run_queue::{Entry, Popped, QueuedTimer, RunQueue};
 use super::slot::State;
 use crate::controller::AgentIx;
 use crate::fiber;
 use crate::time::Step;
 use crate::wait::WaitEnd;
-use std::cmp::Reverse;
 
 impl World {
     fn virtual_mut(&mut self) -> &mut RunQueue {
@@ -23,21 +22,52 @@ impl World {
 
     pub(super) fn pick_earliest(&mut self) -> Option<AgentIx> {
         loop {
-            let (at, _, agent, sleep) = self.virtual_mut().pop()?;
+            let popped = self.virtual_mut().pop()?;
+            let (Popped::Foreground(entry) | Popped::Background(entry)) = popped;
+            if let Popped::Background(timer) = popped
+                && !self.is_timer_of_sleep(timer)
+            {
+                continue;
+            }
+            let agent = entry.agent();
             let slot = self.slot(agent);
-            match sleep {
-                None if slot.state == State::Ready => {}
-                Some(number) if slot.state == State::Blocked && slot.sleep_number == number => {
-                    self.now = self.now.max(at);
+            if slot.entry != entry.number() {
+                continue;
+            }
+            let has_timed_out = slot.state == State::Blocked;
+            self.now = self.now.max(entry.time());
+            if has_timed_out {
+                // Agents that are due at the same time entered before this one.
+                let now = self.now;
+                if self.virtual_mut().is_any_due(now) {
                     self.end_sleep(agent, WaitEnd::TimedOut, 0);
                     continue;
                 }
-                _ => continue,
+                self.end_wait(agent, WaitEnd::TimedOut);
             }
-            self.now = self.now.max(at);
             self.steps += 1;
             return Some(agent);
         }
+    }
+
+    /// Returns whether a timer that has left the background queue is that of its agent's present
+    /// sleep. If the agent sleeps behind an earlier timer, its own is queued.
+    fn is_timer_of_sleep(&mut self, timer: Entry) -> bool {
+        let agent = timer.agent();
+        let slot = &mut self.agents[usize::from(agent.0)];
+        if !slot.queued_timer.is(timer) {
+            return false;
+        }
+        slot.queued_timer = QueuedTimer::default();
+        let deadline = slot.wait.as_ref().and_then(|wait| wait.deadline);
+        let of_sleep = deadline.filter(|d| d.in_background && slot.entry != timer.number());
+        if let Some(deadline) = of_sleep
+            && let Discipline::Virtual(v) = &mut self.discipline
+        {
+            v.push_behind_timer((deadline.time, slot.entry), agent, &mut slot.queued_timer);
+            return false;
+        }
+        true
     }
 
     /// Charges `ns` to the running agent. Returns whether another agent's time comes first.
@@ -45,17 +75,14 @@ impl World {
         let Some(agent) = self.current else { return false };
         let until = self.now + ns;
         let v = self.virtual_mut();
-        match v.queue.peek() {
-            Some(Reverse((at, ..))) if *at <= until => {
-                v.push(until, agent);
-                self.slot(agent).state = State::Ready;
-                true
-            }
-            _ => {
-                self.now = until;
-                false
-            }
+        if !v.is_due(until) {
+            self.now = until;
+            return false;
         }
+        let entry = v.push_behind(until, agent);
+        let slot = self.slot(agent);
+        (slot.entry, slot.state) = (entry, State::Ready);
+        true
     }
 }
 
@@ -75,20 +102,4 @@ fn spend(cost_ns: impl FnOnce(&RunQueue) -> u64) {
     if is_overtaken {
         fiber::suspend();
     }
-}
-
-/// Waits until the lock at `key` is dropped. Its owner's time has passed while holding it.
-pub(crate) fn wait_for_lock(key: usize, name: &'static str) {
-    with(|w| w.virtual_mut().lock_waiters += 1);
-    block(key, None, name);
-    with(|w| w.virtual_mut().lock_waiters -= 1);
-}
-
-#[inline]
-pub(crate) fn lock_dropped(key: usize) {
-    with(|w| {
-        if w.virtual_mut().lock_waiters > 0 {
-            w.wake(key, 1, 0);
-        }
-    });
 }

@@ -3,7 +3,7 @@
 
 use super::chain::measure as measure_chain;
 use super::setup::{Setup, Shape};
-use super::{api, explore, idle, signal, waiters};
+use super::{api, explore, idle, signal, virtual_time, waiters};
 use crate::bench::measure::{CpuMeter, Measured, Samples, Trouble};
 use crate::bench::sizes::{Calls, Scale};
 use std::hint::spin_loop;
@@ -37,6 +37,10 @@ pub(crate) fn idle_queues(count: u64, scale: Scale) -> Result {
 
 pub(crate) fn explored(values: u64) -> std::result::Result<Measured, Trouble> {
     explore::exhaust(&format!("litmus-1x{values}"))
+}
+
+pub(crate) fn pending(engines: u64, scale: Scale) -> std::result::Result<Measured, Trouble> {
+    virtual_time::events(engines as u32, (5_000 / engines).clamp(3, 60), scale)
 }
 
 pub(crate) fn log(entries: u64, scale: Scale) -> Result {

@@ -6,7 +6,10 @@ use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_o
 use crate::bench::row::{Counterpart, Goal, Row, Unit, floor};
 use crate::bench::sizes::{Calls, NODES, Scale};
 use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
+use tidegate::d3d12::{
+    ClosedList, CommandListType, Device, DeviceOptions, Fence, Queue, QueueDesc,
+};
+use tidegate::platform::{RunReport, Step};
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
@@ -82,7 +85,8 @@ pub(super) fn events(engines: u32, rounds: u64, scale: Scale) -> Result<Measured
     })
 }
 
-/// The time, the turns and the CPU time of a turn of one machine. Its set-up is not in them.
+/// The time, the turns and the CPU time of a turn of one machine. Neither the set-up of the machine,
+/// its queues and its threads nor its end is in them.
 fn one_machine(engines: u32, rounds: u64) -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
     let host = Platform::host();
     let platform = Platform::virtual_time(CostModel::nominal().steps);
@@ -102,59 +106,79 @@ fn one_machine(engines: u32, rounds: u64) -> Result<(u64, u64, f64), Box<dyn std
     let devices: Vec<Device> = (0..adapters as usize)
         .map(|adapter| machine.device_on(adapter, DeviceOptions::default()))
         .collect::<Result<_, _>>()?;
-    let threads = platform.clone();
-    let (start, cpu) = (host.now(), CpuMeter::start());
-    let (_, report) = machine.run_to_report(|| {
-        let mut handles = Vec::new();
-        for (adapter, device) in devices.iter().enumerate() {
-            let last = engines_of(adapter as u32).max(3) - 1;
+    let (clients, set_up) = machine.run_to_report(|| {
+        let mut clients = Vec::new();
+        for (adapter, device) in (0..adapters).zip(&devices) {
+            let last = engines_of(adapter).max(3) - 1;
             for node in 0..=last {
-                let device = device.clone();
-                let name = format!("thread {adapter}.{node}");
-                handles.push(threads.spawn(name.clone(), move || {
-                    client(&device, node, last, rounds).unwrap_or_else(|e| panic!("{name}: {e}"));
-                }));
+                clients
+                    .push((format!("thread {adapter}.{node}"), Client::new(device, node, last)?));
             }
         }
+        Ok::<_, tidegate::d3d12::error::Error>(clients)
+    });
+    let clients = clients.ok_or_else(|| went_wrong(&set_up))??;
+    let (threads, started) = (clients.len() as u64, platform.event(true));
+    let (measured, report) = machine.run_to_report(|| {
+        let start = |(name, client): (String, Client)| {
+            let started = started.clone();
+            platform.spawn(name.clone(), move || {
+                started.wait();
+                client.submit(rounds).unwrap_or_else(|e| panic!("{name}: {e}"));
+            })
+        };
+        let handles: Vec<_> = clients.into_iter().map(start).collect();
+        // Every thread has come to its wait when this time is over.
+        platform.busy(1);
+        let (start, cpu) = (host.now(), CpuMeter::start());
+        started.set(Step::ThreadWake);
         handles.iter().for_each(|handle| {
             handle.join();
         });
+        (host.now().since(start), cpu.per(1))
     });
-    let took = host.now().since(start);
-    if !report.completed() {
-        return Err(format!(
-            "the machine did not come to its end: {:?} {:?}",
-            report.blocked, report.panics
-        )
-        .into());
-    }
-    Ok((took, report.steps, cpu.per(report.steps)))
+    let (took, cpu_ns) =
+        measured.filter(|_| report.completed()).ok_or_else(|| went_wrong(&report))?;
+    // The first turn of a thread is not in the time.
+    let turns = report.steps - set_up.steps - threads;
+    Ok((took, turns, cpu_ns / turns as f64))
 }
 
-fn client(
-    device: &Device,
-    node: u32,
-    last: u32,
-    rounds: u64,
-) -> tidegate::d3d12::error::Result<()> {
-    let list_type = match node {
-        0 => CommandListType::Direct,
-        n if n == last => CommandListType::Copy,
-        _ => CommandListType::Compute,
-    };
-    let desc = QueueDesc {
-        name: format!("queue {node}"),
-        node: Some(node),
-        ..QueueDesc::new(list_type).submission(Submission::User)
-    };
-    let (queue, fence) = (device.create_queue(desc)?, device.create_fence("done", 0)?);
-    let mut work = device.create_command_list(list_type);
-    work.timed(WORK_NS + 37 * u64::from(node))?;
-    let work = work.close()?;
-    for value in 1..=rounds {
-        queue.execute(&[&work])?;
-        queue.signal(&fence, value)?;
-        fence.wait(value)?;
+fn went_wrong(report: &RunReport) -> String {
+    format!("the machine did not come to its end: {:?} {:?}", report.blocked, report.panics)
+}
+
+/// A queue with its fence, and work for it.
+struct Client {
+    queue: Queue,
+    fence: Fence,
+    work: ClosedList,
+}
+
+impl Client {
+    fn new(device: &Device, node: u32, last: u32) -> tidegate::d3d12::error::Result<Client> {
+        let list_type = match node {
+            0 => CommandListType::Direct,
+            n if n == last => CommandListType::Copy,
+            _ => CommandListType::Compute,
+        };
+        let desc = QueueDesc {
+            name: format!("queue {node}"),
+            node: Some(node),
+            ..QueueDesc::new(list_type).submission(Submission::User)
+        };
+        let (queue, fence) = (device.create_queue(desc)?, device.create_fence("done", 0)?);
+        let mut work = device.create_command_list(list_type);
+        work.timed(WORK_NS + 37 * u64::from(node))?;
+        Ok(Client { queue, fence, work: work.close()? })
     }
-    Ok(())
+
+    fn submit(&self, rounds: u64) -> tidegate::d3d12::error::Result<()> {
+        for value in 1..=rounds {
+            self.queue.execute(&[&self.work])?;
+            self.queue.signal(&self.fence, value)?;
+            self.fence.wait(value)?;
+        }
+        Ok(())
+    }
 }
