@@ -11,7 +11,8 @@
 //! - a queued record without a counterpart stays, and runs from its queueing to the end of the
 //!   trace; that of a command buffer becomes a [`Kind::NeverRan`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::hash::Hash;
 
 use crate::model::{Kind, LaneId, LinkId, Record};
 
@@ -28,21 +29,14 @@ fn fence_key(record: &Record, kind: Kind) -> FenceKey {
 /// `records` are sorted by start.
 // spec: NF-195
 pub(crate) fn join(records: &mut Vec<Record>) {
-    let (mut fences, mut buffers) = (HashMap::new(), HashMap::new());
-    for (index, record) in records.iter().enumerate() {
-        match record.kind {
-            Kind::WaitQueued => push(&mut fences, fence_key(record, Kind::Wait), index),
-            Kind::SignalQueued => push(&mut fences, fence_key(record, Kind::Signal), index),
-            Kind::ExecuteQueued => push(&mut buffers, (record.lane, record.link), index),
-            _ => {}
-        }
-    }
-    if fences.is_empty() && buffers.is_empty() {
+    let is_queued =
+        |r: &Record| matches!(r.kind, Kind::WaitQueued | Kind::SignalQueued | Kind::ExecuteQueued);
+    if !records.iter().any(is_queued) {
         return;
     }
     let mut joined = vec![false; records.len()];
-    join_fences(records, fences, &mut joined);
-    join_buffers(records, buffers, &mut joined);
+    join_fences(records, &mut joined);
+    join_buffers(records, &mut joined);
     let end_ns = records.iter().map(|r| r.end_ns).max().unwrap_or(0);
     let mut joined = joined.into_iter();
     records.retain(|_| !joined.next().unwrap_or(false));
@@ -56,46 +50,68 @@ pub(crate) fn join(records: &mut Vec<Record>) {
     link_engines(records);
 }
 
-fn push<K: Eq + std::hash::Hash>(lists: &mut HashMap<K, VecDeque<usize>>, key: K, index: usize) {
-    lists.entry(key).or_default().push_back(index);
+/// Indices of records by key, first in first out. There may be millions of keys with one record.
+struct Queued<K> {
+    /// The first and the last record of a key.
+    ends: HashMap<K, (u32, u32)>,
+    /// The next record of the same key, or [`LAST`].
+    next: Vec<u32>,
 }
 
-fn join_fences(
-    records: &mut [Record],
-    mut queued: HashMap<FenceKey, VecDeque<usize>>,
-    joined: &mut [bool],
-) {
+const LAST: u32 = u32::MAX;
+
+impl<K: Eq + Hash> Queued<K> {
+    fn of(records: &[Record], key: impl Fn(&Record) -> Option<K>) -> Queued<K> {
+        let mut queued = Queued { ends: HashMap::new(), next: vec![LAST; records.len()] };
+        for (index, record) in (0..LAST).zip(records) {
+            let Some(key) = key(record) else { continue };
+            let (_, last) = queued.ends.entry(key).or_insert((index, index));
+            if *last != index {
+                queued.next[*last as usize] = index;
+                *last = index;
+            }
+        }
+        queued
+    }
+
+    /// Takes the first record of `key` if `is_fit` accepts it.
+    fn take(&mut self, key: &K, is_fit: impl FnOnce(usize) -> bool) -> Option<usize> {
+        let (first, _) = self.ends.get_mut(key)?;
+        let index = (*first != LAST).then_some(*first as usize).filter(|index| is_fit(*index))?;
+        *first = self.next[index];
+        Some(index)
+    }
+}
+
+fn join_fences(records: &mut [Record], joined: &mut [bool]) {
+    let mut queued = Queued::of(records, |record| match record.kind {
+        Kind::WaitQueued => Some(fence_key(record, Kind::Wait)),
+        Kind::SignalQueued => Some(fence_key(record, Kind::Signal)),
+        _ => None,
+    });
     for index in 0..records.len() {
         let record = records[index];
         if !matches!(record.kind, Kind::Wait | Kind::Signal) {
             continue;
         }
-        let Some(waiting) = queued.get_mut(&fence_key(&record, record.kind)) else { continue };
-        let Some(event) = waiting.front().copied() else { continue };
         // An operation that ended before the event was queued is another one: hardware that knows
         // both times recorded it whole.
-        if records[event].start_ns > record.end_ns {
-            continue;
-        }
-        waiting.pop_front();
+        let is_fit = |event: usize| records[event].start_ns <= record.end_ns;
+        let Some(event) = queued.take(&fence_key(&record, record.kind), is_fit) else { continue };
         records[index].queued_ns = records[event].start_ns;
         joined[event] = true;
     }
 }
 
 /// Sets the name of each command buffer.
-fn join_buffers(
-    records: &mut [Record],
-    mut queued: HashMap<BufferKey, VecDeque<usize>>,
-    joined: &mut [bool],
-) {
+fn join_buffers(records: &mut [Record], joined: &mut [bool]) {
+    let key = |record: &Record| -> BufferKey { (record.lane, record.link) };
+    let mut queued = Queued::of(records, |r| (r.kind == Kind::ExecuteQueued).then(|| key(r)));
     for index in 0..records.len() {
-        let record = records[index];
-        if record.kind != Kind::Execute {
+        if records[index].kind != Kind::Execute {
             continue;
         }
-        let key = (record.lane, record.link);
-        let Some(event) = queued.get_mut(&key).and_then(VecDeque::pop_front) else { continue };
+        let Some(event) = queued.take(&key(&records[index]), |_| true) else { continue };
         records[index].name = records[event].name;
         joined[event] = true;
     }

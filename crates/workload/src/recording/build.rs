@@ -41,7 +41,11 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         builder.entry(number);
     }
     let (marks, items, names) = (builder.marks.count, builder.recorded, builder.names.list);
-    let bodies: Vec<Vec<Op>> = builder.bodies.into_iter().map(|body| body.ops).collect();
+    let of = |mut body: Body| {
+        body.ops.shrink_to_fit();
+        body.ops
+    };
+    let bodies: Vec<Vec<Op>> = builder.bodies.into_iter().map(of).collect();
     let fences = timeline.joined.streams.iter().map(|stream| Fence {
         name: stream.name.clone(),
         initial: 0,
