@@ -101,18 +101,68 @@ struct TableEntry {
 #[derive(Clone, Copy)]
 pub(crate) struct Slot(usize);
 
+impl Slot {
+    #[inline]
+    fn of(va: GpuVa) -> Slot {
+        Slot((va.0 >> 3) as usize % RECENT_WORDS)
+    }
+}
+
+/// The words that were translated last, found without a hash: a fence is often used several times in
+/// turn, and CurrentValue and MonitoredValue lie side by side.
+const RECENT_WORDS: usize = 4;
+
+/// The cached words of loads or of stores.
+struct Words {
+    recent: [Option<WordEntry>; RECENT_WORDS],
+    /// All others.
+    table: Vec<Option<WordEntry>>,
+}
+
+impl Words {
+    fn new(entries: usize) -> Words {
+        Words { recent: [const { None }; RECENT_WORDS], table: cache(entries) }
+    }
+
+    #[inline]
+    fn is_recent(&self, slot: Slot, space: Space, va: GpuVa) -> bool {
+        is_word(&self.recent[slot.0 % RECENT_WORDS], space, va)
+    }
+
+    /// Makes room for the word at `va` among the recent ones. Returns whether it was in the table.
+    fn recall(&mut self, slot: Slot, space: Space, va: GpuVa) -> bool {
+        let entries = self.table.len();
+        if let Some(last) = self.recent[slot.0].take() {
+            let index = place(last.va.0 >> 3, last.tag, entries);
+            self.table[index] = Some(last);
+        }
+        let index = place(va.0 >> 3, space.tag, entries);
+        let found = is_word(&self.table[index], space, va);
+        if found {
+            self.recent[slot.0] = self.table[index].take();
+        }
+        found
+    }
+
+    #[inline]
+    fn at(&self, slot: Slot) -> &WordEntry {
+        self.recent[slot.0 % RECENT_WORDS].as_ref().expect("a slot names a translated word")
+    }
+
+    fn drop_stale(&mut self, stale: impl Fn(&WordEntry) -> bool) {
+        drop_if(&mut self.recent, &stale);
+        drop_if(&mut self.table, &stale);
+    }
+}
+
 /// The translations of one engine.
 pub(crate) struct Mmu {
     bus: Arc<Bus>,
     io_coherent: bool,
     pages: Vec<Option<PageEntry>>,
     tables: Vec<Option<TableEntry>>,
-    loads: Vec<Option<WordEntry>>,
-    stores: Vec<Option<WordEntry>>,
-    /// The words that were translated last, since a fence is often used several times in turn. For
-    /// loads one for each place in half a line: CurrentValue and MonitoredValue lie side by side.
-    last_loads: [Slot; 4],
-    last_store: Slot,
+    loads: Words,
+    stores: Words,
 }
 
 fn cache<T>(entries: usize) -> Vec<Option<T>> {
@@ -134,10 +184,8 @@ impl Mmu {
             io_coherent: config.io_coherent,
             pages: cache(entries),
             tables: cache(entries.min(64)),
-            loads: cache(entries),
-            stores: cache(entries),
-            last_loads: [Slot(0); 4],
-            last_store: Slot(0),
+            loads: Words::new(entries),
+            stores: Words::new(entries),
         }
     }
 
@@ -147,8 +195,8 @@ impl Mmu {
             |tag: u64| tag != Space::PHYSICAL.tag && current(AddressSpaceId(tag as u32)).tag != tag;
         drop_if(&mut self.pages, |e| stale(e.tag));
         drop_if(&mut self.tables, |e| stale(e.tag));
-        drop_if(&mut self.loads, |e| stale(e.tag));
-        drop_if(&mut self.stores, |e| stale(e.tag));
+        self.loads.drop_stale(|e| stale(e.tag));
+        self.stores.drop_stale(|e| stale(e.tag));
     }
 
     /// Returns the page that contains `va`.
@@ -231,48 +279,33 @@ impl Mmu {
     /// Translates a word to load.
     #[inline]
     pub(crate) fn load_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
-        let last = (va.0 >> 3) as usize % self.last_loads.len();
-        if !is_word(&self.loads[self.last_loads[last].0], space, va) {
-            self.last_loads[last] = self.find_load(space, va)?;
+        let slot = Slot::of(va);
+        if !self.loads.is_recent(slot, space, va) && !self.loads.recall(slot, space, va) {
+            self.loads.recent[slot.0] = Some(self.find_word(space, va, false)?);
         }
-        Ok(self.last_loads[last])
-    }
-
-    fn find_load(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
-        let index = place(va.0 >> 3, space.tag, self.loads.len());
-        if !is_word(&self.loads[index], space, va) {
-            self.loads[index] = Some(self.find_word(space, va, false)?);
-        }
-        Ok(Slot(index))
+        Ok(slot)
     }
 
     /// Translates a word to store to.
     #[inline]
     pub(crate) fn store_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
-        if !is_word(&self.stores[self.last_store.0], space, va) {
-            self.last_store = self.find_store(space, va)?;
+        let slot = Slot::of(va);
+        if !self.stores.is_recent(slot, space, va) && !self.stores.recall(slot, space, va) {
+            self.stores.recent[slot.0] = Some(self.find_word(space, va, true)?);
         }
-        Ok(self.last_store)
-    }
-
-    fn find_store(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
-        let index = place(va.0 >> 3, space.tag, self.stores.len());
-        if !is_word(&self.stores[index], space, va) {
-            self.stores[index] = Some(self.find_word(space, va, true)?);
-        }
-        Ok(Slot(index))
+        Ok(slot)
     }
 
     /// Returns the word that [`Mmu::load_slot`] translated last.
     #[inline]
     pub(crate) fn to_load(&self, slot: Slot) -> &WordEntry {
-        self.loads[slot.0].as_ref().expect("a slot names a translated word")
+        self.loads.at(slot)
     }
 
     /// Returns the word that [`Mmu::store_slot`] translated last.
     #[inline]
     pub(crate) fn to_store(&self, slot: Slot) -> &WordEntry {
-        self.stores[slot.0].as_ref().expect("a slot names a translated word")
+        self.stores.at(slot)
     }
 
     fn find_word(&mut self, space: Space, va: GpuVa, write: bool) -> Result<WordEntry, Fault> {

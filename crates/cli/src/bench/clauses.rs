@@ -8,6 +8,7 @@ use super::clause::Value::{
 };
 use super::clause::{Clause, Sense, Value};
 use super::rows::explore::{MEDIAN_PCT, MEDIAN_RANDOM, MOST_OF_ANY, SETUP};
+use super::rows::preemption::UNDISTURBED;
 use super::rows::signal::SIGNAL_STEP;
 use super::rows::waiters::CPU_OF_A_SIGNAL;
 use super::rows::wake_costs::MOST_INTERRUPTS;
@@ -256,10 +257,11 @@ pub(super) const CLAUSES: &[Clause] = &[
         Median(PREEMPT_SHORT),
         1.5,
     ),
-    times_floor(
+    at_most(
         "10e",
-        "packets that are preempted 1,000 times a second, of undisturbed ones",
-        "preempted_1000_times_a_second",
+        "packets that are preempted 1,000 times a second, of undisturbed ones between them",
+        Median("preempted_1000_times_a_second"),
+        Figure("preempted_1000_times_a_second", UNDISTURBED),
         1.05,
     ),
     per_second("11a", "events a second at 100 pending timers", "virtual_time_100", 5e6),

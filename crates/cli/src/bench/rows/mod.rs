@@ -16,7 +16,7 @@ pub(super) mod growth;
 mod idle;
 mod link;
 mod memory;
-mod preemption;
+pub(super) mod preemption;
 mod release;
 mod seam;
 pub(super) mod setup;

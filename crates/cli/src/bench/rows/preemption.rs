@@ -63,6 +63,9 @@ const LOSS_PACKETS: u64 = 20;
 const LOSS_ROUNDS: u64 = 8;
 const LOSS_EVERY_NS: u64 = 1_000_000;
 
+/// The figure of the rounds without preemptions: a minute later the machine may be another.
+pub(crate) const UNDISTURBED: &str = "an undisturbed packet";
+
 /// A machine with a low and a high queue on its compute engine.
 struct Load {
     setup: Setup,
@@ -183,7 +186,9 @@ impl Load {
         let lost = (samples.median() / undisturbed.median() - 1.0) * 100.0;
         let note = format!("against undisturbed rounds between them: {lost:.1} % lost");
         let counts = vec![Count::of("preemptions", preemptions)];
+        let figures = vec![(UNDISTURBED, undisturbed.median())];
         Ok(Measured {
+            figures,
             samples,
             cpu_ns: cpu.per(2 * LOSS_ROUNDS * LOSS_PACKETS),
             counts,
