@@ -153,7 +153,7 @@ impl Lane {
         point: &Point<'_>,
     ) -> usize {
         let Some(sharing) = sharing else {
-            return self.ask(group, strategy, point.choices, point.current, point);
+            return self.choose_at_node(group, strategy, point.choices, point.current, point);
         };
         if let Some(index) = sharing.commuting(point) {
             return index;
@@ -162,7 +162,7 @@ impl Lane {
         let counts = strategy.counts_switches();
         let closed = if found || counts { None } else { sharing.closed_group(point) };
         let index = if closed.is_none() && self.mover == point.current || found {
-            self.ask(group, strategy, point.choices, point.current, point)
+            self.choose_at_node(group, strategy, point.choices, point.current, point)
         } else {
             self.choose_among(closed.unwrap_or(u64::MAX), group, strategy, point)
         };
@@ -179,7 +179,7 @@ impl Lane {
     }
 
     /// Leaves a choice to the strategy, and keeps its node.
-    fn ask(
+    fn choose_at_node(
         &mut self,
         group: usize,
         strategy: &mut impl Strategy,
@@ -216,7 +216,7 @@ impl Lane {
         let current = mover.filter(|agent| order[0] == Choice::Run(*agent));
         let chosen = match order.len() {
             1 => 0,
-            _ => self.ask(group, strategy, &order, current, point),
+            _ => self.choose_at_node(group, strategy, &order, current, point),
         };
         let chosen = *order.get(chosen).unwrap_or(&order[0]);
         self.order = order;

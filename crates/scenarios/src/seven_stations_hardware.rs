@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
         about: "the engine loads MonitoredValue while its progress value is still in its store buffer",
         fault: Fault::Product("no signal barrier"),
     }],
-    plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
+    plans: Plans::of(bounded(1, 1_000_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
 

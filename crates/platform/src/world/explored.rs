@@ -530,15 +530,11 @@ pub(crate) fn forget_history(position: u32) {
 /// identify its body.
 pub(super) fn seed(w: &mut World) -> AgentState {
     observe(w, 0x5A);
-    let history = w.current.map_or(0, |parent| {
-        let state = w.agent_state(parent);
-        let has_acted = state.pending.is_some() || !state.has_drained() || state.wrote != 0;
-        let history = state.history;
-        if has_acted {
-            w.relate_all();
-        }
-        history
-    });
+    let parent = w.current.map(|parent| w.agent_state(parent));
+    let (history, has_acted) = parent.map_or((0, false), |p| (p.history, p.has_acted()));
+    if has_acted {
+        w.relate_all();
+    }
     let buffer = match &mut w.discipline {
         Discipline::Explored(e) => e.spare_buffers.pop().unwrap_or_default(),
         Discipline::Virtual(_) => VecDeque::new(),

@@ -123,6 +123,11 @@ pub(super) struct AgentState {
 }
 
 impl AgentState {
+    /// Returns whether it has begun a visible step or has stored.
+    pub(super) fn has_acted(&self) -> bool {
+        self.pending.is_some() || !self.has_drained() || self.wrote != 0
+    }
+
     /// Returns whether all its stores have left the buffer.
     pub(super) fn has_drained(&self) -> bool {
         self.buffer.is_empty()
