@@ -125,8 +125,13 @@ impl Event {
     /// cost of their return in virtual time. Makes no system call without a sleeper.
     pub fn set(&self, step: Step) {
         self.state.exchange(SET);
-        if self.sleepers.load() > 0 {
-            self.state.wake(if self.manual_reset { u32::MAX } else { 1 }, step);
+        let sleepers = self.sleepers.load();
+        if sleepers > 0 {
+            // A sleeper that is not counted finds the event set. The system stops looking for
+            // sleepers once it has woken as many, and it may have thousands of others.
+            let most =
+                if self.manual_reset { u32::try_from(sleepers).unwrap_or(u32::MAX) } else { 1 };
+            self.state.wake(most, step);
             self.attached.wake_watchers(step);
             self.update_descriptor();
         }
