@@ -69,6 +69,7 @@ pub use sync::{Mutex, MutexGuard, WakeWord};
 pub use tidegate_hazard as hazard;
 pub use tidegate_trace::{QueueNumber, Queued, SubmissionKey, WorkStats};
 pub use time::{CpuTime, Step, StepCosts};
+pub use tracing::TracedFence;
 pub use wait::WaitEnd;
 pub use window::BulkWindow;
 pub use world::EnteredCall;

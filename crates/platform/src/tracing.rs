@@ -17,6 +17,38 @@ pub(crate) struct Tracing {
     clock: ClockName,
     /// The last allocated link.
     links: AtomicU32,
+    /// The number of traces that were taken. Each begins a new builder.
+    taken: AtomicU32,
+}
+
+/// A fence of the timeline. Its number and name are kept while it exists, and afterwards if a
+/// record may name it: while a timeline or a hazard check is on.
+pub struct TracedFence {
+    platform: Platform,
+    id: FenceId,
+    /// [`Tracing::taken`] at the registration.
+    taken: u32,
+}
+
+impl TracedFence {
+    /// Returns the number by which records name it.
+    pub fn id(&self) -> FenceId {
+        self.id
+    }
+}
+
+impl Drop for TracedFence {
+    fn drop(&mut self) {
+        let Platform { inner } = &self.platform;
+        if self.platform.tracing() || self.platform.checks_hazards() {
+            return;
+        }
+        inner.tracing.with_builder(|builder| {
+            if inner.tracing.taken.load(Ordering::Relaxed) == self.taken {
+                builder.remove_fence(self.id);
+            }
+        });
+    }
 }
 
 impl Tracing {
@@ -27,6 +59,7 @@ impl Tracing {
             queues: Mutex::new(QueueTable::new()),
             clock,
             links: AtomicU32::new(0),
+            taken: AtomicU32::new(0),
         }
     }
 
@@ -113,8 +146,13 @@ impl Platform {
     }
 
     /// Registers a fence of the timeline.
-    pub fn trace_fence(&self, name: &str) -> FenceId {
-        self.inner.tracing.with_builder(|b| b.add_fence(name))
+    pub fn trace_fence(&self, name: &str) -> TracedFence {
+        let tracing = &self.inner.tracing;
+        // The builder's lock orders this with `take_trace`.
+        let register =
+            |b: &mut TraceBuilder| (b.add_fence(name), tracing.taken.load(Ordering::Relaxed));
+        let (id, taken) = tracing.with_builder(register);
+        TracedFence { platform: self.clone(), id, taken }
     }
 
     /// Interns a name for records.
@@ -157,7 +195,11 @@ impl Platform {
         tracing.collect();
         tracing.queues().clear_queued();
         let empty = TraceBuilder::new("", tracing.clock);
-        let mut trace = tracing.with_builder(|b| std::mem::replace(b, empty)).finish();
+        let take = |b: &mut TraceBuilder| {
+            tracing.taken.fetch_add(1, Ordering::Relaxed);
+            std::mem::replace(b, empty)
+        };
+        let mut trace = tracing.with_builder(take).finish();
         trace.title = title.to_owned();
         if let Some(report) = self.hazard_report() {
             findings::add(&mut trace, &report);

@@ -10,6 +10,8 @@ use crate::queued;
 #[derive(Clone, Debug)]
 pub struct TraceBuilder {
     trace: Trace,
+    /// Fences that were removed, whose numbers are used again.
+    removed: Vec<FenceId>,
 }
 
 impl TraceBuilder {
@@ -27,6 +29,7 @@ impl TraceBuilder {
                 lost_records: 0,
                 findings: Vec::new(),
             },
+            removed: Vec::new(),
         }
     }
 
@@ -50,9 +53,19 @@ impl TraceBuilder {
     /// # Panics
     /// When more than `u32::MAX` fences are added.
     pub fn add_fence(&mut self, name: impl Into<String>) -> FenceId {
+        if let Some(id) = self.removed.pop() {
+            self.trace.fences[id.0 as usize].name = name.into();
+            return id;
+        }
         let id = FenceId(u32::try_from(self.trace.fences.len()).expect("fewer than 2^32 fences"));
         self.trace.fences.push(Fence { name: name.into() });
         id
+    }
+
+    /// Removes a fence that no record names.
+    pub fn remove_fence(&mut self, id: FenceId) {
+        self.trace.fences[id.0 as usize].name = String::new();
+        self.removed.push(id);
     }
 
     /// Interns a name.
@@ -130,6 +143,18 @@ mod tests {
         assert_eq!(seen, [(0, "two"), (1, "one"), (5, "one"), (5, "two")]);
         assert_eq!(trace.extent_ns(), Some((0, 5)));
         assert_eq!(trace.lost_records, 0);
+    }
+
+    #[test]
+    fn the_number_of_a_removed_fence_is_used_again() {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let [first, second] = ["first", "second"].map(|name| b.add_fence(name));
+        b.remove_fence(first);
+        let third = b.add_fence("third");
+        assert_eq!((third, b.add_fence("fourth")), (first, FenceId(2)));
+        let trace = b.finish();
+        let names: Vec<_> = trace.fences.iter().map(|fence| fence.name.as_str()).collect();
+        assert_eq!((names, second), (vec!["third", "second", "fourth"], FenceId(1)));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl CrossAdapterFence {
             memory: memory.clone(),
             name: name.to_owned(),
             flags,
-            trace: platform.trace_fence(name),
+            traced: platform.trace_fence(name),
             joining: platform.mutex("joining a cross-adapter fence", ()),
             linked: platform.mutex("link of a cross-adapter fence", link::is_capable(fences)),
             members: platform.mutex("members of a cross-adapter fence", Vec::new()),

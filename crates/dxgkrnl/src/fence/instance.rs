@@ -7,7 +7,7 @@
 
 use super::monitor;
 use super::object::{
-    CrossAdapterFence, DirectSignals, Fence, FenceTarget, Fences, NativeParts, Opener,
+    CrossAdapterFence, DirectSignals, Fence, FenceTarget, Fences, NativeParts, OnTimeline, Opener,
 };
 use super::residency;
 use super::signal;
@@ -257,9 +257,10 @@ pub(super) fn create_fence(
         fences: fences.clone(),
         os_handle,
         name: args.name.to_owned(),
-        trace: cross_adapter
-            .as_ref()
-            .map_or_else(|| platform.trace_fence(args.name), |shared| shared.trace),
+        timeline: match &cross_adapter {
+            Some(shared) => OnTimeline::Shared(shared.traced.id()),
+            None => OnTimeline::Own(platform.trace_fence(args.name)),
+        },
         flags: args.flags,
         private_data: private_data_back,
         current,

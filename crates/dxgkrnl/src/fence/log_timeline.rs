@@ -88,7 +88,7 @@ pub(super) fn record(
             0 => end,
             observed => clocks.stamp(observed).min(end),
         };
-        let fence = || fence_of(entry.fence_handle).map(|fence| fence.trace);
+        let fence = || fence_of(entry.fence_handle).map(|fence| fence.trace());
         let of_fence = |kind, start| {
             let span = Record::span(lane, kind, NameId::NONE, start, end);
             platform.record(match fence() {

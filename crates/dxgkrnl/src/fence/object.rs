@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::{DriverHandle, Irql, OsHandle};
-use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step, Word};
+use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step, TracedFence, Word};
 use tidegate_trace::FenceId;
 
 /// A fence and the value that is waited for or signalled.
@@ -54,12 +54,19 @@ pub(crate) struct DirectSignals {
     pub(super) waiting: Option<Word>,
 }
 
+/// The fence on the timeline.
+pub(super) enum OnTimeline {
+    Own(TracedFence),
+    /// That of a cross-adapter fence, whose members are one fence of the timeline.
+    Shared(FenceId),
+}
+
 /// One fence of one adapter.
 pub(crate) struct Fence {
     pub(crate) fences: Arc<Fences>,
     pub(crate) os_handle: OsHandle,
     pub(crate) name: String,
-    pub(crate) trace: FenceId,
+    pub(super) timeline: OnTimeline,
     /// Creation flags. NO_SIGNAL and NO_WAIT belong to the instance.
     pub(crate) flags: SyncObjectFlags,
     /// The creator's private data as the driver returned it.
@@ -99,7 +106,7 @@ pub(crate) struct CrossAdapterFence {
     pub(super) memory: PhysicalMemory,
     pub(super) name: String,
     pub(super) flags: SyncObjectFlags,
-    pub(super) trace: FenceId,
+    pub(super) traced: TracedFence,
     /// Serialises joins, so that no adapter gets two members.
     pub(super) joining: Mutex<()>,
     /// Whether the members' GPUs signal each other (see `link`); changed under `joining`.
@@ -186,6 +193,14 @@ impl Fences {
 impl Fence {
     pub(crate) fn port(&self) -> &DriverPort {
         &self.fences.port
+    }
+
+    /// Returns its number on the timeline.
+    pub(crate) fn trace(&self) -> FenceId {
+        match &self.timeline {
+            OnTimeline::Own(traced) => traced.id(),
+            OnTimeline::Shared(id) => *id,
+        }
     }
 
     /// Returns whether the device has the fence open with the right to signal it. The loss of such

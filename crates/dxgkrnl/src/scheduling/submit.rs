@@ -348,7 +348,7 @@ impl Scheduling {
             };
             for (fence, value) in item.fences {
                 let span = Record::span(lane, kind, NameId::NONE, start_ns, item.end_ns);
-                platform.record(span.queued(item.queued_ns).on_fence(fence.trace, value));
+                platform.record(span.queued(item.queued_ns).on_fence(fence.trace(), value));
             }
         }
     }

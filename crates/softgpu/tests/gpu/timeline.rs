@@ -13,8 +13,8 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
     let platform = Platform::virtual_time(StepCosts::free());
     platform.enable_tracing();
     let lane = platform.lane(LaneKind::Queue, "app", "uploads");
-    let (pass, work, fence_name) =
-        (platform.trace_name("pass"), platform.trace_name("blur"), platform.trace_fence("ready"));
+    let (pass, work) = (platform.trace_name("pass"), platform.trace_name("blur"));
+    let fence_name = platform.trace_fence("ready").id();
     let owned = platform.clone();
     let report = platform.run(move || {
         let machine = Machine::new(&owned, Config::default());
