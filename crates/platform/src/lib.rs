@@ -52,6 +52,7 @@ mod window;
 mod world;
 
 pub use agent::{Agent, ServiceHandle, Turn};
+pub use cells::{LineWords, Lines};
 pub use controller::{
     AgentIx, Agents, Choice, Controller, MemoryModel, Object, OpKind, Point, WaitsFor,
 };
@@ -59,8 +60,8 @@ pub use counters::Counters;
 pub use event::{DescriptorError, Event, EventFd, EventId};
 pub use mapping::Mapping;
 pub use memory::{
-    Bulk, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target,
-    Untrusted, Word,
+    Bulk, CacheType, FoundRegion, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
+    Target, Untrusted, Word,
 };
 pub use run_report::{RunReport, note_panic_place};
 pub use site::Site;

@@ -15,8 +15,6 @@ use super::{ProgramFault, ProgramId, ProgramMemory};
 /// The maximum radius. It bounds the cost of a group: 33 * 33 products per pixel.
 const MAX_RADIUS: u32 = 16;
 
-const MAX_ROW: usize = TILE + 2 * MAX_RADIUS as usize;
-
 pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::CONVOLUTION_2D,
     name: "convolution_2d",
@@ -56,20 +54,17 @@ fn run(
     let side = 2 * radius + 1;
     let mut kernel = vec![0.0f32; side * side];
     read_f32(mem, args.va(2), &mut kernel)?;
-    let source = tile.grown(radius);
-    let pixels = source.load_f32(mem, args.va(0), 1)?;
+    let source = Extended::load(mem, args.va(0), tile, radius)?;
     let mut out = vec![0.0f32; tile.pixels()];
     let threads = part.threads(tile.pixels(), |threads| {
         for own in tile.rows(threads) {
             let sums = &mut out[tile.index(own.x0, own.y0)..][..own.width()];
-            for (j, weights) in kernel.chunks_exact(side).enumerate() {
-                let from = (own.y0 + j).saturating_sub(radius).clamp(source.y0, source.y1 - 1);
-                let row = clamped_row(&pixels, source, from, own, radius);
-                for (i, weight) in weights.iter().enumerate() {
-                    for (sum, pixel) in sums.iter_mut().zip(&row[i..]) {
-                        *sum += weight * pixel;
-                    }
-                }
+            let rows = (0..side).map(|j| source.row(own.x0 - tile.x0, own.y0 - tile.y0 + j));
+            let weighted = kernel.chunks_exact(side).zip(rows);
+            match <&mut [f32; TILE]>::try_from(&mut *sums) {
+                // A fixed length keeps the sums in registers.
+                Ok(sums) => *sums = filtered(weighted),
+                Err(_) => filter(weighted, sums),
             }
         }
         Ok(())
@@ -77,18 +72,62 @@ fn run(
     tile.store_f32_from(mem, args.va(1), 1, threads.start, &out[threads])
 }
 
-/// Returns row `y` of the source, from `radius` pixels left of the tile, with edges repeated.
-fn clamped_row(
-    pixels: &[f32],
-    source: Tile,
-    y: usize,
-    tile: Tile,
-    radius: usize,
-) -> [f32; MAX_ROW] {
-    let mut row = [0.0f32; MAX_ROW];
-    for (i, pixel) in row[..tile.width() + 2 * radius].iter_mut().enumerate() {
-        let x = (tile.x0 + i).saturating_sub(radius).clamp(source.x0, source.x1 - 1);
-        *pixel = pixels[source.index(x, y)];
+/// Returns the sums of a full row.
+fn filtered<'a>(weighted: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> [f32; TILE] {
+    let mut sums = [0.0f32; TILE];
+    for (weights, row) in weighted {
+        for (weight, pixels) in weights.iter().zip(row.windows(TILE)) {
+            for (sum, pixel) in sums.iter_mut().zip(pixels) {
+                *sum += weight * pixel;
+            }
+        }
     }
-    row
+    sums
+}
+
+/// Adds the sums of a part of a row.
+fn filter<'a>(weighted: impl Iterator<Item = (&'a [f32], &'a [f32])>, sums: &mut [f32]) {
+    for (weights, row) in weighted {
+        for (i, weight) in weights.iter().enumerate() {
+            for (sum, pixel) in sums.iter_mut().zip(&row[i..]) {
+                *sum += weight * pixel;
+            }
+        }
+    }
+}
+
+/// A tile and the margin that the filter needs, with the edges of the image repeated.
+struct Extended {
+    pixels: Vec<f32>,
+    width: usize,
+}
+
+impl Extended {
+    fn load(
+        mem: &mut dyn ProgramMemory,
+        image: u64,
+        tile: Tile,
+        radius: usize,
+    ) -> Result<Extended, ProgramFault> {
+        let inside = tile.grown(radius);
+        let loaded = inside.load_f32(mem, image, 1)?;
+        let (width, height) = (tile.width() + 2 * radius, tile.height() + 2 * radius);
+        // The margin that is outside of the image.
+        let left = radius - (tile.x0 - inside.x0);
+        let above = radius - (tile.y0 - inside.y0);
+        let mut pixels = Vec::with_capacity(width * height);
+        for y in 0..height {
+            let from = y.saturating_sub(above).min(inside.height() - 1);
+            let row = &loaded[from * inside.width()..][..inside.width()];
+            pixels.extend(std::iter::repeat_n(row[0], left));
+            pixels.extend_from_slice(row);
+            pixels.resize((y + 1) * width, row[row.len() - 1]);
+        }
+        Ok(Extended { pixels, width })
+    }
+
+    /// Returns row `y` from column `x`, both counted from the margin's upper left.
+    fn row(&self, x: usize, y: usize) -> &[f32] {
+        &self.pixels[y * self.width + x..(y + 1) * self.width]
+    }
 }

@@ -5,7 +5,9 @@
 //! 2. [`run_group`] runs the groups in any order, on any thread. Groups share no memory that they
 //!    write, so an engine may stop between them; [`run_part`] stops inside of a group.
 //! 3. A group finishes its reads before its last write, so a faulted group can be run again.
-//! 4. The programs of [`atomics`] share words with other groups and other dispatches, by atomic
+//! 4. Inputs of a draw that its groups share may be loaded by the first group alone
+//!    ([`DispatchCache`]).
+//! 5. The programs of [`atomics`] share words with other groups and other dispatches, by atomic
 //!    operations alone. Rule 3 is not for them.
 //!
 //! Arithmetic is IEEE single precision in a fixed order without library functions, so results are
@@ -39,7 +41,7 @@ pub mod reference;
 pub mod shade;
 pub mod texture;
 
-pub use part::{Cursor, Grain};
+pub use part::{Cursor, DispatchCache, Grain};
 pub use signature::{Access, Argument, ArgumentKind, BufferSpan, Signature};
 pub use tidegate_gpu_abi::program::{ComputeProgram, DrawProgram, Program, Shader};
 pub use typed::{
@@ -50,6 +52,7 @@ pub use typed::{
 use atomics::{Atomic, Width};
 use part::Part;
 use signature::Arguments;
+use tidegate_platform::Lines;
 
 /// Maximum number of 64-bit argument words of a dispatch.
 pub const MAX_ARGUMENTS: usize = 24;
@@ -176,6 +179,13 @@ pub trait ProgramMemory {
     /// # Errors
     /// [`ProgramFault::Memory`] when the word cannot be read and written, or is not aligned.
     fn atomic(&mut self, va: u64, width: Width, atomic: Atomic) -> Result<u64, ProgramFault>;
+
+    /// Returns the lines of two ranges of `len` bytes for a computation in place: `from` is loaded,
+    /// and `to` is loaded and stored. `None` if they have no lines or cannot be accessed; the
+    /// program then uses [`read`](ProgramMemory::read) and [`write`](ProgramMemory::write).
+    fn lines(&mut self, _from: u64, _to: u64, _len: usize) -> Option<(Lines<'_>, Lines<'_>)> {
+        None
+    }
 }
 
 /// One dispatch as the command stream describes it.
@@ -230,9 +240,6 @@ pub fn buffers(dispatch: &Dispatch<'_>) -> Result<Vec<BufferSpan>, ProgramFault>
 
 /// Runs one thread group to completion.
 ///
-/// Checks the dispatch again, which costs some tens of nanoseconds: its words come from a buffer
-/// that an untrusted process can write, so the earlier check may not cover them.
-///
 /// # Errors
 /// [`ProgramFault::BadArguments`] as [`validate`], or if `group` is outside of the dispatch;
 /// [`ProgramFault::Memory`] if an access faults. The group may then be run again.
@@ -244,9 +251,7 @@ pub fn run_group(
     run_part(dispatch, group, &mut Cursor::default(), Grain::Group, &mut || true, mem).map(|_| ())
 }
 
-/// Runs one thread group from `cursor`. Before each grain but the first, `go_on` decides whether to
-/// continue. Returns whether the group is finished. `cursor` is then the start of the next group,
-/// and otherwise the place at which to continue.
+/// Checks a dispatch and runs a part of one group, as [`CheckedDispatch::run_part`] does.
 ///
 /// # Errors
 /// As [`run_group`]. A group that faults in a later part continues at its cursor.
@@ -258,20 +263,72 @@ pub fn run_part(
     go_on: &mut dyn FnMut() -> bool,
     mem: &mut dyn ProgramMemory,
 ) -> Result<bool, ProgramFault> {
-    let args = checked(dispatch)?;
-    if outside(group, dispatch.groups) {
-        return Err(ProgramFault::bad("the group is outside of the dispatch"));
+    let cache = &mut DispatchCache::default();
+    CheckedDispatch::new(dispatch)?.run_part(group, cursor, grain, go_on, cache, mem)
+}
+
+/// A dispatch that passed [`validate`]. An engine checks it once for all groups of a turn.
+pub struct CheckedDispatch<'a> {
+    args: Arguments<'a>,
+    groups: [u32; 3],
+    /// The groups that have work.
+    grid: [u32; 3],
+}
+
+impl<'a> CheckedDispatch<'a> {
+    /// Checks the dispatch.
+    ///
+    /// # Errors
+    /// As [`validate`].
+    pub fn new(dispatch: &Dispatch<'a>) -> Result<CheckedDispatch<'a>, ProgramFault> {
+        let args = checked(dispatch)?;
+        let grid = (args.signature().grid)(&args);
+        Ok(CheckedDispatch { args, groups: dispatch.groups, grid })
     }
-    let signature = args.signature();
-    if outside(group, (signature.grid)(&args)) {
-        *cursor = Cursor::default();
-        return Ok(true);
+
+    /// Returns whether a group takes a small part of a microsecond, so that an engine may run several
+    /// in the time of another program's group.
+    pub fn has_short_groups(&self) -> bool {
+        const SHORT: [ProgramId; 5] = [
+            ProgramId::SAXPY,
+            ProgramId::REDUCTION,
+            ProgramId::SCAN_BLOCKS,
+            ProgramId::ADD_OFFSETS,
+            ProgramId::FILL_PATTERN,
+        ];
+        SHORT.contains(&self.args.signature().id)
     }
-    let mut part = Part::new(cursor.clone(), grain, go_on);
-    (signature.run)(&args, group, &mut part, mem)?;
-    let Part { cursor: reached, stopped, .. } = part;
-    *cursor = if stopped { reached } else { Cursor::default() };
-    Ok(!stopped)
+
+    /// Runs one thread group from `cursor`. Before each grain but the first, `go_on` decides whether
+    /// to continue. Returns whether the group is finished. `cursor` is then the start of the next
+    /// group, and otherwise the place at which to continue. `cache` is that of this dispatch.
+    ///
+    /// # Errors
+    /// [`ProgramFault::BadArguments`] if `group` is outside of the dispatch;
+    /// [`ProgramFault::Memory`] if an access faults. A group that faults in a later part continues
+    /// at its cursor.
+    pub fn run_part(
+        &self,
+        group: [u32; 3],
+        cursor: &mut Cursor,
+        grain: Grain,
+        go_on: &mut dyn FnMut() -> bool,
+        cache: &mut DispatchCache,
+        mem: &mut dyn ProgramMemory,
+    ) -> Result<bool, ProgramFault> {
+        if outside(group, self.groups) {
+            return Err(ProgramFault::bad("the group is outside of the dispatch"));
+        }
+        if outside(group, self.grid) {
+            *cursor = Cursor::default();
+            return Ok(true);
+        }
+        let mut part = Part::new(cursor.clone(), grain, go_on, cache);
+        (self.args.signature().run)(&self.args, group, &mut part, mem)?;
+        let Part { cursor: reached, stopped, .. } = part;
+        *cursor = if stopped { reached } else { Cursor::default() };
+        Ok(!stopped)
+    }
 }
 
 fn outside(group: [u32; 3], grid: [u32; 3]) -> bool {

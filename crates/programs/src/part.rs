@@ -6,6 +6,7 @@
 
 use super::ProgramFault;
 use super::thread_state::ThreadState;
+use std::any::Any;
 use std::ops::Range;
 
 /// The smallest unit of a group that completes before the group stops.
@@ -63,11 +64,31 @@ impl Cursor {
     }
 }
 
+/// Inputs that the groups of one dispatch share, from the first group that loads them. A dispatch
+/// whose cache is dropped loads them again.
+#[derive(Default)]
+pub struct DispatchCache {
+    inputs: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl DispatchCache {
+    /// Takes the inputs, if there are any of this type.
+    pub(super) fn take<T: Any + Send + Sync>(&mut self) -> Option<Box<T>> {
+        self.inputs.take()?.downcast().ok()
+    }
+
+    /// Keeps inputs for the next group.
+    pub(super) fn put(&mut self, inputs: Box<dyn Any + Send + Sync>) {
+        self.inputs = Some(inputs);
+    }
+}
+
 /// One execution of a group on an engine, from a cursor to the next stop.
 pub struct Part<'a> {
     pub(super) cursor: Cursor,
     pub(super) grain: Grain,
     go_on: &'a mut dyn FnMut() -> bool,
+    pub(super) cache: &'a mut DispatchCache,
     /// Whether a grain was finished. The engine decides before each later grain.
     begun: bool,
     /// Whether the group was stopped at the cursor.
@@ -79,8 +100,9 @@ impl<'a> Part<'a> {
         cursor: Cursor,
         grain: Grain,
         go_on: &'a mut dyn FnMut() -> bool,
+        cache: &'a mut DispatchCache,
     ) -> Part<'a> {
-        Part { cursor, grain, go_on, begun: false, stopped: false }
+        Part { cursor, grain, go_on, cache, begun: false, stopped: false }
     }
 
     /// Whether to run the next grain. The first one always runs.
@@ -98,6 +120,11 @@ impl<'a> Part<'a> {
     /// Stops the group here.
     pub(super) fn stop(&mut self, cursor: Cursor) {
         (self.cursor, self.stopped) = (cursor, true);
+    }
+
+    /// Returns whether the group runs from its start to its end without a stop.
+    pub(super) fn is_whole(&self) -> bool {
+        self.grain < Grain::Thread && self.cursor.at == 0
     }
 
     /// Returns the number of finished threads of `count`.

@@ -94,8 +94,17 @@ fn add(
     let (first, count) = block(args.u64(2), group[0]);
     let mut offset = [0u32];
     read_u32(mem, args.va(1) + 4 * u64::from(before), &mut offset)?;
+    let start = args.va(0) + 4 * first;
+    if part.is_whole()
+        && let Some((_, to)) = mem.lines(start, start, 4 * count)
+    {
+        for line in 0..to.len() {
+            to.store(line, to.load(line).map(|element| element.wrapping_add(offset[0])));
+        }
+        return Ok(());
+    }
     let from = elements_of(part.first(THREADS)..THREADS, count).start;
-    let at = args.va(0) + 4 * (first + from as u64);
+    let at = start + 4 * from as u64;
     let mut elements = [0u32; BLOCK];
     read_u32(mem, at, &mut elements[from..count])?;
     let threads = part.threads(THREADS, |threads| {

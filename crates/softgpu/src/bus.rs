@@ -4,7 +4,9 @@
 
 use crate::config::{Config, MAX_PHYSICAL_GPUS};
 use tidegate_gpu_abi::AdminError;
-use tidegate_platform::{CacheType, PhysicalAddress, PhysicalMemory, Platform, Target, Word};
+use tidegate_platform::{
+    CacheType, FoundRegion, PhysicalAddress, PhysicalMemory, Platform, Target, Word,
+};
 
 /// Address space on the bus for the local memory of one physical GPU, in bytes. Hidden local memory
 /// gets the same amount.
@@ -53,12 +55,25 @@ impl Bus {
     }
 
     pub(crate) fn resolve(&self, at: PhysicalAddress) -> Option<Target> {
+        self.memory_of(at)?.resolve(at)
+    }
+
+    /// Returns the same as [`Bus::resolve`]. `last` is the region that was found last.
+    pub(crate) fn resolve_near(
+        &self,
+        at: PhysicalAddress,
+        last: &mut Option<FoundRegion>,
+    ) -> Option<Target> {
+        self.memory_of(at)?.resolve_near(at, last)
+    }
+
+    fn memory_of(&self, at: PhysicalAddress) -> Option<&PhysicalMemory> {
         let Some(within) = at.0.checked_sub(self.local_base.0) else {
-            return self.system.resolve(at);
+            return Some(&self.system);
         };
         match u32::try_from(within / LOCAL_SPAN_BYTES).ok()? {
-            HIDDEN_SPAN => self.hidden.resolve(at),
-            span => self.local(span)?.resolve(at),
+            HIDDEN_SPAN => Some(&self.hidden),
+            span => self.local(span),
         }
     }
 

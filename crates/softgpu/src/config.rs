@@ -101,7 +101,8 @@ pub struct Config {
     pub local_memory_base: PhysicalAddress,
     /// The size in bytes of the local memory of each physical GPU.
     pub local_memory_bytes: u64,
-    /// The maximum number of thread groups that an engine runs in one turn.
+    /// The maximum number of thread groups that an engine runs in one turn. A group of a program
+    /// whose groups take more than a part of a microsecond counts as four.
     pub groups_per_turn: u32,
     /// The maximum number of threads, triangles, pixels or instructions that an engine runs in one
     /// turn, on nodes preempted at that granularity. A turn may then end in the middle of a group.
@@ -161,7 +162,7 @@ impl Default for Config {
             skips_log_times_on: None,
             local_memory_base: PhysicalAddress(1 << 40),
             local_memory_bytes: 1 << 36,
-            groups_per_turn: 8,
+            groups_per_turn: 32,
             grains_per_turn: 4_096,
             slots_per_turn: 16,
             service_threads: 1,

@@ -19,7 +19,7 @@ use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
-use tidegate_platform::{Bulk, Page, PhysicalAddress, Target, Untrusted, Word};
+use tidegate_platform::{Bulk, FoundRegion, Lines, Page, PhysicalAddress, Target, Untrusted, Word};
 
 /// Why an access failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,14 @@ impl PageEntry {
             FenceCell::in_fence_page(word, start as usize / 8)
         } else {
             FenceCell::plain(word)
+        }
+    }
+
+    /// Returns the lines of `len` bytes at `va`, if the page has some.
+    pub(crate) fn lines(&self, va: GpuVa, len: usize) -> Option<Lines<'_>> {
+        match &self.target {
+            Target::Bulk(bytes, start) => bytes.lines(start + va.0 % PAGE_BYTES, len),
+            Target::Protocol(..) => None,
         }
     }
 }
@@ -161,6 +169,8 @@ pub(crate) struct Mmu {
     io_coherent: bool,
     pages: Vec<Option<PageEntry>>,
     tables: Vec<Option<TableEntry>>,
+    /// The regions of the last page that was loaded and stored.
+    regions: [Option<FoundRegion>; 2],
     loads: Words,
     stores: Words,
 }
@@ -184,6 +194,7 @@ impl Mmu {
             io_coherent: config.io_coherent,
             pages: cache(entries),
             tables: cache(entries.min(64)),
+            regions: [None, None],
             loads: Words::new(entries),
             stores: Words::new(entries),
         }
@@ -193,6 +204,7 @@ impl Mmu {
     pub(crate) fn forget_stale(&mut self, current: impl Fn(AddressSpaceId) -> Space) {
         let stale =
             |tag: u64| tag != Space::PHYSICAL.tag && current(AddressSpaceId(tag as u32)).tag != tag;
+        self.regions = [None, None];
         drop_if(&mut self.pages, |e| stale(e.tag));
         drop_if(&mut self.tables, |e| stale(e.tag));
         self.loads.drop_stale(|e| stale(e.tag));
@@ -251,7 +263,8 @@ impl Mmu {
             }
             (pte.address(), pte.is_writable(), pte.has_fence_values())
         };
-        let target = self.bus.resolve(physical).ok_or_else(|| unmapped(va, write))?;
+        let last = &mut self.regions[usize::from(write)];
+        let target = self.bus.resolve_near(physical, last).ok_or_else(|| unmapped(va, write))?;
         let fence_values = fence_values && is_fence_page(&target);
         Ok(PageEntry { tag: space.tag, page, writable, fence_values, physical, target })
     }

@@ -6,7 +6,7 @@
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::command::MAX_ARGS;
 use tidegate_platform::CpuTime;
-use tidegate_programs::{Cursor, Dispatch, ProgramId, validate};
+use tidegate_programs::{Cursor, Dispatch, DispatchCache, ProgramId, validate};
 use tidegate_trace::Kind;
 
 /// What is left of a command.
@@ -44,6 +44,8 @@ pub(crate) struct Grid {
     pub(crate) done: u64,
     /// The position of the next group.
     pub(crate) cursor: Cursor,
+    /// Is not saved.
+    pub(crate) cache: DispatchCache,
 }
 
 impl Grid {
@@ -109,7 +111,7 @@ pub(crate) fn save(running: Option<&Running>, words: &mut Vec<u64>) -> u64 {
             words.extend([destination.0, *left, *bytes, u64::from(*value)]);
             FILL
         }
-        Some(Running::Grid(Grid { draw, program, groups, args, done, cursor })) => {
+        Some(Running::Grid(Grid { draw, program, groups, args, done, cursor, .. })) => {
             let [x, y, z] = groups.map(u64::from);
             words.extend([u64::from(program.0) | z << 32, x | y << 32, *done, args.len() as u64]);
             words.extend(args);
@@ -160,5 +162,6 @@ fn restore_grid(draw: bool, words: &[u64]) -> Option<Grid> {
     let cursor = Cursor::from_words(&dispatch, words.get(4 + count..)?)?;
     let done = words[2];
     let all = groups.iter().try_fold(1, |all: u64, g| all.checked_mul(u64::from(*g)))?;
-    (done < all).then_some(Grid { draw, program, groups, args, done, cursor })
+    let cache = DispatchCache::default();
+    (done < all).then_some(Grid { draw, program, groups, args, done, cursor, cache })
 }

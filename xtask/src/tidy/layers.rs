@@ -22,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("d3dukmdt", &["platform", "wddm-abi"]),
     ("ddi", &["d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("gpu-abi", &["d3dukmdt", "platform"]),
-    ("programs", &["gpu-abi"]),
+    ("programs", &["gpu-abi", "platform"]),
     ("calls", &["d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("softgpu", &["d3dukmdt", "gpu-abi", "platform", "programs", "trace", "hazard"]),
     ("explorer", &["platform"]),

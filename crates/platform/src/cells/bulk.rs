@@ -4,7 +4,7 @@
 //! values and never undefined behaviour. A write to a part of a cell replaces only its bytes. Runs
 //! of whole cells are copied by [`super::runs`], which is as fast as memcpy (decision 98).
 
-use super::{Cells, runs};
+use super::{Cells, Lines, runs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const CELL: usize = 8;
@@ -103,6 +103,16 @@ impl BulkCells {
         let cells = bytes / CELL;
         runs::copy(self.whole(start / CELL, cells), to.whole(to_start / CELL, cells));
         true
+    }
+
+    /// Returns the lines from `start`; `None` if the range is not whole cells and whole lines. The
+    /// caller has checked the range.
+    #[inline]
+    pub(crate) fn lines(&self, start: usize, bytes: usize) -> Option<Lines<'_>> {
+        if !start.is_multiple_of(CELL) || !bytes.is_multiple_of(CELL) {
+            return None;
+        }
+        Lines::of(self.whole(start / CELL, bytes / CELL))
     }
 
     #[inline]

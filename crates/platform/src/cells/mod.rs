@@ -5,10 +5,12 @@
 #![allow(unsafe_code)]
 
 mod bulk;
+mod lines;
 mod page;
 mod runs;
 
 pub(crate) use bulk::BulkCells;
+pub use lines::{LineWords, Lines};
 pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
 
 use std::ops::Range;

@@ -3,7 +3,7 @@
 //!
 //! Ordering comes from the protocol words around a bulk access, not from the access.
 
-use crate::cells::BulkCells;
+use crate::cells::{BulkCells, Lines};
 use crate::{Object, Platform, PlatformKind, world};
 use std::fmt;
 use std::sync::Arc;
@@ -155,6 +155,15 @@ impl Bulk {
         Ok(())
     }
 
+    /// Returns the lines of a range, on which a program computes in place. `None` if the range leaves
+    /// the bytes, begins between two cells or has a part of a line, and on the explored platform,
+    /// which has steps of bytes.
+    #[inline]
+    pub fn lines(&self, offset: u64, bytes: usize) -> Option<Lines<'_>> {
+        let start = self.check(offset, bytes).ok()?;
+        if self.inner.explored { None } else { self.inner.lines(start, bytes) }
+    }
+
     /// Replaces the little-endian number of 4 or 8 bytes at `offset` by `new` of it, as one atomic
     /// step with a full barrier. Returns the old number. `new` may be called several times.
     ///
@@ -246,6 +255,34 @@ mod tests {
             expected.copy_within(start..start + COPY_PIECE_BYTES, to_start);
             bulk.copy_to(start as u64, &bulk, to_start as u64, COPY_PIECE_BYTES).unwrap();
             assert!(bytes_of(&bulk) == expected, "{start} {to_start}");
+        }
+    }
+
+    #[test]
+    fn lines_are_the_bytes_of_their_range_in_words() {
+        let platform = Platform::closed_host();
+        let bulk = numbered(&platform);
+        for start in [0, 8, 64, 4_032] {
+            let lines = bulk.lines(start, 128).unwrap();
+            let words = [lines.load(0), lines.load(1)];
+            let bytes: Vec<u8> = words.iter().flatten().flat_map(|w| w.to_le_bytes()).collect();
+            assert_eq!(bytes, bytes_of(&bulk)[start as usize..][..128], "{start}");
+            let mut expected = bytes_of(&bulk);
+            lines.store(1, words[0].map(|word| !word));
+            for byte in 0..64 {
+                expected[start as usize + 64 + byte] = !bytes[byte];
+            }
+            assert!(bytes_of(&bulk) == expected, "{start}");
+        }
+    }
+
+    #[test]
+    fn parts_of_lines_and_of_cells_have_no_lines() {
+        let bulk = Platform::closed_host().bulk(BYTES);
+        assert_eq!(bulk.lines(8, 4_096).map(|lines| lines.len()), Some(64));
+        assert_eq!(bulk.lines(8, 0).map(|lines| lines.is_empty()), Some(true));
+        for (start, bytes) in [(4, 64), (0, 8), (0, 96), (BYTES as u64, 64), (u64::MAX, 64)] {
+            assert!(bulk.lines(start, bytes).is_none(), "{start} {bytes}");
         }
     }
 

@@ -14,7 +14,7 @@ mod physical;
 mod untrusted;
 
 pub use bulk::{Bulk, COPY_PIECE_BYTES, OutOfBounds};
-pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
+pub use physical::{CacheType, FoundRegion, PhysicalAddress, PhysicalMemory, Target};
 pub use untrusted::Untrusted;
 
 use crate::cells::{Annexes, Cells, PageCells, PinnedCell, WordRef};

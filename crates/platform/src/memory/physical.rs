@@ -10,6 +10,7 @@
 use super::{Bulk, Page, PageKind, Word};
 use crate::Platform;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// An address on the bus, in bytes.
@@ -91,23 +92,38 @@ impl Map {
 #[derive(Clone)]
 pub struct PhysicalMemory {
     platform: Platform,
-    map: Arc<RwLock<Map>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    map: RwLock<Map>,
+    /// The number of regions that were removed. Changes under the lock of the map.
+    removals: AtomicU64,
+}
+
+/// The bulk region that [`PhysicalMemory::resolve_near`] found last.
+pub struct FoundRegion {
+    start: u64,
+    bulk: Bulk,
+    /// [`Shared::removals`] when it was found.
+    removals: u64,
 }
 
 impl PhysicalMemory {
     /// Returns an empty address space whose first region will be at `base`.
     pub fn new(platform: &Platform, base: PhysicalAddress) -> PhysicalMemory {
         let map = Map { regions: BTreeMap::new(), next: base.0.next_multiple_of(REGION_ALIGN) };
-        PhysicalMemory { platform: platform.clone(), map: Arc::new(RwLock::new(map)) }
+        let shared = Shared { map: RwLock::new(map), removals: AtomicU64::new(0) };
+        PhysicalMemory { platform: platform.clone(), shared: Arc::new(shared) }
     }
 
     /// Returns whether both are the same address space.
     pub fn same(&self, other: &PhysicalMemory) -> bool {
-        Arc::ptr_eq(&self.map, &other.map)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     fn place(&self, region: Region) -> PhysicalAddress {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.shared.map.write().unwrap_or_else(PoisonError::into_inner);
         let at = map.next;
         map.next += region.bytes().next_multiple_of(REGION_ALIGN).max(REGION_ALIGN);
         map.regions.insert(at, (region, CacheType::default()));
@@ -128,33 +144,58 @@ impl PhysicalMemory {
 
     /// Removes the region at `start` from the bus. Its memory lives on while it is referenced.
     pub fn remove(&self, start: PhysicalAddress) -> bool {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        map.regions.remove(&start.0).is_some()
+        let mut map = self.shared.map.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = map.regions.remove(&start.0).is_some();
+        self.shared.removals.fetch_add(u64::from(removed), Ordering::Release);
+        removed
     }
 
     /// Returns the number of regions on the bus, which reveals leaks.
     pub fn regions(&self) -> usize {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).regions.len()
+        self.shared.map.read().unwrap_or_else(PoisonError::into_inner).regions.len()
     }
 
     /// Returns the cache type of the region at `at`; `None` if there is no region.
     pub fn cache_type(&self, at: PhysicalAddress) -> Option<CacheType> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let map = self.shared.map.read().unwrap_or_else(PoisonError::into_inner);
         map.at(at).map(|(_, (_, cached))| *cached)
     }
 
     /// Sets the cache type of the region at `at`. No effect if there is no region.
     pub fn set_cache_type(&self, at: PhysicalAddress, cache_type: CacheType) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.shared.map.write().unwrap_or_else(PoisonError::into_inner);
         let start = map.at(at).map(|(start, _)| start);
         if let Some((_, cached)) = start.and_then(|start| map.regions.get_mut(&start)) {
             *cached = cache_type;
         }
     }
 
+    /// Returns the memory at `at` as [`PhysicalMemory::resolve`] does, without the lock where it is
+    /// in the bulk region that the last call with `last` found.
+    pub fn resolve_near(
+        &self,
+        at: PhysicalAddress,
+        last: &mut Option<FoundRegion>,
+    ) -> Option<Target> {
+        // Taken before the region is found: a removal in between makes the region outdated.
+        let removals = self.shared.removals.load(Ordering::Acquire);
+        if let Some(found) = last
+            && found.removals == removals
+            && let Some(offset) = at.0.checked_sub(found.start)
+            && offset < found.bulk.len()
+        {
+            return Some(Target::Bulk(found.bulk.clone(), offset));
+        }
+        let target = self.resolve(at)?;
+        if let Target::Bulk(bulk, offset) = &target {
+            *last = Some(FoundRegion { start: at.0 - offset, bulk: bulk.clone(), removals });
+        }
+        Some(target)
+    }
+
     /// Returns the memory at `at`, if any.
     pub fn resolve(&self, at: PhysicalAddress) -> Option<Target> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let map = self.shared.map.read().unwrap_or_else(PoisonError::into_inner);
         let (start, (region, _)) = map.at(at)?;
         let offset = at.0 - start;
         Some(match region {

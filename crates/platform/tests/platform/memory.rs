@@ -1,6 +1,6 @@
 //! Bulk bytes and physical addresses.
 
-use tidegate_platform::{OutOfBounds, PageKind, PhysicalAddress, PhysicalMemory, Platform};
+use tidegate_platform::{OutOfBounds, PageKind, PhysicalAddress, PhysicalMemory, Platform, Target};
 
 #[test]
 fn bulk_copies_any_range_and_refuses_what_lies_beyond() {
@@ -37,4 +37,24 @@ fn a_physical_address_yields_the_kind_of_its_page_and_is_never_given_twice() {
     assert!(memory.resolve(PhysicalAddress(b.0 + 100)).is_none());
     assert!(memory.remove(a) && memory.resolve(a).is_none());
     assert_eq!(memory.bulk(1).0.0, 0x12_000);
+}
+
+#[test]
+fn a_region_that_was_found_before_is_found_until_it_is_removed() {
+    let memory = PhysicalMemory::new(&Platform::host(), PhysicalAddress(0x10_000));
+    let ((a, bulk), (b, _)) = (memory.bulk(0x3000), memory.protocol(512));
+    bulk.write(0x2008, &[7; 8]).unwrap();
+    let mut last = None;
+    for offset in [0, 0x1000, 0x2008] {
+        let at = PhysicalAddress(a.0 + offset);
+        let Some(Target::Bulk(found, start)) = memory.resolve_near(at, &mut last) else {
+            panic!("no bulk bytes at {offset:#x}")
+        };
+        assert_eq!((start, found.len()), (offset, 0x3000));
+    }
+    let word = memory.resolve_near(b, &mut last);
+    assert!(matches!(word, Some(Target::Protocol(_, 0))), "the end of the region is seen");
+    assert!(memory.resolve_near(a, &mut last).is_some());
+    memory.remove(a);
+    assert!(memory.resolve_near(a, &mut last).is_none());
 }

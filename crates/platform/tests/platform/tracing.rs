@@ -1,4 +1,4 @@
-//! Fences of the timeline.
+//! Checks how long the timeline keeps a fence, with and without a recording.
 
 use tidegate_platform::Platform;
 

@@ -1,17 +1,17 @@
 //! Vertex stage: the triangles that touch a tile, and their corners.
 //!
-//! 1. Positions are transformed to clip space. Each gets a code with one bit per side of the tile
-//!    that it is beyond.
-//! 2. A triangle whose corners share a bit misses the tile. The test is done in clip space, where
-//!    it also holds for corners behind the eye, with a margin of one pixel for the rounding of
-//!    later stages.
+//! 1. All positions are transformed to clip space, once for a draw.
+//! 2. A position gets a code with one bit per side that it is beyond. A triangle whose corners share
+//!    a bit misses the tile. The test is done in clip space, where it also holds for corners behind
+//!    the eye, with a margin of one pixel for the rounding of later stages. The sides that a row of
+//!    tiles shares are tested once for the row.
 //! 3. All attributes of the remaining triangles are fetched.
 //!
 //! Buffers are read in large chunks. An index beyond the vertices is an error.
 
 use super::arguments::Draw;
 use super::clip::Corner;
-use crate::camera::{Matrix, normalised};
+use crate::camera::normalised;
 use crate::lanes::{BLOCK, read_u32};
 use crate::layout::{DrawConstants, VERTEX_LEN, Vertex, position};
 use crate::tile::Tile;
@@ -23,50 +23,102 @@ const CHUNK: usize = 512;
 /// Indices of three vertices.
 pub(super) type Primitive = [u32; 3];
 
-/// Returns the triangles that may cover pixels of `tile`, in order.
-pub(super) fn gather(
-    draw: &Draw,
-    clip_from_object: &Matrix,
-    tile: Tile,
-    mem: &mut dyn ProgramMemory,
-) -> Result<Vec<Primitive>, ProgramFault> {
-    let sides = Sides::new(draw, tile);
-    if draw.indices == 0 {
-        let codes = codes(
-            draw,
-            draw.first_primitive * 3..draw.end_primitive() * 3,
-            clip_from_object,
-            &sides,
-            mem,
-        )?;
-        let corners = codes.as_chunks::<3>().0.iter().zip(draw.first_primitive..);
-        let kept = corners.filter(|(code, _)| code[0] & code[1] & code[2] == 0);
-        return Ok(kept
-            .map(|(_, primitive)| [0, 1, 2].map(|corner| 3 * primitive + corner))
-            .collect());
+/// The vertices and triangles that the tiles of a draw share.
+pub(super) struct Geometry {
+    /// Positions in clip space from vertex `first` on.
+    positions: Vec<[f32; 4]>,
+    first: u32,
+    row: Option<Row>,
+}
+
+/// The triangles that may cover pixels of a row of tiles, in order.
+struct Row {
+    y0: usize,
+    primitives: Vec<Primitive>,
+}
+
+impl Geometry {
+    /// Loads the positions of a draw.
+    pub(super) fn load(
+        draw: &Draw,
+        constants: &DrawConstants,
+        mem: &mut dyn ProgramMemory,
+    ) -> Result<Geometry, ProgramFault> {
+        let range = match draw.indices {
+            0 => 3 * draw.first_primitive..3 * draw.end_primitive(),
+            _ => 0..draw.vertex_count,
+        };
+        let mut positions = Vec::with_capacity(range.len());
+        let mut bytes = vec![0u8; CHUNK.min(range.len()) * VERTEX_LEN];
+        for from in range.clone().step_by(CHUNK) {
+            let count = (range.end - from).min(CHUNK as u32);
+            let bytes = &mut bytes[..count as usize * VERTEX_LEN];
+            mem.read(draw.vertices + u64::from(from) * VERTEX_LEN as u64, bytes)?;
+            let vertices = bytes.as_chunks::<VERTEX_LEN>().0.iter();
+            positions
+                .extend(vertices.map(|bytes| constants.clip_from_object.apply(position(bytes))));
+        }
+        Ok(Geometry { positions, first: range.start, row: None })
     }
-    let codes = codes(draw, 0..draw.vertex_count, clip_from_object, &sides, mem)?;
-    let mut kept = Vec::new();
-    let mut indices = [0u32; 3 * BLOCK];
-    let mut primitive = draw.first_primitive;
-    while primitive < draw.end_primitive() {
-        let count = (draw.end_primitive() - primitive).min(BLOCK as u32);
-        let indices = &mut indices[..3 * count as usize];
-        read_u32(mem, draw.indices + 12 * u64::from(primitive), indices)?;
-        for corners in indices.as_chunks::<3>().0 {
-            let code = |corner: usize| codes.get(corners[corner] as usize).copied();
-            let (Some(a), Some(b), Some(c)) = (code(0), code(1), code(2)) else {
-                return Err(ProgramFault::bad(
-                    "an index of a draw names a vertex beyond vertex_count",
-                ));
-            };
-            if a & b & c == 0 {
-                kept.push(*corners);
+
+    /// Returns the triangles that may cover pixels of `tile`, in order.
+    pub(super) fn gather(
+        &mut self,
+        draw: &Draw,
+        tile: Tile,
+        mem: &mut dyn ProgramMemory,
+    ) -> Result<Vec<Primitive>, ProgramFault> {
+        let sides = Sides::new(draw, tile);
+        let row = match self.row.take() {
+            Some(row) if row.y0 == tile.y0 => row,
+            _ => Row { y0: tile.y0, primitives: self.of_row(draw, &sides, mem)? },
+        };
+        let code =
+            |corner: u32| sides.code_in_columns(&self.positions[(corner - self.first) as usize]);
+        let inside = |corners: &&Primitive| {
+            let [a, b, c] = corners.map(code);
+            a & b & c == 0
+        };
+        let kept = row.primitives.iter().filter(inside).copied().collect();
+        self.row = Some(row);
+        Ok(kept)
+    }
+
+    fn of_row(
+        &self,
+        draw: &Draw,
+        sides: &Sides,
+        mem: &mut dyn ProgramMemory,
+    ) -> Result<Vec<Primitive>, ProgramFault> {
+        let codes: Vec<u8> = self.positions.iter().map(|at| sides.code_in_rows(at)).collect();
+        let primitives = draw.first_primitive..draw.end_primitive();
+        if draw.indices == 0 {
+            let corners = codes.as_chunks::<3>().0.iter().zip(primitives);
+            let kept = corners.filter(|(code, _)| code[0] & code[1] & code[2] == 0);
+            return Ok(kept
+                .map(|(_, primitive)| [0, 1, 2].map(|corner| 3 * primitive + corner))
+                .collect());
+        }
+        let mut kept = Vec::new();
+        let mut indices = vec![0u32; 3 * BLOCK.min(primitives.len())];
+        for primitive in primitives.clone().step_by(BLOCK) {
+            let count = (primitives.end - primitive).min(BLOCK as u32);
+            let indices = &mut indices[..3 * count as usize];
+            read_u32(mem, draw.indices + 12 * u64::from(primitive), indices)?;
+            for corners in indices.as_chunks::<3>().0 {
+                let code = |corner: usize| codes.get(corners[corner] as usize).copied();
+                let (Some(a), Some(b), Some(c)) = (code(0), code(1), code(2)) else {
+                    return Err(ProgramFault::bad(
+                        "an index of a draw names a vertex beyond vertex_count",
+                    ));
+                };
+                if a & b & c == 0 {
+                    kept.push(*corners);
+                }
             }
         }
-        primitive += count;
+        Ok(kept)
     }
-    Ok(kept)
 }
 
 /// Returns the corners of one triangle with all interpolated values.
@@ -119,33 +171,16 @@ impl Sides {
         }
     }
 
-    fn code(&self, [x, y, z, w]: [f32; 4]) -> u8 {
-        u8::from(x < self.left * w)
-            | u8::from(x > self.right * w) << 1
-            | u8::from(y < self.bottom * w) << 2
-            | u8::from(y > self.top * w) << 3
-            | u8::from(z < 0.0) << 4
-            | u8::from(z > w) << 5
+    /// The code of a position for the sides that a row of tiles shares, near and far included.
+    fn code_in_rows(&self, &[_, y, z, w]: &[f32; 4]) -> u8 {
+        u8::from(y < self.bottom * w)
+            | u8::from(y > self.top * w) << 1
+            | u8::from(z < 0.0) << 2
+            | u8::from(z > w) << 3
     }
-}
 
-fn codes(
-    draw: &Draw,
-    range: std::ops::Range<u32>,
-    clip_from_object: &Matrix,
-    sides: &Sides,
-    mem: &mut dyn ProgramMemory,
-) -> Result<Vec<u8>, ProgramFault> {
-    let mut codes = Vec::new();
-    let mut bytes = vec![0u8; CHUNK.min(range.len()) * VERTEX_LEN];
-    let mut vertex = range.start;
-    while vertex < range.end {
-        let count = (range.end - vertex).min(CHUNK as u32);
-        let bytes = &mut bytes[..count as usize * VERTEX_LEN];
-        mem.read(draw.vertices + u64::from(vertex) * VERTEX_LEN as u64, bytes)?;
-        let vertices = bytes.as_chunks::<VERTEX_LEN>().0.iter();
-        codes.extend(vertices.map(|bytes| sides.code(clip_from_object.apply(position(bytes)))));
-        vertex += count;
+    /// The code of a position for the other sides.
+    fn code_in_columns(&self, &[x, _, _, w]: &[f32; 4]) -> u8 {
+        u8::from(x < self.left * w) | u8::from(x > self.right * w) << 1
     }
-    Ok(codes)
 }

@@ -19,13 +19,14 @@ mod sampler;
 mod shading;
 mod surface;
 
-use super::layout::{DRAW_CONSTANTS_LEN, VERTEX_LEN};
+use super::layout::{DRAW_CONSTANTS_LEN, DrawConstants, VERTEX_LEN};
 use super::part::{Cursor, Grain, Part};
 use super::signature::{Argument, Arguments, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 pub use arguments::{COLOUR, CULL_BACK, DEPTH_ONLY, PRE_PASS};
 use arguments::{Draw, Mode};
+use gather::Geometry;
 use raster::{Covered, Triangle};
 use sampler::{Sampler, Texture};
 use shading::Shading;
@@ -94,15 +95,45 @@ fn run(
     mem: &mut dyn ProgramMemory,
 ) -> Result<(), ProgramFault> {
     let draw = Draw::new(args)?;
+    let mut cache: Box<DrawCache> = match part.cache.take() {
+        Some(cache) => cache,
+        None => Box::new(DrawCache::load(&draw, mem)?),
+    };
+    let drawn = run_tile(&draw, group, part, &mut cache, mem);
+    part.cache.put(cache);
+    drawn
+}
+
+/// The inputs that the tiles of a draw share.
+struct DrawCache {
+    constants: DrawConstants,
+    geometry: Geometry,
+    sampler: Option<Sampler>,
+}
+
+impl DrawCache {
+    fn load(draw: &Draw, mem: &mut dyn ProgramMemory) -> Result<DrawCache, ProgramFault> {
+        let constants = draw.read_constants(mem)?;
+        let geometry = Geometry::load(draw, &constants, mem)?;
+        let sampler = draw.texture.clone().map(Sampler::new);
+        Ok(DrawCache { constants, geometry, sampler })
+    }
+}
+
+fn run_tile(
+    draw: &Draw,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    DrawCache { constants, geometry, sampler }: &mut DrawCache,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let tile = Tile::of(group, draw.width, draw.height);
-    let constants = draw.read_constants(mem)?;
-    let kept = gather::gather(&draw, &constants.clip_from_object, tile, mem)?;
+    let kept = geometry.gather(draw, tile, mem)?;
     if kept.is_empty() {
         return Ok(());
     }
-    let surface = Surface::load(&draw, tile, mem)?;
-    let sampler = draw.texture.clone().map(Sampler::new);
-    let mut stage = Stage { shading: Shading::new(&constants), surface, sampler };
+    let surface = Surface::load(draw, tile, mem)?;
+    let mut stage = Stage { shading: Shading::new(constants), surface, sampler };
     let from = part.cursor.clone();
     for (at, corners) in (0..).zip(&kept).skip(from.at as usize) {
         let goes_on = match part.grain {
@@ -115,7 +146,7 @@ fn run(
             break;
         }
         let (pieces, mut pixels) = if at == from.at { (from.piece, from.pixel) } else { (0, 0) };
-        let corners = gather::fetch(&draw, &constants, corners, mem)?;
+        let corners = gather::fetch(draw, constants, corners, mem)?;
         for (piece, corners) in (0..).zip(clip::clip(corners)).skip(pieces as usize) {
             let done = std::mem::take(&mut pixels);
             let Some(triangle) = Triangle::new(&corners, draw.width, draw.height, draw.cull_back)
@@ -135,13 +166,13 @@ fn run(
 }
 
 /// The state of a draw that all its triangles share.
-struct Stage {
+struct Stage<'a> {
     shading: Shading,
     surface: Surface,
-    sampler: Option<Sampler>,
+    sampler: &'a mut Option<Sampler>,
 }
 
-impl Stage {
+impl Stage<'_> {
     /// Draws the pixels of the tile that one triangle covers, except the first `done`. If the group
     /// must stop, returns the number of pixels done.
     fn fill(

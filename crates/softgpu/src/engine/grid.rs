@@ -12,17 +12,25 @@ use crate::mmu::{Fault, unmapped};
 use crate::running_command::{Grid, Running};
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_programs::{Cursor, Dispatch, Grain, ProgramFault, ProgramId, run_part, validate};
+use tidegate_programs::{
+    CheckedDispatch, Cursor, Dispatch, DispatchCache, Grain, ProgramFault, ProgramId, validate,
+};
+
+/// The number of short groups as which any other group counts in a turn.
+const SHORT_GROUPS: u32 = 4;
 
 impl Executor {
     /// Runs the groups of one turn; fewer if another queue wants the engine.
     pub(super) fn run_groups(&mut self, grid: &mut Grid) -> Result<(), Fault> {
-        let Grid { draw, program, groups, args, done, cursor } = grid;
+        let Grid { draw, program, groups, args, done, cursor, cache } = grid;
         let (config, rates) = (self.gpu.config.node_of(self.node), self.gpu.config.rates);
         let (grain, stops) = (grain(*draw, config), parts_may_stop(*draw, config));
         let dispatch = Dispatch { program: *program, groups: *groups, args };
+        let dispatch = CheckedDispatch::new(&dispatch).map_err(fault_of)?;
         let [x, y, z] = groups.map(u64::from);
-        let end = (x * y * z).min(*done + u64::from(self.gpu.config.groups_per_turn.max(1)));
+        let each = if dispatch.has_short_groups() { 1 } else { SHORT_GROUPS };
+        let most = (self.gpu.config.groups_per_turn / each).max(1);
+        let end = (x * y * z).min(*done + u64::from(most));
         let (attention, summaries) = (&self.attention, &self.summaries);
         let mut memory = ProgramPort { port: &mut self.port, space: self.work_space, fault: None };
         let mut grains_left = self.gpu.config.grains_per_turn.max(1);
@@ -36,7 +44,8 @@ impl Executor {
                 grains_left -= u32::from(goes_on);
                 goes_on
             };
-            let ended = match run_part(&dispatch, group, cursor, grain, &mut go_on, &mut memory) {
+            let ran = dispatch.run_part(group, cursor, grain, &mut go_on, cache, &mut memory);
+            let ended = match ran {
                 Ok(ended) => ended,
                 Err(stopped) => return Err(memory.fault.unwrap_or_else(|| fault_of(stopped))),
             };
@@ -64,7 +73,8 @@ pub(super) fn begin_grid(
     at: GpuVa,
 ) -> Result<Option<Running>, Fault> {
     let program = ProgramId(program);
-    let grid = Grid { draw, program, groups, args, done: 0, cursor: Cursor::default() };
+    let (cursor, cache) = (Cursor::default(), DispatchCache::default());
+    let grid = Grid { draw, program, groups, args, done: 0, cursor, cache };
     if draw != (program == ProgramId::DRAW) || validate(&grid.dispatch()).is_err() {
         return Err(Fault::new(FaultKind::BadArguments, at));
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
 use tidegate_platform::hazard::AccessKind;
-use tidegate_platform::{PhysicalAddress, Target};
+use tidegate_platform::{Lines, PhysicalAddress, Target};
 use tidegate_programs::atomics::{Atomic, Width};
 use tidegate_programs::{ProgramFault, ProgramMemory};
 
@@ -244,5 +244,20 @@ impl ProgramMemory for ProgramPort<'_> {
         self.port.accesses.note(AccessKind::Atomic, at, width.bytes() as u64);
         let old = self.port.update(space, at, width.bytes(), |old| atomic.apply(old));
         old.map_err(|fault| self.note(fault, va, width.bytes(), true))
+    }
+
+    fn lines(&mut self, from: u64, to: u64, len: usize) -> Option<(Lines<'_>, Lines<'_>)> {
+        let (source, destination) = (GpuVa(from), GpuVa(to));
+        let in_one_page = |va| piece(va, len as u64) == len as u64;
+        if !in_one_page(source) || !in_one_page(destination) {
+            return None;
+        }
+        let Port { mmu, accesses, .. } = &mut *self.port;
+        let (from, to) = mmu.pages_of_copy(self.space, source, destination)?;
+        let lines = (from.lines(source, len)?, to.lines(destination, len)?);
+        accesses.note(AccessKind::Read, source, len as u64);
+        accesses.note(AccessKind::Read, destination, len as u64);
+        accesses.note(AccessKind::Write, destination, len as u64);
+        Some(lines)
     }
 }
