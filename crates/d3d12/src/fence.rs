@@ -201,7 +201,8 @@ impl Fence {
     }
 
     // spec: ME-035
-    /// Signals from the CPU, at once. The value may rise or fall.
+    /// Signals from the CPU, at once. The value may rise or fall. Tasks of this device whose waits
+    /// end by it are woken before the call returns.
     ///
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
@@ -217,7 +218,8 @@ impl Fence {
         }
         hazards::cpu_signal(&device.umd.platform, &self.object, value);
         let (fences, flags) = ([self.object.at(value)], SignalFlags::ALLOW_FENCE_REWIND);
-        let signalled = device.umd.enter().signal_from_cpu(&fences, flags);
+        let signal = || device.umd.enter().signal_from_cpu(&fences, flags);
+        let signalled = device.wakers.wake_after(signal);
         self.end_call(call, Kind::CpuSignal, value);
         signalled
             .map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))

@@ -1,19 +1,19 @@
-//! Wakes the tasks whose futures await fences: one thread for each device, started by the first of
-//! them (decisions/0084).
+//! Wakes the tasks whose futures await fences: the thread whose CPU signal ends their waits, or one
+//! thread for each device, started by the first of them (decisions/0084, decisions/0106).
 //!
-//! The kernel reports the end of a wait at DISPATCH_LEVEL, where application code must not run: a
-//! waker may drop a task together with objects of the device. The report therefore queues the slot
-//! of the future, and the thread calls its waker.
+//! The kernel reports the end of a wait from inside of its rooms, and for an interrupt at
+//! DISPATCH_LEVEL. Application code must not run there: a waker may drop a task together with
+//! objects of the device. The report therefore queues the slot of the future. A signal call of the
+//! device calls the queued wakers before it returns. Otherwise the thread calls them.
 //!
 //! Invariant: a waker is stored under the slot's lock, and is in place before its wait is
 //! registered, so the end of the wait either calls it or is seen by the poll. Locks: no lock is
 //! held while a waker is called or dropped.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use tidegate_calls::WaitCallback;
-use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, current};
 
 /// The thread of a device that wakes tasks. Dropping it ends the thread.
 pub(crate) struct Wakers {
@@ -22,7 +22,7 @@ pub(crate) struct Wakers {
 
 struct Shared {
     platform: Platform,
-    /// Set when a slot is ready, and at the end.
+    /// Set when a slot is ready for the thread, and at the end.
     event: Event,
     state: Mutex<State>,
 }
@@ -31,9 +31,10 @@ struct Shared {
 struct State {
     /// Slots whose wait is over and whose waker was not called yet.
     ready: Vec<Arc<Slot>>,
-    /// Slots that await a fence, by number: a machine that stops wakes them all.
-    waiting: BTreeMap<u64, Weak<Slot>>,
-    last_number: u64,
+    /// Slots that await a fence, at their numbers: a machine that stops wakes them all.
+    waiting: Vec<Weak<Slot>>,
+    /// Numbers without a slot.
+    free: Vec<usize>,
     is_running: bool,
     has_ended: bool,
 }
@@ -67,17 +68,24 @@ struct Report {
     shared: Arc<Shared>,
 }
 
+/// The fault of a signal call that does not wake what was left to it.
+const FORGOTTEN: &str = "future left to a signal call";
+
 impl WaitCallback for Report {
     fn wait_is_over(&self) {
-        self.shared.state.lock().ready.push(Arc::clone(&self.slot));
-        self.shared.event.set(Step::ThreadWake);
+        let shared = &self.shared;
+        let is_collected = current::collects_for(shared.number());
+        shared.state.lock().ready.push(Arc::clone(&self.slot));
+        if !is_collected {
+            shared.event.set(Step::ThreadWake);
+        }
     }
 }
 
 /// A slot that is registered with the thread. Dropping it removes the slot.
 pub(crate) struct Entry {
     slot: Arc<Slot>,
-    number: u64,
+    number: usize,
     shared: Arc<Shared>,
 }
 
@@ -103,7 +111,9 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.shared.state.lock().waiting.remove(&self.number);
+        let mut state = self.shared.state.lock();
+        state.waiting[self.number] = Weak::new();
+        state.free.push(self.number);
     }
 }
 
@@ -120,11 +130,30 @@ impl Wakers {
         let state = SlotState { is_over: false, waker: Some(waker) };
         let slot = Arc::new(Slot { state: shared.platform.mutex("a future", state) });
         let mut state = shared.state.lock();
-        state.last_number += 1;
-        let number = state.last_number;
-        state.waiting.insert(number, Arc::downgrade(&slot));
+        let number = state.free.pop().unwrap_or_else(|| {
+            state.waiting.push(Weak::new());
+            state.waiting.len() - 1
+        });
+        state.waiting[number] = Arc::downgrade(&slot);
         drop(state);
         Entry { slot, number, shared: Arc::clone(shared) }
+    }
+
+    /// Makes a signal call, and then wakes the tasks whose waits it has ended. Application code
+    /// runs: the caller holds no lock.
+    pub(crate) fn wake_after<R>(&self, signal: impl FnOnce() -> R) -> R {
+        let (result, any) = current::collect_for(self.shared.number(), signal);
+        if any && !self.shared.platform.fault(FORGOTTEN) {
+            let (one, several) = {
+                let mut state = self.shared.state.lock();
+                match state.ready.len() {
+                    1 => (state.ready.pop(), Vec::new()),
+                    _ => (None, std::mem::take(&mut state.ready)),
+                }
+            };
+            one.iter().chain(&several).for_each(|slot| slot.wake(true));
+        }
+        result
     }
 
     /// Starts the thread, unless it runs. The machine may have stopped it since the last call.
@@ -147,6 +176,11 @@ impl Drop for Wakers {
 }
 
 impl Shared {
+    /// A number of its own, for [`current::collect_for`].
+    fn number(&self) -> u64 {
+        std::ptr::from_ref(self).addr() as u64
+    }
+
     /// Waits for slots that are ready, and calls their wakers. Returns whether the thread goes on.
     fn wake_ready(&self) -> bool {
         let stopped = self.event.wait_for(None, "the end of a future's wait") == WaitEnd::Stopped;
@@ -154,7 +188,7 @@ impl Shared {
             let mut state = self.state.lock();
             let ready = std::mem::take(&mut state.ready);
             let others: Vec<Arc<Slot>> = match stopped {
-                true => state.waiting.values().filter_map(Weak::upgrade).collect(),
+                true => state.waiting.iter().filter_map(Weak::upgrade).collect(),
                 false => Vec::new(),
             };
             state.is_running = !stopped && !state.has_ended;

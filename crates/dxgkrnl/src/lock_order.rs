@@ -27,7 +27,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "suspensions of a context",
     "exclusive call of the driver",
     "interrupt lock",
-    "delivery of a CPU wait",
+    "a CPU wait",
     // Guard policy state.
     "handle table",
     "local memory",
@@ -42,7 +42,6 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "parts of a context",
     "priorities of a context",
     // Leaves.
-    "a CPU wait",
     "a doorbell",
     "a last use",
     "a paging queue",

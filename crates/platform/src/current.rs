@@ -32,6 +32,15 @@ thread_local! {
     static LEVEL: Cell<Level> = const { Cell::new(Level::Passive) };
 }
 
+/// What the calling agent collects; see [`collect_for`].
+#[derive(Clone, Copy, Default)]
+struct Collecting {
+    /// For which owner; 0 for none.
+    owner: u64,
+    /// Whether something was added.
+    any: bool,
+}
+
 const POOLED: usize = 64;
 
 /// The state of an agent that is switched together with its fiber.
@@ -52,6 +61,7 @@ struct Known {
     number: u64,
     /// Whether it is an agent of a machine, and not another thread that calls in.
     is_agent: bool,
+    collecting: Collecting,
     /// Held locks in the order in which they were taken. Kept in debug builds.
     locks: Vec<HeldLock>,
     recorder: Option<Recorder>,
@@ -161,6 +171,31 @@ pub(crate) fn level() -> Level {
 #[inline]
 pub(crate) fn exchange_level(level: Level) -> Level {
     LEVEL.replace(level)
+}
+
+/// Makes `call`, whose callbacks leave work of `owner` to the calling agent, as [`collects_for`]
+/// tells them. Returns also whether there is any. `owner` is not 0, and unique in the process.
+pub fn collect_for<R>(owner: u64, call: impl FnOnce() -> R) -> (R, bool) {
+    struct Outer(Collecting);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            with(|m| m.collecting = self.0);
+        }
+    }
+    let mine = Collecting { owner, any: false };
+    let _outer = Outer(with(|m| std::mem::replace(&mut m.collecting, mine)));
+    let result = call();
+    (result, with(|m| m.collecting.any))
+}
+
+/// Returns whether the calling agent is in a call of [`collect_for`] with this owner, and has that
+/// call return that there is work.
+pub fn collects_for(owner: u64) -> bool {
+    with(|m| {
+        let collects = m.collecting.owner == owner;
+        m.collecting.any |= collects;
+        collects
+    })
 }
 
 /// Checks that no guard of policy state is held over `what` (a DDI call, a callback).

@@ -15,7 +15,7 @@
 //! - [`Platform`], [`agent`] (turns and services), `tracing`, `window` (onto bytes that move)
 //! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
-//! - `host` and `world`: the two ways to run agents
+//! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
 //! - [`check`] (types like those of std, for programs to explore), `running`
 //! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`: the rooms with `unsafe`
 //! - [`current`], [`controller`] (what an explorer decides), `steps`, [`time`], `wait`: plain types
@@ -43,6 +43,7 @@ pub mod os;
 mod run_report;
 mod running;
 mod site;
+mod spin;
 mod steps;
 pub mod sync;
 pub mod time;

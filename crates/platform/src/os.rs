@@ -1,4 +1,4 @@
-//! Owns the system calls: futex wait and wake, CPU clocks, eventfd, and pinning to a processor. One
+//! Owns the system calls: futex wait and wake, CPU clocks, eventfd, and the processors of threads. One
 //! of the rooms that may use `unsafe`.
 
 #![allow(unsafe_code)]
@@ -98,5 +98,17 @@ pub fn pin_to_cpu(cpu: usize) -> bool {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+    }
+}
+
+/// Returns the number of processors on which the process's first thread may run, at least 1.
+pub(crate) fn processors() -> usize {
+    // SAFETY: a zeroed cpu_set_t is the empty set; the set lives for the call, which writes no more
+    // than its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let found =
+            libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &raw mut set);
+        if found == 0 { usize::try_from(libc::CPU_COUNT(&set)).unwrap_or(1).max(1) } else { 1 }
     }
 }

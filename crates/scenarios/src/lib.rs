@@ -43,6 +43,7 @@ mod poll_against_signal;
 mod preemption_against_wait;
 mod priority_against_dispatch;
 mod race;
+mod raise_against_arm;
 mod remove_against_submit;
 mod reset_against_doorbell;
 mod ring_against_d3;
@@ -56,6 +57,7 @@ mod seven_stations_hardware;
 mod seven_stations_packet;
 mod shadow_against_signal;
 mod shared_event;
+mod signals_in_a_burst;
 mod suspend_against_signal;
 mod terminate_against_ring;
 mod two_interrupts;
@@ -106,14 +108,17 @@ const RACES: &[&Race] = &[
     &gpu_pulse::BY_CPU,
     &cpu_signal_against_park::RACE,
     &cpu_signal_against_wait::RACE,
+    &raise_against_arm::RACE,
     &cancel_against_signal::RACE,
     &two_signallers::RACE,
     &two_waiters::RACE,
     &two_interrupts::RACE,
+    &signals_in_a_burst::RACE,
     &one_event::RACE,
     &shared_event::RACE,
     &unregister_against_signal::RACE,
-    &poll_against_signal::RACE,
+    &poll_against_signal::BY_CPU,
+    &poll_against_signal::BY_ENGINE,
     &destroy_against_signal::RACE,
     &destroy_against_wait::RACE,
     &broadcast_against_destroy::RACE,

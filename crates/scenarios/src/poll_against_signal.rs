@@ -1,6 +1,6 @@
 //! The poll of a fence's future against the signal that it awaits. The task's executor parks on an
-//! event, which its waker sets. The end of the wait is reported by the signalling thread; the
-//! device's thread calls the waker.
+//! event, which its waker sets. After a signal by a CPU thread, that thread calls the waker; after
+//! one by an engine, the device's thread does (decisions/0106).
 //!
 //! At the end the future was ready and no wait is registered.
 
@@ -17,17 +17,35 @@ const WOKEN: &str = "the task was woken";
 /// Set if a poll found the future pending.
 const PENDING: usize = notes::OWN;
 
-pub(crate) const RACE: Race = Race {
+pub(crate) const BY_CPU: Race = Race {
     name: "poll-against-signal",
     about: "a task polls the future of a fence while a CPU thread signals it: the task is woken",
     marks: &[AT_ONCE, WOKEN],
-    planted: &[Bug {
-        name: "late-waker",
-        about: "the waker is stored after the wait is registered, without a check whether it is over: the task sleeps for ever",
-        fault: Fault::Product("late waker"),
-    }],
+    planted: &[
+        LATE_WAKER,
+        Bug {
+            name: "left-to-a-call",
+            about: "the signal call does not call the wakers that were left to it",
+            fault: Fault::Product("future left to a signal call"),
+        },
+    ],
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
-    prepare,
+    prepare: |run| prepare(run, false),
+};
+
+pub(crate) const BY_ENGINE: Race = Race {
+    name: "poll-against-interrupt",
+    about: "a task polls the future of a fence while an engine signals it: the task is woken",
+    marks: &[AT_ONCE, WOKEN],
+    planted: &[LATE_WAKER],
+    plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(20_000)),
+    prepare: |run| prepare(run, true),
+};
+
+const LATE_WAKER: Bug = Bug {
+    name: "late-waker",
+    about: "the waker is stored after the wait is registered, without a check whether it is over: the task sleeps for ever",
+    fault: Fault::Product("late waker"),
 };
 
 /// Unparks the executor.
@@ -39,14 +57,18 @@ impl Wake for Unpark {
     }
 }
 
-fn prepare(run: &Run<'_>) -> Prepared {
+fn prepare(run: &Run<'_>, by_engine: bool) -> Prepared {
     let world = run.world(|_| ());
+    let queue = by_engine.then(|| world.queue("queue", Submission::User));
     let (fence, event) =
         (world.fence("awaited"), world.device.create_event(EventDesc::auto_reset()));
     let (awaited, probe) = (fence.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
         let waker = Waker::from(Arc::new(Unpark(event.clone())));
-        platform.spawn("signaller", move || assert_ok(fence.signal(1)));
+        platform.spawn("signaller", move || match queue {
+            Some(queue) => assert_ok(queue.signal(&fence, 1)),
+            None => assert_ok(fence.signal(1)),
+        });
         let mut future = pin!(awaited.reached(1));
         loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {

@@ -115,6 +115,10 @@ pub struct Config {
     /// The number of host threads that the engines share. Cooperative platforms give each engine
     /// its own fiber.
     pub service_threads: usize,
+    /// The time in nanoseconds after an interrupt for a fence signal in which an engine holds
+    /// further ones back, while it goes on with ring slots that take no time; 0 for an interrupt
+    /// for each signal.
+    pub interrupt_moderation_ns: u64,
     /// The capacity of the signalled list. One more signal collapses it into "any fence".
     pub signaled_list_entries: usize,
     /// Whether it can tell a native fence signal from a write to a monitored fence. If not, an
@@ -166,6 +170,7 @@ impl Default for Config {
             grains_per_turn: 4_096,
             slots_per_turn: 16,
             service_threads: 1,
+            interrupt_moderation_ns: 50_000,
             signaled_list_entries: 64,
             tells_fence_kinds: true,
             atomics_64bit: true,

@@ -2,10 +2,11 @@
 //!
 //! Invariants: each condition latches when it becomes true. The condition that ends the wait gives
 //! its notice, once. The remaining registrations are then removed. `event_set` describes how several
-//! waits on one event collapse. The notice of a registered wait is given under its delivery lock,
+//! waits on one event collapse. The notice of a registered wait is given under the wait's lock,
 //! which orders it with the cancellation: after a cancellation has returned there is no notice.
 
 use super::event_set::EventSet;
+use super::few::Few;
 use super::instance::Instance;
 use super::monitor;
 use super::object::{Fence, Fences, Waiter};
@@ -14,6 +15,8 @@ use crate::driver::DriverPort;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
+use tidegate_d3dukmdt::FenceWait;
+use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::Irql;
 use tidegate_platform::{Event, Mutex, Step, WaitEnd};
 
@@ -21,9 +24,10 @@ use tidegate_platform::{Event, Mutex, Step, WaitEnd};
 pub(crate) struct CpuWait {
     port: Arc<DriverPort>,
     notice: WaitNotice,
+    /// Whether the caller can cancel it.
+    is_registered: bool,
+    conditions: usize,
     state: Mutex<WaitState>,
-    /// Whether the wait was cancelled; `None` for a wait that no caller can cancel.
-    delivery: Option<Mutex<bool>>,
 }
 
 struct WaitState {
@@ -31,33 +35,39 @@ struct WaitState {
     remaining: usize,
     done: bool,
     /// Registrations to remove when the wait ends before all of them were satisfied.
-    registered: Vec<(Weak<Fence>, WaiterId)>,
+    registered: Registrations,
 }
 
-impl CpuWait {
+/// Conditions that are registered with their fences.
+type Registrations = Few<(Weak<Fence>, WaiterId)>;
+
+fn remove_registrations(level: Irql<'_>, registrations: Registrations) {
+    for (fence, id) in registrations {
+        if let Some(fence) = fence.upgrade() {
+            monitor::cancel(level, &fence, id);
+        }
+    }
+}
+
+impl WaitState {
     /// Records a satisfied condition. Returns the registrations to remove if that ends the wait.
-    fn satisfied(&self) -> Option<Vec<(Weak<Fence>, WaiterId)>> {
-        let mut state = self.state.lock();
-        if state.done {
+    fn satisfied(&mut self) -> Option<Registrations> {
+        if self.done {
             return None;
         }
         // spec: MF-043
-        state.remaining = state.remaining.saturating_sub(1);
-        if state.remaining > 0 {
+        self.remaining = self.remaining.saturating_sub(1);
+        if self.remaining > 0 {
             return None;
         }
-        state.done = true;
-        Some(std::mem::take(&mut state.registered))
+        self.done = true;
+        Some(std::mem::replace(&mut self.registered, Few::new()))
     }
+}
 
-    /// Gives the notice, unless the wait was cancelled.
+impl CpuWait {
+    /// Gives the notice.
     fn notify(&self, events: &mut EventSet) {
-        let cancelled = self.delivery.as_ref().map(|delivery| delivery.lock_device());
-        if cancelled.as_ref().is_some_and(|cancelled| **cancelled) {
-            return;
-        }
-        // The fault is the mistake that the scenario unregister-against-signal must find.
-        let _until_given = cancelled.filter(|_| !self.port.platform.fault("stale wake"));
         self.port.count(Count::cpu_wakes);
         match &self.notice {
             WaitNotice::Event(event) => {
@@ -68,19 +78,20 @@ impl CpuWait {
     }
 }
 
-fn remove_registrations(level: Irql<'_>, registrations: Vec<(Weak<Fence>, WaiterId)>) {
-    for (fence, id) in registrations {
-        if let Some(fence) = fence.upgrade() {
-            monitor::cancel(level, &fence, id);
-        }
-    }
-}
-
 impl Waiter for CpuWait {
     fn wake(&self, level: Irql<'_>, _ticket: u64, events: &mut EventSet) {
-        let Some(leftover) = self.satisfied() else { return };
+        let mut state = self.state.lock_device();
+        let Some(leftover) = state.satisfied() else { return };
+        // A notice that cannot be cancelled may call the kernel. The fault is the mistake that the
+        // scenario unregister-against-signal must find.
+        let until_given =
+            Some(state).filter(|_| self.is_registered && !self.port.platform.fault("stale wake"));
         self.notify(events);
-        remove_registrations(level, leftover);
+        drop(until_given);
+        // The registration of a single condition is the one that was satisfied.
+        if self.conditions > 1 {
+            remove_registrations(level, leftover);
+        }
     }
 }
 
@@ -93,8 +104,21 @@ pub(crate) struct EnteredWait {
     mode: WaitMode,
 }
 
-/// Registers the conditions of D3DKMTWaitForSynchronizationObjectFromCpu. Without an event the
-/// caller blocks in [`EnteredWait::block`].
+/// Polls the fence of a wait that was begun, for a bounded time. Returns whether it is over.
+///
+/// A wait that is not over is registered with its epoch. A value that came and went while the caller
+/// polled is then found in the fence's history, so fences without one are not polled.
+pub(crate) fn poll(fence: &Fence, wait: FenceWait) -> bool {
+    let port = fence.port();
+    let Some(current) = fence.current.as_ref().filter(|_| wait.epoch != REACHED) else {
+        return true;
+    };
+    let is_kept = port.caps.fence_history && current.is_whole();
+    is_kept && port.platform.poll_for(port.config.cpu_wait_poll_ns, || current.load() >= wait.value)
+}
+
+/// Registers the conditions of D3DKMTWaitForSynchronizationObjectFromCpu, which were begun. Without
+/// an event the caller blocks in [`EnteredWait::block`].
 ///
 /// A wait ends with the instance it was made on. The caller holds the instances until this returns,
 /// so an instance destroyed concurrently ends afterwards and releases the wait.
@@ -102,13 +126,13 @@ pub(crate) struct EnteredWait {
 pub(crate) fn enter<'a>(
     level: Irql<'_>,
     fences: &Fences,
-    instances: impl ExactSizeIterator<Item = (&'a Instance, u64)>,
+    instances: impl ExactSizeIterator<Item = (&'a Instance, FenceWait)>,
     mode: WaitMode,
     event: Option<Event>,
 ) -> EnteredWait {
     let event = event.unwrap_or_else(|| own_event(fences));
     let notice = WaitNotice::Event(event.clone());
-    EnteredWait { event: Some(event), ..register(level, fences, instances, mode, notice, None) }
+    EnteredWait { event: Some(event), ..register(level, fences, instances, mode, notice, false) }
 }
 
 /// An event that one caller waits for once, so either way of reset would do.
@@ -123,55 +147,57 @@ pub(crate) fn enter_callback(
     (instance, value): (&Instance, u64),
     callback: Arc<dyn WaitCallback>,
 ) {
-    let (one, notice) = (std::iter::once((instance, value)), WaitNotice::Callback(callback));
-    let _entered = register(level, fences, one, WaitMode::All, notice, None);
+    let wait = monitor::begin_wait(&instance.fence, value);
+    let (one, notice) = (std::iter::once((instance, wait)), WaitNotice::Callback(callback));
+    let _entered = register(level, fences, one, WaitMode::All, notice, false);
 }
 
 /// Registers the conditions of a wait that can be cancelled.
 pub(crate) fn enter_registered<'a>(
     level: Irql<'_>,
     fences: &Fences,
-    instances: impl ExactSizeIterator<Item = (&'a Instance, u64)>,
+    instances: impl ExactSizeIterator<Item = (&'a Instance, FenceWait)>,
     mode: WaitMode,
     notice: WaitNotice,
 ) -> EnteredWait {
-    let delivery = fences.port.platform.mutex("delivery of a CPU wait", false);
-    register(level, fences, instances, mode, notice, Some(delivery))
+    register(level, fences, instances, mode, notice, true)
 }
 
 fn register<'a>(
     level: Irql<'_>,
     fences: &Fences,
-    instances: impl ExactSizeIterator<Item = (&'a Instance, u64)>,
+    instances: impl ExactSizeIterator<Item = (&'a Instance, FenceWait)>,
     mode: WaitMode,
     notice: WaitNotice,
-    delivery: Option<Mutex<bool>>,
+    is_registered: bool,
 ) -> EnteredWait {
     let platform = &fences.port.platform;
     let wait = Arc::new(CpuWait {
         port: fences.port.clone(),
         notice,
-        delivery,
+        is_registered,
+        conditions: instances.len(),
         state: platform.mutex(
             "a CPU wait",
             WaitState {
                 // spec: MF-042
                 remaining: if mode == WaitMode::All { instances.len() } else { 1 },
                 done: false,
-                registered: Vec::new(),
+                registered: Few::new(),
             },
         ),
     });
     let mut is_pending = false;
-    for (instance, value) in instances {
+    for (instance, begun) in instances {
         let (fence, owner) = (&instance.fence, WaitOwner::Instance(instance.id));
-        match monitor::wait(level, fence, value, wait.clone(), 0, owner) {
+        match monitor::register(level, fence, begun, wait.clone(), 0, owner) {
             Some(id) => {
                 is_pending = true;
                 wait.state.lock().registered.push((Arc::downgrade(fence), id));
             }
             None => {
-                if let Some(leftover) = wait.satisfied() {
+                let ended = wait.state.lock().satisfied();
+                if let Some(leftover) = ended {
                     match &wait.notice {
                         WaitNotice::Event(event) => event.set(Step::ThreadWake),
                         WaitNotice::Callback(callback) => callback.wait_is_over(),
@@ -185,7 +211,7 @@ fn register<'a>(
     // registration here.
     let leftover = {
         let mut state = wait.state.lock();
-        if state.done { std::mem::take(&mut state.registered) } else { Vec::new() }
+        if state.done { std::mem::replace(&mut state.registered, Few::new()) } else { Few::new() }
     };
     remove_registrations(level, leftover);
     if is_pending {
@@ -211,7 +237,7 @@ impl EnteredWait {
         match event.wait_for(None, &what.join(join)) {
             WaitEnd::Woken => Ok(()),
             WaitEnd::TimedOut | WaitEnd::Stopped => {
-                let leftover = std::mem::take(&mut wait.state.lock().registered);
+                let leftover = std::mem::replace(&mut wait.state.lock().registered, Few::new());
                 remove_registrations(level, leftover);
                 Err(Status::CANCELLED)
             }
@@ -235,17 +261,14 @@ impl Registered {
         self.0.state.lock().done
     }
 
-    /// Cancels the wait. Order: 1. no further condition ends it; 2. its registrations leave the
-    /// fences; 3. a notice that is being given ends.
+    /// Cancels the wait. Order: 1. a notice that is being given ends, and no further condition ends
+    /// the wait; 2. its registrations leave the fences.
     pub(crate) fn cancel(&self, level: Irql<'_>) {
         let leftover = {
             let mut state = self.0.state.lock();
             state.done = true;
-            std::mem::take(&mut state.registered)
+            std::mem::replace(&mut state.registered, Few::new())
         };
         remove_registrations(level, leftover);
-        if let Some(delivery) = &self.0.delivery {
-            *delivery.lock_device() = true;
-        }
     }
 }

@@ -299,14 +299,18 @@ fn direct_signals(
     if !port.caps.fence_history || !current?.is_whole() {
         return None;
     }
-    let Some(native) = native else { return Some(DirectSignals { waiting: None }) };
+    let Some(native) = native else {
+        return Some(DirectSignals { waiting: None, monitored: None });
+    };
     // A signal may have to wake the device for a queue that was suspended with it.
     if port.config.power != PowerManagement::AlwaysOn {
         return None;
     }
     let at = storage.current_at();
     let waiting = port.driver(level).waiting_word(level, native.driver_global, at).ok()?;
-    Some(DirectSignals { waiting: Some(waiting) })
+    let is_fixed = port.caps.monitored_values_in_memory && !storage.is_movable();
+    let monitored = native.monitored.word().filter(|_| is_fixed);
+    Some(DirectSignals { waiting: Some(waiting), monitored })
 }
 
 /// A GPU that updates only 32 bits atomically holds the low half of the value, unless it never

@@ -6,27 +6,41 @@
 //! sees the other's store, so a signal either interrupts or is found by the load after arming.
 //!
 //! Invariant: the interrupt lock orders publishing, and the value is computed inside it. The last
-//! agent to publish therefore publishes the latest minimum.
+//! agent to publish therefore publishes the latest minimum. A CPU signal raises the value under the
+//! lock of the waiters instead (decisions/0094).
 
 use super::event_set::EventSet;
+use super::few::Few;
 use super::object::{Fence, Waiter};
 use super::waiter_set::{WaitOwner, WaiterId};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceWait;
-use tidegate_d3dukmdt::fence_cell::REACHED;
+use tidegate_d3dukmdt::fence_cell::{REACHED, Snapshot};
 use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Irql, OsHandle};
+use tidegate_platform::Word;
 
 /// Waiters removed from a fence, each with its ticket.
-pub(crate) type Satisfied = Vec<(Arc<dyn Waiter>, u64)>;
+pub(crate) type Satisfied = Few<(Arc<dyn Waiter>, u64)>;
+
+/// Begins a wait of this moment for `value`. Its epoch is [`REACHED`] if the fence has already
+/// reached the value.
+pub(crate) fn begin_wait(fence: &Fence, value: u64) -> FenceWait {
+    // 0 always is. A fence that the CPU cannot read has no waiters.
+    // spec: NF-023
+    // spec: MF-041, ME-032, ME-039, ME-040
+    match fence.current.as_ref().filter(|_| value > 0) {
+        Some(current) => current.wait_for(value),
+        None => FenceWait { value, epoch: REACHED },
+    }
+}
 
 /// Registers `waiter` for `value`. Returns `None` if the fence has already reached it. The waiter
 /// is then neither registered nor called.
 ///
-/// The wait latches once registered: any later value that reaches `value` satisfies it, even if the
+/// The wait latches once begun: any later value that reaches `value` satisfies it, even if the
 /// fence falls again.
-// spec: ME-042
 pub(crate) fn wait(
     level: Irql<'_>,
     fence: &Fence,
@@ -35,13 +49,20 @@ pub(crate) fn wait(
     ticket: u64,
     owner: WaitOwner,
 ) -> Option<WaiterId> {
-    // 1. Already reached (0 always is): never enters the list.
-    // spec: NF-023
-    // spec: MF-041, ME-032, ME-039, ME-040
-    if value == 0 {
-        return None;
-    }
-    let wait = fence.current.as_ref()?.wait_for(value);
+    register(level, fence, begin_wait(fence, value), waiter, ticket, owner)
+}
+
+/// Registers `waiter` for a wait that was begun, as [`wait`] does.
+// spec: ME-042
+pub(crate) fn register(
+    level: Irql<'_>,
+    fence: &Fence,
+    wait: FenceWait,
+    waiter: Arc<dyn Waiter>,
+    ticket: u64,
+    owner: WaitOwner,
+) -> Option<WaiterId> {
+    // 1. A wait that was satisfied when it began never enters the list.
     if wait.epoch == REACHED {
         return None;
     }
@@ -94,7 +115,8 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
         }
         // 2. Release satisfied waiters, which changes the minimum.
         // spec: NF-051, NF-052
-        if !release_satisfied(level, fence) {
+        let (satisfied, is_published) = collect(fence, 0, None, armed);
+        if !release(level, satisfied) && (is_published || !armed) {
             return true;
         }
         collected = true;
@@ -118,14 +140,24 @@ fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> bool {
     let _awake = port.awake(level);
     // spec: NF-049
     let held = port.interrupt_lock.lock_device();
-    let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
     // spec: NF-017
-    let monitored = native.monitored.word();
-    let Some(monitored_value) = &monitored else { return false };
+    let Some(monitored_value) = &native.monitored.word() else { return false };
+    let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
     let update = UpdateMonitoredValue { fence: native.driver_global, value, monitored_value };
     port.count(Count::monitored_updates);
     port.driver(level).update_monitored_values(&level.raise_to_dirql(&held), &[update]);
     true
+}
+
+/// Releases the waiters that a CPU signal satisfies, and raises MonitoredValue to the minimum of the
+/// rest: by a store under the lock of the waiters where the hardware has no copy of it, else by the
+/// driver.
+pub(super) fn wake_by_cpu_signal(level: Irql<'_>, fence: &Fence) {
+    let monitored = fence.direct.as_ref().and_then(|direct| direct.monitored.as_ref());
+    let (satisfied, is_published) = collect(fence, 0, monitored, false);
+    if release(level, satisfied) && !is_published {
+        rearm_waiters(level, fence);
+    }
 }
 
 /// Releases the satisfied waiters and publishes the minimum of the rest. Returns whether any
@@ -145,19 +177,50 @@ fn release_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
 /// Takes the waiters that the fence's value satisfies, or has satisfied since they were registered.
 /// `stored` counts as reached even if the fence is already below it.
 pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
+    collect(fence, stored, None, false).0
+}
+
+/// The fault of a kernel that raises MonitoredValue after it has dropped the lock of the waiters.
+const LATE_RAISE: &str = "MonitoredValue raised without the lock";
+
+/// Takes waiters as [`collect_satisfied`] does, and raises `monitored` to the minimum of the rest.
+/// Returns also whether that minimum is published. `published`: the caller has just published a
+/// value, and ends with this. The fence is loaded before the lock, which would hide the lack of a
+/// barrier.
+fn collect(
+    fence: &Fence,
+    stored: u64,
+    monitored: Option<&Word>,
+    published: bool,
+) -> (Satisfied, bool) {
     // A fence that the CPU cannot read has no waiters.
-    let Some(current) = &fence.current else { return Vec::new() };
+    let Some(current) = &fence.current else { return (Few::new(), true) };
     let mut latest = current.latest();
     latest.value = latest.value.max(stored);
-    let (mut satisfied, left) = {
+    let mut ends = published;
+    let mut take = |seen: &Snapshot| {
         let mut waiters = fence.waiters.lock();
-        (waiters.take_satisfied(&latest), waiters.oldest_epoch())
+        if std::mem::take(&mut ends) {
+            waiters.end_publishing();
+        }
+        let satisfied = waiters.take_satisfied(seen);
+        let raised = monitored.and_then(|word| Some((word, waiters.take_raised()?)));
+        let (left, is_published) = (waiters.oldest_epoch(), waiters.is_published());
+        let waiters = Some(waiters).filter(|_| !fence.port().platform.fault(LATE_RAISE));
+        if let Some((word, value)) = raised {
+            word.store(value);
+        }
+        drop(waiters);
+        (satisfied, left, is_published)
     };
+    let (mut satisfied, left, mut is_published) = take(&latest);
     // The rest were registered before the fence reached their value, or before it fell below it.
     if let Some(snapshot) = left.and_then(|epoch| current.snapshot_since(epoch)) {
-        satisfied.extend(fence.waiters.lock().take_satisfied(&snapshot));
+        let more;
+        (more, _, is_published) = take(&snapshot);
+        satisfied.extend(more);
     }
-    satisfied
+    (satisfied, is_published)
 }
 
 /// Releases waiters: the only place that does. No lock is held, since a waiter may signal other
@@ -167,7 +230,7 @@ pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
 pub(super) fn release(level: Irql<'_>, satisfied: Satisfied) -> bool {
     let any = !satisfied.is_empty();
     let mut events = EventSet::of(satisfied.len());
-    for (waiter, ticket) in &satisfied {
+    for (waiter, ticket) in satisfied.iter() {
         waiter.wake(level, *ticket, &mut events);
     }
     any

@@ -52,6 +52,8 @@ pub(crate) struct DirectSignals {
     /// Not 0 while a hardware queue may wait for the fence; `None` for a monitored fence, for which
     /// no hardware waits.
     pub(super) waiting: Option<Word>,
+    /// MonitoredValue, if the kernel may raise it itself.
+    pub(super) monitored: Option<Word>,
 }
 
 /// The fence on the timeline.

@@ -118,7 +118,7 @@ pub(crate) fn complete(level: Irql<'_>, fence: &Fence, stored: Stored) {
         notify(level, fence);
     }
     if stored.satisfies {
-        monitor::wake_satisfied(level, fence);
+        monitor::wake_by_cpu_signal(level, fence);
     }
 }
 

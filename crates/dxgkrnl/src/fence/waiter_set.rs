@@ -7,6 +7,7 @@
 //! A waiter has the epoch of its call (see `fence_cell`). A value from before that epoch does not
 //! satisfy it. A later one does, even if the fence has fallen again.
 
+use super::few::Few;
 use std::collections::BTreeMap;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
@@ -63,6 +64,8 @@ pub(crate) struct WaiterSet<W> {
     oldest_epoch: u64,
     registrations: u64,
     published: u64,
+    /// The publishers whose stores may not have been made yet.
+    publishing: u32,
     /// The smallest awaited value as CPU signals see it.
     awaited_seen: u64,
     /// The fence is being destroyed: no waiter enters and nothing is published.
@@ -80,6 +83,7 @@ impl<W> WaiterSet<W> {
             oldest_epoch: 0,
             registrations: 0,
             published,
+            publishing: 0,
             awaited_seen: NO_WAITER,
             closed: false,
             pinned: false,
@@ -149,12 +153,24 @@ impl<W> WaiterSet<W> {
     }
 
     /// Takes the waiters that `seen` satisfies, smallest value first, then in order of registration.
-    pub(crate) fn take_satisfied(&mut self, seen: &Snapshot) -> Vec<(W, u64)> {
-        let within = WaiterId { value: seen.highest(), number: u64::MAX };
-        let taken = self.by_value.extract_if(..=within, |id, entry| {
+    pub(crate) fn take_satisfied(&mut self, seen: &Snapshot) -> Few<(W, u64)> {
+        let is_satisfied = |id: &WaiterId, entry: &Registration<W>| {
             seen.satisfies(FenceWait { value: id.value, epoch: entry.epoch })
-        });
-        taken.map(|(_, entry)| (entry.waiter, entry.ticket)).collect()
+        };
+        let mut taken = Few::new();
+        // Without rewinds the satisfied waiters are the first ones.
+        while let Some(first) = self.by_value.first_entry()
+            && is_satisfied(first.key(), first.get())
+        {
+            let entry = first.remove();
+            taken.push((entry.waiter, entry.ticket));
+        }
+        let within = WaiterId { value: seen.highest(), number: u64::MAX };
+        if self.by_value.first_key_value().is_some_and(|(id, _)| *id <= within) {
+            let others = self.by_value.extract_if(..=within, |id, entry| is_satisfied(id, entry));
+            taken.extend(others.map(|(_, entry)| (entry.waiter, entry.ticket)));
+        }
+        taken
     }
 
     /// Whether `seen` satisfies a waiter.
@@ -170,7 +186,7 @@ impl<W> WaiterSet<W> {
     }
 
     /// Takes the waiters of this owner. An instance is also shut.
-    pub(crate) fn take_of(&mut self, owner: WaitOwner) -> Vec<(W, u64)> {
+    pub(crate) fn take_of(&mut self, owner: WaitOwner) -> Few<(W, u64)> {
         if let WaitOwner::Instance(instance) = owner {
             self.shut(instance);
         }
@@ -179,7 +195,7 @@ impl<W> WaiterSet<W> {
     }
 
     /// Takes every waiter.
-    pub(crate) fn take_all(&mut self) -> Vec<(W, u64)> {
+    pub(crate) fn take_all(&mut self) -> Few<(W, u64)> {
         std::mem::take(&mut self.by_value)
             .into_values()
             .map(|entry| (entry.waiter, entry.ticket))
@@ -193,14 +209,40 @@ impl<W> WaiterSet<W> {
         self.by_value.keys().next().map_or(NO_WAITER, |first| first.value - 1)
     }
 
-    /// Returns the value to publish if it differs from the published one, and records it
-    /// as published.
+    /// Returns the value that the driver is to publish if it differs from the published one, and
+    /// records it as published. The publisher ends with [`WaiterSet::end_publishing`].
     pub(crate) fn take_unpublished(&mut self) -> Option<u64> {
         let wanted = self.monitored_value();
         (!self.closed && !self.pinned && wanted != self.published).then(|| {
             self.published = wanted;
+            self.publishing += 1;
             wanted
         })
+    }
+
+    /// Records that a publisher's store is made. If the value has changed since, it publishes again.
+    pub(crate) fn end_publishing(&mut self) {
+        self.publishing -= 1;
+    }
+
+    /// Returns the value to which the kernel may raise MonitoredValue under the lock of the waiters,
+    /// and records it as published; `None` while the driver publishes, whose store would come later.
+    ///
+    /// A value that is too low costs an interrupt at most, so a raise needs no barrier, and no
+    /// waiter has to be collected after it.
+    pub(crate) fn take_raised(&mut self) -> Option<u64> {
+        let wanted = self.monitored_value();
+        let raises =
+            !self.closed && !self.pinned && self.publishing == 0 && wanted > self.published;
+        raises.then(|| {
+            self.published = wanted;
+            wanted
+        })
+    }
+
+    /// Returns whether the value that MonitoredValue should hold is published.
+    pub(crate) fn is_published(&self) -> bool {
+        self.closed || self.pinned || self.monitored_value() == self.published
     }
 
     /// Returns the smallest value whose CPU signal must look at the waiters: the smallest awaited
@@ -240,6 +282,10 @@ mod tests {
         FenceWait { value, epoch: 0 }
     }
 
+    fn list<W>(taken: Few<(W, u64)>) -> Vec<(W, u64)> {
+        taken.into_iter().collect()
+    }
+
     fn at(value: u64) -> Snapshot {
         Snapshot::at_value(value)
     }
@@ -253,10 +299,10 @@ mod tests {
         set.insert(wait(50), "b", 0, WaitOwner::Kernel);
         assert_eq!(set.take_unpublished(), Some(41));
         assert_eq!(set.take_unpublished(), None);
-        assert_eq!(set.take_satisfied(&at(42)), [("a", 0)]);
+        assert_eq!(list(set.take_satisfied(&at(42))), [("a", 0)]);
         assert_eq!(set.take_unpublished(), Some(49));
         let last = set.insert(wait(u64::MAX), "c", 0, WaitOwner::Kernel).unwrap();
-        assert_eq!(set.take_satisfied(&at(60)), [("b", 0)]);
+        assert_eq!(list(set.take_satisfied(&at(60))), [("b", 0)]);
         assert_eq!(
             set.take_unpublished(),
             Some(u64::MAX - 1),
@@ -277,12 +323,12 @@ mod tests {
         set.insert(wait(6), "queue", 0, WaitOwner::Queue(queue));
         set.insert(wait(9), "alive", 0, WaitOwner::Instance(alive));
         assert_eq!(set.take_unpublished(), Some(4));
-        assert_eq!(set.take_of(WaitOwner::Instance(dead)), [("dead", 0)]);
+        assert_eq!(list(set.take_of(WaitOwner::Instance(dead))), [("dead", 0)]);
         assert_eq!(set.insert(wait(2), "late", 0, WaitOwner::Instance(dead)), None);
-        assert_eq!(set.take_of(WaitOwner::Queue(queue)), [("queue", 0)]);
+        assert_eq!(list(set.take_of(WaitOwner::Queue(queue))), [("queue", 0)]);
         assert_eq!(set.take_unpublished(), Some(8));
         set.shut(alive);
-        assert_eq!(set.take_satisfied(&at(9)), [("alive", 0)]);
+        assert_eq!(list(set.take_satisfied(&at(9))), [("alive", 0)]);
     }
 
     #[test]
@@ -294,7 +340,7 @@ mod tests {
             (set.take_unpublished(), set.insert(wait(6), "b", 0, WaitOwner::Kernel)),
             (None, None)
         );
-        assert_eq!(set.take_satisfied(&at(u64::MAX)), [("a", 0)]);
+        assert_eq!(list(set.take_satisfied(&at(u64::MAX))), [("a", 0)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Owns the state of an engine that executes packets, and the steps shared by all kinds of packets.
 
 use super::busy_time::Stretch;
+use super::moderation::HeldSignals;
 use super::port::Port;
 use super::random_order::RandomOrder;
 use super::window::{SlotWindow, Window};
@@ -74,6 +75,7 @@ pub(super) struct Executor {
     /// Causes to raise after the lock is dropped.
     pub(super) causes: u64,
     pub(super) raised: bool,
+    pub(super) held: HeldSignals,
     /// When the last signal was stored, for the timeline.
     pub(super) signal_ns: u64,
     /// `None` runs commands one after the other.
@@ -108,6 +110,7 @@ impl Executor {
             read_pointer: None,
             causes: 0,
             raised: false,
+            held: HeldSignals::default(),
             signal_ns: 0,
             overlap: gpu.config.out_of_order.map(|seed| RandomOrder::new(seed, node)),
             gpu,

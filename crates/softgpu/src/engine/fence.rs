@@ -40,9 +40,9 @@ impl Executor {
     /// 4. full barrier after the log and posted stores;
     /// 5. unblock the queues that wait for the fence, and notify other GPUs that watch it;
     /// 6. load MonitoredValue, or its shadow. If the value is above it, or the log requests an
-    ///    interrupt, add the fence to the signalled list, set the cause and raise the line, with no
-    ///    lock held. Otherwise count the suppressed interrupt. A signal without a MonitoredValue is
-    ///    a plain store, which some nodes report.
+    ///    interrupt, interrupt for the fence: at once, or as soon as `moderation` allows. Otherwise
+    ///    count the suppressed interrupt. A signal without a MonitoredValue is a plain store, which
+    ///    some nodes report.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
     // spec: NF-197, NF-198, NF-199, NF-211, NF-213
@@ -103,22 +103,60 @@ impl Executor {
         if let Some(log) = unlogged {
             log.overrun();
         }
-        let cause = self.report_signal(queue, signal.current_value);
-        self.raise(cause);
+        self.interrupt_for(queue, signal.current_value, asked);
         Ok(())
     }
 
-    fn report_signal(&mut self, queue: QueueId, current_value: GpuVa) -> Cause {
-        let mut cmp = self.gpu.cmp.lock();
-        let cause = if self.gpu.config.tells_fence_kinds {
-            let cause = cmp.signaled.add(queue, current_value);
-            cmp.stats.signals_collapsed += u64::from(cause.has(Cause::FENCE_COLLAPSED));
-            cause
-        } else {
-            Cause::FENCE_COLLAPSED
-        };
-        self.tally.hand_over(self.node, &mut cmp.stats);
-        cause
+    /// Interrupts for a signal, or holds it (see `moderation`). A log that is half full is read
+    /// `at_once`, because the engine goes on to write it.
+    fn interrupt_for(&mut self, queue: QueueId, current_value: GpuVa, at_once: bool) {
+        self.held.hold(queue, current_value);
+        if at_once || !self.may_hold() {
+            self.raise_held();
+        }
+    }
+
+    fn may_hold(&self) -> bool {
+        let gpu = &self.gpu;
+        self.held.may_wait(gpu.config.signaled_list_entries, || gpu.platform.now())
+    }
+
+    /// Interrupts for the signals that are held, at the end of a turn. An engine that `goes_on`
+    /// with small packets of its queue holds them on while it may.
+    pub(super) fn end_turn_with_held(&mut self, goes_on: bool) {
+        if self.held.is_empty() || goes_on && self.may_hold() {
+            return;
+        }
+        if !goes_on && self.gpu.platform.fault("held signals forgotten") {
+            return self.held.forget();
+        }
+        self.raise_held();
+    }
+
+    /// Interrupts for the signals that are held, if there are any. No lock is held.
+    pub(super) fn raise_held(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let mut cause = Cause(0);
+        {
+            let mut cmp = self.gpu.cmp.lock();
+            for (queue, current_value) in self.held.take() {
+                if self.gpu.config.tells_fence_kinds {
+                    let added = cmp.signaled.add(queue, current_value);
+                    cmp.stats.signals_collapsed += u64::from(added.has(Cause::FENCE_COLLAPSED));
+                    cause.0 |= added.0;
+                } else {
+                    cause.0 |= Cause::FENCE_COLLAPSED.0;
+                }
+            }
+            self.tally.hand_over(self.node, &mut cmp.stats);
+        }
+        let window_ns = self.gpu.config.interrupt_moderation_ns;
+        if window_ns > 0 {
+            self.held.begin(self.gpu.platform.now().after(window_ns));
+        }
+        self.raise(cause);
     }
 
     /// Records a write to a possible monitored fence, and returns the cause to raise.
@@ -222,8 +260,7 @@ impl Executor {
         self.finish_slot(state)?;
         self.tally.of(state.shape.number).waits += 1;
         if asked {
-            let cause = self.report_signal(state.shape.id, wait.current_value);
-            self.raise(cause);
+            self.interrupt_for(state.shape.id, wait.current_value, true);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! From the bottom up: `accesses` (the record of a command's) · `port` (memory access) · `window` (commands copied out) · `random_order` · `busy_time`
 //! (busy time and slices) · `executor` (the state of an executing engine) · `copy` and `grid`
-//! (commands that take time) · `fence` (waits and signals) · `overlap` (several commands
+//! (commands that take time) · `fence` (waits and signals) · `moderation` (of interrupts) · `overlap` (several commands
 //! in flight) · `commands` (command buffers) ·
 //! `ring` (ring slots) · `preemption_latency` · `preemption` (queue selection, ring preemption) ·
 //! `turn` (the agent).
@@ -14,6 +14,7 @@ mod copy;
 mod executor;
 mod fence;
 mod grid;
+mod moderation;
 mod overlap;
 mod port;
 mod preemption;

@@ -391,6 +391,8 @@ impl Engine {
     }
 
     fn raise_due_causes(&mut self) {
+        let goes_on = matches!(&self.kept, Some(Kept { outcome: Outcome::More, .. }));
+        self.exec.end_turn_with_held(goes_on);
         if self.exec.port.take_fence_write() {
             let cause = self.exec.monitored_write();
             self.exec.raise(cause);

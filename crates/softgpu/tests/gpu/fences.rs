@@ -99,10 +99,43 @@ fn a_chain_of_ten_thousand_links_between_two_engines_needs_no_cpu() {
     on(&explored, Config::default(), |machine| chain(machine, 100));
 }
 
+/// A time that does not pass while a test runs.
+const LONG_NS: u64 = 3_600_000_000_000;
+
+#[test]
+fn signals_behind_an_interrupt_share_the_next_one_at_the_end_of_the_ring() {
+    everywhere(Config { interrupt_moderation_ns: LONG_NS, ..Config::default() }, |machine| {
+        let process = machine.process();
+        let done = process.fence(0, 0);
+        let mut queue = process.queue(COPY);
+        let before = machine.gpu.stats().interrupts_raised;
+        let signals: Vec<_> = (1..=10).map(|value| done.signal(value)).collect();
+        queue.submit(&signals);
+        machine.await_signals(&done, 2);
+        assert_eq!(done.current.load(), 10);
+        assert_eq!(machine.gpu.stats().interrupts_raised - before, 2);
+    });
+}
+
+#[test]
+fn a_signal_that_is_held_back_interrupts_before_a_command_buffer() {
+    everywhere(Config { interrupt_moderation_ns: LONG_NS, ..Config::default() }, |machine| {
+        let process = machine.process();
+        let done = process.fence(0, 0);
+        let mut queue = process.queue(COPY);
+        let before = machine.gpu.stats().interrupts_raised;
+        let work = process.execute(&[Command::Timed { ns: 1_000 }], 0);
+        queue.submit(&[done.signal(1), done.signal(2), work, done.signal(3)]);
+        machine.await_signals(&done, 3);
+        assert_eq!(done.current.load(), 3);
+        assert_eq!(machine.gpu.stats().interrupts_raised - before, 3);
+    });
+}
+
 // spec: NF-006, NF-020, NF-126
 #[test]
 fn a_signal_interrupts_exactly_when_it_is_above_monitored_value() {
-    everywhere(Config::default(), |machine| {
+    everywhere(Config { interrupt_moderation_ns: 0, ..Config::default() }, |machine| {
         let process = machine.process();
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);

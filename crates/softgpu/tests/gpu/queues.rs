@@ -20,7 +20,7 @@ use tidegate_softgpu::Config;
 // spec: UMS-004, UMS-006
 #[test]
 fn a_ring_is_found_wherever_the_engine_is() {
-    everywhere(Config::default(), |machine| {
+    everywhere(Config { interrupt_moderation_ns: 0, ..Config::default() }, |machine| {
         let process = machine.process();
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);

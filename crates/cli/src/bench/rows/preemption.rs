@@ -193,7 +193,6 @@ impl Load {
             cpu_ns: cpu.per(2 * LOSS_ROUNDS * LOSS_PACKETS),
             counts,
             note: Some(note),
-            ..Measured::default()
         })
     }
 

@@ -1,15 +1,18 @@
 //! CPU waits of a process, blocking and registered.
 //!
-//! A wait does not keep its fences open: it drops its instances before it blocks.
+//! A wait does not keep its fences open: it drops its instances before it blocks. A wait for one
+//! fence polls it first, for `cpu_wait_poll_ns` at most.
 
-use super::Process;
 use super::calls::entered;
-use crate::fence::{FenceTarget, Instance, cpu_wait};
+use super::{InstanceTarget, Process};
+use crate::fence::{FenceTarget, Instance, cpu_wait, monitor};
+use crate::object::device::Device;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
     CpuWaitRegistration, FenceValue, MAX_OBJECTS_PER_CPU_WAIT, RegisteredWait, Status,
     SyncObjectFlags, WaitMode, WaitNotice,
 };
+use tidegate_d3dukmdt::FenceWait;
 use tidegate_ddi::Passive;
 use tidegate_platform::{Event, current};
 
@@ -25,8 +28,15 @@ impl Process {
         let instances =
             self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
         let blocking = event.is_none();
+        let begun = begun(&instances);
+        if blocking
+            && let ([(instance, _)], [wait]) = (&instances[..], &begun[..])
+            && cpu_wait::poll(&instance.fence, *wait)
+        {
+            return self.check_after_wait([&*instance.device]);
+        }
         let entered = {
-            let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
+            let conditions = conditions(&instances, &begun);
             cpu_wait::enter(level.into(), &self.objects.fences, conditions, mode, event)
         };
         if entered.is_pending {
@@ -44,13 +54,21 @@ impl Process {
         drop(instances);
         entered.block(level.into(), &fences)?;
         drop(fences);
+        let devices: Vec<_> = devices.iter().filter_map(Weak::upgrade).collect();
+        self.check_after_wait(devices.iter().map(|device| &**device))
+    }
+
+    /// Returns why a wait ended, if no signal ended it. The fences of a lost device or an ended
+    /// process read as their maximum.
+    fn check_after_wait<'a>(
+        &self,
+        devices: impl IntoIterator<Item = &'a Device>,
+    ) -> Result<(), Status> {
         // spec: MF-050
-        // The fences of a lost device or an ended process read as their maximum, so the wait
-        // returns the reason.
         if self.final_states.get().is_some() {
             return Err(Status::DEVICE_REMOVED);
         }
-        devices.iter().filter_map(Weak::upgrade).try_for_each(|device| device.check())
+        devices.into_iter().try_for_each(Device::check)
     }
 
     /// Enters a wait that gives `notice` when it is over, unless it is cancelled before.
@@ -63,11 +81,11 @@ impl Process {
     ) -> Result<CpuWaitRegistration, Status> {
         let instances =
             self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
-        let conditions = instances.iter().map(|(i, value)| (&***i as &Instance, *value));
+        let begun = begun(&instances);
         let entered = cpu_wait::enter_registered(
             level.into(),
             &self.objects.fences,
-            conditions,
+            conditions(&instances, &begun),
             mode,
             notice,
         );
@@ -76,6 +94,18 @@ impl Process {
         }
         Ok(CpuWaitRegistration::new(Registration(entered.into_registered())))
     }
+}
+
+/// Begins the conditions of a wait.
+fn begun(instances: &[InstanceTarget]) -> Vec<FenceWait> {
+    instances.iter().map(|(instance, value)| monitor::begin_wait(&instance.fence, *value)).collect()
+}
+
+fn conditions<'a>(
+    instances: &'a [InstanceTarget],
+    begun: &'a [FenceWait],
+) -> impl ExactSizeIterator<Item = (&'a Instance, FenceWait)> {
+    instances.iter().zip(begun).map(|((instance, _), wait)| (&***instance as &Instance, *wait))
 }
 
 /// A registered CPU wait of a process.
