@@ -10,7 +10,7 @@
 //! registered, so the end of the wait either calls it or is seen by the poll. Locks: no lock is
 //! held while a waker is called or dropped.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use tidegate_calls::WaitCallback;
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, current};
@@ -24,6 +24,8 @@ struct Shared {
     platform: Platform,
     /// Set when a slot is ready for the thread, and at the end.
     event: Event,
+    /// Set by the first future.
+    is_used: OnceLock<()>,
     state: Mutex<State>,
 }
 
@@ -121,12 +123,20 @@ impl Wakers {
     pub(crate) fn new(platform: &Platform) -> Wakers {
         let state = platform.mutex("futures of a device", State::default());
         let event = platform.event(false);
-        Wakers { shared: Arc::new(Shared { platform: platform.clone(), event, state }) }
+        Wakers {
+            shared: Arc::new(Shared {
+                platform: platform.clone(),
+                event,
+                is_used: OnceLock::new(),
+                state,
+            }),
+        }
     }
 
     /// Enters a slot whose waker is `waker`.
     pub(crate) fn enter(&self, waker: Waker) -> Entry {
         let shared = &self.shared;
+        shared.is_used.get_or_init(|| ());
         let state = SlotState { is_over: false, waker: Some(waker) };
         let slot = Arc::new(Slot { state: shared.platform.mutex("a future", state) });
         let mut state = shared.state.lock();
@@ -142,6 +152,10 @@ impl Wakers {
     /// Makes a signal call, and then wakes the tasks whose waits it has ended. Application code
     /// runs: the caller holds no lock.
     pub(crate) fn wake_after<R>(&self, signal: impl FnOnce() -> R) -> R {
+        if self.shared.is_used.get().is_none() {
+            // A future that comes meanwhile is woken by the thread.
+            return signal();
+        }
         let (result, any) = current::collect_for(self.shared.number(), signal);
         if any && !self.shared.platform.fault(FORGOTTEN) {
             let (one, several) = {

@@ -28,9 +28,9 @@ const OPERATIONS: &[Operation] = &[
     ("encode-packet", encode),
     ("decode-packet", decode),
     ("signal-of-cpu", |times| Rig::new(false)?.cpu_signals(times)),
-    ("create-event", |times| Rig::new(false)?.events(times).map(drop)),
-    ("register-waiter", |times| Rig::new(false)?.waiters(times).map(drop)),
-    ("release-waiter", |times| Rig::new(false)?.releases(times)),
+    ("create-event", |times| kept(Rig::new(false)?, |rig| rig.events(times))),
+    ("register-waiter", |times| kept(Rig::new(false)?, |rig| rig.waiters(times))),
+    ("release-waiter", |times| kept(Rig::new(false)?, |rig| rig.releases(times))),
     ("record-copy", |times| Rig::new(false)?.copies(times)),
 ];
 
@@ -41,6 +41,13 @@ pub(super) fn run(name: &str, times: u64) -> std::result::Result<(), String> {
         return Err(format!("no operation '{name}'; operations: {}", names.join(", ")));
     };
     operation(times).map_err(|e| format!("{name}: {e}"))
+}
+
+/// Does the operation and keeps what it made: the end of waiters and events is not counted.
+fn kept<T>(rig: Rig, operation: impl FnOnce(&Rig) -> Result<T>) -> Result<()> {
+    let made = operation(&rig)?;
+    std::mem::forget((rig, made));
+    Ok(())
 }
 
 /// A machine with two queues on two engines of one service thread.
@@ -130,11 +137,11 @@ impl Rig {
         Ok(events)
     }
 
-    fn releases(&self, times: u64) -> Result<()> {
+    fn releases(&self, times: u64) -> Result<Vec<Event>> {
         let events = self.waiters(times)?;
         self.cpu_signals(times)?;
         match events.iter().all(Event::is_set) {
-            true => Ok(()),
+            true => Ok(events),
             false => Err("a waiter was not released".into()),
         }
     }

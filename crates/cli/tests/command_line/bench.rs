@@ -81,8 +81,8 @@ fn rows_of_waiters_idle_queues_and_bursts_run_in_small() {
 fn curves_are_drawn_in_small() {
     let place = place("curves");
     let said = text(&ran(&place, "bench --curves drawn --divide 10000"));
-    for name in ["waiters", "chain", "queues", "fences", "adapters", "processes", "log", "explored"]
-    {
+    let names = "waiters chain pending queues fences adapters processes log explored";
+    for name in names.split(' ') {
         assert!(said.contains(&format!("{name}.svg")), "{said}");
         let drawn = file(&place, &format!("drawn/{name}.svg"));
         assert!(drawn.contains(">tidegate") && drawn.matches("<circle").count() > 2, "{drawn}");
