@@ -10,10 +10,10 @@
 //! registered, so the end of the wait either calls it or is seen by the poll. Locks: no lock is
 //! held while a waker is called or dropped.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use tidegate_calls::WaitCallback;
-use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, current};
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, Word, current};
 
 /// The thread of a device that wakes tasks. Dropping it ends the thread.
 pub(crate) struct Wakers {
@@ -24,8 +24,8 @@ struct Shared {
     platform: Platform,
     /// Set when a slot is ready for the thread, and at the end.
     event: Event,
-    /// Set by the first future.
-    is_used: OnceLock<()>,
+    /// 1 from the first future on.
+    is_used: Word,
     state: Mutex<State>,
 }
 
@@ -127,7 +127,7 @@ impl Wakers {
             shared: Arc::new(Shared {
                 platform: platform.clone(),
                 event,
-                is_used: OnceLock::new(),
+                is_used: platform.page(1).word(0).named("whether a device has futures"),
                 state,
             }),
         }
@@ -136,7 +136,7 @@ impl Wakers {
     /// Enters a slot whose waker is `waker`.
     pub(crate) fn enter(&self, waker: Waker) -> Entry {
         let shared = &self.shared;
-        shared.is_used.get_or_init(|| ());
+        shared.is_used.store(1);
         let state = SlotState { is_over: false, waker: Some(waker) };
         let slot = Arc::new(Slot { state: shared.platform.mutex("a future", state) });
         let mut state = shared.state.lock();
@@ -152,7 +152,7 @@ impl Wakers {
     /// Makes a signal call, and then wakes the tasks whose waits it has ended. Application code
     /// runs: the caller holds no lock.
     pub(crate) fn wake_after<R>(&self, signal: impl FnOnce() -> R) -> R {
-        if self.shared.is_used.get().is_none() {
+        if self.shared.is_used.load() == 0 {
             // A future that comes meanwhile is woken by the thread.
             return signal();
         }

@@ -448,7 +448,7 @@ fn an_event_is_not_set_after_its_registration_ended() {
 
 #[test]
 fn a_task_that_polls_a_fence_is_woken_by_its_signal() {
-    is_exhausted_in("poll-against-signal", 3_989);
+    is_exhausted_in("poll-against-signal", 6_723);
     finds_its_bugs("poll-against-signal");
 }
 
