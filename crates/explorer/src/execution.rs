@@ -66,8 +66,13 @@ impl<S: Strategy> Controls<S> {
         if self.lanes.len() > 1 {
             return self.choose_of_group(point);
         }
-        let lane = &mut self.lanes[0];
-        let chosen = lane.choose(0, &mut self.strategy, &mut self.sharing, point);
+        self.choose_in_lane(0, point)
+    }
+
+    /// Chooses in one lane. A run that does not repeat the previous one is noted, and goes on.
+    fn choose_in_lane(&mut self, group: usize, point: &Point<'_>) -> usize {
+        let lane = &mut self.lanes[group];
+        let chosen = lane.choose(group, &mut self.strategy, &mut self.sharing, point);
         chosen.unwrap_or_else(|()| {
             self.diverged_at.get_or_insert(self.trail.choices.len() as u64);
             0
@@ -87,16 +92,12 @@ impl<S: Strategy> Controls<S> {
         let agents = &Group { all: point.agents, agents: lane.agents };
         let of_group = Point { choices: &choices, agents, current, ..*point };
         let chosen = match choices.len() {
-            1 => Ok(0),
-            _ => lane.choose(group, &mut self.strategy, &mut self.sharing, &of_group),
+            1 => 0,
+            _ => self.choose_in_lane(group, &of_group),
         };
-        let chosen = chosen.unwrap_or_else(|()| {
-            self.diverged_at.get_or_insert(self.trail.choices.len() as u64);
-            0
-        });
         let chosen = choices.get(chosen).unwrap_or(&choices[0]);
         let index = point.choices.iter().position(|choice| choice == chosen);
-        lane.choices = choices;
+        self.lanes[group].choices = choices;
         index.unwrap_or(0)
     }
 

@@ -1,7 +1,8 @@
 //! Owns the common doorbell: memory of one GPU to which other GPUs write when they signal a fence
 //! that it watches. Neither side needs the CPU. The protocol is below, at [`CommonDoorbell`].
 
-use crate::Summary;
+use crate::{Ringer, Summary};
+use std::sync::Arc;
 use tidegate_platform::{Page, PhysicalAddress, Platform, WakeWord, Word};
 
 /// The number of slots, and of words of counts.
@@ -38,17 +39,18 @@ pub struct CommonDoorbell {
     slots: Page,
     waiting: Page,
     summary: Summary,
+    /// The place of each slot in the summary.
+    ringers: Arc<[Ringer]>,
 }
 
 impl CommonDoorbell {
     /// Returns a doorbell for the watching GPU, scanned by an agent that sleeps on `wake`.
     /// `waiting` counts the GPU's waiting queues.
     pub fn new(platform: &Platform, wake: WakeWord, waiting: Page) -> CommonDoorbell {
-        CommonDoorbell {
-            slots: platform.page(COMMON_SLOTS).named("the common doorbell"),
-            waiting,
-            summary: Summary::new(platform, wake),
-        }
+        let slots = platform.page(COMMON_SLOTS).named("the common doorbell");
+        let summary = Summary::new(platform, wake);
+        let ringers = (0..COMMON_SLOTS as u32).map(|slot| summary.ringer(slot)).collect();
+        CommonDoorbell { slots, waiting, summary, ringers }
     }
 
     /// Returns the summary of written slots.
@@ -63,7 +65,7 @@ impl CommonDoorbell {
         if before != 0 && before != current_value.0 {
             self.slots.exchange(slot, ANY_FENCE);
         }
-        self.summary.ringer(slot as u32).ring();
+        self.ringers[slot].ring();
     }
 
     /// Carries out the watching GPU's step 2: returns the payload of a slot, 0 if there is none.

@@ -6,13 +6,13 @@
 //! which orders it with the cancellation: after a cancellation has returned there is no notice.
 
 use super::event_set::EventSet;
-use super::few::Few;
 use super::instance::Instance;
 use super::monitor;
 use super::object::{Fence, Fences, Waiter};
 use super::waiter_set::{WaitOwner, WaiterId};
 use crate::driver::DriverPort;
 use crate::stats::Count;
+use smallvec::SmallVec;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
 use tidegate_d3dukmdt::FenceWait;
@@ -24,10 +24,18 @@ use tidegate_platform::{Event, Mutex, Step, WaitEnd};
 pub(crate) struct CpuWait {
     port: Arc<DriverPort>,
     notice: WaitNotice,
-    /// Whether the caller can cancel it.
-    is_registered: bool,
+    end: NoticeEnd,
     conditions: usize,
     state: Mutex<WaitState>,
+}
+
+/// Until when a wait's notice may be given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NoticeEnd {
+    /// The caller cannot cancel the wait.
+    Never,
+    /// No notice is given after a cancellation has returned.
+    Cancellation,
 }
 
 struct WaitState {
@@ -38,8 +46,8 @@ struct WaitState {
     registered: Registrations,
 }
 
-/// Conditions that are registered with their fences.
-type Registrations = Few<(Weak<Fence>, WaiterId)>;
+/// Conditions that are registered with their fences: mostly one, which takes no memory.
+type Registrations = SmallVec<[(Weak<Fence>, WaiterId); 1]>;
 
 fn remove_registrations(level: Irql<'_>, registrations: Registrations) {
     for (fence, id) in registrations {
@@ -61,7 +69,7 @@ impl WaitState {
             return None;
         }
         self.done = true;
-        Some(std::mem::replace(&mut self.registered, Few::new()))
+        Some(std::mem::take(&mut self.registered))
     }
 }
 
@@ -84,8 +92,8 @@ impl Waiter for CpuWait {
         let Some(leftover) = state.satisfied() else { return };
         // A notice that cannot be cancelled may call the kernel. The fault is the mistake that the
         // scenario unregister-against-signal must find.
-        let until_given =
-            Some(state).filter(|_| self.is_registered && !self.port.platform.fault("stale wake"));
+        let held = self.end == NoticeEnd::Cancellation && !self.port.platform.fault("stale wake");
+        let until_given = Some(state).filter(|_| held);
         self.notify(events);
         drop(until_given);
         // The registration of a single condition is the one that was satisfied.
@@ -132,7 +140,8 @@ pub(crate) fn enter<'a>(
 ) -> EnteredWait {
     let event = event.unwrap_or_else(|| own_event(fences));
     let notice = WaitNotice::Event(event.clone());
-    EnteredWait { event: Some(event), ..register(level, fences, instances, mode, notice, false) }
+    let wait = register(level, fences, instances, mode, notice, NoticeEnd::Never);
+    EnteredWait { event: Some(event), ..wait }
 }
 
 /// An event that one caller waits for once, so either way of reset would do.
@@ -149,7 +158,7 @@ pub(crate) fn enter_callback(
 ) {
     let wait = monitor::begin_wait(&instance.fence, value);
     let (one, notice) = (std::iter::once((instance, wait)), WaitNotice::Callback(callback));
-    let _entered = register(level, fences, one, WaitMode::All, notice, false);
+    let _entered = register(level, fences, one, WaitMode::All, notice, NoticeEnd::Never);
 }
 
 /// Registers the conditions of a wait that can be cancelled.
@@ -160,7 +169,7 @@ pub(crate) fn enter_registered<'a>(
     mode: WaitMode,
     notice: WaitNotice,
 ) -> EnteredWait {
-    register(level, fences, instances, mode, notice, true)
+    register(level, fences, instances, mode, notice, NoticeEnd::Cancellation)
 }
 
 fn register<'a>(
@@ -169,13 +178,13 @@ fn register<'a>(
     instances: impl ExactSizeIterator<Item = (&'a Instance, FenceWait)>,
     mode: WaitMode,
     notice: WaitNotice,
-    is_registered: bool,
+    end: NoticeEnd,
 ) -> EnteredWait {
     let platform = &fences.port.platform;
     let wait = Arc::new(CpuWait {
         port: fences.port.clone(),
         notice,
-        is_registered,
+        end,
         conditions: instances.len(),
         state: platform.mutex(
             "a CPU wait",
@@ -183,7 +192,7 @@ fn register<'a>(
                 // spec: MF-042
                 remaining: if mode == WaitMode::All { instances.len() } else { 1 },
                 done: false,
-                registered: Few::new(),
+                registered: Registrations::new(),
             },
         ),
     });
@@ -211,7 +220,7 @@ fn register<'a>(
     // registration here.
     let leftover = {
         let mut state = wait.state.lock();
-        if state.done { std::mem::replace(&mut state.registered, Few::new()) } else { Few::new() }
+        if state.done { std::mem::take(&mut state.registered) } else { Registrations::new() }
     };
     remove_registrations(level, leftover);
     if is_pending {
@@ -237,7 +246,7 @@ impl EnteredWait {
         match event.wait_for(None, &what.join(join)) {
             WaitEnd::Woken => Ok(()),
             WaitEnd::TimedOut | WaitEnd::Stopped => {
-                let leftover = std::mem::replace(&mut wait.state.lock().registered, Few::new());
+                let leftover = std::mem::take(&mut wait.state.lock().registered);
                 remove_registrations(level, leftover);
                 Err(Status::CANCELLED)
             }
@@ -267,7 +276,7 @@ impl Registered {
         let leftover = {
             let mut state = self.0.state.lock();
             state.done = true;
-            std::mem::replace(&mut state.registered, Few::new())
+            std::mem::take(&mut state.registered)
         };
         remove_registrations(level, leftover);
     }

@@ -1,7 +1,7 @@
 //! Fences of one adapter: one object for both kinds, their values, waiters and logs.
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue. A monitored fence has one. Files,
-//! each using those before it: `few`, `waiter_set`, `event_set`, `free_slots`, `value` (pure) · `waiters`
+//! each using those before it: `waiter_set`, `event_set`, `free_slots`, `value` (pure) · `waiters`
 //! (lock) · `storage`, `residency`, `log_place` (memory) · `object` (the fences and what they share)
 //! · `report` · `monitor` (MonitoredValue) · `relay` (to members on other adapters) · `signal` ·
 //! `cpu_wait` · `link`, `cross_adapter` (members of one fence) · `instance` (create, open, close,
@@ -14,7 +14,6 @@
 pub(crate) mod cpu_wait;
 pub(crate) mod cross_adapter;
 mod event_set;
-mod few;
 mod free_slots;
 pub(crate) mod instance;
 mod link;

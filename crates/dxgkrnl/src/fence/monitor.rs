@@ -10,9 +10,8 @@
 //! lock of the waiters instead (decisions/0094).
 
 use super::event_set::EventSet;
-use super::few::Few;
 use super::object::{Fence, Waiter};
-use super::waiter_set::{WaitOwner, WaiterId};
+use super::waiter_set::{Taken, WaitOwner, WaiterId};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceWait;
@@ -22,7 +21,7 @@ use tidegate_ddi::{Irql, OsHandle};
 use tidegate_platform::Word;
 
 /// Waiters removed from a fence, each with its ticket.
-pub(crate) type Satisfied = Few<(Arc<dyn Waiter>, u64)>;
+pub(crate) type Satisfied = Taken<Arc<dyn Waiter>>;
 
 /// Begins a wait of this moment for `value`. Its epoch is [`REACHED`] if the fence has already
 /// reached the value.
@@ -102,7 +101,7 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
     let mut collected = false;
     loop {
         // 1. Arm, if the minimum has changed.
-        let armed = arm_monitored_value(level, fence);
+        let armed = arm_monitored_value(level, fence).is_some();
         if !armed && fence.is_armed() {
             return collected;
         }
@@ -115,7 +114,7 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
         }
         // 2. Release satisfied waiters, which changes the minimum.
         // spec: NF-051, NF-052
-        let (satisfied, is_published) = collect(fence, 0, None, armed);
+        let (satisfied, is_published) = collect(fence, None, None, armed);
         if !release(level, satisfied) && (is_published || !armed) {
             return true;
         }
@@ -131,22 +130,22 @@ fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
     current.latest().satisfies(wait) || behind()
 }
 
-/// Calls UpdateMonitoredValues if the smallest awaited value has changed. Returns whether it did.
+/// Calls UpdateMonitoredValues if the smallest awaited value has changed. Returns that value.
 // spec: NF-037
-fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> bool {
-    let Some(native) = &fence.native else { return false };
+fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> Option<u64> {
+    let native = fence.native.as_ref()?;
     let port = fence.port();
     // Taken before the interrupt lock: a call that wakes the device must be able to interrupt.
     let _awake = port.awake(level);
     // spec: NF-049
     let held = port.interrupt_lock.lock_device();
     // spec: NF-017
-    let Some(monitored_value) = &native.monitored.word() else { return false };
-    let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
+    let monitored_value = &native.monitored.word()?;
+    let value = fence.waiters.lock().take_unpublished()?;
     let update = UpdateMonitoredValue { fence: native.driver_global, value, monitored_value };
     port.count(Count::monitored_updates);
     port.driver(level).update_monitored_values(&level.raise_to_dirql(&held), &[update]);
-    true
+    Some(value)
 }
 
 /// Releases the waiters that a CPU signal satisfies, and raises MonitoredValue to the minimum of the
@@ -154,7 +153,7 @@ fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> bool {
 /// driver.
 pub(super) fn wake_by_cpu_signal(level: Irql<'_>, fence: &Fence) {
     let monitored = fence.direct.as_ref().and_then(|direct| direct.monitored.as_ref());
-    let (satisfied, is_published) = collect(fence, 0, monitored, false);
+    let (satisfied, is_published) = collect(fence, None, monitored, false);
     if release(level, satisfied) && !is_published {
         rearm_waiters(level, fence);
     }
@@ -171,12 +170,12 @@ pub(crate) fn wake_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
 }
 
 fn release_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
-    release(level, collect_satisfied(fence, 0))
+    release(level, collect_satisfied(fence, None))
 }
 
 /// Takes the waiters that the fence's value satisfies, or has satisfied since they were registered.
 /// `stored` counts as reached even if the fence is already below it.
-pub(super) fn collect_satisfied(fence: &Fence, stored: u64) -> Satisfied {
+pub(super) fn collect_satisfied(fence: &Fence, stored: Option<u64>) -> Satisfied {
     collect(fence, stored, None, false).0
 }
 
@@ -189,14 +188,14 @@ const LATE_RAISE: &str = "MonitoredValue raised without the lock";
 /// barrier.
 fn collect(
     fence: &Fence,
-    stored: u64,
+    stored: Option<u64>,
     monitored: Option<&Word>,
     published: bool,
 ) -> (Satisfied, bool) {
     // A fence that the CPU cannot read has no waiters.
-    let Some(current) = &fence.current else { return (Few::new(), true) };
+    let Some(current) = &fence.current else { return (Satisfied::new(), true) };
     let mut latest = current.latest();
-    latest.value = latest.value.max(stored);
+    latest.value = latest.value.max(stored.unwrap_or_default());
     let mut ends = published;
     let mut take = |seen: &Snapshot| {
         let mut waiters = fence.waiters.lock();

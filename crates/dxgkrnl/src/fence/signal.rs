@@ -184,7 +184,7 @@ fn store_and_collect(
     let _still = hold_out_of_reach(fence);
     let _ordered = fence.update.lock_device();
     store(level, fence, value, mode);
-    monitor::collect_satisfied(fence, if fence.port().caps.fence_history { 0 } else { value })
+    monitor::collect_satisfied(fence, Some(value).filter(|_| !fence.port().caps.fence_history))
 }
 
 /// Releases the waiters taken from `fences` (one list per fence), then rearms and relays

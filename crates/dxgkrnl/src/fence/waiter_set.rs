@@ -7,7 +7,7 @@
 //! A waiter has the epoch of its call (see `fence_cell`). A value from before that epoch does not
 //! satisfy it. A later one does, even if the fence has fallen again.
 
-use super::few::Few;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
@@ -53,6 +53,9 @@ pub(crate) struct AwaitedChange {
     /// A signal that does not see the change may miss a waiter.
     pub(crate) lowered: bool,
 }
+
+/// Waiters that were taken from a set, with their tickets: mostly one, which takes no memory.
+pub(crate) type Taken<W> = SmallVec<[(W, u64); 1]>;
 
 /// Waiters of one fence, each with a caller-chosen ticket.
 // spec: NF-019
@@ -153,11 +156,11 @@ impl<W> WaiterSet<W> {
     }
 
     /// Takes the waiters that `seen` satisfies, smallest value first, then in order of registration.
-    pub(crate) fn take_satisfied(&mut self, seen: &Snapshot) -> Few<(W, u64)> {
+    pub(crate) fn take_satisfied(&mut self, seen: &Snapshot) -> Taken<W> {
         let is_satisfied = |id: &WaiterId, entry: &Registration<W>| {
             seen.satisfies(FenceWait { value: id.value, epoch: entry.epoch })
         };
-        let mut taken = Few::new();
+        let mut taken = Taken::new();
         // Without rewinds the satisfied waiters are the first ones.
         while let Some(first) = self.by_value.first_entry()
             && is_satisfied(first.key(), first.get())
@@ -186,7 +189,7 @@ impl<W> WaiterSet<W> {
     }
 
     /// Takes the waiters of this owner. An instance is also shut.
-    pub(crate) fn take_of(&mut self, owner: WaitOwner) -> Few<(W, u64)> {
+    pub(crate) fn take_of(&mut self, owner: WaitOwner) -> Taken<W> {
         if let WaitOwner::Instance(instance) = owner {
             self.shut(instance);
         }
@@ -195,7 +198,7 @@ impl<W> WaiterSet<W> {
     }
 
     /// Takes every waiter.
-    pub(crate) fn take_all(&mut self) -> Few<(W, u64)> {
+    pub(crate) fn take_all(&mut self) -> Taken<W> {
         std::mem::take(&mut self.by_value)
             .into_values()
             .map(|entry| (entry.waiter, entry.ticket))
@@ -282,8 +285,8 @@ mod tests {
         FenceWait { value, epoch: 0 }
     }
 
-    fn list<W>(taken: Few<(W, u64)>) -> Vec<(W, u64)> {
-        taken.into_iter().collect()
+    fn list<W>(taken: Taken<W>) -> Vec<(W, u64)> {
+        taken.into_vec()
     }
 
     fn at(value: u64) -> Snapshot {

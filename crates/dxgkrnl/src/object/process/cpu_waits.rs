@@ -7,6 +7,7 @@ use super::calls::entered;
 use super::{InstanceTarget, Process};
 use crate::fence::{FenceTarget, Instance, cpu_wait, monitor};
 use crate::object::device::Device;
+use smallvec::SmallVec;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
     CpuWaitRegistration, FenceValue, MAX_OBJECTS_PER_CPU_WAIT, RegisteredWait, Status,
@@ -97,7 +98,7 @@ impl Process {
 }
 
 /// Begins the conditions of a wait.
-fn begun(instances: &[InstanceTarget]) -> Vec<FenceWait> {
+fn begun(instances: &[InstanceTarget]) -> SmallVec<[FenceWait; 1]> {
     instances.iter().map(|(instance, value)| monitor::begin_wait(&instance.fence, *value)).collect()
 }
 
