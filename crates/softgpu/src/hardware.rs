@@ -215,9 +215,9 @@ impl Hardware {
         mut cmp: MutexGuard<'a, Cmp>,
         mut done: impl FnMut(&mut Cmp) -> bool,
     ) -> MutexGuard<'a, Cmp> {
-        cmp.turn_watchers += 1;
         while !done(&mut cmp) {
             self.request_queues(&mut cmp, 0..self.nodes.len() as u32);
+            cmp.turn_is_awaited = true;
             let seen = self.turn_ends.load();
             drop(cmp);
             let end = self.turn_ends.wait_while(seen as u32, None, "the end of an engine's turn");
@@ -226,7 +226,6 @@ impl Hardware {
                 break;
             }
         }
-        cmp.turn_watchers -= 1;
         cmp
     }
 

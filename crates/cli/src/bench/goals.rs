@@ -11,6 +11,10 @@ use super::clause::{Clause, GoalResult, Sense, Value};
 use super::clauses::CLAUSES;
 use super::report::Finished;
 
+/// What a figure that was measured as 0 counts as, in nanoseconds or as a count: less than the clock
+/// can tell.
+const LEAST: f64 = 0.01;
+
 /// Computes all clauses.
 pub(super) fn goals(rows: &[Finished]) -> Vec<GoalResult> {
     let run = Run(rows);
@@ -42,7 +46,7 @@ impl Run<'_> {
             Value::Peer(row, key) => self.row(row)?.peer_ns(key, pass),
             Value::Ns(ns) => Ok(ns),
             Value::One => Ok(1.0),
-            Value::Growth(large, small) => Ok(of(large)? / of(small)?.max(f64::MIN_POSITIVE)),
+            Value::Growth(large, small) => Ok(of(large)? / of(small)?.max(LEAST)),
             Value::More(a, b) => Ok(of(a)?.max(of(b)?)),
             Value::Times(times, value) => Ok(times * of(value)?),
             Value::Sum(a, b) => Ok(of(a)? + of(b)?),
@@ -62,7 +66,7 @@ impl Run<'_> {
                 Sense::AtMost => (figure, against),
                 Sense::AtLeast => (against, figure),
             };
-            ratios.push(over / under.max(f64::MIN_POSITIVE));
+            ratios.push(over / under.max(LEAST));
         }
         if ratios.is_empty() {
             return Err("not measured: no pass".to_owned());

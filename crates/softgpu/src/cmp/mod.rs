@@ -116,8 +116,8 @@ pub(crate) struct Cmp {
     pub(crate) overlap: Overlap,
     /// Whether the device has no power.
     pub(crate) asleep: bool,
-    /// The number of mailbox commands that sleep until a turn ends.
-    pub(crate) turn_watchers: u32,
+    /// Whether an agent has begun to sleep until a turn ends, and none has ended since.
+    pub(crate) turn_is_awaited: bool,
     /// The number of holds. While it is not 0, no engine takes a queue.
     pub(crate) holds: u32,
     /// The clock of the run lists.
@@ -143,7 +143,7 @@ impl Cmp {
             stats: Stats { nodes: (0..config.engines()).map(named).collect(), ..Stats::default() },
             overlap: Overlap::default(),
             asleep: false,
-            turn_watchers: 0,
+            turn_is_awaited: false,
             holds: 0,
             platform: platform.clone(),
         }

@@ -351,7 +351,7 @@ impl Engine {
         self.stay(&mut cmp, queue, (timed, leaves), clock);
         gpu.publish(&mut cmp, self.exec.node as u32);
         // Under the lock, so that a watcher that goes on finds nothing left to be done for it.
-        if cmp.turn_watchers > 0 {
+        if std::mem::take(&mut cmp.turn_is_awaited) {
             gpu.turn_ends.fetch_add(1);
             gpu.turn_ends.wake(u32::MAX, Step::ThreadWake);
         }

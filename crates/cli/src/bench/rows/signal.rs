@@ -42,6 +42,9 @@ struct Rig {
     /// its line from the engine.
     mark: Fence,
     fence: Fence,
+    /// Fences between the others keep the values that are read off the lines of the one that is
+    /// measured. Their end would wait for turns of the engine.
+    _apart: Vec<Fence>,
     batch: u64,
 }
 
@@ -54,14 +57,10 @@ impl Rig {
         let setup = Setup::new(shape)?;
         let queue = setup.queue(CommandListType::Compute)?;
         let gate = setup.device.create_fence("gate", 0)?;
-        // Other fences between them keep the values that are read off the lines of the one
-        // that is measured.
-        let mark = setup.device.create_fence("mark", 0)?;
-        let _apart: Vec<Fence> = (0..16)
-            .map(|n| setup.device.create_fence(&format!("apart {n}"), 0))
-            .collect::<std::result::Result<_, _>>()?;
+        let apart = (0..16).map(|n| setup.device.create_fence(&format!("apart {n}"), 0));
+        let _apart = apart.collect::<std::result::Result<_, _>>()?;
         let fence = setup.device.create_fence("unwaited", 0)?;
-        Ok(Rig { setup, queue, gate, mark, fence, batch: 0 })
+        Ok(Rig { setup, queue, gate, mark, fence, _apart, batch: 0 })
     }
 
     /// Fills the ring by `queue_one`, opens the gate, and times the engine until the second mark;
@@ -70,7 +69,7 @@ impl Rig {
         &mut self,
         queue_one: impl Fn(&Queue, &Fence, u64) -> tidegate::d3d12::error::Result<()>,
     ) -> Result<(u64, Happened)> {
-        let Rig { setup, queue, gate, mark, fence, batch } = self;
+        let Rig { setup, queue, gate, mark, fence, batch, .. } = self;
         *batch += 1;
         queue.wait(gate, *batch)?;
         queue.signal(mark, 2 * *batch - 1)?;
