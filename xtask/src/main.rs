@@ -4,7 +4,7 @@
 //! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
 //! `test_programs` runs the tests under a limit. `stages` runs all of these in order. `source`
 //! reads Rust as far as the other rooms need, `performance` writes a table, `pictures` draws those
-//! of the documents, and `tree` finds files. The product does not depend on this program, and this
+//! of the documents, `install` installs the C library, and `tree` finds files. The product does not depend on this program, and this
 //! program does not depend on the product.
 
 #![allow(
@@ -16,6 +16,7 @@
 mod cargo;
 mod finding;
 mod fuzz;
+mod install;
 mod instructions;
 mod mutants;
 mod performance;
@@ -29,6 +30,7 @@ mod test_programs;
 mod tidy;
 mod tree;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -50,6 +52,8 @@ tasks:
   performance       write the tables of docs/performance.md from docs/performance.json
   pictures          draw the timelines and the frame of the documents again, with chromium
   tests             the test programs alone: each under a limit, printed as it ends
+  install-d3dkmt PREFIX
+                    build the C library, and copy it below PREFIX with its header and its pkg-config file
   tables            check the queries of docs/tables.md and scripts/trace_folder.py with DuckDB and Ray
   test              everything that has to pass before a change is merged
   full              test, and the long forms: full exploration, ignored tests, fuzzing, tables, instructions, bench";
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         ["instructions", "--update"] => instructions::update(&root),
         ["performance"] => performance::write(&root),
         ["pictures"] => pictures::draw(&root),
+        ["install-d3dkmt", prefix] => install::d3dkmt(&root, Path::new(prefix)),
         ["tests"] => stages::tests(&root),
         ["tables"] => tables::check(&root),
         ["test"] => stages::test(&root),

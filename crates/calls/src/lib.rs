@@ -4,7 +4,7 @@
 //! [`Kernel`] is the surface of one process. The graphics kernel implements it in process; a
 //! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`device`]
 //! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] ·
-//! [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`report`] (for the owner of a
+//! [`paging`] (residency) · [`share`] · [`handle`] · [`HandleTable`] · [`view`] · [`report`] (for the owner of a
 //! machine). The C structures of these calls are in `wddm-abi`.
 //!
 //! CPU addresses are returned as typed views of memory: [`ReadOnly`] where the process may not
@@ -17,6 +17,7 @@ pub mod display;
 pub mod doorbell;
 pub mod fence;
 pub mod handle;
+mod handle_table;
 pub mod kernel;
 pub mod paging;
 pub mod report;
@@ -41,6 +42,7 @@ pub use fence::{
     SubmitSignalToHwQueues, WaitCallback, WaitMode, WaitNotice,
 };
 pub use handle::Handle;
+pub use handle_table::HandleTable;
 pub use kernel::Kernel;
 pub use paging::{
     CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, ResidencyPriority,

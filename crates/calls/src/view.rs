@@ -18,4 +18,9 @@ impl ReadOnly {
     pub fn load(&self) -> u64 {
         self.0.load()
     }
+
+    /// Returns the address at which the CPU reaches the word, for programs in other languages.
+    pub fn cpu_address(&self) -> u64 {
+        self.0.cpu_address()
+    }
 }

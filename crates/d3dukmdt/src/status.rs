@@ -53,6 +53,8 @@ statuses! {
     INSUFFICIENT_RESOURCES = 0xC000_009A, "a limit was reached";
     /// The adapter, node or configuration does not support it.
     NOT_SUPPORTED = 0xC000_00BB, "the adapter or node does not support it";
+    /// A mistake in the implementation.
+    INTERNAL_ERROR = 0xC000_00E5, "the implementation has failed";
     /// The device or adapter was lost.
     DEVICE_REMOVED = 0xC000_02B6, "the device was lost";
     /// The machine is being stopped.
@@ -115,6 +117,7 @@ mod tests {
             (Status::PRIVILEGE_NOT_HELD, 0xC000_0061),
             (Status::INSUFFICIENT_RESOURCES, 0xC000_009A),
             (Status::NOT_SUPPORTED, 0xC000_00BB),
+            (Status::INTERNAL_ERROR, 0xC000_00E5),
             (Status::DEVICE_REMOVED, 0xC000_02B6),
             (Status::DEVICE_HUNG, 0xC000_0507),
             (Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER, 0xC01E_0001),

@@ -12,6 +12,7 @@
 use crate::{Passive, Status};
 use std::fmt;
 use std::sync::Arc;
+use tidegate_wddm_abi::d3dkmddi::feature;
 
 /// DXGK_FEATURE_ID: category in the upper 4 bits, number below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,12 +20,12 @@ pub struct FeatureId(pub u32);
 
 impl FeatureId {
     /// DXGK_FEATURE_HWSCH
-    pub const HWSCH: FeatureId = FeatureId(0);
+    pub const HWSCH: FeatureId = FeatureId(feature::HWSCH);
     /// DXGK_FEATURE_USER_MODE_SUBMISSION
-    pub const USER_MODE_SUBMISSION: FeatureId = FeatureId(4);
+    pub const USER_MODE_SUBMISSION: FeatureId = FeatureId(feature::USER_MODE_SUBMISSION);
     /// DXGK_FEATURE_NATIVE_FENCE
     // spec: NF-059
-    pub const NATIVE_FENCE: FeatureId = FeatureId(37);
+    pub const NATIVE_FENCE: FeatureId = FeatureId(feature::NATIVE_FENCE);
 }
 
 impl fmt::Display for FeatureId {

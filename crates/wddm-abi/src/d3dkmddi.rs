@@ -160,12 +160,16 @@ pub enum FeatureCategory {
 
 /// Numbers of published features.
 pub mod feature {
+    /// DXGK_FEATURE_HWSCH
+    pub const HWSCH: u32 = 0;
     /// DXGK_FEATURE_HWFLIPQUEUE
     pub const HW_FLIP_QUEUE: u32 = 1;
     /// DXGK_FEATURE_LDA_GPUPV
     pub const LDA_GPUPV: u32 = 2;
     /// DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT
     pub const KMD_SIGNAL_CPU_EVENT: u32 = 3;
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION
+    pub const USER_MODE_SUBMISSION: u32 = 4;
     /// DXGK_FEATURE_SHARE_BACKING_STORE_WITH_KMD
     pub const SHARE_BACKING_STORE_WITH_KMD: u32 = 5;
     /// DXGK_FEATURE_PAGE_BASED_MEMORY_MANAGER
@@ -178,10 +182,30 @@ pub mod feature {
     pub const GPUPV_PRESENT_HW_QUEUE: u32 = 35;
     /// DXGK_FEATURE_GPUVAIOMMU
     pub const GPU_VA_IOMMU: u32 = 36;
+    /// DXGK_FEATURE_NATIVE_FENCE
+    pub const NATIVE_FENCE: u32 = 37;
     /// DXGK_FEATURE_SYNC_PRESENT_RENDER_HWQ_ONLY
     pub const SYNC_PRESENT_RENDER_HWQ_ONLY: u32 = 41;
     /// DXGK_FEATURE_PANEL_BUFFER_CONTROL
     pub const PANEL_BUFFER_CONTROL: u32 = 46;
+
+    /// All of them.
+    pub const ALL: [u32; 14] = [
+        HWSCH,
+        HW_FLIP_QUEUE,
+        LDA_GPUPV,
+        KMD_SIGNAL_CPU_EVENT,
+        USER_MODE_SUBMISSION,
+        SHARE_BACKING_STORE_WITH_KMD,
+        PAGE_BASED_MEMORY_MANAGER,
+        KERNEL_MODE_TESTING,
+        PT_DEMOTION_FIX_64K,
+        GPUPV_PRESENT_HW_QUEUE,
+        GPU_VA_IOMMU,
+        NATIVE_FENCE,
+        SYNC_PRESENT_RENDER_HWQ_ONLY,
+        PANEL_BUFFER_CONTROL,
+    ];
 }
 
 published! {

@@ -1,4 +1,14 @@
-//! d3dkmthk.h: argument structures of the D3DKMT calls.
+//! d3dkmthk.h: argument structures of the D3DKMT calls. Here are devices, queues, fences and
+//! residency; `adapter` has adapters and queries, `memory` allocations and GPU addresses, `sync`
+//! the older forms of synchronisation objects, and their names.
+
+mod adapter;
+mod memory;
+mod sync;
+
+pub use adapter::*;
+pub use memory::*;
+pub use sync::*;
 
 use crate::Union64;
 use crate::d3dukmdt::{

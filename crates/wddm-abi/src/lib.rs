@@ -25,6 +25,18 @@ macro_rules! public {
             )+
         }
 
+        impl $crate::sealed::Sealed for $name {}
+
+        impl $crate::Published for $name {
+            const LAYOUT: $crate::Layout = $crate::Layout {
+                name: stringify!($theirs),
+                bytes: size_of::<$name>(),
+                fields: &[
+                    $((stringify!($their_field), ::core::mem::offset_of!($name, $field)),)+
+                ],
+            };
+        }
+
         #[cfg(test)]
         const _: () = {
             use windows_sys::Wdk::Graphics::Direct3D::$theirs as Theirs;
@@ -51,6 +63,16 @@ macro_rules! published {
             $($(#[$field_meta])* #[doc(alias = $official_field)] pub $field: $type,)+
         }
 
+        impl $crate::sealed::Sealed for $name {}
+
+        impl $crate::Published for $name {
+            const LAYOUT: $crate::Layout = $crate::Layout {
+                name: $official,
+                bytes: $size,
+                fields: &[$(($official_field, $at),)+],
+            };
+        }
+
         const _: () = {
             assert!(size_of::<$name>() == $size);
             $(assert!(::core::mem::offset_of!($name, $field) == $at);)+
@@ -61,6 +83,29 @@ macro_rules! published {
 pub mod d3dkmddi;
 pub mod d3dkmthk;
 pub mod d3dukmdt;
+
+/// A structure of a public header. Every bit pattern is a valid value of it.
+pub trait Published: Copy + sealed::Sealed {
+    /// Its size, and the offsets of its fields.
+    const LAYOUT: Layout;
+}
+
+/// Where the fields of a structure stand, by the names of the header.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Name of the structure.
+    pub name: &'static str,
+    /// Size in bytes.
+    pub bytes: usize,
+    /// Name and offset of each field. The binding's name of a union without a name begins with
+    /// `Anonymous`.
+    pub fields: &'static [(&'static str, usize)],
+}
+
+mod sealed {
+    /// Implemented for the structures of this crate alone.
+    pub trait Sealed {}
+}
 
 /// A union of 64 bytes. Several structures carry one.
 pub type Union64 = [u64; 8];

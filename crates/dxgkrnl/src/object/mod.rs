@@ -1,6 +1,6 @@
 //! The objects that processes hold by handle, their calls, and how processes end.
 //!
-//! Files, each using those before it: `handle_table` (pure) · `layers` · `device` · `fence` ·
+//! Files, each using those before it: `layers` · `device` · `fence` ·
 //! `context` · `hw_queue` · `doorbell` · `paging_queue` · `tile_update` · `port` (what the rooms above do) ·
 //! `objects` (all of one adapter) · `hw_queue_work` · `idle_contexts` · `engine_work`, `scheduled`
 //! (the objects as memory and scheduling see them) · `object_table` · `process` (with the D3DKMT
@@ -11,7 +11,6 @@ pub(crate) mod device;
 pub(crate) mod doorbell;
 mod engine_work;
 mod fence;
-mod handle_table;
 pub(crate) mod hw_queue;
 mod hw_queue_work;
 pub(crate) mod idle_contexts;

@@ -10,11 +10,10 @@ use crate::object::context::Context;
 use crate::object::device::{Device, MonitoredFences, OpenFences};
 use crate::object::doorbell::Doorbell;
 use crate::object::fence::FenceObject;
-use crate::object::handle_table::HandleTable;
 use crate::object::hw_queue::{self, HwQueue, HwQueueTable};
 use crate::object::paging_queue::PagingQueueObject;
 use std::sync::Arc;
-use tidegate_calls::Handle;
+use tidegate_calls::{Handle, HandleTable};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::Mutex;
 

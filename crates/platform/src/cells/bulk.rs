@@ -23,6 +23,11 @@ impl BulkCells {
         BulkCells { id, explored, hostile: AtomicBool::new(false), bytes, cells }
     }
 
+    pub(crate) fn cpu_address(&self) -> Option<u64> {
+        let first = (self.bytes > 0).then(|| self.cells.at(0))?;
+        Some(std::ptr::from_ref(first).expose_provenance() as u64)
+    }
+
     /// Copies bytes out of real memory. The caller has checked the range.
     #[inline]
     pub(crate) fn copy_out(&self, start: usize, out: &mut [u8]) {

@@ -50,6 +50,12 @@ impl Bulk {
         self.inner.hostile.store(true, Ordering::Relaxed);
     }
 
+    /// Returns the address at which the CPU reaches the first byte while the bytes live, for
+    /// programs in other languages; `None` for no bytes. Meaningless on an explored platform.
+    pub fn cpu_address(&self) -> Option<u64> {
+        self.inner.cpu_address()
+    }
+
     /// Returns the size in bytes.
     #[inline]
     pub fn len(&self) -> u64 {

@@ -200,6 +200,12 @@ impl Word {
         std::ptr::from_ref(self.cell()) as usize
     }
 
+    /// Returns the address at which the CPU reaches the word while its page lives, for programs in
+    /// other languages. Meaningless on an explored platform.
+    pub fn cpu_address(&self) -> u64 {
+        std::ptr::from_ref(self.cell()).expose_provenance() as u64
+    }
+
     /// Returns the word at `index` of the same page.
     ///
     /// # Panics

@@ -5,8 +5,8 @@
 //! reused after [`REUSE_DISTANCE`] others, with another generation, so a value returns after
 //! `GENERATIONS * REUSE_DISTANCE` others (decisions/0088). A closed table admits nothing.
 
+use crate::Handle;
 use std::collections::VecDeque;
-use tidegate_calls::Handle;
 
 const LOW_BITS: u32 = 6;
 const INDEX_BITS: u32 = 21;
@@ -23,34 +23,44 @@ struct Entry<T> {
 }
 
 /// Objects by handle.
-pub(crate) struct HandleTable<T> {
+pub struct HandleTable<T> {
     entries: Vec<Entry<T>>,
     free: VecDeque<u32>,
     closed: bool,
 }
 
+#[inline]
 fn handle_of(generation: u32, index: u32) -> Handle {
     Handle((FIRST_GENERATION + generation) << (LOW_BITS + INDEX_BITS) | index << LOW_BITS)
 }
 
-impl<T: Clone> HandleTable<T> {
-    pub(crate) fn new() -> HandleTable<T> {
+impl<T> Default for HandleTable<T> {
+    fn default() -> HandleTable<T> {
         HandleTable { entries: Vec::new(), free: VecDeque::new(), closed: false }
+    }
+}
+
+impl<T: Clone> HandleTable<T> {
+    /// Returns an empty table.
+    pub fn new() -> HandleTable<T> {
+        HandleTable::default()
     }
 
     /// Closes the table to new objects. Returns `false` if it was already closed.
-    pub(crate) fn close(&mut self) -> bool {
+    pub fn close(&mut self) -> bool {
         !std::mem::replace(&mut self.closed, true)
     }
 
     /// Returns whether the table is closed.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Adds an object. A full or closed table returns the object, to be ended outside the
-    /// table's lock.
-    pub(crate) fn insert(&mut self, object: T) -> Result<Handle, T> {
+    /// Adds an object.
+    ///
+    /// # Errors
+    /// A full or closed table returns the object, to be ended outside the table's lock.
+    pub fn insert(&mut self, object: T) -> Result<Handle, T> {
         if self.closed {
             return Err(object);
         }
@@ -77,17 +87,17 @@ impl<T: Clone> HandleTable<T> {
     }
 
     /// Returns the object of a live handle.
-    pub(crate) fn get(&self, handle: Handle) -> Option<T> {
+    pub fn get(&self, handle: Handle) -> Option<T> {
         self.find(handle).cloned()
     }
 
     /// Returns the object of a live handle, for use under the table's lock.
-    pub(crate) fn find(&self, handle: Handle) -> Option<&T> {
+    pub fn find(&self, handle: Handle) -> Option<&T> {
         self.entries[self.index(handle)?].object.as_ref()
     }
 
     /// Removes an object and invalidates its handle.
-    pub(crate) fn remove(&mut self, handle: Handle) -> Option<T> {
+    pub fn remove(&mut self, handle: Handle) -> Option<T> {
         let index = self.index(handle)?;
         let entry = &mut self.entries[index];
         let object = entry.object.take()?;
@@ -97,7 +107,7 @@ impl<T: Clone> HandleTable<T> {
     }
 
     /// Iterates over all live handles with their objects.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let object = entry.object.as_ref()?;
             Some((handle_of(entry.generation, index as u32), object))

@@ -1,0 +1,26 @@
+//! The D3DKMT calls as a C library: `libtidegate_d3dkmt.so`, with the names and layouts of the
+//! public headers.
+//!
+//! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
+//! `object` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects
+//! by handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `memory`, `sync`,
+//! `sharing`), which check and translate arguments · [`exports`] (the names).
+//!
+//! Invariants: no panic leaves the library. No lock of the library is held while the kernel is
+//! called, except for the lock that orders the rings of one doorbell.
+
+mod adapter;
+mod backend;
+mod call;
+mod caller;
+mod device;
+mod doorbell;
+mod event;
+pub mod exports;
+mod library;
+mod memory;
+mod nt_handles;
+mod object;
+mod queue;
+mod sharing;
+mod sync;

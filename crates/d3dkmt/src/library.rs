@@ -1,0 +1,127 @@
+//! The state of the library: the adapters of the kernel, and the objects of this process by handle.
+//!
+//! Invariants: a handle is in the table while its object is in the kernel. A destroy call removes
+//! the object from the kernel first, so of two that race the kernel refuses one.
+
+use crate::backend::{self, Backend};
+use crate::nt_handles::NtHandles;
+use crate::object::{
+    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, Object, PagingQueue, Resource,
+};
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+use tidegate_calls::{Handle, HandleTable, Status};
+use tidegate_platform::{Mutex, Platform};
+use tidegate_wddm_abi::d3dkmthk::Luid;
+
+/// The high half of the number of each adapter: "tide".
+const LUID_HIGH: i32 = 0x7469_6465;
+
+/// The library in this process.
+pub(crate) struct Library {
+    pub(crate) platform: Platform,
+    pub(crate) adapters: Vec<Arc<Adapter>>,
+    pub(crate) nt_handles: NtHandles,
+    objects: Mutex<HandleTable<Object>>,
+    _owner: Box<dyn Any + Send + Sync>,
+}
+
+static LIBRARY: OnceLock<Result<Library, Status>> = OnceLock::new();
+
+macro_rules! lookup {
+    ($name:ident, $kind:ident, $type:ty) => {
+        pub(crate) fn $name(&self, handle: impl Into<NamedHandle>) -> Result<Arc<$type>, Status> {
+            match self.objects.lock().get(handle.into().0) {
+                Some(Object::$kind(object)) => Ok(object),
+                _ => Err(Status::INVALID_PARAMETER),
+            }
+        }
+    };
+}
+
+/// A handle in an argument.
+pub(crate) struct NamedHandle(Handle);
+
+impl From<u32> for NamedHandle {
+    fn from(number: u32) -> NamedHandle {
+        NamedHandle(Handle(number))
+    }
+}
+
+impl From<Handle> for NamedHandle {
+    fn from(handle: Handle) -> NamedHandle {
+        NamedHandle(handle)
+    }
+}
+
+impl Library {
+    /// Returns the library, and starts the kernel at the first call.
+    pub(crate) fn get() -> Result<&'static Library, Status> {
+        LIBRARY.get_or_init(Library::start).as_ref().map_err(|status| *status)
+    }
+
+    fn start() -> Result<Library, Status> {
+        let Backend { platform, kernels, _owner } = backend::open()?;
+        let adapters = kernels.into_iter().enumerate();
+        let adapters = adapters.map(|(index, kernel)| Arc::new(Adapter { index, kernel }));
+        Ok(Library {
+            adapters: adapters.collect(),
+            nt_handles: NtHandles::new(&platform),
+            objects: platform.mutex("objects of the library", HandleTable::new()),
+            platform,
+            _owner,
+        })
+    }
+
+    lookup!(adapter, Adapter, Adapter);
+    lookup!(device, Device, Device);
+    lookup!(context, Context, Context);
+    lookup!(hw_context, HwContext, Context);
+    lookup!(hw_queue, HwQueue, HwQueue);
+    lookup!(doorbell, Doorbell, Doorbell);
+    lookup!(fence, Fence, Fence);
+    lookup!(allocation, Allocation, Allocation);
+    lookup!(resource, Resource, Resource);
+    lookup!(paging_queue, PagingQueue, PagingQueue);
+
+    /// Returns the object of a handle.
+    pub(crate) fn object(&self, handle: u32) -> Result<Object, Status> {
+        self.objects.lock().get(Handle(handle)).ok_or(Status::INVALID_PARAMETER)
+    }
+
+    /// Gives an object a handle.
+    ///
+    /// # Errors
+    /// INSUFFICIENT_RESOURCES, after `end` of what the kernel has made for it.
+    pub(crate) fn insert(&self, object: Object, end: impl FnOnce()) -> Result<Handle, Status> {
+        let inserted = self.objects.lock().insert(object);
+        inserted.map_err(|_object| {
+            end();
+            Status::INSUFFICIENT_RESOURCES
+        })
+    }
+
+    /// Forgets a handle.
+    pub(crate) fn remove(&self, handle: impl Into<NamedHandle>) -> Option<Object> {
+        self.objects.lock().remove(handle.into().0)
+    }
+
+    /// Forgets the handles of a device and all its objects.
+    pub(crate) fn remove_device(&self, device: &Arc<Device>) {
+        let removed: Vec<Object> = {
+            let mut objects = self.objects.lock();
+            let of_device =
+                |object: &Object| object.device().is_some_and(|d| Arc::ptr_eq(d, device));
+            let handles = objects.iter().filter(|(_, object)| of_device(object));
+            let handles: Vec<Handle> = handles.map(|(handle, _)| handle).collect();
+            handles.into_iter().filter_map(|handle| objects.remove(handle)).collect()
+        };
+        device.waits.cancel_all();
+        drop(removed);
+    }
+
+    /// The number of an adapter.
+    pub(crate) fn luid(adapter: &Adapter) -> Luid {
+        Luid { low: adapter.index as u32 + 1, high: LUID_HIGH }
+    }
+}

@@ -1,0 +1,395 @@
+//! Calls about allocations, residency, and GPU addresses.
+//!
+//! An allocation is described by its private driver data, [`AllocationData`], or is a standard
+//! allocation of a number of bytes. It is created resident and mapped, with one reference.
+
+use crate::call::Call;
+use crate::object::{Allocation, Device, Object, PagingQueue, Resource};
+use crate::sync::{enter_fence, value_address};
+use std::sync::Arc;
+use tidegate_calls::{
+    self as calls, AllocationKind, AllocationMemory, Handle, PagingPriority, Placement, Residency,
+    ResidencyPriority, Status,
+};
+use tidegate_wddm_abi::d3dkmthk::{
+    AllocationInfo, AllocationInfo2, CreateAllocation, CreateAllocationFlags, CreatePagingQueue,
+    CreateStandardAllocation, DestroyAllocation, DestroyAllocation2, DestroyPagingQueue, Evict,
+    EvictFlags, Lock2, MakeResident, MakeResidentFlags, STANDARD_ALLOCATION_EXISTING_HEAP,
+    SetAllocationPriority, Unlock2,
+};
+
+/// Most allocations of one call.
+const MOST_ALLOCATIONS: usize = 4096;
+/// Bytes of the private driver data of an allocation: its size as 64 bits, its kind and its
+/// placement as 32 bits each. `TIDEGATE_ALLOCATION_DATA` in the header.
+const ALLOCATION_DATA_BYTES: u32 = 16;
+
+/// What is created.
+struct Description {
+    bytes: u64,
+    kind: AllocationKind,
+    placement: Placement,
+}
+
+/// Reads the description of an allocation from its private driver data.
+fn description(call: &Call, data: u64, bytes: u32) -> Result<Description, Status> {
+    if bytes != ALLOCATION_DATA_BYTES {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let words = call.caller.numbers::<u64>(data, 2, 2)?;
+    let kind = match words[1] as u32 {
+        0 => AllocationKind::Bulk,
+        1 => AllocationKind::Protocol,
+        _ => return Err(Status::INVALID_PARAMETER),
+    };
+    let placement = match (words[1] >> 32) as u32 {
+        0 => Placement::System,
+        1 => Placement::Local,
+        2 => Placement::LocalOnDemand,
+        _ => return Err(Status::INVALID_PARAMETER),
+    };
+    Ok(Description { bytes: words[0], kind, placement })
+}
+
+/// Reads the description that all allocations of a call have, if it names a standard allocation.
+fn standard(
+    call: &Call,
+    args: &CreateAllocation,
+    flags: CreateAllocationFlags,
+) -> Result<Option<u64>, Status> {
+    if !flags.contains(CreateAllocationFlags::STANDARD_ALLOCATION) {
+        return Ok(None);
+    }
+    let standard: CreateStandardAllocation = call.caller.read(args.private_driver_data)?;
+    if standard.allocation_type != STANDARD_ALLOCATION_EXISTING_HEAP {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    Ok(Some(standard.heap_bytes))
+}
+
+fn create_one(
+    call: &Call,
+    device: &Arc<Device>,
+    wanted: &Description,
+) -> Result<(Handle, u64), Status> {
+    let kernel = device.kernel();
+    let made = kernel.create_allocation(calls::CreateAllocation {
+        device: device.handle,
+        bytes: wanted.bytes,
+        kind: wanted.kind,
+        placement: wanted.placement,
+    })?;
+    let allocation =
+        Allocation { device: device.clone(), handle: made.handle, memory: made.memory };
+    let handle = call.library.insert(Object::Allocation(Arc::new(allocation)), || {
+        let _ended = kernel.destroy_allocation(made.handle);
+    })?;
+    Ok((handle, made.gpu_va))
+}
+
+/// Ends an allocation of a device.
+fn destroy_one(call: &Call, device: &Arc<Device>, handle: Handle) -> Result<(), Status> {
+    let allocation = call.library.allocation(handle)?;
+    if !Arc::ptr_eq(&allocation.device, device) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    device.kernel().destroy_allocation(allocation.handle)?;
+    call.library.remove(handle);
+    Ok(())
+}
+
+/// One of the two forms of a description in the caller's array.
+trait Info: tidegate_wddm_abi::Published {
+    fn private_data(&self) -> (u64, u32);
+    fn system_memory(&self) -> u64;
+    fn answer(&mut self, allocation: Handle, gpu_va: u64);
+}
+
+impl Info for AllocationInfo {
+    fn private_data(&self) -> (u64, u32) {
+        (self.private_driver_data, self.private_driver_data_size)
+    }
+
+    fn system_memory(&self) -> u64 {
+        self.system_memory
+    }
+
+    fn answer(&mut self, allocation: Handle, _gpu_va: u64) {
+        self.allocation = allocation.0;
+    }
+}
+
+impl Info for AllocationInfo2 {
+    fn private_data(&self) -> (u64, u32) {
+        (self.private_driver_data, self.private_driver_data_size)
+    }
+
+    fn system_memory(&self) -> u64 {
+        self.system_memory
+    }
+
+    fn answer(&mut self, allocation: Handle, gpu_va: u64) {
+        (self.allocation, self.gpu_va) = (allocation.0, gpu_va);
+    }
+}
+
+fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Status> {
+    use CreateAllocationFlags as Flags;
+    let library = call.library;
+    let device = library.device(args.device)?;
+    let flags = Flags::from_bits_truncate(args.flags);
+    if flags.intersects(Flags::CREATE_SHARED | Flags::EXISTING_SYS_MEM | Flags::EXISTING_SECTION) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let count = args.num_allocations as usize;
+    let makes_resource = flags.contains(Flags::CREATE_RESOURCE);
+    if count > MOST_ALLOCATIONS || (count == 0 && !makes_resource) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let resource = match args.resource {
+        _ if makes_resource => None,
+        0 => None,
+        named => Some(library.resource(named)?),
+    };
+    let standard = standard(call, args, flags)?;
+    let at = |index: usize| args.allocation_info + (index * size_of::<I>()) as u64;
+    let infos: Result<Vec<I>, Status> = (0..count).map(|n| call.caller.read(at(n))).collect();
+    let mut infos = infos?;
+    let describe = |info: &I| match standard {
+        _ if info.system_memory() != 0 => Err(Status::NOT_SUPPORTED),
+        Some(bytes) => {
+            let (kind, placement) = (AllocationKind::Bulk, Placement::System);
+            Ok(Description { bytes, kind, placement })
+        }
+        None => {
+            let (data, bytes) = info.private_data();
+            description(call, data, bytes)
+        }
+    };
+    let wanted = infos.iter().map(describe).collect::<Result<Vec<_>, Status>>()?;
+    let mut made = Vec::with_capacity(count);
+    let undo = |made: &[Handle]| {
+        made.iter().for_each(|handle| {
+            let _ended = destroy_one(call, &device, *handle);
+        });
+    };
+    for (info, wanted) in infos.iter_mut().zip(&wanted) {
+        match create_one(call, &device, wanted) {
+            Ok((handle, gpu_va)) => {
+                info.answer(handle, gpu_va);
+                made.push(handle);
+            }
+            Err(refusal) => {
+                undo(&made);
+                return Err(refusal);
+            }
+        }
+    }
+    if let Some(resource) = resource {
+        resource.allocations.lock().extend(made);
+    } else if makes_resource {
+        let allocations = library.platform.mutex("allocations of a resource", made.clone());
+        let object = Arc::new(Resource { device: device.clone(), allocations });
+        args.resource = library.insert(Object::Resource(object), || undo(&made))?.0;
+    }
+    infos.into_iter().enumerate().try_for_each(|(n, info)| call.caller.write(at(n), info))
+}
+
+pub(crate) fn create_allocation(call: &Call, args: &mut CreateAllocation) -> Result<(), Status> {
+    create::<AllocationInfo>(call, args)
+}
+
+pub(crate) fn create_allocation2(call: &Call, args: &mut CreateAllocation) -> Result<(), Status> {
+    create::<AllocationInfo2>(call, args)
+}
+
+fn destroy(
+    call: &Call,
+    (device, resource): (u32, u32),
+    list: u64,
+    count: u32,
+) -> Result<(), Status> {
+    let device = call.library.device(device)?;
+    let allocations = if resource != 0 {
+        let found = call.library.resource(resource)?;
+        if count != 0 || !Arc::ptr_eq(&found.device, &device) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        call.library.remove(resource).ok_or(Status::INVALID_PARAMETER)?;
+        found.allocations.lock().clone()
+    } else {
+        let named = call.caller.handles(list, count, MOST_ALLOCATIONS)?;
+        // All are checked before one ends.
+        for handle in &named {
+            if !Arc::ptr_eq(&call.library.allocation(*handle)?.device, &device) {
+                return Err(Status::INVALID_PARAMETER);
+            }
+        }
+        named
+    };
+    if allocations.is_empty() && resource == 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let mut first = Ok(());
+    for handle in allocations {
+        let ended = destroy_one(call, &device, handle);
+        // An allocation of a resource may have ended by itself.
+        if resource == 0 {
+            first = first.and(ended);
+        }
+    }
+    first
+}
+
+pub(crate) fn destroy_allocation(call: &Call, args: &DestroyAllocation) -> Result<(), Status> {
+    destroy(call, (args.device, args.resource), args.allocation_list, args.allocation_count)
+}
+
+pub(crate) fn destroy_allocation2(call: &Call, args: &DestroyAllocation2) -> Result<(), Status> {
+    destroy(call, (args.device, args.resource), args.allocation_list, args.allocation_count)
+}
+
+/// An allocation of a device.
+fn of_device(
+    call: &Call,
+    device: u32,
+    allocation: impl Into<crate::library::NamedHandle>,
+) -> Result<(Arc<Device>, Arc<Allocation>), Status> {
+    let device = call.library.device(device)?;
+    let allocation = call.library.allocation(allocation)?;
+    match Arc::ptr_eq(&allocation.device, &device) {
+        true => Ok((device, allocation)),
+        false => Err(Status::INVALID_PARAMETER),
+    }
+}
+
+pub(crate) fn lock2(call: &Call, args: &mut Lock2) -> Result<(), Status> {
+    let (device, allocation) = of_device(call, args.device, args.allocation)?;
+    if args.flags != 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    device.kernel().lock2(device.handle, allocation.handle)?;
+    // Memory that moves has no address that stays valid.
+    args.data = match &allocation.memory {
+        AllocationMemory::Bulk(bytes) => bytes.cpu_address().ok_or(Status::INVALID_PARAMETER)?,
+        AllocationMemory::Protocol(words) => words.word(0).cpu_address(),
+        AllocationMemory::Window(_) => return Err(Status::NOT_SUPPORTED),
+    };
+    Ok(())
+}
+
+pub(crate) fn unlock2(call: &Call, args: &Unlock2) -> Result<(), Status> {
+    of_device(call, args.device, args.allocation).map(|_| ())
+}
+
+pub(crate) fn create_paging_queue(call: &Call, args: &mut CreatePagingQueue) -> Result<(), Status> {
+    let library = call.library;
+    let device = library.device(args.device)?;
+    let priority = match args.priority as i32 {
+        -1 => PagingPriority::BelowNormal,
+        0 => PagingPriority::Normal,
+        1 => PagingPriority::AboveNormal,
+        _ => return Err(Status::INVALID_PARAMETER),
+    };
+    if args.physical_adapter_index >= device.kernel().query_adapter_info().physical_adapters {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let create = calls::CreatePagingQueue { device: device.handle, priority };
+    let made = device.kernel().create_paging_queue(create)?;
+    let end = || {
+        let _ended = device.kernel().destroy_paging_queue(made.handle);
+    };
+    let fence = enter_fence(call, &device, &made.fence, false).inspect_err(|_| end())?;
+    let queue = PagingQueue { device: device.clone(), handle: made.handle, fence };
+    let handle = library.insert(Object::PagingQueue(Arc::new(queue)), || {
+        library.remove(fence);
+        end();
+    })?;
+    (args.paging_queue, args.sync_object) = (handle.0, fence.0);
+    args.fence_value_cpu_va = value_address(&made.fence);
+    Ok(())
+}
+
+pub(crate) fn destroy_paging_queue(call: &Call, args: &DestroyPagingQueue) -> Result<(), Status> {
+    let queue = call.library.paging_queue(args.paging_queue)?;
+    queue.device.kernel().destroy_paging_queue(queue.handle)?;
+    call.library.remove(args.paging_queue);
+    call.library.remove(queue.fence);
+    Ok(())
+}
+
+/// Resolves a list of allocations of a device.
+fn allocations(
+    call: &Call,
+    device: &Arc<Device>,
+    list: u64,
+    count: u32,
+) -> Result<Vec<Handle>, Status> {
+    let handles = call.caller.handles(list, count, MOST_ALLOCATIONS)?;
+    if handles.is_empty() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let resolve = |handle: Handle| {
+        let found = call.library.allocation(handle)?;
+        match Arc::ptr_eq(&found.device, device) {
+            true => Ok(found.handle),
+            false => Err(Status::INVALID_PARAMETER),
+        }
+    };
+    handles.into_iter().map(resolve).collect()
+}
+
+pub(crate) fn make_resident(call: &Call, args: &mut MakeResident) -> Result<Status, Status> {
+    let queue = call.library.paging_queue(args.paging_queue)?;
+    MakeResidentFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;
+    let (device, count) = (&queue.device, args.num_allocations);
+    let named = allocations(call, device, args.allocation_list, count)?;
+    if args.priority_list != 0 {
+        let priorities = call.caller.numbers(args.priority_list, count, MOST_ALLOCATIONS)?;
+        set_priorities(device, &named, &priorities)?;
+    }
+    let paging_queue = queue.handle;
+    let outcome =
+        device.kernel().make_resident(calls::MakeResident { paging_queue, allocations: &named })?;
+    (args.paging_fence_value, args.num_bytes_to_trim) = (0, 0);
+    match outcome {
+        Residency::Resident => Ok(Status::SUCCESS),
+        Residency::Pending { paging_fence_value } => {
+            args.paging_fence_value = paging_fence_value;
+            Ok(Status::PENDING)
+        }
+        Residency::OverBudget { bytes_to_trim } => {
+            (args.num_allocations, args.num_bytes_to_trim) = (0, bytes_to_trim);
+            Err(Status::NO_MEMORY)
+        }
+    }
+}
+
+pub(crate) fn evict(call: &Call, args: &mut Evict) -> Result<(), Status> {
+    let device = call.library.device(args.device)?;
+    EvictFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;
+    let named = allocations(call, &device, args.allocation_list, args.num_allocations)?;
+    args.num_bytes_to_trim = 0;
+    device.kernel().evict(device.handle, &named)
+}
+
+fn set_priorities(device: &Device, allocations: &[Handle], all: &[u32]) -> Result<(), Status> {
+    allocations.iter().zip(all).try_for_each(|(allocation, priority)| {
+        let priority = ResidencyPriority(*priority);
+        device.kernel().set_allocation_priority(device.handle, &[*allocation], priority)
+    })
+}
+
+pub(crate) fn set_allocation_priority(
+    call: &Call,
+    args: &SetAllocationPriority,
+) -> Result<(), Status> {
+    let device = call.library.device(args.device)?;
+    let count = args.allocation_count;
+    if args.resource != 0 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let named = allocations(call, &device, args.allocation_list, count)?;
+    let priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
+    set_priorities(&device, &named, &priorities)
+}

@@ -1,0 +1,142 @@
+//! The objects that handles of C name. Each knows its device, and its handle in the kernel.
+
+use crate::event::PendingWaits;
+use std::sync::Arc;
+use tidegate_calls::{AllocationMemory, Connection, CurrentValueView, Handle, Kernel, ReadOnly};
+use tidegate_platform::{Mapping, Mutex, Page, Word};
+
+/// An object by handle.
+#[derive(Clone)]
+pub(crate) enum Object {
+    /// A handle of an adapter.
+    Adapter(Arc<Adapter>),
+    /// A device.
+    Device(Arc<Device>),
+    /// A context for packets.
+    Context(Arc<Context>),
+    /// A hardware context.
+    HwContext(Arc<Context>),
+    /// A hardware queue.
+    HwQueue(Arc<HwQueue>),
+    /// A doorbell.
+    Doorbell(Arc<Doorbell>),
+    /// A monitored or native fence.
+    Fence(Arc<Fence>),
+    /// An allocation.
+    Allocation(Arc<Allocation>),
+    /// A resource.
+    Resource(Arc<Resource>),
+    /// A paging queue.
+    PagingQueue(Arc<PagingQueue>),
+}
+
+impl Object {
+    /// The device of an object that has one.
+    pub(crate) fn device(&self) -> Option<&Arc<Device>> {
+        match self {
+            Object::Adapter(_) => None,
+            Object::Device(device) => Some(device),
+            Object::Context(context) | Object::HwContext(context) => Some(&context.device),
+            Object::HwQueue(queue) => Some(&queue.device),
+            Object::Doorbell(doorbell) => Some(&doorbell.device),
+            Object::Fence(fence) => Some(&fence.device),
+            Object::Allocation(allocation) => Some(&allocation.device),
+            Object::Resource(resource) => Some(&resource.device),
+            Object::PagingQueue(queue) => Some(&queue.device),
+        }
+    }
+}
+
+/// An adapter of the kernel.
+pub(crate) struct Adapter {
+    /// Its index.
+    pub(crate) index: usize,
+    /// The calls of this process.
+    pub(crate) kernel: Arc<dyn Kernel>,
+}
+
+/// A device.
+pub(crate) struct Device {
+    pub(crate) adapter: Arc<Adapter>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    /// Waits that will set an event.
+    pub(crate) waits: PendingWaits,
+}
+
+impl Device {
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
+        &*self.adapter.kernel
+    }
+}
+
+/// A context for packets, or a hardware context.
+pub(crate) struct Context {
+    pub(crate) device: Arc<Device>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    /// The priority that was set, and the one inside the process.
+    pub(crate) priority: Mutex<(i32, i32)>,
+}
+
+/// A hardware queue.
+pub(crate) struct HwQueue {
+    pub(crate) device: Arc<Device>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    /// The library's handle of its progress fence.
+    pub(crate) progress_fence: Handle,
+    /// Whether a broadcast of signals may name it.
+    pub(crate) takes_broadcast_signals: bool,
+}
+
+/// An instance of a monitored or native fence.
+pub(crate) struct Fence {
+    pub(crate) device: Arc<Device>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    /// Whether the caller destroys it. A progress fence or paging fence ends with its queue.
+    pub(crate) is_own: bool,
+    /// Keeps the address of the value valid.
+    pub(crate) _value: CurrentValueView,
+}
+
+/// An allocation.
+pub(crate) struct Allocation {
+    pub(crate) device: Arc<Device>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    pub(crate) memory: AllocationMemory,
+}
+
+/// Allocations that end together.
+pub(crate) struct Resource {
+    pub(crate) device: Arc<Device>,
+    /// The library's handles of its allocations.
+    pub(crate) allocations: Mutex<Vec<Handle>>,
+}
+
+/// A paging queue.
+pub(crate) struct PagingQueue {
+    pub(crate) device: Arc<Device>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    /// The library's handle of its fence.
+    pub(crate) fence: Handle,
+}
+
+/// A doorbell.
+pub(crate) struct Doorbell {
+    pub(crate) device: Arc<Device>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    /// The words that the caller stores to: the doorbell, and a line further the second one.
+    pub(crate) cells: Page,
+    /// The kernel's doorbell.
+    pub(crate) mapping: Mapping,
+    pub(crate) status: ReadOnly,
+    /// Keeps the address of the last queued value valid.
+    pub(crate) _last_queued: Word,
+    /// The present connection. The lock orders rings and connects.
+    pub(crate) connection: Mutex<Option<Connection>>,
+}

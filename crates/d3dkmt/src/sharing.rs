@@ -1,0 +1,128 @@
+//! Sharing of fences: NT handles as file descriptors, their names, and opening them.
+
+use crate::call::Call;
+use crate::caller::Caller;
+use crate::library::Library;
+use crate::object::Object;
+use crate::sync::{enter_fence, mapping, value_address};
+use tidegate_calls::{OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags};
+use tidegate_wddm_abi::d3dkmthk::{
+    ObjectAttributes, OpenNativeFenceFromNtHandle, OpenSyncObjectFromNtHandle2,
+    OpenSyncObjectNtHandleFromName, UnicodeString,
+};
+use tidegate_wddm_abi::d3dukmdt::{MAX_OBJECTS_PER_HANDLE, SyncObjectAccess as Rights};
+
+/// Most bytes of a name.
+const MOST_NAME_BYTES: u16 = 4 * 260;
+/// GENERIC_ALL.
+const ALL_RIGHTS: u32 = 0x1000_0000;
+/// Where programs of Windows put names.
+const NAMED_OBJECTS: &str = "\\BaseNamedObjects\\";
+
+/// The rights of a mask: those of fences beside the standard ones.
+fn rights(mask: u32) -> Result<SyncObjectAccess, Status> {
+    if mask & ALL_RIGHTS != 0 {
+        return Ok(SyncObjectAccess::all());
+    }
+    let rights = Rights::from_bits(mask).ok_or(Status::INVALID_PARAMETER)?;
+    Ok(SyncObjectAccess::from_bits_truncate(rights.bits()))
+}
+
+/// The name in the attributes of an object.
+fn name(caller: &Caller, attributes: u64) -> Result<Option<String>, Status> {
+    if attributes == 0 {
+        return Ok(None);
+    }
+    let attributes: ObjectAttributes = caller.read(attributes)?;
+    if attributes.object_name == 0 {
+        return Ok(None);
+    }
+    let text: UnicodeString = caller.read(attributes.object_name)?;
+    if text.length > MOST_NAME_BYTES || !text.length.is_multiple_of(4) {
+        return Err(Status::OBJECT_NAME_INVALID);
+    }
+    let count = u32::from(text.length / 4);
+    let wide = caller.numbers::<u32>(text.buffer, count, count as usize)?;
+    let name: Option<String> = wide.into_iter().map(char::from_u32).collect();
+    let name = name.ok_or(Status::OBJECT_NAME_INVALID)?;
+    Ok(Some(name.strip_prefix(NAMED_OBJECTS).unwrap_or(&name).to_owned()))
+}
+
+pub(crate) fn share_objects(
+    call: &Call,
+    objects: (u64, u32),
+    attributes: u64,
+    access: u32,
+    handle_out: u64,
+) -> Result<(), Status> {
+    let (handles, count) = objects;
+    if count == 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let handles = call.caller.handles(handles, count, MAX_OBJECTS_PER_HANDLE)?;
+    // Checks the address before anything is shared.
+    call.caller.numbers::<u64>(handle_out, 1, 1)?;
+    let fence = match (&handles[..], call.library.object(handles[0].0)?) {
+        ([_], Object::Fence(fence)) => fence,
+        ([_], Object::Resource(_)) => return Err(Status::NOT_SUPPORTED),
+        _ => return Err(Status::INVALID_PARAMETER),
+    };
+    let name = name(&call.caller, attributes)?;
+    if name.is_some() {
+        // A name is free once all handles of its object are closed.
+        call.library.nt_handles.collect();
+    }
+    let object =
+        fence.device.kernel().share_objects(&[fence.handle], rights(access)?, name.as_deref())?;
+    let handle = call.library.nt_handles.export(object)?;
+    call.caller.write_numbers(handle_out, &[handle])
+}
+
+pub(crate) fn open_sync_object_nt_handle_from_name(
+    call: &Call,
+    args: &mut OpenSyncObjectNtHandleFromName,
+) -> Result<(), Status> {
+    let name = name(&call.caller, args.attributes)?.ok_or(Status::INVALID_PARAMETER)?;
+    call.library.nt_handles.collect();
+    let adapter = call.library.adapters.first().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let access = rights(args.access)?;
+    let object = adapter.kernel.open_sync_object_nt_handle_from_name(&name, access)?;
+    args.nt_handle = call.library.nt_handles.export(object)?;
+    Ok(())
+}
+
+pub(crate) fn open_sync_object_from_nt_handle2(
+    call: &Call,
+    args: &mut OpenSyncObjectFromNtHandle2,
+) -> Result<(), Status> {
+    let device = call.library.device(args.device)?;
+    let object = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
+    let fence = device.kernel().open_sync_object_from_nt_handle(OpenSyncObject {
+        device: device.handle,
+        nt_handle: &object,
+        flags: SyncObjectFlags::from_caller(args.flags)?,
+        engine_affinity: args.arm[2] as u32,
+    })?;
+    args.sync_object = enter_fence(call, &device, &fence, true)?.0;
+    (args.arm[0], args.arm[1]) = (value_address(&fence), fence.current_value_gpu_va);
+    Ok(())
+}
+
+pub(crate) fn open_native_fence_from_nt_handle(
+    call: &Call,
+    args: &mut OpenNativeFenceFromNtHandle,
+) -> Result<(), Status> {
+    let library: &Library = call.library;
+    let device = library.device(args.device)?;
+    let object = library.nt_handles.import(&call.caller, args.nt_handle)?;
+    let fence = device.kernel().open_native_fence_from_nt_handle(OpenSyncObject {
+        device: device.handle,
+        nt_handle: &object,
+        flags: SyncObjectFlags::from_caller(args.flags)?,
+        engine_affinity: args.engine_affinity,
+    })?;
+    args.sync_object = enter_fence(call, &device, &fence, true)?.0;
+    args.mapping = mapping(&fence);
+    args.private_driver_data = fence.private_data;
+    Ok(())
+}

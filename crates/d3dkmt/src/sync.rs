@@ -1,0 +1,236 @@
+//! Calls about fences: creation, destruction, waits and signals of the CPU and of contexts.
+
+use crate::call::Call;
+use crate::event;
+use crate::object::{Device, Fence, Object};
+use std::sync::Arc;
+use tidegate_calls::{
+    self as calls, CreateMonitoredFence, FenceInstance, FenceValue, Handle,
+    MAX_OBJECTS_PER_CPU_WAIT, NativeFenceType, SignalFlags, Status, SyncObjectFlags, WaitMode,
+};
+use tidegate_wddm_abi::d3dkmthk::{
+    CreateNativeFence, CreateSynchronizationObject2, DestroySynchronizationObject,
+    SignalSynchronizationObjectFromCpu, SignalSynchronizationObjectFromGpu,
+    SignalSynchronizationObjectFromGpu2, WaitForSynchronizationObjectFromCpu,
+    WaitForSynchronizationObjectFromGpu, WaitFromCpuFlags,
+};
+use tidegate_wddm_abi::d3dukmdt::{
+    MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON, NativeFenceMapping,
+    SynchronizationObjectType,
+};
+
+/// The CPU address of a fence's value; 0 if no CPU reaches it.
+pub(crate) fn value_address(fence: &FenceInstance) -> u64 {
+    fence.value.read_only().map_or(0, |word| word.cpu_address())
+}
+
+/// The addresses of a native fence.
+pub(crate) fn mapping(fence: &FenceInstance) -> NativeFenceMapping {
+    NativeFenceMapping {
+        current_value_cpu_va: value_address(fence),
+        current_value_gpu_va: fence.current_value_gpu_va,
+        monitored_value_gpu_va: fence.monitored_value_gpu_va,
+        reserved: [0; 32],
+    }
+}
+
+/// Gives a fence of the kernel its handle.
+pub(crate) fn enter_fence(
+    call: &Call,
+    device: &Arc<Device>,
+    fence: &FenceInstance,
+    is_own: bool,
+) -> Result<Handle, Status> {
+    let (handle, value) = (fence.handle, fence.value.clone());
+    let object = Fence { device: device.clone(), handle, is_own, _value: value };
+    call.library.insert(Object::Fence(Arc::new(object)), || {
+        if is_own {
+            let _ended = device.kernel().destroy_synchronization_object(handle);
+        }
+    })
+}
+
+/// The type of a synchronisation object by its number.
+fn object_type(number: u32) -> Option<SynchronizationObjectType> {
+    use SynchronizationObjectType as Type;
+    [
+        Type::SynchronizationMutex,
+        Type::Semaphore,
+        Type::Fence,
+        Type::CpuNotification,
+        Type::MonitoredFence,
+        Type::PeriodicMonitoredFence,
+        Type::NativeFence,
+    ]
+    .into_iter()
+    .find(|known| *known as u32 == number)
+}
+
+pub(crate) fn create_synchronization_object2(
+    call: &Call,
+    args: &mut CreateSynchronizationObject2,
+) -> Result<(), Status> {
+    use SynchronizationObjectType as Type;
+    let device = call.library.device(args.device)?;
+    let kind = object_type(args.info.object_type).ok_or(Status::INVALID_PARAMETER)?;
+    let flags = SyncObjectFlags::from_caller(args.info.flags)?;
+    match kind {
+        Type::MonitoredFence => {
+            let [initial_value, _, _, affinity, ..] = args.info.arm;
+            let fence = device.kernel().create_monitored_fence(CreateMonitoredFence {
+                device: device.handle,
+                initial_value,
+                flags,
+                engine_affinity: affinity as u32,
+                name: "a monitored fence",
+            })?;
+            args.sync_object = enter_fence(call, &device, &fence, true)?.0;
+            args.info.arm[1] = value_address(&fence);
+            args.info.arm[2] = fence.current_value_gpu_va;
+            args.info.shared_handle = 0;
+            Ok(())
+        }
+        Type::NativeFence => Err(Status::INVALID_PARAMETER),
+        _ => Err(Status::NOT_SUPPORTED),
+    }
+}
+
+pub(crate) fn create_native_fence(call: &Call, args: &mut CreateNativeFence) -> Result<(), Status> {
+    let device = call.library.device(args.device)?;
+    let types = [NativeFenceType::Default, NativeFenceType::IntraGpu];
+    let fence_type = types.into_iter().find(|known| *known as u32 == args.info.fence_type);
+    if args.flags != 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let fence = device.kernel().create_native_fence(calls::CreateNativeFence {
+        device: device.handle,
+        initial_value: args.info.initial_fence_value,
+        fence_type: fence_type.ok_or(Status::INVALID_PARAMETER)?,
+        flags: SyncObjectFlags::from_caller(args.info.flags)?,
+        engine_affinity: args.info.engine_affinity,
+        private_data: args.private_driver_data,
+        name: "a native fence",
+    })?;
+    args.sync_object = enter_fence(call, &device, &fence, true)?.0;
+    args.info.mapping = mapping(&fence);
+    args.private_driver_data = fence.private_data;
+    Ok(())
+}
+
+pub(crate) fn destroy_synchronization_object(
+    call: &Call,
+    args: &DestroySynchronizationObject,
+) -> Result<(), Status> {
+    let fence = call.library.fence(args.sync_object)?;
+    if !fence.is_own {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    fence.device.kernel().destroy_synchronization_object(fence.handle)?;
+    call.library.remove(args.sync_object);
+    call.library.nt_handles.collect();
+    Ok(())
+}
+
+/// Resolves fences and their values. All are of the device's adapter.
+pub(crate) fn fence_values(
+    call: &Call,
+    device: &Device,
+    (handles, values): (u64, u64),
+    count: u32,
+    most: usize,
+) -> Result<Vec<FenceValue>, Status> {
+    if count == 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let handles = call.caller.handles(handles, count, most)?;
+    let values = call.caller.numbers::<u64>(values, count, most)?;
+    let resolve = |(handle, value): (Handle, u64)| {
+        let fence = call.library.fence(handle)?;
+        match fence.device.adapter.index == device.adapter.index {
+            true => Ok(FenceValue { fence: fence.handle, value }),
+            false => Err(Status::INVALID_PARAMETER),
+        }
+    };
+    handles.into_iter().zip(values).map(resolve).collect()
+}
+
+pub(crate) fn wait_from_cpu(
+    call: &Call,
+    args: &WaitForSynchronizationObjectFromCpu,
+) -> Result<(), Status> {
+    let device = call.library.device(args.device)?;
+    let flags = WaitFromCpuFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;
+    let arrays = (args.object_handle_array, args.fence_value_array);
+    let fences = fence_values(call, &device, arrays, args.object_count, MAX_OBJECTS_PER_CPU_WAIT)?;
+    let any = flags.contains(WaitFromCpuFlags::WAIT_ANY);
+    let mode = if any { WaitMode::Any } else { WaitMode::All };
+    if args.async_event == 0 {
+        return device.kernel().wait_from_cpu(&fences, mode, None);
+    }
+    let notice = event::notice(&call.library.platform, &call.caller, args.async_event)?;
+    let wait = device.kernel().register_cpu_wait(&fences, mode, notice)?;
+    device.waits.keep(wait)
+}
+
+pub(crate) fn signal_from_cpu(
+    call: &Call,
+    args: &SignalSynchronizationObjectFromCpu,
+) -> Result<(), Status> {
+    let device = call.library.device(args.device)?;
+    let arrays = (args.object_handle_array, args.fence_value_array);
+    let fences = fence_values(call, &device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;
+    device.kernel().signal_from_cpu(&fences, signal_flags(args.flags)?)
+}
+
+/// The flags of a signal.
+pub(crate) fn signal_flags(bits: u32) -> Result<SignalFlags, Status> {
+    SignalFlags::from_bits(bits).ok_or(Status::INVALID_PARAMETER)
+}
+
+pub(crate) fn wait_from_gpu(
+    call: &Call,
+    args: &WaitForSynchronizationObjectFromGpu,
+) -> Result<(), Status> {
+    let context = call.library.context(args.context)?;
+    let arrays = (args.object_handle_array, args.arm[0]);
+    let fences =
+        fence_values(call, &context.device, arrays, args.object_count, MAX_OBJECTS_WAITED_ON)?;
+    context.device.kernel().wait_from_gpu(context.handle, &fences)
+}
+
+pub(crate) fn signal_from_gpu(
+    call: &Call,
+    args: &SignalSynchronizationObjectFromGpu,
+) -> Result<(), Status> {
+    let context = call.library.context(args.context)?;
+    let arrays = (args.object_handle_array, args.arm[0]);
+    let fences =
+        fence_values(call, &context.device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;
+    context.device.kernel().signal_from_gpu(context.handle, &fences)
+}
+
+pub(crate) fn signal_from_gpu2(
+    call: &Call,
+    args: &SignalSynchronizationObjectFromGpu2,
+) -> Result<(), Status> {
+    let count = args.broadcast_context_count;
+    let contexts =
+        call.caller.handles(args.broadcast_context_array, count, MAX_BROADCAST_CONTEXTS)?;
+    let contexts = contexts.into_iter().map(|handle| call.library.context(handle));
+    let contexts = contexts.collect::<Result<Vec<_>, Status>>()?;
+    let device = &contexts.first().ok_or(Status::INVALID_PARAMETER)?.device;
+    let same = |other: &Arc<Device>| other.adapter.index == device.adapter.index;
+    if !contexts.iter().all(|context| same(&context.device)) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let flags = signal_flags(args.flags)?;
+    if flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let arrays = (args.object_handle_array, args.arm[0]);
+    let fences = fence_values(call, device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;
+    let contexts: Vec<Handle> = contexts.iter().map(|context| context.handle).collect();
+    let (contexts, fences) = (&contexts[..], &fences[..]);
+    let signal = calls::SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
+    device.kernel().signal_from_gpu2(signal)
+}

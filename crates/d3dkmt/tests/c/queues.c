@@ -1,0 +1,315 @@
+/* Allocations, hardware queues fed by calls, and a user-mode queue with ring and doorbell. */
+#include "check.h"
+
+/* The software GPU's commands and ring packets; see docs/d3dkmt.md. */
+#define WRITE_VALUE (6u | 3u << 16)
+#define EXECUTE (1u | 1u << 8)
+
+static D3DKMT_HANDLE device;
+
+struct memory {
+    D3DKMT_HANDLE handle;
+    D3DGPU_VIRTUAL_ADDRESS gpu;
+    UINT64 *cpu;
+};
+
+static struct memory allocate(UINT64 bytes, UINT kind) {
+    TIDEGATE_ALLOCATION_DATA data = {bytes, kind, 0};
+    D3DDDI_ALLOCATIONINFO2 info;
+    D3DKMT_CREATEALLOCATION create;
+    memset(&info, 0, sizeof info);
+    memset(&create, 0, sizeof create);
+    info.pPrivateDriverData = &data;
+    info.PrivateDriverDataSize = sizeof data;
+    create.hDevice = device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    OK(D3DKMTCreateAllocation2(&create));
+    D3DKMT_LOCK2 lock = {device, info.hAllocation, 0, NULL};
+    OK(D3DKMTLock2(&lock));
+    CHECK(info.GpuVirtualAddress != 0 && lock.pData != NULL);
+    struct memory memory = {info.hAllocation, info.GpuVirtualAddress, lock.pData};
+    return memory;
+}
+
+static void release(struct memory memory) {
+    D3DKMT_UNLOCK2 unlock = {device, memory.handle};
+    OK(D3DKMTUnlock2(&unlock));
+    D3DKMT_DESTROYALLOCATION2 destroy = {device, 0, &memory.handle, 1, 0};
+    OK(D3DKMTDestroyAllocation2(&destroy));
+    IS(D3DKMTDestroyAllocation2(&destroy), STATUS_INVALID_PARAMETER);
+}
+
+/* Writes the command that stores a value. */
+static UINT write_value(UINT64 *at, D3DGPU_VIRTUAL_ADDRESS destination, UINT64 value) {
+    store(&at[0], WRITE_VALUE);
+    store(&at[1], destination);
+    store(&at[2], value);
+    return 24;
+}
+
+static D3DKMT_CREATEHWQUEUE hw_queue(D3DKMT_HANDLE context, UINT flags) {
+    D3DKMT_CREATEHWQUEUE create;
+    memset(&create, 0, sizeof create);
+    create.hHwContext = context;
+    create.Flags.Value = flags;
+    OK(D3DKMTCreateHwQueue(&create));
+    CHECK(create.hHwQueue != 0 && create.hHwQueueProgressFence != 0);
+    CHECK(create.Flags.NativeProgressFence == 1);
+    return create;
+}
+
+static void kernel_mode(D3DKMT_HANDLE context) {
+    D3DKMT_CREATEHWQUEUE queue = hw_queue(context, 0);
+    struct memory commands = allocate(4096, 0), result = allocate(4096, 0);
+    D3DKMT_HANDLE gate = monitored_fence(device, 0, 0).hSyncObject;
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 done = monitored_fence(device, 0, 0);
+    UINT64 one = 1, two = 2;
+
+    D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE wait = {queue.hHwQueue, 1, &gate, &one};
+    OK(D3DKMTSubmitWaitForSyncObjectsToHwQueue(&wait));
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE submit;
+    memset(&submit, 0, sizeof submit);
+    submit.hHwQueue = queue.hHwQueue;
+    submit.HwQueueProgressFenceId = 1;
+    submit.CommandBuffer = commands.gpu;
+    submit.CommandLength = write_value(commands.cpu, result.gpu, 0x7469646567617465);
+    OK(D3DKMTSubmitCommandToHwQueue(&submit));
+    D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE signal;
+    memset(&signal, 0, sizeof signal);
+    signal.BroadcastHwQueueCount = 1;
+    signal.BroadcastHwQueueArray = &queue.hHwQueue;
+    signal.ObjectCount = 1;
+    signal.ObjectHandleArray = &done.hSyncObject;
+    signal.FenceValueArray = &two;
+    OK(D3DKMTSubmitSignalSyncObjectsToHwQueue(&signal));
+    CHECK(load(result.cpu) == 0 && load(queue.HwQueueProgressFenceCPUVirtualAddress) == 0);
+    OK(signal_cpu(device, gate, 1));
+    OK(wait_cpu(device, done.hSyncObject, 2, 0));
+    CHECK(load(result.cpu) == 0x7469646567617465);
+    CHECK(load(done.Info.MonitoredFence.FenceValueCPUVirtualAddress) == 2);
+    OK(wait_cpu(device, queue.hHwQueueProgressFence, 1, 0));
+    CHECK(load(queue.HwQueueProgressFenceCPUVirtualAddress) == 1);
+
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT progress = {queue.hHwQueueProgressFence};
+    IS(D3DKMTDestroySynchronizationObject(&progress), STATUS_INVALID_PARAMETER);
+    D3DKMT_DESTROYHWQUEUE destroy = {queue.hHwQueue};
+    OK(D3DKMTDestroyHwQueue(&destroy));
+    IS(D3DKMTDestroyHwQueue(&destroy), STATUS_INVALID_PARAMETER);
+    destroy_fence(gate);
+    destroy_fence(done.hSyncObject);
+    release(commands);
+    release(result);
+}
+
+#define SLOTS 16
+
+struct user_queue {
+    D3DKMT_CREATEHWQUEUE queue;
+    D3DKMT_CREATE_DOORBELL doorbell;
+    struct memory ring, control;
+    UINT64 written;
+};
+
+/* Puts a packet into the ring and rings until the doorbell has taken it: the published sequence. */
+static void submit(struct user_queue *queue, const struct memory *commands, UINT bytes) {
+    UINT64 progress = queue->written + 1;
+    UINT64 *slot = queue->ring.cpu + queue->written % SLOTS * 8;
+    store(queue->doorbell.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress, progress);
+    store(&slot[0], EXECUTE);
+    store(&slot[1], commands->gpu);
+    store(&slot[2], bytes);
+    store(&slot[3], progress);
+    store(&slot[4], 0);
+    queue->written = progress;
+    store(&queue->control.cpu[0], queue->written);
+    for (;;) {
+        store(queue->doorbell.DoorbellCPUVirtualAddress, queue->written);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        switch (load(queue->doorbell.DoorbellStatusCPUVirtualAddress)) {
+        case D3DDDI_DOORBELLSTATUS_CONNECTED:
+            return;
+        case D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD: {
+            D3DKMT_NOTIFY_WORK_SUBMISSION notify = {queue->doorbell.hDoorbell, 0};
+            OK(D3DKMTNotifyWorkSubmission(&notify));
+            return;
+        }
+        case D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY: {
+            D3DKMT_CONNECT_DOORBELL connect = {queue->doorbell.hDoorbell, 0};
+            OK(D3DKMTConnectDoorbell(&connect));
+            break;
+        }
+        default:
+            CHECK(!"the queue was given up");
+        }
+    }
+}
+
+static void user_mode(D3DKMT_HANDLE context) {
+    struct user_queue user;
+    memset(&user, 0, sizeof user);
+    user.queue = hw_queue(context, 1u << 4);
+    user.ring = allocate(SLOTS * 64, 0);
+    user.control = allocate(16 * 8, 1);
+    BYTE private_data[16] = {1, 2, 3};
+    user.doorbell.hHwQueue = user.queue.hHwQueue;
+    user.doorbell.hRingBuffer = user.ring.handle;
+    user.doorbell.hRingBufferControl = user.control.handle;
+    user.doorbell.PrivateDriverData = private_data;
+    user.doorbell.PrivateDriverDataSize = sizeof private_data;
+    OK(D3DKMTCreateDoorbell(&user.doorbell));
+    CHECK(load(user.doorbell.DoorbellStatusCPUVirtualAddress) == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
+    CHECK(user.doorbell.DoorbellCPUVirtualAddress != NULL);
+
+    /* A user-mode queue takes no work by call. */
+    struct memory commands = allocate(4096, 0), result = allocate(4096, 0);
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE refused;
+    memset(&refused, 0, sizeof refused);
+    refused.hHwQueue = user.queue.hHwQueue;
+    refused.HwQueueProgressFenceId = 1;
+    refused.CommandBuffer = commands.gpu;
+    refused.CommandLength = 24;
+    IS(D3DKMTSubmitCommandToHwQueue(&refused), STATUS_INVALID_PARAMETER);
+
+    for (UINT64 n = 1; n <= 3 * SLOTS; n++) {
+        UINT bytes = write_value(commands.cpu, result.gpu, 100 + n);
+        submit(&user, &commands, bytes);
+        OK(wait_cpu(device, user.queue.hHwQueueProgressFence, n, 0));
+        CHECK(load(user.queue.HwQueueProgressFenceCPUVirtualAddress) == n);
+        CHECK(load(result.cpu) == 100 + n);
+    }
+
+    D3DKMT_DESTROYHWQUEUE destroy = {user.queue.hHwQueue};
+    IS(D3DKMTDestroyHwQueue(&destroy), STATUS_INVALID_PARAMETER); /* it has a doorbell */
+    D3DKMT_DESTROY_DOORBELL destroy_doorbell = {user.doorbell.hDoorbell};
+    OK(D3DKMTDestroyDoorbell(&destroy_doorbell));
+    IS(D3DKMTDestroyDoorbell(&destroy_doorbell), STATUS_INVALID_PARAMETER);
+    OK(D3DKMTDestroyHwQueue(&destroy));
+    release(user.ring);
+    release(user.control);
+    release(commands);
+    release(result);
+}
+
+/* A context for packets: waits and signals of the context, and a command between them. */
+static void packets(void) {
+    D3DKMT_CREATECONTEXTVIRTUAL context;
+    memset(&context, 0, sizeof context);
+    context.hDevice = device;
+    OK(D3DKMTCreateContextVirtual(&context));
+    struct memory commands = allocate(4096, 0), result = allocate(4096, 0);
+    D3DKMT_HANDLE fence = monitored_fence(device, 0, 0).hSyncObject;
+    UINT64 one = 1, two = 2;
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU wait;
+    memset(&wait, 0, sizeof wait);
+    wait.hContext = context.hContext;
+    wait.ObjectCount = 1;
+    wait.ObjectHandleArray = &fence;
+    wait.MonitoredFenceValueArray = &one;
+    OK(D3DKMTWaitForSynchronizationObjectFromGpu(&wait));
+    D3DKMT_SUBMITCOMMAND submit;
+    memset(&submit, 0, sizeof submit);
+    submit.Commands = commands.gpu;
+    submit.CommandLength = write_value(commands.cpu, result.gpu, 77);
+    submit.BroadcastContextCount = 1;
+    submit.BroadcastContext[0] = context.hContext;
+    OK(D3DKMTSubmitCommand(&submit));
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU signal;
+    memset(&signal, 0, sizeof signal);
+    signal.hContext = context.hContext;
+    signal.ObjectCount = 1;
+    signal.ObjectHandleArray = &fence;
+    signal.MonitoredFenceValueArray = &two;
+    OK(D3DKMTSignalSynchronizationObjectFromGpu(&signal));
+    CHECK(load(result.cpu) == 0);
+    OK(signal_cpu(device, fence, 1));
+    OK(wait_cpu(device, fence, 2, 0));
+    CHECK(load(result.cpu) == 77);
+    D3DKMT_DESTROYCONTEXT destroy = {context.hContext};
+    OK(D3DKMTDestroyContext(&destroy));
+    destroy_fence(fence);
+    release(commands);
+    release(result);
+}
+
+static void residency(D3DKMT_HANDLE adapter) {
+    D3DKMT_CREATEPAGINGQUEUE paging;
+    memset(&paging, 0, sizeof paging);
+    paging.hDevice = device;
+    OK(D3DKMTCreatePagingQueue(&paging));
+    struct memory memory = allocate(1 << 16, 0);
+    D3DDDI_MAKERESIDENT resident;
+    memset(&resident, 0, sizeof resident);
+    resident.hPagingQueue = paging.hPagingQueue;
+    resident.NumAllocations = 1;
+    resident.AllocationList = &memory.handle;
+    NTSTATUS status = D3DKMTMakeResident(&resident);
+    CHECK(status == STATUS_SUCCESS || status == STATUS_PENDING);
+    OK(wait_cpu(device, paging.hSyncObject, resident.PagingFenceValue, 0));
+    CHECK(load(paging.FenceValueCPUVirtualAddress) >= resident.PagingFenceValue);
+    D3DKMT_EVICT evict;
+    memset(&evict, 0, sizeof evict);
+    evict.hDevice = device;
+    evict.NumAllocations = 1;
+    evict.AllocationList = &memory.handle;
+    OK(D3DKMTEvict(&evict));
+    D3DKMT_QUERYVIDEOMEMORYINFO info;
+    memset(&info, 0, sizeof info);
+    info.hAdapter = adapter;
+    OK(D3DKMTQueryVideoMemoryInfo(&info));
+    CHECK(info.Budget > 0);
+    D3DDDI_DESTROYPAGINGQUEUE destroy = {paging.hPagingQueue};
+    OK(D3DKMTDestroyPagingQueue(&destroy));
+    release(memory);
+}
+
+/* A resource of two standard allocations. */
+static void resources(void) {
+    D3DKMT_CREATESTANDARDALLOCATION standard;
+    D3DDDI_ALLOCATIONINFO2 infos[2];
+    D3DKMT_CREATEALLOCATION create;
+    memset(&standard, 0, sizeof standard);
+    memset(infos, 0, sizeof infos);
+    memset(&create, 0, sizeof create);
+    standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
+    standard.ExistingHeapData.Size = 10000;
+    create.hDevice = device;
+    create.Flags.CreateResource = 1;
+    create.Flags.StandardAllocation = 1;
+    create.pStandardAllocation = &standard;
+    create.NumAllocations = 2;
+    create.pAllocationInfo2 = infos;
+    OK(D3DKMTCreateAllocation2(&create));
+    CHECK(create.hResource != 0 && infos[0].hAllocation != infos[1].hAllocation);
+    D3DKMT_LOCK2 lock = {device, infos[1].hAllocation, 0, NULL};
+    OK(D3DKMTLock2(&lock));
+    memset(lock.pData, 0x5A, 10000);
+    D3DKMT_DESTROYALLOCATION2 destroy = {device, create.hResource, NULL, 0, 0};
+    OK(D3DKMTDestroyAllocation2(&destroy));
+    IS(D3DKMTLock2(&lock), STATUS_INVALID_PARAMETER);
+    create.Flags.ExistingSysMem = 1;
+    IS(D3DKMTCreateAllocation2(&create), STATUS_NOT_SUPPORTED);
+}
+
+int main(void) {
+    D3DKMT_HANDLE adapter = open_adapter();
+    int before = descriptors();
+    device = create_device(adapter);
+    D3DKMT_CREATEHWCONTEXT context;
+    memset(&context, 0, sizeof context);
+    context.hDevice = device;
+    context.NodeOrdinal = 1;
+    OK(D3DKMTCreateHwContext(&context));
+    kernel_mode(context.hHwContext);
+    user_mode(context.hHwContext);
+    D3DKMT_DESTROYHWCONTEXT destroy = {context.hHwContext};
+    OK(D3DKMTDestroyHwContext(&destroy));
+    packets();
+    residency(adapter);
+    resources();
+    destroy_device(device);
+    close_adapter(adapter);
+    CHECK(descriptors() == before);
+    puts("queues: all checks hold");
+    return 0;
+}
