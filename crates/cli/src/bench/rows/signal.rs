@@ -57,6 +57,7 @@ impl Rig {
         let setup = Setup::new(shape)?;
         let queue = setup.queue(CommandListType::Compute)?;
         let gate = setup.device.create_fence("gate", 0)?;
+        let mark = setup.device.create_fence("mark", 0)?;
         let apart = (0..16).map(|n| setup.device.create_fence(&format!("apart {n}"), 0));
         let _apart = apart.collect::<std::result::Result<_, _>>()?;
         let fence = setup.device.create_fence("unwaited", 0)?;
