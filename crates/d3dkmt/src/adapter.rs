@@ -2,7 +2,8 @@
 
 use crate::call::Call;
 use crate::library::Library;
-use crate::object::{Adapter, Object};
+use crate::named_object::Object;
+use crate::object::Adapter;
 use std::sync::Arc;
 use tidegate_calls::{self as calls, NodeInfo, SegmentGroup, Status, TdrTest};
 use tidegate_wddm_abi::Published;
@@ -225,6 +226,7 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
             let flags = if info.hardware_scheduling { all } else { Wddm27CapsFlags::empty() };
             answer_number(call, args, flags.bits())
         }
+        // spec: NF-073
         WDDM_3_1_CAPS_QUERY => {
             let mut flags = Wddm31CapsFlags::empty();
             let native = Wddm31CapsFlags::NATIVE_GPU_FENCE_SUPPORTED;
@@ -235,6 +237,7 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
     }
 }
 
+// spec: RES-013
 pub(crate) fn query_video_memory_info(
     call: &Call,
     args: &mut QueryVideoMemoryInfo,
@@ -255,6 +258,7 @@ pub(crate) fn query_video_memory_info(
     Ok(())
 }
 
+// spec: NF-291
 pub(crate) fn is_feature_enabled(call: &Call, args: &mut IsFeatureEnabled) -> Result<(), Status> {
     let adapter = call.library.adapter(args.adapter)?;
     let info = adapter.kernel.query_adapter_info();

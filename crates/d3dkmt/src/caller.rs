@@ -122,6 +122,7 @@ impl Number for u8 {}
 impl Number for u32 {}
 impl Number for u64 {}
 
+// spec: MF-015
 /// Returns the pointer of an address that is neither NULL nor misaligned.
 fn checked<T>(address: u64) -> Result<*mut T, Status> {
     let pointer = std::ptr::with_exposed_provenance_mut::<T>(address as usize);

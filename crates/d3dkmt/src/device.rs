@@ -2,8 +2,9 @@
 
 use crate::call::Call;
 use crate::event::PendingWaits;
-use crate::object::{Context, Device, Object};
-use std::sync::Arc;
+use crate::named_object::Object;
+use crate::object::{Context, Device};
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::{
     self as calls, DeviceErrorReason, DeviceState, Handle, Priority, Status, SubmitCommand,
 };
@@ -21,6 +22,7 @@ use tidegate_wddm_abi::d3dukmdt::{
 const CREATE_DEVICE_FLAGS: u32 = 0b111;
 const DISABLE_GPU_TIMEOUT: u32 = 0b100;
 
+// spec: MF-090
 pub(crate) fn create_device(call: &Call, args: &mut CreateDevice) -> Result<(), Status> {
     let library = call.library;
     let adapter = library.adapter(args.adapter as u32)?;
@@ -33,7 +35,8 @@ pub(crate) fn create_device(call: &Call, args: &mut CreateDevice) -> Result<(), 
     let handle = adapter.kernel.create_device()?;
     let kernel = adapter.kernel.clone();
     let waits = PendingWaits::new(&library.platform);
-    let device = Object::Device(Arc::new(Device { adapter, handle, waits }));
+    let device =
+        Object::Device(Arc::new(Device { adapter, handle, waits, ended: OnceLock::new() }));
     args.device = library
         .insert(device, || {
             let _ended = kernel.destroy_device(handle);
@@ -44,6 +47,7 @@ pub(crate) fn create_device(call: &Call, args: &mut CreateDevice) -> Result<(), 
 
 pub(crate) fn destroy_device(call: &Call, args: &DestroyDevice) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
+    let _first = device.ended.set(());
     device.kernel().destroy_device(device.handle)?;
     call.library.remove_device(&device);
     call.library.nt_handles.collect();
@@ -62,6 +66,7 @@ fn execution_state(state: &DeviceState) -> u32 {
     }
 }
 
+// spec: MF-092
 pub(crate) fn get_device_state(call: &Call, args: &mut GetDeviceState) -> Result<(), Status> {
     use DeviceStateType as Type;
     let device = call.library.device(args.device)?;
@@ -124,10 +129,12 @@ fn enter_context(
     end: impl FnOnce(&Device),
 ) -> Result<u32, Status> {
     let priority = call.library.platform.mutex("priority of a context", (0, 0));
-    let context = Arc::new(Context { device: device.clone(), handle, priority });
+    let order = call.library.platform.mutex("order of a context", ());
+    let context = Arc::new(Context { device: device.clone(), handle, priority, order });
     Ok(call.library.insert(object(context), || end(&device))?.0)
 }
 
+// spec: MF-088
 pub(crate) fn create_context_virtual(
     call: &Call,
     args: &mut CreateContextVirtual,
@@ -163,6 +170,7 @@ pub(crate) fn destroy_context(call: &Call, args: &DestroyContext) -> Result<(), 
     Ok(())
 }
 
+// spec: MF-089
 pub(crate) fn submit_command(call: &Call, args: &Submit) -> Result<(), Status> {
     let contexts = args.broadcast_context_count as usize;
     let known = SubmitCommandFlags::from_bits(args.flags).is_some();
@@ -216,6 +224,7 @@ fn any_context(call: &Call, handle: u32) -> Result<Arc<Context>, Status> {
     }
 }
 
+// spec: HS-010
 pub(crate) fn set_context_scheduling_priority(
     call: &Call,
     args: &SetContextSchedulingPriority,

@@ -7,7 +7,8 @@
 //! client read the status, because the client does not read it again.
 
 use crate::call::Call;
-use crate::object::{Doorbell, Object};
+use crate::named_object::Object;
+use crate::object::Doorbell;
 use std::sync::Arc;
 use tidegate_calls::{self as calls, Connection, DoorbellStatus, Status};
 use tidegate_platform::MutexGuard;
@@ -24,6 +25,7 @@ const CELLS: usize = 16;
 /// Connects of one notification before it gives up.
 const MOST_CONNECTS: usize = 8;
 
+// spec: UMS-023
 pub(crate) fn create_doorbell(call: &Call, args: &mut CreateDoorbell) -> Result<(), Status> {
     let queue = call.library.hw_queue(args.hw_queue)?;
     let ring = call.library.allocation(args.ring_buffer)?;
@@ -100,6 +102,7 @@ fn ring(call: &Call, doorbell: &Doorbell, connection: &MutexGuard<'_, Option<Con
     }
 }
 
+// spec: UMS-024
 pub(crate) fn notify_work_submission(
     call: &Call,
     args: &NotifyWorkSubmission,

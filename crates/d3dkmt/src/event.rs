@@ -4,6 +4,7 @@
 //! its descriptor before. The write is the last use, and the descriptor is closed with it.
 
 use crate::caller::Caller;
+use std::any::Any;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -14,17 +15,40 @@ use tidegate_platform::{Mutex, Platform};
 /// An eventfd of the caller, for one wait.
 struct CallerEvent(Mutex<Option<File>>);
 
+/// An eventfd of the caller, for any number of waits.
+pub(crate) struct LastingEvent(File);
+
+impl WaitCallback for LastingEvent {
+    fn wait_is_over(&self) {
+        set(&self.0);
+    }
+}
+
+/// Sets an event. It can fail only if the counter is full, and then the event is set.
+fn set(mut event: &File) {
+    let _set = event.write(&1u64.to_ne_bytes());
+}
+
 impl WaitCallback for CallerEvent {
     fn wait_is_over(&self) {
         let event = self.0.lock_device().take();
-        if let Some(mut event) = event {
-            // It can fail only if the counter is full, and then the event is set.
-            let _set = event.write(&1u64.to_ne_bytes());
+        if let Some(event) = event {
+            set(&event);
         }
     }
 }
 
-/// Returns the notice that sets the event of a HANDLE.
+/// Returns a duplicate of the event of a HANDLE.
+fn duplicate(caller: &Caller, handle: u64) -> Result<File, Status> {
+    let event = caller.descriptor(handle)?;
+    let kind = std::fs::read_link(format!("/proc/self/fd/{}", event.as_raw_fd()));
+    match kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]") {
+        true => Ok(File::from(event)),
+        false => Err(Status::INVALID_HANDLE),
+    }
+}
+
+/// Returns the notice that sets the event of a HANDLE once.
 ///
 /// # Errors
 /// INVALID_HANDLE for anything but an eventfd.
@@ -33,21 +57,30 @@ pub(crate) fn notice(
     caller: &Caller,
     handle: u64,
 ) -> Result<WaitNotice, Status> {
-    let event = caller.descriptor(handle)?;
-    let kind = std::fs::read_link(format!("/proc/self/fd/{}", event.as_raw_fd()));
-    if !kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]") {
-        return Err(Status::INVALID_HANDLE);
-    }
-    let event = platform.mutex("an event of the caller", Some(File::from(event)));
+    let event = platform.mutex("an event of the caller", Some(duplicate(caller, handle)?));
     Ok(WaitNotice::Callback(Arc::new(CallerEvent(event))))
+}
+
+/// Returns the event of a HANDLE, for any number of waits.
+///
+/// # Errors
+/// INVALID_HANDLE for anything but an eventfd.
+pub(crate) fn lasting(caller: &Caller, handle: u64) -> Result<Arc<LastingEvent>, Status> {
+    Ok(Arc::new(LastingEvent(duplicate(caller, handle)?)))
 }
 
 /// Registered waits whose events are not set yet. Those that are over are dropped when their number
 /// has doubled.
 pub(crate) struct PendingWaits(Mutex<List>);
 
+/// A wait, and what has to live as long. The wait is dropped first.
+struct Kept {
+    wait: CpuWaitRegistration,
+    _needed: Option<Box<dyn Any + Send + Sync>>,
+}
+
 struct List {
-    waits: Vec<CpuWaitRegistration>,
+    waits: Vec<Kept>,
     /// Number of waits at which those that are over are dropped.
     limit: usize,
 }
@@ -61,12 +94,17 @@ impl PendingWaits {
         PendingWaits(platform.mutex("pending waits", List { waits: Vec::new(), limit: FEWEST }))
     }
 
-    /// Keeps a wait until it is over.
+    /// Keeps a wait, and what it needs, until it is over.
     ///
     /// # Errors
     /// INSUFFICIENT_RESOURCES if too many are pending. The wait is cancelled then.
-    pub(crate) fn keep(&self, wait: CpuWaitRegistration) -> Result<(), Status> {
-        if wait.is_over() {
+    pub(crate) fn keep(
+        &self,
+        wait: CpuWaitRegistration,
+        needed: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Result<(), Status> {
+        let kept = Kept { wait, _needed: needed };
+        if kept.wait.is_over() {
             return Ok(());
         }
         // Dropped outside of the lock, because a cancellation calls the kernel.
@@ -74,21 +112,21 @@ impl PendingWaits {
             let mut list = self.0.lock_device();
             let mut over = Vec::new();
             if list.waits.len() >= list.limit {
-                let (ended, waits) = list.waits.drain(..).partition(|wait| wait.is_over());
+                let (ended, waits) = list.waits.drain(..).partition(|kept| kept.wait.is_over());
                 (over, list.waits) = (ended, waits);
                 list.limit = (2 * list.waits.len()).max(FEWEST);
             }
             if list.waits.len() < MOST {
-                list.waits.push(wait);
+                list.waits.push(kept);
                 (over, None)
             } else {
-                (over, Some(wait))
+                (over, Some(kept))
             }
         };
         drop(over);
         match refused {
             None => Ok(()),
-            Some(_wait) => Err(Status::INSUFFICIENT_RESOURCES),
+            Some(_kept) => Err(Status::INSUFFICIENT_RESOURCES),
         }
     }
 

@@ -10,7 +10,7 @@
 use crate::call::Call;
 use crate::caller::Caller;
 use crate::library::Library;
-use crate::{adapter, device, doorbell, memory, queue, sharing, sync};
+use crate::{adapter, device, doorbell, legacy, memory, queue, sharing, sync};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_calls::Status;
@@ -152,6 +152,21 @@ calls! {
     reads D3DKMTSignalSynchronizationObjectFromGpu2(args::SignalSynchronizationObjectFromGpu2)
         = sync::signal_from_gpu2;
 
+    updates D3DKMTCreateSynchronizationObject(args::CreateSynchronizationObject)
+        = legacy::create_synchronization_object;
+    updates D3DKMTOpenSynchronizationObject(args::OpenSynchronizationObject)
+        = legacy::open_synchronization_object;
+    reads D3DKMTWaitForSynchronizationObject(args::WaitForSynchronizationObject)
+        = legacy::wait_for_synchronization_object;
+    reads D3DKMTWaitForSynchronizationObject2(args::WaitForSynchronizationObject2)
+        = legacy::wait_for_synchronization_object2;
+    reads D3DKMTSignalSynchronizationObject(args::SignalSynchronizationObject)
+        = legacy::signal_synchronization_object;
+    reads D3DKMTSignalSynchronizationObject2(args::SignalSynchronizationObject2)
+        = legacy::signal_synchronization_object2;
+
+    updates D3DKMTOpenSyncObjectFromNtHandle(args::OpenSyncObjectFromNtHandle)
+        = sharing::open_sync_object_from_nt_handle;
     updates D3DKMTOpenSyncObjectFromNtHandle2(args::OpenSyncObjectFromNtHandle2)
         = sharing::open_sync_object_from_nt_handle2;
     updates D3DKMTOpenNativeFenceFromNtHandle(args::OpenNativeFenceFromNtHandle)
@@ -223,7 +238,6 @@ unsupported! {
     D3DKMTCreateOverlay
     D3DKMTCreateProtectedSession
     D3DKMTCreateSyncFile
-    D3DKMTCreateSynchronizationObject
     D3DKMTCreateTrackedWorkload
     D3DKMTDestroyDCFromMemory
     D3DKMTDestroyKeyedMutex
@@ -271,9 +285,7 @@ unsupported! {
     D3DKMTOpenResource
     D3DKMTOpenResource2
     D3DKMTOpenResourceFromNtHandle
-    D3DKMTOpenSyncObjectFromNtHandle
     D3DKMTOpenSyncObjectFromSyncFile
-    D3DKMTOpenSynchronizationObject
     D3DKMTOutputDuplGetFrameInfo
     D3DKMTOutputDuplGetMetaData
     D3DKMTOutputDuplGetPointerShapeData
@@ -330,8 +342,6 @@ unsupported! {
     D3DKMTShareObjectWithHost
     D3DKMTSharedPrimaryLockNotification
     D3DKMTSharedPrimaryUnLockNotification
-    D3DKMTSignalSynchronizationObject
-    D3DKMTSignalSynchronizationObject2
     D3DKMTSubmitPresentBltToHwQueue
     D3DKMTSubmitPresentToHwQueue
     D3DKMTTrimProcessCommitment
@@ -344,8 +354,6 @@ unsupported! {
     D3DKMTUpdateGpuVirtualAddress
     D3DKMTUpdateOverlay
     D3DKMTWaitForIdle
-    D3DKMTWaitForSynchronizationObject
-    D3DKMTWaitForSynchronizationObject2
     D3DKMTWaitForVerticalBlankEvent
     D3DKMTWaitForVerticalBlankEvent2
     D3DKMTWaitSyncFile

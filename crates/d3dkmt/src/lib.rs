@@ -2,8 +2,9 @@
 //! public headers.
 //!
 //! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
-//! `object` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects
-//! by handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `memory`, `sync`,
+//! `object` · `internal_fence` · `legacy_object` (mutexes and the like) · `named_object` ·
+//! `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects by handle)
+//! · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `memory`, `legacy`, `sync`,
 //! `sharing`), which check and translate arguments · [`exports`] (the names).
 //!
 //! Invariants: no panic leaves the library. No lock of the library is held while the kernel is
@@ -17,8 +18,12 @@ mod device;
 mod doorbell;
 mod event;
 pub mod exports;
+mod internal_fence;
+mod legacy;
+mod legacy_object;
 mod library;
 mod memory;
+mod named_object;
 mod nt_handles;
 mod object;
 mod queue;

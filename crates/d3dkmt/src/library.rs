@@ -4,9 +4,11 @@
 //! the object from the kernel first, so of two that race the kernel refuses one.
 
 use crate::backend::{self, Backend};
+use crate::legacy_object::LegacyObjects;
+use crate::named_object::Object;
 use crate::nt_handles::NtHandles;
 use crate::object::{
-    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, Object, PagingQueue, Resource,
+    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, PagingQueue, Resource,
 };
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +24,7 @@ pub(crate) struct Library {
     pub(crate) platform: Platform,
     pub(crate) adapters: Vec<Arc<Adapter>>,
     pub(crate) nt_handles: NtHandles,
+    pub(crate) legacy: LegacyObjects,
     objects: Mutex<HandleTable<Object>>,
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -67,6 +70,7 @@ impl Library {
         Ok(Library {
             adapters: adapters.collect(),
             nt_handles: NtHandles::new(&platform),
+            legacy: LegacyObjects::new(&platform),
             objects: platform.mutex("objects of the library", HandleTable::new()),
             platform,
             _owner,

@@ -4,7 +4,8 @@
 //! allocation of a number of bytes. It is created resident and mapped, with one reference.
 
 use crate::call::Call;
-use crate::object::{Allocation, Device, Object, PagingQueue, Resource};
+use crate::named_object::Object;
+use crate::object::{Allocation, Device, PagingQueue, Resource};
 use crate::sync::{enter_fence, value_address};
 use std::sync::Arc;
 use tidegate_calls::{
@@ -263,6 +264,7 @@ fn of_device(
     }
 }
 
+// spec: MF-091
 pub(crate) fn lock2(call: &Call, args: &mut Lock2) -> Result<(), Status> {
     let (device, allocation) = of_device(call, args.device, args.allocation)?;
     if args.flags != 0 {
@@ -282,6 +284,7 @@ pub(crate) fn unlock2(call: &Call, args: &Unlock2) -> Result<(), Status> {
     of_device(call, args.device, args.allocation).map(|_| ())
 }
 
+// spec: RES-011
 pub(crate) fn create_paging_queue(call: &Call, args: &mut CreatePagingQueue) -> Result<(), Status> {
     let library = call.library;
     let device = library.device(args.device)?;
@@ -339,6 +342,7 @@ fn allocations(
     handles.into_iter().map(resolve).collect()
 }
 
+// spec: RES-012
 pub(crate) fn make_resident(call: &Call, args: &mut MakeResident) -> Result<Status, Status> {
     let queue = call.library.paging_queue(args.paging_queue)?;
     MakeResidentFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;

@@ -1,51 +1,10 @@
-//! The objects that handles of C name. Each knows its device, and its handle in the kernel.
+//! The objects of the kernel that handles of C name. Each knows its device, and its handle in the
+//! kernel.
 
 use crate::event::PendingWaits;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::{AllocationMemory, Connection, CurrentValueView, Handle, Kernel, ReadOnly};
 use tidegate_platform::{Mapping, Mutex, Page, Word};
-
-/// An object by handle.
-#[derive(Clone)]
-pub(crate) enum Object {
-    /// A handle of an adapter.
-    Adapter(Arc<Adapter>),
-    /// A device.
-    Device(Arc<Device>),
-    /// A context for packets.
-    Context(Arc<Context>),
-    /// A hardware context.
-    HwContext(Arc<Context>),
-    /// A hardware queue.
-    HwQueue(Arc<HwQueue>),
-    /// A doorbell.
-    Doorbell(Arc<Doorbell>),
-    /// A monitored or native fence.
-    Fence(Arc<Fence>),
-    /// An allocation.
-    Allocation(Arc<Allocation>),
-    /// A resource.
-    Resource(Arc<Resource>),
-    /// A paging queue.
-    PagingQueue(Arc<PagingQueue>),
-}
-
-impl Object {
-    /// The device of an object that has one.
-    pub(crate) fn device(&self) -> Option<&Arc<Device>> {
-        match self {
-            Object::Adapter(_) => None,
-            Object::Device(device) => Some(device),
-            Object::Context(context) | Object::HwContext(context) => Some(&context.device),
-            Object::HwQueue(queue) => Some(&queue.device),
-            Object::Doorbell(doorbell) => Some(&doorbell.device),
-            Object::Fence(fence) => Some(&fence.device),
-            Object::Allocation(allocation) => Some(&allocation.device),
-            Object::Resource(resource) => Some(&resource.device),
-            Object::PagingQueue(queue) => Some(&queue.device),
-        }
-    }
-}
 
 /// An adapter of the kernel.
 pub(crate) struct Adapter {
@@ -62,11 +21,18 @@ pub(crate) struct Device {
     pub(crate) handle: Handle,
     /// Waits that will set an event.
     pub(crate) waits: PendingWaits,
+    /// Set when its end begins.
+    pub(crate) ended: OnceLock<()>,
 }
 
 impl Device {
     pub(crate) fn kernel(&self) -> &dyn Kernel {
         &*self.adapter.kernel
+    }
+
+    /// Whether the device has ended, or is about to.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.get().is_some()
     }
 }
 
@@ -77,6 +43,8 @@ pub(crate) struct Context {
     pub(crate) handle: Handle,
     /// The priority that was set, and the one inside the process.
     pub(crate) priority: Mutex<(i32, i32)>,
+    /// Keeps the parts of one operation together in the context's order.
+    pub(crate) order: Mutex<()>,
 }
 
 /// A hardware queue.

@@ -1,7 +1,8 @@
 //! Calls about hardware queues: creation, destruction, commands, waits and signals.
 
 use crate::call::Call;
-use crate::object::{Fence, HwQueue, Object};
+use crate::named_object::Object;
+use crate::object::{Fence, HwQueue};
 use crate::sync::{fence_values, signal_flags};
 use std::sync::Arc;
 use tidegate_calls::{self as calls, CurrentValueView, Handle, Priority, Status};
@@ -18,6 +19,7 @@ use tidegate_wddm_abi::d3dukmdt::{
 const NOT_OF_CALLERS: CreateHwQueueFlags =
     CreateHwQueueFlags::NATIVE_PROGRESS_FENCE.union(CreateHwQueueFlags::TEST_QUEUE);
 
+// spec: UMS-130
 pub(crate) fn create_hw_queue(call: &Call, args: &mut CreateHwQueue) -> Result<(), Status> {
     let library = call.library;
     let context = library.hw_context(args.hw_context)?;
@@ -73,6 +75,7 @@ pub(crate) fn destroy_hw_queue(call: &Call, args: &DestroyHwQueue) -> Result<(),
     Ok(())
 }
 
+// spec: UMS-131
 pub(crate) fn submit_command_to_hw_queue(
     call: &Call,
     args: &SubmitCommandToHwQueue,
@@ -89,6 +92,7 @@ pub(crate) fn submit_command_to_hw_queue(
     })
 }
 
+// spec: UMS-132
 pub(crate) fn submit_wait_to_hw_queue(
     call: &Call,
     args: &SubmitWaitForSyncObjectsToHwQueue,
@@ -100,6 +104,7 @@ pub(crate) fn submit_wait_to_hw_queue(
     queue.device.kernel().submit_wait_to_hw_queue(queue.handle, &fences)
 }
 
+// spec: UMS-133
 pub(crate) fn submit_signal_to_hw_queues(
     call: &Call,
     args: &SubmitSignalSyncObjectsToHwQueue,
@@ -127,6 +132,7 @@ pub(crate) fn submit_signal_to_hw_queues(
     })
 }
 
+// spec: NF-290
 pub(crate) fn get_native_fence_log_detail(
     call: &Call,
     args: &mut GetNativeFenceLogDetail,

@@ -2,13 +2,14 @@
 
 use crate::call::Call;
 use crate::caller::Caller;
+use crate::legacy;
 use crate::library::Library;
-use crate::object::Object;
+use crate::named_object::Object;
 use crate::sync::{enter_fence, mapping, value_address};
 use tidegate_calls::{OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags};
 use tidegate_wddm_abi::d3dkmthk::{
-    ObjectAttributes, OpenNativeFenceFromNtHandle, OpenSyncObjectFromNtHandle2,
-    OpenSyncObjectNtHandleFromName, UnicodeString,
+    ObjectAttributes, OpenNativeFenceFromNtHandle, OpenSyncObjectFromNtHandle,
+    OpenSyncObjectFromNtHandle2, OpenSyncObjectNtHandleFromName, UnicodeString,
 };
 use tidegate_wddm_abi::d3dukmdt::{MAX_OBJECTS_PER_HANDLE, SyncObjectAccess as Rights};
 
@@ -48,6 +49,7 @@ fn name(caller: &Caller, attributes: u64) -> Result<Option<String>, Status> {
     Ok(Some(name.strip_prefix(NAMED_OBJECTS).unwrap_or(&name).to_owned()))
 }
 
+// spec: MF-087
 pub(crate) fn share_objects(
     call: &Call,
     objects: (u64, u32),
@@ -64,6 +66,14 @@ pub(crate) fn share_objects(
     call.caller.numbers::<u64>(handle_out, 1, 1)?;
     let fence = match (&handles[..], call.library.object(handles[0].0)?) {
         ([_], Object::Fence(fence)) => fence,
+        ([_], Object::Legacy(instance)) => {
+            if name(&call.caller, attributes)?.is_some() {
+                return Err(Status::NOT_SUPPORTED);
+            }
+            rights(access)?;
+            let handle = call.library.nt_handles.export(legacy::share(&instance)?)?;
+            return call.caller.write_numbers(handle_out, &[handle]);
+        }
         ([_], Object::Resource(_)) => return Err(Status::NOT_SUPPORTED),
         _ => return Err(Status::INVALID_PARAMETER),
     };
@@ -91,16 +101,22 @@ pub(crate) fn open_sync_object_nt_handle_from_name(
     Ok(())
 }
 
+// spec: MF-081
 pub(crate) fn open_sync_object_from_nt_handle2(
     call: &Call,
     args: &mut OpenSyncObjectFromNtHandle2,
 ) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
     let object = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
+    let flags = SyncObjectFlags::from_caller(args.flags)?;
+    if let Some(object) = legacy::shared(&object) {
+        args.sync_object = legacy::enter(call, object, Some(device), flags)?.0;
+        return Ok(());
+    }
     let fence = device.kernel().open_sync_object_from_nt_handle(OpenSyncObject {
         device: device.handle,
         nt_handle: &object,
-        flags: SyncObjectFlags::from_caller(args.flags)?,
+        flags,
         engine_affinity: args.arm[2] as u32,
     })?;
     args.sync_object = enter_fence(call, &device, &fence, true)?.0;
@@ -108,6 +124,18 @@ pub(crate) fn open_sync_object_from_nt_handle2(
     Ok(())
 }
 
+pub(crate) fn open_sync_object_from_nt_handle(
+    call: &Call,
+    args: &mut OpenSyncObjectFromNtHandle,
+) -> Result<(), Status> {
+    let object = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
+    // The call names no device, and a monitored or native fence needs one.
+    let object = legacy::shared(&object).ok_or(Status::NOT_SUPPORTED)?;
+    args.sync_object = legacy::enter(call, object, None, SyncObjectFlags::empty())?.0;
+    Ok(())
+}
+
+// spec: NF-097
 pub(crate) fn open_native_fence_from_nt_handle(
     call: &Call,
     args: &mut OpenNativeFenceFromNtHandle,
@@ -115,6 +143,9 @@ pub(crate) fn open_native_fence_from_nt_handle(
     let library: &Library = call.library;
     let device = library.device(args.device)?;
     let object = library.nt_handles.import(&call.caller, args.nt_handle)?;
+    if legacy::shared(&object).is_some() {
+        return Err(Status::OBJECT_TYPE_MISMATCH);
+    }
     let fence = device.kernel().open_native_fence_from_nt_handle(OpenSyncObject {
         device: device.handle,
         nt_handle: &object,

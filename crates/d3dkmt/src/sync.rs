@@ -2,7 +2,9 @@
 
 use crate::call::Call;
 use crate::event;
-use crate::object::{Device, Fence, Object};
+use crate::legacy;
+use crate::named_object::Object;
+use crate::object::{Device, Fence};
 use std::sync::Arc;
 use tidegate_calls::{
     self as calls, CreateMonitoredFence, FenceInstance, FenceValue, Handle,
@@ -25,6 +27,7 @@ pub(crate) fn value_address(fence: &FenceInstance) -> u64 {
 }
 
 /// The addresses of a native fence.
+// spec: NF-096
 pub(crate) fn mapping(fence: &FenceInstance) -> NativeFenceMapping {
     NativeFenceMapping {
         current_value_cpu_va: value_address(fence),
@@ -51,6 +54,7 @@ pub(crate) fn enter_fence(
 }
 
 /// The type of a synchronisation object by its number.
+// spec: MF-002
 fn object_type(number: u32) -> Option<SynchronizationObjectType> {
     use SynchronizationObjectType as Type;
     [
@@ -66,6 +70,7 @@ fn object_type(number: u32) -> Option<SynchronizationObjectType> {
     .find(|known| *known as u32 == number)
 }
 
+// spec: MF-003, MF-093
 pub(crate) fn create_synchronization_object2(
     call: &Call,
     args: &mut CreateSynchronizationObject2,
@@ -91,10 +96,16 @@ pub(crate) fn create_synchronization_object2(
             Ok(())
         }
         Type::NativeFence => Err(Status::INVALID_PARAMETER),
-        _ => Err(Status::NOT_SUPPORTED),
+        Type::PeriodicMonitoredFence => Err(Status::NOT_SUPPORTED),
+        _ => {
+            let (object, shared) = legacy::create(call, device, kind, flags, args.info.arm[0])?;
+            (args.sync_object, args.info.shared_handle) = (object.0, shared);
+            Ok(())
+        }
     }
 }
 
+// spec: NF-094, NF-095
 pub(crate) fn create_native_fence(call: &Call, args: &mut CreateNativeFence) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
     let types = [NativeFenceType::Default, NativeFenceType::IntraGpu];
@@ -121,6 +132,10 @@ pub(crate) fn destroy_synchronization_object(
     call: &Call,
     args: &DestroySynchronizationObject,
 ) -> Result<(), Status> {
+    if legacy::is_legacy(call, Handle(args.sync_object)) {
+        let removed = call.library.remove(args.sync_object);
+        return removed.map(drop).ok_or(Status::INVALID_PARAMETER);
+    }
     let fence = call.library.fence(args.sync_object)?;
     if !fence.is_own {
         return Err(Status::INVALID_PARAMETER);
@@ -154,6 +169,7 @@ pub(crate) fn fence_values(
     handles.into_iter().zip(values).map(resolve).collect()
 }
 
+// spec: MF-082
 pub(crate) fn wait_from_cpu(
     call: &Call,
     args: &WaitForSynchronizationObjectFromCpu,
@@ -169,9 +185,10 @@ pub(crate) fn wait_from_cpu(
     }
     let notice = event::notice(&call.library.platform, &call.caller, args.async_event)?;
     let wait = device.kernel().register_cpu_wait(&fences, mode, notice)?;
-    device.waits.keep(wait)
+    device.waits.keep(wait, None)
 }
 
+// spec: MF-084
 pub(crate) fn signal_from_cpu(
     call: &Call,
     args: &SignalSynchronizationObjectFromCpu,
@@ -187,17 +204,30 @@ pub(crate) fn signal_flags(bits: u32) -> Result<SignalFlags, Status> {
     SignalFlags::from_bits(bits).ok_or(Status::INVALID_PARAMETER)
 }
 
+/// Returns the handles of a list whose first object is of an older type.
+fn legacy_objects(call: &Call, list: u64, count: u32) -> Result<Option<Vec<Handle>>, Status> {
+    let handles = call.caller.handles(list, count, MAX_OBJECTS_WAITED_ON)?;
+    let is_legacy = handles.first().is_some_and(|first| legacy::is_legacy(call, *first));
+    Ok(is_legacy.then_some(handles))
+}
+
+// spec: MF-083
 pub(crate) fn wait_from_gpu(
     call: &Call,
     args: &WaitForSynchronizationObjectFromGpu,
 ) -> Result<(), Status> {
     let context = call.library.context(args.context)?;
+    // The type of the first object decides how the values are passed.
+    if let Some(handles) = legacy_objects(call, args.object_handle_array, args.object_count)? {
+        return legacy::wait(call, &context, &handles, args.arm[0]);
+    }
     let arrays = (args.object_handle_array, args.arm[0]);
     let fences =
         fence_values(call, &context.device, arrays, args.object_count, MAX_OBJECTS_WAITED_ON)?;
     context.device.kernel().wait_from_gpu(context.handle, &fences)
 }
 
+// spec: MF-085
 pub(crate) fn signal_from_gpu(
     call: &Call,
     args: &SignalSynchronizationObjectFromGpu,
@@ -209,6 +239,7 @@ pub(crate) fn signal_from_gpu(
     context.device.kernel().signal_from_gpu(context.handle, &fences)
 }
 
+// spec: MF-086
 pub(crate) fn signal_from_gpu2(
     call: &Call,
     args: &SignalSynchronizationObjectFromGpu2,
@@ -224,8 +255,13 @@ pub(crate) fn signal_from_gpu2(
         return Err(Status::INVALID_PARAMETER);
     }
     let flags = signal_flags(args.flags)?;
+    let objects = (args.object_handle_array, args.object_count);
     if flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
-        return Err(Status::NOT_SUPPORTED);
+        let handles = call.caller.handles(objects.0, objects.1, MAX_OBJECTS_SIGNALED)?;
+        return legacy::signal(call, &contexts, &handles, flags, args.arm[0]);
+    }
+    if let Some(handles) = legacy_objects(call, objects.0, objects.1)? {
+        return legacy::signal(call, &contexts, &handles, flags, args.arm[0]);
     }
     let arrays = (args.object_handle_array, args.arm[0]);
     let fences = fence_values(call, device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;

@@ -29,6 +29,9 @@
 
 #define OK(call) IS(call, STATUS_SUCCESS)
 
+/* Whether the command line names this part of the program, or none. */
+#define PART(name) (argc < 2 || strcmp(argv[1], name) == 0)
+
 static inline D3DKMT_HANDLE open_adapter(void) {
     D3DKMT_ADAPTERINFO adapters[MAX_ENUM_ADAPTERS];
     D3DKMT_ENUMADAPTERS2 all;

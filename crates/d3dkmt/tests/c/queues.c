@@ -1,4 +1,6 @@
 /* Allocations, hardware queues fed by calls, and a user-mode queue with ring and doorbell. */
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include "check.h"
 
 /* The software GPU's commands and ring packets; see docs/d3dkmt.md. */
@@ -161,6 +163,15 @@ static void user_mode(D3DKMT_HANDLE context) {
     CHECK(load(user.doorbell.DoorbellStatusCPUVirtualAddress) == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
     CHECK(user.doorbell.DoorbellCPUVirtualAddress != NULL);
 
+    D3DKMT_GETNATIVEFENCELOGDETAIL logs;
+    memset(&logs, 0, sizeof logs);
+    logs.hHwQueue = user.queue.hHwQueue;
+    OK(D3DKMTGetNativeFenceLogDetail(&logs));
+    CHECK(logs.WaitLogNumberOfEntries >= 84 && logs.SignalLogNumberOfEntries >= 84);
+    CHECK(logs.WaitLogGpuBaseAddress != 0 && logs.SignalLogGpuBaseAddress != logs.WaitLogGpuBaseAddress);
+    logs.Flags = 1;
+    IS(D3DKMTGetNativeFenceLogDetail(&logs), STATUS_INVALID_PARAMETER);
+
     /* A user-mode queue takes no work by call. */
     struct memory commands = allocate(4096, 0), result = allocate(4096, 0);
     D3DKMT_SUBMITCOMMANDTOHWQUEUE refused;
@@ -225,6 +236,44 @@ static void packets(void) {
     OK(signal_cpu(device, fence, 1));
     OK(wait_cpu(device, fence, 2, 0));
     CHECK(load(result.cpu) == 77);
+
+    /* One packet of two contexts: made when both have reached it. */
+    D3DKMT_CREATECONTEXTVIRTUAL other = context;
+    OK(D3DKMTCreateContextVirtual(&other));
+    UINT64 three = 3, four = 4;
+    wait.hContext = other.hContext;
+    wait.MonitoredFenceValueArray = &three;
+    OK(D3DKMTWaitForSynchronizationObjectFromGpu(&wait));
+    D3DKMT_HANDLE both[2] = {context.hContext, other.hContext};
+    D3DKMT_HANDLE joined = monitored_fence(device, 0, 0).hSyncObject;
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 signal2;
+    memset(&signal2, 0, sizeof signal2);
+    signal2.ObjectCount = 1;
+    signal2.ObjectHandleArray = &joined;
+    signal2.BroadcastContextCount = 2;
+    signal2.BroadcastContextArray = both;
+    signal2.MonitoredFenceValueArray = &four;
+    OK(D3DKMTSignalSynchronizationObjectFromGpu2(&signal2));
+    int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    OK(wait_cpu(device, joined, 4, event));
+    UINT64 count = 0;
+    CHECK(read(event, &count, sizeof count) < 0);
+    /* An event in the order of the contexts. */
+    int queued = eventfd(0, EFD_CLOEXEC);
+    signal2.ObjectCount = 0;
+    signal2.Flags.EnqueueCpuEvent = 1;
+    signal2.CpuEventHandle = (HANDLE)(intptr_t)queued;
+    OK(D3DKMTSignalSynchronizationObjectFromGpu2(&signal2));
+    OK(signal_cpu(device, fence, 3));
+    OK(wait_cpu(device, joined, 4, 0));
+    CHECK(read(queued, &count, sizeof count) == sizeof count && count == 1);
+    signal2.BroadcastContextCount = 65;
+    IS(D3DKMTSignalSynchronizationObjectFromGpu2(&signal2), STATUS_INVALID_PARAMETER);
+    close(event);
+    close(queued);
+    destroy_fence(joined);
+    D3DKMT_DESTROYCONTEXT destroy_other = {other.hContext};
+    OK(D3DKMTDestroyContext(&destroy_other));
     D3DKMT_DESTROYCONTEXT destroy = {context.hContext};
     OK(D3DKMTDestroyContext(&destroy));
     destroy_fence(fence);
@@ -291,7 +340,25 @@ static void resources(void) {
     IS(D3DKMTCreateAllocation2(&create), STATUS_NOT_SUPPORTED);
 }
 
-int main(void) {
+static void priorities(D3DKMT_HANDLE context) {
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY priority = {context, -3};
+    OK(D3DKMTSetContextSchedulingPriority(&priority));
+    priority.Priority = 99;
+    OK(D3DKMTGetContextSchedulingPriority(&priority));
+    CHECK(priority.Priority == -3);
+    priority.Priority = 1; /* needs a privilege */
+    IS(D3DKMTSetContextSchedulingPriority(&priority), STATUS_ACCESS_DENIED);
+    D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY inside = {context, 5};
+    OK(D3DKMTSetContextInProcessSchedulingPriority(&inside));
+    inside.Priority = 8;
+    IS(D3DKMTSetContextInProcessSchedulingPriority(&inside), STATUS_INVALID_PARAMETER);
+    OK(D3DKMTGetContextInProcessSchedulingPriority(&inside));
+    CHECK(inside.Priority == 5);
+    priority.hContext = device;
+    IS(D3DKMTSetContextSchedulingPriority(&priority), STATUS_INVALID_PARAMETER);
+}
+
+int main(int argc, char **argv) {
     D3DKMT_HANDLE adapter = open_adapter();
     int before = descriptors();
     device = create_device(adapter);
@@ -300,13 +367,14 @@ int main(void) {
     context.hDevice = device;
     context.NodeOrdinal = 1;
     OK(D3DKMTCreateHwContext(&context));
-    kernel_mode(context.hHwContext);
-    user_mode(context.hHwContext);
+    if (PART("kernel-mode")) kernel_mode(context.hHwContext);
+    if (PART("user-mode")) user_mode(context.hHwContext);
+    if (PART("priorities")) priorities(context.hHwContext);
     D3DKMT_DESTROYHWCONTEXT destroy = {context.hHwContext};
     OK(D3DKMTDestroyHwContext(&destroy));
-    packets();
-    residency(adapter);
-    resources();
+    if (PART("packets")) packets();
+    if (PART("residency")) residency(adapter);
+    if (PART("resources")) resources();
     destroy_device(device);
     close_adapter(adapter);
     CHECK(descriptors() == before);
