@@ -775,6 +775,117 @@ typedef struct _D3DKMT_EVICT {
     UINT64 NumBytesToTrim;
 } D3DKMT_EVICT;
 
+typedef struct _D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
+    union {
+        struct {
+            UINT64 Write : 1;
+            UINT64 Execute : 1;
+            UINT64 Zero : 1;
+            UINT64 NoAccess : 1;
+            UINT64 SystemUseOnly : 1;
+            UINT64 Reserved : 59;
+        };
+        UINT64 Value;
+    };
+} D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
+
+typedef struct _D3DDDI_RESERVEGPUVIRTUALADDRESS {
+    union {
+        D3DKMT_HANDLE hPagingQueue;
+        D3DKMT_HANDLE hAdapter;
+    };
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+    D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
+    D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
+    D3DGPU_SIZE_T Size;
+    union {
+        UINT ReservationType;
+        UINT Reserved0;
+    };
+    union {
+        UINT64 DriverProtection;
+        UINT64 Reserved1;
+    };
+    D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
+    union {
+        UINT64 PagingFenceValue;
+        UINT64 Reserved2;
+    };
+} D3DDDI_RESERVEGPUVIRTUALADDRESS;
+
+typedef struct _D3DDDI_MAPGPUVIRTUALADDRESS {
+    D3DKMT_HANDLE hPagingQueue;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+    D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
+    D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
+    D3DKMT_HANDLE hAllocation;
+    D3DGPU_SIZE_T OffsetInPages;
+    D3DGPU_SIZE_T SizeInPages;
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
+    UINT64 DriverProtection;
+    UINT Reserved0;
+    UINT64 Reserved1;
+    D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
+    UINT64 PagingFenceValue;
+} D3DDDI_MAPGPUVIRTUALADDRESS;
+
+typedef struct _D3DKMT_FREEGPUVIRTUALADDRESS {
+    D3DKMT_HANDLE hAdapter;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+    D3DGPU_SIZE_T Size;
+} D3DKMT_FREEGPUVIRTUALADDRESS;
+
+typedef enum _D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE {
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP = 0,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP = 1,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY = 2,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT = 3
+} D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE;
+
+typedef struct _D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION {
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE OperationType;
+    union {
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DKMT_HANDLE hAllocation;
+            D3DGPU_SIZE_T AllocationOffsetInBytes;
+            D3DGPU_SIZE_T AllocationSizeInBytes;
+        } Map;
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DKMT_HANDLE hAllocation;
+            D3DGPU_SIZE_T AllocationOffsetInBytes;
+            D3DGPU_SIZE_T AllocationSizeInBytes;
+            D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
+            UINT64 DriverProtection;
+        } MapProtect;
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
+        } Unmap;
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS SourceAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DGPU_VIRTUAL_ADDRESS DestAddress;
+        } Copy;
+    };
+} D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
+
+typedef struct _D3DKMT_UPDATEGPUVIRTUALADDRESS {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hContext;
+    D3DKMT_HANDLE hFenceObject;
+    UINT NumOperations;
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION *Operations;
+    uintptr_t Reserved0;
+    UINT64 Reserved1;
+    UINT64 FenceValue;
+    UINT Flags; /* bit 0: DoNotWait */
+} D3DKMT_UPDATEGPUVIRTUALADDRESS;
+
 /* ---- synchronisation objects ---- */
 
 typedef enum _D3DDDI_SYNCHRONIZATIONOBJECT_TYPE {
@@ -1110,6 +1221,11 @@ NTSTATUS D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE *);
 NTSTATUS D3DKMTMakeResident(D3DDDI_MAKERESIDENT *);
 NTSTATUS D3DKMTEvict(D3DKMT_EVICT *);
 NTSTATUS D3DKMTSetAllocationPriority(const D3DKMT_SETALLOCATIONPRIORITY *);
+
+NTSTATUS D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS *);
+NTSTATUS D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS *);
+NTSTATUS D3DKMTUpdateGpuVirtualAddress(const D3DKMT_UPDATEGPUVIRTUALADDRESS *);
+NTSTATUS D3DKMTFreeGpuVirtualAddress(const D3DKMT_FREEGPUVIRTUALADDRESS *);
 
 NTSTATUS D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2 *);
 NTSTATUS D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE *);

@@ -10,7 +10,7 @@
 use crate::call::Call;
 use crate::caller::Caller;
 use crate::library::Library;
-use crate::{adapter, device, doorbell, legacy, memory, queue, sharing, sync};
+use crate::{adapter, device, doorbell, gpu_address, legacy, memory, queue, sharing, sync};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_calls::Status;
@@ -136,6 +136,11 @@ calls! {
     updates D3DKMTEvict(args::Evict) = memory::evict;
     reads D3DKMTSetAllocationPriority(args::SetAllocationPriority) = memory::set_allocation_priority;
 
+    updates D3DKMTReserveGpuVirtualAddress(args::ReserveGpuVirtualAddress) = gpu_address::reserve;
+    updates D3DKMTMapGpuVirtualAddress(args::MapGpuVirtualAddress) = gpu_address::map;
+    reads D3DKMTUpdateGpuVirtualAddress(args::UpdateGpuVirtualAddress) = gpu_address::update;
+    reads D3DKMTFreeGpuVirtualAddress(args::FreeGpuVirtualAddress) = gpu_address::free;
+
     updates D3DKMTCreateSynchronizationObject2(args::CreateSynchronizationObject2)
         = sync::create_synchronization_object2;
     updates D3DKMTCreateNativeFence(args::CreateNativeFence) = sync::create_native_fence;
@@ -250,7 +255,6 @@ unsupported! {
     D3DKMTExtractBundleObject
     D3DKMTFlipOverlay
     D3DKMTFlushHeapTransitions
-    D3DKMTFreeGpuVirtualAddress
     D3DKMTGetAllocationPriority
     D3DKMTGetAvailableTrackedWorkloadIndex
     D3DKMTGetDWMVerticalBlankEvent
@@ -272,7 +276,6 @@ unsupported! {
     D3DKMTInvalidateActiveVidPn
     D3DKMTInvalidateCache
     D3DKMTLock
-    D3DKMTMapGpuVirtualAddress
     D3DKMTOfferAllocations
     D3DKMTOpenAdapterFromDeviceName
     D3DKMTOpenAdapterFromGdiDisplayName
@@ -322,7 +325,6 @@ unsupported! {
     D3DKMTReleaseKeyedMutex2
     D3DKMTReleaseProcessVidPnSourceOwners
     D3DKMTRender
-    D3DKMTReserveGpuVirtualAddress
     D3DKMTResetTrackedWorkload
     D3DKMTSetDisplayMode
     D3DKMTSetDisplayPrivateDriverFormat
@@ -351,7 +353,6 @@ unsupported! {
     D3DKMTUnregisterBudgetChangeNotification
     D3DKMTUnregisterTrimNotification
     D3DKMTUpdateAllocationProperty
-    D3DKMTUpdateGpuVirtualAddress
     D3DKMTUpdateOverlay
     D3DKMTWaitForIdle
     D3DKMTWaitForVerticalBlankEvent

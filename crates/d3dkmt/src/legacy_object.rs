@@ -163,6 +163,13 @@ impl LegacyObject {
     pub(crate) fn shared_handle(&self) -> u32 {
         self.global.as_ref().map_or(0, |(handle, _)| handle.0 | GLOBAL)
     }
+
+    fn has_instances(&self) -> bool {
+        match &self.kind {
+            Kind::Counted(counted) => counted.state.lock_device().instances > 0,
+            Kind::Fence(_) | Kind::Notification(_) => true,
+        }
+    }
 }
 
 impl Drop for LegacyObject {
@@ -259,6 +266,7 @@ impl LegacyObjects {
         let is_global = global & 0x3F == GLOBAL;
         let handle = is_global.then_some(Handle(global & !GLOBAL))?;
         let found = self.globals.lock().get(handle)?;
-        found.upgrade()
+        // An operation that is still queued may keep an object without instances.
+        found.upgrade().filter(|object| object.has_instances())
     }
 }

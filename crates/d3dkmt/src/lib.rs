@@ -3,9 +3,9 @@
 //!
 //! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
 //! `object` · `internal_fence` · `legacy_object` (mutexes and the like) · `named_object` ·
-//! `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects by handle)
-//! · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `memory`, `legacy`, `sync`,
-//! `sharing`), which check and translate arguments · [`exports`] (the names).
+//! `gpu_ranges` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects by handle)
+//! · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `memory`,
+//! `gpu_address`, `legacy`, `sync`, `sharing`), which check and translate arguments · [`exports`] (the names).
 //!
 //! Invariants: no panic leaves the library. No lock of the library is held while the kernel is
 //! called, except for the lock that orders the rings of one doorbell.
@@ -18,6 +18,8 @@ mod device;
 mod doorbell;
 mod event;
 pub mod exports;
+mod gpu_address;
+mod gpu_ranges;
 mod internal_fence;
 mod legacy;
 mod legacy_object;

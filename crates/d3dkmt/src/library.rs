@@ -4,6 +4,7 @@
 //! the object from the kernel first, so of two that race the kernel refuses one.
 
 use crate::backend::{self, Backend};
+use crate::gpu_ranges::GpuRanges;
 use crate::legacy_object::LegacyObjects;
 use crate::named_object::Object;
 use crate::nt_handles::NtHandles;
@@ -23,6 +24,7 @@ const LUID_HIGH: i32 = 0x7469_6465;
 pub(crate) struct Library {
     pub(crate) platform: Platform,
     pub(crate) adapters: Vec<Arc<Adapter>>,
+    pub(crate) gpu_ranges: GpuRanges,
     pub(crate) nt_handles: NtHandles,
     pub(crate) legacy: LegacyObjects,
     objects: Mutex<HandleTable<Object>>,
@@ -69,6 +71,7 @@ impl Library {
         let adapters = adapters.map(|(index, kernel)| Arc::new(Adapter { index, kernel }));
         Ok(Library {
             adapters: adapters.collect(),
+            gpu_ranges: GpuRanges::new(&platform),
             nt_handles: NtHandles::new(&platform),
             legacy: LegacyObjects::new(&platform),
             objects: platform.mutex("objects of the library", HandleTable::new()),
@@ -120,8 +123,25 @@ impl Library {
             let handles: Vec<Handle> = handles.map(|(handle, _)| handle).collect();
             handles.into_iter().filter_map(|handle| objects.remove(handle)).collect()
         };
+        self.gpu_ranges.remove_device(device);
         device.waits.cancel_all();
         drop(removed);
+    }
+
+    /// Returns any device of this process on an adapter.
+    pub(crate) fn any_device(&self, adapter: &Adapter) -> Option<Arc<Device>> {
+        let objects = self.objects.lock();
+        objects.iter().find_map(|(_, object)| match object {
+            Object::Device(device) if device.adapter.index == adapter.index => Some(device.clone()),
+            _ => None,
+        })
+    }
+
+    /// Returns whether there is such an allocation.
+    pub(crate) fn has_allocation(&self, is_it: impl Fn(&Allocation) -> bool) -> bool {
+        let objects = self.objects.lock();
+        let mut all = objects.iter();
+        all.any(|(_, object)| matches!(object, Object::Allocation(known) if is_it(known)))
     }
 
     /// The number of an adapter.

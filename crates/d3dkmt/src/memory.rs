@@ -80,8 +80,13 @@ fn create_one(
         kind: wanted.kind,
         placement: wanted.placement,
     })?;
-    let allocation =
-        Allocation { device: device.clone(), handle: made.handle, memory: made.memory };
+    let allocation = Allocation {
+        device: device.clone(),
+        handle: made.handle,
+        gpu_va: made.gpu_va,
+        bytes: made.bytes,
+        memory: made.memory,
+    };
     let handle = call.library.insert(Object::Allocation(Arc::new(allocation)), || {
         let _ended = kernel.destroy_allocation(made.handle);
     })?;

@@ -74,6 +74,8 @@ pub(crate) struct Allocation {
     pub(crate) device: Arc<Device>,
     /// In the kernel.
     pub(crate) handle: Handle,
+    pub(crate) gpu_va: u64,
+    pub(crate) bytes: u64,
     pub(crate) memory: AllocationMemory,
 }
 

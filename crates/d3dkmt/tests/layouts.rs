@@ -87,6 +87,11 @@ const LAYOUTS: &[Layout] = layouts![
     DestroyPagingQueue,
     MakeResident,
     Evict,
+    ReserveGpuVirtualAddress,
+    MapGpuVirtualAddress,
+    FreeGpuVirtualAddress,
+    UpdateGpuVirtualAddressOperation,
+    UpdateGpuVirtualAddress,
     SynchronizationObjectInfo,
     SynchronizationObjectInfo2,
     CreateSynchronizationObject,
@@ -113,7 +118,8 @@ const LAYOUTS: &[Layout] = layouts![
 
 /// Structures of the header that are bits of one field, a part of another structure, or of this
 /// library alone.
-const WITHOUT_LAYOUT: [&str; 9] = [
+const WITHOUT_LAYOUT: [&str; 10] = [
+    "D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE",
     "D3DKMT_WDDM_2_0_CAPS",
     "D3DKMT_WDDM_2_7_CAPS",
     "D3DDDI_CREATEHWQUEUEFLAGS",

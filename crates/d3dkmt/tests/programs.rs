@@ -128,6 +128,11 @@ fn allocations_become_resident() {
 }
 
 #[test]
+fn reserved_addresses_are_mapped_and_updated() {
+    check("cc", "queues.c", "addresses");
+}
+
+#[test]
 fn a_resource_ends_with_its_allocations() {
     check("cc", "queues.c", "resources");
 }

@@ -312,6 +312,103 @@ static void residency(D3DKMT_HANDLE adapter) {
     release(memory);
 }
 
+#define TILE 65536
+
+/* Runs one command buffer that stores a value, on a queue of its own progress. */
+static void store_by_gpu(D3DKMT_CREATEHWQUEUE *queue, struct memory *commands, UINT64 progress,
+                         D3DGPU_VIRTUAL_ADDRESS destination, UINT64 value) {
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE submit;
+    memset(&submit, 0, sizeof submit);
+    submit.hHwQueue = queue->hHwQueue;
+    submit.HwQueueProgressFenceId = progress;
+    submit.CommandBuffer = commands->gpu;
+    submit.CommandLength = write_value(commands->cpu, destination, value);
+    OK(D3DKMTSubmitCommandToHwQueue(&submit));
+    OK(wait_cpu(device, queue->hHwQueueProgressFence, progress, 0));
+}
+
+static void addresses(D3DKMT_HANDLE adapter, D3DKMT_HANDLE context) {
+    D3DKMT_CREATEHWQUEUE queue = hw_queue(context, 0);
+    struct memory commands = allocate(4096, 0), first = allocate(2 * TILE, 0), second = allocate(TILE, 0);
+    D3DKMT_CREATEPAGINGQUEUE paging;
+    memset(&paging, 0, sizeof paging);
+    paging.hDevice = device;
+    OK(D3DKMTCreatePagingQueue(&paging));
+    D3DDDI_RESERVEGPUVIRTUALADDRESS reserve;
+    memset(&reserve, 0, sizeof reserve);
+    reserve.hPagingQueue = paging.hPagingQueue;
+    IS(D3DKMTReserveGpuVirtualAddress(&reserve), STATUS_INVALID_PARAMETER);
+    reserve.Size = 4 * TILE;
+    OK(D3DKMTReserveGpuVirtualAddress(&reserve));
+    D3DGPU_VIRTUAL_ADDRESS base = reserve.VirtualAddress;
+    CHECK(base != 0);
+
+    D3DDDI_MAPGPUVIRTUALADDRESS map;
+    memset(&map, 0, sizeof map);
+    map.hPagingQueue = paging.hPagingQueue;
+    map.hAllocation = first.handle;
+    OK(D3DKMTMapGpuVirtualAddress(&map));
+    CHECK(map.VirtualAddress == first.gpu);
+    map.BaseAddress = base + TILE;
+    map.OffsetInPages = 16;
+    map.SizeInPages = 16;
+    map.Protection.Write = 1;
+    OK(D3DKMTMapGpuVirtualAddress(&map));
+    CHECK(map.VirtualAddress == base + TILE);
+    store_by_gpu(&queue, &commands, 1, base + TILE + 8, 31);
+    CHECK(load(first.cpu + TILE / 8 + 1) == 31);
+    map.OffsetInPages = 17;
+    IS(D3DKMTMapGpuVirtualAddress(&map), STATUS_INVALID_PARAMETER);
+    map.OffsetInPages = 0;
+    map.BaseAddress = base + 4 * TILE;
+    IS(D3DKMTMapGpuVirtualAddress(&map), STATUS_INVALID_PARAMETER);
+
+    /* An update in the order of a fence. */
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence = monitored_fence(device, 0, 0);
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION operations[2];
+    memset(operations, 0, sizeof operations);
+    operations[0].OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP;
+    operations[0].Map.BaseAddress = base + TILE;
+    operations[0].Map.SizeInBytes = TILE;
+    operations[0].Map.hAllocation = second.handle;
+    operations[1].OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP;
+    operations[1].Unmap.BaseAddress = base;
+    operations[1].Unmap.SizeInBytes = TILE;
+    D3DKMT_UPDATEGPUVIRTUALADDRESS update;
+    memset(&update, 0, sizeof update);
+    update.hDevice = device;
+    update.hContext = context;
+    update.hFenceObject = fence.hSyncObject;
+    update.NumOperations = 2;
+    update.Operations = operations;
+    update.FenceValue = 1;
+    OK(D3DKMTUpdateGpuVirtualAddress(&update));
+    store_by_gpu(&queue, &commands, 2, base + TILE + 8, 32);
+    CHECK(load(first.cpu + TILE / 8 + 1) == 32);
+    OK(signal_cpu(device, fence.hSyncObject, 1));
+    OK(wait_cpu(device, fence.hSyncObject, 2, 0));
+    store_by_gpu(&queue, &commands, 3, base + TILE + 8, 33);
+    CHECK(load(first.cpu + TILE / 8 + 1) == 32 && load(second.cpu + 1) == 33);
+    operations[1].OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY;
+    IS(D3DKMTUpdateGpuVirtualAddress(&update), STATUS_NOT_SUPPORTED);
+    update.NumOperations = 0;
+    IS(D3DKMTUpdateGpuVirtualAddress(&update), STATUS_INVALID_PARAMETER);
+
+    D3DKMT_FREEGPUVIRTUALADDRESS release_addresses = {adapter, base, 4 * TILE};
+    OK(D3DKMTFreeGpuVirtualAddress(&release_addresses));
+    IS(D3DKMTFreeGpuVirtualAddress(&release_addresses), STATUS_INVALID_PARAMETER);
+    D3DKMT_FREEGPUVIRTUALADDRESS unmap = {adapter, first.gpu, 2 * TILE};
+    OK(D3DKMTFreeGpuVirtualAddress(&unmap));
+    destroy_fence(fence.hSyncObject);
+    D3DKMT_DESTROYHWQUEUE destroy = {queue.hHwQueue};
+    OK(D3DKMTDestroyHwQueue(&destroy));
+    D3DDDI_DESTROYPAGINGQUEUE destroy_paging = {paging.hPagingQueue};
+    OK(D3DKMTDestroyPagingQueue(&destroy_paging));
+    release(commands);
+    release(first);
+    release(second);
+}
+
 /* A resource of two standard allocations. */
 static void resources(void) {
     D3DKMT_CREATESTANDARDALLOCATION standard;
@@ -369,6 +466,7 @@ int main(int argc, char **argv) {
     OK(D3DKMTCreateHwContext(&context));
     if (PART("kernel-mode")) kernel_mode(context.hHwContext);
     if (PART("user-mode")) user_mode(context.hHwContext);
+    if (PART("addresses")) addresses(adapter, context.hHwContext);
     if (PART("priorities")) priorities(context.hHwContext);
     D3DKMT_DESTROYHWCONTEXT destroy = {context.hHwContext};
     OK(D3DKMTDestroyHwContext(&destroy));
