@@ -3,8 +3,17 @@
 #![no_main]
 #![allow(unsafe_code, reason = "the macro exports the function that libFuzzer calls")]
 
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
-use tidegate_fuzz::{TARGET_VARIABLE, TARGETS, Target, find};
+use tidegate_fuzz::{
+    SERIES_VARIABLE, Series, TARGET_VARIABLE, TARGETS, Target, find, recorded_inputs,
+};
+
+thread_local! {
+    /// Left to the end of the process: by then a machine cannot be dropped.
+    static SERIES: RefCell<ManuallyDrop<Series>> = RefCell::default();
+}
 
 fn target() -> &'static Target {
     static CHOSEN: OnceLock<&'static Target> = OnceLock::new();
@@ -21,4 +30,19 @@ fn target() -> &'static Target {
     })
 }
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| (target().run)(data));
+/// Writes the inputs of the present machine to a file when an input does harm.
+fn save_series() {
+    let Some(file) = std::env::var_os(SERIES_VARIABLE) else { return };
+    // The fuzzer's own hook, which ends the process.
+    let then = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if let Err(error) = std::fs::write(&file, recorded_inputs(target())) {
+            eprintln!("{}: cannot write: {error}", file.display());
+        }
+        then(info);
+    }));
+}
+
+libfuzzer_sys::fuzz_target!(init: save_series(), |data: &[u8]| {
+    SERIES.with_borrow_mut(|series| target().run(series, data));
+});

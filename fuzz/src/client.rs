@@ -4,8 +4,10 @@
 use crate::input::Input;
 use std::ops::Deref;
 use std::sync::Arc;
-use tidegate::Machine;
-use tidegate::calls::{CreateDoorbellFlags, FenceInstance, RingHint, SyncObjectFlags, WaitMode};
+use tidegate::Platform;
+use tidegate::calls::{
+    CreateDoorbellFlags, FenceInstance, Kernel, RingHint, SyncObjectFlags, WaitMode,
+};
 use tidegate::gpu_abi::{
     AddressSpaceId, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
     QueueId, RingPacket, SLOT_BYTES, global_base,
@@ -25,6 +27,8 @@ const LONGEST_WORK_NS: u64 = 1_000_000;
 /// The hostile process. Dereferences to its calls.
 pub(crate) struct Client {
     own: tidegate_testbed::Client,
+    /// The engine of its queues.
+    pub(crate) node: u32,
     pub(crate) queue: UserQueue,
     pub(crate) fences: Vec<FenceInstance>,
     /// Addresses that its engines can access.
@@ -45,9 +49,17 @@ impl Deref for Client {
 }
 
 impl Client {
-    pub(crate) fn new(machine: &Machine, lane: Option<LaneId>, second_doorbell: bool) -> Client {
-        let own = tidegate_testbed::Client::open(machine, "hostile");
-        let queue = own.try_hw_queue(0, true).expect("a queue");
+    /// Creates the device and the queue of process `kernel` on engine `node`.
+    pub(crate) fn new(
+        platform: &Platform,
+        kernel: Arc<dyn Kernel>,
+        node: u32,
+        lane: Option<LaneId>,
+        second_doorbell: bool,
+    ) -> Client {
+        let device = kernel.create_device().expect("a device");
+        let own = tidegate_testbed::Client::of(platform, kernel, device);
+        let queue = own.try_hw_queue(node, true).expect("a queue");
         if let Some(lane) = lane {
             let number = own.kernel.queue_number(queue.handle).expect("a number");
             own.platform.assign_lane(number, lane);
@@ -70,7 +82,7 @@ impl Client {
         ];
         let (fences, hint) = (Vec::new(), None);
         let mut client =
-            Client { own, queue, fences, addresses, memory, hint, value_base: 0, written: 0 };
+            Client { own, node, queue, fences, addresses, memory, hint, value_base: 0, written: 0 };
         (0..3).for_each(|_| client.make_fence());
         client.connect();
         client

@@ -5,7 +5,8 @@
 //! are the compiler's own passes; 2. each target begins with its corpus of the repository and with
 //! what earlier runs of this machine found, and keeps new inputs below the build folder; 3. an
 //! input that does harm ends its target, and its place is printed. With its mend the input is copied
-//! into `fuzz/corpus/TARGET`, where an ordinary test replays it.
+//! into `fuzz/corpus/TARGET`, where an ordinary test replays it. If it does harm only after others on
+//! the same machine, the file `series` has all of them.
 //!
 //! A target's name is the name of its folder in the corpus.
 
@@ -28,10 +29,28 @@ const HANG_SECONDS: u32 = 60;
 const MEMORY_MIB: u32 = 2048;
 const LONGEST_INPUT: u32 = 4096;
 
-/// Counters at each edge, and the operands of comparisons; checks of arithmetic are the profile's.
-const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-                        -Cllvm-args=-sanitizer-coverage-trace-compares";
+/// Counters at each edge; checks of arithmetic are the profile's.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
+                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table";
+/// Reports the operands of each comparison, so that inputs come to hold the constants of a format.
+const COMPARISONS: &str = "-Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// Set while xtask is the wrapper of the compiler ([`compile`]).
+pub const WRAPPER_VARIABLE: &str = "TIDEGATE_FUZZ_WRAPPER";
+
+/// Crates without counters. Their loops run in each input and depend on no byte of it.
+const NOT_COUNTED: &[&str] = &[
+    "corosensei",
+    "tidegate_fuzz",
+    "tidegate_hazard",
+    "tidegate_platform",
+    "tidegate_testbed",
+    "tidegate_trace",
+];
+/// Crates of the product that decode formats. Their comparisons are reported, and those of the
+/// libraries that they use.
+const DECODERS: &[&str] =
+    &["tidegate_d3dukmdt", "tidegate_gpu_abi", "tidegate_wddm_abi", "tidegate_workload"];
 
 /// The arguments of the command line.
 pub struct Request<'a> {
@@ -131,8 +150,41 @@ fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
         "--target",
         &machine,
     ];
-    cargo::cargo(root, &arguments, &[("RUSTFLAGS", COVERAGE.into())])?;
+    let own = std::env::current_exe().map_err(|e| format!("xtask has no path: {e}"))?;
+    let environment = [
+        ("RUSTFLAGS", COVERAGE.into()),
+        ("RUSTC_WRAPPER", own.into()),
+        (WRAPPER_VARIABLE, "1".into()),
+    ];
+    cargo::cargo(root, &arguments, &environment)?;
     Ok(folder.join(&machine).join("fuzz/tidegate-fuzz"))
+}
+
+/// Compiles one crate of the fuzzer, as cargo's wrapper: `words` are the compiler and its arguments.
+pub fn compile(words: &[&str]) -> Result<(), String> {
+    let (compiler, arguments) = words.split_first().ok_or("the wrapper wraps no compiler")?;
+    let mut command = Command::new(compiler);
+    command.args(instrumented(arguments));
+    let status = command.status().map_err(|e| format!("cannot run {compiler}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{compiler}: {status}")) }
+}
+
+/// The arguments of the compiler with the coverage that its crate is to have.
+fn instrumented<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let name = arguments.iter().skip_while(|word| **word != "--crate-name").nth(1).copied();
+    let name = name.unwrap_or_default();
+    let is_coverage = |word: &str| COVERAGE.split_whitespace().any(|flag| flag == word);
+    let mut arguments = arguments.to_vec();
+    // Build scripts and macros have none.
+    if !arguments.iter().any(|word| is_coverage(word)) {
+        return arguments;
+    }
+    if NOT_COUNTED.contains(&name) {
+        arguments.retain(|word| !is_coverage(word));
+    } else if DECODERS.contains(&name) || !name.starts_with("tidegate_") {
+        arguments.push(COMPARISONS);
+    }
+    arguments
 }
 
 /// The compiler's name for the machine that it runs on.
@@ -152,6 +204,8 @@ struct Run {
     grown: PathBuf,
     /// Inputs that did harm.
     harmful: PathBuf,
+    /// The last harmful input with those before it on its machine.
+    series: PathBuf,
     log: PathBuf,
     seeds: Vec<PathBuf>,
 }
@@ -164,7 +218,8 @@ impl Run {
             seeds.push(root.join("workloads"));
         }
         let (grown, harmful, log) = (own.join("corpus"), own.join("harmful"), own.join("log.txt"));
-        Run { name: name.to_owned(), grown, harmful, log, seeds }
+        let series = own.join("series");
+        Run { name: name.to_owned(), grown, harmful, series, log, seeds }
     }
 
     fn go(&self, fuzzer: &Path, request: &Request<'_>) -> Result<(), String> {
@@ -175,13 +230,15 @@ impl Run {
         let cannot_write = |e| format!("{}: cannot write: {e}", self.log.display());
         let file = fs::File::create(&self.log).map_err(cannot_write)?;
         let mut command = Command::new(fuzzer);
-        command.env("TIDEGATE_FUZZ_TARGET", &self.name).arg(&self.grown).args(&self.seeds);
+        command.env("TIDEGATE_FUZZ_TARGET", &self.name).env("TIDEGATE_FUZZ_SERIES", &self.series);
+        command.arg(&self.grown).args(&self.seeds);
         command.args(request.seed.map(|seed| format!("-seed={seed}")));
         command
             .arg(format!("-max_total_time={}", request.seconds))
             .arg(format!("-timeout={HANG_SECONDS}"));
         command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-max_len={LONGEST_INPUT}"));
-        command.arg("-len_control=0").arg("-print_final_stats=1");
+        // Its power schedule takes longer than an input where an input has thousands of features.
+        command.arg("-entropic=0").arg("-len_control=0").arg("-print_final_stats=1");
         command.arg(format!("-artifact_prefix={}/", self.harmful.display()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let status =
@@ -192,13 +249,14 @@ impl Run {
             return Ok(());
         }
         Err(format!(
-            "fuzz target {} found an input that does harm ({status}).\n{}\nthe input: {}\nthe log: {}\nmend it, and copy \
-             the input into fuzz/corpus/{}",
+            "fuzz target {} found an input that does harm ({status}).\n{}\nthe input: {}\nwith those before it: {}\nthe log: {}\nmend it, and \
+             copy the input into fuzz/corpus/{name}, or the series as series-NAME if the input alone does no harm",
             self.name,
             complaint(&log),
             saved(&log),
+            self.series.display(),
             self.log.display(),
-            self.name
+            name = self.name
         ))
     }
 }
@@ -243,6 +301,19 @@ mod tests {
         for wrong in [&["--seconds"][..], &["--seconds", "x"], &["calls"]] {
             assert!(request(wrong).is_none());
         }
+    }
+
+    #[test]
+    fn coverage_is_that_of_the_crate() {
+        let flags: Vec<&str> = COVERAGE.split_whitespace().collect();
+        let of = |name: &'static str| {
+            let own = ["--crate-name", name, "lib.rs"];
+            instrumented(&[&own[..], &flags].concat()).len() - own.len()
+        };
+        assert_eq!(of("tidegate_softgpu"), flags.len());
+        assert_eq!(of("tidegate_platform"), 0);
+        assert_eq!((of("tidegate_workload"), of("toml")), (flags.len() + 1, flags.len() + 1));
+        assert_eq!(instrumented(&["--crate-name", "build_script_build"]).len(), 2);
     }
 
     #[test]

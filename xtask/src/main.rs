@@ -61,6 +61,9 @@ tasks:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if std::env::var_os(fuzz::WRAPPER_VARIABLE).is_some() {
+        return end(fuzz::compile(&words));
+    }
     let root = tree::root();
     let outcome = match words.as_slice() {
         ["spec"] => spec::check(&root),
@@ -92,6 +95,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    end(outcome)
+}
+
+fn end(outcome: Result<(), String>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

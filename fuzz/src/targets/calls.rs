@@ -3,7 +3,7 @@
 
 use crate::client::Client;
 use crate::input::Input;
-use crate::neighbour::{Setting, unharmed_by};
+use crate::series::{Hostile, Series};
 use tidegate::calls::{
     AllocationKind, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateDoorbellFlags,
     CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, FenceValue, Handle,
@@ -12,11 +12,11 @@ use tidegate::calls::{
     SyncObjectFlags, WaitMode,
 };
 
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(series: &mut Series, data: &[u8]) {
     let mut input = Input::new(data);
-    let setting = Setting::of(input.byte());
+    let hostile = Hostile::of(input.byte());
     let rest = input.take(usize::MAX).to_vec();
-    unharmed_by(setting, move |client| {
+    series.unharmed_by(hostile, move |client| {
         let mut program = Program::new(client);
         let mut input = Input::new(&rest);
         while !input.is_over() {
@@ -25,8 +25,9 @@ pub(crate) fn run(data: &[u8]) {
     });
 }
 
-/// Maximum size and number of allocations, because host memory is out of scope.
-const LARGEST_ALLOCATION: u64 = 1 << 20;
+/// Maximum size and number of allocations, because host memory is out of scope. Larger ones take
+/// most of an input's time to be zeroed.
+const LARGEST_ALLOCATION: u64 = 1 << 16;
 const MOST_ALLOCATIONS: usize = 16;
 
 /// The handles of the process.

@@ -2,15 +2,15 @@
 
 use crate::client::Client;
 use crate::input::Input;
-use crate::neighbour::{Setting, unharmed_by};
+use crate::series::{Hostile, Series};
 use tidegate::calls::{Priority, SubmitCommand, SubmitCommandToHwQueue};
 use tidegate::gpu_abi::RingPacket;
 
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(series: &mut Series, data: &[u8]) {
     let mut input = Input::new(data);
-    let setting = Setting::roomy(input.byte());
+    let hostile = Hostile::roomy(input.byte());
     let rest = input.take(usize::MAX).to_vec();
-    let outcome = unharmed_by(setting, move |client| act(client, Input::new(&rest)));
+    let outcome = series.unharmed_by(hostile, move |client| act(client, Input::new(&rest)));
     outcome.assert_faults_lose_a_device();
 }
 
@@ -42,7 +42,7 @@ fn act(client: &mut Client, mut input: Input<'_>) {
 
 /// Submits by hardware queue. The kernel may refuse a lost device or an invalid length.
 fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
-    let Ok(queue) = client.try_hw_queue(0, false) else { return };
+    let Ok(queue) = client.try_hw_queue(client.node, false) else { return };
     let _refused = client.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
         hw_queue: queue.handle,
         progress_fence_id: 1,
@@ -52,7 +52,7 @@ fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) 
 }
 
 fn by_packet(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
-    let Ok(context) = client.try_context(0, Priority::Normal) else { return };
+    let Ok(context) = client.try_context(client.node, Priority::Normal) else { return };
     let submit = SubmitCommand { context, commands_gpu_va, command_bytes };
     let _refused = client.kernel.submit_command(submit);
 }

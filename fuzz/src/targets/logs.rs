@@ -3,15 +3,15 @@
 
 use crate::client::Client;
 use crate::input::Input;
-use crate::neighbour::{Setting, unharmed_by};
+use crate::series::{Hostile, Series};
 use tidegate::d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(series: &mut Series, data: &[u8]) {
     let mut input = Input::new(data);
-    let setting = Setting::roomy(input.byte());
+    let hostile = Hostile::roomy(input.byte());
     let rest = input.take(usize::MAX).to_vec();
-    let outcome = unharmed_by(setting, move |client| act(client, Input::new(&rest)));
+    let outcome = series.unharmed_by(hostile, move |client| act(client, Input::new(&rest)));
     outcome.assert_faults_lose_a_device();
 }
 

@@ -3,14 +3,14 @@
 
 use crate::client::{Client, SLOTS};
 use crate::input::Input;
-use crate::neighbour::{Setting, unharmed_by};
+use crate::series::{Hostile, Series};
 use tidegate::gpu_abi::SLOT_BYTES;
 
-pub(crate) fn run(data: &[u8]) {
+pub(crate) fn run(series: &mut Series, data: &[u8]) {
     let mut input = Input::new(data);
-    let setting = Setting::of(input.byte());
+    let hostile = Hostile::of(input.byte());
     let rest = input.take(usize::MAX).to_vec();
-    let outcome = unharmed_by(setting, move |client| act(client, Input::new(&rest)));
+    let outcome = series.unharmed_by(hostile, move |client| act(client, Input::new(&rest)));
     outcome.assert_faults_lose_a_device();
 }
 
