@@ -1,6 +1,7 @@
 //! Calls about adapters: enumeration, opening, queries, features, clocks, the debug escape.
 
 use crate::call::Call;
+use crate::caller::Number;
 use crate::library::Library;
 use crate::named_object::Object;
 use crate::object::Adapter;
@@ -22,6 +23,8 @@ use tidegate_wddm_abi::d3dukmdt::{
     FeatureResultFlags, IsFeatureEnabledResult, NodeMetadataFlags, PreemptionCaps,
 };
 
+/// 0.1.0.0.
+const VERSION: u64 = 1 << 32;
 /// Bits of a GPU address.
 const GPU_VA_BITS: u32 = 48;
 
@@ -98,8 +101,8 @@ fn answer<T: Published>(call: &Call, args: &QueryAdapterInfo, value: T) -> Resul
 }
 
 /// Writes an answer of one number.
-fn answer_number(call: &Call, args: &QueryAdapterInfo, number: u32) -> Result<(), Status> {
-    if (args.data_bytes as usize) < size_of::<u32>() {
+fn answer_number<T: Number>(call: &Call, args: &QueryAdapterInfo, number: T) -> Result<(), Status> {
+    if (args.data_bytes as usize) < size_of::<T>() {
         return Err(Status::INVALID_PARAMETER);
     }
     call.caller.write_numbers(args.data, &[number])
@@ -161,6 +164,8 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
                 AdapterRegistryInfoWide { adapter, bios: [0; 260], dac: [0; 260], chip: adapter };
             answer(call, args, names)
         }
+        // The version of this implementation, one part to 16 bits.
+        query::KMD_DRIVER_VERSION | query::UMD_DRIVER_VERSION => answer_number(call, args, VERSION),
         query::DRIVER_VERSION => answer_number(call, args, DRIVER_VERSION_WDDM_3_1),
         query::ADAPTER_TYPE | query::ADAPTER_TYPE_RENDER => {
             let mut flags = AdapterTypeFlags::RENDER_SUPPORTED | AdapterTypeFlags::SOFTWARE_DEVICE;
@@ -172,7 +177,7 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
             answer(call, args, Wddm12Caps { preemption, flags: 0 })
         }
         query::WDDM_1_3_CAPS | query::WDDM_2_9_CAPS | query::WDDM_3_0_CAPS => {
-            answer_number(call, args, 0)
+            answer_number(call, args, 0u32)
         }
         query::WDDM_2_0_CAPS => {
             let mut flags = Wddm20CapsFlags::GPU_MMU_SUPPORTED;

@@ -133,6 +133,11 @@ fn reserved_addresses_are_mapped_and_updated() {
 }
 
 #[test]
+fn lost_devices_report_the_fault_and_the_reset() {
+    check("cc", "queues.c", "faults");
+}
+
+#[test]
 fn a_resource_ends_with_its_allocations() {
     check("cc", "queues.c", "resources");
 }

@@ -1,10 +1,12 @@
 /* Allocations, hardware queues fed by calls, and a user-mode queue with ring and doorbell. */
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "check.h"
 
 /* The software GPU's commands and ring packets; see docs/d3dkmt.md. */
 #define WRITE_VALUE (6u | 3u << 16)
+#define HANG (8u | 1u << 16)
 #define EXECUTE (1u | 1u << 8)
 
 static D3DKMT_HANDLE device;
@@ -409,6 +411,75 @@ static void addresses(D3DKMT_HANDLE adapter, D3DKMT_HANDLE context) {
     release(second);
 }
 
+static D3DKMT_GETDEVICESTATE state_of(D3DKMT_HANDLE of, D3DKMT_DEVICESTATE_TYPE type) {
+    D3DKMT_GETDEVICESTATE state;
+    memset(&state, 0, sizeof state);
+    state.hDevice = of;
+    state.StateType = type;
+    OK(D3DKMTGetDeviceState(&state));
+    return state;
+}
+
+/* Work that faults, and work that hangs until the adapter is reset: their devices are lost. */
+static void faults(D3DKMT_HANDLE adapter) {
+    D3DKMT_HANDLE healthy = device;
+    device = create_device(adapter);
+    D3DKMT_CREATEHWCONTEXT context;
+    memset(&context, 0, sizeof context);
+    context.hDevice = device;
+    OK(D3DKMTCreateHwContext(&context));
+    D3DKMT_CREATEHWQUEUE queue = hw_queue(context.hHwContext, 0);
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence = monitored_fence(device, 0, 0);
+    struct memory commands = allocate(4096, 0);
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE submit;
+    memset(&submit, 0, sizeof submit);
+    submit.hHwQueue = queue.hHwQueue;
+    submit.HwQueueProgressFenceId = 1;
+    submit.CommandBuffer = commands.gpu;
+    submit.CommandLength = write_value(commands.cpu, 0x7F0000001000, 1);
+    OK(D3DKMTSubmitCommandToHwQueue(&submit));
+    IS(wait_cpu(device, queue.hHwQueueProgressFence, 1, 0), STATUS_DEVICE_REMOVED);
+    CHECK(state_of(device, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState ==
+          D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT);
+    D3DKMT_GETDEVICESTATE fault = state_of(device, D3DKMT_DEVICESTATE_PAGE_FAULT);
+    CHECK(fault.PageFaultState.FaultedVirtualAddress == 0x7F0000001000);
+    CHECK((fault.PageFaultState.PageFaultFlags & 1) != 0); /* a store */
+    /* The fences of a lost device are raised one after the other. */
+    while (load(fence.Info.MonitoredFence.FenceValueCPUVirtualAddress) != UINT64_MAX) sched_yield();
+    IS(D3DKMTSubmitCommandToHwQueue(&submit), STATUS_DEVICE_REMOVED);
+    destroy_device(device);
+
+    device = healthy;
+    CHECK(state_of(device, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
+    D3DKMT_HANDLE lost = device = create_device(adapter);
+    context.hDevice = device;
+    OK(D3DKMTCreateHwContext(&context));
+    queue = hw_queue(context.hHwContext, 0);
+    commands = allocate(4096, 0);
+    submit.hHwQueue = queue.hHwQueue;
+    submit.CommandBuffer = commands.gpu;
+    submit.CommandLength = 8;
+    store(commands.cpu, HANG);
+    OK(D3DKMTSubmitCommandToHwQueue(&submit));
+    D3DKMT_TDRDBGCTRL_ESCAPE control = {0, 0}; /* FORCETDR */
+    D3DKMT_ESCAPE escape;
+    memset(&escape, 0, sizeof escape);
+    escape.hAdapter = adapter;
+    escape.Type = D3DKMT_ESCAPE_TDRDBGCTRL;
+    escape.pPrivateDriverData = &control;
+    IS(D3DKMTEscape(&escape), STATUS_INVALID_PARAMETER);
+    escape.PrivateDriverDataSize = sizeof control;
+    OK(D3DKMTEscape(&escape));
+    IS(wait_cpu(device, queue.hHwQueueProgressFence, 1, 0), STATUS_DEVICE_REMOVED);
+    D3DKMT_DEVICEEXECUTION_STATE state = state_of(lost, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState;
+    CHECK(state == D3DKMT_DEVICEEXECUTION_HUNG || state == D3DKMT_DEVICEEXECUTION_RESET);
+    destroy_device(lost);
+    device = healthy;
+    D3DKMT_HANDLE after = create_device(adapter);
+    CHECK(state_of(after, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
+    destroy_device(after);
+}
+
 /* A resource of two standard allocations. */
 static void resources(void) {
     D3DKMT_CREATESTANDARDALLOCATION standard;
@@ -473,6 +544,7 @@ int main(int argc, char **argv) {
     if (PART("packets")) packets();
     if (PART("residency")) residency(adapter);
     if (PART("resources")) resources();
+    if (PART("faults")) faults(adapter);
     destroy_device(device);
     close_adapter(adapter);
     CHECK(descriptors() == before);
