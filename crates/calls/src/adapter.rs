@@ -1,9 +1,10 @@
 //! Facts about the adapter (D3DKMTQueryAdapterInfo and related calls).
 
+use serde::{Deserialize, Serialize};
 use tidegate_platform::CpuTime;
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// DXGK_ENGINE_TYPE: 0 other (compute), 1 3D, 6 copy.
     pub engine_type: u32,
@@ -17,7 +18,7 @@ pub struct NodeInfo {
 }
 
 /// Capabilities of an adapter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterInfo {
     /// A name for display.
     pub description: String,
@@ -39,7 +40,7 @@ pub struct AdapterInfo {
 }
 
 /// D3DKMTQueryClockCalibration: the clocks of an engine and of the CPU at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockCalibration {
     /// GpuFrequency: ticks of the GPU's clock in a second.
     pub gpu_frequency: u64,

@@ -2,10 +2,13 @@
 //! address, and processes by lock if it is CPU visible.
 
 use crate::Handle;
-use tidegate_platform::{Bulk, BulkWindow, Page};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use tidegate_platform::{Bulk, BulkWindow, OutOfBounds, Page};
 
 /// Kinds of memory; see the platform's pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AllocationKind {
     /// Bytes: buffers, rings, command buffers.
     Bulk,
@@ -14,7 +17,7 @@ pub enum AllocationKind {
 }
 
 /// Placement of an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Placement {
     /// System memory.
     System,
@@ -30,7 +33,7 @@ pub enum Placement {
 /// D3DKMTCreateAllocation2, MakeResident and MapGpuVirtualAddress in one call: the allocation is
 /// resident, with one reference, and mapped. An allocation on demand has no reference, and its
 /// address is not mapped until it is resident.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CreateAllocation {
     /// The device.
     pub device: Handle,
@@ -46,7 +49,7 @@ pub struct CreateAllocation {
 pub const TILE_BYTES: u64 = 64 << 10;
 
 /// D3DKMTReserveGpuVirtualAddress: addresses without memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ReserveGpuVirtualAddress {
     /// The device.
     pub device: Handle,
@@ -55,7 +58,7 @@ pub struct ReserveGpuVirtualAddress {
 }
 
 /// Reserved addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservedAddresses {
     /// Their handle.
     pub handle: Handle,
@@ -64,7 +67,7 @@ pub struct ReservedAddresses {
 }
 
 /// Memory behind tiles of reserved addresses (D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TileOperation {
     /// The first tile of the reserved addresses.
     pub first: u64,
@@ -98,6 +101,23 @@ pub enum AllocationMemory {
     Protocol(Page),
     /// Bytes that move between local and system memory. The window follows them.
     Window(BulkWindow),
+    /// Bytes that move, of a kernel in another process. Each access is a call.
+    ByCalls(Arc<dyn MovingBytes>),
+}
+
+/// Bytes of an allocation that this process has not mapped.
+pub trait MovingBytes: fmt::Debug + Send + Sync {
+    /// Copies bytes out.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`]. What a lost kernel leaves unread is zero.
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds>;
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`].
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBounds>;
 }
 
 /// A created allocation.

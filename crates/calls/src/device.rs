@@ -1,10 +1,11 @@
 //! Arguments of device, context and hardware queue calls.
 
 use crate::{FaultErrorCode, Handle, PageFaultFlags, Priority, ReadOnly, RenderPipelineStage};
+use serde::{Deserialize, Serialize};
 use tidegate_platform::QueueNumber;
 
 /// State of a device (D3DKMT_DEVICEEXECUTION_STATE).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceState {
     /// Working.
     Active,
@@ -25,7 +26,7 @@ pub enum DeviceState {
 }
 
 /// D3DKMT_DEVICE_ERROR_REASON: why a user-mode driver marks its device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum DeviceErrorReason {
     /// The application broke a rule.
@@ -35,7 +36,7 @@ pub enum DeviceErrorReason {
 }
 
 /// Work that hung and put its device into error.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
     /// The symptom.
     pub what: String,
@@ -53,7 +54,7 @@ pub struct HangReport {
 }
 
 /// A fault that put a device into error.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultReport {
     /// The number of the queue (see [`crate::Kernel::queue_number`]); 0 if unknown.
     pub queue: QueueNumber,
@@ -89,7 +90,7 @@ pub struct FaultReport {
 }
 
 /// D3DKMTCreateContextVirtual: a context whose packets VidSch schedules.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CreateContextVirtual {
     /// The device.
     pub device: Handle,
@@ -116,7 +117,7 @@ pub struct Render<'a> {
 }
 
 /// D3DKMTSubmitCommand: one command buffer for a context. It runs after all earlier work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SubmitCommand {
     /// The context.
     pub context: Handle,
@@ -127,7 +128,7 @@ pub struct SubmitCommand {
 }
 
 /// D3DKMTCreateHwContext.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CreateHwContext {
     /// The device.
     pub device: Handle,
@@ -138,7 +139,7 @@ pub struct CreateHwContext {
 }
 
 /// D3DKMTCreateHwQueue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CreateHwQueue {
     /// The hardware context.
     pub hw_context: Handle,
@@ -164,7 +165,7 @@ pub struct HwQueue {
 }
 
 /// D3DKMTSubmitCommandToHwQueue: kernel-mode hardware queues only.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SubmitCommandToHwQueue {
     /// The queue.
     pub hw_queue: Handle,
@@ -179,7 +180,7 @@ pub struct SubmitCommandToHwQueue {
 /// D3DKMT_TDRDBGCTRLTYPE: a test of timeout detection and recovery, see D3DKMTEscape
 /// (D3DKMT_ESCAPE_TDRDBGCTRL).
 #[doc(alias = "D3DKMT_TDRDBGCTRLTYPE")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TdrTest {
     /// TDRDBGCTRLTYPE_FORCETDR: the adapter is reset.
     ForceTdr,

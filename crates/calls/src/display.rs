@@ -1,10 +1,11 @@
 //! Arguments of presents, and the capabilities of a display.
 
 use crate::{FenceValue, Handle};
+use serde::{Deserialize, Serialize};
 use tidegate_d3dukmdt::Surface;
 
 /// The queue of a present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PresentQueue {
     /// A context for packets.
     Context(Handle),
@@ -13,7 +14,7 @@ pub enum PresentQueue {
 }
 
 /// D3DKMTPresent with a flip, or D3DKMTSubmitPresentToHwQueue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present {
     /// The picture is shown after the present work of this queue.
     pub queue: PresentQueue,
@@ -33,7 +34,7 @@ pub struct Present {
 }
 
 /// Capabilities of a display.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisplayInfo {
     /// Refresh period in nanoseconds.
     pub refresh_period_ns: u64,

@@ -1,6 +1,7 @@
 //! Arguments of synchronisation object calls.
 
 use crate::{AdapterInfo, Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_platform::{CacheType, Event};
@@ -10,7 +11,7 @@ pub const MAX_OBJECTS_PER_CPU_WAIT: usize = 4096;
 
 bitflags::bitflags! {
     /// D3DDDICB_SIGNALFLAGS. Unnamed bits are reserved and refused.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SignalFlags: u32 {
         /// Queued signals: made when earlier work is submitted to the GPU, before it is complete.
         const SIGNAL_AT_SUBMISSION = 1;
@@ -141,7 +142,7 @@ impl FenceInstance {
 }
 
 /// A fence and a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FenceValue {
     /// The fence.
     pub fence: Handle,
@@ -175,7 +176,7 @@ pub struct SubmitSignalToHwQueues<'a> {
 }
 
 /// Whether all or any of the conditions end a wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitMode {
     /// All; each condition latches.
     #[default]

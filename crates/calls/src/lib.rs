@@ -26,7 +26,7 @@ pub mod view;
 
 pub use adapter::{AdapterInfo, ClockCalibration, NodeInfo};
 pub use allocation::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement,
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, MovingBytes, Placement,
     ReserveGpuVirtualAddress, ReservedAddresses, TILE_BYTES, TileOperation,
     UpdateGpuVirtualAddress,
 };
@@ -52,6 +52,6 @@ pub use report::{DisplayStats, PendingWait};
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use tidegate_d3dukmdt::{
     DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, PixelFormat, Priority,
-    RenderPipelineStage, RingHint, Status, Surface, SyncObjectFlags,
+    RenderPipelineStage, RingBits, RingHint, Status, Surface, SyncObjectFlags,
 };
 pub use view::ReadOnly;

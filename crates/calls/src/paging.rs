@@ -1,9 +1,12 @@
 //! Arguments of residency calls: paging queues, MakeResident, Evict, video memory information.
 
 use crate::{FenceInstance, Handle};
+use serde::{Deserialize, Serialize};
 
 /// How urgent a paging queue's operations are (D3DDDI_PAGINGQUEUE_PRIORITY).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[repr(i32)]
 pub enum PagingPriority {
     /// D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL
@@ -16,7 +19,7 @@ pub enum PagingPriority {
 }
 
 /// D3DKMTCreatePagingQueue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CreatePagingQueue {
     /// The device.
     pub device: Handle,
@@ -44,7 +47,7 @@ pub struct MakeResident<'a> {
 }
 
 /// Result of MakeResident.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Residency {
     /// All are resident.
     Resident,
@@ -62,7 +65,7 @@ pub enum Residency {
 }
 
 /// A kind of memory (D3DKMT_MEMORY_SEGMENT_GROUP).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum SegmentGroup {
     /// D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL
@@ -72,7 +75,7 @@ pub enum SegmentGroup {
 }
 
 /// Memory budget of a process (D3DKMTQueryVideoMemoryInfo), in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VideoMemoryInfo {
     /// Budget.
     pub budget: u64,
@@ -82,7 +85,7 @@ pub struct VideoMemoryInfo {
 
 /// How late an allocation leaves local memory, compared with others that may leave: any number, of
 /// which these are published (D3DDDI_ALLOCATIONPRIORITY).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResidencyPriority(pub u32);
 
 impl ResidencyPriority {

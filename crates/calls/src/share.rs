@@ -1,6 +1,7 @@
 //! Sharing of objects between processes: handles, and the arguments of opening them.
 
 use crate::Handle;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl fmt::Debug for NtHandle {
 
 bitflags::bitflags! {
     /// Access rights of a shared handle: D3DDDI_SYNC_OBJECT_WAIT, D3DDDI_SYNC_OBJECT_SIGNAL.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SyncObjectAccess: u32 {
         /// Wait for it.
         const WAIT = 1;

@@ -1,6 +1,6 @@
 //! Read-only views of kernel memory.
 
-use tidegate_platform::Word;
+use tidegate_platform::{Page, Word};
 
 // spec: NF-010, MF-009
 /// A word that the process may read but not write.
@@ -11,6 +11,11 @@ impl ReadOnly {
     /// For the kernel: shows `word` to a process.
     pub fn new(word: Word) -> ReadOnly {
         ReadOnly(word)
+    }
+
+    /// For the kernel's side: returns the page of the word, and its index there.
+    pub fn place(&self) -> (Page, usize) {
+        (self.0.page(), self.0.index())
     }
 
     /// Returns the present value.

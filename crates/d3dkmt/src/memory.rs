@@ -280,7 +280,9 @@ pub(crate) fn lock2(call: &Call, args: &mut Lock2) -> Result<(), Status> {
     args.data = match &allocation.memory {
         AllocationMemory::Bulk(bytes) => bytes.cpu_address().ok_or(Status::INVALID_PARAMETER)?,
         AllocationMemory::Protocol(words) => words.word(0).cpu_address(),
-        AllocationMemory::Window(_) => return Err(Status::NOT_SUPPORTED),
+        AllocationMemory::Window(_) | AllocationMemory::ByCalls(_) => {
+            return Err(Status::NOT_SUPPORTED);
+        }
     };
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The layout of a picture in memory: size, pitch, order of bytes.
 
+use serde::{Deserialize, Serialize};
+
 /// A pixel's format (D3DDDIFORMAT); all of 4 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum PixelFormat {
     /// Bytes in the order blue, green, red, alpha.
@@ -24,7 +26,7 @@ impl PixelFormat {
 pub const MAX_SURFACE_PIXELS: u32 = 16_384;
 
 /// A picture in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surface {
     /// Pixels in a row.
     pub width: u32,

@@ -1,5 +1,7 @@
 //! The doorbell's status word, and the hint that goes with a ring.
 
+use tidegate_platform::Word;
+
 // spec: UMS-027
 /// D3DDDI_DOORBELLSTATUS. The kernel writes it; the user-mode driver reads it as a 64-bit word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,4 +40,21 @@ impl DoorbellStatus {
 pub trait RingHint: Send + Sync {
     /// Call after the doorbell's store.
     fn rung(&self);
+
+    /// The same as data, for a user-mode driver in another process. `None`: it has to notify the
+    /// driver of each ring, as the published contract says.
+    fn bits(&self) -> Option<RingBits> {
+        None
+    }
+}
+
+/// What follows a doorbell's store, as data: 1. a full barrier; 2. each bit of `bits` is set in its
+/// word, in order, unless it is set; 3. a full barrier; 4. if `sleeper` is not 0, the engine sleeps,
+/// and the driver is notified.
+#[derive(Clone, Debug)]
+pub struct RingBits {
+    /// Words that the process may write, and a bit of each.
+    pub bits: [(Word, u64); 2],
+    /// A word that the process may read: not 0 while the engine sleeps.
+    pub sleeper: Word,
 }

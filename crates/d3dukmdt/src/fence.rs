@@ -1,10 +1,11 @@
 //! Types of native fences, creation flags of synchronisation objects, priorities.
 
 use crate::Status;
+use serde::{Deserialize, Serialize};
 
 // spec: NF-098
 /// D3DDDI_NATIVEFENCE_TYPE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum NativeFenceType {
     /// System memory; CPU and GPU may wait and signal.
@@ -15,7 +16,9 @@ pub enum NativeFenceType {
 }
 
 /// Scheduling priority of a context or hardware queue, as four levels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[repr(u32)]
 pub enum Priority {
     /// Runs when no other work is ready.
@@ -31,7 +34,7 @@ pub enum Priority {
 
 bitflags::bitflags! {
     /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SyncObjectFlags: u32 {
         /// May be shared with other processes.
         const SHARED = 1;

@@ -15,7 +15,7 @@ mod status;
 mod submission;
 
 pub use display::{MAX_SURFACE_PIXELS, PixelFormat, Surface};
-pub use doorbell::{DoorbellStatus, RingHint};
+pub use doorbell::{DoorbellStatus, RingBits, RingHint};
 pub use fence::{NativeFenceType, Priority, SyncObjectFlags};
 pub use fence_cell::{FenceCell, FenceWait};
 pub use page_fault::{FaultErrorCode, GeneralErrorCode, PageFaultFlags, RenderPipelineStage};

@@ -1,12 +1,13 @@
 //! Vocabulary of page fault reports of drivers and removed devices.
 
 use crate::Status;
+use serde::{Deserialize, Serialize};
 
 bitflags::bitflags! {
     // spec: HS-015
     /// Kind of a page fault, and validity of the handles in its report.
     #[doc(alias = "DXGK_PAGE_FAULT_FLAGS")]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct PageFaultFlags: u32 {
         /// A store.
         const WRITE = 1;
@@ -29,7 +30,7 @@ bitflags::bitflags! {
 
 /// Stage of the draw pipeline of an access.
 #[doc(alias = "DXGK_RENDER_PIPELINE_STAGE")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum RenderPipelineStage {
     /// Not in a draw, or unknown.
@@ -87,7 +88,7 @@ pub enum GeneralErrorCode {
 
 /// The code of a fault: a general or a device-specific one.
 #[doc(alias = "DXGK_FAULT_ERROR_CODE")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FaultErrorCode(pub u32);
 
 impl FaultErrorCode {

@@ -1,9 +1,10 @@
 //! Status codes (NTSTATUS) of calls and DDIs.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An NTSTATUS. Negative values are failures.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Status(pub i32);
 
 macro_rules! statuses {

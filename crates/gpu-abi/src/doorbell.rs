@@ -14,7 +14,8 @@
 //! whose rings were overwritten.
 
 use crate::QueueId;
-use tidegate_platform::{Page, Platform, Step, WakeWord, Word};
+use tidegate_d3dukmdt::RingBits;
+use tidegate_platform::{ClientAccess, Page, Platform, Step, WakeWord, Word};
 
 /// The word of a doorbell page that holds the write pointer.
 pub const DOORBELL_VALUE_WORD: usize = 0;
@@ -58,7 +59,8 @@ fn place(bit: u32) -> (usize, u64, u64) {
 impl Summary {
     /// Returns an empty summary for an engine that sleeps on `wake`.
     pub fn new(platform: &Platform, wake: WakeWord) -> Summary {
-        let leaves = platform.page(FIRST_LEAF + 64).named("the doorbell summary");
+        let leaves = platform.client_page(FIRST_LEAF + 64, ClientAccess::ReadWrite);
+        let leaves = leaves.named("the doorbell summary");
         Summary { root: leaves.word(0), leaves, wake }
     }
 
@@ -129,6 +131,12 @@ impl Ringer {
             self.root.fetch_or(self.in_root);
         }
         self.wake.ring_after_barrier(Step::DoorbellToFetch);
+    }
+
+    /// Returns the same steps as data, for a ringer in another process.
+    pub fn bits(&self) -> RingBits {
+        let (leaf, root) = ((self.leaf.clone(), self.in_leaf), (self.root.clone(), self.in_root));
+        RingBits { bits: [leaf, root], sleeper: self.wake.word() }
     }
 }
 

@@ -17,7 +17,7 @@ use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbel
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{
     Callbacks, ConnectedDoorbell, DisconnectReason, DoorbellStatus, DriverHandle, OsHandle,
-    Passive, RingHint,
+    Passive, RingBits, RingHint,
 };
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
@@ -31,6 +31,10 @@ struct SummaryHint(Ringer);
 impl RingHint for SummaryHint {
     fn rung(&self) {
         self.0.ring();
+    }
+
+    fn bits(&self) -> Option<RingBits> {
+        Some(self.0.bits())
     }
 }
 

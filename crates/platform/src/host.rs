@@ -9,6 +9,7 @@
 //! wakes it. It then checks periodically, because a woken thread counts as asleep until it runs.
 
 use crate::cells::{PageCells, WordRef};
+use crate::os::Sharing;
 use crate::run_report::{RunReport, panic_text};
 use crate::wait::{Deadline, WaitEnd};
 use crate::{CpuTime, ParkingCounts, Platform, current, os};
@@ -132,6 +133,8 @@ pub(crate) struct Host {
     start_ns: u64,
     /// Whether every thread that acts on this host is one of its agents.
     closed: bool,
+    /// Whether memory for processes lies in files.
+    shares_memory: bool,
     /// 1 after `stop`. A sleep with only a deadline sleeps on this word.
     stopped: AtomicU64,
     sleeps: AtomicU64,
@@ -151,12 +154,26 @@ impl Host {
         Host {
             number: NEXT_HOST.fetch_add(1, Ordering::Relaxed),
             closed,
+            shares_memory: false,
             start_ns: os::monotonic_ns(),
             stopped: AtomicU64::new(0),
             sleeps: AtomicU64::new(0),
             wakes: AtomicU64::new(0),
             threads: Mutex::new(Threads::default()),
         }
+    }
+
+    /// An open host whose memory for processes lies in files.
+    pub(crate) fn sharing() -> Host {
+        Host { shares_memory: true, ..Host::new(false) }
+    }
+
+    pub(crate) fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.shares_memory
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
@@ -183,7 +200,7 @@ impl Host {
                 return WaitEnd::Stopped;
             }
             let rest = Duration::from_nanos(deadline.since(self.now()));
-            os::futex_wait(&self.stopped, 0, Some(rest));
+            os::futex_wait(&self.stopped, 0, Some(rest), Sharing::Private);
         }
         WaitEnd::TimedOut
     }
@@ -239,7 +256,7 @@ impl Host {
             // Only a sleep with a deadline of its own, or with none, counts as movement for
             // the watch.
             self.sleeps.fetch_add(u64::from(by_itself || deadline.is_none()), Ordering::Relaxed);
-            os::futex_wait(word.cell(), expected, timeout);
+            os::futex_wait(word.cell(), expected, timeout, word.page.sharing());
             match deadline {
                 _ if self.is_stopped() => WaitEnd::Stopped,
                 Some(d) if self.now() >= d => WaitEnd::TimedOut,
@@ -252,7 +269,8 @@ impl Host {
 
     pub(crate) fn wake_word(&self, word: WordRef<'_>, count: u32) {
         self.wakes.fetch_add(1, Ordering::Relaxed);
-        os::futex_wake(word.cell(), i32::try_from(count).unwrap_or(i32::MAX));
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        os::futex_wake(word.cell(), count, word.page.sharing());
     }
 
     /// Whether threads that are unknown to it may act on it.
@@ -287,7 +305,7 @@ impl Host {
 
     fn begin_stop(&self) {
         self.stopped.store(1, Ordering::Release);
-        os::futex_wake(&self.stopped, i32::MAX);
+        os::futex_wake(&self.stopped, i32::MAX, Sharing::Private);
     }
 
     /// Wakes until no sleeper is registered. A sleeper that registers later finds `stopped` set.
@@ -299,7 +317,7 @@ impl Host {
                 return;
             }
             for (page, index) in &sleeping {
-                os::futex_wake(page.cell(*index as usize), i32::MAX);
+                os::futex_wake(page.cell(*index as usize), i32::MAX, page.sharing());
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -474,7 +492,7 @@ mod tests {
             let sleeps = host.parking_counts().sleeps;
             // A missed sleeper is woken here, so that the test ends.
             while !sleeper.is_finished() {
-                os::futex_wake(word.cell(), i32::MAX);
+                os::futex_wake(word.cell(), i32::MAX, Sharing::Private);
                 std::thread::yield_now();
             }
             assert_eq!(sleeper.join().expect("no panic"), WaitEnd::Stopped);

@@ -18,12 +18,13 @@
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
 //! - [`check`] (types like those of std, for programs to explore), `running`
 //! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`: the rooms with `unsafe`
-//! - [`current`], [`controller`] (what an explorer decides), `steps`, [`time`], `wait`: plain types
+//! - [`current`], [`controller`] (what an explorer decides), `access`, `steps`, [`time`], `wait`: plain types
 //!
 //! It knows nothing about graphics.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod access;
 pub mod agent;
 mod cells;
 pub mod check;
@@ -52,6 +53,7 @@ mod wait;
 mod window;
 mod world;
 
+pub use access::ClientAccess;
 pub use agent::{Agent, ServiceHandle, Turn};
 pub use cells::{LineWords, Lines};
 pub use controller::{
@@ -62,7 +64,7 @@ pub use event::{DescriptorError, Event, EventFd, EventId};
 pub use mapping::Mapping;
 pub use memory::{
     Bulk, CacheType, FoundRegion, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
-    Target, Untrusted, Word,
+    SharedFile, Target, Untrusted, Word,
 };
 pub use run_report::{RunReport, note_panic_place};
 pub use site::Site;
@@ -127,6 +129,12 @@ impl Platform {
     /// would end may return [`WaitEnd::Stopped`].
     pub fn closed_host() -> Platform {
         Platform::new(PlatformKind::Host, None, Some(host::Host::new(true)))
+    }
+
+    /// Returns a platform as [`Platform::host`] does whose memory for processes lies in files that
+    /// other processes can map ([`Platform::client_page`]).
+    pub fn sharing_host() -> Platform {
+        Platform::new(PlatformKind::Host, None, Some(host::Host::sharing()))
     }
 
     /// Returns a platform of fibers on the calling thread, in order of virtual time.
@@ -422,6 +430,31 @@ impl Platform {
                 world::spawn(name, world::Role::Worker, body);
             }
         }
+    }
+
+    /// Starts a thread that no run waits for: for work that waits outside of the platform, such as
+    /// for a socket. It may call in as any thread of an application may.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    ///
+    /// # Panics
+    /// The platform has no threads.
+    pub fn spawn_outside(
+        &self,
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        assert!(self.kind() == PlatformKind::Host, "only the host has threads");
+        std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+    }
+
+    /// Returns the system's monotonic clock when the platform's clock was 0, in nanoseconds.
+    ///
+    /// # Panics
+    /// The platform has no system's clock.
+    pub fn clock_origin_ns(&self) -> u64 {
+        self.host_threads().start_ns()
     }
 
     /// Starts a straight-line agent that does work of the machine itself, and ends without help of

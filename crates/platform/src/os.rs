@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Returns the 32-bit half of a word that the futex compares: the low half, little endian.
@@ -14,9 +14,30 @@ fn low_half(word: &AtomicU64) -> *const u32 {
     std::ptr::from_ref(word).cast::<u32>()
 }
 
+/// Whether sleepers on a word may be in other processes, which map its memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Private,
+    Shared,
+}
+
+impl Sharing {
+    fn flag(self) -> libc::c_int {
+        match self {
+            Sharing::Private => libc::FUTEX_PRIVATE_FLAG,
+            Sharing::Shared => 0,
+        }
+    }
+}
+
 /// Sleeps while the low 32 bits of `word` are `expected`. Returns early on a wake, on a signal, or
 /// after `timeout`.
-pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Duration>) {
+pub(crate) fn futex_wait(
+    word: &AtomicU64,
+    expected: u32,
+    timeout: Option<Duration>,
+    sharing: Sharing,
+) {
     let spec = timeout.map(|t| libc::timespec {
         tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: i64::from(t.subsec_nanos()),
@@ -29,7 +50,7 @@ pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Durati
         libc::syscall(
             libc::SYS_futex,
             low_half(word),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            libc::FUTEX_WAIT | sharing.flag(),
             expected,
             spec_ptr,
         );
@@ -37,16 +58,11 @@ pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Durati
 }
 
 /// Wakes up to `count` sleepers of `word`.
-pub(crate) fn futex_wake(word: &AtomicU64, count: i32) {
+pub(crate) fn futex_wake(word: &AtomicU64, count: i32, sharing: Sharing) {
     // SAFETY: the address is that of a live AtomicU64; FUTEX_WAKE does not dereference it beyond
     // hashing.
     unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            low_half(word),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            count,
-        );
+        libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAKE | sharing.flag(), count);
     }
 }
 
@@ -59,6 +75,25 @@ pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     }
     // SAFETY: the descriptor was just created, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The first socket that the starter of the process passed on (LISTEN_PID, LISTEN_FDS), as systemd
+/// does. `None` without one, and for every call but the first.
+pub fn passed_socket() -> Option<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    const FIRST: libc::c_int = 3;
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let is_mine = number("LISTEN_PID") == Some(std::process::id());
+    if !is_mine || number("LISTEN_FDS").unwrap_or(0) == 0 || TAKEN.swap(true, Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: the call takes no pointer, and fails for a descriptor that is not open.
+    if unsafe { libc::fcntl(FIRST, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor is open, and by the convention it was passed for this process to own.
+    // `TAKEN` makes this the only owner.
+    Some(unsafe { OwnedFd::from_raw_fd(FIRST) })
 }
 
 /// Returns the monotonic clock in nanoseconds. The standard library's clock takes ten times as many

@@ -4,6 +4,7 @@
 //! No guard is held over a DDI call or a callback ([`crate::current::assert_no_guards`]). A wake
 //! word is a protocol word, so its own races are explored.
 
+use crate::access::ClientAccess;
 use crate::memory::Word;
 use crate::wait::{Deadline, WaitEnd};
 use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
@@ -205,7 +206,13 @@ pub struct WakeWord {
 impl WakeWord {
     /// Returns a wake word whose service is awake.
     pub fn new(platform: &Platform) -> WakeWord {
-        WakeWord { word: platform.page(1).word(0).named("a wake word") }
+        let page = platform.client_page(1, ClientAccess::ReadOnly);
+        WakeWord { word: page.word(0).named("a wake word") }
+    }
+
+    /// Returns the word, which another process may read: it is 0 while the service is awake.
+    pub fn word(&self) -> Word {
+        self.word.clone()
     }
 
     /// Wakes the sleeper if it is asleep. Called after the doorbell's store.

@@ -4,9 +4,13 @@
 //! doorbell's way to the engine, an interrupt. The cost model of the workloads owns the costs and
 //! their sources. [`crate::Platform::spend`] reads the table in this file.
 
+use serde::{Deserialize, Serialize};
+
 /// A time on the CPU clock, in nanoseconds since the platform was created. The GPU clock has a
 /// separate type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct CpuTime(pub u64);
 
 impl CpuTime {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::doorbell::SUMMARY_BITS;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary, global_parts};
-use tidegate_platform::{Page, Platform, Untrusted, WakeWord, Word};
+use tidegate_platform::{ClientAccess, Page, Platform, Untrusted, WakeWord, Word};
 
 /// The location of a connected doorbell.
 #[derive(Clone)]
@@ -178,7 +178,7 @@ impl Doorbells {
         placement: Placement,
     ) -> [Page; 2] {
         let fresh = || {
-            let page = platform.page(8);
+            let page = platform.client_page(8, ClientAccess::ReadWrite);
             page.word(DOORBELL_VALUE_WORD).named("the doorbell");
             page
         };

@@ -171,7 +171,7 @@ impl RecordedKernel {
                 AllocationMemory::Protocol(made) => {
                     page = Some((bulk.clone().expect("slots"), made.clone()));
                 }
-                AllocationMemory::Window(_) => {}
+                AllocationMemory::Window(_) | AllocationMemory::ByCalls(_) => {}
             }
         }
         page.expect("a ring")

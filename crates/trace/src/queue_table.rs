@@ -5,11 +5,14 @@
 //! read it. The engine takes the entry when it begins.
 
 use crate::model::{LaneId, LinkId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The kernel's number of a context or hardware queue: unique on the machine, never reused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct QueueNumber(pub u64);
 
 impl fmt::Display for QueueNumber {

@@ -16,6 +16,7 @@ use crate::d3dukmdt::{
     NATIVE_FENCE_PRIVATE_DATA_BYTES, NativeFenceInfo, NativeFenceMapping,
     SynchronizationObjectInfo2,
 };
+use serde::{Deserialize, Serialize};
 
 /// Query type of [`Wddm31Caps`].
 #[doc(alias = "KMTQAITYPE_WDDM_3_1_CAPS")]
@@ -280,7 +281,7 @@ published! {
 bitflags::bitflags! {
     /// Flags of a new doorbell; the others are reserved.
     #[doc(alias = "D3DKMT_CREATE_DOORBELL_FLAGS")]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct CreateDoorbellFlags: u32 {
         /// A second address is needed.
         #[doc(alias = "RequireSecondaryCpuVA")]

@@ -5,7 +5,7 @@ use crate::umd::checked_memory;
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use std::sync::Arc;
 use tidegate_calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement,
+    AllocationKind, AllocationMemory, CreateAllocation, Handle, MovingBytes, Placement,
     ReserveGpuVirtualAddress, ReservedAddresses, Status,
 };
 use tidegate_platform::hazard::{AccessKind, ResourceKey};
@@ -45,6 +45,8 @@ enum Mapping {
     Fixed(Bulk),
     /// The allocation moves between local and system memory, and the window follows it.
     Movable(BulkWindow),
+    /// The same, of a kernel in another process.
+    ByCalls(Arc<dyn MovingBytes>),
 }
 
 impl MappedAllocation {
@@ -60,6 +62,7 @@ impl MappedAllocation {
         let mapping = match made.memory {
             AllocationMemory::Bulk(bulk) => Mapping::Fixed(bulk),
             AllocationMemory::Window(window) => Mapping::Movable(window),
+            AllocationMemory::ByCalls(bytes) => Mapping::ByCalls(bytes),
             AllocationMemory::Protocol(_) => return Err(Status::OBJECT_TYPE_MISMATCH),
         };
         Ok(MappedAllocation { gpu_va: made.gpu_va, bytes, mapping, owned })
@@ -146,7 +149,8 @@ impl BufferMemory {
     /// Returns the allocation, if it moves between local and system memory.
     pub(crate) fn movable(&self) -> Option<Handle> {
         let (allocation, _) = self.part()?;
-        matches!(allocation.mapping, Mapping::Movable(_)).then(|| allocation.owned.handle())
+        matches!(allocation.mapping, Mapping::Movable(_) | Mapping::ByCalls(_))
+            .then(|| allocation.owned.handle())
     }
 
     pub(crate) fn device(&self) -> &Arc<KernelDevice> {
@@ -166,6 +170,7 @@ impl BufferMemory {
         match &allocation.mapping {
             Mapping::Fixed(bulk) => bulk.write(first + offset, data),
             Mapping::Movable(window) => window.write(first + offset, data),
+            Mapping::ByCalls(bytes) => bytes.write(first + offset, data),
         }
     }
 
@@ -179,6 +184,7 @@ impl BufferMemory {
         match &allocation.mapping {
             Mapping::Fixed(bulk) => bulk.read(first + offset, out),
             Mapping::Movable(window) => window.read(first + offset, out),
+            Mapping::ByCalls(bytes) => bytes.read(first + offset, out),
         }
     }
 }

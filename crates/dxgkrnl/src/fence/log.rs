@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tidegate_calls::{LogDetail, ReadOnly, Status};
 use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex, LogType};
 use tidegate_ddi::{DriverHandle, Irql, Passive};
-use tidegate_platform::{Mutex, QueueNumber, Word};
+use tidegate_platform::{ClientAccess, Mutex, QueueNumber, Word};
 
 /// A hardware queue as the fence room sees it.
 pub(crate) trait LoggedQueue {
@@ -225,7 +225,7 @@ impl LogReader {
             waits: log(LogType::Waits, made(LogType::Waits)?),
             signals: log(LogType::Signals, made(LogType::Signals)?),
             commands: log(LogType::Commands, None),
-            verbose: platform.page(1).word(0),
+            verbose: platform.client_page(1, ClientAccess::ReadOnly).word(0),
             space: space.clone(),
         }))
     }

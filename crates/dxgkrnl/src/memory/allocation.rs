@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{AllocationKind, AllocationMemory, Status, TILE_BYTES};
 use tidegate_ddi::{OsHandle, Passive};
-use tidegate_platform::{Bulk, BulkWindow, Mutex, PhysicalAddress, PhysicalMemory};
+use tidegate_platform::{Bulk, BulkWindow, ClientAccess, Mutex, PhysicalAddress, PhysicalMemory};
 use tidegate_vidmm::{Access, Affinity, AllocationId};
 
 /// The owner of a new allocation, and its address space.
@@ -88,11 +88,12 @@ impl AllocationObject {
     ) -> Result<Arc<AllocationObject>, Status> {
         let (at, memory) = match kind {
             AllocationKind::Bulk => {
-                let (at, bulk) = bus.bulk(bytes as usize);
+                let (at, bulk) = bus.client_bulk(bytes as usize);
                 (at, AllocationMemory::Bulk(bulk))
             }
             AllocationKind::Protocol => {
-                let (at, page) = bus.protocol(bytes.div_ceil(8) as usize);
+                let (at, page) =
+                    bus.client_protocol(bytes.div_ceil(8) as usize, ClientAccess::ReadWrite);
                 (at, AllocationMemory::Protocol(page))
             }
         };
@@ -111,7 +112,7 @@ impl AllocationObject {
         (segment, members): (&PhysicalMemory, Arc<dyn LocalMemoryMembers>),
         bytes: u64,
     ) -> Result<Arc<AllocationObject>, Status> {
-        let (at, bulk) = driver.system_memory.bulk(bytes as usize);
+        let (at, bulk) = driver.system_memory.client_bulk(bytes as usize);
         let gpu_va = owner.space.reserve(bytes).inspect_err(|_| {
             driver.system_memory.remove(at);
         })?;
@@ -251,7 +252,7 @@ impl AllocationObject {
         match &self.memory {
             AllocationMemory::Bulk(bulk) => Some(bulk.clone()),
             AllocationMemory::Window(window) => Some(window.bulk()),
-            AllocationMemory::Protocol(_) => None,
+            AllocationMemory::Protocol(_) | AllocationMemory::ByCalls(_) => None,
         }
     }
 

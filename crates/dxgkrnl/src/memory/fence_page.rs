@@ -17,7 +17,9 @@ use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_WORDS};
 use tidegate_ddi::Passive;
 use tidegate_ddi::memory::FenceStorageValueType;
-use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Word};
+use tidegate_platform::{
+    ClientAccess, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Word,
+};
 use tidegate_vidmm::{Access, Affinity, FencePageId};
 
 /// MonitoredValue of a fence without waiters.
@@ -36,6 +38,21 @@ impl Location {
     pub(super) fn new(memory: &PhysicalMemory, words: usize, reached_by_cpu: bool) -> Location {
         let (at, page) = memory.protocol(words);
         Location { memory: memory.clone(), at, page: reached_by_cpu.then_some(page) }
+    }
+
+    /// A place whose CurrentValues processes may read. They see no MonitoredValue.
+    fn for_processes(
+        memory: &PhysicalMemory,
+        words: usize,
+        value: FenceStorageValueType,
+    ) -> Location {
+        let (at, page) = match value {
+            FenceStorageValueType::CurrentValue => {
+                memory.client_protocol(words, ClientAccess::ReadOnly)
+            }
+            FenceStorageValueType::MonitoredValue => memory.protocol(words),
+        };
+        Location { memory: memory.clone(), at, page: Some(page) }
     }
 }
 
@@ -76,7 +93,7 @@ impl FenceValuePage {
         history: bool,
     ) -> FenceValuePage {
         let history = history && value == FenceStorageValueType::CurrentValue;
-        let location = Location::new(memory, words(history), true);
+        let location = Location::for_processes(memory, words(history), value);
         FenceValuePage { backing: Backing::Fixed(location), value, history }
     }
 

@@ -25,7 +25,7 @@ use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, Irql, OsHandle, Passive};
-use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Platform, Untrusted, Word};
+use tidegate_platform::{ClientAccess, CpuTime, Mapping, Mutex, Page, Platform, Untrusted, Word};
 use tidegate_trace::{Kind, Record};
 
 #[derive(Default)]
@@ -287,10 +287,10 @@ impl Doorbell {
         private_data.resize(private_bytes, 0);
         all.iter().for_each(|old| old.supersede(level));
         let platform = &port.platform;
-        let cells = platform.page(2);
+        let cell = |access| platform.client_page(1, access).word(0);
         let (status, queued) = (
-            cells.word(0).named("the doorbell's status"),
-            cells.word(1).named("the last queued value"),
+            cell(ClientAccess::ReadOnly).named("the doorbell's status"),
+            cell(ClientAccess::ReadWrite).named("the last queued value"),
         );
         status.store(DoorbellStatus::DisconnectedRetry as u64);
         let doorbell = Arc::new(Doorbell {

@@ -18,14 +18,19 @@ pub(crate) struct BulkCells {
 }
 
 impl BulkCells {
-    pub(crate) fn zeroed(id: u32, explored: bool, bytes: usize) -> BulkCells {
-        let cells = Cells::zeroed(bytes.div_ceil(CELL));
+    /// `cells` has room for the bytes.
+    pub(crate) fn new(id: u32, explored: bool, cells: Cells, bytes: usize) -> BulkCells {
+        assert!(bytes <= cells.len() * CELL, "{bytes} bytes in {} cells", cells.len());
         BulkCells { id, explored, hostile: AtomicBool::new(false), bytes, cells }
     }
 
     pub(crate) fn cpu_address(&self) -> Option<u64> {
         let first = (self.bytes > 0).then(|| self.cells.at(0))?;
         Some(std::ptr::from_ref(first).expose_provenance() as u64)
+    }
+
+    pub(crate) fn cells(&self) -> &Cells {
+        &self.cells
     }
 
     /// Copies bytes out of real memory. The caller has checked the range.

@@ -1,6 +1,7 @@
-//! Owns the 64-bit cells of pages and bulk bytes. They are zeroed, and committed when touched. A
-//! run of at least a cache line is aligned, so a ring slot, doorbell or fence laid out for one line
-//! occupies exactly one.
+//! Owns the 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
+//! processes map ([`shared`]). They are zeroed. Cells of this process are committed when touched.
+//! A run of at least a cache line is aligned, so a ring slot, doorbell or fence laid out for one
+//! line occupies exactly one.
 
 #![allow(unsafe_code)]
 
@@ -8,12 +9,15 @@ mod bulk;
 mod lines;
 mod page;
 mod runs;
+mod shared;
 
 pub(crate) use bulk::BulkCells;
 pub use lines::{LineWords, Lines};
 pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
+pub(crate) use shared::SharedCells;
 
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 const LINE_BYTES: usize = 64;
@@ -34,11 +38,26 @@ fn zeroed(len: usize) -> Box<[AtomicU64]> {
 
 /// A run of cells.
 pub(crate) struct Cells {
-    /// The allocation, with padding before the aligned cells.
-    all: Box<[AtomicU64]>,
-    start: usize,
+    /// `len` cells, which live as long as `memory`.
+    at: NonNull<AtomicU64>,
     len: usize,
+    memory: Memory,
 }
+
+/// The memory of a run of cells.
+enum Memory {
+    /// The allocation, with padding before the aligned cells.
+    Private {
+        _all: Box<[AtomicU64]>,
+    },
+    Shared(SharedCells),
+}
+
+// SAFETY: `at` is used as references to atomics alone, and `memory` may be moved and shared between
+// threads: neither a box nor a mapping belongs to a thread.
+unsafe impl Send for Cells {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Cells {}
 
 impl Cells {
     pub(crate) fn zeroed(len: usize) -> Cells {
@@ -46,7 +65,22 @@ impl Cells {
         let all = zeroed(len + spare);
         let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
         let start = if spare == 0 { 0 } else { (LINE_CELLS - past) % LINE_CELLS };
-        Cells { all, start, len }
+        let at = NonNull::from(&all[start..]).cast();
+        Cells { at, len, memory: Memory::Private { _all: all } }
+    }
+
+    /// The first `len` cells of a mapped file, which has room for them.
+    pub(crate) fn of_file(shared: SharedCells, len: usize) -> Cells {
+        assert!(len <= shared.len(), "{len} cells of a file of {}", shared.len());
+        Cells { at: shared.at(), len, memory: Memory::Shared(shared) }
+    }
+
+    /// Returns the file that other processes map; `None` for memory of this process.
+    pub(crate) fn shared(&self) -> Option<&SharedCells> {
+        match &self.memory {
+            Memory::Private { .. } => None,
+            Memory::Shared(shared) => Some(shared),
+        }
     }
 
     #[inline]
@@ -62,15 +96,21 @@ impl Cells {
     #[inline]
     pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len, "cell {index} of {}", self.len);
-        // SAFETY: `index` is below `len`, and `all` has `start + len` cells or more: `zeroed` adds
-        // as many spare cells as `start` can be. None of the fields changes after that.
-        unsafe { self.all.get_unchecked(self.start + index) }
+        // SAFETY: `index` is below `len`, and there are as many cells at `at`: `zeroed` adds as many
+        // spare cells as it skips, and `of_file` checks. They live as long as `memory`, and none of
+        // the fields changes.
+        unsafe { self.at.add(index).as_ref() }
     }
 
     /// Returns a range of cells, which the caller has checked.
     #[inline]
     pub(crate) fn range(&self, range: Range<usize>) -> &[AtomicU64] {
-        debug_assert!(range.end <= self.len);
-        &self.all[self.start + range.start..self.start + range.end]
+        &self.all()[range]
+    }
+
+    #[inline]
+    fn all(&self) -> &[AtomicU64] {
+        // SAFETY: as in `at`: there are `len` cells, which live as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Cells;
 use crate::Platform;
+use crate::os::Sharing;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,6 +35,11 @@ impl PageCells {
     #[inline]
     pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
         self.cells.at(index)
+    }
+
+    /// Returns whether sleepers on the words may be in other processes.
+    pub(crate) fn sharing(&self) -> Sharing {
+        if self.cells.shared().is_some() { Sharing::Shared } else { Sharing::Private }
     }
 
     /// Returns whether an explorer may return any value to a load through [`crate::Untrusted`].

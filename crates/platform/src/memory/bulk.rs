@@ -3,7 +3,7 @@
 //!
 //! Ordering comes from the protocol words around a bulk access, not from the access.
 
-use crate::cells::{BulkCells, Lines};
+use crate::cells::{BulkCells, Cells, Lines};
 use crate::{Object, Platform, PlatformKind, world};
 use std::fmt;
 use std::sync::Arc;
@@ -27,14 +27,18 @@ pub const COPY_PIECE_BYTES: usize = 4096;
 /// A run of bytes shared between agents.
 #[derive(Clone)]
 pub struct Bulk {
-    inner: Arc<BulkCells>,
+    pub(super) inner: Arc<BulkCells>,
 }
 
 impl Bulk {
     pub(crate) fn new(platform: &Platform, bytes: usize) -> Bulk {
+        Bulk::of(platform, Cells::zeroed(bytes.div_ceil(8)), bytes)
+    }
+
+    pub(super) fn of(platform: &Platform, cells: Cells, bytes: usize) -> Bulk {
         let explored = platform.kind() == PlatformKind::Explored;
         let id = if explored { world::next_object_id() } else { 0 };
-        Bulk { inner: Arc::new(BulkCells::zeroed(id, explored, bytes)) }
+        Bulk { inner: Arc::new(BulkCells::new(id, explored, cells, bytes)) }
     }
 
     /// Names the bytes in the log of steps ([`Platform::take_steps`]). No effect without a log.

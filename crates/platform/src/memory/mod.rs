@@ -1,5 +1,5 @@
 //! Owns memory that several agents access: protocol pages made of [`Word`]s, [`Bulk`] bytes, and
-//! the physical addresses by which devices reach both.
+//! the physical addresses by which devices reach both. `shared` is about other processes.
 //!
 //! Invariants: a page is created as protocol (words: fence cells, status, write pointers, log
 //! headers, doorbells) or bulk (bytes: ring packets, log entries, allocations). A word loads with
@@ -11,10 +11,12 @@
 mod bulk;
 mod ordered;
 mod physical;
+mod shared;
 mod untrusted;
 
 pub use bulk::{Bulk, COPY_PIECE_BYTES, OutOfBounds};
 pub use physical::{CacheType, FoundRegion, PhysicalAddress, PhysicalMemory, Target};
+pub use shared::SharedFile;
 pub use untrusted::Untrusted;
 
 use crate::cells::{Annexes, Cells, PageCells, PinnedCell, WordRef};
@@ -41,9 +43,12 @@ pub struct Page {
 
 impl Page {
     pub(crate) fn new(platform: &Platform, words: usize) -> Page {
+        Page::of(platform, Cells::zeroed(words))
+    }
+
+    fn of(platform: &Platform, cells: Cells) -> Page {
         let explored = platform.kind() == PlatformKind::Explored;
         let id = if explored { world::next_object_id() } else { 0 };
-        let cells = Cells::zeroed(words);
         let hostile = AtomicBool::new(false);
         let (platform, annexes) = (platform.clone(), OnceLock::new());
         Page { inner: Arc::new(PageCells { id, explored, hostile, platform, cells, annexes }) }
@@ -139,6 +144,11 @@ impl Page {
         }
     }
 
+    /// Returns whether nothing else refers to the page in this process.
+    pub fn is_only_reference(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
+    }
+
     /// Returns whether both are the same memory.
     pub fn same(&self, other: &Page) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -187,6 +197,11 @@ impl Word {
             world::name(|log| log.name(object, &name()));
         }
         self
+    }
+
+    /// Returns the word's page.
+    pub fn page(&self) -> Page {
+        Page { inner: Arc::clone(&self.at.page) }
     }
 
     /// Returns the word's index in its page.

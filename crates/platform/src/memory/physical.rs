@@ -9,6 +9,8 @@
 
 use super::{Bulk, Page, PageKind, Word};
 use crate::Platform;
+use crate::access::ClientAccess;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -65,7 +67,7 @@ impl Region {
 }
 
 /// The cache type of CPU mappings of a region.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheType {
     /// Cached: a CPU's stores may be only in its cache, and its loads may come from there.
     #[default]
@@ -134,6 +136,19 @@ impl PhysicalMemory {
     pub fn protocol(&self, words: usize) -> (PhysicalAddress, Page) {
         let page = self.platform.page(words);
         (self.place(Region::Protocol(page.clone())), page)
+    }
+
+    /// Creates a protocol page as [`PhysicalMemory::protocol`] does, for a process
+    /// ([`Platform::client_page`]).
+    pub fn client_protocol(&self, words: usize, access: ClientAccess) -> (PhysicalAddress, Page) {
+        let page = self.platform.client_page(words, access);
+        (self.place(Region::Protocol(page.clone())), page)
+    }
+
+    /// Creates bytes as [`PhysicalMemory::bulk`] does, for a process ([`Platform::client_bulk`]).
+    pub fn client_bulk(&self, bytes: usize) -> (PhysicalAddress, Bulk) {
+        let bulk = self.platform.client_bulk(bytes);
+        (self.place(Region::Bulk(bulk.clone())), bulk)
     }
 
     /// Creates `bytes` bulk bytes and returns their address.

@@ -1,0 +1,110 @@
+//! Owns memory that other processes map: what of it each may do, and how it is handed over.
+//!
+//! A platform of [`Platform::sharing_host`] puts the memory that it hands to processes into files
+//! of their own ([`Platform::client_page`], [`Platform::client_bulk`]): a process that is given one
+//! page reaches no other. Elsewhere that memory is like any other.
+
+use super::{Bulk, Page};
+use crate::cells::{Cells, SharedCells};
+use crate::{ClientAccess, Platform, PlatformKind};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A file of memory, for another process.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedFile<'a> {
+    file: BorrowedFd<'a>,
+    /// What other processes may do.
+    pub access: ClientAccess,
+    /// Size of the page or of the bytes, from the start of the file.
+    pub bytes: u64,
+}
+
+impl AsFd for SharedFile<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file
+    }
+}
+
+impl<'a> SharedFile<'a> {
+    fn of(cells: &'a Cells, bytes: u64) -> Option<SharedFile<'a>> {
+        let shared = cells.shared()?;
+        Some(SharedFile { file: shared.file().as_fd(), access: shared.access(), bytes })
+    }
+
+    /// Returns a number that no other file has while this one is open here or elsewhere.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn number(&self) -> io::Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(File::from(self.file.try_clone_to_owned()?).metadata()?.ino())
+    }
+}
+
+impl Platform {
+    /// Returns whether the memory of [`Platform::client_page`] can be mapped by other processes.
+    pub fn shares_memory(&self) -> bool {
+        self.kind() == PlatformKind::Host && self.host_threads().shares_memory()
+    }
+
+    fn client_cells(&self, bytes: u64, access: ClientAccess) -> Option<Cells> {
+        if !self.shares_memory() {
+            return None;
+        }
+        let cells = SharedCells::create(bytes, access).ok()?;
+        Some(Cells::of_file(cells, bytes.div_ceil(8) as usize))
+    }
+
+    /// Creates a zeroed protocol page that is handed to a process, which may do with it what
+    /// `access` says. [`Page::shared`] is `None` where the system had no file left for it.
+    pub fn client_page(&self, words: usize, access: ClientAccess) -> Page {
+        match self.client_cells(8 * words as u64, access) {
+            Some(cells) => Page::of(self, cells),
+            None => self.page(words),
+        }
+    }
+
+    /// Creates zeroed bytes that are handed to a process, as [`Platform::client_page`] does. The
+    /// process may load and store.
+    pub fn client_bulk(&self, bytes: usize) -> Bulk {
+        match self.client_cells(bytes as u64, ClientAccess::ReadWrite) {
+            Some(cells) => Bulk::of(self, cells, bytes),
+            None => self.bulk(bytes),
+        }
+    }
+
+    /// Maps a protocol page of another process.
+    ///
+    /// # Errors
+    /// InvalidData for a file that is not sealed against shrinking, or is shorter than the page;
+    /// what the system refuses.
+    pub fn map_page(&self, file: OwnedFd, words: usize, access: ClientAccess) -> io::Result<Page> {
+        let cells = SharedCells::open(file, 8 * words as u64, access)?;
+        Ok(Page::of(self, Cells::of_file(cells, words)))
+    }
+
+    /// Maps bytes of another process, for loads and stores.
+    ///
+    /// # Errors
+    /// As [`Platform::map_page`].
+    pub fn map_bulk(&self, file: OwnedFd, bytes: usize) -> io::Result<Bulk> {
+        let cells = SharedCells::open(file, bytes as u64, ClientAccess::ReadWrite)?;
+        Ok(Bulk::of(self, Cells::of_file(cells, bytes.div_ceil(8)), bytes))
+    }
+}
+
+impl Page {
+    /// Returns the file that other processes map; `None` if the page is memory of this process.
+    pub fn shared(&self) -> Option<SharedFile<'_>> {
+        SharedFile::of(&self.inner.cells, 8 * self.len() as u64)
+    }
+}
+
+impl Bulk {
+    /// As [`Page::shared`].
+    pub fn shared(&self) -> Option<SharedFile<'_>> {
+        SharedFile::of(self.inner.cells(), self.len())
+    }
+}
