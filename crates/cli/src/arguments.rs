@@ -35,6 +35,8 @@ pub(crate) struct Tidegate {
 pub(crate) enum Command {
     /// Run a workload: a TOML file, or a trace (PyTorch, Nsight Systems, rocprofv3, Perfetto)
     Run(Run),
+    /// Host adapters for other processes, on a Unix socket
+    Serve(Serve),
     /// Run a workload under the three submission models, side by side
     Compare(Compare),
     /// Compare two traces, or two workloads, by kernel name
@@ -197,6 +199,14 @@ pub(crate) struct Run {
     /// own report, and hangs are injected into the first one
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) beside: Option<PathBuf>,
+    /// Run as a client of the service that listens at this socket (`tidegate serve`), in real time;
+    /// the machine is the service's, so flags that change one, and timelines, are refused
+    #[arg(
+        long,
+        value_name = "SOCKET",
+        conflicts_with_all = ["beside", "frames", "timeline", "perfetto", "chrome", "kernels", "summary"]
+    )]
+    pub(crate) connect: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
     /// Write every picture that a presenting workload shows into this folder, as frame-0001.png and
@@ -222,6 +232,32 @@ pub(crate) struct Run {
     /// Write the report as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tidegate serve --socket /tmp/tidegate.sock
+  tidegate run workloads/ring-buffer.toml --connect /tmp/tidegate.sock
+  tidegate serve --config service.toml
+  tidegate serve --socket /tmp/tidegate.sock --counters
+  systemd-socket-activate --seqpacket -l /tmp/tidegate.sock tidegate serve
+
+Each client is a process of its own: what it creates ends with it, and memory that it may only read is mapped read-only.
+SIGTERM and SIGINT end the service: each client's next call says that its device was removed. docs/service.md has the
+configuration, the limits and the counters.")]
+pub(crate) struct Serve {
+    /// The socket, which is made, and removed at the end; without it, and with LISTEN_FDS in the
+    /// environment, the first socket that systemd passes
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Machine, limits and rights as TOML (docs/service.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the counters of the service that listens at --socket, in Prometheus's text format, and
+    /// leave
+    #[arg(long, requires = "socket", conflicts_with = "config")]
+    pub(crate) counters: bool,
 }
 
 #[derive(Args)]

@@ -5,7 +5,7 @@
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
 //! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
-//! `explore` (and replay) · `bench` · `manual` (completions, man pages) · `output` (files, checked
+//! `explore` (and replay) · `bench` · `serve` (a machine for other processes) · `manual` (completions, man pages) · `output` (files, checked
 //! before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -21,6 +21,7 @@ mod output;
 mod preemption;
 mod progress;
 mod run;
+mod serve;
 mod streams;
 mod tables;
 
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     };
     let end = match arguments.command {
         Command::Run(run) => run::command(&run),
+        Command::Serve(serve) => serve::command(&serve),
         Command::Compare(compare) => compare::command(&compare),
         Command::Diff(diff) => diff::command(&diff),
         Command::Explore(explore) => explore::command(&explore),

@@ -19,7 +19,9 @@ use tidegate::trace::{self, Trace};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::recording;
-use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
+use tidegate::{
+    ConnectedRun, Platform, RunRequest, RunResult, run_connected, run_workload, workload,
+};
 
 /// Default workload of `compare`: the ring buffer, with its file name.
 const DEFAULT_WORKLOAD: (&str, &str) =
@@ -134,6 +136,27 @@ pub(crate) fn run_both(
     Ok(result)
 }
 
+/// Runs a workload as a client of a service.
+fn run_on_service(
+    workload: &Arc<Workload>,
+    socket: &Path,
+    arguments: &arguments::Run,
+) -> Result<RunResult, BadInput> {
+    let progress = Progress::new(&workload.name, arguments.reading.quiet);
+    let request = ConnectedRun {
+        workload: workload.clone(),
+        socket: socket.to_owned(),
+        adapter: 0,
+        submission: arguments.submission,
+        ring_slots: arguments.reading.ring_slots,
+        progress: progress.callback(),
+    };
+    let stopwatch = Platform::host();
+    let mut result = run_connected(&request).map_err(|e| BadInput(e.to_string()))?;
+    result.outcome.report.elapsed_ns = stopwatch.now().0;
+    Ok(result)
+}
+
 /// Checks the requested outputs and the pictures that the workload writes by itself.
 pub(crate) fn check_outputs(
     workload: &Workload,
@@ -218,7 +241,10 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
         arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let beside = beside.map(|read| read.workload);
     let both = (&workload, beside.as_ref());
-    let mut result = run_both(both, arguments.submission, &arguments.reading, keep, costs)?;
+    let mut result = match &arguments.connect {
+        Some(socket) => run_on_service(&workload, socket, arguments)?,
+        None => run_both(both, arguments.submission, &arguments.reading, keep, costs)?,
+    };
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {
             write_timeline(trace, path)?;

@@ -53,32 +53,33 @@ enum Figure {
 
 use Figure::{Text, Time};
 
-const FIGURES: &[(&str, Figure)] =
-    &[
-        ("recorded makespan", Time(|r| r.recorded_ns)),
-        ("engines overlapped", Time(|r| Some(r.machine.overlap_ns))),
-        ("kernel calls", Text(|r| r.kernel_calls.to_string())),
-        ("interrupts", Text(|r| r.machine.interrupts.to_string())),
-        ("interrupts suppressed", Text(|r| r.machine.interrupts_suppressed.to_string())),
-        ("CPU waits", Text(|r| r.cpu_waits.to_string())),
-        ("CPU wakes", Text(|r| r.cpu_wakes.to_string())),
-        ("GPU waits", Text(|r| r.gpu_waits.to_string())),
-        ("GPU signals", Text(|r| r.gpu_signals.to_string())),
-        ("doorbell connects", Text(|r| of_doorbells(r, r.machine.doorbell_connects))),
-        ("doorbells victimised", Text(|r| of_doorbells(r, r.machine.doorbell_victims))),
-        ("rings repeated", Text(|r| of_doorbells(r, r.doorbell_retries))),
-        ("ring slots", Text(|r| of_doorbells(r, r.ring_slots))),
-        ("rings full", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
-        ("preemptions answered", Text(preemptions_answered)),
-        ("longest to preempt", Time(longest_to_preempt)),
-        (
-            "recoveries",
-            Text(|r| {
+const FIGURES: &[(&str, Figure)] = &[
+    ("recorded makespan", Time(|r| r.recorded_ns)),
+    ("engines overlapped", Time(|r| (!r.remote_machine).then_some(r.machine.overlap_ns))),
+    ("kernel calls", Text(|r| r.kernel_calls.to_string())),
+    ("interrupts", Text(|r| of_machine(r, r.machine.interrupts))),
+    ("interrupts suppressed", Text(|r| of_machine(r, r.machine.interrupts_suppressed))),
+    ("CPU waits", Text(|r| r.cpu_waits.to_string())),
+    ("CPU wakes", Text(|r| r.cpu_wakes.to_string())),
+    ("GPU waits", Text(|r| of_machine(r, r.gpu_waits))),
+    ("GPU signals", Text(|r| of_machine(r, r.gpu_signals))),
+    ("doorbell connects", Text(|r| of_doorbells(r, of_machine(r, r.machine.doorbell_connects)))),
+    ("doorbells victimised", Text(|r| of_doorbells(r, of_machine(r, r.machine.doorbell_victims)))),
+    ("rings repeated", Text(|r| of_doorbells(r, r.doorbell_retries.to_string()))),
+    ("ring slots", Text(|r| of_doorbells(r, r.ring_slots.to_string()))),
+    ("rings full", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
+    ("preemptions answered", Text(preemptions_answered)),
+    ("longest to preempt", Time(longest_to_preempt)),
+    (
+        "recoveries",
+        Text(
+            |r| {
                 if r.recoveries.is_empty() { String::new() } else { r.recoveries.len().to_string() }
-            }),
+            },
         ),
-        ("results", Text(|r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() })),
-    ];
+    ),
+    ("results", Text(|r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() })),
+];
 
 /// Answered and all preemption requests; empty without a request.
 fn preemptions_answered(report: &Report) -> String {
@@ -95,8 +96,13 @@ fn longest_to_preempt(report: &Report) -> Option<u64> {
 }
 
 /// A figure of doorbells; empty for a run without rings.
-fn of_doorbells(report: &Report, figure: u64) -> String {
-    if report.doorbell_rings == 0 { String::new() } else { figure.to_string() }
+fn of_doorbells(report: &Report, figure: String) -> String {
+    if report.doorbell_rings == 0 { String::new() } else { figure }
+}
+
+/// A counter of the machine; empty where that is a service's.
+fn of_machine(report: &Report, figure: u64) -> String {
+    if report.remote_machine { String::new() } else { figure.to_string() }
 }
 
 /// One column per report. Parts of the makespan have rows if a run has an account.

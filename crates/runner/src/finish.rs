@@ -433,6 +433,7 @@ impl Prepared {
             verified: completed && problems.is_empty(),
             judged: judgement.judged as u64,
             kernel_calls: measured.calls.kernel_calls,
+            remote_machine: false,
             machine: measured.machine,
             cpu_waits: measured.calls.cpu_waits,
             cpu_wakes: measured.calls.cpu_wakes,

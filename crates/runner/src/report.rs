@@ -126,6 +126,8 @@ pub struct Report {
     pub judged: u64,
     /// Calls into the kernel that the application caused.
     pub kernel_calls: u64,
+    /// The machine is that of a service, whose counters a client does not read: they are 0 here.
+    pub remote_machine: bool,
     /// Counters of the hardware and the kernel.
     #[serde(flatten)]
     pub machine: MachineCounters,

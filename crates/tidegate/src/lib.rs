@@ -49,7 +49,7 @@
 //! | `own_protocol_explored` | a ring between two threads, right in every schedule and then wrong |
 //!
 //! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
-//! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `variants` (named machines,
+//! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `served` (a machine for other processes) · `variants` (named machines,
 //! and what contradicts itself).
 
 pub mod check;
@@ -57,6 +57,7 @@ pub mod check;
 mod guide;
 mod machine;
 mod run;
+mod served;
 pub mod variants;
 
 pub use check::check;
@@ -65,6 +66,7 @@ pub use machine::{
     MachineError,
 };
 pub use run::{PreemptionChoice, RunError, RunRequest, RunResult, run_workload};
+pub use served::{ConnectedRun, run_connected};
 pub use tidegate_calls as calls;
 pub use tidegate_d3d12 as d3d12;
 pub use tidegate_d3d12::Submission;
@@ -78,6 +80,7 @@ pub use tidegate_platform as platform;
 pub use tidegate_platform::Platform;
 pub use tidegate_programs as programs;
 pub use tidegate_runner as runner;
+pub use tidegate_service as service;
 pub use tidegate_softgpu as softgpu;
 pub use tidegate_trace as trace;
 pub use tidegate_workload as workload;

@@ -121,6 +121,9 @@ pub enum RunError {
     /// The workload cannot run on it.
     #[error(transparent)]
     Workload(#[from] runner::RunError),
+    /// The service was not reached.
+    #[error(transparent)]
+    Connect(#[from] tidegate_service::client::ConnectError),
 }
 
 /// What a run came to.

@@ -37,6 +37,8 @@ const BESIDE_THE_SEAM: &[&str] = &[
     "crates/peers",
     "crates/tidegate/tests/multi_engine/ported_samples.rs",
     "crates/tidegate/tests/processes/foreign_threads.rs",
+    "crates/tidegate/tests/service",
+    "crates/cli/tests/service",
     "xtask",
 ];
 /// What makes a platform on the host.

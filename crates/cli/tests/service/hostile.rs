@@ -1,0 +1,89 @@
+//! Clients that speak no protocol: raw sockets against the service.
+
+use super::Service;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use tidegate::calls::Kernel;
+
+fn raw(service: &Service) -> OwnedFd {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+    rustix::net::connect(&socket, &SocketAddrUnix::new(service.socket()).unwrap()).unwrap();
+    socket
+}
+
+fn send(socket: &OwnedFd, bytes: &[u8]) {
+    // The service may have closed the socket.
+    let _ = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL);
+}
+
+#[test]
+fn garbage_ends_its_own_connection_alone() {
+    let service = Service::start();
+    let client = service.client("neighbour");
+    let before = service.open_files();
+    let mut bytes = Vec::new();
+    // A fixed sequence that looks like nothing.
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    for length in [0, 1, 7, 8, 12, 40, 400, 4_000, 60_000] {
+        bytes.resize(length, 0);
+        for byte in &mut bytes {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *byte = state as u8;
+        }
+        let socket = raw(&service);
+        send(&socket, &bytes);
+        send(&socket, &bytes);
+    }
+    // Too long for a message, and left without a word.
+    let socket = raw(&service);
+    send(&socket, &vec![0; 180_000]);
+    drop(raw(&service));
+    drop(socket);
+    assert!(client.create_device().is_ok());
+    while service.open_files() > before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn files_that_no_call_takes_are_closed() {
+    let service = Service::start();
+    let client = service.client("neighbour");
+    let before = service.open_files();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    for count in [1, 8, 64] {
+        let socket = raw(&service);
+        let files = vec![file.as_fd(); count];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
+        let body = [IoSlice::new(b"not a message")];
+        let _ = rustix::net::sendmsg(&socket, &body, &mut ancillary, SendFlags::NOSIGNAL);
+    }
+    assert!(client.create_device().is_ok());
+    while service.open_files() > before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn clients_that_never_speak_or_never_read_hold_up_no_other() {
+    let service = Service::start();
+    let silent: Vec<OwnedFd> = (0..50).map(|_| raw(&service)).collect();
+    let client = service.client("neighbour");
+    for _ in 0..100 {
+        let device = client.create_device().unwrap();
+        client.destroy_device(device).unwrap();
+    }
+    drop(silent);
+    drop(client);
+    service.until_left(usize::MAX);
+}

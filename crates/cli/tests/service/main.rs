@@ -1,0 +1,97 @@
+//! `tidegate serve` between processes: what clients run, what outlives them, and what a killed or
+//! hostile one leaves behind.
+//!
+//! A child of these tests is this program again, with the socket in its environment.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads of the tests wait for processes, outside of any machine"
+)]
+
+mod child;
+mod hostile;
+mod kills;
+mod serve;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tidegate::Platform;
+use tidegate::service::client::{self, RemoteKernel};
+
+/// A service in a process of its own.
+struct Service {
+    process: Child,
+    folder: TempDir,
+}
+
+impl Service {
+    fn start() -> Service {
+        Service::with_config("")
+    }
+
+    fn with_config(config: &str) -> Service {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("service.toml");
+        std::fs::write(&file, config).unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["serve", "--socket"])
+            .arg(folder.path().join("socket"))
+            .arg("--config")
+            .arg(file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("serving on "), "{line}");
+        Service { process, folder }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    fn client(&self, name: &str) -> Arc<RemoteKernel> {
+        client::connect(&Platform::host(), &self.socket(), 0, name).unwrap()
+    }
+
+    /// The open descriptors of the service.
+    fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
+    }
+
+    /// A counter of the service.
+    fn counter(&self, name: &str) -> u64 {
+        let text = client::counts(&self.socket()).unwrap();
+        let line = text.lines().find(|line| line.starts_with(&format!("tidegate_{name} ")));
+        line.and_then(|line| line.rsplit(' ').next()).unwrap().parse().unwrap()
+    }
+
+    /// Waits until the processes of all clients have ended, and so many descriptors are left. A
+    /// leak is a hang, which is named.
+    fn until_left(&self, open_files: usize) {
+        while self.counter("sessions") > 0 || self.open_files() > open_files {
+            std::thread::yield_now();
+        }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn workload(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name)
+}

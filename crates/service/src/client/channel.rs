@@ -1,0 +1,78 @@
+//! Calls and their answers over the socket, one at a time.
+
+use crate::transport::Link;
+use crate::wire::{self, Call};
+use serde::de::DeserializeOwned;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tidegate_calls::Status;
+use tidegate_platform::{Mutex, Platform, Word};
+
+/// The connection of a process.
+pub(super) struct Channel {
+    link: Link,
+    /// The buffer of answers. Held over a call and its answer.
+    turn: Mutex<Vec<u8>>,
+    /// 1 once the service is gone.
+    lost: Word,
+}
+
+impl Channel {
+    pub(super) fn new(platform: &Platform, link: Link) -> Channel {
+        let turn = platform.mutex("the socket of a service", Vec::new());
+        Channel { link, turn, lost: platform.page(1).word(0) }
+    }
+
+    /// Makes a call that hands over `files`. Returns its value, and the files that came with it.
+    ///
+    /// # Errors
+    /// That of the call. DEVICE_REMOVED when the service is gone, or answers with something else.
+    pub(super) fn call_with<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(T, Vec<OwnedFd>), Status> {
+        let body = wire::encode(call);
+        if body.len() > crate::transport::MAX_MESSAGE_BYTES {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let mut buffer = self.turn.lock_device();
+        if self.is_lost() {
+            return Err(Status::DEVICE_REMOVED);
+        }
+        let received = match self.link.send(&body, files) {
+            Ok(()) => self.link.receive(&mut buffer).ok().flatten(),
+            Err(_) => None,
+        };
+        let answer = received.and_then(|received| {
+            Some((wire::decode::<Result<T, Status>>(received.body)?, received.files))
+        });
+        match answer {
+            Some((result, files)) => result.map(|value| (value, files)),
+            None => {
+                self.close();
+                Err(Status::DEVICE_REMOVED)
+            }
+        }
+    }
+
+    /// As [`Channel::call_with`], without files.
+    pub(super) fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Status> {
+        self.call_with(call, &[]).map(|(value, _)| value)
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load() != 0
+    }
+
+    /// Ends the connection.
+    pub(super) fn close(&self) {
+        self.lost.store(1);
+        self.link.shut_down();
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}

@@ -1,0 +1,136 @@
+//! Reaches a service: the socket, and the first message.
+
+use super::channel::Channel;
+use super::kernel::RemoteKernel;
+use super::notices::Notices;
+use crate::transport::Link;
+use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate_platform::Platform;
+
+/// Why a client did not reach a service.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No service listens there.
+    #[error(
+        "no service listens at {path}: {error} (start one with `tidegate serve --socket PATH`)"
+    )]
+    NoService {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The path is too long for a socket, or not absolute where it must be.
+    #[error("{path} cannot be the name of a socket: {error}")]
+    BadPath {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The service turned the client away.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// What answered is no service, or the connection broke.
+    #[error("the service did not answer as one does: {0}")]
+    Protocol(io::Error),
+}
+
+/// Opens a process on adapter `adapter`, counted from 0, of the service that listens at `path`.
+///
+/// # Errors
+/// No service listens there, it turns the client away, or it does not speak the protocol.
+pub fn connect(
+    platform: &Platform,
+    path: &Path,
+    adapter: u32,
+    process_name: &str,
+) -> Result<Arc<RemoteKernel>, ConnectError> {
+    over(platform, socket(path)?, adapter, process_name)
+}
+
+/// Reads the counters of the service that listens at `path`, in the text format of Prometheus.
+///
+/// # Errors
+/// As [`connect`].
+pub fn counts(path: &Path) -> Result<String, ConnectError> {
+    let link = Link::new(socket(path)?);
+    let hello = Hello { magic: wire::MAGIC, version: wire::VERSION, purpose: Purpose::Counts };
+    let sent = link.send(&wire::encode(&hello), &[]);
+    let mut buffer = Vec::new();
+    let Some(received) = link.receive(&mut buffer).map_err(ConnectError::Protocol)? else {
+        sent.map_err(ConnectError::Protocol)?;
+        return Err(broken("the connection was closed"));
+    };
+    let counts: Result<String, Refusal> =
+        wire::decode(received.body).ok_or_else(|| broken("the answer is not understood"))?;
+    Ok(counts?)
+}
+
+fn broken(why: &str) -> ConnectError {
+    ConnectError::Protocol(io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+/// Returns a socket that is connected to the service at `path`.
+fn socket(path: &Path) -> Result<OwnedFd, ConnectError> {
+    let bad_path = |error: rustix::io::Errno| ConnectError::BadPath {
+        path: path.to_owned(),
+        error: error.into(),
+    };
+    let address = SocketAddrUnix::new(path).map_err(bad_path)?;
+    let no_service = |error: rustix::io::Errno| ConnectError::NoService {
+        path: path.to_owned(),
+        error: error.into(),
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(no_service)?;
+    rustix::net::connect(&socket, &address).map_err(no_service)?;
+    Ok(socket)
+}
+
+/// As [`connect`], over a socket that is connected.
+///
+/// # Errors
+/// As [`connect`].
+pub fn over(
+    platform: &Platform,
+    socket: OwnedFd,
+    adapter: u32,
+    process_name: &str,
+) -> Result<Arc<RemoteKernel>, ConnectError> {
+    let link = Link::new(socket);
+    let hello = Hello {
+        magic: wire::MAGIC,
+        version: wire::VERSION,
+        purpose: Purpose::Process { adapter, name: process_name.to_owned() },
+    };
+    // A service that turns the client away at once may have closed the socket: its answer is there.
+    let sent = link.send(&wire::encode(&hello), &[]);
+    let mut buffer = Vec::new();
+    let received = link.receive(&mut buffer).map_err(ConnectError::Protocol)?;
+    let Some(received) = received else {
+        sent.map_err(ConnectError::Protocol)?;
+        return Err(broken("the connection was closed"));
+    };
+    let welcome: Result<Welcome, Refusal> =
+        wire::decode(received.body).ok_or_else(|| broken("the first answer is not understood"))?;
+    let welcome = welcome?;
+    let Ok([page, descriptor]) = <[OwnedFd; 2]>::try_from(received.files) else {
+        return Err(broken("the first answer lacks its files"));
+    };
+    let (words, access) = (welcome.notices.words as usize, welcome.notices.access);
+    let page = platform.map_page(page, words, access).map_err(ConnectError::Protocol)?;
+    let channel = Arc::new(Channel::new(platform, link));
+    let notices =
+        Notices::start(platform, &channel, page, descriptor).map_err(ConnectError::Protocol)?;
+    let clock_ahead_ns =
+        i128::from(welcome.clock_origin_ns) - i128::from(platform.clock_origin_ns());
+    let about = (welcome.info, welcome.adapters);
+    Ok(Arc::new(RemoteKernel::new(platform, channel, notices, about, clock_ahead_ns)))
+}

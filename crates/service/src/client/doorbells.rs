@@ -1,0 +1,121 @@
+//! Doorbells of a client: the address stays, and shows the page of the present connect.
+
+use super::channel::Channel;
+use super::memory::Mapped;
+use crate::wire::{Call, ConnectionView, DoorbellCall, DoorbellView};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tidegate_calls::{Connection, Doorbell, Handle, RingBits, RingHint, Status};
+use tidegate_platform::{Mapping, Mutex, Platform};
+
+/// Words of the page that a doorbell shows before its first connect.
+const DUMMY_WORDS: usize = 8;
+
+struct Shown {
+    mapping: Mapping,
+    secondary: Option<Mapping>,
+}
+
+/// The doorbells of a process, by handle.
+pub(super) struct Doorbells {
+    platform: Platform,
+    shown: Mutex<BTreeMap<Handle, Shown>>,
+}
+
+impl Doorbells {
+    pub(super) fn new(platform: &Platform) -> Doorbells {
+        let shown = platform.mutex("doorbells of a client", BTreeMap::new());
+        Doorbells { platform: platform.clone(), shown }
+    }
+
+    pub(super) fn forget(&self, doorbell: Handle) {
+        self.shown.lock().remove(&doorbell);
+    }
+
+    pub(super) fn enter(
+        &self,
+        mapped: &Mapped,
+        view: DoorbellView,
+        files: &[OwnedFd],
+    ) -> Result<Doorbell, Status> {
+        let window = || Mapping::new(&self.platform, self.platform.page(DUMMY_WORDS));
+        let (mapping, secondary) = (window(), view.has_secondary.then(window));
+        let doorbell = Doorbell {
+            handle: view.handle,
+            mapping: mapping.clone(),
+            secondary: secondary.clone(),
+            status: mapped.read_only(view.status, files)?,
+            last_queued: mapped.word(view.last_queued, files)?,
+            private_data: view.private_data,
+        };
+        self.shown.lock().insert(view.handle, Shown { mapping, secondary });
+        Ok(doorbell)
+    }
+
+    /// Maps the pages of a connect.
+    pub(super) fn show(
+        &self,
+        (mapped, channel): (&Mapped, &Arc<Channel>),
+        doorbell: Handle,
+        view: ConnectionView,
+        files: &[OwnedFd],
+    ) -> Result<Connection, Status> {
+        let map = |page| mapped.page(page, files);
+        let (page, secondary) =
+            (view.page.map(map).transpose()?, view.secondary.map(map).transpose()?);
+        let bits = match view.bits {
+            None => None,
+            Some(bits) => {
+                let word = |view| mapped.word(view, files);
+                let [(leaf, in_leaf), (root, in_root)] = bits.bits;
+                let set = [(word(leaf)?, in_leaf), (word(root)?, in_root)];
+                Some(RingBits { bits: set, sleeper: word(bits.sleeper)? })
+            }
+        };
+        if let Some(shown) = self.shown.lock().get(&doorbell) {
+            if let Some(page) = page {
+                shown.mapping.rotate(page);
+            }
+            if let (Some(mapping), Some(page)) = (&shown.secondary, secondary) {
+                mapping.rotate(page);
+            }
+        }
+        let (platform, channel) = (self.platform.clone(), channel.clone());
+        let hint = Arc::new(Hint { platform, channel, doorbell, bits });
+        Ok(Connection { value_base: view.value_base, hint })
+    }
+}
+
+/// What follows a ring. Without bits, the status says that each ring is notified.
+struct Hint {
+    platform: Platform,
+    channel: Arc<Channel>,
+    doorbell: Handle,
+    bits: Option<RingBits>,
+}
+
+impl RingHint for Hint {
+    fn rung(&self) {
+        let Some(ring) = &self.bits else { return };
+        // 1.
+        self.platform.fence();
+        // 2.
+        for (word, bit) in &ring.bits {
+            if word.load() & bit == 0 {
+                word.fetch_or(*bit);
+            }
+        }
+        // 3.
+        self.platform.fence();
+        // 4. The service wakes the engine. It is gone when this fails, and so is the engine.
+        if ring.sleeper.load() != 0 {
+            let call = Call::Doorbell(DoorbellCall::WakeEngine(self.doorbell));
+            let _: Result<(), Status> = self.channel.call(&call);
+        }
+    }
+
+    fn bits(&self) -> Option<RingBits> {
+        self.bits.clone()
+    }
+}

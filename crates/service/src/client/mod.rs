@@ -1,0 +1,19 @@
+//! The client: the calls of one process of a service.
+//!
+//! Files, each using those before it: `channel` (calls and answers) · `notices` (ends of waits) ·
+//! `memory` (what is mapped) · `doorbells` · `nt_handle` · `kernel` (the calls) · `connect`.
+//!
+//! When the service is gone, each call returns DEVICE_REMOVED, waits end, and devices are
+//! [`tidegate_calls::DeviceState::Removed`]. A new connection is a new process.
+
+mod channel;
+mod connect;
+mod doorbells;
+mod kernel;
+mod memory;
+mod notices;
+mod nt_handle;
+
+pub use connect::{ConnectError, connect, counts, over};
+pub use kernel::RemoteKernel;
+pub use nt_handle::{nt_handle, nt_handle_file};

@@ -1,0 +1,199 @@
+//! CPU waits of a client: each has a word of memory that the service sets when the wait is over.
+//!
+//! A thread that blocks sleeps on its word. Events and callbacks are served by one thread, which sleeps
+//! until the service's descriptor says that there is something, or the connection ends. Then all waits
+//! end.
+
+use super::channel::Channel;
+use crate::wire::{ARMED, Call, FenceCall, LOST};
+use rustix::event::{PollFd, PollFlags};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tidegate_calls::{FenceValue, RegisteredWait, Status, WaitMode, WaitNotice};
+use tidegate_platform::{Mutex, Page, Platform, Step, WaitEnd};
+
+pub(super) struct Notices {
+    channel: Arc<Channel>,
+    page: Page,
+    slots: Mutex<Slots>,
+}
+
+struct Slots {
+    free: Vec<u32>,
+    /// What the end of a wait does, for waits that no thread sleeps for.
+    announced: BTreeMap<u32, WaitNotice>,
+}
+
+fn give(notice: &WaitNotice) {
+    match notice {
+        WaitNotice::Event(event) => event.set(Step::ThreadWake),
+        WaitNotice::Callback(callback) => callback.wait_is_over(),
+    }
+}
+
+impl Notices {
+    /// Starts the thread that serves events and callbacks. It ends with the connection.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(super) fn start(
+        platform: &Platform,
+        channel: &Arc<Channel>,
+        page: Page,
+        descriptor: OwnedFd,
+    ) -> io::Result<Arc<Notices>> {
+        let free = (0..page.len() as u32).rev().collect();
+        let slots = Slots { free, announced: BTreeMap::new() };
+        let slots = platform.mutex("waits of a client", slots);
+        let notices = Arc::new(Notices { channel: channel.clone(), page, slots });
+        let served = notices.clone();
+        platform.spawn_outside("tidegate waits", move || served.serve(&descriptor))?;
+        Ok(notices)
+    }
+
+    fn serve(&self, descriptor: &OwnedFd) {
+        loop {
+            let mut polled = [
+                PollFd::new(descriptor, PollFlags::IN),
+                // Only its end matters; messages are read by the calls.
+                PollFd::new(&*self.channel, PollFlags::RDHUP),
+            ];
+            let result = rustix::event::poll(&mut polled, None);
+            let ended = !polled[1].revents().is_empty();
+            match result {
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return self.lose(),
+                Ok(_) if ended => return self.lose(),
+                Ok(_) => {}
+            }
+            let mut count = [0; 8];
+            // Taken before the words are read, so that a later notice is seen by the next turn.
+            let _ = rustix::io::read(descriptor, &mut count);
+            self.give_due();
+        }
+    }
+
+    /// Gives the notices of waits that are over.
+    fn give_due(&self) {
+        // The lock orders a notice with the cancellation: after that has returned, none is given.
+        let mut slots = self.slots.lock_device();
+        let is_over = |slot: &u32| self.page.load(*slot as usize) != ARMED;
+        let due: Vec<u32> = slots.announced.keys().copied().filter(is_over).collect();
+        for slot in due {
+            if let Some(notice) = slots.announced.remove(&slot) {
+                slots.free.push(slot);
+                give(&notice);
+            }
+        }
+    }
+
+    /// Ends all waits: the service is gone.
+    fn lose(&self) {
+        self.channel.close();
+        for slot in 0..self.page.len() {
+            let word = self.page.word(slot);
+            if word.compare_exchange(ARMED, LOST).is_ok() {
+                word.wake(u32::MAX, Step::ThreadWake);
+            }
+        }
+        self.give_due();
+    }
+
+    fn take(&self) -> Result<u32, Status> {
+        let slot = self.slots.lock().free.pop().ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        self.page.store(slot as usize, ARMED);
+        Ok(slot)
+    }
+
+    fn arm(
+        &self,
+        slot: u32,
+        fences: &[FenceValue],
+        mode: WaitMode,
+        announced: bool,
+    ) -> Result<(), Status> {
+        let fences = fences.to_vec();
+        let call = FenceCall::RegisterWait { fences, mode, slot, announced };
+        self.channel.call(&Call::Fence(call))
+    }
+
+    /// Blocks until a wait is over.
+    ///
+    /// # Errors
+    /// Those of the call; CANCELLED when the platform stops; DEVICE_REMOVED when the service is gone.
+    pub(super) fn block(&self, fences: &[FenceValue], mode: WaitMode) -> Result<(), Status> {
+        let slot = self.take()?;
+        let result = self.arm(slot, fences, mode, false).and_then(|()| self.sleep(slot));
+        if result == Err(Status::CANCELLED) {
+            let _: Result<(), Status> =
+                self.channel.call(&Call::Fence(FenceCall::CancelWait { slot }));
+        }
+        self.slots.lock().free.push(slot);
+        result
+    }
+
+    fn sleep(&self, slot: u32) -> Result<(), Status> {
+        let word = self.page.word(slot as usize);
+        loop {
+            match word.load() {
+                // The thread that ends all waits may have looked before this one was armed.
+                ARMED if self.channel.is_lost() => return Err(Status::DEVICE_REMOVED),
+                ARMED => {}
+                LOST => return Err(Status::DEVICE_REMOVED),
+                _ => return Ok(()),
+            }
+            let what = "a fence of a service";
+            if word.wait_while(ARMED as u32, None, what) == WaitEnd::Stopped {
+                return Err(Status::CANCELLED);
+            }
+        }
+    }
+
+    /// Registers a wait whose end gives `notice`.
+    ///
+    /// # Errors
+    /// Those of the call; INSUFFICIENT_RESOURCES for one wait too many.
+    pub(super) fn register(
+        self: &Arc<Notices>,
+        fences: &[FenceValue],
+        mode: WaitMode,
+        notice: WaitNotice,
+    ) -> Result<Wait, Status> {
+        let slot = self.take()?;
+        self.slots.lock().announced.insert(slot, notice);
+        match self.arm(slot, fences, mode, true) {
+            Ok(()) => Ok(Wait { notices: self.clone(), slot }),
+            Err(status) => {
+                let mut slots = self.slots.lock();
+                if slots.announced.remove(&slot).is_some() {
+                    slots.free.push(slot);
+                }
+                Err(status)
+            }
+        }
+    }
+}
+
+/// A registered wait.
+pub(super) struct Wait {
+    notices: Arc<Notices>,
+    slot: u32,
+}
+
+impl RegisteredWait for Wait {
+    fn is_over(&self) -> bool {
+        !self.notices.slots.lock().announced.contains_key(&self.slot)
+    }
+
+    fn cancel(&self) {
+        if self.notices.slots.lock_device().announced.remove(&self.slot).is_none() {
+            return;
+        }
+        // The slot is free when the service has forgotten the wait.
+        let call = Call::Fence(FenceCall::CancelWait { slot: self.slot });
+        let _: Result<(), Status> = self.notices.channel.call(&call);
+        self.notices.slots.lock().free.push(self.slot);
+    }
+}

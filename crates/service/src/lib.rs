@@ -1,0 +1,15 @@
+//! One machine for many processes: the D3DKMT calls over a Unix socket.
+//!
+//! A service hosts the adapters of a machine. A client connects, and has the calls of a process
+//! ([`tidegate_calls::Kernel`]): what it creates is the service's, and the memory that it may reach
+//! is mapped. So a fence's value is read without a call, and work is submitted to a connected
+//! doorbell without one.
+//!
+//! Rooms: [`server`] · [`client`] · `wire` (messages) · `transport` (the socket).
+
+pub mod client;
+pub mod server;
+mod transport;
+mod wire;
+
+pub use wire::Refusal;

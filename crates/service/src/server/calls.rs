@@ -1,0 +1,528 @@
+//! Carries out the calls of one process.
+//!
+//! The kernel validates handles, numbers and flags. Here is what it does not see: limits, slots of
+//! notices, and the files of memory.
+
+use super::ledger::{Charge, Ledger};
+use super::notices::Notices;
+use super::shared::{Opened, Shared};
+use super::views::Files;
+use crate::transport::MAX_MESSAGE_BYTES;
+use crate::wire::{
+    self, AllocationView, Call, ConnectionView, DoorbellCall, DoorbellView, FenceCall, FenceView,
+    HwQueueView, ObjectCall, WorkCall,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tidegate_calls::{
+    AllocationMemory, CreateAllocation, CreateDoorbell, CreateMonitoredFence, CreateNativeFence,
+    CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel, MakeResident, NtHandle,
+    OpenSyncObject, Render, RingHint, SignalFromGpu2, Status, SubmitSignalToHwQueues,
+    UpdateGpuVirtualAddress, WaitCallback, WaitMode, WaitNotice, doorbell::CreateDoorbellFlags,
+};
+use tidegate_platform::Mapping;
+
+/// Memory that a file takes at least.
+const PAGE_BYTES: u64 = 4096;
+/// Most bytes of one read or write of an allocation that is not mapped.
+pub(crate) const MOVING_PIECE_BYTES: usize = MAX_MESSAGE_BYTES / 2;
+
+/// A doorbell of the process, as the kernel shows it.
+struct Rung {
+    mapping: Mapping,
+    secondary: Option<Mapping>,
+    /// Of the present connect.
+    hint: Option<Arc<dyn RingHint>>,
+}
+
+pub(super) struct Answerer {
+    shared: Arc<Shared>,
+    session: u64,
+    opened: Opened,
+    notices: Notices,
+    ledger: Ledger,
+    doorbells: BTreeMap<Handle, Rung>,
+}
+
+/// The notice of a wait that is entered for its checks.
+struct Nothing;
+
+impl WaitCallback for Nothing {
+    fn wait_is_over(&self) {}
+}
+
+fn bytes_in_files(bytes: u64) -> u64 {
+    bytes.max(1).checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX)
+}
+
+impl Answerer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        session: u64,
+        opened: Opened,
+        notices: Notices,
+        ledger: Ledger,
+    ) -> Answerer {
+        Answerer { shared, session, opened, notices, ledger, doorbells: BTreeMap::new() }
+    }
+
+    pub(super) fn kernel(&self) -> &Arc<dyn Kernel> {
+        &self.opened.kernel
+    }
+
+    /// Cancels the process's waits. Returns the process, for its end.
+    pub(super) fn end_waits(&mut self) -> &Opened {
+        self.notices.cancel_all();
+        &self.opened
+    }
+
+    /// Carries out a call. Returns the encoded result, and in `files` the memory that it names.
+    pub(super) fn answer(
+        &mut self,
+        call: Call,
+        came_with: Vec<OwnedFd>,
+        files: &mut Files,
+    ) -> Vec<u8> {
+        match call {
+            Call::Object(call) => self.of_objects(call, files),
+            Call::Fence(call) => self.of_fences(call, came_with, files),
+            Call::Work(call) => self.of_work(call, files),
+            Call::Doorbell(call) => self.of_doorbells(call, files),
+        }
+    }
+
+    /// Creates an object from `parent` within the limits.
+    fn create<T>(
+        &mut self,
+        parent: Handle,
+        charge: Charge,
+        create: impl FnOnce(&dyn Kernel) -> Result<T, Status>,
+        handle: impl FnOnce(&T) -> Handle,
+    ) -> Result<T, Status> {
+        self.ledger.check(charge)?;
+        let made = create(&*self.opened.kernel)?;
+        let handle = handle(&made);
+        self.ledger.enter(handle, if parent == Handle(0) { handle } else { parent }, charge);
+        Ok(made)
+    }
+
+    /// Ends an object.
+    fn destroy(
+        &mut self,
+        handle: Handle,
+        destroy: impl FnOnce(&dyn Kernel, Handle) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        destroy(&*self.opened.kernel, handle)?;
+        self.ledger.leave(handle);
+        Ok(())
+    }
+
+    fn of_objects(&mut self, call: ObjectCall, files: &mut Files) -> Vec<u8> {
+        let kernel = self.opened.kernel.clone();
+        match call {
+            ObjectCall::CreateDevice => encode(self.create(
+                Handle(0),
+                Charge::default(),
+                |kernel| kernel.create_device(),
+                |device| *device,
+            )),
+            ObjectCall::DestroyDevice(device) => {
+                encode(self.destroy(device, |kernel, device| kernel.destroy_device(device)))
+            }
+            ObjectCall::DeviceState(device) => encode(kernel.device_state(device)),
+            ObjectCall::MarkDeviceAsError(device, reason) => {
+                encode(kernel.mark_device_as_error(device, reason))
+            }
+            ObjectCall::CreateAllocation(args) => encode(self.create_allocation(args, files)),
+            ObjectCall::DestroyAllocation(allocation) => {
+                encode(self.destroy(allocation, |kernel, a| kernel.destroy_allocation(a)))
+            }
+            ObjectCall::Lock2(device, allocation) => {
+                let memory = kernel.lock2(device, allocation);
+                encode(memory.and_then(|memory| {
+                    let bytes = match &memory {
+                        AllocationMemory::Window(window) => window.len(),
+                        // A view of mapped memory says its size.
+                        _ => 0,
+                    };
+                    Ok((files.memory(&memory)?, bytes))
+                }))
+            }
+            ObjectCall::ReadAllocation { device, allocation, offset, bytes } => {
+                encode(self.read(device, allocation, offset, bytes))
+            }
+            ObjectCall::WriteAllocation { device, allocation, offset, data } => {
+                encode(self.write(device, allocation, offset, &data))
+            }
+            ObjectCall::ReserveGpuVirtualAddress(args) => encode(self.create(
+                args.device,
+                Charge::default(),
+                |kernel| kernel.reserve_gpu_virtual_address(args),
+                |made| made.handle,
+            )),
+            ObjectCall::FreeGpuVirtualAddress(reserved) => {
+                encode(self.destroy(reserved, |kernel, r| kernel.free_gpu_virtual_address(r)))
+            }
+            ObjectCall::UpdateGpuVirtualAddress { reserved, operations, fence, value } => {
+                let operations = &operations;
+                let args = UpdateGpuVirtualAddress { reserved, operations, fence, value };
+                encode(kernel.update_gpu_virtual_address(args))
+            }
+            ObjectCall::CreatePagingQueue { device, priority } => {
+                let args = CreatePagingQueue { device, priority };
+                let made = self.create(
+                    device,
+                    Charge { bytes: PAGE_BYTES, queue: false },
+                    |kernel| kernel.create_paging_queue(args),
+                    |made| made.handle,
+                );
+                encode(made.and_then(|made| Ok((made.handle, files.fence(&made.fence)?))))
+            }
+            ObjectCall::DestroyPagingQueue(queue) => {
+                encode(self.destroy(queue, |kernel, queue| kernel.destroy_paging_queue(queue)))
+            }
+            ObjectCall::MakeResident { paging_queue, allocations } => {
+                let args = MakeResident { paging_queue, allocations: &allocations };
+                encode(kernel.make_resident(args))
+            }
+            ObjectCall::Evict(device, allocations) => encode(kernel.evict(device, &allocations)),
+            ObjectCall::SetAllocationPriority(device, allocations, priority) => {
+                encode(kernel.set_allocation_priority(device, &allocations, priority))
+            }
+            ObjectCall::QueryVideoMemoryInfo(group) => {
+                encode(kernel.query_video_memory_info(group))
+            }
+        }
+    }
+
+    fn create_allocation(
+        &mut self,
+        args: CreateAllocation,
+        files: &mut Files,
+    ) -> Result<AllocationView, Status> {
+        let charge = Charge { bytes: bytes_in_files(args.bytes), queue: false };
+        let made = self.create(
+            args.device,
+            charge,
+            |kernel| kernel.create_allocation(args),
+            |made| made.handle,
+        )?;
+        match files.memory(&made.memory) {
+            Ok(memory) => {
+                let (handle, gpu_va, bytes) = (made.handle, made.gpu_va, made.bytes);
+                Ok(AllocationView { handle, gpu_va, bytes, memory })
+            }
+            Err(status) => {
+                self.destroy(made.handle, |kernel, a| kernel.destroy_allocation(a))?;
+                Err(status)
+            }
+        }
+    }
+
+    fn read(
+        &self,
+        device: Handle,
+        allocation: Handle,
+        offset: u64,
+        bytes: u32,
+    ) -> Result<Vec<u8>, Status> {
+        if bytes as usize > MOVING_PIECE_BYTES {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let mut data = vec![0; bytes as usize];
+        let memory = self.opened.kernel.lock2(device, allocation)?;
+        let AllocationMemory::Window(window) = memory else {
+            return Err(Status::INVALID_PARAMETER);
+        };
+        window.read(offset, &mut data).map_err(|_| Status::INVALID_PARAMETER)?;
+        Ok(data)
+    }
+
+    fn write(
+        &self,
+        device: Handle,
+        allocation: Handle,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        let memory = self.opened.kernel.lock2(device, allocation)?;
+        let AllocationMemory::Window(window) = memory else {
+            return Err(Status::INVALID_PARAMETER);
+        };
+        window.write(offset, data).map_err(|_| Status::INVALID_PARAMETER)
+    }
+
+    fn of_fences(
+        &mut self,
+        call: FenceCall,
+        came_with: Vec<OwnedFd>,
+        files: &mut Files,
+    ) -> Vec<u8> {
+        let kernel = self.opened.kernel.clone();
+        match call {
+            FenceCall::CreateMonitoredFence {
+                device,
+                initial_value,
+                flags,
+                engine_affinity,
+                name,
+            } => {
+                let name = &name;
+                let args =
+                    CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
+                encode(self.make_fence(device, files, |kernel| kernel.create_monitored_fence(args)))
+            }
+            FenceCall::CreateNativeFence {
+                device,
+                initial_value,
+                fence_type,
+                flags,
+                engine_affinity,
+                private_data,
+                name,
+            } => encode(
+                <[u8; 64]>::try_from(private_data).map_err(|_| Status::INVALID_PARAMETER).and_then(
+                    |private_data| {
+                        let args = CreateNativeFence {
+                            device,
+                            initial_value,
+                            fence_type,
+                            flags,
+                            engine_affinity,
+                            private_data,
+                            name: &name,
+                        };
+                        self.make_fence(device, files, |kernel| kernel.create_native_fence(args))
+                    },
+                ),
+            ),
+            FenceCall::ShareObjects { objects, access, name } => {
+                // A name is free again once the last file of its handle is closed.
+                self.shared.nt_handles.sweep();
+                let shared = kernel.share_objects(&objects, access, name.as_deref());
+                encode(shared.and_then(|handle| self.export(handle, files)))
+            }
+            FenceCall::OpenSyncObjectNtHandleFromName(name, access) => {
+                self.shared.nt_handles.sweep();
+                let opened = kernel.open_sync_object_nt_handle_from_name(&name, access);
+                encode(opened.and_then(|handle| self.export(handle, files)))
+            }
+            FenceCall::OpenSyncObject { device, flags, engine_affinity, native } => {
+                let handle = match &came_with[..] {
+                    [file] => self.shared.nt_handles.import(file),
+                    _ => Err(Status::INVALID_HANDLE),
+                };
+                encode(handle.and_then(|nt_handle| {
+                    let nt_handle = &nt_handle;
+                    let args = OpenSyncObject { device, nt_handle, flags, engine_affinity };
+                    self.make_fence(device, files, |kernel| match native {
+                        true => kernel.open_native_fence_from_nt_handle(args),
+                        false => kernel.open_sync_object_from_nt_handle(args),
+                    })
+                }))
+            }
+            FenceCall::DestroySynchronizationObject(fence) => encode(
+                self.destroy(fence, |kernel, fence| kernel.destroy_synchronization_object(fence)),
+            ),
+            FenceCall::RegisterWait { fences, mode, slot, announced } => {
+                encode(self.notices.register(slot, announced, |notice| {
+                    kernel.register_cpu_wait(&fences, mode, notice)
+                }))
+            }
+            FenceCall::CancelWait { slot } => {
+                self.notices.cancel(slot);
+                encode(Ok(()))
+            }
+            FenceCall::CheckWait { fences } => {
+                let notice = WaitNotice::Callback(Arc::new(Nothing));
+                // Entered for its checks, and cancelled.
+                encode(kernel.register_cpu_wait(&fences, WaitMode::Any, notice).map(drop))
+            }
+            FenceCall::SignalFromCpu(fences, flags) => {
+                encode(kernel.signal_from_cpu(&fences, flags))
+            }
+            FenceCall::WaitFromGpu(context, fences) => {
+                encode(kernel.wait_from_gpu(context, &fences))
+            }
+            FenceCall::SignalFromGpu2 { contexts, fences, flags } => {
+                let (contexts, fences) = (&contexts[..], &fences[..]);
+                let args = SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
+                encode(kernel.signal_from_gpu2(args))
+            }
+            FenceCall::NativeFenceLogDetail(queue) => {
+                let detail = kernel.native_fence_log_detail(queue);
+                encode(detail.and_then(|detail| files.log(&detail)))
+            }
+        }
+    }
+
+    fn make_fence(
+        &mut self,
+        device: Handle,
+        files: &mut Files,
+        make: impl FnOnce(&dyn Kernel) -> Result<FenceInstance, Status>,
+    ) -> Result<FenceView, Status> {
+        let made = self.create(device, Charge::default(), make, |made| made.handle)?;
+        let view = files.fence(&made);
+        if view.is_err() {
+            self.destroy(made.handle, |kernel, f| kernel.destroy_synchronization_object(f))?;
+        }
+        view
+    }
+
+    fn export(&self, handle: NtHandle, files: &mut Files) -> Result<(), Status> {
+        let most = self.shared.config.limits.nt_handles;
+        files.0.push(self.shared.nt_handles.export(handle, self.session, most)?);
+        Ok(())
+    }
+
+    fn of_work(&mut self, call: WorkCall, files: &mut Files) -> Vec<u8> {
+        let kernel = self.opened.kernel.clone();
+        match call {
+            WorkCall::QueryClockCalibration(node, engine) => {
+                encode(kernel.query_clock_calibration(node, engine))
+            }
+            WorkCall::DisableGpuTimeout(object) => encode(kernel.disable_gpu_timeout(object)),
+            WorkCall::QueueNumber(queue) => encode(Ok(kernel.queue_number(queue))),
+            // For the owner of a machine, not for its clients.
+            WorkCall::DebugTimeouts(_) => encode::<()>(Err(Status::NOT_SUPPORTED)),
+            WorkCall::CreateContextVirtual(args) => encode(self.create(
+                args.device,
+                Charge { bytes: 0, queue: true },
+                |kernel| kernel.create_context_virtual(args),
+                |context| *context,
+            )),
+            WorkCall::DestroyContext(context) => {
+                encode(self.destroy(context, |kernel, context| kernel.destroy_context(context)))
+            }
+            WorkCall::SubmitCommand(args) => encode(kernel.submit_command(args)),
+            WorkCall::Render { contexts, commands, allocations } => {
+                let (contexts, commands, allocations) =
+                    (&contexts[..], &commands[..], &allocations[..]);
+                encode(kernel.render(Render { contexts, commands, allocations }))
+            }
+            WorkCall::CreateHwContext(args) => encode(self.create(
+                args.device,
+                Charge::default(),
+                |kernel| kernel.create_hw_context(args),
+                |context| *context,
+            )),
+            WorkCall::DestroyHwContext(context) => {
+                encode(self.destroy(context, |kernel, context| kernel.destroy_hw_context(context)))
+            }
+            WorkCall::SetContextSchedulingPriority(context, priority) => {
+                encode(kernel.set_context_scheduling_priority(context, priority))
+            }
+            WorkCall::SetContextInProcessSchedulingPriority(context, priority) => {
+                encode(kernel.set_context_in_process_scheduling_priority(context, priority))
+            }
+            WorkCall::CreateHwQueue(args) => {
+                let made = self.create(
+                    args.hw_context,
+                    Charge { bytes: 0, queue: true },
+                    |kernel| kernel.create_hw_queue(args),
+                    |made| made.handle,
+                );
+                encode(made.and_then(|made| {
+                    Ok(HwQueueView {
+                        handle: made.handle,
+                        progress_fence: made.progress_fence,
+                        progress_value: files.read_only(&made.progress_value)?,
+                        progress_gpu_va: made.progress_gpu_va,
+                        native_progress_fence: made.native_progress_fence,
+                    })
+                }))
+            }
+            WorkCall::DestroyHwQueue(queue) => {
+                encode(self.destroy(queue, |kernel, queue| kernel.destroy_hw_queue(queue)))
+            }
+            WorkCall::SubmitCommandToHwQueue(args) => {
+                encode(kernel.submit_command_to_hw_queue(args))
+            }
+            WorkCall::SubmitWaitToHwQueue(queue, fences) => {
+                encode(kernel.submit_wait_to_hw_queue(queue, &fences))
+            }
+            WorkCall::SubmitSignalToHwQueues { hw_queues, fences, flags } => {
+                let (hw_queues, fences) = (&hw_queues[..], &fences[..]);
+                let args = SubmitSignalToHwQueues { hw_queues, fences, flags };
+                encode(kernel.submit_signal_to_hw_queues(args))
+            }
+            WorkCall::Display => encode(Ok(kernel.display())),
+            WorkCall::Present(args) => encode(kernel.present(args)),
+            WorkCall::WaitForVerticalBlankEvent => encode(kernel.wait_for_vertical_blank_event()),
+        }
+    }
+
+    fn of_doorbells(&mut self, call: DoorbellCall, files: &mut Files) -> Vec<u8> {
+        let kernel = self.opened.kernel.clone();
+        match call {
+            DoorbellCall::CreateDoorbell { hw_queue, ring, control, flags, private_data } => {
+                let flags = CreateDoorbellFlags::from_bits_retain(flags);
+                let args = CreateDoorbell { hw_queue, ring, control, flags, private_data };
+                let charge = Charge { bytes: 4 * PAGE_BYTES, queue: false };
+                let made = self.create(
+                    hw_queue,
+                    charge,
+                    |kernel| kernel.create_doorbell(args),
+                    |made| made.handle,
+                );
+                encode(made.and_then(|made| self.enter_doorbell(made, files)))
+            }
+            DoorbellCall::ConnectDoorbell(doorbell) => encode(self.connect(doorbell, files)),
+            DoorbellCall::DestroyDoorbell(doorbell) => {
+                self.doorbells.remove(&doorbell);
+                encode(self.destroy(doorbell, |kernel, doorbell| kernel.destroy_doorbell(doorbell)))
+            }
+            DoorbellCall::NotifyWorkSubmission(doorbell) => {
+                encode(kernel.notify_work_submission(doorbell))
+            }
+            DoorbellCall::WakeEngine(doorbell) => {
+                let hint = self.doorbells.get(&doorbell).and_then(|rung| rung.hint.as_ref());
+                encode(hint.map(|hint| hint.rung()).ok_or(Status::INVALID_PARAMETER))
+            }
+        }
+    }
+
+    fn enter_doorbell(
+        &mut self,
+        made: Doorbell,
+        files: &mut Files,
+    ) -> Result<DoorbellView, Status> {
+        let view = DoorbellView {
+            handle: made.handle,
+            has_secondary: made.secondary.is_some(),
+            status: files.read_only(&made.status)?,
+            last_queued: files.word(&made.last_queued)?,
+            private_data: made.private_data,
+        };
+        let rung = Rung { mapping: made.mapping, secondary: made.secondary, hint: None };
+        self.doorbells.insert(made.handle, rung);
+        Ok(view)
+    }
+
+    /// Connects a doorbell. Its page is a fresh one, which the process maps in place of the last: a
+    /// store through a mapping that it has kept reaches no hardware.
+    fn connect(&mut self, doorbell: Handle, files: &mut Files) -> Result<ConnectionView, Status> {
+        let connection = self.opened.kernel.connect_doorbell(doorbell)?;
+        let rung = self.doorbells.get_mut(&doorbell).ok_or(Status::INVALID_PARAMETER)?;
+        let bits = connection.hint.bits();
+        rung.hint = Some(connection.hint);
+        let page = rung.mapping.page();
+        // A doorbell that was disconnected meanwhile shows a page of the kernel's own.
+        let page = page.shared().is_some().then(|| files.page(&page)).transpose()?;
+        let secondary = match &rung.secondary {
+            Some(secondary) if secondary.page().shared().is_some() => {
+                Some(files.page(&secondary.page())?)
+            }
+            _ => None,
+        };
+        let bits = bits.map(|bits| files.bits(&bits)).transpose()?;
+        Ok(ConnectionView { value_base: connection.value_base, page, secondary, bits })
+    }
+}
+
+fn encode<T: Serialize>(result: Result<T, Status>) -> Vec<u8> {
+    wire::encode(&result)
+}

@@ -1,0 +1,40 @@
+//! Which clients a service takes, and what each may hold.
+
+/// What one client may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Objects of all kinds.
+    pub objects: u32,
+    /// Memory of allocations, in bytes, each rounded up to 4 KiB.
+    pub memory_bytes: u64,
+    /// Contexts and hardware queues.
+    pub queues: u32,
+    /// CPU waits at a time.
+    pub waits: u32,
+    /// NT handles.
+    pub nt_handles: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let (objects, queues, waits, nt_handles) = (16_384, 512, 1_024, 256);
+        Limits { objects, memory_bytes: 4 << 30, queues, waits, nt_handles }
+    }
+}
+
+/// Which clients a service takes, and what each may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Clients at a time.
+    pub clients: u32,
+    /// Of each client.
+    pub limits: Limits,
+    /// Whether clients may run as another user than the service. Root always may.
+    pub any_user: bool,
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig { clients: 1_024, limits: Limits::default(), any_user: false }
+    }
+}

@@ -1,0 +1,112 @@
+//! What one process has created, against its limits.
+
+use super::config::Limits;
+use std::collections::BTreeMap;
+use tidegate_calls::{Handle, Status};
+
+/// What an object counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Charge {
+    /// Memory in files, in bytes.
+    pub(super) bytes: u64,
+    /// Whether it is a context or a hardware queue.
+    pub(super) queue: bool,
+}
+
+/// The objects of a process.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    limits: Limits,
+    /// Each with its device, which ends them all.
+    objects: BTreeMap<Handle, (Handle, Charge)>,
+    bytes: u64,
+    queues: u32,
+}
+
+impl Ledger {
+    pub(super) fn new(limits: Limits) -> Ledger {
+        Ledger { limits, objects: BTreeMap::new(), bytes: 0, queues: 0 }
+    }
+
+    /// Checks an object before it is created.
+    ///
+    /// # Errors
+    /// INSUFFICIENT_RESOURCES for one object or queue too many, NO_MEMORY for too many bytes.
+    pub(super) fn check(&self, charge: Charge) -> Result<(), Status> {
+        let queues = self.queues + u32::from(charge.queue);
+        if self.objects.len() >= self.limits.objects as usize || queues > self.limits.queues {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        match self.bytes.checked_add(charge.bytes) {
+            Some(bytes) if bytes <= self.limits.memory_bytes => Ok(()),
+            _ => Err(Status::NO_MEMORY),
+        }
+    }
+
+    /// Records an object that was created from `parent`: a device, or an object of one.
+    pub(super) fn enter(&mut self, handle: Handle, parent: Handle, charge: Charge) {
+        let device = self.objects.get(&parent).map_or(parent, |(device, _)| *device);
+        self.bytes += charge.bytes;
+        self.queues += u32::from(charge.queue);
+        self.objects.insert(handle, (device, charge));
+    }
+
+    /// Records that an object has ended, and what it holds with it.
+    pub(super) fn leave(&mut self, handle: Handle) {
+        let of_device = |(_, (device, _)): &(&Handle, &(Handle, Charge))| *device == handle;
+        let mut ended: Vec<Handle> = match self.objects.get(&handle) {
+            Some((device, _)) if *device == handle => {
+                self.objects.iter().filter(of_device).map(|(handle, _)| *handle).collect()
+            }
+            _ => Vec::new(),
+        };
+        ended.push(handle);
+        for handle in ended {
+            if let Some((_, charge)) = self.objects.remove(&handle) {
+                self.bytes -= charge.bytes;
+                self.queues -= u32::from(charge.queue);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { objects: 3, memory_bytes: 100, queues: 1, waits: 1, nt_handles: 1 };
+
+    #[test]
+    fn limits_hold_until_objects_end() {
+        let mut ledger = Ledger::new(LIMITS);
+        let (device, queue, memory) = (Handle(1), Handle(2), Handle(3));
+        let (of_queue, of_memory) =
+            (Charge { bytes: 0, queue: true }, Charge { bytes: 60, queue: false });
+        ledger.enter(device, device, Charge::default());
+        ledger.enter(queue, device, of_queue);
+        assert_eq!(ledger.check(of_queue), Err(Status::INSUFFICIENT_RESOURCES));
+        ledger.enter(memory, device, of_memory);
+        assert_eq!(ledger.check(Charge::default()), Err(Status::INSUFFICIENT_RESOURCES));
+        ledger.leave(queue);
+        assert_eq!(
+            (ledger.check(of_queue), ledger.check(of_memory)),
+            (Ok(()), Err(Status::NO_MEMORY))
+        );
+        ledger.leave(device);
+        assert_eq!((ledger.objects.len(), ledger.bytes, ledger.queues), (0, 0, 0));
+    }
+
+    #[test]
+    fn an_object_of_an_object_belongs_to_its_device() {
+        let mut ledger = Ledger::new(LIMITS);
+        let (device, context, queue) = (Handle(1), Handle(2), Handle(3));
+        ledger.enter(device, device, Charge::default());
+        ledger.enter(context, device, Charge::default());
+        ledger.enter(queue, context, Charge { bytes: 0, queue: true });
+        ledger.leave(device);
+        assert_eq!(ledger.objects.len(), 0);
+        ledger.leave(queue);
+        assert_eq!(ledger.queues, 0, "an object ends once");
+    }
+}

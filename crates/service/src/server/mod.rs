@@ -1,0 +1,22 @@
+//! The service: adapters of one machine for many processes.
+//!
+//! Files, each using those before it: `config` · `counts` · `nt_handles` · `ledger` (limits) ·
+//! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `calls`
+//! (what a client's calls do) · `session` (one client) · `listener`.
+
+mod calls;
+mod config;
+mod counts;
+mod ledger;
+mod listener;
+mod notices;
+mod nt_handles;
+mod session;
+mod shared;
+mod views;
+
+pub(crate) use calls::MOVING_PIECE_BYTES;
+pub use config::{Limits, ServerConfig};
+pub use counts::Counts;
+pub use listener::{Server, Stopper};
+pub use shared::{Adapters, Opened};

@@ -1,0 +1,118 @@
+//! One client: a process of an adapter, behind a socket.
+//!
+//! Order of a session: 1. the client's first message; 2. the kernel opens a process; 3. calls and
+//! answers, one at a time; 4. the socket closes, or a message is none of the protocol; 5. the process's
+//! waits are cancelled, and the process is terminated. A client that stops to read blocks its own
+//! session only.
+
+use super::calls::Answerer;
+use super::counts::Counts;
+use super::ledger::Ledger;
+use super::notices::Notices;
+use super::shared::{Opened, Shared};
+use super::views::Files;
+use crate::transport::{Link, Received};
+use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use tidegate_calls::Status;
+
+/// A client between its first message and its end.
+pub(super) struct Session {
+    shared: Arc<Shared>,
+    answerer: Answerer,
+}
+
+/// Serves a client until it ends. `number` names the session.
+pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
+    let mut buffer = Vec::new();
+    let mut session = match begin(shared, link, number, &mut buffer) {
+        Err(refusal) => {
+            tracing::info!(session = number, %refusal, "turned away");
+            let answer: Result<Welcome, Refusal> = Err(refusal);
+            // The client may be gone already.
+            let _ = link.send(&wire::encode(&answer), &[]);
+            return;
+        }
+        Ok(None) => return,
+        Ok(Some(session)) => session,
+    };
+    loop {
+        let received = match link.receive(&mut buffer) {
+            Ok(Some(received)) => received,
+            Ok(None) => break,
+            Err(error) => {
+                tracing::warn!(session = number, %error, "not readable");
+                break;
+            }
+        };
+        let Some(call) = wire::decode(received.body) else {
+            tracing::warn!(session = number, bytes = received.body.len(), "not a call");
+            break;
+        };
+        shared.counts.calls.fetch_add(1);
+        let mut files = Files::default();
+        let answer = session.answerer.answer(call, received.files, &mut files);
+        let files: Vec<BorrowedFd<'_>> = files.0.iter().map(AsFd::as_fd).collect();
+        if let Err(error) = link.send(&answer, &files) {
+            tracing::info!(session = number, %error, "left without its answer");
+            break;
+        }
+    }
+}
+
+/// 1. and 2. `None`: the client wanted counters, and has them.
+fn begin(
+    shared: &Arc<Shared>,
+    link: &Link,
+    number: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<Session>, Refusal> {
+    let received = link.receive(buffer).ok().flatten();
+    let hello = received.and_then(|Received { body, .. }| wire::decode::<Hello>(body));
+    let hello = hello.filter(|hello| hello.magic == wire::MAGIC).ok_or(Refusal::NotAClient)?;
+    if hello.version != wire::VERSION {
+        return Err(Refusal::Version { service: wire::VERSION, client: hello.version });
+    }
+    let Purpose::Process { adapter, name } = hello.purpose else {
+        // Without this connection.
+        let counts = Counts { sessions: shared.counts().sessions - 1, ..shared.counts() };
+        let counts: Result<String, Refusal> = Ok(counts.to_string());
+        let _ = link.send(&wire::encode(&counts), &[]);
+        return Ok(None);
+    };
+    let adapters = shared.adapters.count();
+    if adapter >= adapters {
+        return Err(Refusal::NoAdapter(adapters));
+    }
+    let no_memory = |_| Refusal::Open(Status::NO_MEMORY);
+    let limits = shared.config.limits;
+    let notices = Notices::new(&shared.platform, limits.waits).map_err(no_memory)?;
+    let mut files = Files::default();
+    let page = files.page(&notices.page).map_err(Refusal::Open)?;
+    files.0.push(notices.descriptor.try_clone().map_err(no_memory)?);
+    let opened = shared.adapters.open(adapter, &name).map_err(Refusal::Open)?;
+    let session = Session {
+        shared: shared.clone(),
+        answerer: Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits)),
+    };
+    let welcome = Welcome {
+        info: session.answerer.kernel().query_adapter_info(),
+        adapters,
+        clock_origin_ns: shared.platform.clock_origin_ns(),
+        notices: page,
+    };
+    tracing::info!(session = number, process = name, "opened");
+    let files: Vec<BorrowedFd<'_>> = files.0.iter().map(AsFd::as_fd).collect();
+    // A client that is gone already ends the session with its first call.
+    let _ = link.send(&wire::encode(&Ok::<_, Refusal>(welcome)), &files);
+    Ok(Some(session))
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let Opened { end, .. } = self.answerer.end_waits();
+        end();
+        self.shared.nt_handles.sweep();
+    }
+}

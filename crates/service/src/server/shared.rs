@@ -1,0 +1,49 @@
+//! What all sessions share: the adapters, NT handles, sockets and counters.
+
+use super::config::ServerConfig;
+use super::counts::{Counters, Counts};
+use super::nt_handles::NtHandles;
+use crate::transport::Link;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_calls::{Kernel, Status};
+use tidegate_platform::{Mutex, Platform, Word};
+
+/// A process that the kernel has opened for a client.
+pub struct Opened {
+    /// Its calls.
+    pub kernel: Arc<dyn Kernel>,
+    /// Ends it. Work that is queued is dropped.
+    pub end: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The adapters of a machine whose platform shares its memory.
+pub trait Adapters: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> u32;
+
+    /// Opens a process on one of them.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    fn open(&self, adapter: u32, process_name: &str) -> Result<Opened, Status>;
+}
+
+/// What all sessions share.
+pub(crate) struct Shared {
+    pub(crate) platform: Platform,
+    pub(super) adapters: Box<dyn Adapters>,
+    pub(super) config: ServerConfig,
+    pub(super) nt_handles: NtHandles,
+    pub(super) links: Mutex<BTreeMap<u64, Arc<Link>>>,
+    /// Sessions that have not ended.
+    pub(super) live: Word,
+    pub(super) counts: Counters,
+}
+
+impl Shared {
+    pub(super) fn counts(&self) -> Counts {
+        self.nt_handles.sweep();
+        self.counts.read(self.live.load(), self.nt_handles.count() as u64)
+    }
+}

@@ -1,0 +1,99 @@
+//! Memory of the kernel's answers as views: what a client needs to map it.
+
+use crate::wire::{BitsView, FenceView, LogView, MemoryView, PageView, WordView};
+use std::os::fd::{AsFd, OwnedFd};
+use tidegate_calls::{AllocationMemory, FenceInstance, LogDetail, ReadOnly, RingBits, Status};
+use tidegate_platform::{Page, SharedFile, Word};
+
+/// The files of an answer.
+#[derive(Default)]
+pub(super) struct Files(pub(super) Vec<OwnedFd>);
+
+impl Files {
+    /// Adds a file. Returns its place.
+    ///
+    /// # Errors
+    /// NO_MEMORY for memory that lies in no file, because the system had none left.
+    fn add(&mut self, file: Option<SharedFile<'_>>) -> Result<u8, Status> {
+        let file = file.ok_or(Status::NO_MEMORY)?;
+        let file = file.as_fd().try_clone_to_owned().map_err(|_| Status::NO_MEMORY)?;
+        self.0.push(file);
+        Ok(self.0.len() as u8 - 1)
+    }
+
+    pub(super) fn page(&mut self, page: &Page) -> Result<PageView, Status> {
+        let shared = page.shared();
+        let access = shared.ok_or(Status::NO_MEMORY)?.access;
+        Ok(PageView { file: self.add(shared)?, words: page.len() as u32, access })
+    }
+
+    fn at(&mut self, (page, index): (Page, usize)) -> Result<WordView, Status> {
+        Ok(WordView { page: self.page(&page)?, index: index as u32 })
+    }
+
+    pub(super) fn read_only(&mut self, word: &ReadOnly) -> Result<WordView, Status> {
+        self.at(word.place())
+    }
+
+    pub(super) fn word(&mut self, word: &Word) -> Result<WordView, Status> {
+        self.at((word.page(), word.index()))
+    }
+
+    pub(super) fn memory(&mut self, memory: &AllocationMemory) -> Result<MemoryView, Status> {
+        Ok(match memory {
+            AllocationMemory::Bulk(bulk) => {
+                MemoryView::Bulk { file: self.add(bulk.shared())?, bytes: bulk.len() }
+            }
+            AllocationMemory::Protocol(page) => MemoryView::Protocol(self.page(page)?),
+            AllocationMemory::Window(_) | AllocationMemory::ByCalls(_) => MemoryView::Moving,
+        })
+    }
+
+    pub(super) fn fence(&mut self, made: &FenceInstance) -> Result<FenceView, Status> {
+        let value = made.value.read_only().map(|word| self.read_only(word)).transpose()?;
+        // Both are words of one page.
+        let epoch = made.epoch.as_ref().map(|epoch| {
+            let (page, index) = epoch.place();
+            match value {
+                Some(value) if made.value.read_only().is_some_and(|v| v.place().0.same(&page)) => {
+                    Ok(WordView { index: index as u32, ..value })
+                }
+                _ => self.at((page, index)),
+            }
+        });
+        Ok(FenceView {
+            handle: made.handle,
+            value,
+            epoch: epoch.transpose()?,
+            value_cpu_va: made.value_cpu_va,
+            cache_type: made.cache_type,
+            current_value_gpu_va: made.current_value_gpu_va,
+            monitored_value_gpu_va: made.monitored_value_gpu_va,
+            native: made.native,
+            private_data: made.private_data.to_vec(),
+        })
+    }
+
+    /// Returns how an engine finds a ring; `None` where the client has to notify the driver.
+    pub(super) fn bits(&mut self, ring: &RingBits) -> Result<BitsView, Status> {
+        let [(leaf, in_leaf), (root, in_root)] = &ring.bits;
+        let leaf_view = self.word(leaf)?;
+        let root_view = match root.page().same(&leaf.page()) {
+            true => WordView { index: root.index() as u32, ..leaf_view },
+            false => self.word(root)?,
+        };
+        let bits = [(leaf_view, *in_leaf), (root_view, *in_root)];
+        Ok(BitsView { bits, sleeper: self.word(&ring.sleeper)? })
+    }
+
+    pub(super) fn log(&mut self, detail: &LogDetail) -> Result<LogView, Status> {
+        Ok(LogView {
+            wait_entries: detail.wait_entries,
+            signal_entries: detail.signal_entries,
+            wait_log_gpu_va: detail.wait_log_gpu_va,
+            signal_log_gpu_va: detail.signal_log_gpu_va,
+            numbers: detail.numbers,
+            verbose: detail.verbose.as_ref().map(|word| self.read_only(word)).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,340 @@
+//! Owns the messages: calls as data, and what their answers say about memory.
+//!
+//! Each call is one message, and so is its answer: the result of the call, whose type the caller knows.
+//! A file is named by its place among the files of the message. The encoding is postcard's.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tidegate_calls::{
+    AdapterInfo, CreateAllocation, CreateContextVirtual, CreateHwContext, CreateHwQueue,
+    DeviceErrorReason, FenceValue, Handle, NativeFenceType, PagingPriority, Present,
+    ReserveGpuVirtualAddress, ResidencyPriority, SegmentGroup, SignalFlags, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags, TdrTest, TileOperation, WaitMode,
+};
+use tidegate_platform::{CacheType, ClientAccess};
+
+/// The first bytes of the first message.
+pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
+/// The version of the messages. Both ends must have the same.
+pub(crate) const VERSION: u32 = 1;
+
+/// The first message of a client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) magic: [u8; 8],
+    pub(crate) version: u32,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a client connects for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    /// To be a process of this adapter, counted from 0.
+    Process { adapter: u32, name: String },
+    /// For the counters, as text. The connection ends with the answer.
+    Counts,
+}
+
+/// The answer to [`Hello`]. Its files are the page of notices and the descriptor that says that
+/// there are some.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Welcome {
+    pub(crate) info: AdapterInfo,
+    /// Number of adapters.
+    pub(crate) adapters: u32,
+    /// The monotonic clock when the server's clock was 0, in nanoseconds.
+    pub(crate) clock_origin_ns: u64,
+    /// One word for each CPU wait at a time.
+    pub(crate) notices: PageView,
+}
+
+/// Why a server turned a client away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// The versions of the messages differ.
+    #[error("the service speaks version {service} of the protocol, and this client {client}")]
+    Version {
+        /// The service's.
+        service: u32,
+        /// The client's.
+        client: u32,
+    },
+    /// The service has as many clients as it takes.
+    #[error("the service has {0} clients, its limit: try again when one has ended")]
+    TooManyClients(u32),
+    /// There is no such adapter.
+    #[error("the service has {0} adapters, counted from 0")]
+    NoAdapter(u32),
+    /// The kernel does not open another process.
+    #[error("the adapter does not open a process: {0}")]
+    Open(Status),
+    /// The client runs as another user.
+    #[error("the service takes clients of its own user alone")]
+    OtherUser,
+    /// The first message was none of this protocol.
+    #[error("the first message is not that of a tidegate client")]
+    NotAClient,
+}
+
+/// A call of a process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Call {
+    Object(ObjectCall),
+    Fence(FenceCall),
+    Work(WorkCall),
+    Doorbell(DoorbellCall),
+}
+
+/// Calls about devices, memory and paging.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ObjectCall {
+    CreateDevice,
+    DestroyDevice(Handle),
+    DeviceState(Handle),
+    MarkDeviceAsError(Handle, DeviceErrorReason),
+    CreateAllocation(CreateAllocation),
+    DestroyAllocation(Handle),
+    Lock2(Handle, Handle),
+    ReadAllocation {
+        device: Handle,
+        allocation: Handle,
+        offset: u64,
+        bytes: u32,
+    },
+    WriteAllocation {
+        device: Handle,
+        allocation: Handle,
+        offset: u64,
+        data: Vec<u8>,
+    },
+    ReserveGpuVirtualAddress(ReserveGpuVirtualAddress),
+    FreeGpuVirtualAddress(Handle),
+    UpdateGpuVirtualAddress {
+        reserved: Handle,
+        operations: Vec<TileOperation>,
+        fence: Handle,
+        value: u64,
+    },
+    CreatePagingQueue {
+        device: Handle,
+        priority: PagingPriority,
+    },
+    DestroyPagingQueue(Handle),
+    MakeResident {
+        paging_queue: Handle,
+        allocations: Vec<Handle>,
+    },
+    Evict(Handle, Vec<Handle>),
+    SetAllocationPriority(Handle, Vec<Handle>, ResidencyPriority),
+    QueryVideoMemoryInfo(SegmentGroup),
+}
+
+/// Calls about fences and waits.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FenceCall {
+    CreateMonitoredFence {
+        device: Handle,
+        initial_value: u64,
+        flags: SyncObjectFlags,
+        engine_affinity: u32,
+        name: String,
+    },
+    CreateNativeFence {
+        device: Handle,
+        initial_value: u64,
+        fence_type: NativeFenceType,
+        flags: SyncObjectFlags,
+        engine_affinity: u32,
+        private_data: Vec<u8>,
+        name: String,
+    },
+    ShareObjects {
+        objects: Vec<Handle>,
+        access: SyncObjectAccess,
+        name: Option<String>,
+    },
+    OpenSyncObjectNtHandleFromName(String, SyncObjectAccess),
+    /// The NT handle is the message's file.
+    OpenSyncObject {
+        device: Handle,
+        flags: SyncObjectFlags,
+        engine_affinity: u32,
+        native: bool,
+    },
+    DestroySynchronizationObject(Handle),
+    /// Arms a CPU wait. Its end stores [`OVER`] to the word `slot` of the notices.
+    RegisterWait {
+        fences: Vec<FenceValue>,
+        mode: WaitMode,
+        slot: u32,
+        announced: bool,
+    },
+    CancelWait {
+        slot: u32,
+    },
+    /// Whether the instances of a wait that is over are still those of a device that works.
+    CheckWait {
+        fences: Vec<FenceValue>,
+    },
+    SignalFromCpu(Vec<FenceValue>, SignalFlags),
+    WaitFromGpu(Handle, Vec<FenceValue>),
+    SignalFromGpu2 {
+        contexts: Vec<Handle>,
+        fences: Vec<FenceValue>,
+        flags: SignalFlags,
+    },
+    NativeFenceLogDetail(Handle),
+}
+
+/// Calls about contexts, queues, submissions and the display.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum WorkCall {
+    QueryClockCalibration(u32, u32),
+    DisableGpuTimeout(Handle),
+    QueueNumber(Handle),
+    DebugTimeouts(TdrTest),
+    CreateContextVirtual(CreateContextVirtual),
+    DestroyContext(Handle),
+    SubmitCommand(SubmitCommand),
+    Render { contexts: Vec<Handle>, commands: Vec<u8>, allocations: Vec<(Handle, bool)> },
+    CreateHwContext(CreateHwContext),
+    DestroyHwContext(Handle),
+    SetContextSchedulingPriority(Handle, i32),
+    SetContextInProcessSchedulingPriority(Handle, i32),
+    CreateHwQueue(CreateHwQueue),
+    DestroyHwQueue(Handle),
+    SubmitCommandToHwQueue(SubmitCommandToHwQueue),
+    SubmitWaitToHwQueue(Handle, Vec<FenceValue>),
+    SubmitSignalToHwQueues { hw_queues: Vec<Handle>, fences: Vec<FenceValue>, flags: SignalFlags },
+    Display,
+    Present(Present),
+    WaitForVerticalBlankEvent,
+}
+
+/// Calls about doorbells.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum DoorbellCall {
+    CreateDoorbell {
+        hw_queue: Handle,
+        ring: Handle,
+        control: Handle,
+        flags: u32,
+        private_data: Vec<u8>,
+    },
+    ConnectDoorbell(Handle),
+    DestroyDoorbell(Handle),
+    NotifyWorkSubmission(Handle),
+    /// A ring that found the engine asleep.
+    WakeEngine(Handle),
+}
+
+/// A word of the notices whose wait is armed.
+pub(crate) const ARMED: u64 = 0;
+/// A word of the notices whose wait is over.
+pub(crate) const OVER: u64 = 1;
+/// What a client stores to the words of its notices when the service is gone.
+pub(crate) const LOST: u64 = 2;
+
+/// A protocol page in a file.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct PageView {
+    pub(crate) file: u8,
+    pub(crate) words: u32,
+    pub(crate) access: ClientAccess,
+}
+
+/// A word of a page in a file.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct WordView {
+    pub(crate) page: PageView,
+    pub(crate) index: u32,
+}
+
+/// The memory of an allocation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum MemoryView {
+    Bulk {
+        file: u8,
+        bytes: u64,
+    },
+    Protocol(PageView),
+    /// Reached by calls.
+    Moving,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AllocationView {
+    pub(crate) handle: Handle,
+    pub(crate) gpu_va: u64,
+    pub(crate) bytes: u64,
+    pub(crate) memory: MemoryView,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FenceView {
+    pub(crate) handle: Handle,
+    /// `None` for a fence that no CPU reaches.
+    pub(crate) value: Option<WordView>,
+    pub(crate) epoch: Option<WordView>,
+    pub(crate) value_cpu_va: u64,
+    pub(crate) cache_type: CacheType,
+    pub(crate) current_value_gpu_va: u64,
+    pub(crate) monitored_value_gpu_va: u64,
+    pub(crate) native: bool,
+    pub(crate) private_data: Vec<u8>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HwQueueView {
+    pub(crate) handle: Handle,
+    pub(crate) progress_fence: Handle,
+    pub(crate) progress_value: WordView,
+    pub(crate) progress_gpu_va: u64,
+    pub(crate) native_progress_fence: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DoorbellView {
+    pub(crate) handle: Handle,
+    pub(crate) has_secondary: bool,
+    pub(crate) status: WordView,
+    pub(crate) last_queued: WordView,
+    pub(crate) private_data: Vec<u8>,
+}
+
+/// The page of a connected doorbell, and how its engine finds a ring.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ConnectionView {
+    pub(crate) value_base: u64,
+    /// `None` if the doorbell was disconnected meanwhile.
+    pub(crate) page: Option<PageView>,
+    pub(crate) secondary: Option<PageView>,
+    pub(crate) bits: Option<BitsView>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct BitsView {
+    pub(crate) bits: [(WordView, u64); 2],
+    pub(crate) sleeper: WordView,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct LogView {
+    pub(crate) wait_entries: u32,
+    pub(crate) signal_entries: u32,
+    pub(crate) wait_log_gpu_va: u64,
+    pub(crate) signal_log_gpu_va: u64,
+    pub(crate) numbers: u32,
+    pub(crate) verbose: Option<WordView>,
+}
+
+/// Encodes a message.
+pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+    postcard::to_stdvec(message).expect("a message has no type that cannot be encoded")
+}
+
+/// Decodes a whole message; `None` for anything else.
+pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    let (message, rest) = postcard::take_from_bytes(body).ok()?;
+    rest.is_empty().then_some(message)
+}

@@ -1,0 +1,130 @@
+//! A machine as a service for other processes, and a workload that runs on one.
+
+use crate::machine::{Machine, MachineError};
+use crate::run::{RunError, RunResult};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tidegate_calls::{PendingWait, Status};
+use tidegate_d3d12::{Device, DeviceOptions, Validation};
+use tidegate_platform::{Platform, QueueNumber, WorkStats};
+use tidegate_runner::recovery::{EngineRow, RecoveryRow};
+use tidegate_runner::{self as runner, MachineCounters, MachineProbe, Progress, RunOptions};
+use tidegate_service::client;
+use tidegate_service::server::{Adapters, Opened, Server, ServerConfig};
+use tidegate_workload::expect::Clock;
+use tidegate_workload::model::{Submission, Workload};
+
+struct Served(Arc<Machine>);
+
+impl Adapters for Served {
+    fn count(&self) -> u32 {
+        self.0.adapter_count() as u32
+    }
+
+    fn open(&self, adapter: u32, process_name: &str) -> Result<Opened, Status> {
+        let process = self.0.process_on(adapter as usize, process_name);
+        let process = process.map_err(|error| match error {
+            MachineError::Open(status) => status,
+            _ => Status::INVALID_PARAMETER,
+        })?;
+        let kernel = process.clone();
+        Ok(Opened { kernel, end: Box::new(move || process.terminate()) })
+    }
+}
+
+impl Machine {
+    /// A service of this machine for the processes that connect to `listener`, a listening socket
+    /// of the type SOCK_SEQPACKET.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    ///
+    /// # Panics
+    /// The machine's platform is not [`tidegate_platform::Platform::sharing_host`].
+    pub fn service(
+        self: &Arc<Machine>,
+        listener: OwnedFd,
+        config: ServerConfig,
+    ) -> io::Result<Server> {
+        Server::new(self.platform(), listener, Box::new(Served(self.clone())), config)
+    }
+}
+
+/// A workload for a machine that a service hosts.
+#[derive(Clone)]
+pub struct ConnectedRun {
+    /// The workload.
+    pub workload: Arc<Workload>,
+    /// The socket of the service.
+    pub socket: PathBuf,
+    /// The adapter, counted from 0.
+    pub adapter: u32,
+    /// Submission model of all queues; `None` leaves it to the workload.
+    pub submission: Option<Submission>,
+    /// Slots in the ring of each user-mode queue; `None` takes what fits the workload.
+    pub ring_slots: Option<u64>,
+    /// Called with operations done and operations in all.
+    pub progress: Option<Progress>,
+}
+
+/// What a client sees of the machine: nothing. Its counters are the service's.
+struct NoProbe;
+
+impl MachineProbe for NoProbe {
+    fn counters(&self) -> MachineCounters {
+        MachineCounters::default()
+    }
+
+    fn queues(&self, queues: &[Vec<QueueNumber>]) -> Vec<WorkStats> {
+        queues.iter().map(|_| WorkStats::default()).collect()
+    }
+
+    fn pending_waits(&self) -> Vec<PendingWait> {
+        Vec::new()
+    }
+
+    fn engines(&self) -> Vec<EngineRow> {
+        Vec::new()
+    }
+
+    fn recoveries(&self, _name: &dyn Fn(QueueNumber) -> String) -> Vec<RecoveryRow> {
+        Vec::new()
+    }
+}
+
+/// Runs a workload as a client of a service, in real time, to its end. Wrong results are problems of
+/// the outcome, not errors. The report has no counters of the machine
+/// ([`runner::report::Report::remote_machine`]).
+///
+/// # Errors
+/// No service listens at the socket, or it turns the client away; the workload cannot run there.
+pub fn run_connected(request: &ConnectedRun) -> Result<RunResult, RunError> {
+    let ConnectedRun { workload, submission, .. } = request;
+    let platform = Platform::host();
+    let kernel = client::connect(&platform, &request.socket, request.adapter, &workload.name)?;
+    let options = DeviceOptions {
+        process_name: workload.name.clone(),
+        fences: runner::fence_choice(workload, *submission),
+        ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
+        validation: Validation::empty(),
+        ..DeviceOptions::default()
+    };
+    let device = Device::new(&platform, kernel, options).map_err(MachineError::Device)?;
+    let run_options = RunOptions {
+        submission: *submission,
+        progress: request.progress.clone(),
+        clock: Clock::Wall,
+        hangs: Vec::new(),
+        shares_machine: true,
+        kernels: false,
+    };
+    let probe = Arc::new(NoProbe);
+    let prepared = runner::prepare(&platform, workload.clone(), device, probe, run_options)?;
+    let main = prepared.main(&platform);
+    let report = platform.run_scoped(main);
+    let mut outcome = prepared.finish(&report, None, prepared.started_ns());
+    outcome.report.remote_machine = true;
+    Ok(RunResult { outcome, trace: None, shown: Vec::new(), hazards: None })
+}

@@ -1,0 +1,200 @@
+//! Fences between clients: sharing by file and by name, waits, and what outlives a client.
+
+use super::clients::Service;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::calls::{
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel,
+    NativeFenceType, NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess,
+    SyncObjectFlags, WaitMode, WaitNotice,
+};
+use tidegate::service::client::{RemoteKernel, nt_handle, nt_handle_file};
+use tidegate::service::server::ServerConfig;
+
+const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
+
+struct Client {
+    kernel: Arc<RemoteKernel>,
+    device: Handle,
+}
+
+impl Client {
+    fn new(service: &Service, name: &str) -> Client {
+        let kernel = service.client(name);
+        let device = kernel.create_device().unwrap();
+        Client { kernel, device }
+    }
+
+    fn fence(&self, flags: SyncObjectFlags) -> FenceInstance {
+        let args = CreateMonitoredFence {
+            device: self.device,
+            initial_value: 0,
+            flags,
+            engine_affinity: 0,
+            name: "fence",
+        };
+        self.kernel.create_monitored_fence(args).unwrap()
+    }
+
+    fn open(&self, nt_handle: &NtHandle, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
+        let args = OpenSyncObject { device: self.device, nt_handle, flags, engine_affinity: 0 };
+        self.kernel.open_sync_object_from_nt_handle(args)
+    }
+
+    fn signal(&self, fence: Handle, value: u64) -> Result<(), Status> {
+        self.kernel.signal_from_cpu(&[FenceValue { fence, value }], SignalFlags::empty())
+    }
+
+    fn wait(&self, fence: Handle, value: u64) -> Result<(), Status> {
+        self.kernel.wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None)
+    }
+}
+
+/// A copy of the handle's file, as another process receives it.
+fn sent(handle: &NtHandle) -> NtHandle {
+    nt_handle(nt_handle_file(handle).unwrap().try_clone_to_owned().unwrap())
+}
+
+// spec: NF-010, MF-009
+#[test]
+fn a_value_is_read_without_a_call_and_cannot_be_written() {
+    let service = Service::start(ServerConfig::default());
+    let client = Client::new(&service, "reader");
+    let fence = client.fence(SyncObjectFlags::empty());
+    client.signal(fence.handle, 9).unwrap();
+    assert_eq!(fence.value.load(), 9);
+    let (page, _) = fence.value.read_only().unwrap().place();
+    let file = page.shared().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let writable = tidegate::platform::ClientAccess::ReadWrite;
+    let refused = Platform::host().map_page(file, page.len(), writable).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+}
+
+#[test]
+fn a_blocking_wait_ends_with_a_signal_of_another_client() {
+    let service = Service::start(ServerConfig::default());
+    let (a, b) = (Client::new(&service, "a"), Client::new(&service, "b"));
+    let fence = a.fence(SHARED);
+    let handle = a.kernel.share_objects(&[fence.handle], SyncObjectAccess::all(), None).unwrap();
+    let opened = b.open(&sent(&handle), SyncObjectFlags::empty()).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| b.wait(opened.handle, 5));
+        a.signal(fence.handle, 5).unwrap();
+        waiter.join().unwrap().unwrap();
+    });
+    assert_eq!(opened.value.load(), 5);
+}
+
+#[test]
+fn a_registered_wait_sets_its_event_and_a_cancelled_one_does_not() {
+    let service = Service::start(ServerConfig::default());
+    let client = Client::new(&service, "registers");
+    let fence = client.fence(SyncObjectFlags::empty());
+    let platform = Platform::host();
+    let (due, cancelled) = (platform.event(false), platform.event(false));
+    let register = |value, event: &tidegate::platform::Event| {
+        let fences = [FenceValue { fence: fence.handle, value }];
+        let notice = WaitNotice::Event(event.clone());
+        client.kernel.register_cpu_wait(&fences, WaitMode::All, notice).unwrap()
+    };
+    let (kept, dropped) = (register(1, &due), register(1, &cancelled));
+    drop(dropped);
+    client.signal(fence.handle, 1).unwrap();
+    due.wait();
+    assert!(kept.is_over() && !cancelled.is_set());
+}
+
+#[test]
+fn a_fence_lives_on_when_its_creator_has_left() {
+    let service = Service::start(ServerConfig::default());
+    let b = Client::new(&service, "b");
+    let opened = {
+        let a = Client::new(&service, "a");
+        let fence = a.fence(SHARED);
+        let handle =
+            a.kernel.share_objects(&[fence.handle], SyncObjectAccess::all(), Some("kept")).unwrap();
+        let opened = b.open(&sent(&handle), SyncObjectFlags::empty()).unwrap();
+        a.signal(fence.handle, 3).unwrap();
+        opened
+    };
+    b.wait(opened.handle, 3).unwrap();
+    b.signal(opened.handle, 4).unwrap();
+    assert_eq!(opened.value.load(), 4);
+}
+
+#[test]
+fn a_name_finds_a_fence_while_a_handle_is_open() {
+    let service = Service::start(ServerConfig::default());
+    let (a, b) = (Client::new(&service, "a"), Client::new(&service, "b"));
+    let fence = a.fence(SHARED);
+    let all = SyncObjectAccess::all();
+    let handle = a.kernel.share_objects(&[fence.handle], all, Some("frame")).unwrap();
+    let found = b.kernel.open_sync_object_nt_handle_from_name("frame", all).unwrap();
+    b.open(&found, SyncObjectFlags::empty()).unwrap();
+    let again = a.kernel.share_objects(&[fence.handle], all, Some("frame"));
+    assert_eq!(again.unwrap_err(), Status::OBJECT_NAME_COLLISION);
+    drop((handle, found));
+    let gone = b.kernel.open_sync_object_nt_handle_from_name("frame", all);
+    assert_eq!(gone.unwrap_err(), Status::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn rights_of_an_instance_hold_between_clients() {
+    let service = Service::start(ServerConfig::default());
+    let (a, b) = (Client::new(&service, "a"), Client::new(&service, "b"));
+    let fence = a.fence(SHARED);
+    let handle = a.kernel.share_objects(&[fence.handle], SyncObjectAccess::all(), None).unwrap();
+    let mute = b.open(&sent(&handle), SyncObjectFlags::NO_SIGNAL).unwrap();
+    assert_eq!(b.signal(mute.handle, 1), Err(Status::ACCESS_DENIED));
+    let blind = b.open(&sent(&handle), SyncObjectFlags::NO_WAIT).unwrap();
+    a.signal(fence.handle, 1).unwrap();
+    assert_eq!(
+        b.wait(blind.handle, 1),
+        Err(Status::ACCESS_DENIED),
+        "also for a value that is reached"
+    );
+    b.wait(mute.handle, 1).unwrap();
+}
+
+#[test]
+fn a_forged_handle_opens_nothing() {
+    let service = Service::start(ServerConfig::default());
+    let client = Client::new(&service, "forger");
+    let forged = nt_handle(std::fs::File::open("/dev/null").unwrap().into());
+    assert_eq!(client.open(&forged, SyncObjectFlags::empty()).unwrap_err(), Status::INVALID_HANDLE);
+}
+
+#[test]
+fn native_fences_work_over_the_service() {
+    let service = Service::start(ServerConfig::default());
+    let client = Client::new(&service, "native");
+    let args = CreateNativeFence {
+        device: client.device,
+        initial_value: 2,
+        fence_type: NativeFenceType::Default,
+        flags: SyncObjectFlags::empty(),
+        engine_affinity: 0,
+        private_data: [0; 64],
+        name: "native",
+    };
+    let fence = client.kernel.create_native_fence(args).unwrap();
+    assert!(fence.native && fence.value.load() == 2);
+    client.wait(fence.handle, 2).unwrap();
+}
+
+#[test]
+fn waits_end_when_the_service_is_gone() {
+    let service = Service::start(ServerConfig::default());
+    let client = Client::new(&service, "left");
+    let fence = client.fence(SyncObjectFlags::empty());
+    let event = Platform::host().event(false);
+    let one = [FenceValue { fence: fence.handle, value: 1 }];
+    client.kernel.wait_from_cpu(&one, WaitMode::All, Some(event.clone())).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| client.wait(fence.handle, 1));
+        drop(service);
+        assert_eq!(waiter.join().unwrap(), Err(Status::DEVICE_REMOVED));
+    });
+    event.wait();
+}
