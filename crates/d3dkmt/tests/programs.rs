@@ -4,165 +4,189 @@
 mod compiler;
 
 use compiler::{Compiler, library, root};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-fn run(program: &Path, part: &str) {
-    let output = Command::new(program).arg(part).output().unwrap();
-    let (out, errors) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let name = program.display();
-    assert!(output.status.success(), "{name} {part}: {}\n{out}{errors}", output.status);
-    assert!(out.contains("all checks hold"), "{out}");
+/// A program of `tests/c`, compiled by the first test that runs a part of it.
+struct Program {
+    language: &'static str,
+    source: &'static str,
+    /// As it is and, if the compiler has it, with AddressSanitizer; none without a compiler.
+    made: OnceLock<Vec<PathBuf>>,
 }
 
-/// Compiles a program of `tests/c`, and runs a part of it.
-fn check(language: &'static str, name: &str, part: &str) {
-    let Some(compiler) = Compiler::find(language) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    // The program finds the library by its soname.
-    let (soname, real) = (folder.path().join("libtidegate_d3dkmt.so.0"), library());
-    std::os::unix::fs::symlink(&real, soname).unwrap();
-    let source = root().join("tests/c").join(name);
-    let program = folder.path().join("program");
-    let linked = |more: &[&str]| {
-        let (program, real) = (program.to_str().unwrap(), real.to_str().unwrap());
-        let path = format!("-Wl,-rpath,{}", folder.path().display());
-        let options = [&["-o", program, real, &path][..], more].concat();
-        compiler.compile(&source, &options);
-    };
-    linked(&[]);
-    run(&program, part);
-    if compiler.has_address_sanitizer(folder.path()) {
-        linked(&["-fsanitize=address"]);
-        run(&program, part);
-    } else {
-        println!("skipped: {language} has no AddressSanitizer");
+impl Program {
+    const fn new(language: &'static str, source: &'static str) -> Program {
+        Program { language, source, made: OnceLock::new() }
+    }
+
+    fn make(&self) -> Vec<PathBuf> {
+        let Some(compiler) = Compiler::find(self.language) else { return Vec::new() };
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.source);
+        std::fs::create_dir_all(&folder).unwrap();
+        // The program finds the library by its soname.
+        let (soname, real) = (folder.join("libtidegate_d3dkmt.so.0"), library());
+        let _absent = std::fs::remove_file(&soname);
+        std::os::unix::fs::symlink(&real, soname).unwrap();
+        let source = root().join("tests/c").join(self.source);
+        let path = format!("-Wl,-rpath,{}", folder.display());
+        let compile = |name: &str, more: &[&str]| {
+            let program = folder.join(name);
+            let options = ["-o", program.to_str().unwrap(), real.to_str().unwrap(), &path];
+            compiler.compile(&source, &[&options[..], more].concat());
+            program
+        };
+        let mut made = vec![compile("plain", &[])];
+        if compiler.has_address_sanitizer(&folder) {
+            made.push(compile("sanitized", &["-fsanitize=address"]));
+        } else {
+            println!("skipped: {} has no AddressSanitizer", self.language);
+        }
+        made
+    }
+
+    /// Runs a part of the program.
+    fn check(&self, part: &str) {
+        for program in self.made.get_or_init(|| self.make()) {
+            let output = Command::new(program).arg(part).output().unwrap();
+            let (out, errors) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let name = program.display();
+            assert!(output.status.success(), "{name} {part}: {}\n{out}{errors}", output.status);
+            assert!(out.contains("all checks hold"), "{out}");
+        }
     }
 }
 
+static ARGUMENTS: Program = Program::new("cc", "arguments.c");
+static FENCES: Program = Program::new("cc", "fences.c");
+static QUEUES: Program = Program::new("cc", "queues.c");
+static LEGACY: Program = Program::new("cc", "legacy.c");
+static CLIENT: Program = Program::new("c++", "client.cpp");
+
 #[test]
 fn calls_without_arguments_are_refused() {
-    check("cc", "arguments.c", "nothing");
+    ARGUMENTS.check("nothing");
 }
 
 #[test]
 fn adapters_are_enumerated_and_opened() {
-    check("cc", "arguments.c", "enumeration");
+    ARGUMENTS.check("enumeration");
 }
 
 // spec: NF-073, NF-291, RES-013
 #[test]
 fn adapters_answer_queries() {
-    check("cc", "arguments.c", "queries");
+    ARGUMENTS.check("queries");
 }
 
 // spec: MF-002, MF-015
 #[test]
 fn fences_refuse_wrong_arguments() {
-    check("cc", "arguments.c", "fences");
+    ARGUMENTS.check("fences");
 }
 
 // spec: MF-092
 #[test]
 fn a_lost_device_says_so() {
-    check("cc", "arguments.c", "loss");
+    ARGUMENTS.check("loss");
 }
 
 // spec: MF-003, MF-082, MF-084, MF-090, MF-093
 #[test]
 fn monitored_fences_wait_and_signal() {
-    check("cc", "fences.c", "monitored");
+    FENCES.check("monitored");
 }
 
 #[test]
 fn waits_for_any_and_all_fences() {
-    check("cc", "fences.c", "any-and-all");
+    FENCES.check("any-and-all");
 }
 
 // spec: NF-094, NF-095, NF-096, NF-097
 #[test]
 fn native_fences_are_made_and_opened() {
-    check("cc", "fences.c", "native");
+    FENCES.check("native");
 }
 
 // spec: MF-081, MF-087
 #[test]
 fn a_descriptor_names_a_shared_fence() {
-    check("cc", "fences.c", "sharing");
+    FENCES.check("sharing");
 }
 
 #[test]
 fn a_name_finds_a_shared_fence() {
-    check("cc", "fences.c", "names");
+    FENCES.check("names");
 }
 
 // spec: UMS-130, UMS-131, UMS-132, UMS-133, MF-091
 #[test]
 fn a_kernel_mode_queue_runs_commands() {
-    check("cc", "queues.c", "kernel-mode");
+    QUEUES.check("kernel-mode");
 }
 
 // spec: UMS-023, UMS-024, NF-290
 #[test]
 fn a_user_mode_queue_runs_its_ring() {
-    check("cc", "queues.c", "user-mode");
+    QUEUES.check("user-mode");
 }
 
 // spec: HS-010
 #[test]
 fn contexts_have_priorities() {
-    check("cc", "queues.c", "priorities");
+    QUEUES.check("priorities");
 }
 
 // spec: MF-083, MF-085, MF-086, MF-088, MF-089
 #[test]
 fn contexts_run_packets_between_waits_and_signals() {
-    check("cc", "queues.c", "packets");
+    QUEUES.check("packets");
 }
 
 // spec: RES-011, RES-012
 #[test]
 fn allocations_become_resident() {
-    check("cc", "queues.c", "residency");
+    QUEUES.check("residency");
 }
 
 #[test]
 fn reserved_addresses_are_mapped_and_updated() {
-    check("cc", "queues.c", "addresses");
+    QUEUES.check("addresses");
 }
 
 #[test]
 fn lost_devices_report_the_fault_and_the_reset() {
-    check("cc", "queues.c", "faults");
+    QUEUES.check("faults");
 }
 
 #[test]
 fn a_resource_ends_with_its_allocations() {
-    check("cc", "queues.c", "resources");
+    QUEUES.check("resources");
 }
 
 #[test]
 fn semaphores_count() {
-    check("cc", "legacy.c", "semaphores");
+    LEGACY.check("semaphores");
 }
 
 #[test]
 fn mutexes_exclude() {
-    check("cc", "legacy.c", "mutexes");
+    LEGACY.check("mutexes");
 }
 
 #[test]
 fn older_fences_and_events_are_signalled() {
-    check("cc", "legacy.c", "fences-and-events");
+    LEGACY.check("fences-and-events");
 }
 
 #[test]
 fn older_objects_are_shared() {
-    check("cc", "legacy.c", "sharing");
+    LEGACY.check("sharing");
 }
 
 #[test]
 fn threads_of_a_cpp_client_pass_a_turn() {
-    check("c++", "client.cpp", "all");
+    CLIENT.check("all");
 }
