@@ -117,7 +117,7 @@ pub struct Config {
     pub service_threads: usize,
     /// The time in nanoseconds after an interrupt for a fence signal in which an engine holds
     /// further ones back, while it goes on with ring slots that take no time; 0 for an interrupt
-    /// for each signal.
+    /// for each signal. In a stream of them the time grows to four times this one.
     pub interrupt_moderation_ns: u64,
     /// The capacity of the signalled list. One more signal collapses it into "any fence".
     pub signaled_list_entries: usize,
@@ -170,7 +170,7 @@ impl Default for Config {
             grains_per_turn: 4_096,
             slots_per_turn: 16,
             service_threads: 1,
-            interrupt_moderation_ns: 50_000,
+            interrupt_moderation_ns: 100_000,
             signaled_list_entries: 64,
             tells_fence_kinds: true,
             atomics_64bit: true,

@@ -116,9 +116,9 @@ impl Executor {
         }
     }
 
-    fn may_hold(&self) -> bool {
-        let gpu = &self.gpu;
-        self.held.may_wait(gpu.config.signaled_list_entries, || gpu.platform.now())
+    fn may_hold(&mut self) -> bool {
+        let (gpu, held) = (&self.gpu, &mut self.held);
+        held.may_wait(gpu.config.signaled_list_entries, || gpu.platform.now())
     }
 
     /// Interrupts for the signals that are held, at the end of a turn. An engine that `goes_on`
@@ -154,7 +154,7 @@ impl Executor {
         }
         let window_ns = self.gpu.config.interrupt_moderation_ns;
         if window_ns > 0 {
-            self.held.begin(self.gpu.platform.now().after(window_ns));
+            self.held.begin(self.gpu.platform.now(), window_ns);
         }
         self.raise(cause);
     }

@@ -3,13 +3,17 @@
 //! The first signal that must interrupt does so at once. For `interrupt_moderation_ns` after it,
 //! further signals are held while the engine keeps the queue and goes on with ring slots that take
 //! no time. One interrupt then reports all of them: before a command buffer, at the end of the ring,
-//! at a wait, when the engine returns the queue, or after that time (decisions/0107).
+//! at a wait, when the engine returns the queue, or after that time (decisions/0107). While signals
+//! go on, each time is twice the one before, up to [`LONGEST`] times the first.
 //!
 //! Invariants: CurrentValue is stored before its signal is held. An engine that holds signals keeps
 //! its queue, so its next turn reports them or holds them on.
 
 use tidegate_gpu_abi::{GpuVa, QueueId};
 use tidegate_platform::CpuTime;
+
+/// The longest time in which signals are held, as a multiple of the first.
+const LONGEST: u64 = 4;
 
 /// The signals for which an engine will interrupt.
 #[derive(Default)]
@@ -18,6 +22,10 @@ pub(super) struct HeldSignals {
     signals: Vec<(QueueId, GpuVa)>,
     /// Signals are held until this time; `None` before the first interrupt.
     until: Option<CpuTime>,
+    /// The time that ends then, in nanoseconds.
+    window_ns: u64,
+    /// Whether signals were held over the end of a turn in this time.
+    went_on: bool,
 }
 
 impl HeldSignals {
@@ -35,8 +43,10 @@ impl HeldSignals {
 
     /// Returns whether the signals may be held on. `most` is the length of the list of signalled
     /// fences: with more of them it would name no fence.
-    pub(super) fn may_wait(&self, most: usize, now: impl FnOnce() -> CpuTime) -> bool {
-        self.signals.len() < most && self.until.is_some_and(|until| now() < until)
+    pub(super) fn may_wait(&mut self, most: usize, now: impl FnOnce() -> CpuTime) -> bool {
+        let may = self.signals.len() < most && self.until.is_some_and(|until| now() < until);
+        self.went_on |= may;
+        may
     }
 
     /// Takes the signals, because an interrupt reports them.
@@ -49,8 +59,55 @@ impl HeldSignals {
         self.signals.clear();
     }
 
-    /// Begins the time in which further signals are held.
-    pub(super) fn begin(&mut self, until: CpuTime) {
-        self.until = Some(until);
+    /// Begins the time in which further signals are held: `first_ns` after a pause, longer if
+    /// signals went on until the last time was over.
+    pub(super) fn begin(&mut self, now: CpuTime, first_ns: u64) {
+        let ran_out =
+            std::mem::take(&mut self.went_on) && self.until.is_some_and(|until| now >= until);
+        self.window_ns =
+            if ran_out { (2 * self.window_ns).min(LONGEST * first_ns) } else { first_ns };
+        self.until = Some(now.after(self.window_ns));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(signals: u64) -> HeldSignals {
+        let mut held = HeldSignals::default();
+        (0..signals).for_each(|fence| held.hold(QueueId(1), GpuVa(8 * fence)));
+        held
+    }
+
+    #[test]
+    fn times_double_while_signals_go_on_and_begin_anew_after_a_pause() {
+        let mut held = held(1);
+        held.begin(CpuTime(0), 100);
+        let mut windows = Vec::new();
+        let mut now = 0;
+        for _ in 0..4 {
+            assert!(held.may_wait(10, || CpuTime(now + 1)));
+            let end = held.until.unwrap().0;
+            assert!(!held.may_wait(10, || CpuTime(end)));
+            held.begin(CpuTime(end), 100);
+            windows.push(held.window_ns);
+            now = end;
+        }
+        assert_eq!(windows, [200, 400, 400, 400]);
+        // The ring ended before the time was over.
+        assert!(held.may_wait(10, || CpuTime(now + 1)));
+        held.begin(CpuTime(now + 2), 100);
+        assert_eq!(held.window_ns, 100);
+        // A pause: nothing was held over a turn.
+        held.begin(CpuTime(now + 10_000), 100);
+        assert_eq!(held.window_ns, 100);
+    }
+
+    #[test]
+    fn a_list_that_is_full_does_not_wait() {
+        let mut held = held(3);
+        held.begin(CpuTime(0), 100);
+        assert!(held.may_wait(4, || CpuTime(1)) && !held.may_wait(3, || CpuTime(1)));
     }
 }
