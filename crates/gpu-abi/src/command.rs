@@ -161,7 +161,8 @@ pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 5;
 /// Appends commands to a buffer.
 #[derive(Clone, Debug, Default)]
 pub struct CommandWriter {
-    words: Vec<u64>,
+    /// The little-endian words, as they are in memory.
+    words: Vec<[u8; 8]>,
 }
 
 impl CommandWriter {
@@ -177,14 +178,14 @@ impl CommandWriter {
     /// The command has more than [`MAX_ARGS`] arguments.
     pub fn push(&mut self, command: &Command) {
         let start = self.words.len();
-        self.words.push(0);
+        self.words.push([0; 8]);
         let opcode = match command {
             Command::Copy { source, destination, bytes } => {
-                self.words.extend([source.0, destination.0, *bytes]);
+                self.extend([source.0, destination.0, *bytes]);
                 COPY
             }
             Command::Fill { destination, bytes, value } => {
-                self.words.extend([destination.0, *bytes, u64::from(*value)]);
+                self.extend([destination.0, *bytes, u64::from(*value)]);
                 FILL
             }
             Command::Dispatch { program, groups, args } => {
@@ -193,8 +194,8 @@ impl CommandWriter {
             }
             Command::DispatchIndirect { program, groups_at, count_at, index, args } => {
                 let head = u64::from(*program) | u64::from(*index) << 32;
-                self.words.extend([head, groups_at.0, count_at.0]);
-                self.words.extend_from_slice(args);
+                self.extend([head, groups_at.0, count_at.0]);
+                self.arguments(args);
                 DISPATCH_INDIRECT
             }
             Command::Draw { program, groups, args } => {
@@ -202,33 +203,33 @@ impl CommandWriter {
                 DRAW
             }
             Command::Timed { ns } => {
-                self.words.push(*ns);
+                self.extend([*ns]);
                 TIMED
             }
             Command::Gap { ns } => {
-                self.words.push(*ns);
+                self.extend([*ns]);
                 GAP
             }
             Command::Hang => HANG,
             Command::Barrier => BARRIER,
             Command::WriteValue { destination, value } => {
-                self.words.extend([destination.0, *value]);
+                self.extend([destination.0, *value]);
                 WRITE_VALUE
             }
             Command::Resolve { source, destination, bytes } => {
-                self.words.extend([source.0, destination.0, *bytes]);
+                self.extend([source.0, destination.0, *bytes]);
                 RESOLVE
             }
             Command::Timestamp { destination } => {
-                self.words.push(destination.0);
+                self.extend([destination.0]);
                 TIMESTAMP
             }
             Command::Predicate { value_at, unless_zero } => {
-                self.words.extend([value_at.0, u64::from(*unless_zero)]);
+                self.extend([value_at.0, u64::from(*unless_zero)]);
                 PREDICATE
             }
             Command::Label { name } => {
-                self.words.push(u64::from(*name));
+                self.extend([u64::from(*name)]);
                 LABEL
             }
         };
@@ -237,13 +238,22 @@ impl CommandWriter {
             words <= MAX_COMMAND_WORDS,
             "a command of {words} words: at most {MAX_ARGS} arguments"
         );
-        self.words[start] = u64::from(opcode) | (words as u64) << 16;
+        self.words[start] = (u64::from(opcode) | (words as u64) << 16).to_le_bytes();
+    }
+
+    #[inline]
+    fn extend<const WORDS: usize>(&mut self, words: [u64; WORDS]) {
+        self.words.extend_from_slice(&words.map(u64::to_le_bytes));
+    }
+
+    fn arguments(&mut self, args: &[u64]) {
+        self.words.extend(args.iter().map(|arg| arg.to_le_bytes()));
     }
 
     fn grid(&mut self, program: u32, groups: [u32; 3], args: &[u64]) {
         let [x, y, z] = groups.map(u64::from);
-        self.words.extend([u64::from(program) | z << 32, x | y << 32]);
-        self.words.extend_from_slice(args);
+        self.extend([u64::from(program) | z << 32, x | y << 32]);
+        self.arguments(args);
     }
 
     /// Returns the length in bytes.
@@ -257,10 +267,13 @@ impl CommandWriter {
     }
 
     /// Returns the buffer's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.words.as_flattened()
+    }
+
+    /// Returns a copy of the buffer's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(8 * self.words.len());
-        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-        bytes
+        self.as_bytes().to_vec()
     }
 }
 
@@ -377,11 +390,13 @@ mod tests {
         ];
         let mut writer = CommandWriter::new();
         commands.iter().for_each(|c| writer.push(c));
+        let written: Vec<u64> =
+            writer.as_bytes().as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let (mut at, mut read) = (0, Vec::new());
-        while at < writer.words.len() {
-            let left = (writer.words.len() - at) as u64;
-            let words = CommandReader::words(writer.words[at], left).unwrap();
-            read.push(CommandReader::decode(&writer.words[at..at + words]).unwrap());
+        while at < written.len() {
+            let left = (written.len() - at) as u64;
+            let words = CommandReader::words(written[at], left).unwrap();
+            read.push(CommandReader::decode(&written[at..at + words]).unwrap());
             at += words;
         }
         assert_eq!(read, commands);

@@ -2,18 +2,20 @@
 //!
 //! A doorbell is one word of a page that is fresh for each connect. It holds the absolute write
 //! pointer, so ringing twice is harmless. Each process has one [`Summary`] per engine, so that the
-//! engine need not scan idle doorbells: a two-level bitmap and a wake word.
+//! engine need not scan idle doorbells: a bitmap and a wake word. The first doorbells have their
+//! bits in the root itself, the rest in leaves below it (decisions/0109).
 //!
-//! Order of a ring: 1. doorbell; 2. full barrier; 3. leaf bit; 4. root bit; 5. wake word. A bit that
-//! is set already is only loaded: the scan that takes it comes later and loads the doorbell.
-//! Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the doorbells. The
-//! next scan finds a bit that is set after its word was taken.
+//! Order of a ring: 1. doorbell; 2. full barrier; 3. leaf bit, if there is a leaf; 4. root bit; 5. wake
+//! word. A bit that is set already is only loaded: the scan that takes it comes later and loads the
+//! doorbell. Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the
+//! doorbells. The next scan finds a bit that is set after its word was taken.
 //!
 //! A global doorbell is one location that all queues of a process share. Its value also names the
 //! queue. Memory keeps only the last ring, where a bus delivers each. The summary names the queues
 //! whose rings were overwritten.
 
 use crate::QueueId;
+use std::ops::Range;
 use tidegate_d3dukmdt::RingBits;
 use tidegate_platform::{ClientAccess, Page, Platform, Step, WakeWord, Word};
 
@@ -34,51 +36,79 @@ pub fn global_parts(value: u64) -> (QueueId, u64) {
     (QueueId((value >> GLOBAL_POINTER_BITS) as u32), value & ((1 << GLOBAL_POINTER_BITS) - 1))
 }
 
+/// Doorbells whose bit is in the root. The root's other bits stand for groups of leaves.
+const IN_ROOT: u32 = 48;
+/// Leaves below one bit of the root. Their words share a cache line.
+const LEAVES_IN_GROUP: u32 = 4;
+const DOORBELLS_IN_GROUP: u32 = LEAVES_IN_GROUP * u64::BITS;
+const GROUPS: u32 = u64::BITS - IN_ROOT;
 /// The number of doorbells in one summary.
-pub const SUMMARY_BITS: u32 = 64 * 64;
+pub const SUMMARY_BITS: u32 = IN_ROOT + GROUPS * DOORBELLS_IN_GROUP;
+/// The word of the first leaf. The root has the line before it.
+const FIRST_LEAF: usize = 8;
 
 /// The doorbells of one process and one engine that may have been rung, and the engine's wake word.
 #[derive(Clone, Debug)]
 pub struct Summary {
     root: Word,
-    /// Starts at [`FIRST_LEAF`], after the root, so that a ring of one of the first doorbells moves
-    /// one cache line for both.
     leaves: Page,
     wake: WakeWord,
 }
 
-const FIRST_LEAF: usize = 1;
+/// The place of a doorbell's bit.
+#[derive(Clone, Copy)]
+struct Place {
+    in_root: u64,
+    /// The word of its leaf and the bit there; `None` if the root has its bit.
+    in_leaf: Option<(usize, u64)>,
+}
 
-/// Returns the word of the leaf of doorbell number `bit`, its bit there, and its bit in the root.
-#[inline]
-fn place(bit: u32) -> (usize, u64, u64) {
-    let leaf = bit / 64 % 64;
-    (FIRST_LEAF + leaf as usize, 1 << (bit % 64), 1 << leaf)
+impl Place {
+    #[inline]
+    fn of(doorbell: u32) -> Place {
+        let Some(below) = doorbell.checked_sub(IN_ROOT) else {
+            return Place { in_root: 1 << doorbell, in_leaf: None };
+        };
+        let (group, leaf) = (below / DOORBELLS_IN_GROUP % GROUPS, below / u64::BITS);
+        let word = FIRST_LEAF + (leaf % (GROUPS * LEAVES_IN_GROUP)) as usize;
+        Place { in_root: 1 << (IN_ROOT + group), in_leaf: Some((word, 1 << (below % u64::BITS))) }
+    }
+}
+
+/// Returns the words of the leaves below a bit of the root.
+fn leaves_of(in_root: u64) -> Range<usize> {
+    let group = in_root.trailing_zeros() - IN_ROOT;
+    let first = FIRST_LEAF + (group * LEAVES_IN_GROUP) as usize;
+    first..first + LEAVES_IN_GROUP as usize
 }
 
 impl Summary {
     /// Returns an empty summary for an engine that sleeps on `wake`.
     pub fn new(platform: &Platform, wake: WakeWord) -> Summary {
-        let leaves = platform.client_page(FIRST_LEAF + 64, ClientAccess::ReadWrite);
+        let words = FIRST_LEAF + (GROUPS * LEAVES_IN_GROUP) as usize;
+        let leaves = platform.client_page(words, ClientAccess::ReadWrite);
         let leaves = leaves.named("the doorbell summary");
         Summary { root: leaves.word(0), leaves, wake }
     }
 
     /// Returns the place of doorbell number `bit`, for its ringer.
     pub fn ringer(&self, bit: u32) -> Ringer {
-        let (leaf, in_leaf, in_root) = place(bit);
-        let (root, leaf) = (self.root.clone(), self.leaves.word(leaf));
-        Ringer { leaf, in_leaf, root, in_root, wake: self.wake.clone() }
+        let Place { in_root, in_leaf } = Place::of(bit);
+        let leaf = in_leaf.map(|(word, bit)| (self.leaves.word(word), bit));
+        Ringer { leaf, root: self.root.clone(), in_root, wake: self.wake.clone() }
     }
 
     /// Returns whether a doorbell other than number `bit` may have been rung since the last scan.
     #[inline]
     pub fn is_rung_besides(&self, bit: u32) -> bool {
-        let (leaf, in_leaf, in_root) = place(bit);
-        match self.root.load() {
-            0 => false,
-            root => root != in_root || self.leaves.load(leaf) & !in_leaf != 0,
+        let Place { in_root, in_leaf } = Place::of(bit);
+        let root = self.root.load();
+        if root & !in_root != 0 {
+            return true;
         }
+        let Some((own, own_bit)) = in_leaf.filter(|_| root != 0) else { return false };
+        let others = |leaf: usize| if leaf == own { !own_bit } else { u64::MAX };
+        leaves_of(in_root).any(|leaf| self.leaves.load(leaf) & others(leaf) != 0)
     }
 
     /// Returns whether a doorbell may have been rung since the last scan.
@@ -95,11 +125,25 @@ impl Summary {
         }
         let mut root = self.root.exchange(0);
         while root != 0 {
-            let leaf = root.trailing_zeros();
-            root &= root - 1;
-            let mut bits = self.leaves.exchange(FIRST_LEAF + leaf as usize, 0);
+            let in_root = root & root.wrapping_neg();
+            root &= !in_root;
+            if in_root.trailing_zeros() < IN_ROOT {
+                rung(in_root.trailing_zeros());
+            } else {
+                self.take_leaves(in_root, &mut rung);
+            }
+        }
+    }
+
+    fn take_leaves(&self, in_root: u64, rung: &mut impl FnMut(u32)) {
+        for leaf in leaves_of(in_root) {
+            if self.leaves.load(leaf) == 0 {
+                continue;
+            }
+            let mut bits = self.leaves.exchange(leaf, 0);
+            let first = IN_ROOT + (leaf - FIRST_LEAF) as u32 * u64::BITS;
             while bits != 0 {
-                rung(leaf * 64 + bits.trailing_zeros());
+                rung(first + bits.trailing_zeros());
                 bits &= bits - 1;
             }
         }
@@ -109,8 +153,8 @@ impl Summary {
 /// The place of one doorbell in a summary.
 #[derive(Clone, Debug)]
 pub struct Ringer {
-    leaf: Word,
-    in_leaf: u64,
+    /// The leaf and the bit there.
+    leaf: Option<(Word, u64)>,
     root: Word,
     in_root: u64,
     wake: WakeWord,
@@ -124,8 +168,10 @@ impl Ringer {
         if !platform.fault("no summary barrier") {
             platform.fence();
         }
-        if self.leaf.load() & self.in_leaf == 0 {
-            self.leaf.fetch_or(self.in_leaf);
+        if let Some((leaf, in_leaf)) = &self.leaf
+            && leaf.load() & in_leaf == 0
+        {
+            leaf.fetch_or(*in_leaf);
         }
         if self.root.load() & self.in_root == 0 {
             self.root.fetch_or(self.in_root);
@@ -133,10 +179,12 @@ impl Ringer {
         self.wake.ring_after_barrier(Step::DoorbellToFetch);
     }
 
-    /// Returns the same steps as data, for a ringer in another process.
+    /// Returns the same steps as data, for a ringer in another process. Without a leaf both steps
+    /// are the root's, and the second finds the bit set.
     pub fn bits(&self) -> RingBits {
-        let (leaf, root) = ((self.leaf.clone(), self.in_leaf), (self.root.clone(), self.in_root));
-        RingBits { bits: [leaf, root], sleeper: self.wake.word() }
+        let root = (self.root.clone(), self.in_root);
+        let first = self.leaf.clone().unwrap_or_else(|| root.clone());
+        RingBits { bits: [first, root], sleeper: self.wake.word() }
     }
 }
 
@@ -152,5 +200,29 @@ mod tests {
             assert_eq!(global_parts(base + pointer), (QueueId(queue), pointer));
         }
         assert_eq!(global_base(QueueId(1 << 20)), None);
+    }
+
+    fn taken(summary: &Summary) -> Vec<u32> {
+        let mut taken = Vec::new();
+        summary.take(|bit| taken.push(bit));
+        taken
+    }
+
+    #[test]
+    fn each_doorbell_is_taken_once_and_by_its_number() {
+        let platform = Platform::host();
+        let summary = Summary::new(&platform, WakeWord::new(&platform));
+        let bits = [0, 47, 48, 111, 112, 303, 304, 4_000, SUMMARY_BITS - 1];
+        for bit in bits {
+            summary.ringer(bit).ring();
+            summary.ringer(bit).ring();
+            assert!(summary.is_rung() && !summary.is_rung_besides(bit), "{bit}");
+            for other in bits.into_iter().filter(|other| *other != bit) {
+                assert!(summary.is_rung_besides(other), "{bit} beside {other}");
+            }
+            assert_eq!((taken(&summary), summary.is_rung()), (vec![bit], false));
+        }
+        bits.iter().for_each(|bit| summary.ringer(*bit).ring());
+        assert_eq!((taken(&summary), taken(&summary)), (bits.to_vec(), vec![]));
     }
 }

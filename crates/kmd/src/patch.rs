@@ -164,7 +164,7 @@ impl ReferenceDriver {
             buffer.translate(CommandReader::decode(command).map_err(bad)?)?;
             left = behind;
         }
-        args.dma_buffer.append(&buffer.writer.to_bytes()).map_err(KmdError::Kernel)?;
+        args.dma_buffer.append(buffer.writer.as_bytes()).map_err(KmdError::Kernel)?;
         Ok(buffer.list)
     }
 

@@ -49,7 +49,7 @@ fn only(segment: u32) -> AllocationSegments {
 fn write(buffer: &PagingBuffer, command: &Command) -> Result<(), KmdError> {
     let mut commands = CommandWriter::new();
     commands.push(command);
-    let fits = buffer.append(&commands.to_bytes());
+    let fits = buffer.append(commands.as_bytes());
     fits.map_err(|_| KmdError::Argument("the paging buffer has no room for one command"))
 }
 

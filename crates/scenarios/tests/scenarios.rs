@@ -219,14 +219,14 @@ fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
 
 #[test]
 fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
-    is_exhausted_in("gpu-to-gpu", 186);
+    is_exhausted_in("gpu-to-gpu", 163);
     finds_its_bugs("gpu-to-gpu");
 }
 
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_in("ring-against-park", 311);
+    is_exhausted_in("ring-against-park", 214);
     finds_its_bugs("ring-against-park");
     is_exhausted_in("wake-word", 8);
     finds_its_bugs("wake-word");

@@ -191,8 +191,9 @@ impl CommandList {
         states: ResourceStates,
         kind: &'static str,
     ) {
-        let site = CommandSite::in_list(self.commands(), kind);
+        let command = self.commands();
         if let Some(recording) = self.states() {
+            let site = CommandSite::in_list(command, kind);
             recording.use_in(resource.facts(), which, states, &site);
         }
     }

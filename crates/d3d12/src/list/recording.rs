@@ -133,7 +133,7 @@ impl CommandList {
         }
         let states = self.close_states()?;
         let what = self.label.as_deref().unwrap_or("a command list");
-        let memory = CommandMemory::upload(&self.device.umd.arena, &self.writer.to_bytes());
+        let memory = CommandMemory::upload(&self.device.umd.arena, self.writer.as_bytes());
         let mut memory =
             memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
         // Keep the order of recording, which is the same in each run: residency is managed and

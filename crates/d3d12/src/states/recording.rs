@@ -221,8 +221,14 @@ impl RecordedSubresource {
         site: &CommandSite,
     ) -> Result<(), (StateRule, Option<Held>)> {
         if let Some(held) = &mut self.held {
+            if held.permits(facts, need, class) {
+                return Ok(());
+            }
             let before = held.clone();
             return held.use_in(facts, need, class, site).map_err(|rule| (rule, Some(before)));
+        }
+        if self.uses.iter().any(|(states, _)| states.contains(need)) {
+            return Ok(());
         }
         let together = self.uses.iter().fold(need, |all, (states, _)| all | *states);
         if !together.combine() {
@@ -233,9 +239,7 @@ impl RecordedSubresource {
             (held.class, held.by) = (class, Some(by));
             return Err((StateRule::NeedsBarrier, Some(held)));
         }
-        if self.uses.iter().all(|(states, _)| !states.contains(need)) {
-            self.uses.push((need, site.clone()));
-        }
+        self.uses.push((need, site.clone()));
         Ok(())
     }
 

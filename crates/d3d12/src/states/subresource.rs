@@ -50,6 +50,18 @@ impl Held {
         Held { states, class: TypeClass::ComputeAnd3D, promoted: false, pending: None, by: None }
     }
 
+    /// Returns whether a use in the states `need` breaks no rule and changes nothing.
+    #[inline]
+    pub(crate) fn permits(
+        &self,
+        facts: &ResourceFacts,
+        need: ResourceStates,
+        class: TypeClass,
+    ) -> bool {
+        let applies = self.pending.is_none() && !self.states.is_empty() && self.class == class;
+        (facts.fixed || applies) && self.states.contains(need)
+    }
+
     /// Applies a use in the states `need` by a command on a queue of `class`.
     // spec: ME-066, ME-070
     pub(crate) fn use_in(
@@ -59,9 +71,11 @@ impl Held {
         class: TypeClass,
         site: &CommandSite,
     ) -> Result<(), StateRule> {
+        if self.permits(facts, need, class) {
+            return Ok(());
+        }
         if facts.fixed {
-            let served = self.states.contains(need);
-            return if served { Ok(()) } else { Err(StateRule::FixedState) };
+            return Err(StateRule::FixedState);
         }
         if self.pending.is_some() {
             return Err(StateRule::SplitPending);
@@ -76,9 +90,6 @@ impl Held {
         if self.class != class {
             self.promote(need, class, site);
             return Err(StateRule::WrongClass);
-        }
-        if self.states.contains(need) {
-            return Ok(());
         }
         let more_reads = self.promoted && !self.states.writes() && !need.writes();
         if more_reads && policy::promotable(facts.kind).contains(need) {

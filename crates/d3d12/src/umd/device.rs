@@ -47,7 +47,7 @@ impl UmdDevice {
         let arena = Arc::new(Arena::new(platform, &kernel));
         let mut nothing = CommandWriter::new();
         nothing.push(&Command::Label { name: 0 });
-        let marker = CommandMemory::upload(&arena, &nothing.to_bytes())
+        let marker = CommandMemory::upload(&arena, nothing.as_bytes())
             .map_err(Why::of("D3DKMTCreateAllocation2"))?;
         Ok(UmdDevice {
             platform: platform.clone(),
