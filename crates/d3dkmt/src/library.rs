@@ -66,13 +66,13 @@ impl Library {
     }
 
     fn start() -> Result<Library, Status> {
-        let Backend { platform, kernels, _owner } = backend::open()?;
+        let Backend { platform, kernels, handles, _owner } = backend::open()?;
         let adapters = kernels.into_iter().enumerate();
         let adapters = adapters.map(|(index, kernel)| Arc::new(Adapter { index, kernel }));
         Ok(Library {
             adapters: adapters.collect(),
             gpu_ranges: GpuRanges::new(&platform),
-            nt_handles: NtHandles::new(&platform),
+            nt_handles: NtHandles::new(&platform, handles),
             legacy: LegacyObjects::new(&platform),
             objects: platform.mutex("objects of the library", HandleTable::new()),
             platform,

@@ -48,7 +48,7 @@ pub use error::{BugCheck, StartError};
 pub use fence::log::LogTimeFault;
 pub use fence::names::ObjectNames;
 pub use memory::LocalMemoryUse;
-pub use object::process::Process;
+pub use object::process::{Process, ProcessKind};
 pub use recovery::{
     HeldBack, Promotion, RecoveryHook, RecoveryOutcome, RecoveryReason, RecoveryReport,
     TimeoutCause, WorkAtReset,

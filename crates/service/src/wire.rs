@@ -30,7 +30,11 @@ pub(crate) struct Hello {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Purpose {
     /// To be a process of this adapter, counted from 0.
-    Process { adapter: u32, name: String },
+    ///
+    /// `notifies`: the process does not do what [`RingBits`] say after a ring.
+    ///
+    /// [`RingBits`]: tidegate_calls::RingBits
+    Process { adapter: u32, name: String, notifies: bool },
     /// For the counters, as text. The connection ends with the answer.
     Counts,
 }

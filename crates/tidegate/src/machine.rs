@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
 use tidegate_d3d12::{Device, DeviceOptions, RefusedDestroy, TeardownReport};
 use tidegate_ddi::Driver;
-use tidegate_dxgkrnl::{Adapter, AdapterConfig, ObjectNames, Process, StartError};
+use tidegate_dxgkrnl::{Adapter, AdapterConfig, ObjectNames, Process, ProcessKind, StartError};
 use tidegate_kmd::ReferenceDriver;
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, RunReport, current};
 use tidegate_softgpu::{EngineClass, LOCAL_WINDOW_BYTES, ParkedWait, SoftGpu};
@@ -425,6 +425,20 @@ impl Machine {
         let _call = self.platform.enter_call("Machine::process_on");
         let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
         unit.adapter.open(name).map_err(MachineError::Open)
+    }
+
+    /// A new process of this kind on adapter `index`.
+    ///
+    /// # Errors
+    /// As [`Machine::open_on`].
+    pub fn process_of_kind(
+        &self,
+        index: usize,
+        name: &str,
+        kind: ProcessKind,
+    ) -> Result<Arc<Process>, MachineError> {
+        let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
+        unit.adapter.open_as(name, kind).map_err(MachineError::Open)
     }
 
     /// The same with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may be

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_calls::{PendingWait, Status};
 use tidegate_d3d12::{Device, DeviceOptions, Validation};
+use tidegate_dxgkrnl::ProcessKind;
 use tidegate_platform::{Platform, QueueNumber, WorkStats};
 use tidegate_runner::recovery::{EngineRow, RecoveryRow};
 use tidegate_runner::{self as runner, MachineCounters, MachineProbe, Progress, RunOptions};
@@ -23,8 +24,9 @@ impl Adapters for Served {
         self.0.adapter_count() as u32
     }
 
-    fn open(&self, adapter: u32, process_name: &str) -> Result<Opened, Status> {
-        let process = self.0.process_on(adapter as usize, process_name);
+    fn open(&self, adapter: u32, process_name: &str, notifies: bool) -> Result<Opened, Status> {
+        let kind = ProcessKind { notifies, ..ProcessKind::default() };
+        let process = self.0.process_of_kind(adapter as usize, process_name, kind);
         let process = process.map_err(|error| match error {
             MachineError::Open(status) => status,
             _ => Status::INVALID_PARAMETER,

@@ -18,7 +18,7 @@ use crate::interrupt::{self, Interrupts};
 use crate::lock_order::LOCK_ORDER;
 use crate::memory::Memory;
 use crate::object::idle_contexts;
-use crate::object::process::Process;
+use crate::object::process::{Process, ProcessKind};
 use crate::object::{Layers, Objects};
 use crate::power::{Power, PowerTransitions, ProgressWatch};
 use crate::recovery::{Recovery, TimeoutWatch};
@@ -110,7 +110,19 @@ impl Adapter {
 
     /// Opens the adapter for a process.
     pub fn open(self: &Arc<Adapter>, process_name: &str) -> Result<Arc<Process>, Status> {
-        Process::new(&entered(), &self.objects, self.clone(), process_name, false)
+        Process::new(&entered(), &self.objects, self.clone(), process_name, ProcessKind::default())
+    }
+
+    /// Opens the adapter for a process of this kind.
+    ///
+    /// # Errors
+    /// As [`Adapter::open`].
+    pub fn open_as(
+        self: &Arc<Adapter>,
+        process_name: &str,
+        kind: ProcessKind,
+    ) -> Result<Arc<Process>, Status> {
+        Process::new(&entered(), &self.objects, self.clone(), process_name, kind)
     }
 
     /// Opens the adapter for a process that may raise priorities (SE_INC_BASE_PRIORITY). Its
@@ -119,7 +131,8 @@ impl Adapter {
         self: &Arc<Adapter>,
         process_name: &str,
     ) -> Result<Arc<Process>, Status> {
-        Process::new(&entered(), &self.objects, self.clone(), process_name, true)
+        let kind = ProcessKind { may_raise_priority: true, ..ProcessKind::default() };
+        self.open_as(process_name, kind)
     }
 }
 

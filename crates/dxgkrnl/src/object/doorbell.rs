@@ -194,6 +194,8 @@ pub(crate) struct Doorbell {
     window: Window,
     secondary: Option<Window>,
     pub(crate) status: Word,
+    /// Whether the process has to notify the driver of each ring.
+    notifies: bool,
     // spec: UMS-086
     pub(crate) last_queued: Untrusted<Word>,
     state: Mutex<State>,
@@ -218,6 +220,16 @@ impl PinnedRings {
     }
 }
 
+/// What a process asks of a doorbell.
+pub(crate) struct DoorbellRequest {
+    pub(crate) ring: Arc<AllocationObject>,
+    pub(crate) control: Arc<AllocationObject>,
+    pub(crate) flags: CreateDoorbellFlags,
+    /// The process knows the published contract alone: its rings wake no engine, so that it is told
+    /// to notify.
+    pub(crate) notifies: bool,
+}
+
 impl Doorbell {
     /// Creates a disconnected doorbell (D3DKMTCreateDoorbell). In a resize, the queue's current
     /// doorbell ends with ABORT once the new one exists.
@@ -226,9 +238,7 @@ impl Doorbell {
         level: &Passive,
         doorbells: &Arc<Doorbells>,
         queue: &Arc<HwQueue>,
-        ring: Arc<AllocationObject>,
-        control: Arc<AllocationObject>,
-        flags: CreateDoorbellFlags,
+        DoorbellRequest { ring, control, flags, notifies }: DoorbellRequest,
         private_data: &mut Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
         let port = &doorbells.port;
@@ -302,6 +312,7 @@ impl Doorbell {
             window: Window::new(platform, caps.doorbell_size_bytes),
             secondary: secondary.map(|bytes| Window::new(platform, bytes)),
             status,
+            notifies,
             last_queued: Untrusted::new(queued),
             state: platform.mutex("a doorbell", State::default()),
         });
@@ -440,7 +451,11 @@ impl Doorbell {
             state.connection = Some(connection.clone());
             state.connected = Some(CpuTime(self.port().platform.stamp_ns()));
         }
-        self.status.store(connected.status as u64);
+        let status = match connected.status {
+            DoorbellStatus::Connected if self.notifies => DoorbellStatus::ConnectedNotify,
+            status => status,
+        };
+        self.status.store(status as u64);
         Ok(connection)
     }
 

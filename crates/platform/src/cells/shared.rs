@@ -19,8 +19,9 @@ const CELL_BYTES: u64 = size_of::<AtomicU64>() as u64;
 pub(crate) struct SharedCells {
     at: NonNull<AtomicU64>,
     bytes: usize,
-    file: OwnedFd,
     access: ClientAccess,
+    /// Kept by the process that made it, to hand it on.
+    file: Option<OwnedFd>,
 }
 
 impl SharedCells {
@@ -36,14 +37,15 @@ impl SharedCells {
         rustix::fs::ftruncate(&file, bytes)?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
         let at = map(&file, bytes, ProtFlags::READ | ProtFlags::WRITE)?;
-        let cells = SharedCells { at, bytes: bytes as usize, file, access };
+        let mut mapped = SharedCells { at, bytes: bytes as usize, access, file: None };
         let write = match access {
             ClientAccess::ReadOnly => SealFlags::FUTURE_WRITE,
             ClientAccess::ReadWrite => SealFlags::empty(),
         };
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL | write;
-        rustix::fs::fcntl_add_seals(&cells.file, seals)?;
-        Ok(cells)
+        rustix::fs::fcntl_add_seals(&file, seals)?;
+        mapped.file = Some(file);
+        Ok(mapped)
     }
 
     /// Maps the file of another process. The caller trusts neither its size nor its seals.
@@ -64,7 +66,7 @@ impl SharedCells {
             ClientAccess::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         let at = map(&file, size, protection)?;
-        Ok(SharedCells { at, bytes: size as usize, file, access })
+        Ok(SharedCells { at, bytes: size as usize, access, file: None })
     }
 
     pub(crate) fn at(&self) -> NonNull<AtomicU64> {
@@ -80,8 +82,9 @@ impl SharedCells {
         self.access
     }
 
-    pub(crate) fn file(&self) -> &OwnedFd {
-        &self.file
+    /// Returns the file; `None` for that of another process, whose descriptor is closed.
+    pub(crate) fn file(&self) -> Option<&OwnedFd> {
+        self.file.as_ref()
     }
 }
 

@@ -7,7 +7,6 @@
 use super::{Bulk, Page};
 use crate::cells::{Cells, SharedCells};
 use crate::{ClientAccess, Platform, PlatformKind};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -30,16 +29,7 @@ impl AsFd for SharedFile<'_> {
 impl<'a> SharedFile<'a> {
     fn of(cells: &'a Cells, bytes: u64) -> Option<SharedFile<'a>> {
         let shared = cells.shared()?;
-        Some(SharedFile { file: shared.file().as_fd(), access: shared.access(), bytes })
-    }
-
-    /// Returns a number that no other file has while this one is open here or elsewhere.
-    ///
-    /// # Errors
-    /// What the system refuses.
-    pub fn number(&self) -> io::Result<u64> {
-        use std::os::unix::fs::MetadataExt;
-        Ok(File::from(self.file.try_clone_to_owned()?).metadata()?.ino())
+        Some(SharedFile { file: shared.file()?.as_fd(), access: shared.access(), bytes })
     }
 }
 
@@ -75,7 +65,7 @@ impl Platform {
         }
     }
 
-    /// Maps a protocol page of another process.
+    /// Maps a protocol page of another process. The descriptor is closed.
     ///
     /// # Errors
     /// InvalidData for a file that is not sealed against shrinking, or is shorter than the page;
@@ -85,7 +75,7 @@ impl Platform {
         Ok(Page::of(self, Cells::of_file(cells, words)))
     }
 
-    /// Maps bytes of another process, for loads and stores.
+    /// Maps bytes of another process, for loads and stores. The descriptor is closed.
     ///
     /// # Errors
     /// As [`Platform::map_page`].
@@ -96,7 +86,8 @@ impl Platform {
 }
 
 impl Page {
-    /// Returns the file that other processes map; `None` if the page is memory of this process.
+    /// Returns the file that other processes map; `None` if the page is memory of this process, or
+    /// that of another one.
     pub fn shared(&self) -> Option<SharedFile<'_>> {
         SharedFile::of(&self.inner.cells, 8 * self.len() as u64)
     }

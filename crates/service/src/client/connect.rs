@@ -51,7 +51,21 @@ pub fn connect(
     adapter: u32,
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
-    over(platform, socket(path)?, adapter, process_name)
+    over(platform, socket(path)?, (adapter, false), process_name)
+}
+
+/// As [`connect`], for a process that knows the published contract alone: it stores to the doorbell
+/// itself and notifies the driver of each ring, as the doorbell's status says.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_published(
+    platform: &Platform,
+    path: &Path,
+    adapter: u32,
+    process_name: &str,
+) -> Result<Arc<RemoteKernel>, ConnectError> {
+    over(platform, socket(path)?, (adapter, true), process_name)
 }
 
 /// Reads the counters of the service that listens at `path`, in the text format of Prometheus.
@@ -94,21 +108,17 @@ fn socket(path: &Path) -> Result<OwnedFd, ConnectError> {
     Ok(socket)
 }
 
-/// As [`connect`], over a socket that is connected.
-///
-/// # Errors
-/// As [`connect`].
-pub fn over(
+fn over(
     platform: &Platform,
     socket: OwnedFd,
-    adapter: u32,
+    (adapter, notifies): (u32, bool),
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
     let link = Link::new(socket);
     let hello = Hello {
         magic: wire::MAGIC,
         version: wire::VERSION,
-        purpose: Purpose::Process { adapter, name: process_name.to_owned() },
+        purpose: Purpose::Process { adapter, name: process_name.to_owned(), notifies },
     };
     // A service that turns the client away at once may have closed the socket: its answer is there.
     let sent = link.send(&wire::encode(&hello), &[]);

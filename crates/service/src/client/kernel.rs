@@ -91,11 +91,15 @@ impl RemoteKernel {
 
 impl RemoteKernel {
     fn object<T: serde::de::DeserializeOwned>(&self, call: ObjectCall) -> Result<T, Status> {
-        self.channel.call(&Call::Object(call))
+        let answer = self.channel.call(&Call::Object(call));
+        self.notices.give_due();
+        answer
     }
 
     fn fence<T: serde::de::DeserializeOwned>(&self, call: FenceCall) -> Result<T, Status> {
-        self.channel.call(&Call::Fence(call))
+        let answer = self.channel.call(&Call::Fence(call));
+        self.notices.give_due();
+        answer
     }
 
     fn work<T: serde::de::DeserializeOwned>(&self, call: WorkCall) -> Result<T, Status> {

@@ -20,7 +20,8 @@ pub(super) struct Mapped {
 
 #[derive(Default)]
 struct Pages {
-    of: BTreeMap<u64, Page>,
+    /// By device and inode.
+    of: BTreeMap<(u64, u64), Page>,
     /// How many of them are looked through for unused ones.
     collect_at: usize,
 }
@@ -39,15 +40,18 @@ impl Mapped {
     /// # Errors
     /// NO_MEMORY for what the system, or the form of the memory, does not let this process map.
     pub(super) fn page(&self, view: PageView, files: &[OwnedFd]) -> Result<Page, Status> {
-        let file = files.get(usize::from(view.file)).ok_or(Status::NO_MEMORY)?;
-        let file = file.try_clone().map_err(|_| Status::NO_MEMORY)?;
-        let made = self.platform.map_page(file, view.words as usize, view.access);
-        let made = made.map_err(|_| Status::NO_MEMORY)?;
-        let number = made.shared().and_then(|file| file.number().ok()).ok_or(Status::NO_MEMORY)?;
+        let (file, words) = (files.get(usize::from(view.file)), view.words as usize);
+        let file = file.ok_or(Status::NO_MEMORY)?;
+        let stat = rustix::fs::fstat(file).map_err(|_| Status::NO_MEMORY)?;
+        let number = (stat.st_dev, stat.st_ino);
         let mut pages = self.pages.lock();
-        if let Some(known) = pages.of.get(&number).filter(|known| known.len() == made.len()) {
+        // A file that is mapped keeps its number.
+        if let Some(known) = pages.of.get(&number).filter(|known| known.len() == words) {
             return Ok(known.clone());
         }
+        let file = file.try_clone().map_err(|_| Status::NO_MEMORY)?;
+        let made = self.platform.map_page(file, words, view.access);
+        let made = made.map_err(|_| Status::NO_MEMORY)?;
         if pages.of.len() >= pages.collect_at {
             pages.of.retain(|_, page| !page.is_only_reference());
             pages.collect_at = COLLECT_FIRST.max(2 * pages.of.len());

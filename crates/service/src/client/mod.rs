@@ -14,6 +14,6 @@ mod memory;
 mod notices;
 mod nt_handle;
 
-pub use connect::{ConnectError, connect, counts, over};
+pub use connect::{ConnectError, connect, connect_published, counts};
 pub use kernel::RemoteKernel;
 pub use nt_handle::{nt_handle, nt_handle_file};

@@ -75,8 +75,9 @@ impl Notices {
         }
     }
 
-    /// Gives the notices of waits that are over.
-    fn give_due(&self) {
+    /// Gives the notices of waits that are over. A call that ends waits of its own process does so
+    /// before it returns.
+    pub(super) fn give_due(&self) {
         // The lock orders a notice with the cancellation: after that has returned, none is given.
         let mut slots = self.slots.lock_device();
         let is_over = |slot: &u32| self.page.load(*slot as usize) != ARMED;
@@ -164,7 +165,11 @@ impl Notices {
         let slot = self.take()?;
         self.slots.lock().announced.insert(slot, notice);
         match self.arm(slot, fences, mode, true) {
-            Ok(()) => Ok(Wait { notices: self.clone(), slot }),
+            Ok(()) => {
+                // A wait that was over at once.
+                self.give_due();
+                Ok(Wait { notices: self.clone(), slot })
+            }
             Err(status) => {
                 let mut slots = self.slots.lock();
                 if slots.announced.remove(&slot).is_some() {

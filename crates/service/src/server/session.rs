@@ -74,7 +74,7 @@ fn begin(
     if hello.version != wire::VERSION {
         return Err(Refusal::Version { service: wire::VERSION, client: hello.version });
     }
-    let Purpose::Process { adapter, name } = hello.purpose else {
+    let Purpose::Process { adapter, name, notifies } = hello.purpose else {
         // Without this connection.
         let counts = Counts { sessions: shared.counts().sessions - 1, ..shared.counts() };
         let counts: Result<String, Refusal> = Ok(counts.to_string());
@@ -91,7 +91,7 @@ fn begin(
     let mut files = Files::default();
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
     files.0.push(notices.descriptor.try_clone().map_err(no_memory)?);
-    let opened = shared.adapters.open(adapter, &name).map_err(Refusal::Open)?;
+    let opened = shared.adapters.open(adapter, &name, notifies).map_err(Refusal::Open)?;
     let session = Session {
         shared: shared.clone(),
         answerer: Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits)),

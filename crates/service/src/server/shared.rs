@@ -22,11 +22,12 @@ pub trait Adapters: Send + Sync {
     /// How many there are.
     fn count(&self) -> u32;
 
-    /// Opens a process on one of them.
+    /// Opens a process on one of them. `notifies`: it knows the published contract alone, and
+    /// notifies the driver of each ring.
     ///
     /// # Errors
     /// What the kernel refuses.
-    fn open(&self, adapter: u32, process_name: &str) -> Result<Opened, Status>;
+    fn open(&self, adapter: u32, process_name: &str, notifies: bool) -> Result<Opened, Status>;
 }
 
 /// What all sessions share.

@@ -8,7 +8,7 @@ use crate::memory::AllocationObject;
 use crate::object::FenceObject;
 use crate::object::context::ContextDesc;
 use crate::object::device::{Device, OpenFences};
-use crate::object::doorbell::Doorbell;
+use crate::object::doorbell::{Doorbell, DoorbellRequest};
 use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::object::object_table::Object;
 use crate::object::paging_queue::PagingQueueObject;
@@ -82,7 +82,7 @@ impl Kernel for Process {
         if self.objects.recovery.get().is_some_and(|recovery| recovery.is_blocked(space.number)) {
             return Err(Status::ACCESS_DENIED);
         }
-        let may_raise = self.may_raise_priority;
+        let may_raise = self.kind.may_raise_priority;
         let device =
             self.objects.create_device(level, &space, &fence_pool, Some(fences), may_raise)?;
         self.insert(level, Object::Device(device))
@@ -127,7 +127,7 @@ impl Kernel for Process {
     }
 
     fn disable_gpu_timeout(&self, object: Handle) -> Result<(), Status> {
-        if !self.may_raise_priority {
+        if !self.kind.may_raise_priority {
             return Err(Status::ACCESS_DENIED);
         }
         let found = self.handles.lock().get(object);
@@ -588,9 +588,7 @@ impl Kernel for Process {
             level,
             &self.objects.doorbells,
             &queue,
-            ring,
-            control,
-            args.flags,
+            DoorbellRequest { ring, control, flags: args.flags, notifies: self.kind.notifies },
             &mut private_data,
         )?;
         let handle = self.insert(level, Object::Doorbell(doorbell.clone()))?;

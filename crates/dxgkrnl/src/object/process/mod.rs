@@ -70,8 +70,18 @@ pub struct Process {
     /// The device states once the process has ended. Set before its waits are released, so those
     /// waits return the reason.
     final_states: OnceLock<FinalStates>,
-    /// Whether it has the privilege to raise priorities.
-    may_raise_priority: bool,
+    kind: ProcessKind,
+}
+
+/// What the kernel knows of a process when it opens the adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessKind {
+    /// It has the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may use the
+    /// FOCUS and REALTIME bands.
+    pub may_raise_priority: bool,
+    /// It knows the published contract alone, and not what the user-mode driver of the same vendor
+    /// does after a doorbell's store. A doorbell that is connected reads CONNECTED_NOTIFY.
+    pub notifies: bool,
 }
 
 macro_rules! lookup {
@@ -94,7 +104,7 @@ impl Process {
         objects: &Arc<Objects>,
         adapter: Arc<dyn Send + Sync>,
         name: &str,
-        may_raise_priority: bool,
+        kind: ProcessKind,
     ) -> Result<Arc<Process>, Status> {
         let port = &objects.port;
         // spec: PRE-120
@@ -109,7 +119,7 @@ impl Process {
             handles: Arc::new(port.platform.mutex("handle table", ObjectTable::new())),
             memory: port.platform.mutex("memory of a process", memory),
             final_states: OnceLock::new(),
-            may_raise_priority,
+            kind,
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that raced with this call ended only the processes already in the list.
