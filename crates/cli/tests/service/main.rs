@@ -74,7 +74,7 @@ impl Service {
     /// Waits until the processes of all clients have ended, and so many descriptors are left. A
     /// leak is a hang, which is named.
     fn until_left(&self, open_files: usize) {
-        while self.counter("sessions") > 0 || self.open_files() > open_files {
+        while self.counter("processes") > 0 || self.open_files() > open_files {
             std::thread::yield_now();
         }
     }

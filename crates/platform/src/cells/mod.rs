@@ -47,10 +47,18 @@ pub(crate) struct Cells {
 /// The memory of a run of cells.
 enum Memory {
     /// The allocation, with padding before the aligned cells.
-    Private {
-        _all: Box<[AtomicU64]>,
-    },
+    Private(NonNull<[AtomicU64]>),
     Shared(SharedCells),
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        if let Memory::Private(all) = self.memory {
+            // SAFETY: `zeroed` leaked this box, and nothing else ends it. No reference to its cells
+            // outlives `self`.
+            drop(unsafe { Box::from_raw(all.as_ptr()) });
+        }
+    }
 }
 
 // SAFETY: `at` is used as references to atomics alone, and `memory` may be moved and shared between
@@ -65,8 +73,10 @@ impl Cells {
         let all = zeroed(len + spare);
         let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
         let start = if spare == 0 { 0 } else { (LINE_CELLS - past) % LINE_CELLS };
-        let at = NonNull::from(&all[start..]).cast();
-        Cells { at, len, memory: Memory::Private { _all: all } }
+        let all = NonNull::from(Box::leak(all));
+        // SAFETY: `start` is at most `spare`, so the place is inside of the allocation or at its end.
+        let at = unsafe { all.cast().add(start) };
+        Cells { at, len, memory: Memory::Private(all) }
     }
 
     /// The first `len` cells of a mapped file, which has room for them.
@@ -78,7 +88,7 @@ impl Cells {
     /// Returns the file that other processes map; `None` for memory of this process.
     pub(crate) fn shared(&self) -> Option<&SharedCells> {
         match &self.memory {
-            Memory::Private { .. } => None,
+            Memory::Private(_) => None,
             Memory::Shared(shared) => Some(shared),
         }
     }

@@ -5,6 +5,8 @@ use tidegate_platform::{Platform, Word};
 
 /// The counters that sessions raise.
 pub(crate) struct Counters {
+    /// Processes that have not ended.
+    pub(super) processes: Word,
     pub(super) accepted: Word,
     pub(super) refused: Word,
     pub(super) calls: Word,
@@ -12,13 +14,18 @@ pub(crate) struct Counters {
 
 impl Counters {
     pub(super) fn new(platform: &Platform) -> Counters {
-        let page = platform.page(3);
-        Counters { accepted: page.word(0), refused: page.word(1), calls: page.word(2) }
+        let page = platform.page(4);
+        Counters {
+            processes: page.word(0),
+            accepted: page.word(1),
+            refused: page.word(2),
+            calls: page.word(3),
+        }
     }
 
-    pub(super) fn read(&self, sessions: u64, nt_handles: u64) -> Counts {
+    pub(super) fn read(&self, nt_handles: u64) -> Counts {
         Counts {
-            sessions,
+            processes: self.processes.load(),
             nt_handles,
             accepted: self.accepted.load(),
             refused: self.refused.load(),
@@ -30,13 +37,13 @@ impl Counters {
 /// What a service has counted. Its text is that of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Clients now.
-    pub sessions: u64,
+    /// Processes that clients are now.
+    pub processes: u64,
     /// NT handles that clients hold now.
     pub nt_handles: u64,
-    /// Clients that were taken.
+    /// Connections that were taken, those for counters among them.
     pub accepted: u64,
-    /// Clients that were turned away before their first message.
+    /// Connections that were turned away before their first message.
     pub refused: u64,
     /// Calls that were answered.
     pub calls: u64,
@@ -45,10 +52,15 @@ pub struct Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = [
-            ("sessions", "gauge", "clients now", self.sessions),
+            ("processes", "gauge", "processes that have not ended", self.processes),
             ("nt_handles", "gauge", "NT handles that clients hold", self.nt_handles),
-            ("clients_accepted_total", "counter", "clients that were taken", self.accepted),
-            ("clients_refused_total", "counter", "clients that were turned away", self.refused),
+            ("connections_accepted_total", "counter", "connections that were taken", self.accepted),
+            (
+                "connections_refused_total",
+                "counter",
+                "connections that were turned away",
+                self.refused,
+            ),
             ("calls_total", "counter", "calls that were answered", self.calls),
         ];
         for (name, kind, help, value) in rows {

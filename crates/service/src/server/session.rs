@@ -6,7 +6,6 @@
 //! session only.
 
 use super::calls::Answerer;
-use super::counts::Counts;
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::shared::{Opened, Shared};
@@ -75,9 +74,7 @@ fn begin(
         return Err(Refusal::Version { service: wire::VERSION, client: hello.version });
     }
     let Purpose::Process { adapter, name, notifies } = hello.purpose else {
-        // Without this connection.
-        let counts = Counts { sessions: shared.counts().sessions - 1, ..shared.counts() };
-        let counts: Result<String, Refusal> = Ok(counts.to_string());
+        let counts: Result<String, Refusal> = Ok(shared.counts().to_string());
         let _ = link.send(&wire::encode(&counts), &[]);
         return Ok(None);
     };
@@ -92,6 +89,7 @@ fn begin(
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
     files.0.push(notices.descriptor.try_clone().map_err(no_memory)?);
     let opened = shared.adapters.open(adapter, &name, notifies).map_err(Refusal::Open)?;
+    shared.counts.processes.fetch_add(1);
     let session = Session {
         shared: shared.clone(),
         answerer: Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits)),
@@ -114,5 +112,6 @@ impl Drop for Session {
         let Opened { end, .. } = self.answerer.end_waits();
         end();
         self.shared.nt_handles.sweep();
+        self.shared.counts.processes.fetch_add(1u64.wrapping_neg());
     }
 }
