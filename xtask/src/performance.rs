@@ -55,7 +55,8 @@ struct Goal {
     row: String,
     against: String,
     ratio: Option<f64>,
-    spread: Option<[f64; 2]>,
+    /// JSON has no infinite number: what was measured as 0 makes a ratio without one.
+    spread: Option<[Option<f64>; 2]>,
     sense: String,
     limit: f64,
     met: Option<bool>,
@@ -198,8 +199,8 @@ fn goal_table(goals: &[Goal]) -> String {
         };
         let id = if goal.stretch { format!("{} (stretch)", goal.id) } else { goal.id.clone() };
         let ratio = goal.ratio.map_or_else(String::new, number);
-        let spread =
-            goal.spread.map(|[least, most]| format!("{} to {}", number(least), number(most)));
+        let end = |ratio: Option<f64>| ratio.map_or_else(|| "∞".to_owned(), number);
+        let spread = goal.spread.map(|[least, most]| format!("{} to {}", end(least), end(most)));
         let _ = writeln!(
             text,
             "| {id} | {} | {} | {} | {ratio} | {} | {} {} | {verdict} |",
