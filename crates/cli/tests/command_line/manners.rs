@@ -3,8 +3,18 @@
 use crate::{place, root, text, tidegate};
 use std::process::Command;
 
-const COMMANDS: [&str; 9] =
-    ["run", "compare", "diff", "explore", "replay", "adapters", "bench", "completions", "man"];
+const COMMANDS: [&str; 10] = [
+    "run",
+    "serve",
+    "compare",
+    "diff",
+    "explore",
+    "replay",
+    "adapters",
+    "bench",
+    "completions",
+    "man",
+];
 
 #[test]
 fn the_help_of_each_command_has_two_examples() {
