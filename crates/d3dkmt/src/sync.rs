@@ -33,7 +33,7 @@ pub(crate) fn mapping(fence: &FenceInstance) -> NativeFenceMapping {
         current_value_cpu_va: value_address(fence),
         current_value_gpu_va: fence.current_value_gpu_va,
         monitored_value_gpu_va: fence.monitored_value_gpu_va,
-        reserved: [0; 32],
+        reserved: Default::default(),
     }
 }
 

@@ -40,18 +40,9 @@ impl Location {
         Location { memory: memory.clone(), at, page: reached_by_cpu.then_some(page) }
     }
 
-    /// A place whose CurrentValues processes may read. They see no MonitoredValue.
-    fn for_processes(
-        memory: &PhysicalMemory,
-        words: usize,
-        value: FenceStorageValueType,
-    ) -> Location {
-        let (at, page) = match value {
-            FenceStorageValueType::CurrentValue => {
-                memory.client_protocol(words, ClientAccess::ReadOnly)
-            }
-            FenceStorageValueType::MonitoredValue => memory.protocol(words),
-        };
+    /// A place of values that processes may read.
+    fn for_processes(memory: &PhysicalMemory, words: usize) -> Location {
+        let (at, page) = memory.client_protocol(words, ClientAccess::ReadOnly);
         Location { memory: memory.clone(), at, page: Some(page) }
     }
 }
@@ -93,7 +84,11 @@ impl FenceValuePage {
         history: bool,
     ) -> FenceValuePage {
         let history = history && value == FenceStorageValueType::CurrentValue;
-        let location = Location::for_processes(memory, words(history), value);
+        // Processes see no MonitoredValue.
+        let location = match value {
+            FenceStorageValueType::CurrentValue => Location::for_processes(memory, words(history)),
+            FenceStorageValueType::MonitoredValue => Location::new(memory, words(history), true),
+        };
         FenceValuePage { backing: Backing::Fixed(location), value, history }
     }
 
