@@ -5,11 +5,14 @@
 //! is mapped. So a fence's value is read without a call, and work is submitted to a connected
 //! doorbell without one.
 //!
-//! Rooms: [`server`] · [`client`] · `wire` (messages) · `transport` (the socket).
+//! Rooms: [`server`] · [`client`] · `wire` (messages) · `transport` (the socket) ·
+//! `nt_handles` (objects behind descriptors, also for a kernel in this process).
 
 pub mod client;
+mod nt_handles;
 pub mod server;
 mod transport;
 mod wire;
 
+pub use nt_handles::NtHandles;
 pub use wire::Refusal;

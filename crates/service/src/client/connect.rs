@@ -6,6 +6,7 @@ use super::notices::Notices;
 use crate::transport::Link;
 use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::de::DeserializeOwned;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ pub fn connect(
     adapter: u32,
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
-    over(platform, socket(path)?, (adapter, false), process_name)
+    open(platform, path, (adapter, false), process_name)
 }
 
 /// As [`connect`], for a process that knows the published contract alone: it stores to the doorbell
@@ -65,7 +66,7 @@ pub fn connect_published(
     adapter: u32,
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
-    over(platform, socket(path)?, (adapter, true), process_name)
+    open(platform, path, (adapter, true), process_name)
 }
 
 /// Reads the counters of the service that listens at `path`, in the text format of Prometheus.
@@ -73,17 +74,7 @@ pub fn connect_published(
 /// # Errors
 /// As [`connect`].
 pub fn counts(path: &Path) -> Result<String, ConnectError> {
-    let link = Link::new(socket(path)?);
-    let hello = Hello { magic: wire::MAGIC, version: wire::VERSION, purpose: Purpose::Counts };
-    let sent = link.send(&wire::encode(&hello), &[]);
-    let mut buffer = Vec::new();
-    let Some(received) = link.receive(&mut buffer).map_err(ConnectError::Protocol)? else {
-        sent.map_err(ConnectError::Protocol)?;
-        return Err(broken("the connection was closed"));
-    };
-    let counts: Result<String, Refusal> =
-        wire::decode(received.body).ok_or_else(|| broken("the answer is not understood"))?;
-    Ok(counts?)
+    first_message(path, Purpose::Counts).map(|(_, counts, _)| counts)
 }
 
 fn broken(why: &str) -> ConnectError {
@@ -108,18 +99,13 @@ fn socket(path: &Path) -> Result<OwnedFd, ConnectError> {
     Ok(socket)
 }
 
-fn over(
-    platform: &Platform,
-    socket: OwnedFd,
-    (adapter, notifies): (u32, bool),
-    process_name: &str,
-) -> Result<Arc<RemoteKernel>, ConnectError> {
-    let link = Link::new(socket);
-    let hello = Hello {
-        magic: wire::MAGIC,
-        version: wire::VERSION,
-        purpose: Purpose::Process { adapter, name: process_name.to_owned(), notifies },
-    };
+/// Connects, and says what for. Returns the connection, and the answer with its files.
+fn first_message<T: DeserializeOwned>(
+    path: &Path,
+    purpose: Purpose,
+) -> Result<(Link, T, Vec<OwnedFd>), ConnectError> {
+    let link = Link::new(socket(path)?);
+    let hello = Hello { magic: wire::MAGIC, version: wire::VERSION, purpose };
     // A service that turns the client away at once may have closed the socket: its answer is there.
     let sent = link.send(&wire::encode(&hello), &[]);
     let mut buffer = Vec::new();
@@ -128,10 +114,21 @@ fn over(
         sent.map_err(ConnectError::Protocol)?;
         return Err(broken("the connection was closed"));
     };
-    let welcome: Result<Welcome, Refusal> =
+    let answer: Result<T, Refusal> =
         wire::decode(received.body).ok_or_else(|| broken("the first answer is not understood"))?;
-    let welcome = welcome?;
-    let Ok([page, descriptor]) = <[OwnedFd; 2]>::try_from(received.files) else {
+    let (answer, files) = (answer?, received.files);
+    Ok((link, answer, files))
+}
+
+fn open(
+    platform: &Platform,
+    path: &Path,
+    (adapter, notifies): (u32, bool),
+    process_name: &str,
+) -> Result<Arc<RemoteKernel>, ConnectError> {
+    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), notifies };
+    let (link, welcome, files): (_, Welcome, _) = first_message(path, purpose)?;
+    let Ok([page, descriptor]) = <[OwnedFd; 2]>::try_from(files) else {
         return Err(broken("the first answer lacks its files"));
     };
     let (words, access) = (welcome.notices.words as usize, welcome.notices.access);

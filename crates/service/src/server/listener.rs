@@ -2,9 +2,9 @@
 
 use super::config::ServerConfig;
 use super::counts::{Counters, Counts};
-use super::nt_handles::NtHandles;
 use super::session;
 use super::shared::{Adapters, Shared};
+use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};

@@ -1,6 +1,6 @@
 //! The service: adapters of one machine for many processes.
 //!
-//! Files, each using those before it: `config` · `counts` · `nt_handles` · `ledger` (limits) ·
+//! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
 //! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `calls`
 //! (what a client's calls do) · `session` (one client) · `listener`.
 
@@ -10,7 +10,6 @@ mod counts;
 mod ledger;
 mod listener;
 mod notices;
-mod nt_handles;
 mod session;
 mod shared;
 mod views;

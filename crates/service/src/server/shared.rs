@@ -2,7 +2,7 @@
 
 use super::config::ServerConfig;
 use super::counts::{Counters, Counts};
-use super::nt_handles::NtHandles;
+use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use std::collections::BTreeMap;
 use std::sync::Arc;
