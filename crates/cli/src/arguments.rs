@@ -404,6 +404,9 @@ pub(crate) struct Bench {
     pub(crate) operation: Option<String>,
     #[arg(long, value_name = "N", default_value_t = 1_000, hide = true)]
     pub(crate) times: u64,
+    /// Hold queues of the service at this socket until the process is killed
+    #[arg(long, value_name = "SOCKET", hide = true)]
+    pub(crate) killable: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -48,6 +48,11 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
     if let Some(operation) = &arguments.operation {
         return operations::run(operation, arguments.times).map(|()| End::Right).map_err(BadInput);
     }
+    if let Some(socket) = &arguments.killable {
+        return rows::service::killable(socket)
+            .map(|()| End::Right)
+            .map_err(|e| BadInput(e.to_string()));
+    }
     if let Some(folder) = &arguments.curves {
         return draw_curves(folder, arguments);
     }

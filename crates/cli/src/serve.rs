@@ -3,7 +3,7 @@
 use crate::arguments;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::SocketType;
 use serde::Deserialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -12,12 +12,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate::service::client::{self, ConnectError};
-use tidegate::service::server::{Limits, ServerConfig};
+use tidegate::service::server::{self, Limits, ServerConfig};
 use tidegate::variants;
 use tidegate::{Machine, MachineConfig, Platform, platform};
-
-/// Clients that may wait to be taken.
-const BACKLOG: i32 = 1024;
 
 /// The configuration file. What it leaves out is as without it.
 #[derive(Debug, Default, Deserialize)]
@@ -159,15 +156,8 @@ impl<'a> Socket<'a> {
                 }
             }
         }
-        let address = SocketAddrUnix::new(path).map_err(|error| bad(&error))?;
-        let flags = SocketFlags::CLOEXEC;
-        let listener =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-                .map_err(|error| bad(&error))?;
-        rustix::net::bind(&listener, &address).map_err(|error| bad(&error))?;
-        let socket = Socket { listener, made: Some(path) };
-        rustix::net::listen(&socket.listener, BACKLOG).map_err(|error| bad(&error))?;
-        Ok(socket)
+        let listener = server::listen(path).map_err(|error| bad(&error))?;
+        Ok(Socket { listener, made: Some(path) })
     }
 
     fn passed() -> Result<Socket<'a>, BadInput> {

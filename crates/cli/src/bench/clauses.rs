@@ -9,6 +9,7 @@ use super::clause::Value::{
 use super::clause::{Clause, Sense, Value};
 use super::rows::explore::{MEDIAN_PCT, MEDIAN_RANDOM, MOST_OF_ANY, SETUP};
 use super::rows::preemption::UNDISTURBED;
+use super::rows::processes::UNDISTURBED as NEIGHBOUR_UNDISTURBED;
 use super::rows::signal::SIGNAL_STEP;
 use super::rows::waiters::CPU_OF_A_SIGNAL;
 use super::rows::wake_costs::MOST_INTERRUPTS;
@@ -78,10 +79,10 @@ const fn later(id: &'static str, text: &'static str, limit: f64, why: &'static s
     Clause { later: Some(why), ..at_most(id, text, One, One, limit) }
 }
 
-const ISSUE_OF_PROCESSES: &str = "the machine has no second process yet; a later issue";
 const NO_BARRIER: &str = "the barrier is the signaller's; tried when waits are rarer than signals";
 
 const DOORBELL: &str = "doorbell_to_fence_seen";
+const PROCESS: &str = "process_doorbell_to_fence_seen";
 const STREAM: &str = "submissions_streamed";
 const SIGNALS: &str = "signals_by_the_million";
 const MANY_TASKS: &str = "tasks_release_1_of_100000";
@@ -236,17 +237,30 @@ pub(super) const CLAUSES: &[Clause] = &[
     times_floor("8b", "a victimised doorbell connected again", "reconnect_victim", 2.0),
     times_floor("8c", "CPU time of an idle machine", "idle_machine", 1.0),
     times_floor("8d", "the first submission after idling", "first_submit_after_idle", 1.2),
-    later(
-        "9a",
-        "a submission through shared mappings, of one in the process",
+    times_floor("9a", "a submission of another process, of one in the machine's own", PROCESS, 1.2),
+    times_floor(
+        "9a-2",
+        "a submission of a stream of another process, of one in the machine's own",
+        "process_submissions_user",
         1.2,
-        ISSUE_OF_PROCESSES,
     ),
-    later("9b", "than a message there and back across processors", 50.0, ISSUE_OF_PROCESSES),
-    later("9c", "than that on one processor", 5.0, ISSUE_OF_PROCESSES),
-    later("9d", "a shared fence opened through the service", 1.5, ISSUE_OF_PROCESSES),
-    later("9e", "queues of a killed process torn down", 2.0, ISSUE_OF_PROCESSES),
-    later("9f", "other processes' latency meanwhile", 1.2, ISSUE_OF_PROCESSES),
+    at_least(
+        "9b",
+        "than a message there and back across processors",
+        Median(PROCESS),
+        Floor("process_call"),
+        50.0,
+    ),
+    at_least("9c", "than that on one processor", Median(PROCESS), Floor("reconnect_victim"), 5.0),
+    times_floor("9d", "a shared fence opened through the service", "process_fence_opened", 1.5),
+    times_floor("9e", "queues of a killed process torn down", "process_killed", 2.0),
+    at_most(
+        "9f",
+        "other processes' latency meanwhile",
+        Median("process_beside_kills"),
+        Figure("process_beside_kills", NEIGHBOUR_UNDISTURBED),
+        1.2,
+    ),
     preempted("10a", "a start beside packets of 10 µs, of 2 µs or 2 idle starts", PREEMPT_SHORT),
     preempted("10b", "the same beside packets of 1 s", PREEMPT_LONG),
     at_most("10c", "its p99, of an idle start", P99(PREEMPT_LONG), Floor(PREEMPT_LONG), 10.0),

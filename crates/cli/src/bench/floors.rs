@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub(super) mod processes;
 pub(super) mod tasks;
 pub(super) mod wakes;
 

@@ -3,6 +3,7 @@
 //! Rates are kept as time for one operation, too, so that less is better in every row. A measurement
 //! runs on a thread of its own, because it binds itself to a processor.
 
+use super::others::process_ns;
 use std::hint::spin_loop;
 use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
@@ -101,15 +102,38 @@ pub(crate) struct Measured {
 }
 
 /// Adds up the process's CPU time from here to [`CpuMeter::per`].
-pub(crate) struct CpuMeter(u64);
+pub(crate) struct CpuMeter {
+    /// Another process whose time is added.
+    other: Option<u32>,
+    start_ns: u64,
+}
 
 impl CpuMeter {
     pub(crate) fn start() -> CpuMeter {
-        CpuMeter(process_cpu_ns())
+        CpuMeter::of(None)
+    }
+
+    /// Adds up the time of another process, too, which the system counts in ticks of 10 ms.
+    pub(crate) fn with_process(number: u32) -> CpuMeter {
+        CpuMeter::of(Some(number))
+    }
+
+    fn of(other: Option<u32>) -> CpuMeter {
+        CpuMeter { other, start_ns: CpuMeter::used_ns(other) }
+    }
+
+    /// The same meter from now on.
+    pub(crate) fn again(&self) -> CpuMeter {
+        CpuMeter::of(self.other)
+    }
+
+    fn used_ns(other: Option<u32>) -> u64 {
+        process_cpu_ns() + other.map_or(0, process_ns)
     }
 
     pub(crate) fn per(&self, operations: u64) -> f64 {
-        process_cpu_ns().saturating_sub(self.0) as f64 / operations.max(1) as f64
+        let used_ns = CpuMeter::used_ns(self.other).saturating_sub(self.start_ns);
+        used_ns as f64 / operations.max(1) as f64
     }
 }
 

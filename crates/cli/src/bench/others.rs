@@ -70,6 +70,11 @@ fn busy(stat: &str) -> (u64, u64) {
     (ticks, stat.lines().filter(is_processor).count() as u64)
 }
 
+/// CPU time of a process and its threads, in whole ticks.
+pub(super) fn process_ns(process: u32) -> u64 {
+    ticks_of(process) * TICK_NS
+}
+
 /// Ticks of a process and its threads.
 fn ticks_of(process: u32) -> u64 {
     let stat = read(&format!("/proc/{process}/stat"));

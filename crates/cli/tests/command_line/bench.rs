@@ -55,11 +55,11 @@ fn every_clause_has_an_entry_and_is_measured_or_says_why_not() {
     }
     assert!(goal(&results, "4a")["ratio"].is_number(), "{results}");
     assert!(goal(&results, "1a")["note"].as_str().unwrap().contains("not in this run"));
-    assert!(goal(&results, "9a")["note"].as_str().unwrap().contains("later issue"));
+    assert!(goal(&results, "5h")["note"].as_str().unwrap().contains("signaller's"));
 }
 
 #[test]
-fn rows_of_waiters_idle_queues_and_bursts_run_in_small() {
+fn rows_of_waiters_idle_queues_bursts_and_processes_run_in_small() {
     for (rows, clause) in [
         ("tasks_release", "7a"),
         ("threads_release", "7h"),
@@ -68,6 +68,7 @@ fn rows_of_waiters_idle_queues_and_bursts_run_in_small() {
         ("reconnect", "8b"),
         ("burst", "6d"),
         ("wake_s", "6e"),
+        ("process_", "9f"),
         ("missing_barrier", "12d-2"),
         ("virtual_time_100", "11a"),
     ] {

@@ -1,9 +1,8 @@
 //! A service for the programs of these tests, in a thread.
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tidegate::service::server::ServerConfig;
+use tidegate::service::server::{self, ServerConfig};
 use tidegate::{Machine, MachineConfig, Platform};
 
 /// The socket of the service, which lives as long as the tests.
@@ -15,10 +14,7 @@ pub fn socket() -> &'static Path {
 fn start() -> PathBuf {
     let path = std::env::temp_dir().join(format!("tidegate-{}.socket", std::process::id()));
     let _absent = std::fs::remove_file(&path);
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    let listener = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
-    rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-    rustix::net::listen(&listener, 64).unwrap();
+    let listener = server::listen(&path).unwrap();
     let platform = Platform::sharing_host();
     let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
     let server = Arc::new(machine).service(listener, ServerConfig::default()).unwrap();

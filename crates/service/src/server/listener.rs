@@ -8,12 +8,29 @@ use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
-use rustix::net::{SocketFlags, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use tidegate_platform::{Platform, Step};
+
+/// Clients that may wait to be taken.
+const BACKLOG: i32 = 1024;
+
+/// Returns a socket for [`Server::new`] that listens at `path`, which it makes.
+///
+/// # Errors
+/// The path is too long for a socket, or the system refuses it: AddrInUse for a file that exists.
+pub fn listen(path: &Path) -> io::Result<OwnedFd> {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let address = SocketAddrUnix::new(path)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
 
 /// A service that listens.
 pub struct Server {

@@ -17,5 +17,5 @@ mod views;
 pub(crate) use calls::MOVING_PIECE_BYTES;
 pub use config::{Limits, ServerConfig};
 pub use counts::Counts;
-pub use listener::{Server, Stopper};
+pub use listener::{Server, Stopper, listen};
 pub use shared::{Adapters, Opened};

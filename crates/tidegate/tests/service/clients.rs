@@ -1,7 +1,5 @@
 //! Connections: what they run, their limits, and their ends.
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate::calls::{
@@ -10,7 +8,7 @@ use tidegate::calls::{
 use tidegate::d3d12::{BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission};
 use tidegate::service::Refusal;
 use tidegate::service::client::{self, ConnectError, RemoteKernel};
-use tidegate::service::server::{Limits, ServerConfig, Stopper};
+use tidegate::service::server::{self, Limits, ServerConfig, Stopper};
 use tidegate::{Machine, MachineConfig, Platform};
 
 /// A service on a socket in a folder of its own.
@@ -39,7 +37,7 @@ impl Service {
             std::thread::current().id()
         ));
         std::fs::create_dir_all(&folder).unwrap();
-        let listener = listen(&folder.join("socket"));
+        let listener = server::listen(&folder.join("socket")).unwrap();
         let server = machine.service(listener, config).unwrap();
         let stopper = server.stopper();
         let thread = Some(std::thread::spawn(move || server.serve().unwrap()));
@@ -67,16 +65,6 @@ impl Drop for Service {
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
-}
-
-fn listen(path: &std::path::Path) -> OwnedFd {
-    let _ = std::fs::remove_file(path);
-    let kind = SocketType::SEQPACKET;
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-    rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(path).unwrap()).unwrap();
-    rustix::net::listen(&socket, 64).unwrap();
-    socket
 }
 
 /// A device over the service, on a platform of its own.

@@ -4,11 +4,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Line, ns, two_sides};
-use crate::bench::measure::{CLIENT_CPU, Samples, Trouble, pin};
+use crate::bench::measure::{CLIENT_CPU, SERVICE_CPU, Samples, Trouble, pin};
 use crate::bench::sizes::{ASLEEP_NS, BETWEEN_RELEASES_NS, THREAD_RELEASES, THREAD_STACK_BYTES};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::hint::spin_loop;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
@@ -147,22 +148,32 @@ pub(crate) fn ordered_threads(count: u64) -> Result<Samples, Trouble> {
     })
 }
 
-/// Floor of a call to another program: a message of 64 bytes there and back, both threads on one
-/// processor.
+/// A pair of connected sockets that keep the bounds of messages.
+pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Trouble> {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
+        .map_err(|e| format!("a socket pair: {e}"))
+}
+
+/// Floor of a call of a service: 64 bytes to a thread and back through a socket, on one processor.
 pub(crate) fn message_there_and_back() -> Result<Samples, Trouble> {
+    message_by(CLIENT_CPU)
+}
+
+/// The same with the thread on the other processor.
+pub(crate) fn message_across_processors() -> Result<Samples, Trouble> {
+    message_by(SERVICE_CPU)
+}
+
+fn message_by(server_cpu: usize) -> Result<Samples, Trouble> {
     const MESSAGES: u64 = 3_000;
     let failed = |e| format!("a socket pair: {e}");
-    let (client, server) = rustix::net::socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(failed)?;
+    let (client, server) = pair()?;
     let (client, server) = (&client, &server);
     thread::scope(|scope| {
         let measure = move || {
-            pin(CLIENT_CPU)?;
+            // Threads start where the thread that makes them is bound.
+            pin(server_cpu)?;
             scope.spawn(move || {
                 let mut bytes = [0u8; 64];
                 for _ in 0..MESSAGES {
@@ -173,6 +184,7 @@ pub(crate) fn message_there_and_back() -> Result<Samples, Trouble> {
                     }
                 }
             });
+            pin(CLIENT_CPU)?;
             let (mut samples, mut bytes) = (Samples::default(), [0u8; 64]);
             for _ in 0..MESSAGES {
                 let start = Instant::now();

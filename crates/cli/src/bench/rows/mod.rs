@@ -3,7 +3,8 @@
 //! Rooms: `submit` (doorbells and streams) · `signal` (signals without a waiter) · `wake` (a parked
 //! thread) · `wake_costs` (interrupts) · `link` (engine to engine) · `chain` (many links) ·
 //! `engines` (queues of several engines) · `preemption` · `cross_adapter` · `release` (one of many
-//! events) · `waiters` (one of many tasks or threads) · `idle` (idle queues) · `memory` (copies and
+//! events) · `waiters` (one of many tasks or threads) · `idle` (idle queues) · `processes` (clients
+//! of a `service` in another process) · `memory` (copies and
 //! programs) · `explore` · `seam` · `virtual_time` · `api` (single calls, many objects) · `growth`
 //! (for curves) · `setup` (the machine under measurement).
 
@@ -17,8 +18,10 @@ mod idle;
 mod link;
 mod memory;
 pub(super) mod preemption;
+pub(super) mod processes;
 mod release;
 mod seam;
+pub(super) mod service;
 pub(super) mod setup;
 pub(super) mod signal;
 mod submit;
@@ -67,6 +70,7 @@ const GROUPS: &[&[Row]] = &[
     wake_costs::ROWS,
     waiters::ROWS,
     idle::ROWS,
+    processes::ROWS,
     virtual_time::ROWS,
     explore::ROWS,
 ];

@@ -10,32 +10,23 @@ use crate::bench::measure::{
     CLIENT_CPU, Count, CpuMeter, Measured, SERVICE_CPU, Samples, spin_rarely,
 };
 use std::hint::spin_loop;
-use tidegate::d3d12::CommandListType;
+use tidegate::Platform;
+use tidegate::d3d12::{CommandListType, Fence, Queue};
 
-const DOORBELLS: u64 = 30_000;
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const DOORBELLS: u64 = 28_000;
 const WARM_UP: u64 = 2_000;
 
-pub(super) fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>> {
+pub(super) fn measure_doorbell() -> Result<Measured> {
     let setup = Setup::new(Shape::default())?;
     let queue = setup.queue(CommandListType::Compute)?;
     let fence = setup.device.create_fence("seen", 0)?;
-    let mut samples = Samples::default();
     let (mut cpu, mut before) = (CpuMeter::start(), setup.counted());
-    for value in 1..=DOORBELLS {
-        if value == WARM_UP + 1 {
-            (cpu, before) = (CpuMeter::start(), setup.counted());
-        }
-        let start = setup.now_ns();
-        queue.signal(&fence, value)?;
-        while fence.completed_value() < value {
-            spin_loop();
-        }
-        let took = setup.now_ns() - start;
-        if value > WARM_UP {
-            samples.push(took as f64);
-        }
-    }
-    let cpu_ns = cpu.per(DOORBELLS - WARM_UP);
+    let samples = doorbells(&setup.platform, &queue, &fence, DOORBELLS, || {
+        (cpu, before) = (CpuMeter::start(), setup.counted());
+    })?;
+    let cpu_ns = cpu.per(DOORBELLS);
     let happened = setup.counted().since(&before);
     let counts = vec![
         Count::exactly("interrupts", happened.interrupts, 0),
@@ -45,21 +36,49 @@ pub(super) fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>>
     Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
 }
 
+/// Times `count` signals of a queue, each until the fence, which begins at 0, is seen. Calls `warm`
+/// before the first one that counts.
+pub(super) fn doorbells(
+    platform: &Platform,
+    queue: &Queue,
+    fence: &Fence,
+    count: u64,
+    warm: impl FnOnce(),
+) -> Result<Samples> {
+    let mut warm = Some(warm);
+    let mut samples = Samples::default();
+    for value in 1..=WARM_UP + count {
+        if let Some(warm) = warm.take_if(|_| value > WARM_UP) {
+            warm();
+        }
+        let start = platform.now().0;
+        queue.signal(fence, value)?;
+        while fence.completed_value() < value {
+            spin_loop();
+        }
+        let took = platform.now().0 - start;
+        if value > WARM_UP {
+            samples.push(took as f64);
+        }
+    }
+    Ok(samples)
+}
+
 /// The ring holds a whole batch, so that no submission waits for room.
 const STREAM_SLOTS: u64 = 65_536;
 const STREAM: u64 = 60_000;
 const BATCHES: u64 = 6;
 
-pub(super) fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
+pub(super) fn measure_stream() -> Result<Measured> {
     stream_on(SERVICE_CPU)
 }
 
 /// The same with client and engines on one processor.
-pub(super) fn measure_stream_on_one_processor() -> Result<Measured, Box<dyn std::error::Error>> {
+pub(super) fn measure_stream_on_one_processor() -> Result<Measured> {
     stream_on(CLIENT_CPU)
 }
 
-fn stream_on(engines_cpu: usize) -> Result<Measured, Box<dyn std::error::Error>> {
+fn stream_on(engines_cpu: usize) -> Result<Measured> {
     let shared = engines_cpu == CLIENT_CPU;
     let setup = Setup::new(Shape { ring_slots: STREAM_SLOTS, engines_cpu, ..Shape::default() })?;
     let queue = setup.queue(CommandListType::Compute)?;

@@ -1,0 +1,102 @@
+//! Floors of several processes: the end of a process as its socket says it, and a page that comes
+//! over a socket.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::wakes::pair;
+use super::{ns, two_sides};
+use crate::bench::measure::{Samples, Trouble};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+use tidegate::Platform;
+use tidegate::platform::ClientAccess;
+
+const KILLS: u64 = 30;
+
+/// Floor of the end of a process: from its kill to the end of the socket that it held.
+pub(crate) fn kill_to_end_of_socket() -> Result<Samples, Trouble> {
+    let mut samples = Samples::default();
+    for _ in 0..KILLS {
+        let (held, other) = pair()?;
+        // Reads the socket until it ends.
+        let mut process = Command::new("cat")
+            .stdin(Stdio::from(other))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("cat: {e}"))?;
+        let failed = |e| format!("the socket of a process: {e}");
+        // It runs, once its socket's buffer is empty.
+        rustix::net::send(&held, b"go", SendFlags::empty()).map_err(failed)?;
+        while rustix::io::ioctl_fionread(&held).is_ok_and(|unread| unread > 0) {}
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let start = Instant::now();
+        process.kill().map_err(|e| format!("cat: {e}"))?;
+        let ended = rustix::net::recv(&held, &mut [0u8; 8], RecvFlags::empty());
+        let took = ns(start);
+        // Its status says nothing that the end of its socket has not said.
+        let _status = process.wait();
+        if ended.is_ok_and(|(bytes, _)| bytes == 0) {
+            samples.push(took as f64);
+        }
+    }
+    Ok(samples)
+}
+
+/// Floor of opening a shared fence: a message to the other processor, a page in a file back, mapped
+/// and read. The platform maps it, which looks at its seals.
+pub(crate) fn page_over_a_socket() -> Result<Samples, Trouble> {
+    const PAGES: u64 = 500;
+    const WORDS: usize = 512;
+    let failed = |e| format!("a page over a socket: {e}");
+    let (client, server) = pair()?;
+    let owner = Platform::sharing_host();
+    let page = owner.client_page(WORDS, ClientAccess::ReadOnly);
+    let service = || {
+        let Some(shared) = page.shared() else { return };
+        let mut bytes = [0u8; 64];
+        for _ in 0..PAGES {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut files = SendAncillaryBuffer::new(&mut space);
+            let file = [shared.as_fd()];
+            files.push(SendAncillaryMessage::ScmRights(&file));
+            let asked = rustix::net::recv(&server, &mut bytes, RecvFlags::empty());
+            let body = [IoSlice::new(&bytes)];
+            if asked.is_err()
+                || rustix::net::sendmsg(&server, &body, &mut files, SendFlags::empty()).is_err()
+            {
+                return;
+            }
+        }
+    };
+    two_sides(service, || {
+        let platform = Platform::host();
+        let (mut samples, mut bytes) = (Samples::default(), [0u8; 64]);
+        for _ in 0..PAGES {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut files = RecvAncillaryBuffer::new(&mut space);
+            let start = Instant::now();
+            rustix::net::send(&client, &bytes, SendFlags::empty()).map_err(failed)?;
+            let mut into = [IoSliceMut::new(&mut bytes)];
+            rustix::net::recvmsg(&client, &mut into, &mut files, RecvFlags::CMSG_CLOEXEC)
+                .map_err(failed)?;
+            let file = files.drain().find_map(|part| match part {
+                RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+                _ => None,
+            });
+            let file: OwnedFd = file.ok_or("no file came with the message")?;
+            let page = platform
+                .map_page(file, WORDS, ClientAccess::ReadOnly)
+                .map_err(|e| format!("a page over a socket: {e}"))?;
+            std::hint::black_box(page.word(0).load());
+            samples.push(ns(start) as f64);
+        }
+        Ok(samples)
+    })?
+}
