@@ -2,7 +2,8 @@
 //! share), and the summaries by which an engine finds rung doorbells.
 //!
 //! Each address space and node has a group of doorbells with one summary, and another group when it
-//! is full. The groups of a removed address space are vacant and are reused with a new summary.
+//! is full. The groups of a removed address space are vacant: they have no summary, and are reused with
+//! a new one. Engines that scanned theirs are recalled, so that its memory is free.
 //!
 //! Order: the summary's bits are taken before the doorbells are read. No engine reads the page of a
 //! disconnected doorbell, so a ring there has no effect.
@@ -20,6 +21,7 @@ pub(crate) struct Seat {
     pub(crate) page: Page,
     pub(crate) secondary: Option<Page>,
     global: bool,
+    queue: QueueId,
     group: usize,
     bit: u32,
 }
@@ -78,7 +80,8 @@ impl Seat {
 struct Group {
     address_space: AddressSpaceId,
     node: u32,
-    summary: Arc<Summary>,
+    /// `None` in a vacant group.
+    summary: Option<Arc<Summary>>,
     /// The queue of each doorbell, by bit number.
     seats: Vec<Option<QueueId>>,
     free: Vec<u32>,
@@ -86,7 +89,7 @@ struct Group {
 
 impl Group {
     fn is_vacant(&self) -> bool {
-        self.address_space == VACANT
+        self.summary.is_none()
     }
 
     fn has_room(&self) -> bool {
@@ -115,8 +118,6 @@ pub(crate) struct Doorbells {
 
 /// The address space of the common doorbell's group, which takes no queues.
 const NO_PROCESS: AddressSpaceId = AddressSpaceId(u32::MAX);
-/// The address space of a vacant group.
-const VACANT: AddressSpaceId = AddressSpaceId(u32::MAX - 1);
 
 impl Doorbells {
     pub(crate) fn common(&self) -> Option<&CommonDoorbell> {
@@ -125,7 +126,7 @@ impl Doorbells {
 
     /// Has the engine of node 0 read the common doorbell.
     pub(crate) fn add_common(&mut self, doorbell: &CommonDoorbell) {
-        let summary = Arc::new(doorbell.summary().clone());
+        let summary = Some(Arc::new(doorbell.summary().clone()));
         let (seats, free) = (Vec::new(), Vec::new());
         self.groups.push(Group { address_space: NO_PROCESS, node: 0, summary, seats, free });
         self.common = Some((self.groups.len() - 1, doorbell.clone()));
@@ -149,10 +150,12 @@ impl Doorbells {
         placement: Placement,
     ) -> (Seat, bool) {
         let [page, second] = self.pages(platform, address_space, known, placement);
-        let room = |g: &Group| g.address_space == address_space && g.node == node && g.has_room();
+        let room = |g: &Group| {
+            !g.is_vacant() && g.address_space == address_space && g.node == node && g.has_room()
+        };
         let found = self.groups.iter().position(room);
         let group = found.unwrap_or_else(|| {
-            let summary = Arc::new(Summary::new(platform, wake.clone()));
+            let summary = Some(Arc::new(Summary::new(platform, wake.clone())));
             let fresh = Group { address_space, node, summary, seats: Vec::new(), free: Vec::new() };
             let vacant = self.groups.iter().position(|g| g.node == node && g.is_vacant());
             let place = vacant.unwrap_or(self.groups.len());
@@ -164,7 +167,7 @@ impl Doorbells {
         });
         let bit = self.groups[group].seat(queue);
         let secondary = placement.secondary.then_some(second);
-        (Seat { page, secondary, global: placement.global, group, bit }, found.is_none())
+        (Seat { page, secondary, global: placement.global, queue, group, bit }, found.is_none())
     }
 
     /// Returns a doorbell's page and its secondary page, which is the same page if none was
@@ -192,19 +195,27 @@ impl Doorbells {
     }
 
     pub(crate) fn disconnect(&mut self, seat: &Seat) {
-        if let Some(group) = self.groups.get_mut(seat.group) {
+        // Its address space may be gone already.
+        if self.owner(seat.group, seat.bit) == Some(seat.queue) {
+            let group = &mut self.groups[seat.group];
             group.seats[seat.bit as usize] = None;
             group.free.push(seat.bit);
         }
     }
 
-    /// Removes the doorbells of an address space and its queues.
-    pub(crate) fn forget_space(&mut self, id: AddressSpaceId) {
-        for group in self.groups.iter_mut().filter(|g| g.address_space == id) {
-            group.address_space = VACANT;
-            group.seats.fill(None);
+    /// Removes the doorbells of an address space and its queues. Returns the nodes that have a summary
+    /// less.
+    pub(crate) fn forget_space(&mut self, id: AddressSpaceId) -> Vec<u32> {
+        let mut nodes = Vec::new();
+        let of_space = |g: &&mut Group| g.address_space == id && !g.is_vacant();
+        for group in self.groups.iter_mut().filter(of_space) {
+            group.summary = None;
+            group.seats = Vec::new();
+            group.free = Vec::new();
+            nodes.push(group.node);
         }
         self.global.remove(&id);
+        nodes
     }
 
     /// Returns the number of groups in use and of connected doorbells.
@@ -214,8 +225,9 @@ impl Doorbells {
     }
 
     /// Returns what the ringer of a seat needs: page, summary and bit.
-    pub(crate) fn ringer(&self, seat: &Seat) -> (Page, Summary, u32) {
-        (seat.page.clone(), Summary::clone(&self.groups[seat.group].summary), seat.bit)
+    pub(crate) fn ringer(&self, seat: &Seat) -> Option<(Page, Summary, u32)> {
+        let summary = self.groups[seat.group].summary.as_deref()?;
+        Some((seat.page.clone(), summary.clone(), seat.bit))
     }
 
     /// Returns the queue whose doorbell has this number.
@@ -225,7 +237,7 @@ impl Doorbells {
 
     /// Returns the summaries that an engine of `node` scans, with the numbers of their groups.
     pub(crate) fn of_node(&self, node: u32) -> Vec<(usize, Arc<Summary>)> {
-        let all = self.groups.iter().enumerate().filter(|(_, g)| g.node == node && !g.is_vacant());
-        all.map(|(index, g)| (index, Arc::clone(&g.summary))).collect()
+        let of_node = self.groups.iter().enumerate().filter(|(_, g)| g.node == node);
+        of_node.filter_map(|(index, g)| Some((index, g.summary.clone()?))).collect()
     }
 }

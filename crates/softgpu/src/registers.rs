@@ -95,7 +95,7 @@ impl Device for SoftGpu {
     fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)> {
         let mut cmp = self.hardware().cmp.lock();
         let seat = cmp.queue(queue)?.seat.clone()?;
-        Some(cmp.doorbells.ringer(&seat))
+        cmp.doorbells.ringer(&seat)
     }
 
     fn secondary_doorbell_page(&self, queue: QueueId) -> Option<Page> {

@@ -265,12 +265,20 @@ impl Cmp {
     }
 
     /// Removes the address space from a physical GPU, where its number then maps nothing. Removal
-    /// from the last physical GPU makes its doorbell groups vacant.
-    pub(crate) fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) {
+    /// from the last physical GPU makes its doorbell groups vacant. Returns the engines that scanned
+    /// them.
+    pub(crate) fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) -> Vec<u32> {
         self.spaces.remove(&(id, physical_gpu));
-        if self.spaces.keys().all(|(other, _)| *other != id) {
-            self.doorbells.forget_space(id);
+        if self.spaces.keys().any(|(other, _)| *other == id) {
+            return Vec::new();
         }
+        let engines = self.doorbells.forget_space(id);
+        for engine in &engines {
+            let node = &mut self.nodes[*engine as usize];
+            node.summaries += 1;
+            node.recall = true;
+        }
+        engines
     }
 
     /// Counts the objects that belong to processes.

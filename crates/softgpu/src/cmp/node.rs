@@ -22,7 +22,7 @@ pub(crate) struct Node {
     pub(crate) recall: bool,
     /// A mailbox command waits for the end of the turn, so the engine must not keep its queue.
     pub(crate) queue_requested: bool,
-    /// The number of doorbell summaries added so far.
+    /// The number of doorbell summaries added and removed so far.
     pub(crate) summaries: u64,
     /// The engine has no power: its list is not served.
     pub(crate) unpowered: bool,

@@ -28,10 +28,11 @@ pub(super) fn renew(
     // spec: RES-018
     let unawaited = gpu.platform.fault("unawaited turns");
     let mut cmp = if unawaited { cmp } else { gpu.await_ends_of_turns(cmp, engines.clone()) };
-    if root == Some(PhysicalAddress(0)) {
-        cmp.forget_space((id, physical_gpu));
-    }
-    let unparked = cmp.unpark(&gpu.armed, id, &engines);
-    gpu.wake_engines(cmp, unparked, Step::GpuWaitUnblock);
+    let mut called = match root {
+        Some(PhysicalAddress(0)) => cmp.forget_space((id, physical_gpu)),
+        _ => Vec::new(),
+    };
+    called.extend(cmp.unpark(&gpu.armed, id, &engines));
+    gpu.wake_engines(cmp, called, Step::GpuWaitUnblock);
     DONE
 }
