@@ -102,6 +102,9 @@ pub struct CreateContextVirtual {
     pub priority: Priority,
 }
 
+/// The most commands of a [`Render`], in bytes.
+pub const MAX_RENDER_BYTES: usize = 1 << 20;
+
 /// D3DKMTRender: commands that the driver checks, copies and patches, for hardware with physical
 /// addresses. They name allocations by GPU address and reach listed allocations only. The kernel
 /// pages allocations in, and runs the commands in parts if they do not fit into memory at once.
@@ -110,7 +113,7 @@ pub struct Render<'a> {
     /// The contexts of one device, on different physical adapters, that run the buffer
     /// (BroadcastContext).
     pub contexts: &'a [Handle],
-    /// The commands; at most 1 MiB.
+    /// The commands; at most [`MAX_RENDER_BYTES`].
     pub commands: &'a [u8],
     /// The allocations, and whether the commands store to each.
     pub allocations: &'a [(Handle, bool)],

@@ -4,7 +4,7 @@ use crate::{AdapterInfo, Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-use tidegate_platform::{CacheType, Event};
+use tidegate_platform::{CacheType, Event, Step};
 
 /// Most fences of a CPU wait. Not published: bounds the copy of the caller's arrays.
 pub const MAX_OBJECTS_PER_CPU_WAIT: usize = 4096;
@@ -159,8 +159,8 @@ pub struct SignalFromGpu2<'a> {
     pub fences: &'a [FenceValue],
     /// Flags of the signal.
     pub flags: SignalFlags,
-    /// The event of [`SignalFlags::ENQUEUE_CPU_EVENT`]; none without it.
-    pub cpu_event: Option<Event>,
+    /// What [`SignalFlags::ENQUEUE_CPU_EVENT`] enqueues; none without it.
+    pub cpu_event: Option<WaitNotice>,
 }
 
 /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet for one or several kernel-mode hardware
@@ -192,13 +192,23 @@ pub trait WaitCallback: Send + Sync {
     fn wait_is_over(&self);
 }
 
-/// What the end of a registered CPU wait does.
+/// What the end of a registered CPU wait, or a queue that reaches a CPU event, does.
 #[derive(Clone)]
 pub enum WaitNotice {
     /// Sets the event.
     Event(Event),
     /// Calls the function.
     Callback(Arc<dyn WaitCallback>),
+}
+
+impl WaitNotice {
+    /// Sets the event, or calls the function.
+    pub fn give(&self) {
+        match self {
+            WaitNotice::Event(event) => event.set(Step::ThreadWake),
+            WaitNotice::Callback(callback) => callback.wait_is_over(),
+        }
+    }
 }
 
 impl fmt::Debug for WaitNotice {

@@ -32,7 +32,8 @@ pub use allocation::{
 };
 pub use device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState,
-    FaultReport, HangReport, HwQueue, Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
+    FaultReport, HangReport, HwQueue, MAX_RENDER_BYTES, Render, SubmitCommand,
+    SubmitCommandToHwQueue, TdrTest,
 };
 pub use display::{DisplayInfo, Present, PresentQueue};
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};

@@ -6,9 +6,11 @@
 //! doorbell without one.
 //!
 //! Rooms: [`server`] · [`client`] · `wire` (messages) · `transport` (the socket) ·
+//! `long` (bytes beside a message) ·
 //! `nt_handles` (objects behind descriptors, also for a kernel in this process).
 
 pub mod client;
+mod long;
 mod nt_handles;
 pub mod server;
 mod transport;

@@ -16,7 +16,7 @@ use tidegate_platform::{CacheType, ClientAccess};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,10 +182,12 @@ pub(crate) enum FenceCall {
     },
     SignalFromCpu(Vec<FenceValue>, SignalFlags),
     WaitFromGpu(Handle, Vec<FenceValue>),
+    /// A CPU event stores [`OVER`] to the word `event` of the notices.
     SignalFromGpu2 {
         contexts: Vec<Handle>,
         fences: Vec<FenceValue>,
         flags: SignalFlags,
+        event: Option<u32>,
     },
     NativeFenceLogDetail(Handle),
 }
@@ -200,7 +202,7 @@ pub(crate) enum WorkCall {
     CreateContextVirtual(CreateContextVirtual),
     DestroyContext(Handle),
     SubmitCommand(SubmitCommand),
-    Render { contexts: Vec<Handle>, commands: Vec<u8>, allocations: Vec<(Handle, bool)> },
+    Render { contexts: Vec<Handle>, commands: Commands, allocations: Vec<(Handle, bool)> },
     CreateHwContext(CreateHwContext),
     DestroyHwContext(Handle),
     SetContextSchedulingPriority(Handle, i32),
@@ -213,6 +215,14 @@ pub(crate) enum WorkCall {
     Display,
     Present(Present),
     WaitForVerticalBlankEvent,
+}
+
+/// The commands of a render call.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Commands {
+    Here(Vec<u8>),
+    /// So many bytes in the message's file ([`crate::long`]).
+    File(u32),
 }
 
 /// Calls about doorbells.

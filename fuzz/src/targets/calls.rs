@@ -9,7 +9,7 @@ use tidegate::calls::{
     CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, FenceValue, Handle,
     NativeFenceType, NtHandle, OpenSyncObject, Placement, Priority, SignalFlags, SignalFromGpu2,
     Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
-    SyncObjectFlags, WaitMode,
+    SyncObjectFlags, WaitMode, WaitNotice,
 };
 
 pub(crate) fn run(series: &mut Series, data: &[u8]) {
@@ -239,7 +239,8 @@ impl Program {
             2 => kernel.signal_from_cpu(&fences, flags),
             3 => kernel.wait_from_gpu(handle, &fences),
             4 => {
-                let cpu_event = input.flag().then(|| client.platform.event(true));
+                let cpu_event =
+                    input.flag().then(|| WaitNotice::Event(client.platform.event(true)));
                 let contexts = self.several(input);
                 kernel.signal_from_gpu2(SignalFromGpu2 {
                     contexts: &contexts,

@@ -18,7 +18,7 @@ use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::Irql;
-use tidegate_platform::{Event, Mutex, Step, WaitEnd};
+use tidegate_platform::{Event, Mutex, WaitEnd};
 
 /// One CPU wait.
 pub(crate) struct CpuWait {
@@ -207,10 +207,7 @@ fn register<'a>(
             None => {
                 let ended = wait.state.lock().satisfied();
                 if let Some(leftover) = ended {
-                    match &wait.notice {
-                        WaitNotice::Event(event) => event.set(Step::ThreadWake),
-                        WaitNotice::Callback(callback) => callback.wait_is_over(),
-                    }
+                    wait.notice.give();
                     remove_registrations(level, leftover);
                 }
             }

@@ -10,7 +10,7 @@ use crate::object::device::Device;
 use crate::object::objects::Objects;
 use crate::scheduling::{CommandKind, Signal, SignalAction};
 use std::sync::Arc;
-use tidegate_calls::{Priority, SignalFlags, Status};
+use tidegate_calls::{Priority, SignalFlags, Status, WaitNotice};
 use tidegate_ddi::{EngineType, Irql, OsHandle, Passive};
 use tidegate_platform::{Event, Mutex, Queued};
 
@@ -53,7 +53,7 @@ impl PagingPackets for PagingContextPackets {
         let at_ns = layers.port.platform.stamp_ns();
         let (queue, queued) = (self.0.scheduled(), Queued { at_ns, ..Queued::default() });
         layers.sched.submit_command(level, queue.0, CommandKind::Paging, commands, queued);
-        layers.sched.signal(level, &[queue], Signal::event(done.clone()));
+        layers.sched.signal(level, &[queue], Signal::event(WaitNotice::Event(done.clone())));
     }
 
     fn give_up(&self, level: Irql<'_>) {

@@ -3,9 +3,8 @@
 use crate::fence::FenceTarget;
 use std::any::Any;
 use std::sync::Arc;
-use tidegate_calls::SignalFlags;
+use tidegate_calls::{SignalFlags, WaitNotice};
 use tidegate_ddi::Irql;
-use tidegate_platform::Event;
 use tidegate_vidsch::{Payload, SignalEffect};
 
 /// The payload types.
@@ -13,7 +12,7 @@ pub(crate) struct QueuePayload;
 
 impl Payload for QueuePayload {
     type Fence = FenceTarget;
-    type Event = Event;
+    type Event = WaitNotice;
     type Action = Box<dyn SignalAction>;
     type Kept = Kept;
 }

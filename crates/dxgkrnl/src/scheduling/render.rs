@@ -25,9 +25,6 @@ use tidegate_platform::Queued;
 use tidegate_vidsch::CommandKind;
 use tidegate_vidsch::patch_list::{self, BadList, Bindings, Part};
 
-/// Maximum bytes of commands in one call.
-pub(crate) const MAX_COMMAND_BYTES: usize = 1 << 20;
-
 /// DMA buffer bytes per command byte, to allow for what the driver adds.
 const BUFFER_BYTES_PER_BYTE: usize = 3;
 

@@ -11,11 +11,9 @@ use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
-use tidegate_calls::Status;
+use tidegate_calls::{Status, WaitNotice};
 use tidegate_ddi::{AdapterCaps, CancelCommand, EngineId, Irql, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::{
-    Event, Mutex, MutexGuard, QueueNumber, Queued, Step, SubmissionKey, WorkStats,
-};
+use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Queued, SubmissionKey, WorkStats};
 use tidegate_trace::LinkId;
 use tidegate_vidsch::{
     AbandonedWork, Command, CommandKind, Config, Effect, Now, SignalEffect, Submitter, VidSch,
@@ -212,7 +210,7 @@ impl Scheduling {
         let refused = self.lock().push_signal(&handles, signal, self.now());
         // A thread may wait for the event of a packet whose queues have ended.
         if let Some(Signal { effect: SignalEffect::Event(event), .. }) = refused {
-            event.set(Step::ThreadWake);
+            event.give();
         }
         let mut last = None;
         for (_, submitter) in queues {
@@ -226,7 +224,7 @@ impl Scheduling {
     /// is complete.
     pub(crate) fn drained(&self, level: &Passive, queues: &[(OsHandle, Submitter)]) -> Event {
         let event = self.port.platform.event(true);
-        self.signal(level, queues, Signal::event(event.clone()));
+        self.signal(level, queues, Signal::event(WaitNotice::Event(event.clone())));
         event
     }
 

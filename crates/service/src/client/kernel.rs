@@ -5,24 +5,25 @@ use super::doorbells::Doorbells;
 use super::memory::Mapped;
 use super::notices::{Notices, Wait};
 use super::nt_handle::{nt_handle, nt_handle_file};
+use crate::long;
 use crate::wire::{
-    AllocationView, Call, ConnectionView, DoorbellCall, DoorbellView, FenceCall, FenceView,
-    HwQueueView, LogView, ObjectCall, WorkCall,
+    AllocationView, Call, Commands, ConnectionView, DoorbellCall, DoorbellView, FenceCall,
+    FenceView, HwQueueView, LogView, ObjectCall, WorkCall,
 };
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, Connection, CpuWaitRegistration,
     CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
     CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView,
     DeviceErrorReason, DeviceState, DisplayInfo, Doorbell, FenceInstance, FenceValue, Handle,
-    HwQueue, Kernel, LogDetail, MakeResident, NtHandle, OpenSyncObject, PagingQueue, Present,
-    Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority,
-    SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, UpdateGpuVirtualAddress,
-    VideoMemoryInfo, WaitMode, WaitNotice,
+    HwQueue, Kernel, LogDetail, MAX_RENDER_BYTES, MakeResident, NtHandle, OpenSyncObject,
+    PagingQueue, Present, Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency,
+    ResidencyPriority, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
+    UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_platform::{CpuTime, Event, Mutex, Platform, QueueNumber};
 
@@ -284,8 +285,17 @@ impl Kernel for RemoteKernel {
     }
 
     fn render(&self, args: Render<'_>) -> Result<(), Status> {
-        let (contexts, commands) = (args.contexts.to_vec(), args.commands.to_vec());
-        self.work(WorkCall::Render { contexts, commands, allocations: args.allocations.to_vec() })
+        let (contexts, allocations) = (args.contexts.to_vec(), args.allocations.to_vec());
+        let render = |commands| Call::Work(WorkCall::Render { contexts, commands, allocations });
+        if args.commands.len() <= long::MAX_INLINE_BYTES {
+            return self.channel.call(&render(Commands::Here(args.commands.to_vec())));
+        }
+        if args.commands.len() > MAX_RENDER_BYTES {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let file = long::into_file(args.commands).map_err(|_| Status::NO_MEMORY)?;
+        let call = render(Commands::File(args.commands.len() as u32));
+        self.channel.call_with(&call, &[file.as_fd()]).map(|((), _)| ())
     }
 
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
@@ -448,11 +458,15 @@ impl Kernel for RemoteKernel {
     }
 
     fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status> {
-        if args.cpu_event.is_some() {
-            return Err(Status::NOT_SUPPORTED);
+        let call = |event| {
+            let (contexts, fences) = (args.contexts.to_vec(), args.fences.to_vec());
+            FenceCall::SignalFromGpu2 { contexts, fences, flags: args.flags, event }
+        };
+        match args.cpu_event.clone() {
+            // Nothing cancels a queued event.
+            Some(event) => self.notices.announce(event, |slot| call(Some(slot))).map(drop),
+            None => self.fence(call(None)),
         }
-        let (contexts, fences) = (args.contexts.to_vec(), args.fences.to_vec());
-        self.fence(FenceCall::SignalFromGpu2 { contexts, fences, flags: args.flags })
     }
 
     fn create_doorbell(&self, args: CreateDoorbell) -> Result<Doorbell, Status> {

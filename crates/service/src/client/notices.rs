@@ -26,13 +26,6 @@ struct Slots {
     announced: BTreeMap<u32, WaitNotice>,
 }
 
-fn give(notice: &WaitNotice) {
-    match notice {
-        WaitNotice::Event(event) => event.set(Step::ThreadWake),
-        WaitNotice::Callback(callback) => callback.wait_is_over(),
-    }
-}
-
 impl Notices {
     /// Starts the thread that serves events and callbacks. It ends with the connection.
     ///
@@ -85,7 +78,7 @@ impl Notices {
         for slot in due {
             if let Some(notice) = slots.announced.remove(&slot) {
                 slots.free.push(slot);
-                give(&notice);
+                notice.give();
             }
         }
     }
@@ -108,25 +101,15 @@ impl Notices {
         Ok(slot)
     }
 
-    fn arm(
-        &self,
-        slot: u32,
-        fences: &[FenceValue],
-        mode: WaitMode,
-        announced: bool,
-    ) -> Result<(), Status> {
-        let fences = fences.to_vec();
-        let call = FenceCall::RegisterWait { fences, mode, slot, announced };
-        self.channel.call(&Call::Fence(call))
-    }
-
     /// Blocks until a wait is over.
     ///
     /// # Errors
     /// Those of the call; CANCELLED when the platform stops; DEVICE_REMOVED when the service is gone.
     pub(super) fn block(&self, fences: &[FenceValue], mode: WaitMode) -> Result<(), Status> {
         let slot = self.take()?;
-        let result = self.arm(slot, fences, mode, false).and_then(|()| self.sleep(slot));
+        let fences = fences.to_vec();
+        let call = FenceCall::RegisterWait { fences, mode, slot, announced: false };
+        let result = self.channel.call(&Call::Fence(call)).and_then(|()| self.sleep(slot));
         if result == Err(Status::CANCELLED) {
             let _: Result<(), Status> =
                 self.channel.call(&Call::Fence(FenceCall::CancelWait { slot }));
@@ -162,11 +145,26 @@ impl Notices {
         mode: WaitMode,
         notice: WaitNotice,
     ) -> Result<Wait, Status> {
+        self.announce(notice, |slot| {
+            let fences = fences.to_vec();
+            FenceCall::RegisterWait { fences, mode, slot, announced: true }
+        })
+    }
+
+    /// Makes the call that has `notice` given at the end of what it enters, by the slot that it names.
+    ///
+    /// # Errors
+    /// As [`Notices::register`].
+    pub(super) fn announce(
+        self: &Arc<Notices>,
+        notice: WaitNotice,
+        call: impl FnOnce(u32) -> FenceCall,
+    ) -> Result<Wait, Status> {
         let slot = self.take()?;
         self.slots.lock().announced.insert(slot, notice);
-        match self.arm(slot, fences, mode, true) {
+        match self.channel.call(&Call::Fence(call(slot))) {
             Ok(()) => {
-                // A wait that was over at once.
+                // What was over at once.
                 self.give_due();
                 Ok(Wait { notices: self.clone(), slot })
             }

@@ -7,10 +7,11 @@ use super::ledger::{Charge, Ledger};
 use super::notices::Notices;
 use super::shared::{Opened, Shared};
 use super::views::Files;
+use crate::long::from_file;
 use crate::transport::MAX_MESSAGE_BYTES;
 use crate::wire::{
-    self, AllocationView, Call, ConnectionView, DoorbellCall, DoorbellView, FenceCall, FenceView,
-    HwQueueView, ObjectCall, WorkCall,
+    self, AllocationView, Call, Commands, ConnectionView, DoorbellCall, DoorbellView, FenceCall,
+    FenceView, HwQueueView, ObjectCall, WorkCall,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::{
     AllocationMemory, CreateAllocation, CreateDoorbell, CreateMonitoredFence, CreateNativeFence,
-    CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel, MakeResident, NtHandle,
-    OpenSyncObject, Render, RingHint, SignalFromGpu2, Status, SubmitSignalToHwQueues,
+    CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel, MAX_RENDER_BYTES, MakeResident,
+    NtHandle, OpenSyncObject, Render, RingHint, SignalFromGpu2, Status, SubmitSignalToHwQueues,
     UpdateGpuVirtualAddress, WaitCallback, WaitMode, WaitNotice, doorbell::CreateDoorbellFlags,
 };
 use tidegate_platform::Mapping;
@@ -88,7 +89,7 @@ impl Answerer {
         match call {
             Call::Object(call) => self.of_objects(call, files),
             Call::Fence(call) => self.of_fences(call, came_with, files),
-            Call::Work(call) => self.of_work(call, files),
+            Call::Work(call) => self.of_work(call, came_with, files),
             Call::Doorbell(call) => self.of_doorbells(call, files),
         }
     }
@@ -346,10 +347,12 @@ impl Answerer {
             FenceCall::WaitFromGpu(context, fences) => {
                 encode(kernel.wait_from_gpu(context, &fences))
             }
-            FenceCall::SignalFromGpu2 { contexts, fences, flags } => {
-                let (contexts, fences) = (&contexts[..], &fences[..]);
-                let args = SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
-                encode(kernel.signal_from_gpu2(args))
+            FenceCall::SignalFromGpu2 { contexts, fences, flags, event } => {
+                let notice = event.map(|slot| self.notices.notice(slot, true)).transpose();
+                encode(notice.and_then(|cpu_event| {
+                    let (contexts, fences) = (&contexts[..], &fences[..]);
+                    kernel.signal_from_gpu2(SignalFromGpu2 { contexts, fences, flags, cpu_event })
+                }))
             }
             FenceCall::NativeFenceLogDetail(queue) => {
                 let detail = kernel.native_fence_log_detail(queue);
@@ -378,7 +381,12 @@ impl Answerer {
         Ok(())
     }
 
-    fn of_work(&mut self, call: WorkCall, files: &mut Files) -> Vec<u8> {
+    fn of_work(
+        &mut self,
+        call: WorkCall,
+        mut came_with: Vec<OwnedFd>,
+        files: &mut Files,
+    ) -> Vec<u8> {
         let kernel = self.opened.kernel.clone();
         match call {
             WorkCall::QueryClockCalibration(node, engine) => {
@@ -399,9 +407,17 @@ impl Answerer {
             }
             WorkCall::SubmitCommand(args) => encode(kernel.submit_command(args)),
             WorkCall::Render { contexts, commands, allocations } => {
-                let (contexts, commands, allocations) =
-                    (&contexts[..], &commands[..], &allocations[..]);
-                encode(kernel.render(Render { contexts, commands, allocations }))
+                let commands = match (commands, came_with.pop()) {
+                    (Commands::Here(commands), None) => Ok(commands),
+                    (Commands::File(bytes), Some(file)) if bytes as usize <= MAX_RENDER_BYTES => {
+                        from_file(file, bytes as usize).map_err(|_| Status::INVALID_PARAMETER)
+                    }
+                    _ => Err(Status::INVALID_PARAMETER),
+                };
+                encode(commands.and_then(|commands| {
+                    let (contexts, allocations) = (&contexts[..], &allocations[..]);
+                    kernel.render(Render { contexts, commands: &commands, allocations })
+                }))
             }
             WorkCall::CreateHwContext(args) => encode(self.create(
                 args.device,

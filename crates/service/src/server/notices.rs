@@ -60,6 +60,16 @@ impl Notices {
         announced: bool,
         register: impl FnOnce(WaitNotice) -> Result<CpuWaitRegistration, Status>,
     ) -> Result<(), Status> {
+        let registered = register(self.notice(slot, announced)?)?;
+        self.registered.insert(slot, registered);
+        Ok(())
+    }
+
+    /// Returns a notice that tells its end in `slot`. A wait that was there is cancelled.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER for a slot that there is not.
+    pub(super) fn notice(&mut self, slot: u32, announced: bool) -> Result<WaitNotice, Status> {
         if slot as usize >= self.page.len() {
             return Err(Status::INVALID_PARAMETER);
         }
@@ -67,9 +77,7 @@ impl Notices {
         self.page.store(slot as usize, ARMED);
         let descriptor = announced.then(|| self.descriptor.clone());
         let notice = Notice { page: self.page.clone(), slot, descriptor };
-        let registered = register(WaitNotice::Callback(Arc::new(notice)))?;
-        self.registered.insert(slot, registered);
-        Ok(())
+        Ok(WaitNotice::Callback(Arc::new(notice)))
     }
 
     /// Cancels the wait of `slot`, if there is one. Its end is not told any more.

@@ -5,6 +5,7 @@ use tidegate::Submission;
 use tidegate::calls::{
     DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, SignalFromGpu2, Status,
     SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
+    WaitNotice,
 };
 use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice};
 use tidegate::dxgkrnl::FenceRewind;
@@ -103,7 +104,7 @@ fn enqueue(w: &World, contexts: &[Handle], event: &Event) -> Result<(), Status> 
         contexts,
         fences: &[],
         flags: SignalFlags::ENQUEUE_CPU_EVENT,
-        cpu_event: Some(event.clone()),
+        cpu_event: Some(WaitNotice::Event(event.clone())),
     })
 }
 
@@ -326,7 +327,7 @@ fn every_signal_call_takes_its_own_flags_and_no_others() {
     let (context, queue, fence) = (w.context(0), w.hw_queue(), w.monitored(0));
     let (one, event) = (at(&fence, 1), w.platform.event(true));
     let gpu2 = |fences: &[FenceValue], flags, cpu_event: Option<&Event>| {
-        let cpu_event = cpu_event.cloned();
+        let cpu_event = cpu_event.cloned().map(WaitNotice::Event);
         w.kernel.signal_from_gpu2(SignalFromGpu2 { contexts: &[context], fences, flags, cpu_event })
     };
     let cpu_event = SignalFlags::ENQUEUE_CPU_EVENT;

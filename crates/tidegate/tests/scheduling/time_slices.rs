@@ -3,7 +3,7 @@
 //! the engine may leave it.
 
 use tidegate::MachineConfig;
-use tidegate::calls::{Handle, HwQueue, SignalFlags, SignalFromGpu2};
+use tidegate::calls::{Handle, HwQueue, SignalFlags, SignalFromGpu2, WaitNotice};
 use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
 use tidegate_testbed::{Client, UserQueue, World, world_with};
@@ -88,7 +88,7 @@ impl Lane {
                     contexts: &[*context],
                     fences: &[],
                     flags: SignalFlags::ENQUEUE_CPU_EVENT,
-                    cpu_event: Some(event.clone()),
+                    cpu_event: Some(WaitNotice::Event(event.clone())),
                 };
                 owner.kernel.signal_from_gpu2(signal).unwrap();
                 event.wait();

@@ -8,3 +8,4 @@
 
 mod clients;
 mod fences;
+mod work;

@@ -13,7 +13,7 @@ use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::object::object_table::Object;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::FlipDesc;
-use crate::scheduling::render::{self, RenderError};
+use crate::scheduling::render::RenderError;
 use crate::scheduling::{CommandKind, PacketContext, Signal, SignalAction, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
@@ -21,10 +21,10 @@ use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, CpuWaitRegistration,
     CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
     CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, DeviceErrorReason, DeviceState,
-    DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo,
-    NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render,
-    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, SegmentGroup,
-    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail, MAX_RENDER_BYTES,
+    MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly,
+    Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority,
+    SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
     SubmitSignalToHwQueues, SyncObjectAccess, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo,
     WaitMode, WaitNotice,
 };
@@ -289,7 +289,7 @@ impl Kernel for Process {
             .clone()
             .enumerate()
             .all(|(n, engine)| engines.clone().take(n).all(|e| e != engine));
-        let whole = !args.commands.is_empty() && args.commands.len() <= render::MAX_COMMAND_BYTES;
+        let whole = !args.commands.is_empty() && args.commands.len() <= MAX_RENDER_BYTES;
         if !each_once || !whole || args.allocations.len() > MAX_ALLOCATIONS {
             return Err(Status::INVALID_PARAMETER);
         }
