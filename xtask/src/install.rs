@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::cargo::cargo;
 
@@ -37,6 +38,12 @@ fn install(library: &Path, header: &Path, prefix: &Path) -> std::io::Result<()> 
         }
     }
     fs::copy(library, lib.join(&soname))?;
+    // Line tables are nine tenths of the file. A machine without binutils keeps them.
+    let _ = Command::new("strip")
+        .arg("--strip-debug")
+        .arg(lib.join(&soname))
+        .stderr(Stdio::null())
+        .status();
     std::os::unix::fs::symlink(&soname, lib.join(LIBRARY))?;
     fs::copy(header, include.join("tidegate_d3dkmt.h"))?;
     fs::write(lib.join("pkgconfig/tidegate-d3dkmt.pc"), package(&prefix))
