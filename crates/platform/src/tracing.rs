@@ -11,6 +11,8 @@ use tidegate_trace::{
 
 pub(crate) struct Tracing {
     on: AtomicBool,
+    /// Only records of what engines executed are kept.
+    executions_only: AtomicBool,
     /// Created on first use: most explored machines are never traced.
     builder: Mutex<Option<Box<TraceBuilder>>>,
     queues: Mutex<QueueTable>,
@@ -55,6 +57,7 @@ impl Tracing {
     pub(crate) fn new(clock: ClockName) -> Tracing {
         Tracing {
             on: AtomicBool::new(false),
+            executions_only: AtomicBool::new(false),
             builder: Mutex::new(None),
             queues: Mutex::new(QueueTable::new()),
             clock,
@@ -93,6 +96,13 @@ impl Platform {
             world::log_steps();
         }
         self.inner.tracing.on.store(true, Ordering::Relaxed);
+    }
+
+    /// Enables recording of what engines execute, for measurements: records of calls, waits,
+    /// signals and interrupts are dropped, which are most of the memory of a long run.
+    pub fn enable_tracing_of_executions(&self) {
+        self.inner.tracing.executions_only.store(true, Ordering::Relaxed);
+        self.enable_tracing();
     }
 
     /// Returns whether recording is enabled.
@@ -179,7 +189,11 @@ impl Platform {
     /// Appends a record to the calling agent's own buffer. No effect while tracing is off.
     #[inline]
     pub fn record(&self, record: Record) {
-        if self.tracing() {
+        let dropped = || {
+            let executions_only = self.inner.tracing.executions_only.load(Ordering::Relaxed);
+            executions_only && !record.kind.is_of_execution()
+        };
+        if self.tracing() && !dropped() {
             current::with_recorder(|r| r.push(record));
         }
     }

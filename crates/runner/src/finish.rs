@@ -92,12 +92,12 @@ impl Prepared {
             self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
         let times = trace.map(|trace| queue_times(trace, &self.on_timeline(&logs)));
         let hangs = self.hangs(&logs);
-        let ran = times.as_ref().map(|times| work::ran(&logs, times, state.started_ns));
+        let started_ns = state.started_ns;
+        let runs = times.as_ref().map(|times| work::Runs { logs: &logs, times, started_ns });
         let recorded = self.workload.recorded.as_ref();
-        let replay =
-            recorded.zip(ran.as_ref()).map(|(r, ran)| replay::compare(r, &work::starts(r, ran)));
-        let kernels = match (&ran, trace) {
-            (Some(ran), Some(trace)) if self.options.kernels => self.kernels(ran, trace),
+        let replay = recorded.zip(runs).map(|(r, runs)| replay::compare(r, &work::starts(r, runs)));
+        let kernels = match (runs, trace) {
+            (Some(runs), Some(trace)) if self.options.kernels => self.kernels(runs, trace),
             _ => Vec::new(),
         };
         let measured = self.measure(&state, &logs, times, run);
@@ -381,11 +381,11 @@ impl Prepared {
         self.workload.frames.iter().map(picture).collect()
     }
 
-    fn kernels(&self, ran: &[work::Ran], trace: &Trace) -> Vec<KernelRow> {
+    fn kernels(&self, runs: work::Runs<'_>, trace: &Trace) -> Vec<KernelRow> {
         let queues = &self.workload.queues;
         let model =
             |queue: usize| crate::probe::submission_of(&queues[queue], self.options.submission);
-        work::rows(&self.workload, ran, trace, model)
+        work::rows(&self.workload, runs, trace, model)
     }
 
     fn report(

@@ -119,21 +119,21 @@ fn evaluate_one(
     scope: &dyn Scope,
 ) -> Result<Evaluated, Why> {
     Ok(match kind {
-        CommandKind::Copy { src, src_offset, dst, dst_offset, bytes } => Evaluated::Copy {
-            src: src.resolve(scope)?,
-            src_offset: src_offset.evaluate_u64(scope)?,
-            dst: dst.resolve(scope)?,
-            dst_offset: dst_offset.evaluate_u64(scope)?,
-            bytes: bytes.evaluate_u64(scope)?,
+        CommandKind::Copy(copy) => Evaluated::Copy {
+            src: copy.src.resolve(scope)?,
+            src_offset: copy.src_offset.evaluate_u64(scope)?,
+            dst: copy.dst.resolve(scope)?,
+            dst_offset: copy.dst_offset.evaluate_u64(scope)?,
+            bytes: copy.bytes.evaluate_u64(scope)?,
         },
-        CommandKind::Fill { dst, offset, bytes, value } => Evaluated::Fill {
-            dst: dst.resolve(scope)?,
-            offset: offset.evaluate_u64(scope)?,
-            bytes: bytes.evaluate_u64(scope)?,
-            value: value.evaluate_u32(scope)?,
+        CommandKind::Fill(fill) => Evaluated::Fill {
+            dst: fill.dst.resolve(scope)?,
+            offset: fill.offset.evaluate_u64(scope)?,
+            bytes: fill.bytes.evaluate_u64(scope)?,
+            value: fill.value.evaluate_u32(scope)?,
         },
         CommandKind::Dispatch { program, args, groups } => {
-            grid(*program, args, groups.as_ref(), buffers, scope)?
+            grid(*program, args, groups.as_deref(), buffers, scope)?
         }
         CommandKind::Draw { args } => grid(ProgramId::DRAW, args, None, buffers, scope)?,
         CommandKind::Work { ns, label, .. } => {

@@ -1,9 +1,10 @@
 //! Creates the objects of a workload before its time is measured.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use foldhash::HashMap;
 use tidegate_d3d12::{
     Buffer, BufferDesc, Device, Fence, Queue, QueueDesc, SwapChain, SwapChainDesc,
 };
@@ -79,7 +80,7 @@ pub fn prepare(
     let screen = make_screen(&workload, &device, &queues, &buffers)?;
     let lists = match workload.recorded {
         Some(_) => close_lists(&workload, &device, &buffers)?,
-        None => Lists::new(),
+        None => Lists::default(),
     };
     let lane = |name: &str| platform.lane(LaneKind::CpuThread, &workload.name, name);
     Ok(Arc::new(Prepared {
@@ -200,7 +201,7 @@ fn close_lists(
     device: &Device,
     buffers: &[Buffer],
 ) -> Result<Lists, RunError> {
-    let mut made = Lists::new();
+    let mut made = Lists::default();
     for op in workload.threads.iter().flat_map(|thread| thread.body.iter()) {
         let OpKind::Submit { queue, commands } = &op.kind else { continue };
         let list_type = lists::list_type(workload.queue(queue.first).engine);

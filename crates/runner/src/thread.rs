@@ -45,7 +45,7 @@ pub(crate) fn run(run: &Arc<Prepared>, platform: &Platform, number: usize) {
         variables: program.variables.clone(),
         lag: 0,
         start_ns: run.state.lock().started_ns,
-        lists: Lists::new(),
+        lists: Lists::default(),
         done: 0,
         largest: Largest::new(),
     };
@@ -217,10 +217,8 @@ impl ThreadRun<'_> {
     ) -> Result<Arc<RecordedList>, Refused> {
         let run = self.run;
         let mut evaluated = lists::evaluate(commands, &run.buffers, self)?;
-        let mut spans: Vec<Span> = commands.iter().map(|command| command.span).collect();
         if hangs {
             evaluated.insert(0, Evaluated::Hang);
-            spans.insert(0, span);
         }
         let contents = Contents {
             list_type: run.queues[queue.0 as usize].list_type(),
@@ -230,6 +228,8 @@ impl ThreadRun<'_> {
         if let Some(list) = run.lists.get(&contents).or_else(|| self.lists.get(&contents)) {
             return Ok(Arc::clone(list));
         }
+        let hang = hangs.then_some(span);
+        let spans = hang.into_iter().chain(commands.iter().map(|command| command.span)).collect();
         let list =
             Arc::new(lists::record(&run.device, &run.workload, &run.buffers, &contents, spans)?);
         if self.lists.len() < MOST_LISTS {

@@ -1,7 +1,7 @@
 //! Work of a run from its timeline: the recorded item of each command, and the rows of the
 //! per-kernel table.
 //!
-//! Entry points: [`ran`], [`starts`], [`rows`].
+//! Entry points: [`Runs`], [`starts`], [`rows`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,18 +16,26 @@ use tidegate_workload::model::{Recorded, Submission, Workload};
 
 /// A piece of work that ran, with its queue and its name on the timeline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ran {
+struct Ran {
     queue: usize,
     name: NameId,
     run: Replayed,
 }
 
-/// Returns the work of a run without gaps, queue by queue in the order of time.
-pub(crate) fn ran(logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> Vec<Ran> {
-    let mut all: Vec<Ran> = Vec::new();
+/// A run of a workload: its logs and times by queue, and its start.
+#[derive(Clone, Copy)]
+pub(crate) struct Runs<'a> {
+    pub(crate) logs: &'a [QueueLog],
+    pub(crate) times: &'a [QueueTimes],
+    pub(crate) started_ns: u64,
+}
+
+/// Passes the work of a run without gaps to `each`, queue by queue in the order of time.
+fn for_each(Runs { logs, times, started_ns }: Runs<'_>, mut each: impl FnMut(&Ran)) {
     for (queue, (log, times)) in logs.iter().zip(times).enumerate() {
         let mut items = Items::of(log);
-        let first = all.len();
+        // The command that began last: a later stretch may follow.
+        let mut last: Option<Ran> = None;
         let mut previous_end_ns = 0;
         for span in &times.commands {
             let (start, end) =
@@ -37,15 +45,15 @@ pub(crate) fn ran(logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> V
                 previous_end_ns = end;
             }
             if span.resumed {
-                // A later stretch of the command that began last.
-                if let Some(last) = all[first..].last_mut().filter(|_| !is_gap) {
+                if let Some(last) = last.as_mut().filter(|_| !is_gap) {
                     last.run.busy_ns += end - start;
                 }
                 continue;
             }
             let timed = matches!(span.kind, Kind::Timed | Kind::Gap);
-            let item = if timed { items.next(span.execution) } else { None };
-            let Some(execution) = times.executions.get(span.execution).filter(|_| !is_gap) else {
+            let number = span.execution as usize;
+            let item = if timed { items.next(number) } else { None };
+            let Some(execution) = times.executions.get(number).filter(|_| !is_gap) else {
                 continue;
             };
             let queued_ns = execution.queued_ns.saturating_sub(started_ns);
@@ -56,30 +64,26 @@ pub(crate) fn ran(logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> V
                 busy_ns: end - start,
                 previous_end_ns: before,
             };
-            all.push(Ran { queue, name: span.name, run });
+            last.replace(Ran { queue, name: span.name, run }).iter().for_each(&mut each);
         }
+        last.iter().for_each(&mut each);
     }
-    all
 }
 
 /// The recorded items of a queue's submissions, in the order in which their commands run.
 struct Items<'a> {
-    /// For each submission its timed commands, and its first item.
-    submissions: Vec<(Vec<&'a Evaluated>, Option<u32>)>,
+    /// For each submission its commands, and its first item.
+    submissions: Vec<(&'a [Evaluated], Option<u32>)>,
     execution: usize,
+    /// The next command of the submission.
     command: usize,
     item: Option<usize>,
 }
 
 impl Items<'_> {
     fn of(log: &QueueLog) -> Items<'_> {
-        let timed = |command: &&Evaluated| {
-            matches!(command, Evaluated::Work { .. } | Evaluated::Delay { .. })
-        };
         let submissions = log.entries.iter().filter_map(|entry| match entry {
-            Entry::Submit { list, first_item, .. } => {
-                Some((list.commands.iter().filter(timed).collect(), *first_item))
-            }
+            Entry::Submit { list, first_item, .. } => Some((&list.commands[..], *first_item)),
             _ => None,
         });
         Items { submissions: submissions.collect(), execution: usize::MAX, command: 0, item: None }
@@ -87,14 +91,17 @@ impl Items<'_> {
 
     /// Takes the next timed command of a submission; returns its item if it is recorded work.
     fn next(&mut self, execution: usize) -> Option<usize> {
-        let (commands, first) = self.submissions.get(execution)?;
+        let (commands, first) = *self.submissions.get(execution)?;
         if self.execution != execution {
             (self.execution, self.command, self.item) =
                 (execution, 0, first.map(|item| item as usize));
         }
-        let command = commands.get(self.command)?;
-        self.command += 1;
-        let item = self.item.filter(|_| matches!(command, Evaluated::Work { .. }))?;
+        let timed = |command: &Evaluated| {
+            matches!(command, Evaluated::Work { .. } | Evaluated::Delay { .. })
+        };
+        let at = self.command + commands.get(self.command..)?.iter().position(timed)?;
+        self.command = at + 1;
+        let item = self.item.filter(|_| matches!(commands[at], Evaluated::Work { .. }))?;
         self.item = Some(item + 1);
         Some(item)
     }
@@ -102,13 +109,13 @@ impl Items<'_> {
 
 /// Returns the start of each recorded item from the start of the run; `None` for those that did not
 /// run.
-pub(crate) fn starts(recorded: &Recorded, ran: &[Ran]) -> Vec<Option<u64>> {
+pub(crate) fn starts(recorded: &Recorded, runs: Runs<'_>) -> Vec<Option<u64>> {
     let mut starts = vec![None; recorded.items.len()];
-    for ran in ran {
+    for_each(runs, |ran| {
         if let Some(start) = ran.run.item.and_then(|item| starts.get_mut(item)) {
             *start = Some(ran.run.start_ns);
         }
-    }
+    });
     starts
 }
 
@@ -116,7 +123,7 @@ pub(crate) fn starts(recorded: &Recorded, ran: &[Ran]) -> Vec<Option<u64>> {
 /// work in the order of its start.
 pub(crate) fn rows(
     workload: &Workload,
-    ran: &[Ran],
+    runs: Runs<'_>,
     trace: &Trace,
     model: impl Fn(usize) -> Submission,
 ) -> Vec<KernelRow> {
@@ -125,22 +132,22 @@ pub(crate) fn rows(
         for (row, item) in rows.iter_mut().zip(&recorded.items) {
             row.model = model(item.queue.0 as usize).name();
         }
-        for ran in ran {
+        for_each(runs, |ran| {
             if let Some(row) = ran.run.item.and_then(|item| rows.get_mut(item)) {
                 *row = row.clone().with_run(&ran.run);
             }
-        }
+        });
         return rows;
     }
     let mut names: BTreeMap<NameId, Arc<str>> = BTreeMap::new();
     let queues: Vec<Arc<str>> =
         workload.queues.iter().map(|queue| queue.name.as_str().into()).collect();
-    for ran in ran {
+    for_each(runs, |ran| {
         let name = names.entry(ran.name).or_insert_with(|| trace.names.get(ran.name).into());
         let name = Arc::clone(name);
         let row = KernelRow::new(name, Arc::clone(&queues[ran.queue]), model(ran.queue).name());
         rows.push(row.with_run(&ran.run));
-    }
+    });
     rows.sort_by_key(|row| row.replayed_start_ns);
     rows
 }

@@ -268,11 +268,11 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
     };
     let workloads = || std::iter::once(&request.workload).chain(&request.beside);
-    let tracing = request.tracing
-        || request.kernels
-        || workloads().any(|workload| runner::wants_trace(workload));
-    if tracing {
+    let measured = request.kernels || workloads().any(|workload| runner::wants_trace(workload));
+    if request.tracing {
         platform.enable_tracing();
+    } else if measured {
+        platform.enable_tracing_of_executions();
     }
     let needs = |of: fn(&NodeNeeds) -> u32| {
         workloads().map(|workload| of(&runner::required_nodes(workload))).max().unwrap_or(1)
@@ -359,7 +359,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     // Before the results are read, which is no access of the workload.
     let hazards = platform.hazard_report();
     prepared.check_hangs()?;
-    let trace = tracing.then(|| platform.take_trace(&request.workload.name));
+    let trace = (request.tracing || measured).then(|| platform.take_trace(&request.workload.name));
     let origin_ns =
         std::iter::once(&prepared).chain(&beside).map(|p| p.started_ns()).min().unwrap_or(0);
     let mut outcome = prepared.finish(&report, trace.as_ref(), origin_ns);
@@ -376,6 +376,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         outcome.report.problems.extend(waits.map(ToString::to_string));
     }
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
+    let trace = trace.filter(|_| request.tracing);
     Ok(RunResult { outcome, trace, shown, hazards })
 }
 

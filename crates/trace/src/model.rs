@@ -179,6 +179,14 @@ impl Kind {
         matches!(self, Kind::Signal | Kind::CpuSignal)
     }
 
+    /// Whether a record of this kind says what an engine executed, for which times of queues and
+    /// work are measured.
+    pub fn is_of_execution(self) -> bool {
+        let beside_work =
+            matches!(self, Kind::ExecuteQueued | Kind::Gap | Kind::Preempted | Kind::Lost);
+        self.is_work() || beside_work
+    }
+
     /// Whether an engine works while a record of this kind runs. Gaps and waits are not work.
     pub fn is_work(self) -> bool {
         matches!(

@@ -11,8 +11,9 @@
 //! - a queued record without a counterpart stays, and runs from its queueing to the end of the
 //!   trace; that of a command buffer becomes a [`Kind::NeverRan`].
 
-use std::collections::HashMap;
 use std::hash::Hash;
+
+use foldhash::HashMap;
 
 use crate::model::{Kind, LaneId, LinkId, Record};
 
@@ -40,6 +41,7 @@ pub(crate) fn join(records: &mut Vec<Record>) {
     let end_ns = records.iter().map(|r| r.end_ns).max().unwrap_or(0);
     let mut joined = joined.into_iter();
     records.retain(|_| !joined.next().unwrap_or(false));
+    records.shrink_to_fit();
     for record in records.iter_mut() {
         match record.kind {
             Kind::ExecuteQueued => (record.kind, record.end_ns) = (Kind::NeverRan, end_ns),
@@ -62,7 +64,7 @@ const LAST: u32 = u32::MAX;
 
 impl<K: Eq + Hash> Queued<K> {
     fn of(records: &[Record], key: impl Fn(&Record) -> Option<K>) -> Queued<K> {
-        let mut queued = Queued { ends: HashMap::new(), next: vec![LAST; records.len()] };
+        let mut queued = Queued { ends: HashMap::default(), next: vec![LAST; records.len()] };
         for (index, record) in (0..LAST).zip(records) {
             let Some(key) = key(record) else { continue };
             let (_, last) = queued.ends.entry(key).or_insert((index, index));
@@ -120,8 +122,8 @@ fn join_buffers(records: &mut [Record], joined: &mut [bool]) {
 /// Sets the link of each engine slice to that of the command buffer that its queue was executing. A
 /// queue executes one at a time; after its last complete one it executes the first pending one.
 fn link_engines(records: &mut [Record]) {
-    let mut done: HashMap<LaneId, Vec<usize>> = HashMap::new();
-    let mut cut_off: HashMap<LaneId, LinkId> = HashMap::new();
+    let mut done: HashMap<LaneId, Vec<usize>> = HashMap::default();
+    let mut cut_off: HashMap<LaneId, LinkId> = HashMap::default();
     for (index, record) in records.iter().enumerate() {
         match record.kind {
             Kind::Execute => done.entry(record.lane).or_default().push(index),

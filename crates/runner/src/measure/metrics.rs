@@ -77,14 +77,22 @@ fn latencies(queues: &[&QueueTimes]) -> Option<Vec<u64>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Starts and ends in the order of time. Of equal times ends come first, so spans that touch do not
-/// overlap.
-fn changes(spans: impl Iterator<Item = (u64, u64, usize)>) -> Vec<(u64, bool, usize)> {
-    let mut all: Vec<(u64, bool, usize)> = spans
-        .flat_map(|(start, end, queue)| [(start, true, queue), (end.max(start), false, queue)])
-        .collect();
+/// Whether a change of [`changes`] is a start, beside the number of its group.
+const BEGINS: u32 = 1 << 31;
+
+/// Starts and ends in the order of time, as (time, start or end, group). Of equal times ends come
+/// first, so spans that touch do not overlap.
+fn changes(
+    spans: impl Iterator<Item = (u64, u64, usize)>,
+) -> impl Iterator<Item = (u64, bool, usize)> {
+    // There are two for each command of a run, so they are kept small.
+    let mut all: Vec<(u64, u32)> = Vec::new();
+    for (start, end, group) in spans {
+        let group = group as u32 & !BEGINS;
+        all.extend([(start, group | BEGINS), (end.max(start), group)]);
+    }
     all.sort_unstable();
-    all
+    all.into_iter().map(|(at, change)| (at, change & BEGINS != 0, (change & !BEGINS) as usize))
 }
 
 /// Time during which at least two of the queues executed.

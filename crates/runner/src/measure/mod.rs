@@ -25,14 +25,14 @@ pub(crate) struct Execution {
 /// A command that an engine carried out for a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandSpan {
-    /// Index into the queue's executions.
-    pub(crate) execution: usize,
-    pub(crate) kind: Kind,
-    pub(crate) name: NameId,
-    /// A later stretch of a command that was preempted.
-    pub(crate) resumed: bool,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    /// Index into the queue's executions.
+    pub(crate) execution: u32,
+    pub(crate) name: NameId,
+    pub(crate) kind: Kind,
+    /// A later stretch of a command that was preempted.
+    pub(crate) resumed: bool,
 }
 
 /// A queue on the timeline.
@@ -119,7 +119,7 @@ fn attribute(executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan>
         let execution =
             begun.checked_sub(1).filter(|last| executions[*last].end_ns >= command.end_ns)?;
         Some(CommandSpan {
-            execution,
+            execution: u32::try_from(execution).ok()?,
             kind: command.kind,
             name: command.name,
             resumed: command.queued_ns < command.start_ns,
@@ -195,7 +195,7 @@ pub(crate) mod tests {
             2,
             "the buffer without a name is not the application's"
         );
-        let starts: Vec<(usize, u64, bool)> =
+        let starts: Vec<(u32, u64, bool)> =
             times[0].commands.iter().map(|c| (c.execution, c.start_ns, c.resumed)).collect();
         assert_eq!(starts, [(0, 12, false), (0, 49, true), (1, 121, false), (1, 161, false)]);
         assert_eq!(times[1].commands.len(), 1);

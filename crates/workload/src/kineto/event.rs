@@ -6,14 +6,14 @@
 //! and left out. Entry point: [`read`].
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
 
+use foldhash::HashMap;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::members::members;
+use super::members::{members, value_end};
 use super::number::{us_to_ns, whole};
 use super::repair::repair;
 use super::scan::{EventReader, scan};
@@ -147,12 +147,24 @@ pub fn read(source: impl Read) -> Result<Recording, String> {
 impl EventReader for Trace {
     fn read_common(&mut self, position: Position, text: &[u8]) -> Option<usize> {
         let (mut fields, mut is_text) = (Fields::default(), true);
-        let length = members(text, |name, value| {
+        let length = members(text, 0, |name, at| {
+            let mut read_args = None;
+            let end = match name {
+                b"args" if text[at] == b'{' => {
+                    let args = read_args.insert(ArgFields::default());
+                    args_end(text, at, args)?
+                }
+                _ => value_end(text, at)?,
+            };
             if let Some(field) = fields.named(name) {
                 // Of a repeated field the last value counts, as in every browser.
-                *field = std::str::from_utf8(value).unwrap_or_default();
+                *field = std::str::from_utf8(&text[at..end]).unwrap_or_default();
                 is_text &= !field.is_empty();
             }
+            if name == b"args" {
+                fields.read_args = read_args;
+            }
+            Some(end)
         });
         let length = length.filter(|_| is_text)?;
         self.recording.at(position);
@@ -249,9 +261,15 @@ struct Fields<'a> {
     dur: &'a str,
     id: &'a str,
     args: &'a str,
+    /// The members of `args`, if they were read with the event.
+    read_args: Option<ArgFields<'a>>,
 }
 
 impl<'a> Fields<'a> {
+    fn args(&self) -> ArgFields<'a> {
+        self.read_args.unwrap_or_else(|| args(self.args))
+    }
+
     fn named(&mut self, name: &[u8]) -> Option<&mut &'a str> {
         Some(match name {
             b"ph" => &mut self.ph,
@@ -330,7 +348,7 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
         }
         ("X", Category::Work(kind)) => {
             let (start, end) = interval(fields)?;
-            let args = args(fields.args);
+            let args = fields.args();
             let or_field = |raw: Option<i64>, field, of| match raw {
                 Some(number) => Ok(number),
                 None => id(field, of).map(Option::unwrap_or_default),
@@ -348,7 +366,7 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
         }
         ("X", Category::Call) => {
             let (start, end) = interval(fields)?;
-            let correlation = id("correlation", args(fields.args).correlation)?;
+            let correlation = id("correlation", fields.args().correlation)?;
             let track = track(trace);
             let track = trace.track(track);
             let call = call(&unquoted(fields.name));
@@ -361,7 +379,7 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
 }
 
 fn take_sync<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
-    let args = args(fields.args);
+    let args = fields.args();
     let kind = if args.sync_kind.is_empty() { fields.name } else { args.sync_kind };
     let kind = match unquoted(kind).as_ref() {
         "Stream Wait Event" => SyncKind::StreamWaitEvent,
@@ -432,7 +450,7 @@ fn thread_name(args: &str) -> Option<String> {
 }
 
 /// The members of `args` that are read, as written; empty when absent.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct ArgFields<'a> {
     correlation: &'a str,
     stream: &'a str,
@@ -443,31 +461,46 @@ struct ArgFields<'a> {
 }
 
 impl<'a> ArgFields<'a> {
-    fn set(&mut self, name: &[u8], value: &'a str) {
-        match name {
-            b"correlation" | b"correlation id" | b"correlation_id" => self.correlation = value,
-            b"stream" | b"queue" if whole(value) != Err(Fault::NotANumber) => self.stream = value,
-            b"device" => self.device = value,
-            b"wait_on_stream" => self.wait_on_stream = value,
+    fn named(&mut self, name: &[u8]) -> Option<&mut &'a str> {
+        Some(match name {
+            b"correlation" | b"correlation id" | b"correlation_id" => &mut self.correlation,
+            b"stream" | b"queue" => &mut self.stream,
+            b"device" => &mut self.device,
+            b"wait_on_stream" => &mut self.wait_on_stream,
             b"wait_on_cuda_event_record_corr_id" | b"wait_on_hip_event_record_corr_id" => {
-                self.wait_on_record = value;
+                &mut self.wait_on_record
             }
-            b"cuda_sync_kind" | b"hip_sync_kind" => self.sync_kind = value,
-            _ => {}
+            b"cuda_sync_kind" | b"hip_sync_kind" => &mut self.sync_kind,
+            _ => return None,
+        })
+    }
+
+    fn set(&mut self, name: &[u8], value: &'a str) {
+        let is_name =
+            matches!(name, b"stream" | b"queue") && whole(value) == Err(Fault::NotANumber);
+        if let Some(field) = self.named(name).filter(|_| !is_name) {
+            *field = value;
         }
     }
+}
+
+/// Reads the `args` at `at` of an event of common spelling; returns the place behind them.
+fn args_end<'a>(text: &'a [u8], at: usize, fields: &mut ArgFields<'a>) -> Option<usize> {
+    members(text, at, |name, at| {
+        let end = value_end(text, at)?;
+        if fields.named(name).is_some() {
+            fields.set(name, std::str::from_utf8(&text[at..end]).ok()?);
+        }
+        Some(end)
+    })
 }
 
 fn args(text: &str) -> ArgFields<'_> {
     if text.is_empty() {
         return ArgFields::default();
     }
-    let (mut fields, mut is_text) = (ArgFields::default(), true);
-    let common = members(text.as_bytes(), |name, value| match std::str::from_utf8(value) {
-        Ok(value) => fields.set(name, value),
-        Err(_) => is_text = false,
-    });
-    if is_text && common.is_some() {
+    let mut fields = ArgFields::default();
+    if args_end(text.as_bytes(), 0, &mut fields).is_some() {
         return fields;
     }
     serde_json::Deserializer::from_str(text).deserialize_map(ArgVisitor).unwrap_or_default()

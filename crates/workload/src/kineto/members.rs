@@ -7,25 +7,28 @@
 /// Deepest nesting of a value that is read.
 const DEEPEST: u32 = 32;
 
-/// Passes the name of each member, without quotes, and its value as written to `each`. Returns the
-/// length of the object. `None`: another reader must judge the text, which may end too early.
-pub fn members<'a>(text: &'a [u8], mut each: impl FnMut(&'a [u8], &'a [u8])) -> Option<usize> {
-    let mut at = after_spaces(text, expected(text, 0, b'{')?)?;
+/// Passes the name of each member, without quotes, and the place of its value to `each`, which
+/// returns the place behind the value: [`value_end`], or that of the values in it. Returns the place
+/// behind the object at `at`. `None`: another reader must judge the text, which may end too early.
+#[inline]
+pub fn members<'a>(
+    text: &'a [u8],
+    at: usize,
+    mut each: impl FnMut(&'a [u8], usize) -> Option<usize>,
+) -> Option<usize> {
+    let mut at = after_spaces(text, expected(text, at, b'{')?)?;
     if text[at] == b'}' {
         return Some(at + 1);
     }
     loop {
-        let name = at + 1;
-        let after = string_end(text, at)?;
-        let name = &text[name..after - 1];
-        if name.contains(&b'\\') {
-            return None;
-        }
-        at = expected(text, after_spaces(text, after)?, b':')?;
+        let name = expected(text, at, b'"')?;
+        let after = plain_end(text, name)?;
+        let name = &text[name..after];
+        // A name that holds an escape ends before its quote.
+        at = after_spaces(text, expected(text, after, b'"')?)?;
+        at = after_spaces(text, expected(text, at, b':')?)?;
+        at = each(name, at)?;
         at = after_spaces(text, at)?;
-        let end = value_end(text, at)?;
-        each(name, &text[at..end]);
-        at = after_spaces(text, end)?;
         match text[at] {
             b',' => at = after_spaces(text, at + 1)?,
             b'}' => return Some(at + 1),
@@ -52,7 +55,8 @@ fn after_spaces(text: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// The place behind the value at `at`.
-fn value_end(text: &[u8], at: usize) -> Option<usize> {
+#[inline]
+pub fn value_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => string_end(text, at),
         b'{' | b'[' => nested_end(text, at),
@@ -72,11 +76,36 @@ fn scalar_end(text: &[u8], at: usize) -> Option<usize> {
     Some(at + length)
 }
 
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = ONES << 7;
+
+/// The 8 bytes at `at`, the first one lowest.
+#[inline]
+fn word_at(text: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*text.get(at..)?.first_chunk()?))
+}
+
+/// The place behind the digits at `at`.
+#[inline]
+fn digits_end(text: &[u8], mut at: usize) -> usize {
+    while let Some(word) = word_at(text, at) {
+        // The lowest mark is exact: a sum carries into higher bytes only.
+        let value = word ^ (ONES * u64::from(b'0'));
+        let marks = (value.wrapping_add(ONES * (0x80 - 10)) | value) & TOPS;
+        if marks != 0 {
+            return at + marks.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at + text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
 /// The length of the number that `text` begins with. A byte follows it.
+#[inline]
 fn number_length(text: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
-        let count = text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        (count > 0).then_some(from + count)
+        let end = digits_end(text, from);
+        (end > from).then_some(end)
     };
     let first = usize::from(text[0] == b'-');
     let mut at = digits(first)?;
@@ -94,25 +123,30 @@ fn number_length(text: &[u8]) -> Option<usize> {
     (at < text.len()).then_some(at)
 }
 
-/// The place behind the text whose first quote is at `at`.
+/// The place of the first quote, backslash or control character from `at` on.
 #[inline]
-fn string_end(text: &[u8], at: usize) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = ONES << 7;
-    let mut at = expected(text, at, b'"')?;
+fn plain_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        let word = u64::from_le_bytes(*text.get(at..at + 8)?.first_chunk()?);
+        let word = word_at(text, at)?;
         // The lowest mark of each is exact: a subtraction borrows from higher bytes only.
         let zero = |word: u64| word.wrapping_sub(ONES) & !word;
         let quote = zero(word ^ (ONES * u64::from(b'"')));
         let escape = zero(word ^ (ONES * u64::from(b'\\')));
         let control = word.wrapping_sub(ONES * 0x20) & !word;
         let marks = (quote | escape | control) & TOPS;
-        if marks == 0 {
-            at += 8;
-            continue;
+        if marks != 0 {
+            return Some(at + marks.trailing_zeros() as usize / 8);
         }
-        at += marks.trailing_zeros() as usize / 8;
+        at += 8;
+    }
+}
+
+/// The place behind the text whose first quote is at `at`.
+#[inline]
+fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut at = expected(text, at, b'"')?;
+    loop {
+        at = plain_end(text, at)?;
         match text[at] {
             b'"' => return Some(at + 1),
             b'\\' => match text.get(at + 1)? {
@@ -183,8 +217,12 @@ mod tests {
     fn read(text: &str) -> Option<(Vec<(String, String)>, usize)> {
         let mut found = Vec::new();
         let text_of = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let length =
-            members(text.as_bytes(), |name, value| found.push((text_of(name), text_of(value))))?;
+        let bytes = text.as_bytes();
+        let length = members(bytes, 0, |name, at| {
+            let end = value_end(bytes, at)?;
+            found.push((text_of(name), text_of(&bytes[at..end])));
+            Some(end)
+        })?;
         Some((found, length))
     }
 

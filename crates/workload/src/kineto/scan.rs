@@ -246,8 +246,13 @@ impl<R: Read, E: EventReader> Scanner<'_, R, E> {
     /// Advances by a number of bytes.
     fn advance(&mut self, bytes: usize) {
         let passed = &self.text[self.at..self.at + bytes];
-        if let Some(last) = passed.iter().rposition(|byte| *byte == b'\n') {
-            self.line += passed.iter().filter(|byte| **byte == b'\n').count() as u64;
+        // Lines of a part are counted in a byte, 16 at once.
+        let is_end = |byte: &u8| u8::from(*byte == b'\n');
+        let ends = |part: &[u8]| u64::from(part.iter().map(is_end).sum::<u8>());
+        let lines: u64 = passed.chunks(usize::from(u8::MAX)).map(ends).sum();
+        if lines > 0 {
+            self.line += lines;
+            let last = passed.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
             self.line_at = self.base + (self.at + last + 1) as u64;
         }
         self.at += bytes;

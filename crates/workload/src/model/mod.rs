@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use engine::Engine;
 pub use expression::{BufferRef, FenceRef, QueueRef, Ref};
 pub use ids::{BufferId, FenceId, GroupMember, QueueId, Span};
-pub use op::{Command, CommandKind, Data, FenceWait, Op, OpKind};
+pub use op::{Command, CommandKind, CopyCommand, Data, FenceWait, FillCommand, Op, OpKind};
 pub use program::{Arg, Args};
 pub use recorded::{Ready, Recorded, RecordedItem};
 pub use tidegate_d3dukmdt::{Priority, Submission};

@@ -77,7 +77,7 @@ pub enum OpKind {
         /// First byte, a multiple of 4.
         offset: Expr,
         /// The content.
-        data: Data,
+        data: Box<Data>,
     },
     /// The thread is busy without GPU work.
     Sleep {
@@ -101,16 +101,16 @@ pub enum OpKind {
         /// Last value.
         to: Expr,
         /// The repeated operations.
-        body: Vec<Op>,
+        body: Box<[Op]>,
     },
     /// Runs one of two bodies.
     When {
         /// Chooses `body` when it is not 0.
         condition: Expr,
         /// If it is not 0.
-        body: Vec<Op>,
+        body: Box<[Op]>,
         /// If it is 0.
-        otherwise: Vec<Op>,
+        otherwise: Box<[Op]>,
     },
     /// A recorded thread's own time up to a point of its recording. It resumes at `max(now +
     /// work_ns, until_ns + lag)`; the lag begins as the start of the run. A thread therefore keeps
@@ -186,33 +186,41 @@ pub struct Command {
     pub span: Span,
 }
 
-/// A command for an engine.
+/// A copy between buffers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyCommand {
+    /// Source.
+    pub src: BufferRef,
+    /// First byte there.
+    pub src_offset: Expr,
+    /// Destination.
+    pub dst: BufferRef,
+    /// First byte there.
+    pub dst_offset: Expr,
+    /// How many.
+    pub bytes: Expr,
+}
+
+/// A fill of a buffer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FillCommand {
+    /// The buffer.
+    pub dst: BufferRef,
+    /// First byte.
+    pub offset: Expr,
+    /// Length in bytes, a multiple of 4.
+    pub bytes: Expr,
+    /// The word.
+    pub value: Expr,
+}
+
+/// A command for an engine. A trace has millions of [`CommandKind::Work`], so larger ones are boxed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandKind {
     /// Copies bytes between buffers.
-    Copy {
-        /// Source.
-        src: BufferRef,
-        /// First byte there.
-        src_offset: Expr,
-        /// Destination.
-        dst: BufferRef,
-        /// First byte there.
-        dst_offset: Expr,
-        /// How many.
-        bytes: Expr,
-    },
+    Copy(Box<CopyCommand>),
     /// Sets words of a buffer.
-    Fill {
-        /// The buffer.
-        dst: BufferRef,
-        /// First byte.
-        offset: Expr,
-        /// Length in bytes, a multiple of 4.
-        bytes: Expr,
-        /// The word.
-        value: Expr,
-    },
+    Fill(Box<FillCommand>),
     /// Runs a compute program.
     Dispatch {
         /// The program.
@@ -220,7 +228,7 @@ pub enum CommandKind {
         /// Its arguments, complete and of the right kinds.
         args: Args,
         /// Thread groups in x, y and z; `None` is as many as the arguments need.
-        groups: Option<[Expr; 3]>,
+        groups: Option<Box<[Expr; 3]>>,
     },
     /// Draws triangles.
     Draw {
@@ -242,6 +250,9 @@ pub enum CommandKind {
         ns: Expr,
     },
 }
+
+// An imported trace has two operations and a command for each launch.
+const _: () = assert!(size_of::<Op>() <= 64 && size_of::<Command>() <= 56);
 
 impl OpKind {
     /// The queue of a submission, GPU signal or GPU wait.

@@ -10,11 +10,12 @@
 //! Invariant: a fence gets a new value for each awaited entry, in the order of the recording, so
 //! its values rise while the marks are kept. Entry point: [`workload`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::correlate::{Joined, Stream};
 use super::engines;
+use super::records::NameId;
 use super::timeline::{Action, Entry, Item, Timeline};
 use super::{Gaps, ImportOptions};
 use crate::expression::Expr;
@@ -33,9 +34,10 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         timeline: &timeline,
         options,
         recorded: Vec::with_capacity(timeline.joined.work.len()),
-        names: Names::default(),
+        names: Names::of(timeline.joined.names.len()),
         late: vec![Late::default(); timeline.joined.streams.len()],
         bodies: vec![Body::default(); timeline.joined.threads.len() + 1],
+        commands: Vec::new(),
     };
     for number in 0..timeline.entries.len() {
         builder.entry(number);
@@ -140,7 +142,7 @@ fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
 fn fence_values(timeline: &Timeline) -> Vec<Option<u64>> {
     let mut newest = vec![0u64; timeline.joined.streams.len()];
     let value = |entry: &Entry| {
-        let stream = entry.stream.filter(|_| entry.awaited)?;
+        let stream = entry.stream().filter(|_| entry.awaited)?;
         newest[stream] += 1;
         Some(newest[stream])
     };
@@ -161,7 +163,7 @@ fn marks(entries: &[Entry]) -> Marks {
         Marks { count: 0, after: vec![None; entries.len()], before: vec![None; entries.len()] };
     let mut newest: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, entry) in entries.iter().enumerate() {
-        let Some(stream) = entry.stream else { continue };
+        let Some(stream) = entry.stream() else { continue };
         if let Some(last) = newest.insert(stream, number)
             && entries[last].thread != entry.thread
         {
@@ -227,22 +229,24 @@ impl Late {
     }
 }
 
-/// Names of work, each once.
-#[derive(Debug, Default)]
+/// Names of work in the order of their first use, each once.
+#[derive(Debug)]
 struct Names {
     list: Vec<Arc<str>>,
-    index: HashMap<Arc<str>, u32>,
+    /// The number of each name of the recording.
+    numbers: Vec<Option<u32>>,
 }
 
 impl Names {
-    fn number(&mut self, name: &Arc<str>) -> u32 {
-        if let Some(number) = self.index.get(name) {
-            return *number;
-        }
-        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
-        self.list.push(Arc::clone(name));
-        self.index.insert(Arc::clone(name), number);
-        number
+    fn of(recorded: usize) -> Self {
+        Self { list: Vec::new(), numbers: vec![None; recorded] }
+    }
+
+    fn number(&mut self, name: NameId, text: &Arc<str>) -> u32 {
+        *self.numbers[name.index()].get_or_insert_with(|| {
+            self.list.push(Arc::clone(text));
+            u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+        })
     }
 }
 
@@ -256,38 +260,37 @@ struct Builder<'a> {
     /// By stream.
     late: Vec<Late>,
     bodies: Vec<Body>,
+    /// Commands of the list that is being made.
+    commands: Vec<Command>,
 }
 
 impl Builder<'_> {
     fn entry(&mut self, number: usize) {
         let timeline = self.timeline;
         let entry = &timeline.entries[number];
-        self.bodies[entry.thread].go_on_to(entry.submit);
+        let thread = entry.thread as usize;
+        self.bodies[thread].go_on_to(entry.submit);
         if let Some(mark) = self.marks.before[number] {
-            self.bodies[entry.thread].push(OpKind::AwaitMark { mark, at_ns: entry.submit });
+            self.bodies[thread].push(OpKind::AwaitMark { mark, at_ns: entry.submit });
         }
-        match (&entry.action, entry.stream) {
+        match (&entry.action, entry.stream()) {
             (Action::Launch { items, .. }, Some(stream)) => {
                 let commands = self.list(items, stream, entry.submit);
-                self.bodies[entry.thread].push(OpKind::Submit { queue: queue(stream), commands });
+                self.bodies[thread].push(OpKind::Submit { queue: queue(stream), commands });
             }
             (Action::StreamWait { on }, Some(stream)) => {
                 if let Some(FenceWait { fence, value }) = self.reached(*on) {
-                    self.bodies[entry.thread].push(OpKind::Wait {
-                        queue: queue(stream),
-                        fence,
-                        value,
-                    });
+                    self.bodies[thread].push(OpKind::Wait { queue: queue(stream), fence, value });
                 }
             }
             _ => {}
         }
-        if let (Some(stream), Some(value)) = (entry.stream, self.values[number]) {
+        if let (Some(stream), Some(value)) = (entry.stream(), self.values[number]) {
             let (fence, value) = (fence(stream), Expr::number(value));
-            self.bodies[entry.thread].push(OpKind::Signal { queue: queue(stream), fence, value });
+            self.bodies[thread].push(OpKind::Signal { queue: queue(stream), fence, value });
         }
         if let Some(mark) = self.marks.after[number] {
-            self.bodies[entry.thread].push(OpKind::Mark { mark });
+            self.bodies[thread].push(OpKind::Mark { mark });
         }
         self.after_call(number, entry);
     }
@@ -297,17 +300,17 @@ impl Builder<'_> {
         let (on, done) = match &entry.action {
             Action::HostWait { on, done } => (on.clone(), *done),
             Action::Launch { items, blocks: true } => {
-                let ends = items.iter().map(|item| self.timeline.joined.work[item.work].end);
+                let ends = items.iter().map(|item| self.timeline.joined.work(item.work).end);
                 (vec![number], ends.max().unwrap_or(0))
             }
             _ => {
-                let body = &mut self.bodies[entry.thread];
+                let body = &mut self.bodies[entry.thread as usize];
                 body.returned = body.returned.max(entry.end);
                 return;
             }
         };
         let of: Vec<FenceWait> = on.into_iter().filter_map(|on| self.reached(on)).collect();
-        let body = &mut self.bodies[entry.thread];
+        let body = &mut self.bodies[entry.thread as usize];
         if !of.is_empty() {
             body.push(match self.options.polled(entry, done) {
                 true => OpKind::PollWait { of, done_ns: done },
@@ -319,18 +322,21 @@ impl Builder<'_> {
 
     /// The fence and value of an entry's completion.
     fn reached(&self, entry: usize) -> Option<FenceWait> {
-        let stream = self.timeline.entries[entry].stream?;
+        let stream = self.timeline.entries[entry].stream()?;
         Some(FenceWait { fence: fence(stream), value: Expr::number(self.values[entry]?) })
     }
 
     /// The commands of one submission.
     fn list(&mut self, items: &[Item], stream: usize, submit_ns: u64) -> Vec<Command> {
-        let mut commands = Vec::with_capacity(2 * items.len());
+        // Collected elsewhere first: a list that is cut to its length leaves a hole that no other
+        // list fits into.
+        let mut commands = std::mem::take(&mut self.commands);
         for (place, item) in items.iter().enumerate() {
             commands.extend(self.commands(item, stream, submit_ns, place == 0));
         }
-        commands.shrink_to_fit();
-        commands
+        let list = commands.drain(..).collect();
+        self.commands = commands;
+        list
     }
 
     /// The work of an item, after a delay for an unexplained gap.
@@ -341,11 +347,13 @@ impl Builder<'_> {
         submit_ns: u64,
         first: bool,
     ) -> impl Iterator<Item = Command> + use<> {
-        let work = &self.timeline.joined.work[item.work];
+        let joined = &self.timeline.joined;
+        let work = joined.work(item.work);
+        let name = &joined.names[work.name.index()];
         let number = u32::try_from(self.recorded.len()).unwrap_or(u32::MAX);
         self.recorded.push(RecordedItem {
             queue: queue_id(stream),
-            name: self.names.number(&work.name),
+            name: self.names.number(work.name, name),
             launched_ns: work.launched.then_some(submit_ns.min(work.start)),
             start_ns: work.start,
             end_ns: work.end,
@@ -367,7 +375,7 @@ impl Builder<'_> {
             (delay_ns > 0).then(|| command(CommandKind::Delay { ns: Expr::number(delay_ns) }));
         let work = command(CommandKind::Work {
             ns: Expr::number(work.end - work.start),
-            label: Some(Arc::clone(&work.name)),
+            label: Some(Arc::clone(name)),
             recorded: Some(number),
         });
         delay.into_iter().chain(std::iter::once(work))
@@ -388,11 +396,12 @@ fn fence(stream: usize) -> FenceRef {
 
 #[cfg(test)]
 mod tests {
+    use super::super::records::WorkId;
     use super::*;
 
     #[test]
     fn what_a_short_gap_cannot_give_the_next_one_gives_back() {
-        let item = |ready, gap_ns| Item { work: 0, ready, gap_ns, unexplained: false };
+        let item = |ready, gap_ns| Item { work: WorkId::new(0), ready, gap_ns, unexplained: false };
         let mut late = Late::default();
         let mut delay = |ready, gap_ns| late.delay(&item(ready, gap_ns), 2_000, 500);
         assert_eq!(delay(Ready::Previous, 1_000), 0, "1 us late");

@@ -9,10 +9,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::call::Call;
 use super::records::{
-    Awaited, CallId, CallRecord, CallRef, EventId, Launcher, ProcessId, Recording, StreamFacts,
-    StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
+    Awaited, CallId, CallRecord, CallRef, EventId, Launcher, NameId, ProcessId, Recording,
+    StreamFacts, StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
 };
 use crate::model::recorded::ImportReport;
 
@@ -25,21 +27,32 @@ pub struct Stream {
 }
 
 /// GPU work. Times in nanoseconds since the start of the recording.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Work {
-    pub kind: WorkKind,
-    pub name: Arc<str>,
-    pub stream: usize,
     pub start: u64,
     pub end: u64,
+    /// Index into [`Joined::names`].
+    pub name: NameId,
+    stream: u32,
+    pub kind: WorkKind,
     /// Whether its launch is known.
     pub launched: bool,
 }
 
+impl Work {
+    /// Index into [`Joined::streams`].
+    pub fn stream(&self) -> usize {
+        self.stream as usize
+    }
+}
+
+/// Work of a call, as indices into [`Joined::work`]: mostly one, which takes no memory of its own.
+pub type WorkList = SmallVec<[WorkId; 4]>;
+
 /// The thread and interval of a host call.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    pub thread: usize,
+    pub thread: u32,
     pub start: u64,
     pub end: u64,
 }
@@ -55,7 +68,7 @@ pub struct HostCall {
 #[derive(Debug, Clone)]
 pub enum Role {
     /// Launches work, in the order of its start.
-    Launch { work: Vec<usize>, blocks: bool },
+    Launch { work: WorkList, blocks: bool },
     /// Records an awaited event.
     Record { stream: usize, record: CallId },
     /// Makes a stream wait.
@@ -73,17 +86,24 @@ pub enum Role {
 pub struct Joined {
     pub streams: Vec<Stream>,
     pub threads: Vec<String>,
+    /// Names of work.
+    pub names: Vec<Arc<str>>,
     pub work: Vec<Work>,
     /// In the order of their starts.
     pub calls: Vec<HostCall>,
     /// Explicit dependencies between streams: the first waits for the second. Sorted.
-    pub dependencies: Vec<(usize, usize)>,
+    pub dependencies: Vec<(WorkId, WorkId)>,
     pub report: ImportReport,
 }
 
 impl Joined {
+    /// A piece of work.
+    pub fn work(&self, work: WorkId) -> &Work {
+        &self.work[work.index()]
+    }
+
     /// The work of other streams that a piece of work waits for.
-    pub fn awaited_by(&self, work: usize) -> impl Iterator<Item = usize> {
+    pub fn awaited_by(&self, work: WorkId) -> impl Iterator<Item = WorkId> {
         let first = self.dependencies.partition_point(|(waiter, _)| *waiter < work);
         let of = self.dependencies[first..].iter().take_while(move |(waiter, _)| *waiter == work);
         of.map(|(_, awaited)| *awaited)
@@ -96,8 +116,9 @@ pub fn correlate(recording: Recording) -> Joined {
     let launched_by = joining.find_launches();
     let syncs = joining.index_syncs();
     let awaited = joining.awaited_records(&syncs);
+    joining.by_correlation = Vec::new();
     let roles = joining.roles(&launched_by, &syncs, &awaited);
-    joining.finish(launched_by, roles)
+    joining.finish(&launched_by, roles)
 }
 
 /// A synchronisation with the event record that it is for, if that is in the recording and precedes
@@ -253,27 +274,23 @@ impl Joining {
         syncs: &HashMap<CallId, Sync>,
         awaited: &HashMap<CallId, usize>,
     ) -> Vec<(CallId, Role)> {
-        let mut work_of: HashMap<CallId, Vec<usize>> = HashMap::new();
-        for (work, call) in launched_by.iter().enumerate() {
-            if let Some(call) = call {
-                work_of.entry(*call).or_default().push(work);
-            }
-        }
-        let mut order: Vec<CallId> = (0..self.recording.calls.len()).map(CallId::new).collect();
-        order.sort_by_key(|call| (self.recording.calls[call.index()].start, *call));
+        let calls = self.recording.calls.len();
+        let work_of = WorkOfCalls::new(launched_by, calls);
+        let mut order: Vec<CallId> = (0..calls).map(CallId::new).collect();
+        order.sort_unstable_by_key(|call| (self.recording.calls[call.index()].start, *call));
         let mut roles = Vec::new();
         for id in order {
             let call = self.recording.calls[id.index()];
-            let role = match work_of.remove(&id) {
-                Some(work) => Some(self.launch(&call, work)),
-                None => self.ordering(id, &call, syncs.get(&id), awaited),
+            let role = match work_of.of(id) {
+                [] => self.ordering(id, &call, syncs.get(&id), awaited),
+                work => Some(self.launch(&call, WorkList::from_slice(work))),
             };
             roles.extend(role.map(|role| (id, role)));
         }
         roles
     }
 
-    fn launch(&mut self, call: &CallRecord, work: Vec<usize>) -> Role {
+    fn launch(&mut self, call: &CallRecord, work: WorkList) -> Role {
         self.report.launches += 1;
         if call.call == Call::GraphLaunch {
             self.report.graph_launches += 1;
@@ -286,7 +303,7 @@ impl Joining {
             work.kind == WorkKind::Copy && name.contains("DtoH") && name.contains("Pageable")
         };
         let blocks = call.call == Call::BlockingCopy
-            || work.iter().any(|w| pageable(&self.recording.work[*w]));
+            || work.iter().any(|w| pageable(&self.recording.work[w.index()]));
         self.report.blocking_copies += u64::from(blocks);
         Role::Launch { work, blocks }
     }
@@ -363,7 +380,7 @@ impl Joining {
         of.next().copied().filter(|_| of.next().is_none())
     }
 
-    fn finish(mut self, launched_by: Launches, roles: Vec<(CallId, Role)>) -> Joined {
+    fn finish(mut self, launched_by: &Launches, roles: Vec<(CallId, Role)>) -> Joined {
         let recording = &self.recording;
         let call = |id: CallId| &recording.calls[id.index()];
         let first = (roles.iter().map(|(id, _)| call(*id).start))
@@ -371,25 +388,27 @@ impl Joining {
             .min()
             .unwrap_or(0);
         let relative = |at: i64| u64::try_from(i128::from(at) - i128::from(first)).unwrap_or(0);
-        let mut numbers: Vec<Option<usize>> = vec![None; recording.tracks.len()];
+        let mut numbers: Vec<Option<u32>> = vec![None; recording.tracks.len()];
         let mut threads: Vec<TrackId> = Vec::new();
         let mut calls = Vec::with_capacity(roles.len());
         for (id, role) in roles {
             let CallRecord { track, start, end, .. } = *call(id);
             let thread = *numbers[track.index()].get_or_insert_with(|| {
                 threads.push(track);
-                threads.len() - 1
+                // Tracks have numbers of 32 bits.
+                (threads.len() - 1) as u32
             });
             calls.push(HostCall {
                 at: Moment { thread, start: relative(start), end: relative(end) },
                 role,
             });
         }
-        let work: Vec<Work> = (recording.work.iter().zip(&launched_by))
+        let work: Vec<Work> = (recording.work.iter().zip(launched_by))
             .map(|(work, call)| Work {
                 kind: work.kind,
-                name: Arc::clone(recording.text(work.name)),
-                stream: self.numbers[work.stream.index()].unwrap_or(0),
+                name: work.name,
+                // Streams have numbers of 32 bits.
+                stream: self.numbers[work.stream.index()].unwrap_or(0) as u32,
                 start: relative(work.start),
                 end: relative(work.end),
                 launched: call.is_some(),
@@ -397,17 +416,25 @@ impl Joining {
             .collect();
         let dependencies = self.dependencies(&work);
         let streams = self.named_streams();
-        let names =
+        let of_threads =
             threads.iter().map(|track| recording.tracks[track.index()].name.clone()).collect();
         self.count(&work, &streams, threads.len());
-        Joined { streams, threads: names, work, calls, dependencies, report: self.report }
+        Joined {
+            streams,
+            threads: of_threads,
+            names: self.recording.names,
+            work,
+            calls,
+            dependencies,
+            report: self.report,
+        }
     }
 
     /// The dependencies that a stream's own order does not imply.
-    fn dependencies(&self, work: &[Work]) -> Vec<(usize, usize)> {
-        let mut between: Vec<(usize, usize)> = (self.recording.dependencies.iter())
-            .map(|(waiter, awaited)| (waiter.index(), awaited.index()))
-            .filter(|(waiter, awaited)| work[*waiter].stream != work[*awaited].stream)
+    fn dependencies(&self, work: &[Work]) -> Vec<(WorkId, WorkId)> {
+        let stream = |of: WorkId| work[of.index()].stream;
+        let mut between: Vec<(WorkId, WorkId)> = (self.recording.dependencies.iter().copied())
+            .filter(|(waiter, awaited)| stream(*waiter) != stream(*awaited))
             .collect();
         between.sort_unstable();
         between.dedup();
@@ -448,6 +475,42 @@ impl Joining {
         self.report.host_threads = threads as u64;
         self.report.streams_without_work = streams.len() as u64 - self.report.streams;
         self.report.work_without_launch = work.iter().filter(|work| !work.launched).count() as u64;
+    }
+}
+
+/// The work of each call, in the order of its start.
+struct WorkOfCalls {
+    /// Where the work of each call begins in `work`; one more than there are calls.
+    begins: Vec<u32>,
+    work: Vec<WorkId>,
+}
+
+impl WorkOfCalls {
+    fn new(launched_by: &Launches, calls: usize) -> Self {
+        let mut begins = vec![0u32; calls + 1];
+        for call in launched_by.iter().flatten() {
+            begins[call.index()] += 1;
+        }
+        // A place for each piece of work, from the last one of each call to its first.
+        let mut launched = 0;
+        for begin in &mut begins {
+            launched += *begin;
+            *begin = launched;
+        }
+        let mut work = vec![WorkId::new(0); launched as usize];
+        for (number, call) in launched_by.iter().enumerate().rev() {
+            if let Some(call) = call {
+                let place = &mut begins[call.index()];
+                *place -= 1;
+                work[*place as usize] = WorkId::new(number);
+            }
+        }
+        Self { begins, work }
+    }
+
+    fn of(&self, call: CallId) -> &[WorkId] {
+        let at = |call: usize| self.begins[call] as usize;
+        &self.work[at(call.index())..at(call.index() + 1)]
     }
 }
 

@@ -19,7 +19,7 @@ const MOST_COPY: usize = 15;
 pub fn assign(joined: &Joined) -> (Vec<(Engine, u32)>, Vec<SharedEngine>) {
     let busy = busy_times(joined);
     let mut kernels = vec![false; joined.streams.len()];
-    joined.work.iter().for_each(|work| kernels[work.stream] |= work.kind == WorkKind::Kernel);
+    joined.work.iter().for_each(|work| kernels[work.stream()] |= work.kind == WorkKind::Kernel);
     // A stream without work needs no engine of its own.
     let only_copies = |stream: usize| !kernels[stream] && !busy[stream].is_empty();
     let mut engines: Vec<(Engine, u32)> = (0..busy.len())
@@ -55,9 +55,10 @@ fn busy_times(joined: &Joined) -> Vec<Busy> {
     let mut busy: Vec<Busy> = vec![Vec::new(); joined.streams.len()];
     // Work is in the order of its start.
     for work in &joined.work {
-        match busy[work.stream].last_mut() {
+        let busy = &mut busy[work.stream()];
+        match busy.last_mut() {
             Some((_, end)) if work.start <= *end => *end = work.end.max(*end),
-            _ => busy[work.stream].push((work.start, work.end)),
+            _ => busy.push((work.start, work.end)),
         }
     }
     busy

@@ -8,9 +8,10 @@
 //! [`Recording::record_event`], [`Recording::depends`] and the interning methods. [`Recording::at`]
 //! precedes them and sets the place for messages.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use super::call::Call;
 use crate::model::recorded::{Damage, Extent, Fault, Position, Remark, Source};
@@ -226,7 +227,7 @@ struct Interned<K> {
 
 impl<K> Default for Interned<K> {
     fn default() -> Self {
-        Self { ids: HashMap::new() }
+        Self { ids: HashMap::default() }
     }
 }
 

@@ -9,24 +9,29 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use smallvec::SmallVec;
+
 use super::correlate::{HostCall, Joined, Moment, Role, Work};
-use super::records::CallId;
+use super::records::{CallId, WorkId};
 use super::{Gaps, ImportOptions};
 use crate::model::Ready;
 
 /// A piece of work of a submission.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {
-    /// Index into [`Joined::work`].
-    pub work: usize,
-    pub ready: Ready,
     /// Time from the last reason to the start.
     pub gap_ns: u64,
+    /// Index into [`Joined::work`].
+    pub work: WorkId,
+    pub ready: Ready,
     pub unexplained: bool,
 }
 
+/// The work of a submission: mostly one piece, which takes no memory of its own.
+pub type Items = SmallVec<[Item; 1]>;
+
 impl Item {
-    fn new(work: usize) -> Self {
+    fn new(work: WorkId) -> Self {
         Self { work, ready: Ready::Unknown, gap_ns: 0, unexplained: false }
     }
 }
@@ -35,7 +40,7 @@ impl Item {
 #[derive(Debug, Clone)]
 pub enum Action {
     /// Submits work to a stream.
-    Launch { items: Vec<Item>, blocks: bool },
+    Launch { items: Items, blocks: bool },
     /// Records an event on a stream.
     Record,
     /// Makes a stream wait for an entry of another.
@@ -47,9 +52,9 @@ pub enum Action {
 /// One step of a host thread. Times in nanoseconds since the start of the recording.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    pub thread: usize,
+    pub thread: u32,
     /// The stream that it feeds; `None` for a host wait.
-    pub stream: Option<usize>,
+    stream: Option<u32>,
     /// When the call began.
     pub start: u64,
     /// When the call handed its work over, as late as the recording allows.
@@ -58,6 +63,13 @@ pub struct Entry {
     pub action: Action,
     /// Whether another entry waits for it.
     pub awaited: bool,
+}
+
+impl Entry {
+    /// The stream that it feeds; `None` for a host wait.
+    pub fn stream(&self) -> Option<usize> {
+        self.stream.map(|stream| stream as usize)
+    }
 }
 
 /// An ordered recording.
@@ -71,7 +83,7 @@ pub struct Timeline {
 pub struct Placed {
     calls: Vec<HostCall>,
     /// Work whose launch precedes the recording.
-    heads: Vec<usize>,
+    heads: Vec<WorkId>,
 }
 
 /// Takes the calls out of a joined trace, and gives work without a launch a place in them.
@@ -113,7 +125,7 @@ pub fn arrange(mut joined: Joined, placed: &Placed, options: &ImportOptions) -> 
 
 /// Appends each piece of work without a launch to the call that launched the work before it on its
 /// stream. Returns what precedes the first launch of its stream, in the order of the starts.
-fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
+fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<WorkId> {
     if joined.work.iter().all(|work| work.launched) {
         return Vec::new();
     }
@@ -122,8 +134,8 @@ fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
     for (number, call) in calls.iter().enumerate() {
         let Role::Launch { work, .. } = &call.role else { continue };
         let mut last: BTreeMap<usize, u64> = BTreeMap::new();
-        for work in work.iter().map(|work| &joined.work[*work]) {
-            let start = last.entry(work.stream).or_default();
+        for work in work.iter().map(|work| joined.work(*work)) {
+            let start = last.entry(work.stream()).or_default();
             *start = work.start.max(*start);
         }
         last.into_iter().for_each(|(stream, start)| launches[stream].push((start, number)));
@@ -131,7 +143,8 @@ fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
     launches.iter_mut().for_each(|list| list.sort_unstable());
     let mut heads = Vec::new();
     for (index, work) in joined.work.iter().enumerate().filter(|(_, work)| !work.launched) {
-        let list = &launches[work.stream];
+        let index = WorkId::new(index);
+        let list = &launches[work.stream()];
         let before = list.partition_point(|(start, _)| *start <= work.start);
         match before.checked_sub(1).map(|k| &mut calls[list[k].1].role) {
             Some(Role::Launch { work, .. }) => work.push(index),
@@ -156,7 +169,7 @@ struct Walk<'a> {
     /// The newest entry of the second stream that the first already waits for.
     ordered_after: HashMap<(usize, usize), usize>,
     /// Stream waits for work that is launched later, by the work.
-    forward: HashMap<usize, Vec<usize>>,
+    forward: HashMap<WorkId, Vec<usize>>,
     /// Explicit dependencies replayed, and not replayed.
     dependencies: (u64, u64),
 }
@@ -196,7 +209,8 @@ impl Walk<'_> {
         let number = self.entries.len();
         self.entries.push(Entry {
             thread: at.thread,
-            stream,
+            // Streams have numbers of 32 bits.
+            stream: stream.map(|stream| stream as u32),
             start: at.start.min(submit),
             submit,
             end: at.end.max(submit),
@@ -211,19 +225,19 @@ impl Walk<'_> {
 
     /// Work whose launch precedes the recording is submitted first of all, by the thread that feeds
     /// its stream first. Streams that no recorded thread feeds get a thread of their own.
-    fn heads(&mut self, heads: &[usize], calls: &[HostCall]) {
-        let mut feeders: Vec<Option<usize>> = vec![None; self.joined.streams.len()];
+    fn heads(&mut self, heads: &[WorkId], calls: &[HostCall]) {
+        let mut feeders: Vec<Option<u32>> = vec![None; self.joined.streams.len()];
         for call in calls {
             let mut feed = |stream: usize| _ = feeders[stream].get_or_insert(call.at.thread);
             match &call.role {
                 Role::Launch { work, .. } => {
-                    work.iter().for_each(|w| feed(self.joined.work[*w].stream))
+                    work.iter().for_each(|w| feed(self.joined.work(*w).stream()))
                 }
                 Role::Record { stream, .. } | Role::StreamWait { stream, .. } => feed(*stream),
                 Role::EventSync { .. } | Role::StreamSync { .. } | Role::DeviceSync { .. } => {}
             }
         }
-        let unfed = self.joined.threads.len();
+        let unfed = self.joined.threads.len() as u32;
         let at =
             |stream: usize| Moment { thread: feeders[stream].unwrap_or(unfed), start: 0, end: 0 };
         self.submit(heads, at, false);
@@ -231,20 +245,24 @@ impl Walk<'_> {
 
     /// Divides work into one submission per stream: a graph may have several. A new one begins
     /// where work in the middle waits for another stream, and where other work waits for it.
-    fn submit(&mut self, work: &[usize], at: impl Fn(usize) -> Moment, blocks: bool) {
-        let mut open: BTreeMap<usize, Vec<Item>> = BTreeMap::new();
+    fn submit(&mut self, work: &[WorkId], at: impl Fn(usize) -> Moment, blocks: bool) {
         let joined = self.joined;
+        if let ([only], true) = (work, joined.dependencies.is_empty()) {
+            let stream = joined.work(*only).stream();
+            return self.segment(stream, Items::from_elem(Item::new(*only), 1), at(stream), blocks);
+        }
+        let mut open: BTreeMap<usize, Items> = BTreeMap::new();
         for index in work {
-            let stream = joined.work[*index].stream;
+            let stream = joined.work(*index).stream();
             for awaited in joined.awaited_by(*index) {
-                let other = joined.work[awaited].stream;
-                if self.placed[awaited].is_none()
+                let other = joined.work(awaited).stream();
+                if self.placed[awaited.index()].is_none()
                     && let Some(items) = open.remove(&other)
                 {
                     self.segment(other, items, at(other), false);
                 }
-                let Some(on) = self.placed[awaited] else {
-                    if joined.work[awaited].end > joined.work[*index].start {
+                let Some(on) = self.placed[awaited.index()] else {
+                    if joined.work(awaited).end > joined.work(*index).start {
                         self.dependencies.1 += 1;
                         continue;
                     }
@@ -282,15 +300,15 @@ impl Walk<'_> {
     }
 
     /// One submission to a stream.
-    fn segment(&mut self, stream: usize, items: Vec<Item>, at: Moment, blocks: bool) {
+    fn segment(&mut self, stream: usize, items: Items, at: Moment, blocks: bool) {
         let first =
-            items.iter().map(|item| self.joined.work[item.work].start).min().unwrap_or(at.start);
+            items.iter().map(|item| self.joined.work(item.work).start).min().unwrap_or(at.start);
         // The hand-over is inside the call and before the start of the work. The latest such time
         // is taken.
         let submit = first.saturating_sub(self.options.launch_ns).clamp(at.start, at.end);
         let entry = self.entries.len();
         if !self.placed.is_empty() {
-            items.iter().for_each(|item| self.placed[item.work] = Some(entry));
+            items.iter().for_each(|item| self.placed[item.work.index()] = Some(entry));
         }
         let waits: Vec<usize> = match self.forward.is_empty() {
             true => Vec::new(),
@@ -345,7 +363,7 @@ impl Timeline {
         let work = &self.joined.work;
         let (mut launches, mut turnarounds, mut wakes) = (Vec::new(), Vec::new(), Vec::new());
         let mut explained = |item: &mut Item, tail: &mut Tail, submit: Option<u64>| {
-            tail.explain(item, &work[item.work], submit, options);
+            tail.explain(item, &work[item.work.index()], submit, options);
             report.overlaps_on_a_stream += u64::from(tail.overlapped_ns > 0);
             report.overlapped_on_a_stream_ns += tail.overlapped_ns;
             report.gaps += u64::from(item.unexplained);
@@ -363,17 +381,17 @@ impl Timeline {
         for number in 0..self.entries.len() {
             let ahead = self.work_ahead(number);
             let entry = &mut self.entries[number];
-            let submit = entry.submit;
+            let (submit, stream) = (entry.submit, entry.stream());
             match &mut entry.action {
                 Action::Launch { items, .. } => {
-                    let tail = &mut tails[entry.stream.unwrap_or(0)];
+                    let tail = &mut tails[stream.unwrap_or(0)];
                     for item in items {
-                        let launched = work[item.work].launched;
+                        let launched = work[item.work.index()].launched;
                         explained(item, tail, launched.then_some(submit));
                     }
                 }
                 Action::StreamWait { on } => {
-                    let tail = &mut tails[entry.stream.unwrap_or(0)];
+                    let tail = &mut tails[stream.unwrap_or(0)];
                     tail.dependency = tail.dependency.max(ahead.unwrap_or(done[*on]));
                 }
                 Action::HostWait { on, done: met } => {
@@ -384,7 +402,7 @@ impl Timeline {
                 }
                 Action::Record => {}
             }
-            if let Some(stream) = self.entries[number].stream {
+            if let Some(stream) = stream {
                 done[number] = tails[stream].reached();
             }
         }
@@ -401,7 +419,7 @@ impl Timeline {
         let Action::StreamWait { on } = self.entries[number].action else { return None };
         match &self.entries[on].action {
             Action::Launch { items, .. } if on > number => {
-                items.iter().map(|item| self.joined.work[item.work].end).max()
+                items.iter().map(|item| self.joined.work(item.work).end).max()
             }
             _ => None,
         }
@@ -413,7 +431,7 @@ impl Timeline {
         let mut queued: Vec<VecDeque<u64>> = vec![VecDeque::new(); self.joined.streams.len()];
         let mut deepest = 0;
         for (entry, done) in self.entries.iter().zip(done) {
-            let Some(stream) = entry.stream else { continue };
+            let Some(stream) = entry.stream() else { continue };
             let queued = &mut queued[stream];
             while queued.front().is_some_and(|done| *done <= entry.submit) {
                 queued.pop_front();

@@ -33,7 +33,7 @@ impl Fields<'_> {
     pub fn expr_or(&self, key: &'static str, other: i128) -> Option<Expr> {
         match self.section.get(key) {
             Some(value) => self.value(value),
-            None => Some(Expr::Number(other)),
+            None => Some(Expr::number(other)),
         }
     }
 

@@ -76,7 +76,7 @@ impl Names for Visible<'_, '_> {
             return Ok(Expr::Variable(slot));
         }
         if let Some(value) = self.symbols.constants.get(name) {
-            return Ok(Expr::Number(*value));
+            return Ok(Expr::number(*value));
         }
         if self.symbols.fences.contains_key(name) {
             return Err(format!("'{name}' is a fence; write completed({name}) for its value"));
@@ -113,7 +113,7 @@ fn member<I: GroupMember>(
             let last = count - 1;
             Err(format!("{kind} '{name}' has the members 0 to {last}; this index is outside"))
         }
-        _ => Ok(Ref { first, count, index }),
+        _ => Ok(Ref { first, count, index: index.map(Box::new) }),
     }
 }
 
@@ -158,7 +158,7 @@ impl<'r> Symbols<'r> {
                     let text = format!("{whole} does not fit in 128 bits; use a smaller number");
                     self.reader.problem(value.span().start, text);
                 }
-                number.ok().map(Expr::Number)
+                number.ok().map(|number: i128| Expr::number(number))
             }
             DeValue::String(text) => {
                 expression::parse(text, &Visible { symbols: self, variables })

@@ -12,7 +12,9 @@ use super::names::{Symbols, Variables};
 use super::objects::{LARGEST_BUFFER_BYTES, values_f32};
 use super::reader::{Section, Value, float_of, suggest};
 use crate::expression::{Expr, Operator, Slot};
-use crate::model::{Arg, Args, Command, CommandKind, Data, FenceWait, OpKind, QueueRef};
+use crate::model::{
+    Arg, Args, Command, CommandKind, CopyCommand, Data, FenceWait, FillCommand, OpKind, QueueRef,
+};
 
 /// Scope of the operations of one program.
 pub struct Context<'a, 'r> {
@@ -183,8 +185,9 @@ fn duration(fields: &Fields<'_>, key: &'static str) -> Option<Expr> {
         _ => 1,
     };
     let ns = match fields.value(value)? {
-        Expr::Number(n) => Expr::Number(n.saturating_mul(scale)),
-        expr => Expr::Binary(Operator::Multiply, Box::new((expr, Expr::Number(scale)))),
+        Expr::Number(n) => Expr::number(i128::from(n).saturating_mul(scale)),
+        Expr::Large(n) => Expr::number(n.saturating_mul(scale)),
+        expr => Expr::Binary(Operator::Multiply, Box::new((expr, Expr::number(scale)))),
     };
     // More than an hour is a mistake in the unit.
     if ns.constant().is_some_and(|n| !(0..=3_600_000_000_000).contains(&n)) {
@@ -246,13 +249,20 @@ fn copy(fields: &Fields<'_>) -> Option<CommandKind> {
         (fields.expr_or("src_offset", 0), fields.expr_or("dst_offset", 0));
     let bytes = length(fields);
     let (src, dst, bytes) = (src?, dst?, bytes?);
-    Some(CommandKind::Copy { src, src_offset: src_offset?, dst, dst_offset: dst_offset?, bytes })
+    Some(CommandKind::Copy(Box::new(CopyCommand {
+        src,
+        src_offset: src_offset?,
+        dst,
+        dst_offset: dst_offset?,
+        bytes,
+    })))
 }
 
 fn fill(fields: &Fields<'_>) -> Option<CommandKind> {
     let (dst, offset) = (fields.buffer("fill"), fields.expr_or("offset", 0));
     let (bytes, value) = (length(fields), fields.need_expr("value"));
-    Some(CommandKind::Fill { dst: dst?, offset: offset?, bytes: bytes?, value: value? })
+    let (dst, offset, bytes, value) = (dst?, offset?, bytes?, value?);
+    Some(CommandKind::Fill(Box::new(FillCommand { dst, offset, bytes, value })))
 }
 
 /// The field `bytes` of a command.
@@ -273,12 +283,12 @@ fn length(fields: &Fields<'_>) -> Option<Expr> {
     Some(bytes)
 }
 
-fn groups(fields: &Fields<'_>) -> Option<Option<[Expr; 3]>> {
+fn groups(fields: &Fields<'_>) -> Option<Option<Box<[Expr; 3]>>> {
     let Some(value) = fields.section.get("groups") else { return Some(None) };
     let mut groups = [const { Expr::Number(1) }; 3];
     let Some(array) = value.get_ref().as_array() else {
         groups[0] = fields.value(value)?;
-        return Some(Some(groups));
+        return Some(Some(Box::new(groups)));
     };
     if array.is_empty() || array.len() > 3 {
         fields.section.problem("'groups' needs one to three numbers".into());
@@ -287,7 +297,7 @@ fn groups(fields: &Fields<'_>) -> Option<Option<[Expr; 3]>> {
     for (group, value) in groups.iter_mut().zip(array) {
         *group = fields.value(value)?;
     }
-    Some(Some(groups))
+    Some(Some(Box::new(groups)))
 }
 
 /// The program named by `key` and its `args`, checked against the signature.
@@ -378,7 +388,7 @@ fn map_write(fields: &Fields<'_>) -> Option<OpKind> {
         (None, Some(_)) => fields.words("values_u32").map(Data::U32),
         (None, None) => each(fields),
     };
-    Some(OpKind::MapWrite { buffer: buffer?, offset: offset?, data: data? })
+    Some(OpKind::MapWrite { buffer: buffer?, offset: offset?, data: Box::new(data?) })
 }
 
 fn each(fields: &Fields<'_>) -> Option<Data> {

@@ -30,7 +30,7 @@ pub fn read(
         if section.get("program").is_none() {
             continue;
         }
-        let index = Some(Expr::Variable(Slot(0))).filter(|_| *count > 1);
+        let index = (*count > 1).then(|| Box::new(Expr::Variable(Slot(0))));
         let own = QueueRef { first: *first, count: *count, index };
         build(section, symbols, name, *count, Some(own), &mut threads);
     }
@@ -156,7 +156,7 @@ impl Context<'_, '_> {
         let variable = self.variables.enter(&name, 0);
         let body = section.array("do").map(|program| inner.body(program));
         self.variables.leave();
-        Some(OpKind::Loop { variable, from, to, body: body? })
+        Some(OpKind::Loop { variable, from, to, body: body?.into_boxed_slice() })
     }
 
     fn when(&self, section: &Section<'_, '_>) -> Option<OpKind> {
@@ -167,8 +167,8 @@ impl Context<'_, '_> {
         let otherwise = section.array("else").map(|program| inner.body(program));
         Some(OpKind::When {
             condition: condition?,
-            body: body?,
-            otherwise: otherwise.unwrap_or_default(),
+            body: body?.into_boxed_slice(),
+            otherwise: otherwise.unwrap_or_default().into_boxed_slice(),
         })
     }
 }

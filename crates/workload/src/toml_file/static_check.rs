@@ -9,7 +9,10 @@ use tidegate_programs::ProgramId;
 
 use crate::error::Problem;
 use crate::expression::Expr;
-use crate::model::{BufferRef, Command, CommandKind, Engine, Op, OpKind, QueueRef, Span, Workload};
+use crate::model::{
+    BufferRef, Command, CommandKind, CopyCommand, Engine, FillCommand, Op, OpKind, QueueRef, Span,
+    Workload,
+};
 
 /// Checks every operation. Mistakes go to the reader, warnings are returned.
 pub fn check(workload: &Workload, reader: &Reader<'_>) -> Vec<Problem> {
@@ -67,11 +70,13 @@ impl StaticCheck<'_, '_> {
             self.reader.problem_at(command.span, text);
         }
         match &command.kind {
-            CommandKind::Copy { src, src_offset, dst, dst_offset, bytes } => {
+            CommandKind::Copy(copy) => {
+                let CopyCommand { src, src_offset, dst, dst_offset, bytes } = &**copy;
                 self.range(command.span, "reads", src, src_offset, bytes, queue);
                 self.range(command.span, "writes", dst, dst_offset, bytes, queue);
             }
-            CommandKind::Fill { dst, offset, bytes, .. } => {
+            CommandKind::Fill(fill) => {
+                let FillCommand { dst, offset, bytes, .. } = &**fill;
                 self.range(command.span, "writes", dst, offset, bytes, queue);
             }
             _ => {}

@@ -113,17 +113,17 @@ impl<'w> Machine<'w> {
 
     fn queued(&self, command: &CommandKind, thread: usize) -> Queued {
         match command {
-            CommandKind::Copy { src, src_offset, dst, dst_offset, bytes } => Queued::Copy {
-                src: self.place(src, src_offset, thread),
-                dst: self.place(dst, dst_offset, thread),
-                bytes: usize::try_from(self.number(bytes, thread)).unwrap(),
+            CommandKind::Copy(copy) => Queued::Copy {
+                src: self.place(&copy.src, &copy.src_offset, thread),
+                dst: self.place(&copy.dst, &copy.dst_offset, thread),
+                bytes: usize::try_from(self.number(&copy.bytes, thread)).unwrap(),
             },
-            CommandKind::Fill { dst, offset, bytes, value } => {
+            CommandKind::Fill(fill) => {
                 let words = vec![
-                    self.number(value, thread) as u32;
-                    self.number(bytes, thread) as usize / 4
+                    self.number(&fill.value, thread) as u32;
+                    self.number(&fill.bytes, thread) as usize / 4
                 ];
-                Queued::Words { dst: self.place(dst, offset, thread), words }
+                Queued::Words { dst: self.place(&fill.dst, &fill.offset, thread), words }
             }
             CommandKind::Dispatch { program: ProgramId::FILL_PATTERN, args, .. } => {
                 let Some(Arg::Buffer { buffer, offset }) = args.get("dst") else { panic!() };
@@ -229,7 +229,7 @@ impl<'w> Machine<'w> {
             }
             OpKind::MapWrite { buffer, offset, data } => {
                 let place = self.place(buffer, offset, thread);
-                let words: Vec<u32> = match data {
+                let words: Vec<u32> = match &**data {
                     Data::U32(words) => words.clone(),
                     Data::F32(floats) => floats.iter().map(|float| float.to_bits()).collect(),
                     Data::Each { value, words, word } => (0..self.number(words, thread))

@@ -41,10 +41,14 @@ pub enum Operator {
 }
 
 /// A parsed expression. Comparisons give 1 or 0; a condition holds when it is not 0.
+///
+/// An imported trace has millions of numbers, so a number takes 16 bytes and no memory of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
-    /// A number, or a constant of the file.
-    Number(i128),
+    /// A number, or a constant of the file. [`Expr::number`] makes it.
+    Number(i64),
+    /// A number of more than 64 bits.
+    Large(Box<i128>),
     /// An index or a variable of the thread.
     Variable(Slot),
     /// The fence's value as the CPU sees it now (GetCompletedValue).
@@ -120,7 +124,8 @@ pub enum ArithmeticError {
 impl Expr {
     /// A number as an expression.
     pub fn number(value: impl Into<i128>) -> Self {
-        Self::Number(value.into())
+        let value = value.into();
+        i64::try_from(value).map_or_else(|_| Self::Large(Box::new(value)), Self::Number)
     }
 
     /// The value.
@@ -129,7 +134,8 @@ impl Expr {
     /// Division by zero, a result beyond 128 bits, or a name without a value in this scope.
     pub fn evaluate(&self, scope: &dyn Scope) -> Result<i128, ArithmeticError> {
         match self {
-            Self::Number(value) => Ok(*value),
+            Self::Number(value) => Ok(i128::from(*value)),
+            Self::Large(value) => Ok(**value),
             Self::Variable(slot) => scope.variable(*slot),
             Self::Completed(fence) => Ok(i128::from(scope.completed(fence.resolve(scope)?)?)),
             Self::Negate(inner) => {
@@ -225,7 +231,7 @@ pub struct Ref<I> {
     /// Size of the group; 1 for a single object.
     pub count: u32,
     /// Index in the group; `None` for the first.
-    pub index: Option<Expr>,
+    pub index: Option<Box<Expr>>,
 }
 
 /// A reference to a buffer.
@@ -263,7 +269,7 @@ mod tests {
     impl Names for Letters {
         fn value(&self, name: &str) -> Result<Expr, String> {
             match name {
-                "length" => Ok(Expr::Number(3)),
+                "length" => Ok(Expr::number(3)),
                 "i" => Ok(Expr::Variable(Slot(0))),
                 _ => Err(format!("unknown name '{name}'")),
             }
@@ -271,7 +277,9 @@ mod tests {
         fn fence(&self, name: &str, index: Option<Expr>) -> Result<FenceRef, String> {
             let count = if index.is_some() { 4 } else { 1 };
             match name {
-                "copy-fence" => Ok(FenceRef { first: FenceId(7), count, index }),
+                "copy-fence" => {
+                    Ok(FenceRef { first: FenceId(7), count, index: index.map(Box::new) })
+                }
                 _ => Err(format!("unknown fence '{name}'")),
             }
         }

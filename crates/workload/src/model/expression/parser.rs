@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
             Some(hex) => i128::from_str_radix(hex, 16),
             None => digits.parse(),
         };
-        value.map(Expr::Number).map_err(|_| ParseError {
+        value.map(|number: i128| Expr::number(number)).map_err(|_| ParseError {
             offset: start,
             text: format!("'{digits}' is not a whole number that fits in 128 bits"),
         })
