@@ -1,6 +1,7 @@
 //! Arguments of every command, and their help.
 
-use crate::preemption::Preempting;
+use crate::BadInput;
+use crate::preemption::{Preempting, Time, time};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tidegate::d3d12::{MAX_RING_SLOTS, MIN_RING_SLOTS};
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Host adapters for other processes, on a Unix socket
     Serve(Serve),
+    /// View a running service: processes, queues, fences, waiters, doorbells, engines, recoveries
+    Top(Top),
     /// Run a workload under the three submission models, side by side
     Compare(Compare),
     /// Compare two traces, or two workloads, by kernel name
@@ -258,6 +261,51 @@ pub(crate) struct Serve {
     /// leave
     #[arg(long, requires = "socket", conflicts_with = "config")]
     pub(crate) counters: bool,
+}
+
+/// The socket of a service that runs.
+#[derive(Args)]
+pub(crate) struct ServiceSocket {
+    /// The socket of the service (default: TIDEGATE_SOCKET)
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl ServiceSocket {
+    pub(crate) fn path(&self) -> Result<PathBuf, BadInput> {
+        let from_environment = || std::env::var_os("TIDEGATE_SOCKET").map(PathBuf::from);
+        self.socket.clone().or_else(from_environment).ok_or_else(|| {
+            let next = "name the socket of a service with --socket PATH or TIDEGATE_SOCKET";
+            BadInput(format!("{next}; `tidegate serve --socket PATH` starts one"))
+        })
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tidegate top --socket /tmp/tidegate.sock
+  tidegate top --socket /tmp/tidegate.sock --once
+  tidegate top --socket /tmp/tidegate.sock --json | jq '.queues.rows[] | select(.lost)'
+
+Keys: q ends the view, arrows, tab and 1 to 7 choose table and row, s and r sort, f shows the process of the row alone,
+space pauses. The service goes on meanwhile; a service that ends is tried again. docs/service.md explains the columns.")]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) socket: ServiceSocket,
+    /// Time between two readings: a number with the unit ns, us, ms or s
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    pub(crate) interval: Time,
+    /// Most rows to read of each table; a table that is cut says so
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) rows: usize,
+    /// Print the tables as text after one interval, and leave; so also where standard output is no
+    /// terminal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) once: bool,
+    /// Write the same as JSON (default: to standard output)
+    #[arg(long, value_name = "F|-", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Args)]

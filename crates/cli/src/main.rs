@@ -5,7 +5,7 @@
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
 //! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
-//! `explore` (and replay) · `bench` · `serve` (a machine for other processes) · `manual` (completions, man pages) · `output` (files, checked
+//! `explore` (and replay) · `bench` · `serve` (a machine for other processes) · `top` (its view) · `manual` (completions, man pages) · `output` (files, checked
 //! before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -24,6 +24,7 @@ mod run;
 mod serve;
 mod streams;
 mod tables;
+mod top;
 
 use arguments::{Command, Tidegate};
 use clap::Parser;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     let end = match arguments.command {
         Command::Run(run) => run::command(&run),
         Command::Serve(serve) => serve::command(&serve),
+        Command::Top(top) => top::command(&top),
         Command::Compare(compare) => compare::command(&compare),
         Command::Diff(diff) => diff::command(&diff),
         Command::Explore(explore) => explore::command(&explore),

@@ -62,7 +62,7 @@ fn set<G: FromStr<Err = String>>(
 }
 
 /// A whole number with a unit.
-fn time(word: &str) -> Result<Time, String> {
+pub(crate) fn time(word: &str) -> Result<Time, String> {
     let digits = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let scale = match &word[digits.len()..] {
         "ns" => 1,

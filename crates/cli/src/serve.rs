@@ -146,15 +146,13 @@ impl<'a> Socket<'a> {
             |what: &dyn std::fmt::Display| BadInput(format!("--socket {}: {what}", path.display()));
         // A socket that nothing listens at is left from a service that was killed.
         match client::counts(path) {
-            Ok(_) | Err(ConnectError::Refused(_) | ConnectError::Protocol(_)) => {
-                return Err(bad(&"another service listens there"));
-            }
             Err(ConnectError::BadPath { error, .. }) => return Err(bad(&error)),
             Err(ConnectError::NoService { error, .. }) => {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
                     std::fs::remove_file(path).map_err(|error| bad(&error))?;
                 }
             }
+            _ => return Err(bad(&"another service listens there")),
         }
         let listener = server::listen(path).map_err(|error| bad(&error))?;
         Ok(Socket { listener, made: Some(path) })

@@ -38,7 +38,7 @@ mod suspension;
 mod tests;
 mod timer;
 
-pub use adapter::Adapter;
+pub use adapter::{Adapter, EngineWait};
 pub use config::{
     AdapterConfig, FeatureSetting, InterruptDelivery, PowerManagement, TdrConfig, TdrDebugMode,
     TdrLevel,

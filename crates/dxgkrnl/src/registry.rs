@@ -7,6 +7,7 @@
 //! removal, because the driver may still name it. No object is dropped under the lock of its table.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::OsHandle;
 use tidegate_platform::Event;
@@ -99,6 +100,16 @@ impl<T> Registry<T> {
         live.filter_map(|entry| entry.object.upgrade()).collect()
     }
 
+    /// Returns at most `most` objects that no call destroys and that were created after `handle`, in
+    /// order of creation, by handle.
+    pub(crate) fn live_after(&self, handle: u64, most: usize) -> Vec<(u64, Arc<T>)> {
+        let later = self.entries.range((Bound::Excluded(OsHandle(handle)), Bound::Unbounded));
+        let live = later.filter(|(_, entry)| !entry.retired);
+        live.filter_map(|(handle, entry)| Some((handle.0, entry.object.upgrade()?)))
+            .take(most)
+            .collect()
+    }
+
     /// The existing objects for which `is_wanted`, retired or not, in order of creation.
     pub(crate) fn matching(&self, is_wanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let existing = self.entries.values().filter_map(|entry| entry.object.upgrade());
@@ -125,6 +136,8 @@ mod tests {
         assert!(registry.is_live(handle));
         assert_eq!([registry.retire(handle), registry.retire(handle)], [true, false]);
         assert_eq!((registry.live(), registry.is_live(handle)), (vec![kept.clone()], false));
+        assert_eq!(registry.live_after(0, 9), [(2, kept.clone())]);
+        assert_eq!((registry.live_after(0, 0), registry.live_after(2, 9)), (vec![], vec![]));
         // The driver may still name it, until the driver has released it.
         assert_eq!((registry.get(handle), registry.len()), (Some(held.clone()), 2));
         drop(held);

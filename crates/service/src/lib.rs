@@ -6,15 +6,17 @@
 //! doorbell without one.
 //!
 //! Rooms: [`server`] · [`client`] · `wire` (messages) · `transport` (the socket) ·
-//! `long` (bytes beside a message) ·
+//! `long` (bytes beside a message) · `rows` (of a view) ·
 //! `nt_handles` (objects behind descriptors, also for a kernel in this process).
 
 pub mod client;
 mod long;
 mod nt_handles;
+mod rows;
 pub mod server;
 mod transport;
 mod wire;
 
 pub use nt_handles::NtHandles;
+pub use rows::ProcessRow;
 pub use wire::Refusal;

@@ -56,6 +56,13 @@ impl NtHandles {
         self.0.lock().get(&number).map(|kept| kept.handle.clone()).ok_or(Status::INVALID_HANDLE)
     }
 
+    /// Returns how many handles each owner has.
+    pub(crate) fn by_owner(&self) -> BTreeMap<u64, u64> {
+        let mut counts = BTreeMap::new();
+        self.0.lock().values().for_each(|kept| *counts.entry(kept.owner).or_default() += 1);
+        counts
+    }
+
     /// Ends the handles whose files are closed everywhere.
     pub fn sweep(&self) {
         let mut ended = Vec::new();

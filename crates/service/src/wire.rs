@@ -5,6 +5,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tidegate_calls::snapshot::PageRequest;
 use tidegate_calls::{
     AdapterInfo, CreateAllocation, CreateContextVirtual, CreateHwContext, CreateHwQueue,
     DeviceErrorReason, FenceValue, Handle, NativeFenceType, PagingPriority, Present,
@@ -37,6 +38,42 @@ pub(crate) enum Purpose {
     Process { adapter: u32, name: String, notifies: bool },
     /// For the counters, as text. The connection ends with the answer.
     Counts,
+    /// To view the machine. After the answer, which has no content, each [`WatchCall`] is answered.
+    Watch,
+}
+
+/// A request of a viewer: rows of one adapter.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WatchCall {
+    pub(crate) adapter: u32,
+    pub(crate) table: Table,
+}
+
+/// A table of a view. A page of any of them fits a message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Table {
+    Machine,
+    Processes(PageRequest),
+    Queues(PageRequest),
+    Fences(PageRequest),
+    Waiters(PageRequest),
+    Doorbells(PageRequest),
+}
+
+/// Reads the first message of a client. A client of another version may send anything behind the
+/// version.
+///
+/// # Errors
+/// [`Refusal::NotAClient`], [`Refusal::Version`].
+pub(crate) fn read_hello(body: &[u8]) -> Result<Purpose, Refusal> {
+    let begins = postcard::take_from_bytes::<([u8; 8], u32)>(body).ok();
+    match begins {
+        Some(((MAGIC, VERSION), _)) => {
+            decode::<Hello>(body).map(|hello| hello.purpose).ok_or(Refusal::NotAClient)
+        }
+        Some(((MAGIC, client), _)) => Err(Refusal::Version { service: VERSION, client }),
+        _ => Err(Refusal::NotAClient),
+    }
 }
 
 /// The answer to [`Hello`]. Its files are the page of notices and the descriptor that says that

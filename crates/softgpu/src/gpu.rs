@@ -1,11 +1,12 @@
 //! Owns the GPU as a whole, and the services on which its engines take turns.
 
 use crate::bus::Bus;
+use crate::cmp::node::Node;
 use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS, MIN_REFRESH_PERIOD_NS};
 use crate::display::{DisplayStats, FrameSink, ScanOut};
 use crate::engine::Engine;
 use crate::hardware::Hardware;
-use crate::stats::{Census, ParkedWait, Stats};
+use crate::stats::{Census, NodeStats, ParkedWait, Stats};
 use std::sync::Arc;
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::{Agent, Mutex, PhysicalMemory, Platform, ServiceHandle};
@@ -124,6 +125,19 @@ impl SoftGpu {
     pub fn preemption(&self) -> Vec<NodePreemption> {
         let config = &self.hardware.config;
         (0..config.engines()).map(|engine| config.node_of(engine).preemption).collect()
+    }
+
+    /// Returns the counts of the engines as of their last turns, with the time for which each is
+    /// busy up to now. Waits for no turn.
+    pub fn engines(&self) -> Vec<NodeStats> {
+        let now = self.hardware.platform.now();
+        let cmp = self.hardware.cmp.lock();
+        let engines = cmp.stats.nodes.iter().zip(&cmp.nodes);
+        let up_to_now = |(stats, node): (&NodeStats, &Node)| {
+            let open_ns = node.busy_since.map_or(0, |since| now.since(since));
+            NodeStats { busy_ns: stats.busy_ns + open_ns, ..stats.clone() }
+        };
+        engines.map(up_to_now).collect()
     }
 
     /// Returns all counts so far, after the turns that engines are in: an engine adds its counts

@@ -40,6 +40,8 @@ pub struct NodeStats {
     pub packets: u64,
     /// See [`WorkStats::busy_ns`].
     pub busy_ns: u64,
+    /// Times that it switched from one context to another.
+    pub context_switches: u64,
     /// Preemption requests: by a queue of higher precedence, or by the kernel for its ring.
     pub preemptions_requested: u64,
     /// Latencies of answered requests, until the engine left its work.
@@ -98,6 +100,7 @@ pub(crate) struct Tally {
     pub(crate) interrupts_suppressed: u64,
     pub(crate) gpu_waits: u64,
     pub(crate) gpu_waits_stalled: u64,
+    pub(crate) context_switches: u64,
 }
 
 impl Tally {
@@ -123,8 +126,11 @@ impl Tally {
             *stats.queues.entry(queue).or_default() += &counts;
             if let Some(node) = stats.nodes.get_mut(node) {
                 node.packets += counts.packets;
-                node.busy_ns += counts.busy_ns;
             }
+        }
+        let switches = std::mem::take(&mut self.context_switches);
+        if let Some(node) = stats.nodes.get_mut(node) {
+            node.context_switches += switches;
         }
         stats.signals += std::mem::take(&mut self.signals);
         stats.interrupts_suppressed += std::mem::take(&mut self.interrupts_suppressed);

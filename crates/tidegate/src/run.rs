@@ -244,7 +244,7 @@ fn recovery(
     }
 }
 
-fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
+pub(crate) fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
     match outcome {
         RecoveryOutcome::Begun => "the recovery had begun".to_owned(),
         RecoveryOutcome::Ignored => "nothing was done about it".to_owned(),

@@ -1,14 +1,18 @@
 //! A machine as a service for other processes, and a workload that runs on one.
 
 use crate::machine::{Machine, MachineError};
-use crate::run::{RunError, RunResult};
+use crate::run::{RunError, RunResult, outcome_in_words};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tidegate_calls::snapshot::{
+    DoorbellRow, EngineRow as EngineView, FenceRow, MachineRow, Page, PageRequest, QueueRow,
+    WaiterRow,
+};
 use tidegate_calls::{PendingWait, Status};
 use tidegate_d3d12::{Device, DeviceOptions, Validation};
-use tidegate_dxgkrnl::ProcessKind;
+use tidegate_dxgkrnl::{EngineWait, ProcessKind};
 use tidegate_platform::{Platform, QueueNumber, WorkStats};
 use tidegate_runner::recovery::{EngineRow, RecoveryRow};
 use tidegate_runner::{self as runner, MachineCounters, MachineProbe, Progress, RunOptions};
@@ -32,7 +36,41 @@ impl Adapters for Served {
             _ => Status::INVALID_PARAMETER,
         })?;
         let kernel = process.clone();
-        Ok(Opened { kernel, end: Box::new(move || process.terminate()) })
+        let number = process.number();
+        Ok(Opened { kernel, end: Box::new(move || process.terminate()), number })
+    }
+
+    fn machine(&self, adapter: u32) -> MachineRow {
+        let engines = self.0.gpu_at(adapter as usize).engines().into_iter();
+        let engines = engines.map(|stats| EngineView {
+            name: stats.name,
+            power: String::new(),
+            busy_ns: stats.busy_ns,
+            packets: stats.packets,
+            context_switches: stats.context_switches,
+            preemptions_requested: stats.preemptions_requested,
+            preemptions: stats.preemptions.count(),
+        });
+        self.0.adapter_at(adapter as usize).machine_row(engines.collect(), outcome_in_words)
+    }
+
+    fn queues(&self, adapter: u32, request: &PageRequest) -> Page<QueueRow> {
+        self.0.adapter_at(adapter as usize).queue_rows(request)
+    }
+
+    fn fences(&self, adapter: u32, request: &PageRequest) -> Page<FenceRow> {
+        self.0.adapter_at(adapter as usize).fence_rows(request)
+    }
+
+    fn waiters(&self, adapter: u32, request: &PageRequest) -> Page<WaiterRow> {
+        let parked = self.0.gpu_at(adapter as usize).parked_waits().into_iter();
+        let parked: Vec<EngineWait> =
+            parked.map(|wait| (wait.queue, wait.current_value, wait.value)).collect();
+        self.0.adapter_at(adapter as usize).waiter_rows(request, &parked)
+    }
+
+    fn doorbells(&self, adapter: u32, request: &PageRequest) -> Page<DoorbellRow> {
+        self.0.adapter_at(adapter as usize).doorbell_rows(request)
     }
 }
 

@@ -91,7 +91,12 @@ impl<P: Payload> VidSch<P> {
         now: Now,
     ) -> Vec<OsHandle> {
         let completed = self.engines[engine].complete_up_to(fence_id, now.at);
-        completed.iter().for_each(|context| self.left_engine(*context, now));
+        for context in &completed {
+            if let Some(state) = self.queues.get_mut(context).and_then(SoftwareQueue::context_mut) {
+                state.packets.1 += 1;
+            }
+            self.left_engine(*context, now);
+        }
         completed
     }
 

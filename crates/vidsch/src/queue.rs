@@ -178,6 +178,8 @@ pub(crate) struct ContextState {
     pub(crate) priority: Priority,
     /// Number of its packets in flight.
     pub(crate) in_flight: usize,
+    /// Packets queued and completed so far.
+    pub(crate) packets: (u64, u64),
     /// Whether it is in its engine's ready list.
     pub(crate) listed: bool,
     /// Whether the device is lost. Preempted packets are not resubmitted then.

@@ -1,7 +1,7 @@
-//! Reports of the packets in flight.
+//! Reports of packets: how many, and those in flight.
 
 use crate::engine::{Packet, PreemptionRequest};
-use crate::queue::{Command, Payload};
+use crate::queue::{Command, Payload, SoftwareQueue};
 use crate::scheduler::VidSch;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::CpuTime;
@@ -32,6 +32,12 @@ pub struct PacketsInFlight<F> {
 }
 
 impl<P: Payload> VidSch<P> {
+    /// Returns the number of packets queued on a packet context so far, and of those completed.
+    pub fn packets_of(&self, context: OsHandle) -> (u64, u64) {
+        let state = self.queues.get(&context).and_then(SoftwareQueue::context);
+        state.map_or((0, 0), |state| state.packets)
+    }
+
     /// Returns the packets in flight on an engine, or `None` if the engine does not exist.
     pub fn packets_in_flight(&self, engine: EngineId) -> Option<PacketsInFlight<P::Fence>> {
         let engine = self.engines.get(engine)?;

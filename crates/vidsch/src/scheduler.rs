@@ -122,6 +122,7 @@ impl<P: Payload> VidSch<P> {
             engine,
             priority,
             in_flight: 0,
+            packets: (0, 0),
             listed: false,
             abandoned: false,
             hold: Default::default(),
@@ -163,6 +164,9 @@ impl<P: Payload> VidSch<P> {
                 return false;
             }
             state.announced = progress_fence_id;
+        }
+        if let Some(state) = to.context_mut() {
+            state.packets.0 += 1;
         }
         to.push(ticket, command.queued_ns, Work::Command(command));
         self.advance(queue, now);

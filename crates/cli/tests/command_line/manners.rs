@@ -3,9 +3,10 @@
 use crate::{place, root, text, tidegate};
 use std::process::Command;
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "run",
     "serve",
+    "top",
     "compare",
     "diff",
     "explore",

@@ -12,6 +12,7 @@ mod child;
 mod hostile;
 mod kills;
 mod serve;
+mod top;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,12 @@
 //! The composition root: builds the layers of an adapter and attaches their ports.
 //!
 //! A driver contract violation after the start is a [`BugCheck`](crate::BugCheck): it is recorded,
-//! devices are lost, and calls return DEVICE_REMOVED. `report` has the reports, `protocols` the
-//! system's calls on the whole adapter.
+//! devices are lost, and calls return DEVICE_REMOVED. `report` has the reports, `snapshot` the rows
+//! of a view of the machine, `protocols` the system's calls on the whole adapter.
 
 mod protocols;
 mod report;
+mod snapshot;
 
 use crate::config::AdapterConfig;
 use crate::display::Display;
@@ -25,6 +26,7 @@ use crate::recovery::{Recovery, TimeoutWatch};
 use crate::removal::Removal;
 use crate::scheduling::{SchedulerWatch, Scheduling};
 use crate::supervisor::{self, Watches};
+pub use snapshot::EngineWait;
 use std::sync::Arc;
 use tidegate_ddi::{Driver, Passive, Status};
 use tidegate_platform::{PhysicalMemory, Platform, current};

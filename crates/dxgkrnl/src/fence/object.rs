@@ -181,6 +181,11 @@ impl Fences {
         Ok(named.iter().filter_map(Weak::upgrade).collect())
     }
 
+    /// Returns at most `most` fences that were created after `handle`, in order of creation.
+    pub(crate) fn after(&self, handle: u64, most: usize) -> Vec<(u64, Arc<Fence>)> {
+        self.table.lock().live_after(handle, most)
+    }
+
     /// Returns the fences for which `is_wanted` holds, in order of creation.
     pub(crate) fn matching(&self, is_wanted: impl Fn(&Fence) -> bool) -> Vec<Arc<Fence>> {
         self.table.lock().matching(is_wanted)
@@ -210,6 +215,11 @@ impl Fence {
     pub(crate) fn may_be_signalled_by(&self, device: OsHandle) -> bool {
         let may = |o: &Opener| o.device == device && !o.flags.contains(SyncObjectFlags::NO_SIGNAL);
         self.openers.lock().iter().any(may)
+    }
+
+    /// Returns the instances in order of opening, each with its device.
+    pub(crate) fn instances(&self) -> Vec<(OsHandle, OsHandle)> {
+        self.openers.lock().iter().map(|opener| (opener.instance, opener.device)).collect()
     }
 
     /// Returns whether the device has the fence open.

@@ -197,6 +197,12 @@ impl<W> WaiterSet<W> {
         of_owner.map(|(_, entry)| (entry.waiter, entry.ticket)).collect()
     }
 
+    /// Returns the values and owners of at most `most` waits, the smallest values first.
+    pub(crate) fn first_waits(&self, most: usize) -> Vec<(u64, WaitOwner)> {
+        let waits = self.by_value.iter().take(most);
+        waits.map(|(id, registration)| (id.value, registration.owner)).collect()
+    }
+
     /// Takes every waiter.
     pub(crate) fn take_all(&mut self) -> Taken<W> {
         std::mem::take(&mut self.by_value)

@@ -89,6 +89,11 @@ impl Device {
         self.handles.is_none()
     }
 
+    /// Returns the number of its process; `None` for a device of the kernel.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.handles.as_ref().map(|_| self.space.number)
+    }
+
     /// Returns the device state.
     pub(crate) fn state(&self) -> DeviceState {
         self.state.lock().clone()

@@ -20,6 +20,7 @@ use crate::stats::Count;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::doorbell::Connection;
+use tidegate_calls::snapshot::DoorbellState;
 use tidegate_calls::{AllocationMemory, CreateDoorbellFlags, DoorbellStatus, Status};
 use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
@@ -119,6 +120,11 @@ impl Doorbells {
     /// Returns the number of live doorbells.
     pub(crate) fn len(&self) -> usize {
         self.table.lock().all.len()
+    }
+
+    /// Returns at most `most` doorbells that were created after `handle`, in order of creation.
+    pub(crate) fn after(&self, handle: u64, most: usize) -> Vec<(u64, Arc<Doorbell>)> {
+        self.table.lock().all.live_after(handle, most)
     }
 
     /// Returns all doorbells, in order of creation.
@@ -556,6 +562,17 @@ impl Doorbell {
     /// Returns the progress value that the process announced last. Untrusted.
     pub(crate) fn announced(&self) -> u64 {
         self.last_queued.load_once()
+    }
+
+    /// Returns its state, for a view of the machine.
+    pub(crate) fn shown_state(&self) -> DoorbellState {
+        let state = self.state.lock();
+        match (&state.connection, state.aborted) {
+            (Some(_), _) if self.notifies => DoorbellState::ConnectedNotify,
+            (Some(_), _) => DoorbellState::Connected,
+            (None, true) => DoorbellState::DisconnectedAbort,
+            (None, false) => DoorbellState::DisconnectedRetry,
+        }
     }
 
     /// Returns whether the doorbell is connected.

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate_calls::Status;
 use tidegate_platform::Platform;
 
 /// Why a client did not reach a service.
@@ -37,6 +38,12 @@ pub enum ConnectError {
     /// The service turned the client away.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The service ended, or closed the connection.
+    #[error("the service has ended")]
+    Ended,
+    /// The service does not show what was wanted.
+    #[error("the service shows no such adapter: {0}")]
+    NotViewed(Status),
     /// What answered is no service, or the connection broke.
     #[error("the service did not answer as one does: {0}")]
     Protocol(io::Error),
@@ -100,7 +107,7 @@ fn socket(path: &Path) -> Result<OwnedFd, ConnectError> {
 }
 
 /// Connects, and says what for. Returns the connection, and the answer with its files.
-fn first_message<T: DeserializeOwned>(
+pub(super) fn first_message<T: DeserializeOwned>(
     path: &Path,
     purpose: Purpose,
 ) -> Result<(Link, T, Vec<OwnedFd>), ConnectError> {

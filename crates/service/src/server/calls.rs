@@ -69,6 +69,14 @@ impl Answerer {
         Answerer { shared, session, opened, notices, ledger, doorbells: BTreeMap::new() }
     }
 
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(super) fn process(&self) -> Option<u32> {
+        self.opened.number
+    }
+
     pub(super) fn kernel(&self) -> &Arc<dyn Kernel> {
         &self.opened.kernel
     }

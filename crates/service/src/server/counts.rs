@@ -1,5 +1,6 @@
 //! Owns what the service counts, and its text.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use tidegate_platform::{Platform, Word};
 
@@ -35,7 +36,7 @@ impl Counters {
 }
 
 /// What a service has counted. Its text is that of Prometheus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Processes that clients are now.
     pub processes: u64,

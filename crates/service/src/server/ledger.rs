@@ -28,6 +28,11 @@ impl Ledger {
         Ledger { limits, objects: BTreeMap::new(), bytes: 0, queues: 0 }
     }
 
+    /// Returns the number of objects, their bytes, and the number of queues.
+    pub(super) fn held(&self) -> (u64, u64, u64) {
+        (self.objects.len() as u64, self.bytes, u64::from(self.queues))
+    }
+
     /// Checks an object before it is created.
     ///
     /// # Errors
@@ -94,7 +99,7 @@ mod tests {
             (Ok(()), Err(Status::NO_MEMORY))
         );
         ledger.leave(device);
-        assert_eq!((ledger.objects.len(), ledger.bytes, ledger.queues), (0, 0, 0));
+        assert_eq!(ledger.held(), (0, 0, 0));
     }
 
     #[test]

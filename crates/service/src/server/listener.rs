@@ -74,6 +74,7 @@ impl Server {
             config,
             nt_handles: NtHandles::new(platform),
             links: platform.mutex("sockets of clients", BTreeMap::new()),
+            sessions: platform.mutex("processes of clients", BTreeMap::new()),
             live: platform.page(1).word(0),
             counts: Counters::new(platform),
         });

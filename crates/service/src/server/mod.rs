@@ -1,8 +1,9 @@
 //! The service: adapters of one machine for many processes.
 //!
 //! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
-//! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `calls`
-//! (what a client's calls do) · `session` (one client) · `listener`.
+//! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `usage`
+//! (what each process holds) · `watch` (a viewer) · `calls` (what a client's calls do) · `session` (one
+//! client) · `listener`.
 
 mod calls;
 mod config;
@@ -12,7 +13,9 @@ mod listener;
 mod notices;
 mod session;
 mod shared;
+mod usage;
 mod views;
+mod watch;
 
 pub(crate) use calls::MOVING_PIECE_BYTES;
 pub use config::{Limits, ServerConfig};

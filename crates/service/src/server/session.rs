@@ -9,9 +9,11 @@ use super::calls::Answerer;
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::shared::{Opened, Shared};
+use super::usage::Usage;
 use super::views::Files;
+use super::watch;
 use crate::transport::{Link, Received};
-use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
+use crate::wire::{self, Purpose, Refusal, Welcome};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use tidegate_calls::Status;
@@ -19,6 +21,8 @@ use tidegate_calls::Status;
 /// A client between its first message and its end.
 pub(super) struct Session {
     shared: Arc<Shared>,
+    number: u64,
+    usage: Arc<Usage>,
     answerer: Answerer,
 }
 
@@ -52,6 +56,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
         shared.counts.calls.fetch_add(1);
         let mut files = Files::default();
         let answer = session.answerer.answer(call, received.files, &mut files);
+        session.usage.answered(session.answerer.ledger());
         let files: Vec<BorrowedFd<'_>> = files.0.iter().map(AsFd::as_fd).collect();
         if let Err(error) = link.send(&answer, &files) {
             tracing::info!(session = number, %error, "left without its answer");
@@ -60,7 +65,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
     }
 }
 
-/// 1. and 2. `None`: the client wanted counters, and has them.
+/// 1. and 2. `None`: the client was no process, and has been served.
 fn begin(
     shared: &Arc<Shared>,
     link: &Link,
@@ -68,15 +73,18 @@ fn begin(
     buffer: &mut Vec<u8>,
 ) -> Result<Option<Session>, Refusal> {
     let received = link.receive(buffer).ok().flatten();
-    let hello = received.and_then(|Received { body, .. }| wire::decode::<Hello>(body));
-    let hello = hello.filter(|hello| hello.magic == wire::MAGIC).ok_or(Refusal::NotAClient)?;
-    if hello.version != wire::VERSION {
-        return Err(Refusal::Version { service: wire::VERSION, client: hello.version });
-    }
-    let Purpose::Process { adapter, name, notifies } = hello.purpose else {
-        let counts: Result<String, Refusal> = Ok(shared.counts().to_string());
-        let _ = link.send(&wire::encode(&counts), &[]);
-        return Ok(None);
+    let Received { body, .. } = received.ok_or(Refusal::NotAClient)?;
+    let (adapter, name, notifies) = match wire::read_hello(body)? {
+        Purpose::Process { adapter, name, notifies } => (adapter, name, notifies),
+        Purpose::Counts => {
+            let counts: Result<String, Refusal> = Ok(shared.counts().to_string());
+            let _ = link.send(&wire::encode(&counts), &[]);
+            return Ok(None);
+        }
+        Purpose::Watch => {
+            watch::serve(shared, link, buffer);
+            return Ok(None);
+        }
     };
     let adapters = shared.adapters.count();
     if adapter >= adapters {
@@ -90,10 +98,10 @@ fn begin(
     files.0.push(notices.descriptor.try_clone().map_err(no_memory)?);
     let opened = shared.adapters.open(adapter, &name, notifies).map_err(Refusal::Open)?;
     shared.counts.processes.fetch_add(1);
-    let session = Session {
-        shared: shared.clone(),
-        answerer: Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits)),
-    };
+    let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));
+    let usage = Usage::new(&shared.platform, adapter, &name, answerer.process());
+    let session = Session { shared: shared.clone(), number, usage: Arc::new(usage), answerer };
+    shared.sessions.lock().insert(number, session.usage.clone());
     let welcome = Welcome {
         info: session.answerer.kernel().query_adapter_info(),
         adapters,
@@ -109,6 +117,7 @@ fn begin(
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.shared.sessions.lock().remove(&self.number);
         let Opened { end, .. } = self.answerer.end_waits();
         end();
         self.shared.nt_handles.sweep();

@@ -43,6 +43,8 @@ pub(crate) struct Node {
     pub(crate) resting: Option<Resting>,
     /// Idle time in nanoseconds after which the engine reports it; 0 for never.
     pub(crate) report_idle_ns: u64,
+    /// When the present stretch of work began, if the engine is busy.
+    pub(crate) busy_since: Option<CpuTime>,
     /// The value of the attention word.
     pub(super) published: u64,
 }

@@ -20,6 +20,7 @@ use tidegate_trace::{Kind, LaneId, NameId, Record};
 /// The current stretch of an engine.
 pub(super) struct Stretch {
     pub(super) queue: QueueId,
+    engine: usize,
     number: QueueNumber,
     since: CpuTime,
     /// Whether the command is a gap, which occupies the engine without work.
@@ -53,9 +54,12 @@ impl Stretch {
         });
         let gap = matches!(work.running, Some(Running::Timed { gap: true, .. }));
         if !gap {
-            gpu.cmp.lock().overlap.changes(true, since.0);
+            let mut cmp = gpu.cmp.lock();
+            cmp.overlap.changes(true, since.0);
+            cmp.nodes[state.shape.engine as usize].busy_since = Some(since);
         }
-        Stretch { queue: state.shape.id, number: work.queue, since, gap, slice }
+        let (queue, engine) = (state.shape.id, state.shape.engine as usize);
+        Stretch { queue, engine, number: work.queue, since, gap, slice }
     }
 
     /// Ends the stretch and draws it on `lane`.
@@ -64,7 +68,10 @@ impl Stretch {
         let now = platform.now();
         if !self.gap {
             cmp.overlap.changes(false, now.0);
-            tally.of(self.number).busy_ns += now.since(self.since);
+            let busy_ns = now.since(self.since);
+            tally.of(self.number).busy_ns += busy_ns;
+            cmp.nodes[self.engine].busy_since = None;
+            cmp.stats.nodes[self.engine].busy_ns += busy_ns;
         }
         if let Some(slice) = self.slice {
             let end_ns = platform.stamp_ns();

@@ -138,6 +138,7 @@ impl Executor {
     pub(super) fn switch_to(&mut self, context: ContextKey) {
         if self.context.is_some_and(|c| c != context) {
             self.gpu.platform.spend(Step::ContextSwitch);
+            self.tally.context_switches += 1;
         }
         self.context = Some(context);
     }

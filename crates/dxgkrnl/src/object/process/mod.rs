@@ -127,6 +127,12 @@ impl Process {
         Ok(process)
     }
 
+    /// Returns the number of the process, which is that of its address space; `None` once it has
+    /// ended.
+    pub fn number(&self) -> Option<u32> {
+        self.memory.lock().as_ref().map(|memory| memory.space.number)
+    }
+
     /// Returns the process name.
     pub fn name(&self) -> &str {
         &self.name

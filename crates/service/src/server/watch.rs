@@ -1,0 +1,67 @@
+//! A client that is no process and views the machine: pages of rows, one for each request.
+
+use super::shared::Shared;
+use crate::rows::ProcessRow;
+use crate::transport::Link;
+use crate::wire::{self, Refusal, Table, WatchCall};
+use rustix::net::sockopt;
+use serde::Serialize;
+use tidegate_calls::Status;
+use tidegate_calls::snapshot::{PAGE_OBJECTS, Page, PageRequest};
+
+/// Serves a viewer until it ends, or sends what is no request.
+pub(super) fn serve(shared: &Shared, link: &Link, buffer: &mut Vec<u8>) {
+    // A viewer that is gone already ends with its first request.
+    let _ = link.send(&wire::encode(&Ok::<(), Refusal>(())), &[]);
+    while let Ok(Some(received)) = link.receive(buffer) {
+        let Some(call) = wire::decode::<WatchCall>(received.body) else { return };
+        if link.send(&answer(shared, call), &[]).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(shared: &Shared, WatchCall { adapter, table }: WatchCall) -> Vec<u8> {
+    if adapter >= shared.adapters.count() {
+        return encode::<()>(Err(Status::INVALID_PARAMETER));
+    }
+    let adapters = &shared.adapters;
+    match table {
+        Table::Machine => encode(Ok((adapters.machine(adapter), shared.counts()))),
+        Table::Processes(request) => encode(Ok(processes(shared, adapter, &request))),
+        Table::Queues(request) => encode(Ok(adapters.queues(adapter, &request))),
+        Table::Fences(request) => encode(Ok(adapters.fences(adapter, &request))),
+        Table::Waiters(request) => encode(Ok(adapters.waiters(adapter, &request))),
+        Table::Doorbells(request) => encode(Ok(adapters.doorbells(adapter, &request))),
+    }
+}
+
+fn encode<T: Serialize>(result: Result<T, Status>) -> Vec<u8> {
+    wire::encode(&result)
+}
+
+/// Returns the processes on one adapter, in order of connection.
+fn processes(shared: &Shared, adapter: u32, request: &PageRequest) -> Page<ProcessRow> {
+    let sessions = shared.sessions.lock();
+    let later = sessions.range(request.after.saturating_add(1)..);
+    let of_page: Vec<_> =
+        later.take(PAGE_OBJECTS).map(|(session, usage)| (*session, usage.clone())).collect();
+    drop(sessions);
+    let nt_handles = shared.nt_handles.by_owner();
+    let found: Vec<_> = {
+        let links = shared.links.lock();
+        let with_link =
+            |(session, usage)| (session, (session, usage, links.get(&session).cloned()));
+        of_page.into_iter().map(with_link).collect()
+    };
+    Page::of(&found, |(session, usage, link), rows| {
+        let peer = link.as_ref().and_then(|link| sockopt::socket_peercred(link).ok());
+        // A session that is just ending has no link.
+        let Some(peer) = peer.filter(|_| usage.adapter == adapter) else { return };
+        if request.wants(usage.process) {
+            let peer = (peer.pid.as_raw_nonzero().get().unsigned_abs(), peer.uid.as_raw());
+            let nt_handles = nt_handles.get(session).copied().unwrap_or(0);
+            rows.push(usage.row(*session, peer, nt_handles));
+        }
+    })
+}
