@@ -56,20 +56,21 @@ pub(crate) fn join(records: &mut Vec<Record>) {
 struct Queued<K> {
     /// The first and the last record of a key.
     ends: HashMap<K, (u32, u32)>,
-    /// The next record of the same key, or [`LAST`].
-    next: Vec<u32>,
+    /// The next record of the same key.
+    next: HashMap<u32, u32>,
 }
 
+/// No more records of a key.
 const LAST: u32 = u32::MAX;
 
 impl<K: Eq + Hash> Queued<K> {
     fn of(records: &[Record], key: impl Fn(&Record) -> Option<K>) -> Queued<K> {
-        let mut queued = Queued { ends: HashMap::default(), next: vec![LAST; records.len()] };
+        let mut queued = Queued { ends: HashMap::default(), next: HashMap::default() };
         for (index, record) in (0..LAST).zip(records) {
             let Some(key) = key(record) else { continue };
             let (_, last) = queued.ends.entry(key).or_insert((index, index));
             if *last != index {
-                queued.next[*last as usize] = index;
+                queued.next.insert(*last, index);
                 *last = index;
             }
         }
@@ -79,9 +80,9 @@ impl<K: Eq + Hash> Queued<K> {
     /// Takes the first record of `key` if `is_fit` accepts it.
     fn take(&mut self, key: &K, is_fit: impl FnOnce(usize) -> bool) -> Option<usize> {
         let (first, _) = self.ends.get_mut(key)?;
-        let index = (*first != LAST).then_some(*first as usize).filter(|index| is_fit(*index))?;
-        *first = self.next[index];
-        Some(index)
+        let index = (*first != LAST).then_some(*first).filter(|index| is_fit(*index as usize))?;
+        *first = self.next.get(&index).copied().unwrap_or(LAST);
+        Some(index as usize)
     }
 }
 
