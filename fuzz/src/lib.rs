@@ -9,21 +9,25 @@
 //! | `calls` | handles and arguments of kernel calls |
 //! | `unsteady` | process memory that changes between two reads by the hardware, in any schedule |
 //! | `files` | workload files and recorded traces |
+//! | `messages` | the socket of a service: messages, files and shared memory |
 //!
 //! After an input no thread has panicked or hangs, the neighbour's work is complete, its device and
 //! memory are unaffected, the adapter has detected no broken contract, a process that faulted has
 //! lost its device with a reason, and nothing of the process is left. Otherwise the target panics.
 //! Inputs run in virtual time on one thread, several on one machine ([`Series`]), so failures are
-//! reproducible ([`recorded_inputs`], [`replay`]).
+//! reproducible ([`recorded_inputs`], [`replay`]). Those of `messages` run beside the threads of a service.
 //!
 //! Rooms: `input` (bytes to choices) · `neighbour` (the process that must not be affected) · `client`
-//! (the hostile process) · `series` (the machines) · `targets`. Callers: the fuzzer
+//! (the hostile process) · `census` (what is left) · `served` (a machine behind a socket) · `series`
+//! (the machines) · `targets`. Callers: the fuzzer
 //! (`bin/libfuzzer.rs`) and a test that runs the corpus.
 
+mod census;
 mod client;
 mod input;
 mod neighbour;
 mod series;
+mod served;
 mod targets;
 
 pub use series::Series;
@@ -58,7 +62,7 @@ impl Target {
 }
 
 /// All targets, in the order of the table above.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "packets",
         about: "decoders of ring slots, commands and log words",
@@ -100,6 +104,12 @@ pub const TARGETS: [Target; 7] = [
         about: "workload files and recorded traces",
         machines: 1,
         act: |_, data| targets::files::run(data),
+    },
+    Target {
+        name: "messages",
+        about: "the socket of a service: messages, files and shared memory",
+        machines: 1,
+        act: targets::messages::run,
     },
 ];
 

@@ -2,13 +2,15 @@
 //! same engine and must not be affected.
 //!
 //! Entry points: [`Neighbour::new`] and [`Neighbour::round`], which both run as an agent of the
-//! machine.
+//! machine. The neighbour of a service ([`Neighbour::of`]) runs on any thread.
 
+use std::sync::Arc;
+use tidegate::calls::Kernel;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice,
     Queue, QueueDesc,
 };
-use tidegate::{Machine, Submission};
+use tidegate::{Machine, Platform, Submission};
 
 const BYTES: usize = 256;
 
@@ -18,6 +20,15 @@ struct Lane {
     list: ClosedList,
     from: Buffer,
     to: Buffer,
+}
+
+fn options() -> DeviceOptions {
+    DeviceOptions {
+        process_name: "neighbour".to_owned(),
+        fences: FenceChoice::Native,
+        ring_slots: 16,
+        ..DeviceOptions::default()
+    }
 }
 
 /// A well-behaved process.
@@ -77,13 +88,16 @@ impl Lane {
 impl Neighbour {
     /// Creates the process with its queues on engine `node`.
     pub(crate) fn new(machine: &Machine, node: u32) -> Neighbour {
-        let options = DeviceOptions {
-            process_name: "neighbour".to_owned(),
-            fences: FenceChoice::Native,
-            ring_slots: 16,
-            ..DeviceOptions::default()
-        };
-        let device = machine.device(options).expect("the neighbour's device");
+        Neighbour::with(machine.device(options()).expect("the neighbour's device"), node)
+    }
+
+    /// Takes the process behind `kernel`, which needs no machine in this one.
+    pub(crate) fn of(platform: &Platform, kernel: Arc<dyn Kernel>, node: u32) -> Neighbour {
+        let device = Device::new(platform, kernel, options()).expect("the neighbour's device");
+        Neighbour::with(device, node)
+    }
+
+    fn with(device: Device, node: u32) -> Neighbour {
         let models = [Submission::User, Submission::Packet];
         let lanes = models.into_iter().map(|model| Lane::new(&device, model, node)).collect();
         Neighbour { device, lanes, rounds: 0 }

@@ -7,12 +7,15 @@
 //! - After an input, the process is terminated, and every table of kernel, driver and hardware is as
 //!   long as before. So an input finds the machine as the one before found it, but for numbers.
 //!
-//! Entry points: [`Series::unharmed_by`], for the targets; [`inputs_of_machine`], which a harmful
+//! Entry points: [`Series::unharmed_by`] and [`Series::served`], for the targets; [`inputs_of_machine`], which a harmful
 //! input may need before it.
 
+use crate::census::Census;
 use crate::client::Client;
 use crate::neighbour::Neighbour;
+use crate::served::{self, Served};
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, Kernel};
 use tidegate::kmd::DoorbellModel;
@@ -107,6 +110,8 @@ impl Outcome {
 #[derive(Default)]
 pub struct Series {
     machine: Option<Kept>,
+    /// The machine behind a service, for the target that has one.
+    served: Option<Served>,
     /// Number of the present machine, or of the next one.
     number: usize,
 }
@@ -114,18 +119,30 @@ pub struct Series {
 impl Series {
     /// Begins a series with machine `number`.
     pub fn new(number: usize) -> Series {
-        Series { machine: None, number }
+        Series { number, ..Series::default() }
     }
 
     /// Notes an input that is about to run.
     pub(crate) fn begin_input(&self, data: &[u8]) {
         RUN.with_borrow_mut(|(number, inputs)| {
-            if self.machine.is_none() {
+            if self.machine.is_none() && self.served.is_none() {
                 *number = self.number;
                 inputs.clear();
             }
             inputs.push(data.to_vec());
         });
+    }
+
+    /// Runs `act` with the socket of a service. Asserts that nothing is left of its connections, and that
+    /// another client is not affected.
+    pub(crate) fn served(&mut self, act: impl FnOnce(&Path)) {
+        let mut served = self.served.take().unwrap_or_else(|| Served::new(served::INPUTS));
+        served.run(act);
+        if served.inputs_left > 0 {
+            self.served = Some(served);
+        } else {
+            self.number += 1;
+        }
     }
 
     /// Runs `act` as a process with a user-mode queue next to the neighbour. Asserts that `act` harms
@@ -261,37 +278,5 @@ impl Outcome {
             faults: self.faults - before.faults,
             devices_lost: self.devices_lost - before.devices_lost,
         }
-    }
-}
-
-/// Numbers of objects of kernel, driver and hardware.
-#[derive(Debug, PartialEq, Eq)]
-struct Census {
-    kernel: tidegate::dxgkrnl::Census,
-    driver: [usize; 7],
-    hardware: tidegate::softgpu::Census,
-}
-
-/// Most regions of memory that kernel and driver create on first use and keep, such as those of the
-/// memory manager's context.
-const KEPT_REGIONS: usize = 8;
-
-impl Census {
-    fn of(machine: &Machine) -> Census {
-        Census {
-            kernel: machine.adapter().census(),
-            driver: machine.driver().census(),
-            hardware: machine.gpu().census(),
-        }
-    }
-
-    /// Asserts that `after` an input, which began with `self`, nothing is left of it. `kept_regions`
-    /// counts the regions that inputs of the machine have left.
-    fn assert_left(mut self, after: Census, kept_regions: &mut usize) {
-        let regions = &mut self.kernel.memory_regions;
-        *kept_regions += after.kernel.memory_regions.saturating_sub(*regions);
-        *regions = after.kernel.memory_regions;
-        assert_eq!(after, self, "nothing of the hostile process is left");
-        assert!(*kept_regions <= KEPT_REGIONS, "{kept_regions} regions of memory are left");
     }
 }

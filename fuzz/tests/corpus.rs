@@ -112,6 +112,11 @@ fn files_are_parsed_or_refused() {
 }
 
 #[test]
+fn hostile_messages_harm_their_own_process_only() {
+    run_corpus("messages");
+}
+
+#[test]
 fn every_target_has_a_test() {
     let source = include_str!("corpus.rs");
     for target in TARGETS {

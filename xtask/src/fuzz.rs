@@ -49,8 +49,13 @@ const NOT_COUNTED: &[&str] = &[
 ];
 /// Crates of the product that decode formats. Their comparisons are reported, and those of the
 /// libraries that they use.
-const DECODERS: &[&str] =
-    &["tidegate_d3dukmdt", "tidegate_gpu_abi", "tidegate_wddm_abi", "tidegate_workload"];
+const DECODERS: &[&str] = &[
+    "tidegate_d3dukmdt",
+    "tidegate_gpu_abi",
+    "tidegate_service",
+    "tidegate_wddm_abi",
+    "tidegate_workload",
+];
 
 /// The arguments of the command line.
 pub struct Request<'a> {

@@ -3,6 +3,10 @@
 //! Invariants: a message arrives whole or not at all, and none is longer than [`MAX_MESSAGE_BYTES`] or
 //! brings more than [`MAX_FILES`] files. Files that arrive are closed in a process that executes
 //! another program.
+//!
+//! Sending never blocks. Each end has one message at a time on its way, so there is room for it. A client
+//! that sends on and reads no answer fills its buffer, and its connection ends. A service that waited for it
+//! would wait for ever: messages that are not received may hold the last copy of the client's own socket.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -32,11 +36,11 @@ impl Link {
         Link(socket)
     }
 
-    /// Sends a message.
+    /// Sends a message, which does not block.
     ///
     /// # Errors
-    /// InvalidInput for a message or a list of files that is too long; what the system refuses, when
-    /// the other end is closed above all.
+    /// InvalidInput for a message or a list of files that is too long; WouldBlock for an end that does
+    /// not read; what the system refuses, when the other end is closed above all.
     pub(crate) fn send(&self, body: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         if body.len() > MAX_MESSAGE_BYTES || files.len() > MAX_FILES {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"));
@@ -47,8 +51,9 @@ impl Link {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many files"));
         }
         let body = [IoSlice::new(body)];
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         loop {
-            match rustix::net::sendmsg(&self.0, &body, &mut ancillary, SendFlags::NOSIGNAL) {
+            match rustix::net::sendmsg(&self.0, &body, &mut ancillary, flags) {
                 Ok(_) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

@@ -4,6 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod commands;
 pub(crate) mod files;
 pub(crate) mod logs;
+pub(crate) mod messages;
 pub(crate) mod packets;
 pub(crate) mod queue;
 pub(crate) mod unsteady;

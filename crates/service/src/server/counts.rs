@@ -11,16 +11,18 @@ pub(crate) struct Counters {
     pub(super) accepted: Word,
     pub(super) refused: Word,
     pub(super) calls: Word,
+    pub(super) sessions_failed: Word,
 }
 
 impl Counters {
     pub(super) fn new(platform: &Platform) -> Counters {
-        let page = platform.page(4);
+        let page = platform.page(5);
         Counters {
             processes: page.word(0),
             accepted: page.word(1),
             refused: page.word(2),
             calls: page.word(3),
+            sessions_failed: page.word(4),
         }
     }
 
@@ -31,6 +33,7 @@ impl Counters {
             accepted: self.accepted.load(),
             refused: self.refused.load(),
             calls: self.calls.load(),
+            sessions_failed: self.sessions_failed.load(),
         }
     }
 }
@@ -48,6 +51,8 @@ pub struct Counts {
     pub refused: u64,
     /// Calls that were answered.
     pub calls: u64,
+    /// Connections that ended by a fault of the service.
+    pub sessions_failed: u64,
 }
 
 impl fmt::Display for Counts {
@@ -63,6 +68,12 @@ impl fmt::Display for Counts {
                 self.refused,
             ),
             ("calls_total", "counter", "calls that were answered", self.calls),
+            (
+                "sessions_failed_total",
+                "counter",
+                "connections that ended by a fault of the service",
+                self.sessions_failed,
+            ),
         ];
         for (name, kind, help, value) in rows {
             writeln!(f, "# HELP tidegate_{name} {help}")?;

@@ -175,6 +175,9 @@ struct Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.counts.sessions_failed.fetch_add(1);
+        }
         self.shared.links.lock().remove(&self.number);
         self.shared.live.fetch_add(1u64.wrapping_neg());
         self.shared.live.wake(u32::MAX, Step::ThreadWake);

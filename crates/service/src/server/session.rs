@@ -2,8 +2,8 @@
 //!
 //! Order of a session: 1. the client's first message; 2. the kernel opens a process; 3. calls and
 //! answers, one at a time; 4. the socket closes, or a message is none of the protocol; 5. the process's
-//! waits are cancelled, and the process is terminated. A client that stops to read blocks its own
-//! session only.
+//! waits are cancelled, and the process is terminated. A client that stops to read its answers has
+//! ended its session.
 
 use super::calls::Answerer;
 use super::ledger::Ledger;

@@ -1,0 +1,47 @@
+//! Owns the numbers of objects of a machine, which an input must leave as they were.
+
+use tidegate::Machine;
+
+/// Numbers of objects of kernel, driver and hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Census {
+    kernel: tidegate::dxgkrnl::Census,
+    driver: [usize; 7],
+    hardware: tidegate::softgpu::Census,
+}
+
+/// Most regions of memory that kernel and driver create on first use and keep, such as those of the
+/// memory manager's context.
+const KEPT_REGIONS: usize = 8;
+
+impl Census {
+    pub(crate) fn of(machine: &Machine) -> Census {
+        Census {
+            kernel: machine.adapter().census(),
+            driver: machine.driver().census(),
+            hardware: machine.gpu().census(),
+        }
+    }
+
+    /// Returns how many regions of memory are kept since `before`.
+    pub(crate) fn regions_since(self, before: &Census) -> usize {
+        self.kernel.memory_regions.saturating_sub(before.kernel.memory_regions)
+    }
+
+    /// Returns whether `after` an input, which began with `self`, no object is left of it but regions of
+    /// memory.
+    pub(crate) fn is_left_in(mut self, after: Census) -> bool {
+        self.kernel.memory_regions = after.kernel.memory_regions;
+        self == after
+    }
+
+    /// Asserts that `after` an input, which began with `self`, nothing is left of it. `kept_regions`
+    /// counts the regions that inputs of the machine have left.
+    pub(crate) fn assert_left(mut self, after: Census, kept_regions: &mut usize) {
+        let regions = &mut self.kernel.memory_regions;
+        *kept_regions += after.kernel.memory_regions.saturating_sub(*regions);
+        *regions = after.kernel.memory_regions;
+        assert_eq!(after, self, "nothing of the hostile process is left");
+        assert!(*kept_regions <= KEPT_REGIONS, "{kept_regions} regions of memory are left");
+    }
+}

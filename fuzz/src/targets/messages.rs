@@ -1,0 +1,424 @@
+//! Target `messages`: messages with files over the socket of a service, from clients that keep no
+//! rule of it: bytes of any kind, calls with any fields and with handles of its own and of nothing,
+//! files that are no handles, answers that are not read, and memory of the service that is changed,
+//! cut and sealed.
+
+use crate::input::Input;
+use crate::series::Series;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use tidegate::calls::{SyncObjectAccess, SyncObjectFlags};
+
+pub(crate) fn run(series: &mut Series, data: &[u8]) {
+    series.served(|socket| {
+        let mut input = Input::new(data);
+        let mut client = Client::new(socket);
+        for _ in 0..MOST_STEPS {
+            if input.is_over() {
+                break;
+            }
+            client.step(&mut input);
+        }
+    });
+}
+
+/// Each step may be a call of the system and a turn of a thread.
+const MOST_STEPS: usize = 200;
+/// Most files, handles and connections that it keeps.
+const MOST_KEPT: usize = 16;
+/// One more than a message may bring.
+const MOST_FILES: usize = 9;
+const LONGEST_ANSWER: usize = 160 << 10;
+
+/// The fields of each call, by family and number: `h` a handle, `n` 32 bits, `N` 64 bits, `b` a
+/// truth value, `c` a choice, `s` bytes, `p` 64 bytes, `o` a name or none, `f` a fence with
+/// its value or none; lists: `H` of handles, `F`
+/// of fences with values, `A` of handles with truth values, `T` of tile operations.
+const CALLS: [&[&str]; 4] = [
+    &[
+        "", "h", "h", "hc", "hNcc", "h", "hh", "hhNn", "hhNs", "hN", "h", "hThN", "hc", "h", "hH",
+        "hH", "hHc", "c",
+    ],
+    &["hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "Fcnb", "n", "F", "Fn", "hF", "HFn", "h"],
+    &[
+        "nn",
+        "h",
+        "h",
+        "c",
+        "hnnc",
+        "h",
+        "hNn",
+        "HsA",
+        "hnn",
+        "h",
+        "hn",
+        "hn",
+        "hbc",
+        "h",
+        "hNNn",
+        "hF",
+        "HFn",
+        "",
+        "chhnnncnnf",
+        "",
+    ],
+    &["hhhns", "h", "h", "h", "h"],
+];
+
+fn varint(mut number: u64, out: &mut Vec<u8>) {
+    while number > 0x7F {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// A hostile client: its connections, and what it was given.
+struct Client<'a> {
+    socket: &'a Path,
+    links: Vec<Link>,
+    /// Encoded handles.
+    known: Vec<Vec<u8>>,
+    came: Vec<OwnedFd>,
+}
+
+/// A field of a call of the set-up.
+enum Field {
+    /// A handle, by the order in which they were made.
+    Known(usize),
+    Number(u64),
+}
+
+struct Link {
+    socket: OwnedFd,
+    /// Messages without an answer so far.
+    unanswered: usize,
+}
+
+impl Client<'_> {
+    fn new(socket: &Path) -> Client<'_> {
+        Client { socket, links: Vec::new(), known: Vec::new(), came: Vec::new() }
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        if self.links.is_empty() {
+            self.connect();
+            let hello = match input.byte() {
+                0 => input.take(40).to_vec(),
+                byte => hello(byte),
+            };
+            self.send(&hello, &[]);
+            self.read();
+            return self.set_up(input.byte());
+        }
+        match input.byte() % 16 {
+            0 => {
+                let len = usize::from(input.byte());
+                self.send_with_files(input.take(len), input);
+            }
+            1 => self.send(&vec![input.byte(); usize::from(input.byte()) << 10], &[]),
+            2 => {
+                let mut call = self.call(input);
+                let at = input.below(call.len().min(256));
+                call[at] ^= 1 << input.below(8);
+                self.send(&call, &[]);
+            }
+            3 => {
+                let call = self.call(input);
+                self.send_with_files(&call, input);
+                self.read();
+            }
+            4 => {
+                let (call, kind) = (self.call(input), input.byte());
+                for _ in 0..2 * u32::from(input.byte()) {
+                    let file = self.file(&mut Input::new(&[kind]));
+                    self.send(&call, file.as_slice());
+                }
+            }
+            5 => self.change_memory(input),
+            6 => match input.byte() % 4 {
+                0 => self.links.clear(),
+                1 => drop(self.links.pop()),
+                2 => {
+                    self.connect();
+                    self.send(&hello(input.byte()), &[]);
+                }
+                _ => {
+                    let how = input.one_of(&[Shutdown::Read, Shutdown::Write, Shutdown::Both]);
+                    let shut =
+                        self.links.last().map(|link| rustix::net::shutdown(&link.socket, how));
+                    assert!(shut.is_some(), "there is a connection");
+                    self.links.pop();
+                }
+            },
+            7 => self.came.clear(),
+            _ => {
+                let call = self.call(input);
+                self.send(&call, &[]);
+                self.read();
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
+        let socket = socket.expect("a socket");
+        let address = SocketAddrUnix::new(self.socket).expect("a short path");
+        rustix::net::connect(&socket, &address).expect("the service listens");
+        self.links.truncate(MOST_KEPT);
+        self.known.clear();
+        self.links.push(Link { socket, unanswered: 0 });
+    }
+
+    /// Makes what most calls need, up to the step that the input chooses: a device, a shared fence with
+    /// its file, and a connected user-mode queue with its memory.
+    fn set_up(&mut self, steps: u8) {
+        let shared = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+        let (shared, all) = (u64::from(shared.bits()), u64::from(SyncObjectAccess::all().bits()));
+        let [device, fence, ring, control, context, queue, _progress, doorbell] =
+            [0, 1, 2, 3, 4, 5, 6, 7];
+        let (known, number) = (Field::Known, Field::Number);
+        let calls: [(u8, u8, &[Field]); 9] = [
+            (0, 0, &[]),
+            (1, 0, &[known(device), number(0), number(shared), number(0), number(0)]),
+            (0, 4, &[known(device), number(4096), number(0), number(0)]),
+            (0, 4, &[known(device), number(4096), number(1), number(0)]),
+            (2, 8, &[known(device), number(2), number(0)]),
+            (2, 12, &[known(context), number(1), number(1)]),
+            (3, 0, &[known(queue), known(ring), known(control), number(0), number(0)]),
+            (3, 1, &[known(doorbell)]),
+            (1, 2, &[number(1), known(fence), number(all), number(0)]),
+        ];
+        for (family, call, fields) in calls.iter().take(usize::from(steps)) {
+            let mut body = vec![*family, *call];
+            for field in *fields {
+                match field {
+                    Field::Known(at) => body.extend(self.known.get(*at).into_iter().flatten()),
+                    Field::Number(number) => varint(*number, &mut body),
+                }
+            }
+            self.send(&body, &[]);
+            self.read();
+        }
+    }
+
+    /// Returns a call, with fields of the right form.
+    fn call(&self, input: &mut Input<'_>) -> Vec<u8> {
+        let family = input.below(CALLS.len());
+        let number = input.below(CALLS[family].len());
+        let mut call = vec![family as u8, number as u8];
+        for field in CALLS[family][number].chars() {
+            self.field(field, input, &mut call);
+        }
+        call
+    }
+
+    fn field(&self, field: char, input: &mut Input<'_>, out: &mut Vec<u8>) {
+        let list = |elements: &str, input: &mut Input<'_>, out: &mut Vec<u8>| {
+            let count = input.below(5);
+            out.push(count as u8);
+            for _ in 0..count {
+                elements.chars().for_each(|element| self.field(element, input, out));
+            }
+        };
+        match field {
+            'h' => match self.known.get(usize::from(input.byte()) % (self.known.len() + 1)) {
+                Some(known) => out.extend_from_slice(known),
+                None => varint(input.number() & u64::from(u32::MAX), out),
+            },
+            'n' => varint(input.number() & u64::from(u32::MAX), out),
+            'N' => varint(input.number(), out),
+            'b' => out.push(u8::from(input.flag())),
+            'c' => out.push(input.byte() % 4),
+            's' => {
+                let len = input.below(40);
+                bytes(input.take(len), out);
+            }
+            'p' => bytes(&[input.byte(); 64], out),
+            'o' => match input.flag() {
+                true => out.extend_from_slice(&[1, 1, b'a']),
+                false => out.push(0),
+            },
+            'f' => match input.flag() {
+                true => {
+                    out.push(1);
+                    "hN".chars().for_each(|part| self.field(part, input, out));
+                }
+                false => out.push(0),
+            },
+            'H' => list("h", input, out),
+            'F' => list("hN", input, out),
+            'A' => list("hb", input, out),
+            'T' => list("NNbhN", input, out),
+            _ => unreachable!("no such field"),
+        }
+    }
+
+    /// Sends a message, unless the service does not take it now. A service that reads nothing is waiting
+    /// for this client.
+    fn send(&mut self, body: &[u8], files: &[OwnedFd]) {
+        let Some(link) = self.links.last_mut() else { return };
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)), "there is room");
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match rustix::net::sendmsg(&link.socket, &[IoSlice::new(body)], &mut ancillary, flags) {
+            Ok(_) => link.unanswered += 1,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::MSGSIZE) => {}
+            Err(_) => drop(self.links.pop()),
+        }
+    }
+
+    fn send_with_files(&mut self, body: &[u8], input: &mut Input<'_>) {
+        let count = input.below(MOST_FILES + 1);
+        let files: Vec<OwnedFd> = (0..count).filter_map(|_| self.file(input)).collect();
+        self.send(body, &files);
+    }
+
+    /// Returns a file of any kind.
+    fn file(&self, input: &mut Input<'_>) -> Option<OwnedFd> {
+        let came = |input: &mut Input<'_>| {
+            let file = self.came.get(input.below(self.came.len()))?;
+            file.try_clone().ok()
+        };
+        match input.byte() % 8 {
+            0 => std::fs::File::open("/dev/null").ok().map(OwnedFd::from),
+            1 => std::fs::File::open("/").ok().map(OwnedFd::from),
+            2 => std::io::pipe().ok().map(|(reader, _)| reader.into()),
+            3 => rustix::fs::memfd_create("hostile", MemfdFlags::ALLOW_SEALING).ok(),
+            // A socket in its own messages.
+            4 => self.links.last().and_then(|link| link.socket.try_clone().ok()),
+            _ => came(input),
+        }
+    }
+
+    /// Reads an answer, if one is due. A connection that the service has ended is forgotten.
+    fn read(&mut self) {
+        let Some(link) = self.links.last_mut() else { return };
+        let Some(unanswered) = link.unanswered.checked_sub(1) else { return };
+        link.unanswered = unanswered;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut answer = vec![0; LONGEST_ANSWER];
+        let mut into = [IoSliceMut::new(&mut answer)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let read = rustix::net::recvmsg(&link.socket, &mut into, &mut ancillary, flags);
+        let Some(bytes) = read.ok().map(|read| read.bytes).filter(|bytes| *bytes > 0) else {
+            self.links.pop();
+            return;
+        };
+        for part in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(files) = part {
+                self.came.extend(files);
+            }
+        }
+        let excess = self.came.len().saturating_sub(MOST_KEPT);
+        self.came.drain(..excess);
+        self.keep_handles(&answer[..bytes]);
+    }
+
+    /// Keeps the first numbers of a success that are as long as handles.
+    fn keep_handles(&mut self, answer: &[u8]) {
+        let Some((0, mut rest)) = answer.split_first().map(|(first, rest)| (*first, rest)) else {
+            return;
+        };
+        for _ in 0..2 {
+            let Some(last) = rest.iter().position(|byte| byte & 0x80 == 0) else { return };
+            let (number, after) = rest.split_at(last + 1);
+            if number.len() == 5 {
+                self.known.push(number.to_vec());
+            }
+            rest = after;
+        }
+        let excess = self.known.len().saturating_sub(MOST_KEPT);
+        self.known.drain(..excess);
+    }
+
+    /// Writes to a file that came, cuts it, takes its memory away, or seals it.
+    fn change_memory(&self, input: &mut Input<'_>) {
+        let Some(file) = self.came.get(input.below(self.came.len())) else { return };
+        let at = input.number() & 0xFFF;
+        let what = input.byte() % 5;
+        let len = usize::from(input.byte());
+        let _refused_or_done = match what {
+            0 => rustix::fs::ftruncate(file, at),
+            1 => rustix::fs::ftruncate(file, input.number() >> 1),
+            2 => {
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(file, hole, 0, 4096)
+            }
+            3 => rustix::fs::fcntl_add_seals(file, SealFlags::from_bits_retain(len as u32)),
+            // Eight bytes, as for the counter of an eventfd, or more.
+            _ if len < 8 => rustix::io::write(file, &input.raw().to_ne_bytes()).map(drop),
+            _ => rustix::io::pwrite(file, input.take(len), at).map(drop),
+        };
+    }
+}
+
+/// The first message of a client: mostly one that the service takes.
+fn hello(kind: u8) -> Vec<u8> {
+    let mut hello = b"tidegate".to_vec();
+    let (version, purpose, adapter) = match kind {
+        1 => (0, 0, 0),
+        2 => (1, 1, 0),
+        3 => (1, 0, 7),
+        _ => (1, 0, 0),
+    };
+    hello.extend_from_slice(&[version, purpose]);
+    if purpose == 0 {
+        hello.push(adapter);
+        bytes(b"hostile", &mut hello);
+        hello.push(kind & 1);
+    }
+    hello
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test: the open files of the process are counted.
+    #[test]
+    fn the_set_up_succeeds_and_each_call_of_the_table_is_decoded_and_no_other() {
+        let mut series = Series::default();
+        series.served(|socket| {
+            let mut client = Client::new(socket);
+            client.step(&mut Input::new(&[9, 9]));
+            assert_eq!((client.links.len(), client.known.len()), (1, 8));
+            let handle = client.came.last().expect("the file of the shared fence");
+            let mode = rustix::fs::fstat(handle).unwrap().st_mode;
+            assert_eq!(rustix::fs::FileType::from_raw_mode(mode), rustix::fs::FileType::Fifo);
+        });
+        series.served(|socket| {
+            for (family, calls) in CALLS.iter().enumerate() {
+                for number in 0..=calls.len() {
+                    let mut client = Client::new(socket);
+                    client.step(&mut Input::new(&[9]));
+                    let mut call = vec![family as u8, number as u8];
+                    let fields = calls.get(number).copied().unwrap_or_default();
+                    fields.chars().for_each(|f| client.field(f, &mut Input::new(&[]), &mut call));
+                    client.send(&call, &[]);
+                    client.read();
+                    let answered = !client.links.is_empty();
+                    assert_eq!(answered, number < calls.len(), "call {number} of family {family}");
+                }
+            }
+        });
+    }
+}
