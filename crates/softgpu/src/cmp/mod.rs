@@ -265,20 +265,23 @@ impl Cmp {
     }
 
     /// Removes the address space from a physical GPU, where its number then maps nothing. Removal
-    /// from the last physical GPU makes its doorbell groups vacant. Returns the engines that scanned
-    /// them.
-    pub(crate) fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) -> Vec<u32> {
+    /// from the last physical GPU makes its doorbell groups vacant. The GPU's `engines` drop the memory
+    /// that they have mapped last, and those of the groups the summaries. Returns the engines to call.
+    pub(crate) fn forget_space(
+        &mut self,
+        (id, physical_gpu): (AddressSpaceId, u32),
+        engines: Range<usize>,
+    ) -> Vec<u32> {
+        let mut called: Vec<u32> = engines.map(|engine| engine as u32).collect();
         self.spaces.remove(&(id, physical_gpu));
-        if self.spaces.keys().any(|(other, _)| *other == id) {
-            return Vec::new();
+        if self.spaces.keys().all(|(other, _)| *other != id) {
+            for engine in self.doorbells.forget_space(id) {
+                self.nodes[engine as usize].summaries += 1;
+                called.push(engine);
+            }
         }
-        let engines = self.doorbells.forget_space(id);
-        for engine in &engines {
-            let node = &mut self.nodes[*engine as usize];
-            node.summaries += 1;
-            node.recall = true;
-        }
-        engines
+        called.iter().for_each(|engine| self.nodes[*engine as usize].recall = true);
+        called
     }
 
     /// Counts the objects that belong to processes.

@@ -211,6 +211,8 @@ impl Engine {
             self.invalidations_seen = cmp.invalidations;
             let physical_gpu = self.exec.physical_gpu;
             self.exec.port.mmu.forget_stale(|id| cmp.space(id, physical_gpu));
+            // The next queue begins with none of it either.
+            self.exec.begin_queue();
         }
         has_new_summaries
     }

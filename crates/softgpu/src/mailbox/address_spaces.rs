@@ -28,11 +28,10 @@ pub(super) fn renew(
     // spec: RES-018
     let unawaited = gpu.platform.fault("unawaited turns");
     let mut cmp = if unawaited { cmp } else { gpu.await_ends_of_turns(cmp, engines.clone()) };
-    let mut called = match root {
-        Some(PhysicalAddress(0)) => cmp.forget_space((id, physical_gpu)),
-        _ => Vec::new(),
-    };
-    called.extend(cmp.unpark(&gpu.armed, id, &engines));
+    let mut called = cmp.unpark(&gpu.armed, id, &engines);
+    if root == Some(PhysicalAddress(0)) {
+        called.extend(cmp.forget_space((id, physical_gpu), engines));
+    }
     gpu.wake_engines(cmp, called, Step::GpuWaitUnblock);
     DONE
 }
