@@ -9,13 +9,12 @@
 
 use crate::census::Census;
 use crate::neighbour::Neighbour;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate::platform::{Step, Word};
 use tidegate::service::client;
-use tidegate::service::server::{Counts, Limits, Server, ServerConfig};
+use tidegate::service::server::{self, Counts, Limits, Server, ServerConfig};
 use tidegate::{Machine, MachineConfig, Platform};
 
 /// Inputs that one service runs.
@@ -30,7 +29,7 @@ const CONFIG: ServerConfig = ServerConfig {
 
 /// How often the end of an input is checked before what is left counts as left. Each time is a
 /// connection to the service, so all other threads have had their turns long before.
-const CHECKS: usize = 20_000;
+const CHECKS: usize = 5_000;
 
 /// A service with its machine.
 pub(crate) struct Served {
@@ -62,23 +61,13 @@ fn open_files() -> usize {
         .count()
 }
 
-fn listen(path: &Path) -> std::os::fd::OwnedFd {
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
-    let socket = socket.expect("a socket");
-    let address = SocketAddrUnix::new(path).expect("a short path");
-    rustix::net::bind(&socket, &address).expect("the path is free");
-    rustix::net::listen(&socket, 16).expect("a listener");
-    socket
-}
-
 impl Served {
     pub(crate) fn new(inputs_left: usize) -> Served {
         let platform = Platform::sharing_host();
         let machine = Machine::new(&platform, MachineConfig::standard(&platform));
         let machine = Arc::new(machine.expect("a machine"));
         let folder = TempDir::new().expect("a folder");
-        let listener = listen(&socket_in(&folder));
+        let listener = server::listen(&socket_in(&folder)).expect("the path is free");
         let server = Arc::new(machine.service(listener, CONFIG).expect("a service"));
         let ended = platform.page(1).word(0);
         let (served, end) = (server.clone(), ended.clone());
@@ -114,7 +103,9 @@ impl Served {
             if self.is_empty() {
                 break;
             }
-            let _ = client::counts(&socket_in(&self.folder));
+            let _refused_or_read = client::counts(&socket_in(&self.folder));
+            // An engine drops what was unmapped in its next turn.
+            self.neighbour.iter_mut().for_each(Neighbour::round);
         }
         let Counts { processes, nt_handles, sessions_failed, .. } = self.server.counts();
         assert_eq!((processes, nt_handles, sessions_failed), (1, 0, 0), "the sessions end");

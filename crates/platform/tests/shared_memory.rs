@@ -107,3 +107,23 @@ fn a_read_only_file_is_not_made_writable_by_its_holder() {
     let again = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     assert!(Platform::host().map_page(again.into(), 1, ClientAccess::ReadWrite).is_err());
 }
+
+#[test]
+fn a_file_that_clients_write_is_neither_cut_nor_grown_nor_sealed_by_its_holder() {
+    use rustix::fs::{FallocateFlags, SealFlags};
+    let page = Platform::sharing_host().client_page(512, ClientAccess::ReadWrite);
+    let file = page.shared().unwrap();
+    page.store(511, 7);
+    assert!(
+        rustix::fs::ftruncate(file, 0).is_err() && rustix::fs::ftruncate(file, 1 << 20).is_err()
+    );
+    assert!(rustix::fs::fallocate(file, FallocateFlags::empty(), 4096, 4096).is_err());
+    assert!(rustix::fs::fcntl_add_seals(file, SealFlags::WRITE).is_err());
+    assert_eq!(page.load(511), 7);
+    // A holder may take the memory away, as it may write 0: the mapping has other memory then.
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(file, hole, 0, 4096).unwrap();
+    assert_eq!(page.load(511), 0);
+    page.store(511, 8);
+    assert_eq!(page.load(511), 8);
+}

@@ -74,6 +74,68 @@ fn files_that_no_call_takes_are_closed() {
     }
 }
 
+/// The first message of a client.
+const HELLO: &[u8] = b"tidegate\x01\x00\x00\x04mute\x00";
+const CREATE_DEVICE: &[u8] = &[0, 0];
+
+#[test]
+fn a_client_that_reads_no_answer_ends_and_leaves_nothing() {
+    let service = Service::start();
+    let client = service.client("neighbour");
+    let before = service.open_files();
+    for sends_itself in [false, true] {
+        let socket = raw(&service);
+        send(&socket, HELLO);
+        let files = [socket.as_fd()];
+        loop {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            if sends_itself {
+                // The last copy of a killed client's socket may be in a message.
+                assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
+            }
+            let body = [IoSlice::new(CREATE_DEVICE)];
+            if rustix::net::sendmsg(&socket, &body, &mut ancillary, SendFlags::NOSIGNAL).is_err() {
+                break;
+            }
+        }
+        // The neighbour goes on.
+        assert!(client.create_device().is_ok());
+    }
+    while service.counter("processes") > 1 || service.open_files() > before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn half_of_a_message_ends_its_own_connection_alone() {
+    let service = Service::start();
+    let client = service.client("neighbour");
+    let before = service.open_files();
+    for length in 1..HELLO.len() {
+        send(&raw(&service), &HELLO[..length]);
+    }
+    // Half of a call, one with more than a call, and a socket that is closed for one direction.
+    for call in [&CREATE_DEVICE[..1], &[0, 0, 0]] {
+        let socket = raw(&service);
+        send(&socket, HELLO);
+        send(&socket, call);
+    }
+    let closed = raw(&service);
+    send(&closed, HELLO);
+    rustix::net::shutdown(&closed, rustix::net::Shutdown::Read).unwrap();
+    send(&closed, CREATE_DEVICE);
+    let mute = raw(&service);
+    send(&mute, HELLO);
+    rustix::net::shutdown(&mute, rustix::net::Shutdown::Write).unwrap();
+    assert!(client.create_device().is_ok());
+    drop((closed, mute));
+    while service.counter("processes") > 1 || service.open_files() > before {
+        std::thread::yield_now();
+    }
+    assert_eq!(service.counter("sessions_failed_total"), 0);
+}
+
 #[test]
 fn clients_that_never_speak_or_never_read_hold_up_no_other() {
     let service = Service::start();

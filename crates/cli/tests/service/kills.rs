@@ -2,23 +2,24 @@
 
 use super::Service;
 use super::child::{STEPS, Stepper};
+use super::peers::{App, NEVER_SIGNALLED, Peer, Role};
 use tidegate::Platform;
 use tidegate::d3d12::{BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission};
 
 /// A client whose work must come out right whatever happens to the others.
-struct Neighbour {
+pub(crate) struct Neighbour {
     device: Device,
     round: u8,
 }
 
 impl Neighbour {
-    fn new(service: &Service) -> Neighbour {
+    pub(crate) fn new(service: &Service) -> Neighbour {
         let (platform, kernel) = (Platform::host(), service.client("neighbour"));
         let device = Device::new(&platform, kernel, DeviceOptions::new("neighbour")).unwrap();
         Neighbour { device, round: 0 }
     }
 
-    fn work(&mut self) {
+    pub(crate) fn work(&mut self) {
         self.round = self.round.wrapping_add(1);
         let device = &self.device;
         let queue = QueueDesc::new(CommandListType::Copy).submission(Submission::User);
@@ -40,17 +41,8 @@ impl Neighbour {
 
 /// Kills clients before each step and in the middle of each, `rounds` times.
 fn kill_clients(rounds: usize) {
-    let service = Service::start();
+    let (service, before) = Service::warm();
     let mut neighbour = Neighbour::new(&service);
-    // What the service makes once for all clients is there afterwards.
-    let mut warm = Stepper::start(&service.socket());
-    (0..STEPS).for_each(|_| warm.step());
-    warm.kill();
-    neighbour.work();
-    while service.counter("processes") > 1 {
-        std::thread::yield_now();
-    }
-    let before = service.open_files();
     for _ in 0..rounds {
         for step in 0..STEPS {
             for in_the_middle in [false, true] {
@@ -64,11 +56,8 @@ fn kill_clients(rounds: usize) {
             }
         }
     }
-    while service.counter("processes") > 1 || service.open_files() > before {
-        std::thread::yield_now();
-    }
     drop(neighbour);
-    service.until_left(before);
+    service.until_empty(before);
 }
 
 #[test]
@@ -82,24 +71,34 @@ fn ten_thousand_killed_clients_leave_nothing() {
     kill_clients(10_000 / (2 * STEPS));
 }
 
+/// The value stays, waits stay, what the killed process had queued never comes, and the fence works on.
 #[test]
-fn many_clients_connect_at_once() {
+fn a_shared_fence_outlives_its_killed_owner_without_the_signals_that_it_had_queued() {
     let service = Service::start();
-    // What the service makes once for all clients is there afterwards.
-    Neighbour::new(&service).work();
-    service.until_left(usize::MAX);
-    let before = service.open_files();
-    let clients: Vec<_> = std::thread::scope(|scope| {
-        let connect = |n: usize| service.client(&format!("client {n}"));
-        let threads: Vec<_> = (0..8)
-            .map(|thread| {
-                scope.spawn(move || (0..25).map(|n| connect(25 * thread + n)).collect::<Vec<_>>())
-            })
-            .collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    let mut neighbour = Neighbour::new(&service);
+    let owner = {
+        let mut owner = Peer::start(&service.socket(), Role::Owner);
+        owner.reached("queued");
+        owner
+    };
+    let app = App::new(&service.socket(), "app");
+    let frame = app.open("frame");
+    app.signal(&frame, 2);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| app.wait(&frame, 3));
+        owner.kill();
+        // The neighbour and the app are left.
+        while service.counter("processes") > 2 {
+            std::thread::yield_now();
+        }
+        neighbour.work();
+        assert_eq!(frame.value.load(), 2, "the end of a process is no lost device");
+        assert!(!waiter.is_finished());
+        app.signal(&frame, 3);
+        waiter.join().unwrap().unwrap();
     });
-    assert_eq!(service.counter("processes"), 200);
-    Neighbour::new(&service).work();
-    drop(clients);
-    service.until_left(before);
+    neighbour.work();
+    assert!(frame.value.load() < NEVER_SIGNALLED);
+    app.signal(&frame, NEVER_SIGNALLED);
+    app.wait(&frame, NEVER_SIGNALLED).unwrap();
 }

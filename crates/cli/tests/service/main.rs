@@ -9,9 +9,12 @@
 )]
 
 mod child;
+mod crowds;
 mod hostile;
 mod kills;
+mod peers;
 mod serve;
+mod stops;
 mod top;
 
 use std::io::{BufRead, BufReader};
@@ -21,6 +24,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate::Platform;
 use tidegate::service::client::{self, RemoteKernel};
+
+/// A page of fence values and the word of a log, which the kernel makes at some first need and keeps.
+const KEPT: usize = 2;
 
 /// A service in a process of its own.
 struct Service {
@@ -52,6 +58,21 @@ impl Service {
         Service { process, folder }
     }
 
+    /// Starts a service, and has each kind of client come and go. Returns it with the descriptors that it
+    /// has open without a client: what it makes once for all clients is there.
+    fn warm() -> (Service, usize) {
+        let service = Service::start();
+        let mut client = child::Stepper::start(&service.socket());
+        (0..child::STEPS).for_each(|_| client.step());
+        client.kill();
+        kills::Neighbour::new(&service).work();
+        // The memory manager's context is made with the first move, which needs room or time elsewhere.
+        peers::App::new(&service.socket(), "pages").page();
+        service.until_left(usize::MAX);
+        let open = service.open_files();
+        (service, open)
+    }
+
     fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
@@ -77,6 +98,17 @@ impl Service {
     fn until_left(&self, open_files: usize) {
         while self.counter("processes") > 0 || self.open_files() > open_files {
             std::thread::yield_now();
+        }
+    }
+
+    /// Waits until no more descriptors are left than `open_files` and [`KEPT`], without a client. An engine
+    /// keeps what it has mapped last until its next turn, which one without power does not take: a client
+    /// calls it.
+    fn until_empty(&self, open_files: usize) {
+        self.until_left(usize::MAX);
+        while self.open_files() > open_files + KEPT {
+            kills::Neighbour::new(self).work();
+            self.until_left(usize::MAX);
         }
     }
 
