@@ -19,4 +19,4 @@ mod wire;
 
 pub use nt_handles::NtHandles;
 pub use rows::ProcessRow;
-pub use wire::Refusal;
+pub use wire::{Refusal, VERSION as PROTOCOL_VERSION};

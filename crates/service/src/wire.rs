@@ -17,7 +17,7 @@ use tidegate_platform::{CacheType, ClientAccess};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub(crate) const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]

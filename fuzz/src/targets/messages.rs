@@ -15,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use tidegate::calls::{SyncObjectAccess, SyncObjectFlags};
+use tidegate::service::PROTOCOL_VERSION;
 
 pub(crate) fn run(series: &mut Series, data: &[u8]) {
     series.served(|socket| {
@@ -39,14 +40,15 @@ const LONGEST_ANSWER: usize = 160 << 10;
 
 /// The fields of each call, by family and number: `h` a handle, `n` 32 bits, `N` 64 bits, `b` a
 /// truth value, `c` a choice, `s` bytes, `p` 64 bytes, `o` a name or none, `f` a fence with
-/// its value or none; lists: `H` of handles, `F`
+/// its value or none; `O` a number
+/// or none, `m` bytes or the length of a file; lists: `H` of handles, `F`
 /// of fences with values, `A` of handles with truth values, `T` of tile operations.
 const CALLS: [&[&str]; 4] = [
     &[
         "", "h", "h", "hc", "hNcc", "h", "hh", "hhNn", "hhNs", "hN", "h", "hThN", "hc", "h", "hH",
         "hH", "hHc", "c",
     ],
-    &["hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "Fcnb", "n", "F", "Fn", "hF", "HFn", "h"],
+    &["hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "Fcnb", "n", "F", "Fn", "hF", "HFnO", "h"],
     &[
         "nn",
         "h",
@@ -55,7 +57,7 @@ const CALLS: [&[&str]; 4] = [
         "hnnc",
         "h",
         "hNn",
-        "HsA",
+        "HmA",
         "hnn",
         "h",
         "hn",
@@ -259,6 +261,18 @@ impl Client<'_> {
                 }
                 false => out.push(0),
             },
+            'O' => match input.flag() {
+                true => {
+                    out.push(1);
+                    self.field('n', input, out);
+                }
+                false => out.push(0),
+            },
+            'm' => {
+                let in_file = input.flag();
+                out.push(u8::from(in_file));
+                self.field(if in_file { 'n' } else { 's' }, input, out);
+            }
             'H' => list("h", input, out),
             'F' => list("hN", input, out),
             'A' => list("hb", input, out),
@@ -376,11 +390,13 @@ fn hello(kind: u8) -> Vec<u8> {
     let mut hello = b"tidegate".to_vec();
     let (version, purpose, adapter) = match kind {
         1 => (0, 0, 0),
-        2 => (1, 1, 0),
-        3 => (1, 0, 7),
-        _ => (1, 0, 0),
+        2 => (PROTOCOL_VERSION, 1, 0),
+        3 => (PROTOCOL_VERSION, 0, 7),
+        4 => (PROTOCOL_VERSION, 2, 0),
+        _ => (PROTOCOL_VERSION, 0, 0),
     };
-    hello.extend_from_slice(&[version, purpose]);
+    varint(version.into(), &mut hello);
+    hello.push(purpose);
     if purpose == 0 {
         hello.push(adapter);
         bytes(b"hostile", &mut hello);

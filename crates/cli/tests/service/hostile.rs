@@ -9,6 +9,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use tidegate::calls::Kernel;
+use tidegate::service::PROTOCOL_VERSION;
 
 fn raw(service: &Service) -> OwnedFd {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
@@ -75,7 +76,11 @@ fn files_that_no_call_takes_are_closed() {
 }
 
 /// The first message of a client.
-const HELLO: &[u8] = b"tidegate\x01\x00\x00\x04mute\x00";
+const HELLO: &[u8] = &{
+    let mut hello = *b"tidegate\x00\x00\x00\x04mute\x00";
+    hello[8] = PROTOCOL_VERSION as u8;
+    hello
+};
 const CREATE_DEVICE: &[u8] = &[0, 0];
 
 #[test]
