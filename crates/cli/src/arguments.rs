@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// View a running service: processes, queues, fences, waiters, doorbells, engines, recoveries
     Top(Top),
+    /// Write the timeline of a running service
+    Record(Record),
     /// Run a workload under the three submission models, side by side
     Compare(Compare),
     /// Compare two traces, or two workloads, by kernel name
@@ -306,6 +308,28 @@ pub(crate) struct Top {
     /// Write the same as JSON (default: to standard output)
     #[arg(long, value_name = "F|-", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tidegate record --attach --socket /tmp/tidegate.sock -o service.html --seconds 10
+  tidegate record --attach --socket /tmp/tidegate.sock -o service.pftrace
+
+Ends after --seconds, with Ctrl-C or SIGTERM, or with the service. One recording at a time; docs/timeline.md lists lanes
+and records.")]
+pub(crate) struct Record {
+    /// Attach to a running service; needed, because nothing else is recorded
+    #[arg(long)]
+    pub(crate) attach: bool,
+    #[command(flatten)]
+    pub(crate) socket: ServiceSocket,
+    /// The timeline: a page (.html), Chrome trace events (.json) or a Perfetto trace (.pftrace)
+    #[arg(long, short, value_name = "F")]
+    pub(crate) output: PathBuf,
+    /// Record for so many seconds (default: until Ctrl-C)
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
 }
 
 #[derive(Args)]

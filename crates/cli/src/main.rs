@@ -5,7 +5,7 @@
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
 //! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
-//! `explore` (and replay) · `bench` · `serve` (a machine for other processes) · `top` (its view) · `manual` (completions, man pages) · `output` (files, checked
+//! `explore` (and replay) · `bench` · `serve` (a machine for other processes) · `top` (its view) · `record` (its timeline) · `manual` (completions, man pages) · `output` (files, checked
 //! before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -20,6 +20,7 @@ mod manual;
 mod output;
 mod preemption;
 mod progress;
+mod record;
 mod run;
 mod serve;
 mod streams;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run::command(&run),
         Command::Serve(serve) => serve::command(&serve),
         Command::Top(top) => top::command(&top),
+        Command::Record(record) => record::command(&record),
         Command::Compare(compare) => compare::command(&compare),
         Command::Diff(diff) => diff::command(&diff),
         Command::Explore(explore) => explore::command(&explore),

@@ -2,11 +2,11 @@
 //! recorder, which is merged when the agent ends or the trace is taken.
 
 use crate::{Platform, PlatformKind, StepLog, current, findings, world};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tidegate_trace::{
-    ClockName, FenceId, LaneId, LaneKind, LinkId, NameId, QueueNumber, QueueTable, Queued, Record,
-    Recorder, SubmissionKey, Trace, TraceBuilder,
+    ClockName, FenceId, Known, LaneId, LaneKind, LinkId, NameId, Part, QueueNumber, QueueTable,
+    Queued, Record, Recorder, SubmissionKey, Trace, TraceBuilder,
 };
 
 pub(crate) struct Tracing {
@@ -21,6 +21,15 @@ pub(crate) struct Tracing {
     links: AtomicU32,
     /// The number of traces that were taken. Each begins a new builder.
     taken: AtomicU32,
+    /// Records for which a recording has room; 0 before the first one. Records then go to the
+    /// builder, because its agents do not end.
+    room: AtomicUsize,
+}
+
+/// A recording of a machine that goes on.
+pub struct Recording {
+    known: Known,
+    began_ns: u64,
 }
 
 /// A fence of the timeline. Its number and name are kept while it exists, and afterwards if a
@@ -42,12 +51,18 @@ impl TracedFence {
 impl Drop for TracedFence {
     fn drop(&mut self) {
         let Platform { inner } = &self.platform;
-        if self.platform.tracing() || self.platform.checks_hazards() {
+        let tracing = self.platform.tracing();
+        let recorded = tracing && inner.tracing.room.load(Ordering::Relaxed) > 0;
+        if (tracing && !recorded) || self.platform.checks_hazards() {
             return;
         }
         inner.tracing.with_builder(|builder| {
-            if inner.tracing.taken.load(Ordering::Relaxed) == self.taken {
-                builder.remove_fence(self.id);
+            if inner.tracing.taken.load(Ordering::Relaxed) != self.taken {
+                return;
+            }
+            match recorded {
+                true => builder.end_fence(self.id),
+                false => builder.remove_fence(self.id),
             }
         });
     }
@@ -63,6 +78,7 @@ impl Tracing {
             clock,
             links: AtomicU32::new(0),
             taken: AtomicU32::new(0),
+            room: AtomicUsize::new(0),
         }
     }
 
@@ -186,7 +202,8 @@ impl Platform {
         LinkId(self.inner.tracing.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 
-    /// Appends a record to the calling agent's own buffer. No effect while tracing is off.
+    /// Appends a record to the calling agent's own buffer, or to that of a recording. No effect
+    /// while tracing is off.
     #[inline]
     pub fn record(&self, record: Record) {
         let dropped = || {
@@ -194,8 +211,39 @@ impl Platform {
             executions_only && !record.kind.is_of_execution()
         };
         if self.tracing() && !dropped() {
-            current::with_recorder(|r| r.push(record));
+            let tracing = &self.inner.tracing;
+            match tracing.room.load(Ordering::Relaxed) {
+                0 => current::with_recorder(|r| r.push(record)),
+                room => tracing.with_builder(|b| b.push_bounded(record, room)),
+            }
         }
+    }
+
+    /// Begins a recording of a machine that goes on. Records for which there is no `room` are
+    /// counted as lost. Its platform makes no whole trace any more, and one recording at a time.
+    pub fn begin_recording(&self, room: usize) -> Recording {
+        let tracing = &self.inner.tracing;
+        tracing.with_builder(TraceBuilder::begin_parts);
+        tracing.room.store(room, Ordering::Relaxed);
+        let recording = Recording { known: Known::default(), began_ns: self.stamp_ns() };
+        tracing.on.store(true, Ordering::Relaxed);
+        recording
+    }
+
+    /// Takes what is new in a recording. Records that ended before its beginning, such as those of
+    /// old log entries, are left out.
+    pub fn take_recorded(&self, recording: &mut Recording) -> Part {
+        let mut part = self.inner.tracing.with_builder(|b| b.take_part(&mut recording.known));
+        part.records.retain(|record| record.end_ns >= recording.began_ns);
+        part
+    }
+
+    /// Ends a recording.
+    pub fn end_recording(&self) {
+        let tracing = &self.inner.tracing;
+        tracing.on.store(false, Ordering::Relaxed);
+        tracing.queues().clear_queued();
+        tracing.with_builder(TraceBuilder::end_parts);
     }
 
     /// Merges the records of the caller and all ended agents. Called after [`Platform::run`]. What

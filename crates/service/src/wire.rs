@@ -12,7 +12,7 @@ use tidegate_calls::{
     ReserveGpuVirtualAddress, ResidencyPriority, SegmentGroup, SignalFlags, Status, SubmitCommand,
     SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags, TdrTest, TileOperation, WaitMode,
 };
-use tidegate_platform::{CacheType, ClientAccess};
+use tidegate_platform::{CacheType, ClientAccess, Part};
 
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
@@ -40,6 +40,22 @@ pub(crate) enum Purpose {
     Counts,
     /// To view the machine. After the answer, which has no content, each [`WatchCall`] is answered.
     Watch,
+    /// To record the machine. After the answer, which has no content, each [`RecordCall`] is
+    /// answered.
+    Record,
+}
+
+/// A request of a recording client, for what is new. `end`: nothing later is wanted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RecordCall {
+    pub(crate) end: bool,
+}
+
+/// The answer to a [`RecordCall`]. `left`: more is there now.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    pub(crate) part: Part,
+    pub(crate) left: bool,
 }
 
 /// A request of a viewer: rows of one adapter.
@@ -115,6 +131,9 @@ pub enum Refusal {
     /// The first message was none of this protocol.
     #[error("the first message is not that of a tidegate client")]
     NotAClient,
+    /// A recording is under way.
+    #[error("the service is being recorded: try again when that recording has ended")]
+    Recorded,
 }
 
 /// A call of a process.

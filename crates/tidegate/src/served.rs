@@ -72,6 +72,16 @@ impl Adapters for Served {
     fn doorbells(&self, adapter: u32, request: &PageRequest) -> Page<DoorbellRow> {
         self.0.adapter_at(adapter as usize).doorbell_rows(request)
     }
+
+    fn enlarge_logs(&self, adapter: u32, large: bool) {
+        let adapter = self.0.adapter_at(adapter as usize);
+        // A log for which no address space is left stays small: entries that it loses are counted.
+        let _ = if large { adapter.start_log_tracing() } else { adapter.stop_log_tracing() };
+    }
+
+    fn read_logs(&self, adapter: u32) {
+        self.0.adapter_at(adapter as usize).read_fence_logs();
+    }
 }
 
 impl Machine {

@@ -9,9 +9,11 @@ use crate::queued;
 /// Builds a trace.
 #[derive(Clone, Debug)]
 pub struct TraceBuilder {
-    trace: Trace,
+    pub(crate) trace: Trace,
     /// Fences that were removed, whose numbers are used again.
-    removed: Vec<FenceId>,
+    pub(crate) removed: Vec<FenceId>,
+    /// Fences that ended during a recording.
+    pub(crate) ended: Vec<FenceId>,
 }
 
 impl TraceBuilder {
@@ -30,6 +32,7 @@ impl TraceBuilder {
                 findings: Vec::new(),
             },
             removed: Vec::new(),
+            ended: Vec::new(),
         }
     }
 

@@ -11,19 +11,22 @@
 
 use crate::finding::{Finding, MissingEdge};
 use crate::names::{NameId, Names};
+use serde::{Deserialize, Serialize};
 
 /// A lane of the timeline: index into [`Trace::lanes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LaneId(pub u32);
 
 /// A fence of the timeline: index into [`Trace::fences`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FenceId(pub u32);
 
 /// Joins the records of one submission: the CPU call, its box on the queue, its boxes on the
 /// engine. A store and the flush that makes it visible share a link too. Unique within a trace; 0
 /// is no link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct LinkId(pub u32);
 
 impl LinkId {
@@ -60,7 +63,9 @@ macro_rules! labelled {
 
 labelled! {
     /// Kinds of lanes.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    )]
     pub enum LaneKind {
         /// A thread of a program: calls, CPU waits and CPU signals.
         CpuThread = "CPU thread",
@@ -98,7 +103,9 @@ pub struct Fence {
 
 labelled! {
     /// Kinds of records.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    )]
     pub enum Kind {
         /// A command buffer or packet as a whole.
         Execute = "execute",
@@ -198,7 +205,7 @@ impl Kind {
 
 /// One operation on one lane. Times are nanoseconds since the start of the run, or steps where the
 /// trace's clock is [`ClockName::Steps`]. An instant has `start_ns == end_ns`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
     /// Its lane.
     pub lane: LaneId,

@@ -3,10 +3,13 @@
 //!
 //! Names are never removed. Id 0 is the empty name.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A name: index into the interner of one trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct NameId(pub u32);
 
 impl NameId {
@@ -62,6 +65,11 @@ impl Names {
     /// Always false, because the empty name is always present.
     pub fn is_empty(&self) -> bool {
         self.strings.is_empty()
+    }
+
+    /// The names from the id `first` on.
+    pub(crate) fn after(&self, first: usize) -> Vec<String> {
+        self.strings.iter().skip(first).cloned().collect()
     }
 
     /// Every name, in the order of ids.

@@ -3,10 +3,11 @@
 use crate::{place, root, text, tidegate};
 use std::process::Command;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "run",
     "serve",
     "top",
+    "record",
     "compare",
     "diff",
     "explore",

@@ -13,6 +13,7 @@ mod crowds;
 mod hostile;
 mod kills;
 mod peers;
+mod record;
 mod serve;
 mod stops;
 mod top;

@@ -2,7 +2,7 @@
 //!
 //! Files, each using those before it: `channel` (calls and answers) · `notices` (ends of waits) ·
 //! `memory` (what is mapped) · `doorbells` · `nt_handle` · `kernel` (the calls) · `connect` · `watch`
-//! (a viewer).
+//! (a viewer) · `record` (a recording).
 //!
 //! When the service is gone, each call returns DEVICE_REMOVED, waits end, and devices are
 //! [`tidegate_calls::DeviceState::Removed`]. A new connection is a new process.
@@ -14,9 +14,11 @@ mod kernel;
 mod memory;
 mod notices;
 mod nt_handle;
+mod record;
 mod watch;
 
 pub use connect::{ConnectError, connect, connect_published, counts};
 pub use kernel::RemoteKernel;
 pub use nt_handle::{nt_handle, nt_handle_file};
+pub use record::Recording;
 pub use watch::Watch;

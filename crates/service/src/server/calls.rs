@@ -17,6 +17,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use tidegate_calls::snapshot::QueueKind;
 use tidegate_calls::{
     AllocationMemory, CreateAllocation, CreateDoorbell, CreateMonitoredFence, CreateNativeFence,
     CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel, MAX_RENDER_BYTES, MakeResident,
@@ -115,6 +116,23 @@ impl Answerer {
         let handle = handle(&made);
         self.ledger.enter(handle, if parent == Handle(0) { handle } else { parent }, charge);
         Ok(made)
+    }
+
+    /// Gives a new queue its lane, if there is a recording.
+    fn draw<T>(
+        &self,
+        made: Result<T, Status>,
+        kind: QueueKind,
+        handle: impl FnOnce(&T) -> Handle,
+    ) -> Result<T, Status> {
+        if let (Ok(queue), true) = (&made, self.shared.platform.tracing())
+            && let Some(number) = self.opened.kernel.queue_number(handle(queue))
+        {
+            let usage = self.shared.sessions.lock().get(&self.session).cloned();
+            let name = usage.as_ref().map_or("", |usage| usage.name());
+            self.shared.draw_queue(number, kind, name);
+        }
+        made
     }
 
     /// Ends an object.
@@ -404,12 +422,15 @@ impl Answerer {
             WorkCall::QueueNumber(queue) => encode(Ok(kernel.queue_number(queue))),
             // For the owner of a machine, not for its clients.
             WorkCall::DebugTimeouts(_) => encode::<()>(Err(Status::NOT_SUPPORTED)),
-            WorkCall::CreateContextVirtual(args) => encode(self.create(
-                args.device,
-                Charge { bytes: 0, queue: true },
-                |kernel| kernel.create_context_virtual(args),
-                |context| *context,
-            )),
+            WorkCall::CreateContextVirtual(args) => {
+                let made = self.create(
+                    args.device,
+                    Charge { bytes: 0, queue: true },
+                    |kernel| kernel.create_context_virtual(args),
+                    |context| *context,
+                );
+                encode(self.draw(made, QueueKind::Packet, |context| *context))
+            }
             WorkCall::DestroyContext(context) => {
                 encode(self.destroy(context, |kernel, context| kernel.destroy_context(context)))
             }
@@ -443,12 +464,17 @@ impl Answerer {
                 encode(kernel.set_context_in_process_scheduling_priority(context, priority))
             }
             WorkCall::CreateHwQueue(args) => {
+                let kind = match args.user_mode_submission {
+                    true => QueueKind::User,
+                    false => QueueKind::Hardware,
+                };
                 let made = self.create(
                     args.hw_context,
                     Charge { bytes: 0, queue: true },
                     |kernel| kernel.create_hw_queue(args),
                     |made| made.handle,
                 );
+                let made = self.draw(made, kind, |made| made.handle);
                 encode(made.and_then(|made| {
                     Ok(HwQueueView {
                         handle: made.handle,

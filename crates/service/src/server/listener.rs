@@ -3,7 +3,7 @@
 use super::config::ServerConfig;
 use super::counts::{Counters, Counts};
 use super::session;
-use super::shared::{Adapters, Shared};
+use super::shared::{Adapters, Recorder, Shared};
 use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
@@ -77,6 +77,7 @@ impl Server {
             sessions: platform.mutex("processes of clients", BTreeMap::new()),
             live: platform.page(1).word(0),
             counts: Counters::new(platform),
+            recorder: platform.mutex("recordings of a service", Recorder::default()),
         });
         Ok(Server { shared, listener, stop })
     }

@@ -2,7 +2,8 @@
 //!
 //! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
 //! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `usage`
-//! (what each process holds) · `watch` (a viewer) · `calls` (what a client's calls do) · `session` (one
+//! (what each process holds) · `watch` (a viewer) ·
+//! `record` (a recording) · `calls` (what a client's calls do) · `session` (one
 //! client) · `listener`.
 
 mod calls;
@@ -11,6 +12,7 @@ mod counts;
 mod ledger;
 mod listener;
 mod notices;
+mod record;
 mod session;
 mod shared;
 mod usage;

@@ -8,15 +8,17 @@
 use super::calls::Answerer;
 use super::ledger::Ledger;
 use super::notices::Notices;
+use super::record;
 use super::shared::{Opened, Shared};
 use super::usage::Usage;
 use super::views::Files;
 use super::watch;
 use crate::transport::{Link, Received};
-use crate::wire::{self, Purpose, Refusal, Welcome};
+use crate::wire::{self, Call, Purpose, Refusal, Welcome};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use tidegate_calls::Status;
+use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
 /// A client between its first message and its end.
 pub(super) struct Session {
@@ -24,6 +26,32 @@ pub(super) struct Session {
     number: u64,
     usage: Arc<Usage>,
     answerer: Answerer,
+    /// The lane of its calls, made by the first recording.
+    lane: Option<LaneId>,
+}
+
+impl Session {
+    /// Returns the start of a call, and the name of its kind.
+    fn begin_traced(&self, call: &Call) -> (u64, &'static str) {
+        let kind = match call {
+            Call::Object(_) => "call about an object",
+            Call::Fence(_) => "call about a fence",
+            Call::Work(_) => "call about work",
+            Call::Doorbell(_) => "call about a doorbell",
+        };
+        (self.shared.platform.stamp_ns(), kind)
+    }
+
+    /// Records a call on the lane of the process.
+    fn end_traced(&mut self, (start_ns, kind): (u64, &str)) {
+        let (shared, platform) = (&self.shared, &self.shared.platform);
+        let made = || shared.lane(LaneKind::CpuThread, self.usage.name(), "calls");
+        let Some(lane) = self.lane.or_else(made) else { return };
+        let name = platform.trace_name(kind);
+        let end_ns = platform.stamp_ns();
+        platform.record(Record::span(lane, Kind::KernelCall, name, start_ns, end_ns));
+        self.lane = Some(lane);
+    }
 }
 
 /// Serves a client until it ends. `number` names the session.
@@ -49,13 +77,15 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
                 break;
             }
         };
-        let Some(call) = wire::decode(received.body) else {
+        let Some(call) = wire::decode::<Call>(received.body) else {
             tracing::warn!(session = number, bytes = received.body.len(), "not a call");
             break;
         };
         shared.counts.calls.fetch_add(1);
         let mut files = Files::default();
+        let traced = shared.platform.tracing().then(|| session.begin_traced(&call));
         let answer = session.answerer.answer(call, received.files, &mut files);
+        traced.into_iter().for_each(|traced| session.end_traced(traced));
         session.usage.answered(session.answerer.ledger());
         let files: Vec<BorrowedFd<'_>> = files.0.iter().map(AsFd::as_fd).collect();
         if let Err(error) = link.send(&answer, &files) {
@@ -85,6 +115,7 @@ fn begin(
             watch::serve(shared, link, buffer);
             return Ok(None);
         }
+        Purpose::Record => return record::serve(shared, link, buffer).map(|()| None),
     };
     let adapters = shared.adapters.count();
     if adapter >= adapters {
@@ -100,7 +131,8 @@ fn begin(
     shared.counts.processes.fetch_add(1);
     let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));
     let usage = Usage::new(&shared.platform, adapter, &name, answerer.process());
-    let session = Session { shared: shared.clone(), number, usage: Arc::new(usage), answerer };
+    let session =
+        Session { shared: shared.clone(), number, usage: Arc::new(usage), answerer, lane: None };
     shared.sessions.lock().insert(number, session.usage.clone());
     let welcome = Welcome {
         info: session.answerer.kernel().query_adapter_info(),

@@ -8,10 +8,11 @@ use crate::transport::Link;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::snapshot::{
-    DoorbellRow, FenceRow, MachineRow, Page, PageRequest, QueueRow, WaiterRow,
+    DoorbellRow, FenceRow, MachineRow, Page, PageRequest, QueueKind, QueueRow, WaiterRow,
 };
 use tidegate_calls::{Kernel, Status};
-use tidegate_platform::{Mutex, Platform, Word};
+use tidegate_platform::{Mutex, Platform, QueueNumber, Word};
+use tidegate_trace::{LaneId, LaneKind};
 
 /// A process that the kernel has opened for a client.
 pub struct Opened {
@@ -49,6 +50,12 @@ pub trait Adapters: Send + Sync {
 
     /// Returns doorbells.
     fn doorbells(&self, adapter: u32, request: &PageRequest) -> Page<DoorbellRow>;
+
+    /// Makes the logs of queues large for a recording, or small again.
+    fn enlarge_logs(&self, adapter: u32, large: bool);
+
+    /// Reads the logs of queues for a recording.
+    fn read_logs(&self, adapter: u32);
 }
 
 /// What all sessions share.
@@ -63,11 +70,48 @@ pub(crate) struct Shared {
     /// Sessions that have not ended.
     pub(super) live: Word,
     pub(super) counts: Counters,
+    pub(super) recorder: Mutex<Recorder>,
 }
 
 impl Shared {
     pub(super) fn counts(&self) -> Counts {
         self.nt_handles.sweep();
         self.counts.read(self.nt_handles.count() as u64)
+    }
+}
+
+/// Lanes that recordings of a service make. Queues beyond them have none.
+const MOST_LANES: usize = 65_536;
+
+/// The state of recordings that sessions share.
+#[derive(Default)]
+pub(super) struct Recorder {
+    pub(super) attached: bool,
+    lanes: usize,
+}
+
+impl Shared {
+    /// Gives a queue its lane, if there is a recording. `name` is that of its process.
+    pub(super) fn draw_queue(&self, queue: QueueNumber, kind: QueueKind, name: &str) {
+        if !self.platform.tracing() || self.platform.lane_of(queue).is_some() {
+            return;
+        }
+        let kind = match kind {
+            QueueKind::Packet => "packets",
+            QueueKind::Hardware => "hardware queue",
+            QueueKind::User => "user queue",
+        };
+        if let Some(lane) = self.lane(LaneKind::Queue, name, &format!("{kind} {}", queue.0)) {
+            self.platform.assign_lane(queue, lane);
+        }
+    }
+
+    /// Makes a lane, if there is room.
+    pub(super) fn lane(&self, kind: LaneKind, group: &str, name: &str) -> Option<LaneId> {
+        let mut recorder = self.recorder.lock();
+        recorder.lanes += 1;
+        let has_room = recorder.lanes <= MOST_LANES;
+        drop(recorder);
+        has_room.then(|| self.platform.lane(kind, group, name))
     }
 }

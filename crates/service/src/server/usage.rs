@@ -25,6 +25,17 @@ impl Usage {
         Usage { name, adapter, process, words: platform.page(4) }
     }
 
+    /// Returns the name of the process.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns number and name of the process, if it is one of this adapter.
+    pub(super) fn named(&self, adapter: u32) -> Option<(u32, String)> {
+        let number = self.process.filter(|_| self.adapter == adapter)?;
+        Some((number, self.name.clone()))
+    }
+
     /// Counts an answered call, after which the process holds what `ledger` says.
     pub(super) fn answered(&self, ledger: &Ledger) {
         let (handles, bytes, queues) = ledger.held();
