@@ -334,7 +334,7 @@ impl Builder<'_> {
         for (place, item) in items.iter().enumerate() {
             commands.extend(self.commands(item, stream, submit_ns, place == 0));
         }
-        let list = commands.drain(..).collect();
+        let list = Vec::from_iter(commands.drain(..));
         self.commands = commands;
         list
     }
