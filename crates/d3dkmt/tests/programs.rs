@@ -9,29 +9,25 @@ use compiler::{Compiler, library, root};
 use service::socket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-/// A program of `tests/c`, compiled by the first test that runs a part of it.
+/// A program of `tests/c`.
 struct Program {
     language: &'static str,
     source: &'static str,
-    /// As it is and, if the compiler has it, with AddressSanitizer; none without a compiler.
-    made: OnceLock<Vec<PathBuf>>,
 }
 
 impl Program {
     const fn new(language: &'static str, source: &'static str) -> Program {
-        Program { language, source, made: OnceLock::new() }
+        Program { language, source }
     }
 
-    fn make(&self) -> Vec<PathBuf> {
+    /// Compiles the program into a folder: as it is and, if the compiler has it, with
+    /// AddressSanitizer; not at all without a compiler.
+    fn make(&self, folder: &Path) -> Vec<PathBuf> {
         let Some(compiler) = Compiler::find(self.language) else { return Vec::new() };
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.source);
-        std::fs::create_dir_all(&folder).unwrap();
         // The program finds the library by its soname.
-        let (soname, real) = (folder.join("libtidegate_d3dkmt.so.0"), library());
-        let _absent = std::fs::remove_file(&soname);
-        std::os::unix::fs::symlink(&real, soname).unwrap();
+        let real = library();
+        std::os::unix::fs::symlink(&real, folder.join("libtidegate_d3dkmt.so.0")).unwrap();
         let source = root().join("tests/c").join(self.source);
         let path = format!("-Wl,-rpath,{}", folder.display());
         let compile = |name: &str, more: &[&str]| {
@@ -41,7 +37,7 @@ impl Program {
             program
         };
         let mut made = vec![compile("plain", &[])];
-        if compiler.has_address_sanitizer(&folder) {
+        if compiler.has_address_sanitizer(folder) {
             made.push(compile("sanitized", &["-fsanitize=address"]));
         } else {
             println!("skipped: {} has no AddressSanitizer", self.language);
@@ -49,13 +45,15 @@ impl Program {
         made
     }
 
-    /// Runs a part of the program.
+    /// Runs a part of the program, which is compiled for this test alone: other tests run beside it,
+    /// also in other processes, and a file that one of them writes cannot be executed.
     fn check(&self, part: &str) {
-        for program in self.made.get_or_init(|| self.make()) {
-            self.run(program, part, Path::new(""));
+        let folder = tempfile::tempdir().unwrap();
+        for program in self.make(folder.path()) {
+            self.run(&program, part, Path::new(""));
             // Timeouts are simulated by the owner of a machine alone, not by a client of a service.
             if part != "faults" {
-                self.run(program, part, socket());
+                self.run(&program, part, socket());
             }
         }
     }

@@ -3,7 +3,9 @@
 //! Invariants: the copy shares the build folder with the tree, so that the packages of the registry
 //! are built once. Features are those of the whole workspace, because `WIDEST` depends on all of it.
 //! A crate whose switches do not compile is compiled as it is in the tree by [`WRAPPER`], so that one
-//! round finds the errors of all crates; a build with errors is no build.
+//! round finds the errors of all crates; a build with errors is no build. Nothing is built
+//! incrementally: the compiler would go on from what the other of the two sources left, and the linker
+//! would miss symbols.
 //! Entry points: [`number_switches`], [`build`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +106,7 @@ pub fn build(
         ("CARGO_BUILD_BUILD_DIR", tree::build_folder(root).into_os_string()),
         ("RUSTC_WORKSPACE_WRAPPER", wrapper.into_os_string()),
         ("TIDEGATE_TREE", root.as_os_str().to_owned()),
+        ("CARGO_INCREMENTAL", "0".into()),
     ];
     let until = until.unwrap_or_else(|| Instant::now() + LONGEST);
     // Each round that fails leaves switches out, so the number of rounds is bounded.
@@ -117,7 +120,11 @@ pub fn build(
             if errors.is_empty() && passed != Some(false) {
                 programs.extend(test_programs::programs(&output));
             } else if passed.is_some() {
-                leave_out(&errors, &planted, switches)?;
+                if !leave_out(&errors, &planted, switches) {
+                    let error = compiler::first_error(&output);
+                    let error = error.unwrap_or_else(|| format!("cargo {}", command.join(" ")));
+                    return Err(format!("the copy with switches does not build: {error}"));
+                }
                 continue 'rounds;
             }
             if passed.is_none() {
@@ -169,12 +176,12 @@ fn commands(needed: &BTreeSet<ProgramName>) -> Vec<Vec<String>> {
     lines
 }
 
-/// Removes the switches that the compiler blames.
+/// Removes the switches that the compiler blames; returns whether there are any.
 fn leave_out(
     refused: &[CompileError],
     planted: &BTreeMap<PathBuf, Vec<Planted>>,
     switches: &mut Vec<Numbered>,
-) -> Result<(), String> {
+) -> bool {
     let before = switches.len();
     let blamed = |error: &CompileError| {
         let under = planted.get(&error.file).map_or_else(Vec::new, |places| error.blamed(places));
@@ -183,11 +190,7 @@ fn leave_out(
     let blamed: BTreeSet<u32> = refused.iter().flat_map(blamed).collect();
     switches.retain(|n| !blamed.contains(&n.number));
     println!("{} switches do not compile and are left out", before - switches.len());
-    if switches.len() == before {
-        let error = refused.first().map_or_else(|| "cargo failed".to_owned(), ToString::to_string);
-        return Err(format!("the copy with switches does not build: {error}"));
-    }
-    Ok(())
+    switches.len() < before
 }
 
 /// The switch that lies nearest to an error that marks none, and rather below it than above: a

@@ -2,7 +2,6 @@
 //! they blame.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -17,7 +16,6 @@ pub struct CompileError {
     line: usize,
     /// Byte ranges in the planted text; the main one first.
     marks: Vec<Range<usize>>,
-    text: String,
 }
 
 /// Whether a planted text may be what a mark is about.
@@ -57,12 +55,6 @@ impl CompileError {
     }
 }
 
-impl fmt::Display for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file.display(), self.line, self.text)
-    }
-}
-
 #[derive(Deserialize)]
 struct Line {
     message: Option<Message>,
@@ -71,7 +63,7 @@ struct Line {
 #[derive(Deserialize)]
 struct Message {
     level: String,
-    message: String,
+    rendered: Option<String>,
     spans: Vec<Span>,
 }
 
@@ -86,8 +78,6 @@ struct Span {
 
 /// The errors among the JSON lines that cargo printed.
 pub fn errors(output: &str) -> Vec<CompileError> {
-    let lines = output.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
-    let messages = lines.filter_map(|line| line.message).filter(|m| m.level == "error");
     let error = |message: Message| {
         let primary = message.spans.iter().find(|span| span.is_primary)?;
         let (file, line) = (primary.file_name.clone(), primary.line_start);
@@ -97,9 +87,19 @@ pub fn errors(output: &str) -> Vec<CompileError> {
             .chain(others)
             .map(|span| span.byte_start..span.byte_end)
             .collect();
-        Some(CompileError { file, line, marks, text: message.message })
+        Some(CompileError { file, line, marks })
     };
-    messages.filter_map(error).collect()
+    messages(output).filter_map(error).collect()
+}
+
+/// The first error as the compiler prints it; the linker's errors mark nothing in a file.
+pub fn first_error(output: &str) -> Option<String> {
+    messages(output).find_map(|message| message.rendered)
+}
+
+fn messages(output: &str) -> impl Iterator<Item = Message> {
+    let lines = output.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    lines.filter_map(|line| line.message).filter(|message| message.level == "error")
 }
 
 #[cfg(test)]
@@ -120,8 +120,9 @@ mod tests {
             )
         };
         let span = [span(main, true), span(other, false)].join(",");
-        let line =
-            format!(r#"{{"message":{{"level":"error","message":"no Default","spans":[{span}]}}}}"#);
+        let line = format!(
+            r#"{{"message":{{"level":"error","rendered":"no Default","spans":[{span}]}}}}"#
+        );
         errors(&format!("{line}\nno JSON\n")).remove(0)
     }
 
@@ -132,7 +133,7 @@ mod tests {
         let numbered: Vec<_> = (1..).zip(&all).collect();
         let (planted, places) = switches::plant(text, &numbered);
         let blamed = |marked: &str| error_at(marked, &planted).blamed(&places);
-        assert_eq!(error_at("b(", &planted).to_string(), "crates/x/src/a.rs:3: no Default");
+        assert_eq!(error_at("b(", &planted).line(), 3);
         assert_eq!(blamed("Default::default()"), [1]);
         assert_eq!(blamed("1 + 1"), [3]);
         assert_eq!(blamed("!= crate::mutant_is_on(2))"), [2]);
@@ -150,5 +151,12 @@ mod tests {
             .map(|(_, switch)| format!("{} {}", switch.line, switch.what))
             .collect();
         assert_eq!(what, ["5 the statement is skipped"]);
+    }
+
+    #[test]
+    fn an_error_of_the_linker_marks_no_file_and_is_shown() {
+        let line = r#"{"message":{"level":"error","rendered":"undefined symbol","spans":[]}}"#;
+        assert_eq!(errors(line), []);
+        assert_eq!(first_error(line).as_deref(), Some("undefined symbol"));
     }
 }
