@@ -11,6 +11,9 @@ use tidegate::platform::ParkingCounts;
 use tidegate::softgpu::Stats;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
+/// The name of [`Happened::turn_ends`] in reports.
+pub(super) const WATCHED: &str = "wake-ups of the watch for hangs";
+
 /// A machine on the host with a device.
 pub(crate) struct Setup {
     pub(crate) platform: Platform,
@@ -56,8 +59,15 @@ pub(super) struct Counted {
     kernel: KernelStats,
     device: Counters,
     /// Before and after the other counts, since these wait for the ends of turns.
-    parking_before: ParkingCounts,
-    parking: ParkingCounts,
+    parking_before: Parking,
+    parking: Parking,
+}
+
+/// Sleeps and wake-ups of threads.
+struct Parking {
+    all: ParkingCounts,
+    /// Wake-ups of the driver at the end of a turn.
+    turn_ends: u64,
 }
 
 /// What happened between two moments.
@@ -66,7 +76,10 @@ pub(super) struct Happened {
     pub(super) suppressed: u64,
     pub(super) kernel_calls: u64,
     pub(super) parks: u64,
+    /// Without those that `turn_ends` counts.
     pub(super) wake_calls: u64,
+    /// Wake-ups of the driver at the end of a turn: the kernel watches an engine with work for hangs.
+    pub(super) turn_ends: u64,
     pub(super) events_set: u64,
     pub(super) connects: u64,
 }
@@ -145,25 +158,34 @@ impl Setup {
     }
 
     pub(super) fn counted(&self) -> Counted {
-        let parking_before = self.platform.parking_counts();
+        let parking_before = self.parking();
         Counted {
             gpu: self.machine.gpu().stats(),
             kernel: self.machine.adapter().stats(),
             device: self.device.counters(),
             parking_before,
-            parking: self.platform.parking_counts(),
+            parking: self.parking(),
         }
+    }
+
+    fn parking(&self) -> Parking {
+        let turn_ends = self.machine.gpu().turn_ends_awaited();
+        Parking { all: self.platform.parking_counts(), turn_ends }
     }
 }
 
 impl Counted {
     pub(super) fn since(&self, earlier: &Counted) -> Happened {
+        let turn_ends = self.parking_before.turn_ends - earlier.parking.turn_ends;
         Happened {
             interrupts: self.gpu.interrupts_raised - earlier.gpu.interrupts_raised,
             suppressed: self.gpu.interrupts_suppressed - earlier.gpu.interrupts_suppressed,
             kernel_calls: self.device.since(&earlier.device).kernel_calls,
-            parks: self.parking_before.sleeps - earlier.parking.sleeps,
-            wake_calls: self.parking_before.wakes - earlier.parking.wakes,
+            parks: self.parking_before.all.sleeps - earlier.parking.all.sleeps,
+            // A wake-up may lie between the readings of the two counts.
+            wake_calls: (self.parking_before.all.wakes - earlier.parking.all.wakes)
+                .saturating_sub(turn_ends),
+            turn_ends,
             events_set: self.kernel.cpu_wakes - earlier.kernel.cpu_wakes,
             connects: self.kernel.doorbell_connects - earlier.kernel.doorbell_connects,
         }
@@ -176,6 +198,7 @@ impl Happened {
         vec![
             Count::exactly("interrupts", self.interrupts, 0),
             Count::of("system calls to wake", self.wake_calls),
+            Count::of(WATCHED, self.turn_ends),
             Count::of("parks of an idle service", self.parks),
         ]
     }
@@ -188,6 +211,7 @@ impl Happened {
             Count::exactly("interrupts", self.interrupts, 0),
             Count::exactly("kernel calls", self.kernel_calls, 0),
             Count::exactly("system calls to wake", self.wake_calls, 0),
+            Count::of(WATCHED, self.turn_ends),
             Count::of("parks of an idle service", self.parks),
         ]
     }

@@ -5,7 +5,7 @@
 //! A signal packet costs fetch, decode and the signal step. A second pass over waits that are
 //! satisfied already shows what fetch and decode alone come to.
 
-use super::setup::{Happened, Setup, Shape};
+use super::setup::{Happened, Setup, Shape, WATCHED};
 use crate::bench::floors;
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
 use crate::bench::row::{Goal, Row, Unit, floor, own};
@@ -99,6 +99,7 @@ pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
         kernel_calls: 0,
         parks: 0,
         wake_calls: 0,
+        turn_ends: 0,
         events_set: 0,
         connects: 0,
     };
@@ -114,6 +115,7 @@ pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
             total.kernel_calls += happened.kernel_calls;
             total.parks += happened.parks;
             total.wake_calls += happened.wake_calls;
+            total.turn_ends += happened.turn_ends;
         }
         // Half as many rounds of waits are enough for their median.
         if batch % 2 == 0 {
@@ -158,19 +160,21 @@ pub(super) fn many(scale: Scale) -> Result<Measured> {
     let fills = (MANY / scale.0).div_ceil(OPERATIONS);
     let mut rig = Rig::new(true)?;
     let (mut samples, cpu) = (Samples::default(), CpuMeter::start());
-    let (mut interrupts, mut wake_calls, mut kernel_calls) = (0, 0, 0);
+    let (mut interrupts, mut wake_calls, mut kernel_calls, mut turn_ends) = (0, 0, 0, 0);
     for _ in 0..fills {
         let (took, happened) = rig.run(|queue, fence, value| queue.signal(fence, value))?;
         samples.push_batch(took, OPERATIONS);
         interrupts += happened.interrupts;
         wake_calls += happened.wake_calls;
         kernel_calls += happened.kernel_calls;
+        turn_ends += happened.turn_ends;
     }
     let counts = vec![
         Count::of("signals", fills * OPERATIONS),
         Count::exactly("interrupts", interrupts, 0),
         Count::exactly("system calls to wake", wake_calls, 0),
         Count::exactly("kernel calls", kernel_calls, 0),
+        Count::of(WATCHED, turn_ends),
     ];
     let cpu_ns = cpu.per(fills * OPERATIONS);
     Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
