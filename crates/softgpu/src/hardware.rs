@@ -204,6 +204,7 @@ impl Hardware {
     }
 
     /// Returns the time on the timeline; 0 without a timeline.
+    #[inline]
     pub(crate) fn timeline_ns(&self) -> u64 {
         if self.platform.tracing() { self.platform.stamp_ns() } else { 0 }
     }

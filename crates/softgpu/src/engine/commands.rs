@@ -142,6 +142,8 @@ impl Executor {
 
     /// Executes a bounded part of a command that takes time.
     fn advance(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
+        // Signals are not held back by work.
+        self.raise_held();
         self.begin_busy(state, work);
         self.port.accesses.begin(&self.gpu.platform, work);
         let Some(running) = &mut work.running else { return Ok(Pace::Light) };

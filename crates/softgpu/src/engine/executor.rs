@@ -173,6 +173,7 @@ impl Executor {
         Ok(())
     }
 
+    #[cold]
     fn find_read_pointer(&mut self, state: &RunState) -> Result<(), Fault> {
         let space = state.shape.ring_space(self.space);
         let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;

@@ -14,7 +14,7 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId};
 use tidegate_platform::{Queued, Step, SubmissionKey};
-use tidegate_trace::{FenceId, Kind, NameId, Record};
+use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
 
 /// A fence signal.
 #[derive(Clone, Copy)]
@@ -300,16 +300,30 @@ impl Executor {
     }
 
     /// Records a wait or a signal on the timeline. Without an end it ends now.
+    #[inline]
     fn record_fence(
         &self,
         state: &RunState,
         kind: Kind,
         queued: Queued,
         value: u64,
+        times: (u64, Option<u64>),
+    ) {
+        if let Some(lane) = self.gpu.platform.traced_lane_of(state.shape.number) {
+            self.record_traced(lane, kind, queued, value, times);
+        }
+    }
+
+    #[cold]
+    fn record_traced(
+        &self,
+        lane: LaneId,
+        kind: Kind,
+        queued: Queued,
+        value: u64,
         (start_ns, end_ns): (u64, Option<u64>),
     ) {
         let platform = &self.gpu.platform;
-        let Some(lane) = platform.traced_lane_of(state.shape.number) else { return };
         let end_ns = end_ns.unwrap_or_else(|| platform.stamp_ns());
         let span = Record::span(lane, kind, NameId::NONE, start_ns, end_ns);
         let span = span.queued(queued.at_or(start_ns));

@@ -1,10 +1,10 @@
 //! Moderation of an engine's fence interrupts.
 //!
 //! The first signal that must interrupt does so at once. For `interrupt_moderation_ns` after it,
-//! further signals are held while the engine keeps the queue and goes on with ring slots that take
-//! no time. One interrupt then reports all of them: before a command buffer, at the end of the ring,
-//! at a wait, when the engine returns the queue, or after that time (decisions/0107). While signals
-//! go on, each time is twice the one before, up to [`LONGEST`] times the first.
+//! further signals are held while the engine keeps the queue and goes on with slots that take
+//! no time. One interrupt then reports all of them: before a command that takes time, at the end of
+//! the ring, at a wait, when the engine returns the queue, or after that time (decisions/0107). While
+//! signals go on, the next times are [`LONGER`] times the first.
 //!
 //! Invariants: CurrentValue is stored before its signal is held. An engine that holds signals keeps
 //! its queue, so its next turn reports them or holds them on.
@@ -12,8 +12,8 @@
 use tidegate_gpu_abi::{GpuVa, QueueId};
 use tidegate_platform::CpuTime;
 
-/// The longest time in which signals are held, as a multiple of the first.
-const LONGEST: u64 = 4;
+/// The times in which signals are held while they go on, as a multiple of the first.
+const LONGER: u64 = 4;
 
 /// The signals for which an engine will interrupt.
 #[derive(Default)]
@@ -22,8 +22,6 @@ pub(super) struct HeldSignals {
     signals: Vec<(QueueId, GpuVa)>,
     /// Signals are held until this time; `None` before the first interrupt.
     until: Option<CpuTime>,
-    /// The time that ends then, in nanoseconds.
-    window_ns: u64,
     /// Whether signals were held over the end of a turn in this time.
     went_on: bool,
 }
@@ -64,9 +62,8 @@ impl HeldSignals {
     pub(super) fn begin(&mut self, now: CpuTime, first_ns: u64) {
         let ran_out =
             std::mem::take(&mut self.went_on) && self.until.is_some_and(|until| now >= until);
-        self.window_ns =
-            if ran_out { (2 * self.window_ns).min(LONGEST * first_ns) } else { first_ns };
-        self.until = Some(now.after(self.window_ns));
+        let window_ns = if ran_out { LONGER * first_ns } else { first_ns };
+        self.until = Some(now.after(window_ns));
     }
 }
 
@@ -81,27 +78,26 @@ mod tests {
     }
 
     #[test]
-    fn times_double_while_signals_go_on_and_begin_anew_after_a_pause() {
+    fn times_are_longer_while_signals_go_on_and_begin_anew_after_a_pause() {
         let mut held = held(1);
         held.begin(CpuTime(0), 100);
-        let mut windows = Vec::new();
+        let mut ends = Vec::new();
         let mut now = 0;
-        for _ in 0..4 {
+        for _ in 0..3 {
             assert!(held.may_wait(10, || CpuTime(now + 1)));
-            let end = held.until.unwrap().0;
-            assert!(!held.may_wait(10, || CpuTime(end)));
-            held.begin(CpuTime(end), 100);
-            windows.push(held.window_ns);
-            now = end;
+            now = held.until.unwrap().0;
+            assert!(!held.may_wait(10, || CpuTime(now)));
+            held.begin(CpuTime(now), 100);
+            ends.push(now);
         }
-        assert_eq!(windows, [200, 400, 400, 400]);
+        assert_eq!(ends, [100, 500, 900]);
         // The ring ended before the time was over.
-        assert!(held.may_wait(10, || CpuTime(now + 1)));
-        held.begin(CpuTime(now + 2), 100);
-        assert_eq!(held.window_ns, 100);
+        assert!(held.may_wait(10, || CpuTime(1_299)));
+        held.begin(CpuTime(1_299), 100);
+        assert_eq!(held.until, Some(CpuTime(1_399)));
         // A pause: nothing was held over a turn.
-        held.begin(CpuTime(now + 10_000), 100);
-        assert_eq!(held.window_ns, 100);
+        held.begin(CpuTime(10_000), 100);
+        assert_eq!(held.until, Some(CpuTime(10_100)));
     }
 
     #[test]

@@ -229,8 +229,6 @@ impl Executor {
         (address_space, queue): (AddressSpaceId, QueueNumber),
         completion: Completion,
     ) {
-        // Signals are not held back by work.
-        self.raise_held();
         let platform = &self.gpu.platform;
         self.window.clear();
         run.packet = Some(Packet::Execute(Execution {

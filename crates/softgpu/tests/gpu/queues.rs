@@ -148,8 +148,9 @@ fn a_kick_reads_the_write_pointer_anew() {
         let process = machine.process();
         let done = process.fence(0, 0);
         let mut queue = machine.kernel_queue(COMPUTE, QueueKind::Kernel, &process);
+        // A command that takes time, so that no interrupt reports two signals.
         for value in 1..=5 {
-            queue.submit(&[process.execute(&[Command::Label { name: 1 }], 0), done.signal(value)]);
+            queue.submit(&[process.execute(&[Command::Timed { ns: 1 }], 0), done.signal(value)]);
         }
         machine.await_signals(&done, 5);
         let mut user =
