@@ -433,28 +433,31 @@ impl Platform {
     }
 
     /// Starts a thread that no run waits for: for work that waits outside of the platform, such as
-    /// for a socket. It may call in as any thread of an application may.
+    /// for a socket. It may call in as any thread of an application may. On a cooperative platform it
+    /// is an agent that is released at the end of the run.
     ///
     /// # Errors
     /// The system has no thread left.
-    ///
-    /// # Panics
-    /// The platform has no threads.
     pub fn spawn_outside(
         &self,
         name: &str,
         body: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<()> {
-        assert!(self.kind() == PlatformKind::Host, "only the host has threads");
-        std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+        match self.inner.kind {
+            PlatformKind::Host => {
+                std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+            }
+            _ => {
+                world::spawn(name.to_owned(), world::Role::Worker, Box::new(body));
+                Ok(())
+            }
+        }
     }
 
-    /// Returns the system's monotonic clock when the platform's clock was 0, in nanoseconds.
-    ///
-    /// # Panics
-    /// The platform has no system's clock.
+    /// Returns the system's monotonic clock when the platform's clock was 0, in nanoseconds; 0 on a
+    /// cooperative platform, whose agents have one clock.
     pub fn clock_origin_ns(&self) -> u64 {
-        self.host_threads().start_ns()
+        self.inner.host.as_ref().map_or(0, host::Host::start_ns)
     }
 
     /// Starts a straight-line agent that does work of the machine itself, and ends without help of

@@ -52,6 +52,13 @@ mod ring_against_f1;
 mod ring_against_park;
 mod ring_against_victimise;
 mod seam;
+mod served;
+mod served_call_against_call;
+mod served_cancel_against_signal;
+mod served_handle_against_death;
+mod served_kill_against_call;
+mod served_stop_against_wait;
+mod served_wait_against_signal;
 mod seven_stations;
 mod seven_stations_hardware;
 mod seven_stations_packet;
@@ -153,6 +160,14 @@ const RACES: &[&Race] = &[
     &terminate_against_ring::RACE,
     &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,
+    &served_call_against_call::RACE,
+    &served_wait_against_signal::BLOCKING,
+    &served_wait_against_signal::WITH_EVENT,
+    &served_cancel_against_signal::RACE,
+    &served_stop_against_wait::BLOCKING,
+    &served_stop_against_wait::WITH_EVENT,
+    &served_kill_against_call::RACE,
+    &served_handle_against_death::RACE,
     &hostile_client::RACE,
 ];
 

@@ -35,7 +35,7 @@ pub(crate) struct World {
     /// Dropped first, then the device, because kernel objects must be dropped before the machine.
     kept: RefCell<Vec<Box<dyn std::any::Any>>>,
     pub(crate) device: Device,
-    pub(crate) machine: Machine,
+    pub(crate) machine: Arc<Machine>,
     seen: Seen,
     options: DeviceOptions,
 }
@@ -100,7 +100,7 @@ impl Run<'_> {
         let (platform, seen) = (self.platform, Seen::new(self.left_out()));
         let machine = Machine::builder(platform)
             .reference_behind(self.config(change), |inner| Arc::new(Seam::new(self, inner, &seen)));
-        let machine = machine.start().expect("the machine of a scenario starts");
+        let machine = Arc::new(machine.start().expect("the machine of a scenario starts"));
         let options = self.device_options();
         let mut device = machine.device(options.clone()).expect("a device");
         if platform.tracing() {

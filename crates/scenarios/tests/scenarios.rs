@@ -427,6 +427,46 @@ fn a_hostile_client_harms_only_itself() {
     finds_its_bugs("hostile-client-against-neighbour");
 }
 
+#[test]
+fn each_thread_of_a_client_gets_its_own_answer() {
+    is_exhausted_in("served-call-against-call", 13_991);
+    finds_its_bugs("served-call-against-call");
+}
+
+#[test]
+fn a_wait_over_the_service_ends_with_the_signal_of_another_client() {
+    is_exhausted_up_to(1, "served-wait-against-signal", 10_998);
+    finds_its_bugs("served-wait-against-signal");
+    is_exhausted_up_to(1, "served-event-against-signal", 25_961);
+    finds_its_bugs("served-event-against-signal");
+}
+
+#[test]
+fn no_notice_of_the_service_follows_a_cancellation() {
+    is_exhausted_up_to(1, "served-cancel-against-signal", 9_943);
+    finds_its_bugs("served-cancel-against-signal");
+}
+
+#[test]
+fn the_waits_of_a_client_end_with_its_service() {
+    for name in ["served-stop-against-wait", "served-stop-against-event"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
+#[test]
+fn a_killed_client_leaves_its_neighbour_and_a_shared_fence_alone() {
+    is_sampled("served-kill-against-call");
+    finds_its_bugs("served-kill-against-call");
+}
+
+#[test]
+fn an_nt_handle_outlives_the_client_that_made_it() {
+    is_sampled("served-handle-against-death");
+    finds_its_bugs("served-handle-against-death");
+}
+
 // spec: MF-067
 #[test]
 fn one_signal_sets_an_event_once() {

@@ -1,102 +1,133 @@
-//! NT handles as files: the reading end of a pipe whose writing end stays with the object.
+//! NT handles as files: the reading end of a pipe whose writing end stays with the object. Over queues
+//! of a cooperative platform a counted copy takes the place of the file ([`Attachment::new_token`]).
 //!
 //! A process passes the file on as it likes. It is known by device and inode, so that a duplicate, and
 //! a descriptor that travelled over a socket, name the same object. When the last copy is closed,
 //! wherever it is, the writing end says so, and the handle ends. No process can make a pipe with the
 //! number of another.
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::transport::{Attachment, Number, Remains, ended, file_number};
 use std::collections::BTreeMap;
-use std::io::{self, PipeWriter};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use tidegate_calls::{NtHandle, Status};
 use tidegate_platform::{Mutex, Platform};
 
 struct Kept {
     handle: NtHandle,
-    /// The file is its reading end.
-    end: PipeWriter,
+    remains: Remains,
     owner: u64,
 }
 
-/// The NT handles that processes hold, by the numbers of their files.
-pub struct NtHandles(Mutex<BTreeMap<(u64, u64), Kept>>);
+/// The NT handles that processes hold.
+pub struct NtHandles {
+    platform: Platform,
+    all: Mutex<All>,
+    /// Held while closed handles end, and while a session hands one over.
+    sweeping: Mutex<()>,
+}
+
+#[derive(Default)]
+struct All {
+    /// By the numbers of their files.
+    kept: BTreeMap<Number, Kept>,
+    /// How many were made.
+    made: u64,
+}
 
 impl NtHandles {
     /// Returns an empty list.
     pub fn new(platform: &Platform) -> NtHandles {
-        NtHandles(platform.mutex("NT handles", BTreeMap::new()))
+        let all = platform.mutex("NT handles", All::default());
+        let sweeping = platform.mutex("closed NT handles", ());
+        NtHandles { platform: platform.clone(), all, sweeping }
     }
 
     /// Returns a file for `handle`, which counts for `owner`.
     ///
     /// # Errors
     /// INSUFFICIENT_RESOURCES for more than `most` of one owner, or where the system has no file left.
+    ///
+    /// # Panics
+    /// The platform is cooperative, where it is no file.
     pub fn export(&self, handle: NtHandle, owner: u64, most: u32) -> Result<OwnedFd, Status> {
+        let made = self.attach(handle, owner, most)?;
+        Ok(made.into_file().expect("an NT handle of the host is a file"))
+    }
+
+    /// As [`NtHandles::export`], for a message.
+    pub(crate) fn attach(
+        &self,
+        handle: NtHandle,
+        owner: u64,
+        most: u32,
+    ) -> Result<Attachment, Status> {
         self.sweep();
-        let made = || -> io::Result<_> {
-            let (file, end) = io::pipe()?;
-            Ok((number(&file)?, OwnedFd::from(file), end))
-        };
-        let mut kept = self.0.lock();
-        if kept.values().filter(|kept| kept.owner == owner).count() >= most as usize {
+        let mut all = self.all.lock();
+        if all.kept.values().filter(|kept| kept.owner == owner).count() >= most as usize {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
-        let (number, file, end) = made().map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
-        kept.insert(number, Kept { handle, end, owner });
-        Ok(file)
+        all.made += 1;
+        let made = Attachment::new_token(&self.platform, all.made);
+        let (number, token, remains) = made.map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
+        all.kept.insert(number, Kept { handle, remains, owner });
+        Ok(token)
     }
 
     /// Returns the handle that a file stands for.
     ///
     /// # Errors
     /// INVALID_HANDLE for any other file.
-    pub fn import(&self, file: &OwnedFd) -> Result<NtHandle, Status> {
-        let number = number(file).map_err(|_| Status::INVALID_HANDLE)?;
-        self.0.lock().get(&number).map(|kept| kept.handle.clone()).ok_or(Status::INVALID_HANDLE)
+    pub fn import(&self, file: impl AsFd) -> Result<NtHandle, Status> {
+        self.of_number(file_number(file))
+    }
+
+    /// As [`NtHandles::import`], for what came with a message.
+    pub(crate) fn of_attachment(&self, attached: &Attachment) -> Result<NtHandle, Status> {
+        self.of_number(attached.number())
+    }
+
+    fn of_number(&self, number: io::Result<Number>) -> Result<NtHandle, Status> {
+        let number = number.map_err(|_| Status::INVALID_HANDLE)?;
+        let all = self.all.lock();
+        all.kept.get(&number).map(|kept| kept.handle.clone()).ok_or(Status::INVALID_HANDLE)
     }
 
     /// Returns how many handles each owner has.
     pub(crate) fn by_owner(&self) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
-        self.0.lock().values().for_each(|kept| *counts.entry(kept.owner).or_default() += 1);
+        let all = self.all.lock();
+        all.kept.values().for_each(|kept| *counts.entry(kept.owner).or_default() += 1);
         counts
     }
 
     /// Ends the handles whose files are closed everywhere.
     pub fn sweep(&self) {
-        let mut ended = Vec::new();
-        {
-            let mut kept = self.0.lock();
-            let mut polled: Vec<PollFd<'_>> =
-                kept.values().map(|kept| PollFd::new(&kept.end, PollFlags::empty())).collect();
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            if polled.is_empty() || rustix::event::poll(&mut polled, Some(&now)).is_err() {
-                return;
-            }
-            let is_closed = |end: &PollFd<'_>| end.revents().contains(PollFlags::ERR);
-            let closed: Vec<(u64, u64)> = kept
-                .keys()
-                .zip(&polled)
-                .filter(|(_, end)| is_closed(end))
-                .map(|(n, _)| *n)
-                .collect();
-            drop(polled);
-            ended.extend(closed.iter().filter_map(|number| kept.remove(number)));
-        }
-        // Their objects end outside of the lock.
-        drop(ended);
+        // Two sweeps do not overlap: what the other one has found closed has ended when this one
+        // returns, and its name is free. The fault is the mistake that the scenario
+        // served-handle-against-death must find.
+        let overlaps = self.platform.fault("sweeps overlap");
+        let _turn = (!overlaps).then(|| self.sweeping.lock_device());
+        let closed: Vec<Kept> = {
+            let kept = &mut self.all.lock().kept;
+            let numbers = ended(kept.iter().map(|(number, kept)| (*number, &kept.remains)));
+            numbers.iter().filter_map(|number| kept.remove(number)).collect()
+        };
+        // Their objects end outside of the list's lock.
+        drop(closed);
+    }
+
+    /// Sends an answer that hands over an NT handle, and closes the sender's own copy. No sweep looks
+    /// for copies in between: the client may have closed its own.
+    pub(crate) fn hand_over<R>(&self, send: impl FnOnce() -> R) -> R {
+        let _turn = self.sweeping.lock_device();
+        send()
     }
 
     /// Returns how many there are.
     pub fn count(&self) -> usize {
-        self.0.lock().len()
+        self.all.lock().kept.len()
     }
-}
-
-fn number(file: impl AsFd) -> io::Result<(u64, u64)> {
-    let stat = rustix::fs::fstat(file)?;
-    Ok((stat.st_dev, stat.st_ino))
 }
 
 #[cfg(test)]
@@ -125,6 +156,21 @@ mod tests {
         let handles = NtHandles::new(&Platform::host());
         let _file = handles.export(NtHandle::new(7u32), 1, 1).unwrap();
         let (forged, _end) = io::pipe().unwrap();
-        assert_eq!(handles.import(&forged.into()).unwrap_err(), Status::INVALID_HANDLE);
+        assert_eq!(handles.import(&forged).unwrap_err(), Status::INVALID_HANDLE);
+    }
+
+    #[test]
+    fn a_counted_copy_is_as_good_as_a_file() {
+        let handles = NtHandles::new(&Platform::virtual_time(tidegate_platform::StepCosts::free()));
+        let first = handles.attach(NtHandle::new(7u32), 1, 2).unwrap();
+        let second = handles.attach(NtHandle::new(8u32), 1, 2).unwrap();
+        let copy = first.copy().unwrap();
+        drop(first);
+        handles.sweep();
+        assert_eq!(handles.of_attachment(&copy).unwrap().object::<u32>(), Some(&7));
+        assert_eq!(handles.of_attachment(&second).unwrap().object::<u32>(), Some(&8));
+        drop(copy);
+        handles.sweep();
+        assert_eq!(handles.count(), 1);
     }
 }

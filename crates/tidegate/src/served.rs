@@ -17,7 +17,7 @@ use tidegate_platform::{Platform, QueueNumber, WorkStats};
 use tidegate_runner::recovery::{EngineRow, RecoveryRow};
 use tidegate_runner::{self as runner, MachineCounters, MachineProbe, Progress, RunOptions};
 use tidegate_service::client;
-use tidegate_service::server::{Adapters, Opened, Server, ServerConfig};
+use tidegate_service::server::{Adapters, Opened, Server, ServerConfig, Sessions};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
 
@@ -98,7 +98,16 @@ impl Machine {
         listener: OwnedFd,
         config: ServerConfig,
     ) -> io::Result<Server> {
-        Server::new(self.platform(), listener, Box::new(Served(self.clone())), config)
+        Server::new(listener, self.sessions(config))
+    }
+
+    /// The sessions of a service of this machine without a socket, for processes that are agents of
+    /// its cooperative platform ([`client::connect_agent`]).
+    ///
+    /// # Panics
+    /// The machine's platform hands no memory over.
+    pub fn sessions(self: &Arc<Machine>, config: ServerConfig) -> Sessions {
+        Sessions::new(self.platform(), Box::new(Served(self.clone())), config)
     }
 }
 

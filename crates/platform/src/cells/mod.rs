@@ -16,6 +16,7 @@ pub use lines::{LineWords, Lines};
 pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
 pub(crate) use shared::SharedCells;
 
+use crate::access::ClientAccess;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -46,14 +47,18 @@ pub(crate) struct Cells {
 
 /// The memory of a run of cells.
 enum Memory {
-    /// The allocation, with padding before the aligned cells.
-    Private(NonNull<[AtomicU64]>),
+    /// The allocation, with padding before the aligned cells. `access`: it is handed to processes that
+    /// are agents of this machine, which may do so much with it.
+    Private {
+        all: NonNull<[AtomicU64]>,
+        access: Option<ClientAccess>,
+    },
     Shared(SharedCells),
 }
 
 impl Drop for Cells {
     fn drop(&mut self) {
-        if let Memory::Private(all) = self.memory {
+        if let Memory::Private { all, .. } = self.memory {
             // SAFETY: `zeroed` leaked this box, and nothing else ends it. No reference to its cells
             // outlives `self`.
             drop(unsafe { Box::from_raw(all.as_ptr()) });
@@ -69,6 +74,11 @@ unsafe impl Sync for Cells {}
 
 impl Cells {
     pub(crate) fn zeroed(len: usize) -> Cells {
+        Cells::private(len, None)
+    }
+
+    /// Cells of this process, with what processes may do with them that are agents of this machine.
+    pub(crate) fn private(len: usize, access: Option<ClientAccess>) -> Cells {
         let spare = if len < LINE_CELLS { 0 } else { LINE_CELLS - 1 };
         let all = zeroed(len + spare);
         let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
@@ -76,7 +86,7 @@ impl Cells {
         let all = NonNull::from(Box::leak(all));
         // SAFETY: `start` is at most `spare`, so the place is inside of the allocation or at its end.
         let at = unsafe { all.cast().add(start) };
-        Cells { at, len, memory: Memory::Private(all) }
+        Cells { at, len, memory: Memory::Private { all, access } }
     }
 
     /// The first `len` cells of a mapped file, which has room for them.
@@ -88,8 +98,17 @@ impl Cells {
     /// Returns the file that other processes map; `None` for memory of this process.
     pub(crate) fn shared(&self) -> Option<&SharedCells> {
         match &self.memory {
-            Memory::Private(_) => None,
+            Memory::Private { .. } => None,
             Memory::Shared(shared) => Some(shared),
+        }
+    }
+
+    /// Returns what processes may do with the cells that are agents of this machine; `None` for cells
+    /// that they are not handed, and for those of a file.
+    pub(crate) fn client_access(&self) -> Option<ClientAccess> {
+        match &self.memory {
+            Memory::Private { access, .. } => *access,
+            Memory::Shared(_) => None,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A platform of [`Platform::sharing_host`] puts the memory that it hands to processes into files
 //! of their own ([`Platform::client_page`], [`Platform::client_bulk`]): a process that is given one
-//! page reaches no other. Elsewhere that memory is like any other.
+//! page reaches no other. On a cooperative platform processes are agents of one machine, which share
+//! the cells themselves ([`Page::client_access`]). Elsewhere that memory is like any other.
 
 use super::{Bulk, Page};
 use crate::cells::{Cells, SharedCells};
@@ -39,12 +40,18 @@ impl Platform {
         self.kind() == PlatformKind::Host && self.host_threads().shares_memory()
     }
 
+    /// Returns whether a process can be handed the memory of [`Platform::client_page`]: another one of
+    /// the system, or an agent of a cooperative platform.
+    pub fn hands_over_memory(&self) -> bool {
+        self.shares_memory() || self.is_cooperative()
+    }
+
     fn client_cells(&self, bytes: u64, access: ClientAccess) -> Option<Cells> {
+        let cells = bytes.div_ceil(8) as usize;
         if !self.shares_memory() {
-            return None;
+            return self.is_cooperative().then(|| Cells::private(cells, Some(access)));
         }
-        let cells = SharedCells::create(bytes, access).ok()?;
-        Some(Cells::of_file(cells, bytes.div_ceil(8) as usize))
+        Some(Cells::of_file(SharedCells::create(bytes, access).ok()?, cells))
     }
 
     /// Creates a zeroed protocol page that is handed to a process, which may do with it what
@@ -91,11 +98,22 @@ impl Page {
     pub fn shared(&self) -> Option<SharedFile<'_>> {
         SharedFile::of(&self.inner.cells, 8 * self.len() as u64)
     }
+
+    /// Returns what processes may do with the page that are agents of this cooperative platform, and
+    /// so are handed the page itself; `None` for memory that no process is handed, and on the host.
+    pub fn client_access(&self) -> Option<ClientAccess> {
+        self.inner.cells.client_access()
+    }
 }
 
 impl Bulk {
     /// As [`Page::shared`].
     pub fn shared(&self) -> Option<SharedFile<'_>> {
         SharedFile::of(self.inner.cells(), self.len())
+    }
+
+    /// As [`Page::client_access`].
+    pub fn client_access(&self) -> Option<ClientAccess> {
+        self.inner.cells().client_access()
     }
 }

@@ -1,9 +1,8 @@
 //! Calls and their answers over the socket, one at a time.
 
-use crate::transport::Link;
+use crate::transport::{Attachment, Bell, Heard, Link};
 use crate::wire::{self, Call};
 use serde::de::DeserializeOwned;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tidegate_calls::Status;
 use tidegate_platform::{Mutex, Platform, Word};
 
@@ -22,15 +21,15 @@ impl Channel {
         Channel { link, turn, lost: platform.page(1).word(0) }
     }
 
-    /// Makes a call that hands over `files`. Returns its value, and the files that came with it.
+    /// Makes a call that hands over `files`. Returns its value, and what came with it.
     ///
     /// # Errors
     /// That of the call. DEVICE_REMOVED when the service is gone, or answers with something else.
     pub(super) fn call_with<T: DeserializeOwned>(
         &self,
         call: &Call,
-        files: &[BorrowedFd<'_>],
-    ) -> Result<(T, Vec<OwnedFd>), Status> {
+        files: &[Attachment],
+    ) -> Result<(T, Vec<Attachment>), Status> {
         let body = wire::encode(call);
         if body.len() > crate::transport::MAX_MESSAGE_BYTES {
             return Err(Status::INVALID_PARAMETER);
@@ -39,12 +38,18 @@ impl Channel {
         if self.is_lost() {
             return Err(Status::DEVICE_REMOVED);
         }
-        let received = match self.link.send(&body, files) {
+        let sent = self.link.send(&body, files);
+        // The fault is the mistake that the scenario served-call-against-call must find.
+        if self.lost.platform().fault("turn given back before the answer") {
+            drop(buffer);
+            buffer = self.turn.lock_device();
+        }
+        let received = match sent {
             Ok(()) => self.link.receive(&mut buffer).ok().flatten(),
             Err(_) => None,
         };
         let answer = received.and_then(|received| {
-            Some((wire::decode::<Result<T, Status>>(received.body)?, received.files))
+            Some((wire::decode::<Result<T, Status>>(received.body)?, received.attached))
         });
         match answer {
             Some((result, files)) => result.map(|value| (value, files)),
@@ -64,15 +69,14 @@ impl Channel {
         self.lost.load() != 0
     }
 
+    /// Waits until the bell rings or the connection ends.
+    pub(super) fn wait_for(&self, bell: &Bell) -> Heard {
+        self.link.wait_for(bell)
+    }
+
     /// Ends the connection.
     pub(super) fn close(&self) {
         self.lost.store(1);
         self.link.shut_down();
-    }
-}
-
-impl AsFd for Channel {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.link.as_fd()
     }
 }

@@ -3,7 +3,8 @@
 use super::channel::Channel;
 use super::kernel::RemoteKernel;
 use super::notices::Notices;
-use crate::transport::Link;
+use crate::server::Sessions;
+use crate::transport::{Attachment, Bell, Life, Link};
 use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
@@ -110,11 +111,20 @@ fn socket(path: &Path) -> Result<OwnedFd, ConnectError> {
 pub(super) fn first_message<T: DeserializeOwned>(
     path: &Path,
     purpose: Purpose,
-) -> Result<(Link, T, Vec<OwnedFd>), ConnectError> {
-    let link = Link::new(socket(path)?);
+) -> Result<(Link, T, Vec<Attachment>), ConnectError> {
+    let link = Link::Socket(socket(path)?);
+    let (answer, files) = say_hello(&link, purpose)?;
+    Ok((link, answer, files))
+}
+
+/// Sends the first message. Returns the answer with its files.
+fn say_hello<T: DeserializeOwned>(
+    link: &Link,
+    purpose: Purpose,
+) -> Result<(T, Vec<Attachment>), ConnectError> {
     let hello = Hello { magic: wire::MAGIC, version: wire::VERSION, purpose };
     // A service that turns the client away at once may have closed the socket: its answer is there.
-    let sent = link.send(&wire::encode(&hello), &[]);
+    let sent = link.send(&wire::encode(&hello), []);
     let mut buffer = Vec::new();
     let received = link.receive(&mut buffer).map_err(ConnectError::Protocol)?;
     let Some(received) = received else {
@@ -123,8 +133,7 @@ pub(super) fn first_message<T: DeserializeOwned>(
     };
     let answer: Result<T, Refusal> =
         wire::decode(received.body).ok_or_else(|| broken("the first answer is not understood"))?;
-    let (answer, files) = (answer?, received.files);
-    Ok((link, answer, files))
+    Ok((answer?, received.attached))
 }
 
 fn open(
@@ -134,15 +143,42 @@ fn open(
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
     let purpose = Purpose::Process { adapter, name: process_name.to_owned(), notifies };
-    let (link, welcome, files): (_, Welcome, _) = first_message(path, purpose)?;
-    let Ok([page, descriptor]) = <[OwnedFd; 2]>::try_from(files) else {
+    let (link, welcome, files) = first_message(path, purpose)?;
+    become_process(platform, link, welcome, files)
+}
+
+/// Opens a process on adapter `adapter` of a service on the caller's cooperative platform. Called by
+/// an agent. Returns with it what ends the process as a SIGKILL does.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_agent(
+    sessions: &Sessions,
+    adapter: u32,
+    process_name: &str,
+) -> Result<(Arc<RemoteKernel>, Life), ConnectError> {
+    let platform = sessions.platform();
+    let (link, session, life) = Link::pair(platform);
+    sessions.take(session);
+    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), notifies: false };
+    let (welcome, files) = say_hello(&link, purpose)?;
+    Ok((become_process(platform, link, welcome, files)?, life))
+}
+
+fn become_process(
+    platform: &Platform,
+    link: Link,
+    welcome: Welcome,
+    files: Vec<Attachment>,
+) -> Result<Arc<RemoteKernel>, ConnectError> {
+    let Ok([page, bell]) = <[Attachment; 2]>::try_from(files) else {
         return Err(broken("the first answer lacks its files"));
     };
     let (words, access) = (welcome.notices.words as usize, welcome.notices.access);
-    let page = platform.map_page(page, words, access).map_err(ConnectError::Protocol)?;
+    let page = page.map_page(platform, words, access).map_err(ConnectError::Protocol)?;
+    let bell = Bell::of(bell).map_err(ConnectError::Protocol)?;
     let channel = Arc::new(Channel::new(platform, link));
-    let notices =
-        Notices::start(platform, &channel, page, descriptor).map_err(ConnectError::Protocol)?;
+    let notices = Notices::start(platform, &channel, page, bell).map_err(ConnectError::Protocol)?;
     let clock_ahead_ns =
         i128::from(welcome.clock_origin_ns) - i128::from(platform.clock_origin_ns());
     let about = (welcome.info, welcome.adapters);

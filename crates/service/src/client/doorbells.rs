@@ -2,9 +2,9 @@
 
 use super::channel::Channel;
 use super::memory::Mapped;
+use crate::transport::Attachment;
 use crate::wire::{Call, ConnectionView, DoorbellCall, DoorbellView};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::{Connection, Doorbell, Handle, RingBits, RingHint, Status};
 use tidegate_platform::{Mapping, Mutex, Platform};
@@ -37,7 +37,7 @@ impl Doorbells {
         &self,
         mapped: &Mapped,
         view: DoorbellView,
-        files: &[OwnedFd],
+        files: &[Attachment],
     ) -> Result<Doorbell, Status> {
         let window = || Mapping::new(&self.platform, self.platform.page(DUMMY_WORDS));
         let (mapping, secondary) = (window(), view.has_secondary.then(window));
@@ -59,7 +59,7 @@ impl Doorbells {
         (mapped, channel): (&Mapped, &Arc<Channel>),
         doorbell: Handle,
         view: ConnectionView,
-        files: &[OwnedFd],
+        files: &[Attachment],
     ) -> Result<Connection, Status> {
         let map = |page| mapped.page(page, files);
         let (page, secondary) =

@@ -4,15 +4,15 @@ use super::channel::Channel;
 use super::doorbells::Doorbells;
 use super::memory::Mapped;
 use super::notices::{Notices, Wait};
-use super::nt_handle::{nt_handle, nt_handle_file};
+use super::nt_handle;
 use crate::long;
+use crate::transport::Attachment;
 use crate::wire::{
     AllocationView, Call, Commands, ConnectionView, DoorbellCall, DoorbellView, FenceCall,
     FenceView, HwQueueView, LogView, ObjectCall, WorkCall,
 };
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, Connection, CpuWaitRegistration,
@@ -115,7 +115,7 @@ impl RemoteKernel {
     fn keep_fence(
         &self,
         view: FenceView,
-        files: &[OwnedFd],
+        files: &[Attachment],
         may_wait: bool,
     ) -> Result<FenceInstance, Status> {
         let made = self.mapped.fence(view, files)?;
@@ -141,14 +141,15 @@ impl RemoteKernel {
 
     fn nt_handle(&self, call: FenceCall) -> Result<NtHandle, Status> {
         let ((), files) = self.channel.call_with(&Call::Fence(call), &[])?;
-        files.into_iter().next().map(nt_handle).ok_or(Status::DEVICE_REMOVED)
+        files.into_iter().next().map(nt_handle::of_attachment).ok_or(Status::DEVICE_REMOVED)
     }
 
     fn open_fence(&self, args: OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
         let OpenSyncObject { device, nt_handle, flags, engine_affinity } = args;
-        let file = nt_handle_file(nt_handle).ok_or(Status::INVALID_HANDLE)?;
+        let file = nt_handle::attachment(nt_handle).ok_or(Status::INVALID_HANDLE)?;
         let call = FenceCall::OpenSyncObject { device, flags, engine_affinity, native };
-        let (view, files) = self.channel.call_with(&Call::Fence(call), &[file])?;
+        let (view, files) =
+            self.channel.call_with(&Call::Fence(call), std::slice::from_ref(file))?;
         self.keep_fence(view, &files, !flags.contains(SyncObjectFlags::NO_WAIT))
     }
 }
@@ -294,8 +295,9 @@ impl Kernel for RemoteKernel {
             return Err(Status::INVALID_PARAMETER);
         }
         let file = long::into_file(args.commands).map_err(|_| Status::NO_MEMORY)?;
+        let file = Attachment::from(file);
         let call = render(Commands::File(args.commands.len() as u32));
-        self.channel.call_with(&call, &[file.as_fd()]).map(|((), _)| ())
+        self.channel.call_with(&call, &[file]).map(|((), _)| ())
     }
 
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {

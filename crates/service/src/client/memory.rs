@@ -2,10 +2,10 @@
 
 use super::channel::Channel;
 use crate::server::MOVING_PIECE_BYTES;
+use crate::transport::{Attachment, Number};
 use crate::wire::{Call, FenceView, MemoryView, ObjectCall, PageView, WordView};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::{
     AllocationMemory, CurrentValueView, FenceInstance, Handle, MovingBytes, ReadOnly, Status,
@@ -20,8 +20,7 @@ pub(super) struct Mapped {
 
 #[derive(Default)]
 struct Pages {
-    /// By device and inode.
-    of: BTreeMap<(u64, u64), Page>,
+    of: BTreeMap<Number, Page>,
     /// How many of them are looked through for unused ones.
     collect_at: usize,
 }
@@ -39,18 +38,16 @@ impl Mapped {
     ///
     /// # Errors
     /// NO_MEMORY for what the system, or the form of the memory, does not let this process map.
-    pub(super) fn page(&self, view: PageView, files: &[OwnedFd]) -> Result<Page, Status> {
+    pub(super) fn page(&self, view: PageView, files: &[Attachment]) -> Result<Page, Status> {
         let (file, words) = (files.get(usize::from(view.file)), view.words as usize);
         let file = file.ok_or(Status::NO_MEMORY)?;
-        let stat = rustix::fs::fstat(file).map_err(|_| Status::NO_MEMORY)?;
-        let number = (stat.st_dev, stat.st_ino);
+        let number = file.number().map_err(|_| Status::NO_MEMORY)?;
         let mut pages = self.pages.lock();
         // A file that is mapped keeps its number.
         if let Some(known) = pages.of.get(&number).filter(|known| known.len() == words) {
             return Ok(known.clone());
         }
-        let file = file.try_clone().map_err(|_| Status::NO_MEMORY)?;
-        let made = self.platform.map_page(file, words, view.access);
+        let made = file.map_page(&self.platform, words, view.access);
         let made = made.map_err(|_| Status::NO_MEMORY)?;
         if pages.of.len() >= pages.collect_at {
             pages.of.retain(|_, page| !page.is_only_reference());
@@ -60,14 +57,18 @@ impl Mapped {
         Ok(made)
     }
 
-    pub(super) fn word(&self, view: WordView, files: &[OwnedFd]) -> Result<Word, Status> {
+    pub(super) fn word(&self, view: WordView, files: &[Attachment]) -> Result<Word, Status> {
         if view.index >= view.page.words {
             return Err(Status::NO_MEMORY);
         }
         Ok(self.page(view.page, files)?.word(view.index as usize))
     }
 
-    pub(super) fn read_only(&self, view: WordView, files: &[OwnedFd]) -> Result<ReadOnly, Status> {
+    pub(super) fn read_only(
+        &self,
+        view: WordView,
+        files: &[Attachment],
+    ) -> Result<ReadOnly, Status> {
         self.word(view, files).map(ReadOnly::new)
     }
 
@@ -76,13 +77,12 @@ impl Mapped {
         &self,
         (channel, device, allocation): (&Arc<Channel>, Handle, Handle),
         (view, bytes): (MemoryView, u64),
-        files: &[OwnedFd],
+        files: &[Attachment],
     ) -> Result<AllocationMemory, Status> {
         Ok(match view {
             MemoryView::Bulk { file, bytes } => {
                 let file = files.get(usize::from(file)).ok_or(Status::NO_MEMORY)?;
-                let file = file.try_clone().map_err(|_| Status::NO_MEMORY)?;
-                let bulk = self.platform.map_bulk(file, bytes as usize);
+                let bulk = file.map_bulk(&self.platform, bytes as usize);
                 AllocationMemory::Bulk(bulk.map_err(|_| Status::NO_MEMORY)?)
             }
             MemoryView::Protocol(page) => AllocationMemory::Protocol(self.page(page, files)?),
@@ -96,7 +96,7 @@ impl Mapped {
     pub(super) fn fence(
         &self,
         view: FenceView,
-        files: &[OwnedFd],
+        files: &[Attachment],
     ) -> Result<FenceInstance, Status> {
         let value = view.value.map(|value| self.read_only(value, files)).transpose()?;
         Ok(FenceInstance {

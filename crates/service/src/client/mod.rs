@@ -17,8 +17,9 @@ mod nt_handle;
 mod record;
 mod watch;
 
-pub use connect::{ConnectError, connect, connect_published, counts};
+pub use crate::transport::Life;
+pub use connect::{ConnectError, connect, connect_agent, connect_published, counts};
 pub use kernel::RemoteKernel;
-pub use nt_handle::{nt_handle, nt_handle_file};
+pub use nt_handle::{copy_nt_handle, nt_handle, nt_handle_file};
 pub use record::Recording;
 pub use watch::Watch;

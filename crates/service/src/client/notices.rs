@@ -1,15 +1,13 @@
 //! CPU waits of a client: each has a word of memory that the service sets when the wait is over.
 //!
 //! A thread that blocks sleeps on its word. Events and callbacks are served by one thread, which sleeps
-//! until the service's descriptor says that there is something, or the connection ends. Then all waits
-//! end.
+//! until the session's bell rings or the connection ends. Then all waits end.
 
 use super::channel::Channel;
+use crate::transport::{Bell, Heard};
 use crate::wire::{ARMED, Call, FenceCall, LOST};
-use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::{FenceValue, RegisteredWait, Status, WaitMode, WaitNotice};
 use tidegate_platform::{Mutex, Page, Platform, Step, WaitEnd};
@@ -35,64 +33,56 @@ impl Notices {
         platform: &Platform,
         channel: &Arc<Channel>,
         page: Page,
-        descriptor: OwnedFd,
+        bell: Bell,
     ) -> io::Result<Arc<Notices>> {
         let free = (0..page.len() as u32).rev().collect();
         let slots = Slots { free, announced: BTreeMap::new() };
         let slots = platform.mutex("waits of a client", slots);
         let notices = Arc::new(Notices { channel: channel.clone(), page, slots });
         let served = notices.clone();
-        platform.spawn_outside("tidegate waits", move || served.serve(&descriptor))?;
+        platform.spawn_outside("tidegate waits", move || served.serve(&bell))?;
         Ok(notices)
     }
 
-    fn serve(&self, descriptor: &OwnedFd) {
-        loop {
-            let mut polled = [
-                PollFd::new(descriptor, PollFlags::IN),
-                // Only its end matters; messages are read by the calls.
-                PollFd::new(&*self.channel, PollFlags::RDHUP),
-            ];
-            let result = rustix::event::poll(&mut polled, None);
-            let ended = !polled[1].revents().is_empty();
-            match result {
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => return self.lose(),
-                Ok(_) if ended => return self.lose(),
-                Ok(_) => {}
-            }
-            let mut count = [0; 8];
-            // Taken before the words are read, so that a later notice is seen by the next turn.
-            let _ = rustix::io::read(descriptor, &mut count);
+    fn serve(&self, bell: &Bell) {
+        // A ring is taken before the words are read, so that a later notice ends the next wait.
+        while self.channel.wait_for(bell) == Heard::Bell {
             self.give_due();
         }
+        self.lose();
     }
 
     /// Gives the notices of waits that are over. A call that ends waits of its own process does so
     /// before it returns.
     pub(super) fn give_due(&self) {
-        // The lock orders a notice with the cancellation: after that has returned, none is given.
+        // The lock orders a notice with the cancellation: after that has returned, none is given. The
+        // fault is the mistake that the scenario served-cancel-against-signal must find.
         let mut slots = self.slots.lock_device();
         let is_over = |slot: &u32| self.page.load(*slot as usize) != ARMED;
-        let due: Vec<u32> = slots.announced.keys().copied().filter(is_over).collect();
-        for slot in due {
-            if let Some(notice) = slots.announced.remove(&slot) {
-                slots.free.push(slot);
-                notice.give();
-            }
-        }
+        let over: Vec<u32> = slots.announced.keys().copied().filter(is_over).collect();
+        let due: Vec<WaitNotice> =
+            over.iter().filter_map(|slot| slots.announced.remove(slot)).collect();
+        slots.free.extend(over);
+        let held =
+            Some(slots).filter(|_| !self.page.word(0).platform().fault("notice after cancel"));
+        due.iter().for_each(WaitNotice::give);
+        drop(held);
     }
 
-    /// Ends all waits: the service is gone.
+    /// Ends all waits: the service is gone. The faults are the mistakes that the scenarios
+    /// served-stop-against-wait and served-stop-against-event must find.
     fn lose(&self) {
         self.channel.close();
         for slot in 0..self.page.len() {
             let word = self.page.word(slot);
-            if word.compare_exchange(ARMED, LOST).is_ok() {
+            let was_armed = word.compare_exchange(ARMED, LOST).is_ok();
+            if was_armed && !word.platform().fault("lost without a wake") {
                 word.wake(u32::MAX, Step::ThreadWake);
             }
         }
-        self.give_due();
+        if !self.page.word(0).platform().fault("events forgotten") {
+            self.give_due();
+        }
     }
 
     fn take(&self) -> Result<u32, Status> {
@@ -122,8 +112,8 @@ impl Notices {
         let word = self.page.word(slot as usize);
         loop {
             match word.load() {
-                // The thread that ends all waits may have looked before this one was armed.
-                ARMED if self.channel.is_lost() => return Err(Status::DEVICE_REMOVED),
+                // The call that registered this wait found the connection open after the word was
+                // armed, so the thread that ends all waits finds it armed.
                 ARMED => {}
                 LOST => return Err(Status::DEVICE_REMOVED),
                 _ => return Ok(()),

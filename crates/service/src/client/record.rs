@@ -28,7 +28,7 @@ impl Recording {
     /// # Errors
     /// [`ConnectError::Ended`] when the service is gone.
     pub fn take(&mut self, end: bool) -> Result<(Part, bool), ConnectError> {
-        let received = match self.link.send(&wire::encode(&RecordCall { end }), &[]) {
+        let received = match self.link.send(&wire::encode(&RecordCall { end }), []) {
             Ok(()) => self.link.receive(&mut self.buffer).ok().flatten(),
             Err(_) => None,
         };

@@ -31,7 +31,7 @@ impl Watch {
 
     fn read<T: DeserializeOwned>(&mut self, table: Table) -> Result<T, ConnectError> {
         let call = WatchCall { adapter: self.adapter, table };
-        let received = match self.link.send(&wire::encode(&call), &[]) {
+        let received = match self.link.send(&wire::encode(&call), []) {
             Ok(()) => self.link.receive(&mut self.buffer).ok().flatten(),
             Err(_) => None,
         };

@@ -8,14 +8,13 @@ use super::notices::Notices;
 use super::shared::{Opened, Shared};
 use super::views::Files;
 use crate::long::from_file;
-use crate::transport::MAX_MESSAGE_BYTES;
+use crate::transport::{Attachment, MAX_MESSAGE_BYTES};
 use crate::wire::{
     self, AllocationView, Call, Commands, ConnectionView, DoorbellCall, DoorbellView, FenceCall,
     FenceView, HwQueueView, ObjectCall, WorkCall,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::snapshot::QueueKind;
 use tidegate_calls::{
@@ -92,7 +91,7 @@ impl Answerer {
     pub(super) fn answer(
         &mut self,
         call: Call,
-        came_with: Vec<OwnedFd>,
+        came_with: Vec<Attachment>,
         files: &mut Files,
     ) -> Vec<u8> {
         match call {
@@ -284,7 +283,7 @@ impl Answerer {
     fn of_fences(
         &mut self,
         call: FenceCall,
-        came_with: Vec<OwnedFd>,
+        came_with: Vec<Attachment>,
         files: &mut Files,
     ) -> Vec<u8> {
         let kernel = self.opened.kernel.clone();
@@ -326,8 +325,11 @@ impl Answerer {
                 ),
             ),
             FenceCall::ShareObjects { objects, access, name } => {
-                // A name is free again once the last file of its handle is closed.
-                self.shared.nt_handles.sweep();
+                // A name is free again once the last file of its handle is closed. The fault is the
+                // mistake that the scenario served-handle-against-death must find.
+                if !self.shared.platform.fault("a name is kept") {
+                    self.shared.nt_handles.sweep();
+                }
                 let shared = kernel.share_objects(&objects, access, name.as_deref());
                 encode(shared.and_then(|handle| self.export(handle, files)))
             }
@@ -338,7 +340,7 @@ impl Answerer {
             }
             FenceCall::OpenSyncObject { device, flags, engine_affinity, native } => {
                 let handle = match &came_with[..] {
-                    [file] => self.shared.nt_handles.import(file),
+                    [file] => self.shared.nt_handles.of_attachment(file),
                     _ => Err(Status::INVALID_HANDLE),
                 };
                 encode(handle.and_then(|nt_handle| {
@@ -403,14 +405,15 @@ impl Answerer {
 
     fn export(&self, handle: NtHandle, files: &mut Files) -> Result<(), Status> {
         let most = self.shared.config.limits.nt_handles;
-        files.0.push(self.shared.nt_handles.export(handle, self.session, most)?);
+        files.all.push(self.shared.nt_handles.attach(handle, self.session, most)?);
+        files.nt_handle = true;
         Ok(())
     }
 
     fn of_work(
         &mut self,
         call: WorkCall,
-        mut came_with: Vec<OwnedFd>,
+        mut came_with: Vec<Attachment>,
         files: &mut Files,
     ) -> Vec<u8> {
         let kernel = self.opened.kernel.clone();
@@ -436,7 +439,8 @@ impl Answerer {
             }
             WorkCall::SubmitCommand(args) => encode(kernel.submit_command(args)),
             WorkCall::Render { contexts, commands, allocations } => {
-                let commands = match (commands, came_with.pop()) {
+                let file = came_with.pop().and_then(Attachment::into_file);
+                let commands = match (commands, file) {
                     (Commands::Here(commands), None) => Ok(commands),
                     (Commands::File(bytes), Some(file)) if bytes as usize <= MAX_RENDER_BYTES => {
                         from_file(file, bytes as usize).map_err(|_| Status::INVALID_PARAMETER)
@@ -561,9 +565,9 @@ impl Answerer {
         rung.hint = Some(connection.hint);
         let page = rung.mapping.page();
         // A doorbell that was disconnected meanwhile shows a page of the kernel's own.
-        let page = page.shared().is_some().then(|| files.page(&page)).transpose()?;
+        let page = Files::holds(&page).then(|| files.page(&page)).transpose()?;
         let secondary = match &rung.secondary {
-            Some(secondary) if secondary.page().shared().is_some() => {
+            Some(secondary) if Files::holds(&secondary.page()) => {
                 Some(files.page(&secondary.page())?)
             }
             _ => None,

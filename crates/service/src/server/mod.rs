@@ -4,7 +4,7 @@
 //! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `usage`
 //! (what each process holds) · `watch` (a viewer) ·
 //! `record` (a recording) · `calls` (what a client's calls do) · `session` (one
-//! client) · `listener`.
+//! client) · `sessions` · `listener` (the socket).
 
 mod calls;
 mod config;
@@ -14,6 +14,7 @@ mod listener;
 mod notices;
 mod record;
 mod session;
+mod sessions;
 mod shared;
 mod usage;
 mod views;
@@ -23,4 +24,5 @@ pub(crate) use calls::MOVING_PIECE_BYTES;
 pub use config::{Limits, ServerConfig};
 pub use counts::Counts;
 pub use listener::{Server, Stopper, listen};
+pub use sessions::Sessions;
 pub use shared::{Adapters, Opened};

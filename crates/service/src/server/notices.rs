@@ -1,12 +1,13 @@
-//! The ends of CPU waits, told to a client through memory: a word for each wait, and a descriptor for a
-//! client that sleeps elsewhere.
+//! The ends of CPU waits, which a client reads in memory: a word for each wait, and a bell for a client
+//! that sleeps elsewhere.
 //!
-//! Nothing here blocks or grows: a word holds one end, and the descriptor counts.
+//! Nothing here blocks or grows: a word holds one end, and so does the bell.
+//!
+//! Order: the word is armed before the wait is registered, and holds its end before the bell rings.
 
+use crate::transport::Bell;
 use crate::wire::{ARMED, OVER};
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate_calls::{CpuWaitRegistration, Status, WaitCallback, WaitNotice};
 use tidegate_platform::{ClientAccess, Page, Platform, Step};
@@ -14,40 +15,40 @@ use tidegate_platform::{ClientAccess, Page, Platform, Step};
 /// The notices of one client.
 pub(super) struct Notices {
     pub(super) page: Page,
-    pub(super) descriptor: Arc<OwnedFd>,
+    pub(super) bell: Bell,
     registered: BTreeMap<u32, CpuWaitRegistration>,
 }
 
 struct Notice {
     page: Page,
     slot: u32,
-    /// Written to for a client that does not sleep on the word.
-    descriptor: Option<Arc<OwnedFd>>,
+    /// Rung for a client that does not sleep on the word.
+    bell: Option<Bell>,
 }
 
 impl WaitCallback for Notice {
     fn wait_is_over(&self) {
         let word = self.page.word(self.slot as usize);
+        // The fault is the mistake that the scenario served-event-against-signal must find.
+        if word.platform().fault("rung before the end") {
+            self.bell.iter().for_each(Bell::ring);
+            word.store(OVER);
+            return;
+        }
         word.store(OVER);
         word.wake(u32::MAX, Step::ThreadWake);
-        if let Some(descriptor) = &self.descriptor {
-            // A counter that is full is readable, too.
-            let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes());
+        if let Some(bell) = &self.bell {
+            bell.ring();
         }
     }
 }
 
 impl Notices {
     /// Notices for `waits` waits at a time.
-    ///
-    /// # Errors
-    /// The system has no descriptor left.
-    pub(super) fn new(platform: &Platform, waits: u32) -> io::Result<Notices> {
-        use rustix::event::EventfdFlags;
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let descriptor = Arc::new(rustix::event::eventfd(0, flags)?);
+    pub(super) fn new(platform: &Platform, bell: Bell, waits: u32) -> Notices {
         let page = platform.client_page(waits as usize, ClientAccess::ReadWrite);
-        Ok(Notices { page, descriptor, registered: BTreeMap::new() })
+        let page = page.named("the ends of waits");
+        Notices { page, bell, registered: BTreeMap::new() }
     }
 
     /// Has `register` enter a wait that tells its end in `slot`. A wait that was there is cancelled.
@@ -61,6 +62,10 @@ impl Notices {
         register: impl FnOnce(WaitNotice) -> Result<CpuWaitRegistration, Status>,
     ) -> Result<(), Status> {
         let registered = register(self.notice(slot, announced)?)?;
+        // The fault is the mistake that the scenario served-wait-against-signal must find.
+        if self.page.word(0).platform().fault("armed after the registration") {
+            self.page.store(slot as usize, ARMED);
+        }
         self.registered.insert(slot, registered);
         Ok(())
     }
@@ -75,8 +80,8 @@ impl Notices {
         }
         self.cancel(slot);
         self.page.store(slot as usize, ARMED);
-        let descriptor = announced.then(|| self.descriptor.clone());
-        let notice = Notice { page: self.page.clone(), slot, descriptor };
+        let bell = announced.then(|| self.bell.clone());
+        let notice = Notice { page: self.page.clone(), slot, bell };
         Ok(WaitNotice::Callback(Arc::new(notice)))
     }
 

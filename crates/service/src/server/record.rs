@@ -80,7 +80,7 @@ impl Drop for Attached<'_> {
 pub(super) fn serve(shared: &Shared, link: &Link, buffer: &mut Vec<u8>) -> Result<(), Refusal> {
     let mut attached = Attached::begin(shared)?;
     // A client that is gone already ends with its first request.
-    let _ = link.send(&wire::encode(&Ok::<(), Refusal>(())), &[]);
+    let _ = link.send(&wire::encode(&Ok::<(), Refusal>(())), []);
     let mut waiting = Part::default();
     let mut over = false;
     while let Ok(Some(received)) = link.receive(buffer) {
@@ -93,7 +93,7 @@ pub(super) fn serve(shared: &Shared, link: &Link, buffer: &mut Vec<u8>) -> Resul
         }
         let part = waiting.split_off_first(TEXTS, RECORDS);
         let left = !waiting.is_empty() || (end && !over);
-        if link.send(&wire::encode(&Recorded { part, left }), &[]).is_err() {
+        if link.send(&wire::encode(&Recorded { part, left }), []).is_err() {
             break;
         }
     }

@@ -15,7 +15,6 @@ use super::views::Files;
 use super::watch;
 use crate::transport::{Link, Received};
 use crate::wire::{self, Call, Purpose, Refusal, Welcome};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
@@ -62,7 +61,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
             tracing::info!(session = number, %refusal, "turned away");
             let answer: Result<Welcome, Refusal> = Err(refusal);
             // The client may be gone already.
-            let _ = link.send(&wire::encode(&answer), &[]);
+            let _ = link.send(&wire::encode(&answer), []);
             return;
         }
         Ok(None) => return,
@@ -84,11 +83,18 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
         shared.counts.calls.fetch_add(1);
         let mut files = Files::default();
         let traced = shared.platform.tracing().then(|| session.begin_traced(&call));
-        let answer = session.answerer.answer(call, received.files, &mut files);
+        let answer = session.answerer.answer(call, received.attached, &mut files);
         traced.into_iter().for_each(|traced| session.end_traced(traced));
         session.usage.answered(session.answerer.ledger());
-        let files: Vec<BorrowedFd<'_>> = files.0.iter().map(AsFd::as_fd).collect();
-        if let Err(error) = link.send(&answer, &files) {
+        // The fault is the mistake that the scenario served-handle-against-death must find.
+        let apart = files.nt_handle && !shared.platform.fault("own copy seen");
+        let send = || {
+            let sent = link.send(&answer, &files.all);
+            drop(files);
+            sent
+        };
+        let sent = if apart { shared.nt_handles.hand_over(send) } else { send() };
+        if let Err(error) = sent {
             tracing::info!(session = number, %error, "left without its answer");
             break;
         }
@@ -108,7 +114,7 @@ fn begin(
         Purpose::Process { adapter, name, notifies } => (adapter, name, notifies),
         Purpose::Counts => {
             let counts: Result<String, Refusal> = Ok(shared.counts().to_string());
-            let _ = link.send(&wire::encode(&counts), &[]);
+            let _ = link.send(&wire::encode(&counts), []);
             return Ok(None);
         }
         Purpose::Watch => {
@@ -123,10 +129,11 @@ fn begin(
     }
     let no_memory = |_| Refusal::Open(Status::NO_MEMORY);
     let limits = shared.config.limits;
-    let notices = Notices::new(&shared.platform, limits.waits).map_err(no_memory)?;
+    let bell = link.bell().map_err(no_memory)?;
+    let notices = Notices::new(&shared.platform, bell, limits.waits);
     let mut files = Files::default();
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
-    files.0.push(notices.descriptor.try_clone().map_err(no_memory)?);
+    files.all.push(notices.bell.attachment().map_err(no_memory)?);
     let opened = shared.adapters.open(adapter, &name, notifies).map_err(Refusal::Open)?;
     shared.counts.processes.fetch_add(1);
     let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));
@@ -141,9 +148,8 @@ fn begin(
         notices: page,
     };
     tracing::info!(session = number, process = name, "opened");
-    let files: Vec<BorrowedFd<'_>> = files.0.iter().map(AsFd::as_fd).collect();
     // A client that is gone already ends the session with its first call.
-    let _ = link.send(&wire::encode(&Ok::<_, Refusal>(welcome)), &files);
+    let _ = link.send(&wire::encode(&Ok::<_, Refusal>(welcome)), &files.all);
     Ok(Some(session))
 }
 

@@ -2,6 +2,7 @@
 
 use super::ledger::Ledger;
 use crate::rows::ProcessRow;
+use crate::transport::Peer;
 use tidegate_calls::snapshot::{NAME_BYTES, shortened};
 use tidegate_platform::{Page as Words, Platform};
 
@@ -42,8 +43,10 @@ impl Usage {
         let counts = [self.words.load(0) + 1, handles, bytes, queues];
         counts.into_iter().enumerate().for_each(|(word, count)| self.words.store(word, count));
     }
-    /// Returns the row of a session, whose peer is `pid` of user `uid`.
-    pub(super) fn row(&self, session: u64, (pid, uid): (u32, u32), nt_handles: u64) -> ProcessRow {
+
+    /// Returns the row of a session.
+    pub(super) fn row(&self, session: u64, peer: Peer, nt_handles: u64) -> ProcessRow {
+        let Peer { pid, uid } = peer;
         let [calls, handles, memory_bytes, queues] = [0, 1, 2, 3].map(|word| self.words.load(word));
         ProcessRow {
             session,

@@ -1,30 +1,37 @@
 //! Memory of the kernel's answers as views: what a client needs to map it.
 
+use crate::transport::Attachment;
 use crate::wire::{BitsView, FenceView, LogView, MemoryView, PageView, WordView};
-use std::os::fd::{AsFd, OwnedFd};
 use tidegate_calls::{AllocationMemory, FenceInstance, LogDetail, ReadOnly, RingBits, Status};
-use tidegate_platform::{Page, SharedFile, Word};
+use tidegate_platform::{Page, Word};
 
-/// The files of an answer.
+/// The files of an answer, or what takes their place.
 #[derive(Default)]
-pub(super) struct Files(pub(super) Vec<OwnedFd>);
+pub(super) struct Files {
+    pub(super) all: Vec<Attachment>,
+    /// Whether one of them is an NT handle.
+    pub(super) nt_handle: bool,
+}
 
 impl Files {
     /// Adds a file. Returns its place.
+    fn add(&mut self, file: Attachment) -> u8 {
+        self.all.push(file);
+        self.all.len() as u8 - 1
+    }
+
+    /// Returns whether a client can be handed the page.
+    pub(super) fn holds(page: &Page) -> bool {
+        page.shared().is_some() || page.client_access().is_some()
+    }
+
+    /// Adds a page.
     ///
     /// # Errors
     /// NO_MEMORY for memory that lies in no file, because the system had none left.
-    fn add(&mut self, file: Option<SharedFile<'_>>) -> Result<u8, Status> {
-        let file = file.ok_or(Status::NO_MEMORY)?;
-        let file = file.as_fd().try_clone_to_owned().map_err(|_| Status::NO_MEMORY)?;
-        self.0.push(file);
-        Ok(self.0.len() as u8 - 1)
-    }
-
     pub(super) fn page(&mut self, page: &Page) -> Result<PageView, Status> {
-        let shared = page.shared();
-        let access = shared.ok_or(Status::NO_MEMORY)?.access;
-        Ok(PageView { file: self.add(shared)?, words: page.len() as u32, access })
+        let (file, access) = Attachment::of_page(page).ok_or(Status::NO_MEMORY)?;
+        Ok(PageView { file: self.add(file), words: page.len() as u32, access })
     }
 
     fn at(&mut self, (page, index): (Page, usize)) -> Result<WordView, Status> {
@@ -42,7 +49,8 @@ impl Files {
     pub(super) fn memory(&mut self, memory: &AllocationMemory) -> Result<MemoryView, Status> {
         Ok(match memory {
             AllocationMemory::Bulk(bulk) => {
-                MemoryView::Bulk { file: self.add(bulk.shared())?, bytes: bulk.len() }
+                let file = Attachment::of_bulk(bulk).ok_or(Status::NO_MEMORY)?;
+                MemoryView::Bulk { file: self.add(file), bytes: bulk.len() }
             }
             AllocationMemory::Protocol(page) => MemoryView::Protocol(self.page(page)?),
             AllocationMemory::Window(_) | AllocationMemory::ByCalls(_) => MemoryView::Moving,

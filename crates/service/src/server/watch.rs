@@ -4,7 +4,6 @@ use super::shared::Shared;
 use crate::rows::ProcessRow;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Table, WatchCall};
-use rustix::net::sockopt;
 use serde::Serialize;
 use tidegate_calls::Status;
 use tidegate_calls::snapshot::{PAGE_OBJECTS, Page, PageRequest};
@@ -12,10 +11,10 @@ use tidegate_calls::snapshot::{PAGE_OBJECTS, Page, PageRequest};
 /// Serves a viewer until it ends, or sends what is no request.
 pub(super) fn serve(shared: &Shared, link: &Link, buffer: &mut Vec<u8>) {
     // A viewer that is gone already ends with its first request.
-    let _ = link.send(&wire::encode(&Ok::<(), Refusal>(())), &[]);
+    let _ = link.send(&wire::encode(&Ok::<(), Refusal>(())), []);
     while let Ok(Some(received)) = link.receive(buffer) {
         let Some(call) = wire::decode::<WatchCall>(received.body) else { return };
-        if link.send(&answer(shared, call), &[]).is_err() {
+        if link.send(&answer(shared, call), []).is_err() {
             return;
         }
     }
@@ -55,11 +54,10 @@ fn processes(shared: &Shared, adapter: u32, request: &PageRequest) -> Page<Proce
         of_page.into_iter().map(with_link).collect()
     };
     Page::of(&found, |(session, usage, link), rows| {
-        let peer = link.as_ref().and_then(|link| sockopt::socket_peercred(link).ok());
+        let peer = link.as_ref().and_then(|link| link.peer().ok());
         // A session that is just ending has no link.
         let Some(peer) = peer.filter(|_| usage.adapter == adapter) else { return };
         if request.wants(usage.process) {
-            let peer = (peer.pid.as_raw_nonzero().get().unsigned_abs(), peer.uid.as_raw());
             let nt_handles = nt_handles.get(session).copied().unwrap_or(0);
             rows.push(usage.row(*session, peer, nt_handles));
         }

@@ -1,0 +1,127 @@
+//! The sessions of a service: takes connections, and ends them.
+//!
+//! Entry points: [`super::Server`] takes clients from a socket, [`crate::client::connect_agent`] on a
+//! cooperative platform.
+
+use super::config::ServerConfig;
+use super::counts::{Counters, Counts};
+use super::session;
+use super::shared::{Adapters, Recorder, Shared};
+use crate::nt_handles::NtHandles;
+use crate::transport::Link;
+use crate::wire::{self, Refusal, Welcome};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_platform::{Platform, Step, WaitEnd, Word};
+
+/// The sessions of a service. A clone is the same ones.
+#[derive(Clone)]
+pub struct Sessions {
+    pub(super) shared: Arc<Shared>,
+    /// The number of the last one.
+    last: Word,
+}
+
+impl Sessions {
+    /// Sessions of a service of these adapters.
+    ///
+    /// # Panics
+    /// The platform hands no memory over ([`Platform::hands_over_memory`]).
+    pub fn new(platform: &Platform, adapters: Box<dyn Adapters>, config: ServerConfig) -> Sessions {
+        assert!(platform.hands_over_memory(), "a service needs memory that processes can map");
+        let shared = Arc::new(Shared {
+            platform: platform.clone(),
+            adapters,
+            config,
+            nt_handles: NtHandles::new(platform),
+            links: platform.mutex("sockets of clients", BTreeMap::new()),
+            sessions: platform.mutex("processes of clients", BTreeMap::new()),
+            live: platform.page(1).word(0),
+            counts: Counters::new(platform),
+            recorder: platform.mutex("recordings of a service", Recorder::default()),
+        });
+        Sessions { shared, last: platform.page(1).word(0) }
+    }
+
+    pub(crate) fn platform(&self) -> &Platform {
+        &self.shared.platform
+    }
+
+    /// Returns what the service has counted.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+
+    /// Returns how many have not ended.
+    pub fn live(&self) -> u64 {
+        self.shared.live.load()
+    }
+
+    /// Ends all connections. Returns when each of their processes has ended, or the platform stops.
+    pub fn end(&self) {
+        self.shared.links.lock().values().for_each(|link| link.shut_down());
+        let live = &self.shared.live;
+        let mut left = live.load();
+        while left != 0 {
+            if live.wait_while(left as u32, None, "the last sessions") == WaitEnd::Stopped {
+                return;
+            }
+            left = live.load();
+        }
+    }
+
+    /// Begins a session, or turns the client away.
+    pub(crate) fn take(&self, link: Link) {
+        let shared = &self.shared;
+        if let Some(refusal) = self.refusal(&link) {
+            shared.counts.refused.fetch_add(1);
+            let answer: Result<Welcome, Refusal> = Err(refusal);
+            link.turn_away(&wire::encode(&answer));
+            return;
+        }
+        let (link, number) = (Arc::new(link), self.last.fetch_add(1) + 1);
+        shared.links.lock().insert(number, link.clone());
+        shared.live.fetch_add(1);
+        shared.counts.accepted.fetch_add(1);
+        let ended = Ended { shared: shared.clone(), number };
+        let begun = shared.platform.spawn_outside(&format!("client {number}"), move || {
+            let ended = ended;
+            session::serve(&ended.shared, &link, number);
+        });
+        if let Err(error) = begun {
+            tracing::warn!(session = number, %error, "no thread for a client");
+        }
+    }
+
+    fn refusal(&self, link: &Link) -> Option<Refusal> {
+        let (config, live) = (&self.shared.config, self.shared.live.load());
+        if live >= u64::from(config.clients) {
+            return Some(Refusal::TooManyClients(config.clients));
+        }
+        let own = rustix::process::geteuid().as_raw();
+        match link.peer().map(|peer| peer.uid) {
+            Ok(uid) if config.any_user || uid == own || uid == 0 => None,
+            _ => Some(Refusal::OtherUser),
+        }
+    }
+}
+
+/// The end of a session, also by a panic.
+struct Ended {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.counts.sessions_failed.fetch_add(1);
+        }
+        self.shared.links.lock().remove(&self.number);
+        self.shared.live.fetch_add(1u64.wrapping_neg());
+        // The fault is the mistake that the scenario served-stop-against-wait must find.
+        if !self.shared.platform.fault("last session unseen") {
+            self.shared.live.wake(u32::MAX, Step::ThreadWake);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Owns what travels beside a message: a file over a socket; over queues the memory itself, or a copy
+//! that is counted.
+//!
+//! What arrives is not trusted: a file is checked where it is mapped, and its number is the system's.
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io::{self, PipeWriter};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tidegate_platform::{Bulk, ClientAccess, Page, Platform, Word};
+
+/// What travels beside a message.
+#[derive(Debug)]
+pub(crate) struct Attachment(Form);
+
+#[derive(Debug)]
+enum Form {
+    File(OwnedFd),
+    Page(Page),
+    Bulk(Bulk),
+    Word(Word),
+    Copy(Copied),
+}
+
+/// A copy of something without content. The word counts the copies.
+#[derive(Debug)]
+struct Copied {
+    copies: Word,
+    number: u64,
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.copies.fetch_add(1u64.wrapping_neg());
+    }
+}
+
+/// Shows whether a copy of an attachment is left anywhere.
+pub(crate) enum Remains {
+    /// The writing end of the pipe whose reading end is the attachment.
+    Pipe(PipeWriter),
+    Copies(Word),
+}
+
+/// The device and inode of a file, or the number of something that is no file.
+pub(crate) type Number = (u64, u64);
+/// The device of what is no file.
+const NO_DEVICE: u64 = u64::MAX;
+
+impl From<OwnedFd> for Attachment {
+    fn from(file: OwnedFd) -> Attachment {
+        Attachment(Form::File(file))
+    }
+}
+
+/// Returns the device and inode of a file.
+pub(crate) fn file_number(file: impl AsFd) -> io::Result<Number> {
+    let stat = rustix::fs::fstat(file)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+fn no_memory() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "what came is no memory")
+}
+
+impl Attachment {
+    pub(super) fn of_word(word: &Word) -> Attachment {
+        Attachment(Form::Word(word.clone()))
+    }
+
+    /// Returns a page for a client, and what the client may do with it. `None` for a page that no
+    /// client is handed, or where the system has no descriptor left.
+    pub(crate) fn of_page(page: &Page) -> Option<(Attachment, ClientAccess)> {
+        if let Some(file) = page.shared() {
+            return Some((file.as_fd().try_clone_to_owned().ok()?.into(), file.access));
+        }
+        Some((Attachment(Form::Page(page.clone())), page.client_access()?))
+    }
+
+    /// Returns bytes for a client, as [`Attachment::of_page`] does a page.
+    pub(crate) fn of_bulk(bulk: &Bulk) -> Option<Attachment> {
+        if let Some(file) = bulk.shared() {
+            return Some(file.as_fd().try_clone_to_owned().ok()?.into());
+        }
+        bulk.client_access().map(|_| Attachment(Form::Bulk(bulk.clone())))
+    }
+
+    /// Makes something without content that is known by its number, which nothing else can have.
+    /// `number` is given to what is no file.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(crate) fn new_token(
+        platform: &Platform,
+        number: u64,
+    ) -> io::Result<(Number, Attachment, Remains)> {
+        if platform.is_cooperative() {
+            let copies = platform.page(1).word(0);
+            copies.store(1);
+            let copied = Copied { copies: copies.clone(), number };
+            let token = Attachment(Form::Copy(copied));
+            return Ok(((NO_DEVICE, number), token, Remains::Copies(copies)));
+        }
+        let (file, end) = io::pipe()?;
+        let token = Attachment::from(OwnedFd::from(file));
+        Ok((token.number()?, token, Remains::Pipe(end)))
+    }
+
+    /// Returns the file, if it is one.
+    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+        match &self.0 {
+            Form::File(file) => Some(file.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// Returns the file, if it is one.
+    pub(crate) fn into_file(self) -> Option<OwnedFd> {
+        match self.0 {
+            Form::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Returns another copy of it.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(crate) fn copy(&self) -> io::Result<Attachment> {
+        Ok(Attachment(match &self.0 {
+            Form::File(file) => Form::File(file.try_clone()?),
+            Form::Page(page) => Form::Page(page.clone()),
+            Form::Bulk(bulk) => Form::Bulk(bulk.clone()),
+            Form::Word(word) => Form::Word(word.clone()),
+            Form::Copy(Copied { copies, number }) => {
+                copies.fetch_add(1);
+                Form::Copy(Copied { copies: copies.clone(), number: *number })
+            }
+        }))
+    }
+
+    /// Returns what it is known by while a copy of it is left.
+    ///
+    /// # Errors
+    /// The system does not say; InvalidData for what has no number.
+    pub(crate) fn number(&self) -> io::Result<Number> {
+        match &self.0 {
+            Form::File(file) => file_number(file),
+            Form::Page(page) => Ok((NO_DEVICE, page.word(0).cpu_address())),
+            Form::Copy(copied) => Ok((NO_DEVICE, copied.number)),
+            Form::Bulk(_) | Form::Word(_) => Err(no_memory()),
+        }
+    }
+
+    /// Maps a page.
+    ///
+    /// # Errors
+    /// As [`Platform::map_page`].
+    pub(crate) fn map_page(
+        &self,
+        platform: &Platform,
+        words: usize,
+        access: ClientAccess,
+    ) -> io::Result<Page> {
+        match &self.0 {
+            Form::File(file) => platform.map_page(file.try_clone()?, words, access),
+            Form::Page(page) if page.len() == words && page.client_access() == Some(access) => {
+                Ok(page.clone())
+            }
+            _ => Err(no_memory()),
+        }
+    }
+
+    /// Maps bytes.
+    ///
+    /// # Errors
+    /// As [`Platform::map_bulk`].
+    pub(crate) fn map_bulk(&self, platform: &Platform, bytes: usize) -> io::Result<Bulk> {
+        match &self.0 {
+            Form::File(file) => platform.map_bulk(file.try_clone()?, bytes),
+            Form::Bulk(bulk) if bulk.len() == bytes as u64 => Ok(bulk.clone()),
+            _ => Err(no_memory()),
+        }
+    }
+
+    /// Returns the word, if it is one, or itself.
+    pub(super) fn into_word(self) -> Result<Word, Attachment> {
+        match self.0 {
+            Form::Word(word) => Ok(word),
+            other => Err(Attachment(other)),
+        }
+    }
+}
+
+/// Returns the keys of those of which no copy is left.
+pub(crate) fn ended<'a, K: Copy>(all: impl Iterator<Item = (K, &'a Remains)>) -> Vec<K> {
+    let (mut ended, mut keys, mut polled) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, remains) in all {
+        match remains {
+            Remains::Copies(copies) if copies.load() == 0 => ended.push(key),
+            Remains::Copies(_) => {}
+            Remains::Pipe(end) => {
+                keys.push(key);
+                polled.push(PollFd::new(end, PollFlags::empty()));
+            }
+        }
+    }
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if !polled.is_empty() && rustix::event::poll(&mut polled, Some(&now)).is_ok() {
+        let closed = |end: &PollFd<'_>| end.revents().contains(PollFlags::ERR);
+        ended.extend(keys.iter().zip(&polled).filter(|(_, end)| closed(end)).map(|(key, _)| *key));
+    }
+    ended
+}

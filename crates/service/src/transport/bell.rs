@@ -1,0 +1,55 @@
+//! Owns what wakes a client that sleeps for no call: an eventfd, or a word of a pair of queues.
+
+use super::attachment::Attachment;
+use super::queues;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tidegate_platform::{Step, Word};
+
+/// Wakes a client that sleeps for the ends of waits.
+#[derive(Clone, Debug)]
+pub(crate) enum Bell {
+    Eventfd(Arc<OwnedFd>),
+    Word(Word),
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        match self {
+            Bell::Eventfd(descriptor) => {
+                // A counter that is full is readable, too.
+                let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes());
+            }
+            Bell::Word(word) => {
+                word.fetch_or(queues::RUNG);
+                word.wake(u32::MAX, Step::ThreadWake);
+            }
+        }
+    }
+
+    /// Returns the client's side of what came with a message.
+    ///
+    /// # Errors
+    /// InvalidData for what is no bell.
+    pub(crate) fn of(attached: Attachment) -> io::Result<Bell> {
+        match attached.into_word() {
+            Ok(word) => Ok(Bell::Word(word)),
+            Err(attached) => {
+                let refused = || io::Error::new(io::ErrorKind::InvalidData, "what came is no bell");
+                Ok(Bell::Eventfd(Arc::new(attached.into_file().ok_or_else(refused)?)))
+            }
+        }
+    }
+
+    /// Returns the bell for the client.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(crate) fn attachment(&self) -> io::Result<Attachment> {
+        match self {
+            Bell::Eventfd(descriptor) => Ok(descriptor.try_clone()?.into()),
+            Bell::Word(word) => Ok(Attachment::of_word(word)),
+        }
+    }
+}

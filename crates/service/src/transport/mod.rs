@@ -1,0 +1,200 @@
+//! Owns messages with attachments between a client and its session, the only seam of the service.
+//!
+//! A [`Link`] is one end of a connection, in one of two forms: a socket (`socket`), or a pair of queues
+//! between agents of one cooperative platform (`queues`), on which sessions and calls are explored.
+//! What travels beside a message is an [`Attachment`]; a [`Bell`] wakes a client that sleeps for no
+//! call. Everything above this file is the same code in both forms.
+//!
+//! Invariants: a message arrives whole or not at all, and in order. None is longer than
+//! [`MAX_MESSAGE_BYTES`] or brings more than [`message::MAX_ATTACHMENTS`] attachments. Sending never blocks.
+
+mod attachment;
+mod bell;
+mod message;
+mod queues;
+mod socket;
+
+pub(crate) use attachment::{Attachment, Number, Remains, ended, file_number};
+pub(crate) use bell::Bell;
+pub(crate) use message::{Heard, MAX_MESSAGE_BYTES, Peer, Received};
+pub use queues::Life;
+
+use rustix::event::EventfdFlags;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tidegate_platform::Platform;
+
+/// One end of a connection. Dropping it ends the connection.
+#[derive(Debug)]
+pub(crate) enum Link {
+    Socket(OwnedFd),
+    Queues(queues::End),
+}
+
+impl Link {
+    /// Returns a new connection between agents of a cooperative platform: the client's end, the
+    /// session's, and the client's life.
+    pub(crate) fn pair(platform: &Platform) -> (Link, Link, Life) {
+        let (client, session) = queues::pair(platform);
+        let life = client.life();
+        (Link::Queues(client), Link::Queues(session), life)
+    }
+
+    /// Sends a message, which does not block.
+    ///
+    /// # Errors
+    /// InvalidInput for a message or a list of attachments that is too long; WouldBlock for an end that
+    /// does not read; what the system refuses, when the other end is closed above all.
+    pub(crate) fn send<'a>(
+        &self,
+        body: &[u8],
+        attached: impl IntoIterator<Item = &'a Attachment>,
+    ) -> io::Result<()> {
+        if body.len() > MAX_MESSAGE_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"));
+        }
+        let attached = attached.into_iter();
+        match self {
+            Link::Socket(socket) => socket::send(socket, body, attached),
+            Link::Queues(end) => end.send(body, attached),
+        }
+    }
+
+    /// Waits for a message. `None`: the other end is closed.
+    ///
+    /// # Errors
+    /// InvalidData for a message that is too long, or brings too many files; what the system refuses.
+    pub(crate) fn receive<'a>(&self, buffer: &'a mut Vec<u8>) -> io::Result<Option<Received<'a>>> {
+        match self {
+            Link::Socket(socket) => socket::receive(socket, buffer),
+            Link::Queues(end) => Ok(end.receive(buffer)),
+        }
+    }
+
+    /// Sends a last message, which the other end reads whether or not it has sent one itself.
+    pub(crate) fn turn_away(self, body: &[u8]) {
+        if let Link::Socket(socket) = &self {
+            socket::drain(socket);
+        }
+        // The client may be gone already.
+        let _ = self.send(body, []);
+    }
+
+    /// Ends the connection. Both ends receive what was sent before, and no more.
+    pub(crate) fn shut_down(&self) {
+        match self {
+            Link::Socket(socket) => socket::shut_down(socket),
+            Link::Queues(end) => end.shut_down(),
+        }
+    }
+
+    /// Returns the process at the other end.
+    ///
+    /// # Errors
+    /// The system does not know it.
+    pub(crate) fn peer(&self) -> io::Result<Peer> {
+        match self {
+            Link::Socket(socket) => socket::peer(socket),
+            Link::Queues(_) => Ok(Peer {
+                pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
+                uid: rustix::process::geteuid().as_raw(),
+            }),
+        }
+    }
+
+    /// Returns the session's side of a bell for the client.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(crate) fn bell(&self) -> io::Result<Bell> {
+        match self {
+            Link::Socket(_) => {
+                let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+                Ok(Bell::Eventfd(Arc::new(rustix::event::eventfd(0, flags)?)))
+            }
+            Link::Queues(end) => Ok(Bell::Word(end.bell())),
+        }
+    }
+
+    /// Waits until the bell rings or the connection ends. Messages end no wait. The ring is taken
+    /// before this returns, so that a later one ends the next wait.
+    pub(crate) fn wait_for(&self, bell: &Bell) -> Heard {
+        match (self, bell) {
+            (Link::Socket(socket), Bell::Eventfd(bell)) => socket::wait_for(socket, bell),
+            (_, Bell::Word(word)) => queues::wait_for(word),
+            (Link::Queues(_), Bell::Eventfd(_)) => Heard::End,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    use tidegate_platform::StepCosts;
+
+    /// Runs a test over a socket, and over queues: an explored machine behaves as the system does.
+    fn over_both(test: impl Fn(Link, Link)) {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (one, other) =
+            rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        test(Link::Socket(one), Link::Socket(other));
+        let (client, session, _) = Link::pair(&Platform::virtual_time(StepCosts::free()));
+        test(client, session);
+    }
+
+    fn received(link: &Link) -> Option<Vec<u8>> {
+        link.receive(&mut Vec::new()).unwrap().map(|received| received.body.to_vec())
+    }
+
+    #[test]
+    fn what_was_sent_before_the_end_is_received_in_order() {
+        over_both(|client, session| {
+            client.send(b"one", []).unwrap();
+            client.send(b"two", []).unwrap();
+            drop(client);
+            assert_eq!(received(&session).as_deref(), Some(&b"one"[..]));
+            assert_eq!(received(&session).as_deref(), Some(&b"two"[..]));
+            assert_eq!(received(&session), None);
+            assert!(session.send(b"three", []).is_err());
+        });
+    }
+
+    #[test]
+    fn an_end_that_is_closed_with_an_unread_message_resets_the_connection() {
+        over_both(|client, session| {
+            client.send(b"a call", []).unwrap();
+            session.send(b"an answer", []).unwrap();
+            drop(client);
+            assert_eq!(received(&session), None);
+        });
+    }
+
+    #[test]
+    fn both_ends_of_a_connection_that_was_shut_down_receive_what_was_sent() {
+        over_both(|client, session| {
+            client.send(b"a call", []).unwrap();
+            session.send(b"an answer", []).unwrap();
+            session.shut_down();
+            assert_eq!(received(&session).as_deref(), Some(&b"a call"[..]));
+            assert_eq!(received(&client).as_deref(), Some(&b"an answer"[..]));
+            assert_eq!((received(&session), received(&client)), (None, None));
+            assert!(client.send(b"another call", []).is_err());
+        });
+    }
+
+    #[test]
+    fn a_ring_is_heard_once_and_the_end_before_it() {
+        over_both(|client, session| {
+            let bell = session.bell().unwrap();
+            let heard = Bell::of(bell.attachment().unwrap()).unwrap();
+            bell.ring();
+            bell.ring();
+            assert_eq!(client.wait_for(&heard), Heard::Bell);
+            bell.ring();
+            session.shut_down();
+            assert_eq!(client.wait_for(&heard), Heard::End);
+        });
+    }
+}
