@@ -28,8 +28,9 @@ const DEFAULT_PAGE: &str = "compare.html";
 /// for each constant.
 const LONG_RUN: u64 = 4_000;
 
-/// The most runs of a model in real time.
+/// The most runs of a model in real time, and the least: with one run nothing shows what chance is.
 const WALL_ROUNDS: u32 = 15;
+const LEAST_ROUNDS: u32 = 2;
 
 /// No model runs again once all runs together took this long, in nanoseconds of real time.
 const WALL_NS: u64 = 3_000_000_000;
@@ -67,7 +68,8 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
         &[("--html", arguments.html.as_deref()), ("--json", arguments.json.as_deref())],
     )?;
     let page = page_path(arguments, &mut outputs);
-    let (results, rounds) = run_models(&read, reading)?;
+    let (results, runs_ns) = run_models(&read, reading)?;
+    let rounds = runs_ns.iter().map(Vec::len).max().unwrap_or(0);
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
     let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
     let trust = trust(arguments, reading, &read, &reports)?;
@@ -79,7 +81,10 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
         }
         Clock::Virtual | Clock::Wall => None,
     };
-    let verdict = verdict::judge(&reports, &accounts, ranking.as_ref(), trust);
+    let mut verdict = verdict::judge(&reports, &accounts, ranking.as_ref(), trust);
+    if rounds > 1 {
+        verdict = verdict.map(|verdict| verdict.repeated(&runs_ns));
+    }
     let what_ifs = what_ifs(&changed, reading, costs)?;
     let written = write_files(&results, verdict.as_ref(), page.as_deref())?;
     if let Some(path) = &arguments.json {
@@ -101,7 +106,8 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
             .for_each(|trust| outln!("{}", trust.line()));
         if rounds > 1 {
             outln!(
-                "each model: the shortest of {rounds} runs in real time, in turn with the others"
+                "each model: the shortest of {rounds} runs in real time, in turn with the others; a \
+                 difference counts if both halves of the runs have it"
             );
         }
         ranking.iter().flat_map(Ranking::lines).for_each(|line| outln!("{line}"));
@@ -123,9 +129,9 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
 }
 
 /// Runs the workload under each model. Other work of the host makes a run on threads longer and none
-/// shorter, so the models take turns there, and the shortest run of each is its result. The second
-/// value is the number of runs of a model.
-fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, u32), BadInput> {
+/// shorter, so the models take turns there, at least twice, and the shortest run of each is its result.
+/// The second value is the makespans of the right runs of each model.
+fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, Vec<Vec<u64>>), BadInput> {
     let Read { workload, costs } = read;
     let models = models(workload, reading);
     let run = |model: &Submission, reading: &Reading| {
@@ -136,18 +142,25 @@ fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, u32), B
     let repeats = clock(workload, reading) == Clock::Wall && reading.preempting.inject.is_empty();
     let quiet = Reading { quiet: true, ..reading.clone() };
     let mut spent_ns: u64 = results.iter().map(|r| r.outcome.report.makespan_ns).sum();
+    let right_ns = |result: &RunResult| {
+        let (is_right, ns) = outcome(result);
+        is_right.then_some(ns)
+    };
+    let mut runs_ns: Vec<Vec<u64>> =
+        results.iter().map(|result| right_ns(result).into_iter().collect()).collect();
     let mut rounds = 1;
-    while repeats && rounds < WALL_ROUNDS && spent_ns < WALL_NS {
-        for (model, best) in models.iter().zip(&mut results) {
+    while repeats && rounds < WALL_ROUNDS && (rounds < LEAST_ROUNDS || spent_ns < WALL_NS) {
+        for ((model, best), runs_ns) in models.iter().zip(&mut results).zip(&mut runs_ns) {
             let result = run(model, &quiet)?;
             spent_ns += result.outcome.report.makespan_ns;
+            runs_ns.extend(right_ns(&result));
             if replaces(outcome(&result), outcome(best)) {
                 *best = result;
             }
         }
         rounds += 1;
     }
-    Ok((results, rounds))
+    Ok((results, runs_ns))
 }
 
 /// Whether a run was right, and its makespan in nanoseconds.

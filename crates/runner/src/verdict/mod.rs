@@ -3,12 +3,14 @@
 //!
 //! Makes typed facts of reports and accounts. Every number is a field of the JSON; `SCHEMA.md`
 //! defines each. Invariant: [`ranking::relation`] decides what a difference is. Rooms: `account`,
-//! `critical_path` (parts of a makespan) · `words` (sentences) · `trust` (grade of a replay). Entry
-//! points: [`account()`] for each run, then [`judge`], then [`Verdict::sentences`].
+//! `critical_path` (parts of a makespan) · `words` (sentences) · `trust` (grade of a replay) ·
+//! `repeated` (runs in real time). Entry points: [`account()`] for each run, then [`judge`] and, for
+//! runs in real time, [`Verdict::repeated`], then [`Verdict::sentences`].
 
 mod account;
 mod critical_path;
 mod path_index;
+mod repeated;
 mod trust;
 mod words;
 
@@ -49,6 +51,8 @@ pub struct ModelVerdict {
     pub model: &'static str,
     /// From the start of the threads to the end of the last work.
     pub makespan_ns: u64,
+    /// In real time: the shortest run of each half of the runs, which are those of every other round.
+    pub halves_ns: Option<[u64; 2]>,
     /// The account of that time; `None` without a timeline.
     pub account: Option<Account>,
     /// The largest part of the account.
@@ -106,6 +110,7 @@ pub fn judge(
         ModelVerdict {
             model: run.submission,
             makespan_ns: run.makespan_ns,
+            halves_ns: None,
             bound: account.as_ref().map(Account::bound),
             account,
             kernel_calls: run.kernel_calls,
