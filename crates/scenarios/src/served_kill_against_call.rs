@@ -1,27 +1,31 @@
 //! A client of a service is killed, as by SIGKILL, at any step of its calls: it signals a fence that a
-//! neighbour has opened, and waits for it. The neighbour waits for the same fence.
+//! neighbour has opened, creates and shares one, and waits. The neighbour waits for the same fence.
 //!
 //! The fence keeps its value and works on: the neighbour signals what the dead client did not, and its
-//! wait ends. The process of the dead client ends with its session.
+//! wait ends. The process of the dead client ends with its session, and with it the handle that it shared.
 
 use crate::prelude::*;
-use crate::served::{Served, passes};
-use tidegate::calls::{DeviceErrorReason, SignalFlags, Status, WaitMode};
-use tidegate_testbed::at;
+use crate::served::{SHARED, Served, passes};
+use tidegate::calls::{
+    DeviceErrorReason, FenceInstance, SignalFlags, Status, SyncObjectAccess, WaitMode,
+};
+use tidegate_testbed::{Client, at};
 
 const SIGNALLED: &str = "the client signalled before its death";
 const UNSENT: &str = "the client died before its signal";
 const UNANSWERED: &str = "the signal was carried out, and its answer lost";
+const HELD: &str = "the client died with an NT handle";
 const WAITED: &str = "the client died in its wait";
 
 const ANSWERED: usize = notes::OWN;
 const VALUE: usize = notes::OWN + 1;
 const WAIT_BEGAN: usize = notes::OWN + 2;
+const HAS_HANDLE: usize = notes::OWN + 3;
 
 pub(crate) const RACE: Race = Race {
     name: "served-kill-against-call",
     about: "a client of a service is killed between its calls and their answers: its neighbour's wait ends, and nothing is left of it",
-    marks: &[SIGNALLED, UNSENT, UNANSWERED, WAITED],
+    marks: &[SIGNALLED, UNSENT, UNANSWERED, HELD, WAITED],
     planted: &[Bug {
         name: "death-as-fault",
         about: "the device of the client is lost before its death: the fence rises to its maximum, as after a timeout",
@@ -31,6 +35,21 @@ pub(crate) const RACE: Race = Race {
     prepare,
 };
 
+/// Makes the client's calls until one fails.
+fn make_calls(client: &Client, shared: &FenceInstance, probe: &Probe) -> Status {
+    let calls = || {
+        client.kernel.signal_from_cpu(&at(shared, 1), SignalFlags::empty())?;
+        probe.note(ANSWERED, 1);
+        let own = client.try_monitored(0, SHARED)?;
+        let _handle = client.share(&own, SyncObjectAccess::all())?;
+        probe.note(HAS_HANDLE, 1);
+        let waited = client.kernel.wait_from_cpu(&at(shared, 2), WaitMode::All, None);
+        probe.note(WAIT_BEGAN, 1);
+        waited
+    };
+    calls().expect_err("the client is killed at the latest in its wait")
+}
+
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world(|_| ());
     let census = |world: &World| (world.machine.adapter().census(), world.machine.gpu().census());
@@ -39,20 +58,17 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let (service, probe) = (served.clone(), world.probe.clone());
     let dies_of_fault = run.bug.is_some();
     let main = move |platform: &Platform| {
-        let [(victim, tothers), (neighbour, own)] =
+        let [(victim, theirs), (neighbour, own)] =
             platform.unexplored(|| service.connect_two(["victim", "neighbour"]));
-        let (calls, device, life) = (victim.client.kernel, victim.client.device, victim.life);
+        let (victim, life) = (victim.client, victim.life);
         let noted = probe.clone();
         let dying = platform.spawn("victim", move || {
             if dies_of_fault {
-                let _ = calls.mark_device_as_error(device, DeviceErrorReason::Generic);
+                let reason = DeviceErrorReason::Generic;
+                let _ = victim.kernel.mark_device_as_error(victim.device, reason);
             }
-            if calls.signal_from_cpu(&at(&tothers, 1), SignalFlags::empty()).is_ok() {
-                noted.note(ANSWERED, 1);
-                let waited = calls.wait_from_cpu(&at(&tothers, 2), WaitMode::All, None);
-                noted.note(WAIT_BEGAN, 1);
-                assert!(matches!(waited, Err(Status::DEVICE_REMOVED | Status::CANCELLED)));
-            }
+            let end = make_calls(&victim, &theirs, &noted);
+            assert!(matches!(end, Status::DEVICE_REMOVED | Status::CANCELLED), "{end:?}");
         });
         let calls = neighbour.client.kernel.clone();
         let (fence, others) = (own.clone(), calls.clone());
@@ -80,6 +96,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         end.sometimes(SIGNALLED, answered);
         end.sometimes(UNSENT, value == Some(0));
         end.sometimes(UNANSWERED, !answered && value == Some(1));
+        end.sometimes(HELD, world.noted(HAS_HANDLE));
         end.sometimes(WAITED, world.noted(WAIT_BEGAN));
     })
 }
