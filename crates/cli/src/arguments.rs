@@ -479,6 +479,9 @@ pub(crate) struct Bench {
     /// Hold queues of the service at this socket until the process is killed
     #[arg(long, value_name = "SOCKET", hide = true)]
     pub(crate) killable: Option<PathBuf>,
+    /// Listen at this socket and answer messages, until the process is killed
+    #[arg(long, value_name = "SOCKET", hide = true)]
+    pub(crate) listening: Option<PathBuf>,
 }
 
 #[derive(Args)]

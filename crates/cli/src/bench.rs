@@ -53,6 +53,11 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
             .map(|()| End::Right)
             .map_err(|e| BadInput(e.to_string()));
     }
+    if let Some(socket) = &arguments.listening {
+        return floors::processes::listen(socket)
+            .map(|()| End::Right)
+            .map_err(|e| BadInput(e.to_string()));
+    }
     if let Some(folder) = &arguments.curves {
         return draw_curves(folder, arguments);
     }

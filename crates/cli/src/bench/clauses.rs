@@ -9,7 +9,7 @@ use super::clause::Value::{
 use super::clause::{Clause, Sense, Value};
 use super::rows::explore::{MEDIAN_PCT, MEDIAN_RANDOM, MOST_OF_ANY, SETUP};
 use super::rows::preemption::UNDISTURBED;
-use super::rows::processes::UNDISTURBED as NEIGHBOUR_UNDISTURBED;
+use super::rows::processes::{OWN_END, UNDISTURBED as NEIGHBOUR_UNDISTURBED};
 use super::rows::signal::SIGNAL_STEP;
 use super::rows::waiters::CPU_OF_A_SIGNAL;
 use super::rows::wake_costs::MOST_INTERRUPTS;
@@ -255,11 +255,25 @@ pub(super) const CLAUSES: &[Clause] = &[
     times_floor("9d", "a shared fence opened through the service", "process_fence_opened", 1.5),
     times_floor("9e", "queues of a killed process torn down", "process_killed", 2.0),
     at_most(
+        "9e-2",
+        "the same, of the end of the killed client's own sockets",
+        Median("process_killed"),
+        Figure("process_killed", OWN_END),
+        2.0,
+    ),
+    at_most(
         "9f",
         "other processes' latency meanwhile",
         Median("process_beside_kills"),
         Figure("process_beside_kills", NEIGHBOUR_UNDISTURBED),
         1.2,
+    ),
+    at_most(
+        "9g",
+        "a service from its start to its first answer, of 100 ms",
+        Median("service_start"),
+        Ns(100e6),
+        1.0,
     ),
     preempted("10a", "a start beside packets of 10 µs, of 2 µs or 2 idle starts", PREEMPT_SHORT),
     preempted("10b", "the same beside packets of 1 s", PREEMPT_LONG),

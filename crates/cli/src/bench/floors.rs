@@ -8,7 +8,7 @@
 
 pub(super) mod processes;
 pub(super) mod tasks;
-pub(super) mod wakes;
+pub(crate) mod wakes;
 
 use super::measure::{CLIENT_CPU, SERVICE_CPU, Samples, Trouble, pin};
 use super::sizes::{ASLEEP_NS, GROUP_VALUES, VERDICT_VALUES, shuffled};

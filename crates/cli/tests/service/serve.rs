@@ -1,10 +1,14 @@
 //! The command: runs, its end, and its errors.
 
+use super::kills::Neighbour;
 use super::{Service, workload};
 use rustix::process::Signal;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 use tidegate::Platform;
 use tidegate::calls::{DeviceState, Kernel};
+use tidegate::d3d12::{Device, DeviceOptions, Error};
 use tidegate::service::client;
 
 fn tidegate() -> Command {
@@ -46,27 +50,48 @@ fn sigterm_ends_the_service_and_removes_its_socket() {
     assert_eq!(client.device_state(device), Ok(DeviceState::Removed));
 }
 
-#[test]
-fn a_killed_service_is_a_removed_device_and_a_new_one_takes_its_socket() {
-    let mut service = Service::start();
-    let client = service.client("left");
-    let device = client.create_device().unwrap();
-    service.process.kill().unwrap();
-    service.process.wait().unwrap();
-    assert_eq!(client.device_state(device), Ok(DeviceState::Removed));
-    assert!(service.socket().exists(), "nothing could remove it");
+/// A service at the socket of one that was killed.
+fn start_again(socket: &Path) -> Child {
     let mut again = tidegate()
         .args(["serve", "--socket"])
-        .arg(service.socket())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
+        .arg(socket)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut line = String::new();
-    let mut from = std::io::BufReader::new(again.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut from, &mut line).unwrap();
-    let client = client::connect(&Platform::host(), &service.socket(), 0, "again").unwrap();
-    client.create_device().unwrap();
+    BufReader::new(again.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("serving on "), "{line}");
+    again
+}
+
+#[test]
+fn a_killed_service_is_a_removed_device_and_the_process_goes_on_with_a_new_one() {
+    let mut service = Service::start();
+    let mut before = Neighbour::new(&service);
+    before.work();
+    let client = service.client("left");
+    let device = client.create_device().unwrap();
+    let options = || DeviceOptions::new("left");
+    let lost = Device::new(&Platform::host(), service.client("left"), options()).unwrap();
+    let fence = lost.create_fence("never signalled", 0).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| fence.wait(1));
+        service.process.kill().unwrap();
+        service.process.wait().unwrap();
+        let ended = waiter.join().unwrap();
+        assert!(matches!(ended, Err(Error::DeviceRemoved(_))), "a wait ended with {ended:?}");
+    });
+    assert_eq!(client.device_state(device), Ok(DeviceState::Removed));
+    let refused = lost.create_fence("of a lost device", 0).map(drop);
+    assert!(matches!(refused, Err(Error::DeviceRemoved(_))), "a call ended with {refused:?}");
+    assert!(service.socket().exists(), "nothing could remove it");
+    let mut again = start_again(&service.socket());
+    // The objects of the killed service are dropped beside those of the new one, and after it began.
+    let mut after = Neighbour::new(&service);
+    after.work();
+    drop((fence, lost, before));
+    after.work();
     again.kill().unwrap();
     again.wait().unwrap();
 }

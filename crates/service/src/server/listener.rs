@@ -101,4 +101,9 @@ impl Server {
         self.sessions.end();
         result
     }
+
+    /// Waits until all clients that were taken have left, and their processes have ended.
+    pub fn wait_until_empty(&self) {
+        self.sessions.wait_until_empty();
+    }
 }

@@ -60,6 +60,11 @@ impl Sessions {
     /// Ends all connections. Returns when each of their processes has ended, or the platform stops.
     pub fn end(&self) {
         self.shared.links.lock().values().for_each(|link| link.shut_down());
+        self.wait_until_empty();
+    }
+
+    /// Returns when the process of each connection has ended, or the platform stops.
+    pub(super) fn wait_until_empty(&self) {
         let live = &self.shared.live;
         let mut left = live.load();
         while left != 0 {

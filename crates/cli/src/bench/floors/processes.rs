@@ -1,5 +1,5 @@
-//! Floors of several processes: the end of a process as its socket says it, and a page that comes
-//! over a socket.
+//! Floors of several processes: the end of a process as its socket says it, a process that starts and
+//! listens, and a page that comes over a socket.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -7,18 +7,22 @@ use super::wakes::pair;
 use super::{ns, two_sides};
 use crate::bench::measure::{Samples, Trouble};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use tidegate::Platform;
 use tidegate::platform::ClientAccess;
+use tidegate::service::server;
 
 const KILLS: u64 = 30;
+/// What a process that listens says.
+pub(crate) const LISTENING: &str = "listening";
 
 /// Floor of the end of a process: from its kill to the end of the socket that it held.
 pub(crate) fn kill_to_end_of_socket() -> Result<Samples, Trouble> {
@@ -47,6 +51,34 @@ pub(crate) fn kill_to_end_of_socket() -> Result<Samples, Trouble> {
         }
     }
     Ok(samples)
+}
+
+/// `tidegate bench --listening`: the floor of a service that starts.
+pub(crate) fn listen(path: &Path) -> Result<(), Trouble> {
+    let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+    let listener = server::listen(path).map_err(failed)?;
+    crate::streams::outln!("{LISTENING}");
+    loop {
+        let client = rustix::net::accept(&listener).map_err(|e| failed(e.into()))?;
+        let mut bytes = [0u8; 64];
+        // A client that has left needs no answer.
+        let _ = rustix::net::recv(&client, &mut bytes, RecvFlags::empty())
+            .and_then(|_| rustix::net::send(&client, &bytes, SendFlags::empty()));
+    }
+}
+
+/// Sends a message to a process that listens, and waits for its answer.
+pub(crate) fn answered(path: &Path) -> Result<(), Trouble> {
+    let failed = |e| format!("{}: {e}", path.display());
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
+    let socket = socket.map_err(failed)?;
+    rustix::net::connect(&socket, &address).map_err(failed)?;
+    let mut bytes = [0u8; 64];
+    rustix::net::send(&socket, &bytes, SendFlags::empty()).map_err(failed)?;
+    rustix::net::recv(&socket, &mut bytes, RecvFlags::empty()).map_err(failed)?;
+    Ok(())
 }
 
 /// Floor of opening a shared fence: a message to the other processor, a page in a file back, mapped

@@ -149,7 +149,7 @@ pub(crate) fn ordered_threads(count: u64) -> Result<Samples, Trouble> {
 }
 
 /// A pair of connected sockets that keep the bounds of messages.
-pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Trouble> {
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Trouble> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
         .map_err(|e| format!("a socket pair: {e}"))

@@ -1,11 +1,11 @@
 //! Measures clients of a service in another process beside clients of a machine in this one: single
-//! submissions, streams of the three models, a call, a shared fence that is opened, and the end of a
-//! process that is killed.
+//! submissions, streams of the three models, a call, a shared fence that is opened, the start of a
+//! service, and the end of a process that is killed.
 
-use super::service::{Hosted, here, queue, standard, start_killable};
+use super::service::{Hosted, here, queue, standard, start_killable, start_listening};
 use super::submit::doorbells;
 use crate::bench::floors;
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, spin_rarely};
 use crate::bench::row::{Floor, Goal, Row, Unit, floor, own};
 use crate::bench::sizes::Scale;
 use std::sync::Arc;
@@ -19,6 +19,10 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The figure of `process_beside_kills` from before the kills.
 pub(crate) const UNDISTURBED: &str = "an undisturbed submission of the neighbour";
+
+/// The figure of `process_killed` for the system's part: the client's memory is unmapped before its
+/// sockets are closed.
+pub(crate) const OWN_END: &str = "from the kill to the end of the client's own sockets";
 
 /// Rows of several processes.
 pub(super) const ROWS: &[Row] = &[
@@ -76,6 +80,15 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("page_over_a_socket", floors::processes::page_over_a_socket),
         goal: Goal::TimesFloor(1.5),
         measure: |scale| own(move || fences_opened(scale)),
+        peers: &[],
+    },
+    Row {
+        name: "service_start",
+        about: "from the start of a service's process to the first answer to a client",
+        unit: Unit::Time,
+        floor: floor("process_that_listens", processes_that_listen),
+        goal: Goal::TimesFloorOr(2.0, 100e6),
+        measure: |scale| own(move || starts(scale)),
         peers: &[],
     },
     Row {
@@ -231,6 +244,37 @@ fn fences_opened(scale: Scale) -> Result<Measured> {
     Ok(Measured { samples, cpu_ns: cpu.per(count), counts, ..Measured::default() })
 }
 
+const STARTS: u64 = 20;
+
+fn starts(scale: Scale) -> Result<Measured> {
+    let platform = Platform::host();
+    let count = (STARTS / scale.0).max(2);
+    let (mut samples, cpu) = (Samples::default(), CpuMeter::start());
+    for _ in 0..count {
+        let start = platform.now().0;
+        let hosted = Hosted::unbound()?;
+        let kernel = hosted.kernel(&platform)?;
+        samples.push((platform.now().0 - start) as f64);
+        drop((kernel, hosted));
+    }
+    let counts = vec![Count::of("services", count)];
+    Ok(Measured { samples, cpu_ns: cpu.per(count), counts, ..Measured::default() })
+}
+
+/// Floor of a service that starts: this program, which listens and answers.
+fn processes_that_listen() -> std::result::Result<Samples, Trouble> {
+    let platform = Platform::host();
+    let mut samples = Samples::default();
+    for _ in 0..STARTS {
+        let folder = TempDir::new().map_err(|e| e.to_string())?;
+        let start = platform.now().0;
+        let process = start_listening(&folder.path().join("socket")).map_err(|e| e.to_string())?;
+        samples.push((platform.now().0 - start) as f64);
+        drop(process);
+    }
+    Ok(samples)
+}
+
 /// The service is in this process, so that its counters can be watched without a message.
 fn kills(scale: Scale) -> Result<Measured> {
     const KILLS: u64 = 30;
@@ -246,19 +290,37 @@ fn kills(scale: Scale) -> Result<Measured> {
         let _ = serving.serve();
     })?;
     let count = (KILLS / scale.0).max(2);
+    let own_end = own_ends(count)?.median();
     let (mut samples, cpu) = (Samples::default(), CpuMeter::start());
     for _ in 0..count {
         let mut killed = start_killable(&socket)?;
         let start = platform.now().0;
         killed.kill()?;
-        while server.counts().processes > 0 {
-            std::hint::spin_loop();
-        }
+        // The processor is the killed process's meanwhile, as it is that of the floor.
+        server.wait_until_empty();
         samples.push((platform.now().0 - start) as f64);
     }
     stopper.stop();
     let counts = vec![Count::of("killed processes", count)];
-    Ok(Measured { samples, cpu_ns: cpu.per(count), counts, ..Measured::default() })
+    let figures = vec![(OWN_END, own_end)];
+    Ok(Measured { samples, cpu_ns: cpu.per(count), counts, figures, ..Measured::default() })
+}
+
+/// The ends of such clients as their sockets say them. The service is stopped, so that it takes no
+/// processor from them.
+fn own_ends(count: u64) -> Result<Samples> {
+    let (platform, hosted) = (Platform::host(), Hosted::unbound()?);
+    let mut samples = Samples::default();
+    for _ in 0..count {
+        let mut killed = start_killable(&hosted.socket())?;
+        hosted.process.stop()?;
+        let start = platform.now().0;
+        killed.kill()?;
+        killed.wait_until_closed()?;
+        samples.push((platform.now().0 - start) as f64);
+        hosted.process.go_on()?;
+    }
+    Ok(samples)
 }
 
 /// The neighbour's submissions in the milliseconds after a kill, and those before it.

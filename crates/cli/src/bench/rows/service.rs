@@ -1,8 +1,13 @@
 //! A service in a process of its own, clients of it that can be killed, and the same machine in this
 //! process.
 
+use crate::bench::floors::processes::{LISTENING, answered};
+use crate::bench::floors::wakes::pair;
 use crate::bench::measure::{CLIENT_CPU, SERVICE_CPU, pin};
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,8 +21,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const NAME: &str = "bench";
 /// Queues of a client that can be killed.
 const QUEUES_OF_KILLED: u64 = 4;
-/// What a service and a killable client say when they are ready.
-const READY: [&str; 2] = ["serving on ", "ready"];
+/// What a service, a killable client and a floor say when they are ready.
+const READY: [&str; 3] = ["serving on ", "ready", LISTENING];
 
 /// Engines of each class, as a service has them without a configuration.
 pub(super) fn standard(platform: &Platform) -> MachineConfig {
@@ -35,19 +40,24 @@ pub(super) fn queue(device: &Device, submission: Submission) -> Result<Queue> {
 }
 
 /// Another process, until this is dropped.
-pub(super) struct Process(Child);
+pub(super) struct Process {
+    child: Child,
+    /// The other end of its standard input, which ends with it.
+    input: OwnedFd,
+}
 
 impl Process {
     /// Runs this program, and waits until it says that it is ready.
     fn of_this_program(arguments: &[&Path]) -> Result<Process> {
+        let (input, other) = pair()?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(arguments)
-            .stdin(Stdio::piped())
+            .stdin(Stdio::from(other))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
         let out = child.stdout.take();
-        let process = Process(child);
+        let process = Process { child, input };
         let mut line = String::new();
         BufReader::new(out.ok_or("no pipe to a process")?).read_line(&mut line)?;
         match READY.iter().any(|ready| line.starts_with(ready)) {
@@ -57,19 +67,34 @@ impl Process {
     }
 
     pub(super) fn number(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     pub(super) fn kill(&mut self) -> Result<()> {
-        Ok(self.0.kill()?)
+        Ok(self.child.kill()?)
+    }
+
+    /// Takes all processors from the process, until [`Process::go_on`].
+    pub(super) fn stop(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
+    }
+
+    pub(super) fn go_on(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
+    }
+
+    /// Waits until the system has closed the sockets of the killed process.
+    pub(super) fn wait_until_closed(&self) -> Result<()> {
+        rustix::net::recv(&self.input, &mut [0u8; 8], RecvFlags::empty())?;
+        Ok(())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -117,6 +142,14 @@ pub(super) fn here(platform: &Platform, ring_slots: u64) -> Result<(Machine, Dev
     pin(CLIENT_CPU)?;
     let device = machine.device(options(ring_slots))?;
     Ok((machine, device))
+}
+
+/// Starts a process that listens and does nothing else. Returns when it has answered.
+pub(super) fn start_listening(socket: &Path) -> Result<Process> {
+    let process =
+        Process::of_this_program(&[Path::new("bench"), Path::new("--listening"), socket])?;
+    answered(socket)?;
+    Ok(process)
 }
 
 /// Starts a client that holds queues with connected doorbells until it is killed.
