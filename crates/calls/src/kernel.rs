@@ -20,6 +20,7 @@ use crate::fence::{
     CpuWaitRegistration, CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue,
     LogDetail, SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode, WaitNotice,
 };
+use crate::older::{CreateSynchronizationObject, OpenSynchronizationObject, SynchronizationObject};
 use crate::paging::{
     CreatePagingQueue, MakeResident, PagingQueue, Residency, ResidencyPriority, SegmentGroup,
     VideoMemoryInfo,
@@ -311,7 +312,8 @@ pub trait Kernel: Send + Sync {
         args: OpenSyncObject<'_>,
     ) -> Result<FenceInstance, Status>;
 
-    /// Closes this process's instance of a fence; its waiters are released.
+    /// Closes this process's instance of a fence or an older object. The waiters of a fence's
+    /// instance are released, those of an older object with its last instance or NT handle.
     #[doc(alias = "D3DKMTDestroySynchronizationObject")]
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status>;
 
@@ -363,6 +365,53 @@ pub trait Kernel: Send + Sync {
     /// event is set.
     #[doc(alias = "D3DKMTSignalSynchronizationObjectFromGpu2")]
     fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status>;
+
+    /// Creates a mutex, a semaphore or a fence of WDDM 1.x. INVALID_PARAMETER for
+    /// NT_SECURITY_SHARING without SHARED.
+    #[doc(alias = "D3DKMTCreateSynchronizationObject2")]
+    fn create_synchronization_object(
+        &self,
+        _args: CreateSynchronizationObject,
+    ) -> Result<SynchronizationObject, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Opens such an object, of this adapter. INVALID_PARAMETER for a global handle whose object has
+    /// ended or is of another adapter; OBJECT_TYPE_MISMATCH for an NT handle of anything else.
+    #[doc(alias = "D3DKMTOpenSynchronizationObject")]
+    fn open_synchronization_object(
+        &self,
+        _args: OpenSynchronizationObject<'_>,
+    ) -> Result<Handle, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Queues waits of a context for 1 to 32 such objects, one after the other; `fence_value` is
+    /// that of fences. A wait for a mutex or a semaphore takes its place among the waiters when the
+    /// context arrives at it.
+    #[doc(alias = "D3DKMTWaitForSynchronizationObject2")]
+    fn wait_for_synchronization_objects(
+        &self,
+        _context: Handle,
+        _objects: &[Handle],
+        _fence_value: u64,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Queues signals of 1 to 32 such objects on 1 to 64 contexts of one device, as
+    /// [`Kernel::signal_from_gpu2`]. A mutex of which a context has ended, or has lost its device, is
+    /// signalled for it. A semaphore is not.
+    #[doc(alias = "D3DKMTSignalSynchronizationObject2")]
+    fn signal_synchronization_objects(
+        &self,
+        _contexts: &[Handle],
+        _objects: &[Handle],
+        _flags: SignalFlags,
+        _fence_value: u64,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// Creates a doorbell for a user-mode queue.
     #[doc(alias = "D3DKMTCreateDoorbell")]

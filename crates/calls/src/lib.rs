@@ -3,7 +3,7 @@
 //!
 //! [`Kernel`] is the surface of one process. The graphics kernel implements it in process; a
 //! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`device`]
-//! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] ·
+//! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] · [`older`] ·
 //! [`paging`] (residency) · [`share`] · [`handle`] · [`HandleTable`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a
 //! machine). The C structures of these calls are in `wddm-abi`.
 //!
@@ -19,6 +19,7 @@ pub mod fence;
 pub mod handle;
 mod handle_table;
 pub mod kernel;
+pub mod older;
 pub mod paging;
 pub mod report;
 pub mod share;
@@ -46,6 +47,9 @@ pub use fence::{
 pub use handle::Handle;
 pub use handle_table::HandleTable;
 pub use kernel::Kernel;
+pub use older::{
+    CreateSynchronizationObject, OlderObject, OpenSynchronizationObject, SynchronizationObject,
+};
 pub use paging::{
     CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, ResidencyPriority,
     SegmentGroup, VideoMemoryInfo,

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::event::PendingWaits;
 use crate::named_object::Object;
 use crate::object::{Context, Device};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate_calls::{
     self as calls, DeviceErrorReason, DeviceState, Handle, Priority, Status, SubmitCommand,
 };
@@ -35,8 +35,7 @@ pub(crate) fn create_device(call: &Call, args: &mut CreateDevice) -> Result<(), 
     let handle = adapter.kernel.create_device()?;
     let kernel = adapter.kernel.clone();
     let waits = PendingWaits::new(&library.platform);
-    let device =
-        Object::Device(Arc::new(Device { adapter, handle, waits, ended: OnceLock::new() }));
+    let device = Object::Device(Arc::new(Device { adapter, handle, waits }));
     args.device = library
         .insert(device, || {
             let _ended = kernel.destroy_device(handle);
@@ -47,7 +46,6 @@ pub(crate) fn create_device(call: &Call, args: &mut CreateDevice) -> Result<(), 
 
 pub(crate) fn destroy_device(call: &Call, args: &DestroyDevice) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
-    let _first = device.ended.set(());
     device.kernel().destroy_device(device.handle)?;
     call.library.remove_device(&device);
     call.library.nt_handles.collect();
@@ -129,8 +127,7 @@ fn enter_context(
     end: impl FnOnce(&Device),
 ) -> Result<u32, Status> {
     let priority = call.library.platform.mutex("priority of a context", (0, 0));
-    let order = call.library.platform.mutex("order of a context", ());
-    let context = Arc::new(Context { device: device.clone(), handle, priority, order });
+    let context = Arc::new(Context { device: device.clone(), handle, priority });
     Ok(call.library.insert(object(context), || end(&device))?.0)
 }
 

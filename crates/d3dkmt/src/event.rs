@@ -4,7 +4,6 @@
 //! its descriptor before. The write is the last use, and the descriptor is closed with it.
 
 use crate::caller::Caller;
-use std::any::Any;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -73,14 +72,8 @@ pub(crate) fn lasting(caller: &Caller, handle: u64) -> Result<Arc<LastingEvent>,
 /// has doubled.
 pub(crate) struct PendingWaits(Mutex<List>);
 
-/// A wait, and what has to live as long. The wait is dropped first.
-struct Kept {
-    wait: CpuWaitRegistration,
-    _needed: Option<Box<dyn Any + Send + Sync>>,
-}
-
 struct List {
-    waits: Vec<Kept>,
+    waits: Vec<CpuWaitRegistration>,
     /// Number of waits at which those that are over are dropped.
     limit: usize,
 }
@@ -94,17 +87,12 @@ impl PendingWaits {
         PendingWaits(platform.mutex("pending waits", List { waits: Vec::new(), limit: FEWEST }))
     }
 
-    /// Keeps a wait, and what it needs, until it is over.
+    /// Keeps a wait until it is over.
     ///
     /// # Errors
     /// INSUFFICIENT_RESOURCES if too many are pending. The wait is cancelled then.
-    pub(crate) fn keep(
-        &self,
-        wait: CpuWaitRegistration,
-        needed: Option<Box<dyn Any + Send + Sync>>,
-    ) -> Result<(), Status> {
-        let kept = Kept { wait, _needed: needed };
-        if kept.wait.is_over() {
+    pub(crate) fn keep(&self, wait: CpuWaitRegistration) -> Result<(), Status> {
+        if wait.is_over() {
             return Ok(());
         }
         // Dropped outside of the lock, because a cancellation calls the kernel.
@@ -112,21 +100,21 @@ impl PendingWaits {
             let mut list = self.0.lock_device();
             let mut over = Vec::new();
             if list.waits.len() >= list.limit {
-                let (ended, waits) = list.waits.drain(..).partition(|kept| kept.wait.is_over());
+                let (ended, waits) = list.waits.drain(..).partition(CpuWaitRegistration::is_over);
                 (over, list.waits) = (ended, waits);
                 list.limit = (2 * list.waits.len()).max(FEWEST);
             }
             if list.waits.len() < MOST {
-                list.waits.push(kept);
+                list.waits.push(wait);
                 (over, None)
             } else {
-                (over, Some(kept))
+                (over, Some(wait))
             }
         };
         drop(over);
         match refused {
             None => Ok(()),
-            Some(_kept) => Err(Status::INSUFFICIENT_RESOURCES),
+            Some(_wait) => Err(Status::INSUFFICIENT_RESOURCES),
         }
     }
 

@@ -1,14 +1,14 @@
-//! Calls about mutexes, semaphores, fences of WDDM 1.x and CPU notifications.
+//! Calls about mutexes, semaphores and fences of WDDM 1.x, which are the kernel's, and CPU
+//! notifications, which are eventfds of this process that contexts set.
 
 use crate::call::Call;
 use crate::event;
-use crate::internal_fence::{InternalFence, notify_when_reached};
-use crate::legacy_object::{Arrival, Kind, Legacy, LegacyObject, Release};
 use crate::named_object::Object;
-use crate::object::{Context, Device};
+use crate::object::{Adapter, Context, Device, Legacy, LegacyObject};
 use std::sync::Arc;
 use tidegate_calls::{
-    FenceValue, Handle, NtHandle, SignalFlags, SignalFromGpu2, Status, SyncObjectFlags, WaitNotice,
+    self as calls, Handle, NtHandle, OlderObject, OpenSynchronizationObject as Open, SignalFlags,
+    SignalFromGpu2, Status, SyncObjectFlags, WaitNotice,
 };
 use tidegate_wddm_abi::d3dkmthk::{
     CreateSynchronizationObject, OpenSynchronizationObject, SignalSynchronizationObject,
@@ -18,18 +18,20 @@ use tidegate_wddm_abi::d3dukmdt::{
     MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_WAITED_ON, SynchronizationObjectType as Type,
 };
 
-/// Gives an object another instance.
-pub(crate) fn enter(
+/// Gives an instance its handle.
+fn enter(
     call: &Call,
-    object: Arc<LegacyObject>,
-    device: Option<Arc<Device>>,
-    flags: SyncObjectFlags,
+    adapter: &Arc<Adapter>,
+    device: Option<&Arc<Device>>,
+    object: LegacyObject,
 ) -> Result<Handle, Status> {
-    if flags.contains(SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT) {
-        return Err(Status::INVALID_PARAMETER);
-    }
-    let instance = Arc::new(Legacy::new(object, device, flags));
-    call.library.insert(Object::Legacy(instance), || {})
+    let legacy = Legacy { adapter: adapter.clone(), device: device.cloned(), object };
+    let legacy = Arc::new(legacy);
+    call.library.insert(Object::Legacy(legacy.clone()), || {
+        if let Some(handle) = legacy.handle() {
+            let _ended = adapter.kernel.destroy_synchronization_object(handle);
+        }
+    })
 }
 
 /// Makes an object of one of the older types. Returns its handle and its global handle.
@@ -40,25 +42,33 @@ pub(crate) fn create(
     flags: SyncObjectFlags,
     arm: u64,
 ) -> Result<(Handle, u32), Status> {
-    let objects = &call.library.legacy;
+    let adapter = &device.adapter;
     let (low, high) = (arm as u32, (arm >> 32) as u32);
-    let kind = match kind {
-        // A mutex that is owned at birth cannot be acquired before it is signalled.
-        Type::SynchronizationMutex => objects.counted(u32::from(low == 0), 1),
-        Type::Semaphore if low == 0 || high > low => return Err(Status::INVALID_PARAMETER),
-        Type::Semaphore => objects.counted(high, low),
-        Type::Fence => Kind::Fence(InternalFence::new(&device, arm)?),
+    let object = match kind {
+        Type::SynchronizationMutex => OlderObject::Mutex { owned: low != 0 },
+        Type::Semaphore => OlderObject::Semaphore { max_count: low, initial_count: high },
+        Type::Fence => OlderObject::Fence { initial_value: arm },
         Type::CpuNotification if arm == 0 => return Err(Status::INVALID_HANDLE),
-        Type::CpuNotification if flags.contains(SyncObjectFlags::SHARED) => {
+        Type::CpuNotification if flags.intersects(NOT_OF_NOTIFICATIONS) => {
             return Err(Status::INVALID_PARAMETER);
         }
-        Type::CpuNotification => Kind::Notification(event::lasting(&call.caller, arm)?),
+        Type::CpuNotification => {
+            let event = LegacyObject::Notification(event::lasting(&call.caller, arm)?);
+            return Ok((enter(call, adapter, Some(&device), event)?, 0));
+        }
         _ => return Err(Status::INVALID_PARAMETER),
     };
-    let object = objects.make(kind, flags)?;
-    let shared = object.shared_handle();
-    Ok((enter(call, object, Some(device), flags)?, shared))
+    let args = calls::CreateSynchronizationObject { device: device.handle, object, flags };
+    let made = adapter.kernel.create_synchronization_object(args)?;
+    let object = LegacyObject::OfKernel(made.handle);
+    Ok((enter(call, adapter, Some(&device), object)?, made.shared_handle))
 }
+
+/// Flags that no CPU notification has: it is of one process, and contexts signal it.
+const NOT_OF_NOTIFICATIONS: SyncObjectFlags = SyncObjectFlags::SHARED
+    .union(SyncObjectFlags::NT_SECURITY_SHARING)
+    .union(SyncObjectFlags::CROSS_ADAPTER)
+    .union(SyncObjectFlags::NO_SIGNAL);
 
 pub(crate) fn create_synchronization_object(
     call: &Call,
@@ -77,25 +87,54 @@ pub(crate) fn open_synchronization_object(
     call: &Call,
     args: &mut OpenSynchronizationObject,
 ) -> Result<(), Status> {
-    let object = call.library.legacy.find(args.shared_handle).ok_or(Status::INVALID_PARAMETER)?;
-    args.sync_object = enter(call, object, None, SyncObjectFlags::empty())?.0;
+    // The call names no adapter, and each object is of one.
+    let open = |adapter: &Arc<Adapter>| {
+        let opened = adapter.kernel.open_synchronization_object(Open::Shared(args.shared_handle));
+        match opened {
+            Err(Status::INVALID_PARAMETER) => None,
+            opened => Some(opened.map(|handle| (adapter.clone(), handle))),
+        }
+    };
+    let opened = call.library.adapters.iter().find_map(open);
+    let (adapter, handle) = opened.ok_or(Status::INVALID_PARAMETER)??;
+    args.sync_object = enter(call, &adapter, None, LegacyObject::OfKernel(handle))?.0;
     Ok(())
 }
 
-/// What an NT handle of such an object holds.
-struct SharedLegacy(Arc<LegacyObject>);
-
-/// Makes an NT handle of an instance.
-pub(crate) fn share(instance: &Legacy) -> Result<NtHandle, Status> {
-    match instance.object.is_nt_shared {
-        true => Ok(NtHandle::new(SharedLegacy(instance.object.clone()))),
-        false => Err(Status::INVALID_PARAMETER),
+/// Opens an object by NT handle, on a device or without one.
+///
+/// # Errors
+/// OBJECT_TYPE_MISMATCH for an NT handle of anything else.
+pub(crate) fn open(
+    call: &Call,
+    device: Option<&Arc<Device>>,
+    nt_handle: &NtHandle,
+    flags: SyncObjectFlags,
+) -> Result<Handle, Status> {
+    let args = Open::NtHandle { nt_handle, device: device.map(|device| device.handle), flags };
+    let adapters = match device {
+        Some(device) => std::slice::from_ref(&device.adapter),
+        None => &call.library.adapters[..],
+    };
+    let mut refusal = Status::INVALID_HANDLE;
+    for adapter in adapters {
+        match adapter.kernel.open_synchronization_object(args) {
+            Ok(handle) => return enter(call, adapter, device, LegacyObject::OfKernel(handle)),
+            // It is of another adapter.
+            Err(status) => refusal = status,
+        }
     }
+    Err(refusal)
 }
 
-/// Returns the object of an NT handle, if it is of an older type.
-pub(crate) fn shared(handle: &NtHandle) -> Option<Arc<LegacyObject>> {
-    handle.object::<SharedLegacy>().map(|shared| shared.0.clone())
+pub(crate) fn destroy(call: &Call, handle: u32) -> Result<(), Status> {
+    let Object::Legacy(instance) = call.library.object(handle)? else {
+        return Err(Status::INVALID_PARAMETER);
+    };
+    if let Some(object) = instance.handle() {
+        instance.adapter.kernel.destroy_synchronization_object(object)?;
+    }
+    call.library.remove(handle).map(drop).ok_or(Status::INVALID_PARAMETER)
 }
 
 /// Returns whether a handle names an object of an older type.
@@ -103,21 +142,10 @@ pub(crate) fn is_legacy(call: &Call, handle: Handle) -> bool {
     matches!(call.library.object(handle.0), Ok(Object::Legacy(_)))
 }
 
-/// Resolves instances of which none has the flag `refused`.
-fn instances(
-    call: &Call,
-    handles: &[Handle],
-    device: &Device,
-    refused: SyncObjectFlags,
-) -> Result<Vec<Arc<Legacy>>, Status> {
+/// Resolves the 1 to 32 instances of a wait or signal, all of the device's adapter.
+fn instances(call: &Call, handles: &[Handle], device: &Device) -> Result<Vec<Arc<Legacy>>, Status> {
     let resolve = |handle: &Handle| match call.library.object(handle.0)? {
-        Object::Legacy(instance) if instance.flags.contains(refused) => Err(Status::ACCESS_DENIED),
-        Object::Legacy(instance) => match &instance.object.kind {
-            Kind::Fence(fence) if fence.device().adapter.index != device.adapter.index => {
-                Err(Status::INVALID_PARAMETER)
-            }
-            _ => Ok(instance),
-        },
+        Object::Legacy(instance) if instance.adapter.index == device.adapter.index => Ok(instance),
         _ => Err(Status::INVALID_PARAMETER),
     };
     if handles.is_empty() || handles.len() > MAX_OBJECTS_WAITED_ON {
@@ -134,25 +162,11 @@ pub(crate) fn wait(
     value: u64,
 ) -> Result<(), Status> {
     let device = &context.device;
-    let instances = instances(call, handles, device, SyncObjectFlags::NO_WAIT)?;
-    if instances.iter().any(|i| matches!(i.object.kind, Kind::Notification(_))) {
-        return Err(Status::INVALID_PARAMETER);
-    }
-    let platform = &call.library.platform;
-    let _order = context.order.lock_device();
-    for instance in instances {
-        let wait = |fences: &[FenceValue]| device.kernel().wait_from_gpu(context.handle, fences);
-        if let Kind::Fence(fence) = &instance.object.kind {
-            wait(&[fence.at(value)])?;
-            continue;
-        }
-        let grant = Arc::new(InternalFence::new(device, 0)?);
-        let arrival = Arrival::new(platform, &instance.object, context, grant.clone());
-        let notice = WaitNotice::Callback(Arc::new(arrival));
-        notify_when_reached(device, &[context.handle], SignalFlags::empty(), notice)?;
-        wait(&[grant.at(1)])?;
-    }
-    Ok(())
+    let objects = instances(call, handles, device)?;
+    let objects: Option<Vec<Handle>> = objects.iter().map(|object| object.handle()).collect();
+    // Nothing waits for a CPU notification.
+    let objects = objects.ok_or(Status::INVALID_PARAMETER)?;
+    device.kernel().wait_for_synchronization_objects(context.handle, &objects, value)
 }
 
 /// Queues signals of contexts of one device: of these objects, or of an event of the caller.
@@ -164,31 +178,31 @@ pub(crate) fn signal(
     value: u64,
 ) -> Result<(), Status> {
     let device = &contexts.first().ok_or(Status::INVALID_PARAMETER)?.device;
-    let numbers: Vec<Handle> = contexts.iter().map(|context| context.handle).collect();
-    let rest = flags.difference(SignalFlags::ENQUEUE_CPU_EVENT);
-    let when_reached = |notice| notify_when_reached(device, &numbers, rest, notice);
+    let contexts: Vec<Handle> = contexts.iter().map(|context| context.handle).collect();
+    let set = |event: WaitNotice| {
+        device.kernel().signal_from_gpu2(SignalFromGpu2 {
+            contexts: &contexts,
+            fences: &[],
+            flags: flags | SignalFlags::ENQUEUE_CPU_EVENT,
+            cpu_event: Some(event),
+        })
+    };
     if flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
         if !handles.is_empty() {
             return Err(Status::INVALID_PARAMETER);
         }
-        return when_reached(event::notice(&call.library.platform, &call.caller, value)?);
+        return set(event::notice(&call.library.platform, &call.caller, value)?);
     }
-    for instance in instances(call, handles, device, SyncObjectFlags::NO_SIGNAL)? {
-        match &instance.object.kind {
-            Kind::Fence(fence) => {
-                let (contexts, fences) = (&numbers[..], &[fence.at(value)][..]);
-                let signal = SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
-                device.kernel().signal_from_gpu2(signal)?;
-            }
-            Kind::Counted(_) => {
-                let (object, device) = (instance.object.clone(), device.clone());
-                let release = Release { object, device };
-                when_reached(WaitNotice::Callback(Arc::new(release)))?;
-            }
-            Kind::Notification(event) => when_reached(WaitNotice::Callback(event.clone()))?,
-        }
+    let instances = instances(call, handles, device)?;
+    let objects: Vec<Handle> = instances.iter().filter_map(|object| object.handle()).collect();
+    if !objects.is_empty() {
+        let kernel = device.kernel();
+        kernel.signal_synchronization_objects(&contexts, &objects, flags, value)?;
     }
-    Ok(())
+    instances.iter().try_for_each(|instance| match &instance.object {
+        LegacyObject::OfKernel(_) => Ok(()),
+        LegacyObject::Notification(event) => set(WaitNotice::Callback(event.clone())),
+    })
 }
 
 /// The handles of an array in a structure.

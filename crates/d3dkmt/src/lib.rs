@@ -2,7 +2,7 @@
 //! public headers.
 //!
 //! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
-//! `object` · `internal_fence` · `legacy_object` (mutexes and the like) · `named_object` ·
+//! `object` · `internal_fence` · `named_object` ·
 //! `gpu_ranges` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects by handle)
 //! · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `memory`,
 //! `gpu_address`, `legacy`, `sync`, `sharing`), which check and translate arguments · [`exports`] (the names).
@@ -22,7 +22,6 @@ mod gpu_address;
 mod gpu_ranges;
 mod internal_fence;
 mod legacy;
-mod legacy_object;
 mod library;
 mod memory;
 mod named_object;

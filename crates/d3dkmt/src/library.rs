@@ -5,7 +5,6 @@
 
 use crate::backend::{self, Backend};
 use crate::gpu_ranges::GpuRanges;
-use crate::legacy_object::LegacyObjects;
 use crate::named_object::Object;
 use crate::nt_handles::NtHandles;
 use crate::object::{
@@ -26,7 +25,6 @@ pub(crate) struct Library {
     pub(crate) adapters: Vec<Arc<Adapter>>,
     pub(crate) gpu_ranges: GpuRanges,
     pub(crate) nt_handles: NtHandles,
-    pub(crate) legacy: LegacyObjects,
     objects: Mutex<HandleTable<Object>>,
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -73,7 +71,6 @@ impl Library {
             adapters: adapters.collect(),
             gpu_ranges: GpuRanges::new(&platform),
             nt_handles: NtHandles::new(&platform, handles),
-            legacy: LegacyObjects::new(&platform),
             objects: platform.mutex("objects of the library", HandleTable::new()),
             platform,
             _owner,

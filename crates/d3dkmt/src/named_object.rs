@@ -1,8 +1,7 @@
 //! The objects of all kinds that a handle of C names.
 
-use crate::legacy_object::Legacy;
 use crate::object::{
-    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, PagingQueue, Resource,
+    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, Legacy, PagingQueue, Resource,
 };
 use std::sync::Arc;
 
@@ -43,7 +42,7 @@ impl Object {
             Object::HwQueue(queue) => Some(&queue.device),
             Object::Doorbell(doorbell) => Some(&doorbell.device),
             Object::Fence(fence) => Some(&fence.device),
-            Object::Legacy(legacy) => legacy.device(),
+            Object::Legacy(legacy) => legacy.device.as_ref(),
             Object::Allocation(allocation) => Some(&allocation.device),
             Object::Resource(resource) => Some(&resource.device),
             Object::PagingQueue(queue) => Some(&queue.device),

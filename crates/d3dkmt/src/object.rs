@@ -1,8 +1,8 @@
 //! The objects of the kernel that handles of C name. Each knows its device, and its handle in the
 //! kernel.
 
-use crate::event::PendingWaits;
-use std::sync::{Arc, OnceLock};
+use crate::event::{LastingEvent, PendingWaits};
+use std::sync::Arc;
 use tidegate_calls::{AllocationMemory, Connection, CurrentValueView, Handle, Kernel, ReadOnly};
 use tidegate_platform::{Mapping, Mutex, Page, Word};
 
@@ -21,18 +21,11 @@ pub(crate) struct Device {
     pub(crate) handle: Handle,
     /// Waits that will set an event.
     pub(crate) waits: PendingWaits,
-    /// Set when its end begins.
-    pub(crate) ended: OnceLock<()>,
 }
 
 impl Device {
     pub(crate) fn kernel(&self) -> &dyn Kernel {
         &*self.adapter.kernel
-    }
-
-    /// Whether the device has ended, or is about to.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.ended.get().is_some()
     }
 }
 
@@ -43,8 +36,6 @@ pub(crate) struct Context {
     pub(crate) handle: Handle,
     /// The priority that was set, and the one inside the process.
     pub(crate) priority: Mutex<(i32, i32)>,
-    /// Keeps the parts of one operation together in the context's order.
-    pub(crate) order: Mutex<()>,
 }
 
 /// A hardware queue.
@@ -67,6 +58,32 @@ pub(crate) struct Fence {
     pub(crate) is_own: bool,
     /// Keeps the address of the value valid.
     pub(crate) _value: CurrentValueView,
+}
+
+/// An instance of a mutex, a semaphore or a fence of WDDM 1.x, or a CPU notification.
+pub(crate) struct Legacy {
+    pub(crate) adapter: Arc<Adapter>,
+    /// `None` for an instance that was opened by a call without a device.
+    pub(crate) device: Option<Arc<Device>>,
+    pub(crate) object: LegacyObject,
+}
+
+/// Where an object is that is older than monitored fences.
+pub(crate) enum LegacyObject {
+    /// In the kernel.
+    OfKernel(Handle),
+    /// A CPU notification. Contexts set its event.
+    Notification(Arc<LastingEvent>),
+}
+
+impl Legacy {
+    /// The kernel's handle; `None` for a CPU notification.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        match self.object {
+            LegacyObject::OfKernel(handle) => Some(handle),
+            LegacyObject::Notification(_) => None,
+        }
+    }
 }
 
 /// An allocation.

@@ -64,15 +64,11 @@ pub(crate) fn share_objects(
     let handles = call.caller.handles(handles, count, MAX_OBJECTS_PER_HANDLE)?;
     // Checks the address before anything is shared.
     call.caller.numbers::<u64>(handle_out, 1, 1)?;
-    let fence = match (&handles[..], call.library.object(handles[0].0)?) {
-        ([_], Object::Fence(fence)) => fence,
+    let (adapter, object) = match (&handles[..], call.library.object(handles[0].0)?) {
+        ([_], Object::Fence(fence)) => (fence.device.adapter.clone(), fence.handle),
         ([_], Object::Legacy(instance)) => {
-            if name(&call.caller, attributes)?.is_some() {
-                return Err(Status::NOT_SUPPORTED);
-            }
-            rights(access)?;
-            let handle = call.library.nt_handles.export(legacy::share(&instance)?)?;
-            return call.caller.write_numbers(handle_out, &[handle]);
+            let object = instance.handle().ok_or(Status::INVALID_PARAMETER)?;
+            (instance.adapter.clone(), object)
         }
         ([_], Object::Resource(_)) => return Err(Status::NOT_SUPPORTED),
         _ => return Err(Status::INVALID_PARAMETER),
@@ -82,9 +78,8 @@ pub(crate) fn share_objects(
         // A name is free once all handles of its object are closed.
         call.library.nt_handles.collect();
     }
-    let object =
-        fence.device.kernel().share_objects(&[fence.handle], rights(access)?, name.as_deref())?;
-    let handle = call.library.nt_handles.export(object)?;
+    let shared = adapter.kernel.share_objects(&[object], rights(access)?, name.as_deref())?;
+    let handle = call.library.nt_handles.export(shared)?;
     call.caller.write_numbers(handle_out, &[handle])
 }
 
@@ -109,16 +104,19 @@ pub(crate) fn open_sync_object_from_nt_handle2(
     let device = call.library.device(args.device)?;
     let object = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
     let flags = SyncObjectFlags::from_caller(args.flags)?;
-    if let Some(object) = legacy::shared(&object) {
-        args.sync_object = legacy::enter(call, object, Some(device), flags)?.0;
-        return Ok(());
-    }
-    let fence = device.kernel().open_sync_object_from_nt_handle(OpenSyncObject {
+    let opened = device.kernel().open_sync_object_from_nt_handle(OpenSyncObject {
         device: device.handle,
         nt_handle: &object,
         flags,
         engine_affinity: args.arm[2] as u32,
-    })?;
+    });
+    let fence = match opened {
+        Err(Status::OBJECT_TYPE_MISMATCH) => {
+            args.sync_object = legacy::open(call, Some(&device), &object, flags)?.0;
+            return Ok(());
+        }
+        opened => opened?,
+    };
     args.sync_object = enter_fence(call, &device, &fence, true)?.0;
     (args.arm[0], args.arm[1]) = (value_address(&fence), fence.current_value_gpu_va);
     Ok(())
@@ -130,8 +128,12 @@ pub(crate) fn open_sync_object_from_nt_handle(
 ) -> Result<(), Status> {
     let object = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
     // The call names no device, and a monitored or native fence needs one.
-    let object = legacy::shared(&object).ok_or(Status::NOT_SUPPORTED)?;
-    args.sync_object = legacy::enter(call, object, None, SyncObjectFlags::empty())?.0;
+    let opened = legacy::open(call, None, &object, SyncObjectFlags::empty());
+    let opened = opened.map_err(|status| match status {
+        Status::OBJECT_TYPE_MISMATCH => Status::NOT_SUPPORTED,
+        status => status,
+    });
+    args.sync_object = opened?.0;
     Ok(())
 }
 
@@ -143,9 +145,6 @@ pub(crate) fn open_native_fence_from_nt_handle(
     let library: &Library = call.library;
     let device = library.device(args.device)?;
     let object = library.nt_handles.import(&call.caller, args.nt_handle)?;
-    if legacy::shared(&object).is_some() {
-        return Err(Status::OBJECT_TYPE_MISMATCH);
-    }
     let fence = device.kernel().open_native_fence_from_nt_handle(OpenSyncObject {
         device: device.handle,
         nt_handle: &object,

@@ -133,8 +133,7 @@ pub(crate) fn destroy_synchronization_object(
     args: &DestroySynchronizationObject,
 ) -> Result<(), Status> {
     if legacy::is_legacy(call, Handle(args.sync_object)) {
-        let removed = call.library.remove(args.sync_object);
-        return removed.map(drop).ok_or(Status::INVALID_PARAMETER);
+        return legacy::destroy(call, args.sync_object);
     }
     let fence = call.library.fence(args.sync_object)?;
     if !fence.is_own {
@@ -185,7 +184,7 @@ pub(crate) fn wait_from_cpu(
     }
     let notice = event::notice(&call.library.platform, &call.caller, args.async_event)?;
     let wait = device.kernel().register_cpu_wait(&fences, mode, notice)?;
-    device.waits.keep(wait, None)
+    device.waits.keep(wait)
 }
 
 // spec: MF-084

@@ -58,6 +58,12 @@ impl Program {
         }
     }
 
+    /// As [`Program::check`], on the service alone: the part starts a second process.
+    fn check_served(&self, part: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        self.make(folder.path()).iter().for_each(|program| self.run(program, part, socket()));
+    }
+
     /// Runs a part on the kernel of the service at `socket`, or without one on its own.
     fn run(&self, program: &Path, part: &str, socket: &Path) {
         let mut command = Command::new(program);
@@ -74,6 +80,7 @@ static ARGUMENTS: Program = Program::new("cc", "arguments.c");
 static FENCES: Program = Program::new("cc", "fences.c");
 static QUEUES: Program = Program::new("cc", "queues.c");
 static LEGACY: Program = Program::new("cc", "legacy.c");
+static PROCESSES: Program = Program::new("cc", "processes.c");
 static CLIENT: Program = Program::new("c++", "client.cpp");
 
 #[test]
@@ -195,6 +202,31 @@ fn older_fences_and_events_are_signalled() {
 #[test]
 fn older_objects_are_shared() {
     LEGACY.check("sharing");
+}
+
+#[test]
+fn a_global_handle_names_a_mutex_in_another_process() {
+    PROCESSES.check_served("mutex");
+}
+
+#[test]
+fn a_mutex_of_a_killed_process_passes_on() {
+    PROCESSES.check_served("killed-holder");
+}
+
+#[test]
+fn objects_outlive_their_killed_creator() {
+    PROCESSES.check_served("killed-creator");
+}
+
+#[test]
+fn a_global_handle_keeps_nothing_alive() {
+    PROCESSES.check_served("last-instance");
+}
+
+#[test]
+fn a_name_of_another_process_finds_its_fence() {
+    PROCESSES.check_served("names");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 /// Names of locks, as they are made with `Platform::mutex`.
 pub(crate) const LOCK_ORDER: &[&str] = &[
     // Order calls.
+    "grants of a context",
     "removal of an adapter",
     "recovery of an adapter",
     "the way to D3",
@@ -40,6 +41,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "doorbells",
     "fence table",
     "parts of a context",
+    "an older object",
     "priorities of a context",
     // Leaves.
     "a doorbell",
@@ -60,6 +62,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "fence pages",
     "fence pages of other affinities",
     "fence rewinds",
+    "global handles",
     "holders of a fence",
     "interrupt worker",
     "last relay of a cross-adapter fence",
@@ -71,6 +74,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "members of a cross-adapter fence",
     "memory of a process",
     "mode of fence logs",
+    "mutexes of a context",
     "openers of a fence",
     "names of shared objects",
     "opening of the driver's gate",

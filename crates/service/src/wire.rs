@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 use tidegate_calls::snapshot::PageRequest;
 use tidegate_calls::{
     AdapterInfo, CreateAllocation, CreateContextVirtual, CreateHwContext, CreateHwQueue,
-    DeviceErrorReason, FenceValue, Handle, NativeFenceType, PagingPriority, Present,
-    ReserveGpuVirtualAddress, ResidencyPriority, SegmentGroup, SignalFlags, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags, TdrTest, TileOperation, WaitMode,
+    CreateSynchronizationObject, DeviceErrorReason, FenceValue, Handle, NativeFenceType,
+    PagingPriority, Present, ReserveGpuVirtualAddress, ResidencyPriority, SegmentGroup,
+    SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags,
+    TdrTest, TileOperation, WaitMode,
 };
 use tidegate_platform::{CacheType, ClientAccess, Part};
 
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -246,6 +247,24 @@ pub(crate) enum FenceCall {
         event: Option<u32>,
     },
     NativeFenceLogDetail(Handle),
+    CreateSynchronizationObject(CreateSynchronizationObject),
+    /// By global handle; without one by the NT handle that is the message's file.
+    OpenSynchronizationObject {
+        shared: Option<u32>,
+        device: Option<Handle>,
+        flags: SyncObjectFlags,
+    },
+    WaitForSynchronizationObjects {
+        context: Handle,
+        objects: Vec<Handle>,
+        fence_value: u64,
+    },
+    SignalSynchronizationObjects {
+        contexts: Vec<Handle>,
+        objects: Vec<Handle>,
+        flags: SignalFlags,
+        fence_value: u64,
+    },
 }
 
 /// Calls about contexts, queues, submissions and the display.

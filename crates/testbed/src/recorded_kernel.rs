@@ -326,6 +326,16 @@ impl Kernel for RecordedKernel {
         fn signal_from_cpu(fences: &[FenceValue], flags: SignalFlags) -> ();
         fn wait_from_gpu(context: Handle, fences: &[FenceValue]) -> ();
         fn signal_from_gpu2(args: SignalFromGpu2<'_>) -> ();
+        fn create_synchronization_object(
+            args: CreateSynchronizationObject
+        ) -> SynchronizationObject;
+        fn open_synchronization_object(args: OpenSynchronizationObject<'_>) -> Handle;
+        fn wait_for_synchronization_objects(
+            context: Handle, objects: &[Handle], fence_value: u64
+        ) -> ();
+        fn signal_synchronization_objects(
+            contexts: &[Handle], objects: &[Handle], flags: SignalFlags, fence_value: u64
+        ) -> ();
         fn destroy_doorbell(doorbell: Handle) -> ();
         fn notify_work_submission(doorbell: Handle) -> ();
         fn present(args: Present) -> ();

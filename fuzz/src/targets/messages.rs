@@ -41,14 +41,17 @@ const LONGEST_ANSWER: usize = 160 << 10;
 /// The fields of each call, by family and number: `h` a handle, `n` 32 bits, `N` 64 bits, `b` a
 /// truth value, `c` a choice, `s` bytes, `p` 64 bytes, `o` a name or none, `f` a fence with
 /// its value or none; `O` a number
-/// or none, `m` bytes or the length of a file; lists: `H` of handles, `F`
+/// or none, `i` a handle or none, `k` an older object, `m` bytes or the length of a file; lists: `H` of handles, `F`
 /// of fences with values, `A` of handles with truth values, `T` of tile operations.
 const CALLS: [&[&str]; 4] = [
     &[
         "", "h", "h", "hc", "hNcc", "h", "hh", "hhNn", "hhNs", "hN", "h", "hThN", "hc", "h", "hH",
         "hH", "hHc", "c",
     ],
-    &["hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "Fcnb", "n", "F", "Fn", "hF", "HFnO", "h"],
+    &[
+        "hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "Fcnb", "n", "F", "Fn", "hF", "HFnO", "h",
+        "hkn", "Oin", "hHN", "HHnN",
+    ],
     &[
         "nn",
         "h",
@@ -265,6 +268,20 @@ impl Client<'_> {
                 true => {
                     out.push(1);
                     self.field('n', input, out);
+                }
+                false => out.push(0),
+            },
+            'k' => {
+                let kind = input.byte() % 3;
+                out.push(kind);
+                ["b", "nn", "N"][usize::from(kind)]
+                    .chars()
+                    .for_each(|part| self.field(part, input, out));
+            }
+            'i' => match input.flag() {
+                true => {
+                    out.push(1);
+                    self.field('h', input, out);
                 }
                 false => out.push(0),
             },

@@ -150,7 +150,7 @@ impl Instance {
     }
 
     /// Opens an instance for a device. A failure drops the hold, and with the last hold the fence.
-    pub(super) fn open(
+    pub(crate) fn open(
         level: &Passive,
         hold: FenceHold,
         owner: &InstanceOwner<'_>,

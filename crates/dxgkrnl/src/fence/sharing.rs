@@ -111,7 +111,7 @@ pub(crate) fn open(
 /// # Errors
 /// INVALID_PARAMETER for any other flag.
 // spec: NF-340
-fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
+pub(crate) fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
     let shareable = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
     let refused = flags - shareable;
     let repeated = flags & shareable;
@@ -184,14 +184,16 @@ fn create_member(
     instance::create_fence(level, fences, &args, storage, Some(shared.clone()))
 }
 
-fn allowed_by(flags: SyncObjectFlags) -> SyncObjectAccess {
+/// Returns the rights of an instance with these flags.
+pub(crate) fn allowed_by(flags: SyncObjectFlags) -> SyncObjectAccess {
     let mut access = SyncObjectAccess::all();
     access.set(SyncObjectAccess::SIGNAL, !flags.contains(SyncObjectFlags::NO_SIGNAL));
     access.set(SyncObjectAccess::WAIT, !flags.contains(SyncObjectFlags::NO_WAIT));
     access
 }
 
-fn refused_by(access: SyncObjectAccess) -> SyncObjectFlags {
+/// Returns the flags of an instance that these rights restrict.
+pub(crate) fn refused_by(access: SyncObjectAccess) -> SyncObjectFlags {
     let mut flags = SyncObjectFlags::empty();
     flags.set(SyncObjectFlags::NO_SIGNAL, !access.contains(SyncObjectAccess::SIGNAL));
     flags.set(SyncObjectFlags::NO_WAIT, !access.contains(SyncObjectAccess::WAIT));

@@ -3,6 +3,7 @@
 use crate::fence::Fence;
 use crate::object::device::Device;
 use crate::object::layers::Layers;
+use crate::object::older::Acquisitions;
 use crate::registry::Registry;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
 use crate::scheduling::{PacketContext, QueuedPart};
@@ -47,6 +48,8 @@ pub(crate) struct ContextBody {
     parts: Mutex<BTreeMap<u64, Arc<QueuedPart>>>,
     /// Scheduling priority; hardware contexts only.
     pub(crate) priority: HwPriority,
+    /// The mutexes that it has, and its waits for them; `None` before the first one.
+    acquisitions: OnceLock<Arc<Acquisitions>>,
 }
 
 impl Context {
@@ -88,6 +91,7 @@ impl Context {
             suspension: Suspension::new(port, os_handle, driver),
             parts: port.platform.mutex("parts of a context", BTreeMap::new()),
             priority: HwPriority::new(&port.platform),
+            acquisitions: OnceLock::new(),
         };
         let context = Arc::new(AtPassive::wrap(&port.timer, body));
         if !desc.hardware_scheduled {
@@ -106,6 +110,21 @@ impl Context {
         self.table.lock().retire(self.os_handle);
         if !self.hardware_scheduled {
             self.device.layers.sched.remove_queue(level, self.os_handle);
+        }
+        self.end_acquisitions(level);
+    }
+
+    /// Returns what the context waits for and has. No wait enters the queue of a context that has
+    /// ended.
+    pub(crate) fn acquisitions(&self) -> &Arc<Acquisitions> {
+        let platform = &self.device.layers.port.platform;
+        self.acquisitions.get_or_init(|| Acquisitions::new(platform))
+    }
+
+    /// Signals the mutexes of a context that ends, or whose device is lost.
+    pub(crate) fn end_acquisitions(&self, level: Irql<'_>) {
+        if let Some(acquisitions) = self.acquisitions.get() {
+            acquisitions.end(level);
         }
     }
 

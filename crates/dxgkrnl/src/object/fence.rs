@@ -43,7 +43,7 @@ impl FenceObject {
     }
 }
 
-fn owner(device: &Arc<Device>) -> InstanceOwner<'_> {
+pub(super) fn owner(device: &Arc<Device>) -> InstanceOwner<'_> {
     InstanceOwner { device: device.os_handle, driver: device.driver, pool: &device.fence_pool }
 }
 

@@ -11,6 +11,7 @@ use crate::object::device::{Device, MonitoredFences, OpenFences};
 use crate::object::doorbell::Doorbell;
 use crate::object::fence::FenceObject;
 use crate::object::hw_queue::{self, HwQueue, HwQueueTable};
+use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
 use std::sync::Arc;
 use tidegate_calls::{Handle, HandleTable};
@@ -26,6 +27,7 @@ pub(crate) enum Object {
     HwContext(Arc<Context>),
     HwQueue(Arc<HwQueue>),
     Fence(Arc<FenceObject>),
+    Older(Arc<OlderInstance>),
     Doorbell(Arc<Doorbell>),
     PagingQueue(Arc<PagingQueueObject>),
     Reserved(Arc<Reserved>),
@@ -41,17 +43,19 @@ impl Object {
             Object::Context(context) => context.retire(level.into()),
             Object::HwContext(context) => hw_queue::close_context(level.into(), context, hw_queues),
             Object::Device(device) => device.retire(),
-            // Fences count their holders; the others are in no list.
+            // Fences and older objects count their holders; the others are in no list.
             Object::Fence(_)
+            | Object::Older(_)
             | Object::Allocation(_)
             | Object::PagingQueue(_)
             | Object::Reserved(_) => {}
         }
     }
 
-    /// Returns the object's device.
-    pub(super) fn device(&self) -> OsHandle {
-        match self {
+    /// Returns the object's device; `None` for an object that ends with its process.
+    pub(super) fn device(&self) -> Option<OsHandle> {
+        Some(match self {
+            Object::Older(instance) => instance.device.as_ref()?.os_handle,
             Object::Doorbell(doorbell) => doorbell.queue.device.os_handle,
             Object::HwQueue(queue) => queue.device.os_handle,
             Object::Context(context) | Object::HwContext(context) => context.device.os_handle,
@@ -60,7 +64,7 @@ impl Object {
             Object::PagingQueue(queue) => queue.device.os_handle,
             Object::Reserved(reserved) => reserved.device.os_handle(),
             Object::Device(device) => device.os_handle,
-        }
+        })
     }
 
     /// Returns the object's rank in the order of destruction.
@@ -69,7 +73,7 @@ impl Object {
             Object::Doorbell(_) => 0,
             Object::HwQueue(_) => 1,
             Object::Context(_) | Object::HwContext(_) | Object::PagingQueue(_) => 2,
-            Object::Fence(_) => 3,
+            Object::Fence(_) | Object::Older(_) => 3,
             Object::Allocation(_) | Object::Reserved(_) => 4,
             Object::Device(_) => 5,
         }

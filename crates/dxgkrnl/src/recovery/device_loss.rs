@@ -147,12 +147,14 @@ fn end_work(recovery: &Recovery, level: &Passive, device: &Arc<Device>) {
     signal::signal_always(level.into(), &fences);
 }
 
-/// Abandons the device's work in software queues. Its signals are dropped.
+/// Abandons the device's work in software queues. Its signals are dropped, and its mutexes are
+/// signalled for it.
 fn give_up_work(recovery: &Recovery, level: Irql<'_>, device: &Device) {
     let contexts = recovery.objects.contexts_of(|c| c.device.os_handle == device.os_handle);
     let queues = recovery.objects.hw_queues_of(|q| q.device.os_handle == device.os_handle);
     let handles = contexts.iter().map(|c| c.os_handle).chain(queues.iter().map(|q| q.os_handle));
     let _not_made = recovery.objects.sched.give_up(level, &handles.collect::<Vec<_>>());
+    contexts.iter().for_each(|context| context.end_acquisitions(level));
 }
 
 /// Loses exactly the devices whose work was interrupted.

@@ -17,12 +17,13 @@ use std::sync::Arc;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, Connection, CpuWaitRegistration,
     CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView,
-    DeviceErrorReason, DeviceState, DisplayInfo, Doorbell, FenceInstance, FenceValue, Handle,
-    HwQueue, Kernel, LogDetail, MAX_RENDER_BYTES, MakeResident, NtHandle, OpenSyncObject,
-    PagingQueue, Present, Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency,
-    ResidencyPriority, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
+    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateSynchronizationObject,
+    CurrentValueView, DeviceErrorReason, DeviceState, DisplayInfo, Doorbell, FenceInstance,
+    FenceValue, Handle, HwQueue, Kernel, LogDetail, MAX_RENDER_BYTES, MakeResident, NtHandle,
+    OpenSyncObject, OpenSynchronizationObject, PagingQueue, Present, Render,
+    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, SegmentGroup,
+    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, SynchronizationObject, TdrTest,
     UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_platform::{CpuTime, Event, Mutex, Platform, QueueNumber};
@@ -469,6 +470,57 @@ impl Kernel for RemoteKernel {
             Some(event) => self.notices.announce(event, |slot| call(Some(slot))).map(drop),
             None => self.fence(call(None)),
         }
+    }
+
+    fn create_synchronization_object(
+        &self,
+        args: CreateSynchronizationObject,
+    ) -> Result<SynchronizationObject, Status> {
+        self.fence(FenceCall::CreateSynchronizationObject(args))
+    }
+
+    fn open_synchronization_object(
+        &self,
+        args: OpenSynchronizationObject<'_>,
+    ) -> Result<Handle, Status> {
+        let (shared, device, flags, nt_handle) = match args {
+            OpenSynchronizationObject::Shared(shared) => {
+                (Some(shared), None, SyncObjectFlags::empty(), None)
+            }
+            OpenSynchronizationObject::NtHandle { nt_handle: shared, device, flags } => {
+                (None, device, flags, Some(shared))
+            }
+        };
+        let file = |handle| nt_handle::attachment(handle).ok_or(Status::INVALID_HANDLE);
+        let files = nt_handle.map(file).transpose()?.map_or(&[][..], std::slice::from_ref);
+        let call = FenceCall::OpenSynchronizationObject { shared, device, flags };
+        self.channel.call_with(&Call::Fence(call), files).map(|(handle, _)| handle)
+    }
+
+    fn wait_for_synchronization_objects(
+        &self,
+        context: Handle,
+        objects: &[Handle],
+        fence_value: u64,
+    ) -> Result<(), Status> {
+        let objects = objects.to_vec();
+        self.fence(FenceCall::WaitForSynchronizationObjects { context, objects, fence_value })
+    }
+
+    fn signal_synchronization_objects(
+        &self,
+        contexts: &[Handle],
+        objects: &[Handle],
+        flags: SignalFlags,
+        fence_value: u64,
+    ) -> Result<(), Status> {
+        let (contexts, objects) = (contexts.to_vec(), objects.to_vec());
+        self.fence(FenceCall::SignalSynchronizationObjects {
+            contexts,
+            objects,
+            flags,
+            fence_value,
+        })
     }
 
     fn create_doorbell(&self, args: CreateDoorbell) -> Result<Doorbell, Status> {

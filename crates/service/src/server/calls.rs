@@ -20,8 +20,9 @@ use tidegate_calls::snapshot::QueueKind;
 use tidegate_calls::{
     AllocationMemory, CreateAllocation, CreateDoorbell, CreateMonitoredFence, CreateNativeFence,
     CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel, MAX_RENDER_BYTES, MakeResident,
-    NtHandle, OpenSyncObject, Render, RingHint, SignalFromGpu2, Status, SubmitSignalToHwQueues,
-    UpdateGpuVirtualAddress, WaitCallback, WaitMode, WaitNotice, doorbell::CreateDoorbellFlags,
+    NtHandle, OpenSyncObject, OpenSynchronizationObject, Render, RingHint, SignalFromGpu2, Status,
+    SubmitSignalToHwQueues, SyncObjectFlags, UpdateGpuVirtualAddress, WaitCallback, WaitMode,
+    WaitNotice, doorbell::CreateDoorbellFlags,
 };
 use tidegate_platform::Mapping;
 
@@ -386,6 +387,26 @@ impl Answerer {
                 let detail = kernel.native_fence_log_detail(queue);
                 encode(detail.and_then(|detail| files.log(&detail)))
             }
+            FenceCall::CreateSynchronizationObject(args) => encode(self.create(
+                args.device,
+                Charge::default(),
+                |kernel| kernel.create_synchronization_object(args),
+                |made| made.handle,
+            )),
+            FenceCall::OpenSynchronizationObject { shared, device, flags } => {
+                encode(self.open_older(shared, device, flags, &came_with))
+            }
+            FenceCall::WaitForSynchronizationObjects { context, objects, fence_value } => {
+                encode(kernel.wait_for_synchronization_objects(context, &objects, fence_value))
+            }
+            FenceCall::SignalSynchronizationObjects { contexts, objects, flags, fence_value } => {
+                encode(kernel.signal_synchronization_objects(
+                    &contexts,
+                    &objects,
+                    flags,
+                    fence_value,
+                ))
+            }
         }
     }
 
@@ -401,6 +422,34 @@ impl Answerer {
             self.destroy(made.handle, |kernel, f| kernel.destroy_synchronization_object(f))?;
         }
         view
+    }
+
+    /// Opens an older object. An instance without a device counts until it is destroyed.
+    fn open_older(
+        &mut self,
+        shared: Option<u32>,
+        device: Option<Handle>,
+        flags: SyncObjectFlags,
+        came_with: &[Attachment],
+    ) -> Result<Handle, Status> {
+        let nt_handle = match (shared, came_with) {
+            (Some(_), _) => None,
+            (None, [file]) => Some(self.shared.nt_handles.of_attachment(file)?),
+            (None, _) => return Err(Status::INVALID_HANDLE),
+        };
+        let args = match (shared, &nt_handle) {
+            (Some(shared), _) => OpenSynchronizationObject::Shared(shared),
+            (None, Some(nt_handle)) => {
+                OpenSynchronizationObject::NtHandle { nt_handle, device, flags }
+            }
+            (None, None) => return Err(Status::INVALID_HANDLE),
+        };
+        self.create(
+            device.unwrap_or(Handle(0)),
+            Charge::default(),
+            |kernel| kernel.open_synchronization_object(args),
+            |handle| *handle,
+        )
     }
 
     fn export(&self, handle: NtHandle, files: &mut Files) -> Result<(), Status> {

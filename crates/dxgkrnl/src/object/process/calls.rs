@@ -20,13 +20,14 @@ use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, CpuWaitRegistration,
     CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, DeviceErrorReason, DeviceState,
-    DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail, MAX_RENDER_BYTES,
-    MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly,
-    Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority,
-    SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo,
-    WaitMode, WaitNotice,
+    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateSynchronizationObject,
+    DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance, FenceValue, Handle, Kernel,
+    LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
+    OpenSynchronizationObject, Present, PresentQueue, Priority, ReadOnly, Render,
+    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, SegmentGroup,
+    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues, SyncObjectAccess, SynchronizationObject, TdrTest,
+    UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, VidSchCaps};
@@ -95,7 +96,7 @@ impl Kernel for Process {
             let _objects = self.handles.lock();
             device.retire();
         }
-        self.destroy_objects(&entered(), |object| object.device() == device.os_handle);
+        self.destroy_objects(&entered(), |object| object.device() == Some(device.os_handle));
         Ok(())
     }
 
@@ -479,7 +480,7 @@ impl Kernel for Process {
         name: Option<&str>,
     ) -> Result<NtHandle, Status> {
         match objects {
-            [fence] => self.share_fence(*fence, access, name),
+            [object] => self.share(*object, access, name),
             _ => Err(Status::INVALID_PARAMETER),
         }
     }
@@ -509,7 +510,40 @@ impl Kernel for Process {
     // spec: NF-093, MF-051
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
         let level = &entered();
-        self.destroy(level, fence, |o| matches!(o, Object::Fence(_)))
+        self.destroy(level, fence, |o| matches!(o, Object::Fence(_) | Object::Older(_)))
+    }
+
+    fn create_synchronization_object(
+        &self,
+        args: CreateSynchronizationObject,
+    ) -> Result<SynchronizationObject, Status> {
+        self.create_older(&args)
+    }
+
+    fn open_synchronization_object(
+        &self,
+        args: OpenSynchronizationObject<'_>,
+    ) -> Result<Handle, Status> {
+        self.open_older(args)
+    }
+
+    fn wait_for_synchronization_objects(
+        &self,
+        context: Handle,
+        objects: &[Handle],
+        fence_value: u64,
+    ) -> Result<(), Status> {
+        self.wait_for_older(context, objects, fence_value)
+    }
+
+    fn signal_synchronization_objects(
+        &self,
+        contexts: &[Handle],
+        objects: &[Handle],
+        flags: SignalFlags,
+        fence_value: u64,
+    ) -> Result<(), Status> {
+        self.signal_older(contexts, objects, flags, fence_value)
     }
 
     fn wait_from_cpu(
@@ -731,7 +765,7 @@ impl Process {
 /// Checks the contexts or hardware queues of one signal packet: 1 to 64, distinct, of one device
 /// that is not lost.
 // spec: MF-066
-fn one_packet<T>(
+pub(super) fn one_packet<T>(
     handles: &[Handle],
     find: impl Fn(Handle) -> Result<Arc<T>, Status>,
     device: impl Fn(&T) -> &Arc<Device>,

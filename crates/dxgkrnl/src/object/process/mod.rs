@@ -6,6 +6,7 @@
 
 mod calls;
 mod cpu_waits;
+mod older;
 mod teardown;
 mod tiles;
 
@@ -20,6 +21,7 @@ use crate::object::doorbell::Doorbell;
 use crate::object::hw_queue::HwQueue;
 use crate::object::object_table::{Object, ObjectTable};
 use crate::object::objects::Objects;
+use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::OpenProcess;
 use std::sync::{Arc, OnceLock, Weak};
@@ -144,13 +146,16 @@ impl Process {
     lookup!(hw_context, HwContext, Context);
     lookup!(hw_queue, HwQueue, HwQueue);
     lookup!(fence, Fence, FenceObject);
+    lookup!(older, Older, OlderInstance);
     lookup!(doorbell, Doorbell, Doorbell);
     lookup!(paging_queue, PagingQueue, PagingQueueObject);
 
     fn insert(&self, level: &Passive, object: Object) -> Result<Handle, Status> {
         let (inserted, refusal) = {
             let mut objects = self.handles.lock();
-            let has_device = self.objects.devices.lock().is_live(object.device());
+            let devices = self.objects.devices.lock();
+            let has_device = object.device().is_none_or(|device| devices.is_live(device));
+            drop(devices);
             let refusal = match has_device {
                 _ if objects.is_closed() => Status::DEVICE_REMOVED,
                 false => Status::INVALID_PARAMETER,
@@ -293,13 +298,19 @@ impl Process {
         self.enter_fence(level, Arc::new(FenceObject::create(level, &device, args)?))
     }
 
-    /// Creates an NT handle of a fence, with a name if one is given.
-    fn share_fence(
+    /// Creates an NT handle of a fence, with a name if one is given, or of an older object, which
+    /// has none.
+    fn share(
         &self,
         fence: Handle,
         access: SyncObjectAccess,
         name: Option<&str>,
     ) -> Result<NtHandle, Status> {
+        match (self.older(fence), name) {
+            (Ok(_), Some(_)) => return Err(Status::NOT_SUPPORTED),
+            (Ok(older), None) => return older.share(access),
+            (Err(_), _) => {}
+        }
         let name = name.map(|name| (&self.objects.names, name));
         sharing::share(&**self.fence(fence)?, access, name)
     }

@@ -199,6 +199,7 @@ impl Process {
                 Object::Context(context) => found.contexts.push(context.clone()),
                 Object::Fence(instance) => found.fences.push(instance.clone()),
                 Object::Allocation(_)
+                | Object::Older(_)
                 | Object::Doorbell(_)
                 | Object::PagingQueue(_)
                 | Object::Reserved(_) => {}
