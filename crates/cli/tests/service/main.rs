@@ -26,9 +26,6 @@ use tempfile::TempDir;
 use tidegate::Platform;
 use tidegate::service::client::{self, RemoteKernel};
 
-/// A page of fence values and the word of a log, which the kernel makes at some first need and keeps.
-const KEPT: usize = 2;
-
 /// A service in a process of its own.
 struct Service {
     process: Child,
@@ -102,12 +99,12 @@ impl Service {
         }
     }
 
-    /// Waits until no more descriptors are left than `open_files` and [`KEPT`], without a client. An engine
+    /// Waits until no more descriptors are left than `open_files`, without a client. An engine
     /// keeps what it has mapped last until its next turn, which one without power does not take: a client
     /// calls it.
     fn until_empty(&self, open_files: usize) {
         self.until_left(usize::MAX);
-        while self.open_files() > open_files + KEPT {
+        while self.open_files() > open_files {
             kills::Neighbour::new(self).work();
             self.until_left(usize::MAX);
         }

@@ -88,7 +88,11 @@ impl AllocationObject {
     ) -> Result<Arc<AllocationObject>, Status> {
         let (at, memory) = match kind {
             AllocationKind::Bulk => {
-                let (at, bulk) = bus.client_bulk(bytes as usize);
+                // A save area is the kernel's, and no process maps it.
+                let (at, bulk) = match owner.context {
+                    Some(_) => bus.bulk(bytes as usize),
+                    None => bus.client_bulk(bytes as usize),
+                };
                 (at, AllocationMemory::Bulk(bulk))
             }
             AllocationKind::Protocol => {
@@ -112,7 +116,8 @@ impl AllocationObject {
         (segment, members): (&PhysicalMemory, Arc<dyn LocalMemoryMembers>),
         bytes: u64,
     ) -> Result<Arc<AllocationObject>, Status> {
-        let (at, bulk) = driver.system_memory.client_bulk(bytes as usize);
+        // A process cannot map what moves.
+        let (at, bulk) = driver.system_memory.bulk(bytes as usize);
         let gpu_va = owner.space.reserve(bytes).inspect_err(|_| {
             driver.system_memory.remove(at);
         })?;

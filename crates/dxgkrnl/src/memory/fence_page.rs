@@ -92,6 +92,17 @@ impl FenceValuePage {
         FenceValuePage { backing: Backing::Fixed(location), value, history }
     }
 
+    /// Creates a page in system memory that no process reads. It takes no file.
+    fn of_kernel(
+        memory: &PhysicalMemory,
+        value: FenceStorageValueType,
+        history: bool,
+    ) -> FenceValuePage {
+        let history = history && value == FenceStorageValueType::CurrentValue;
+        let location = Location::new(memory, words(history), true);
+        FenceValuePage { backing: Backing::Fixed(location), value, history }
+    }
+
     pub(super) fn movable(
         platform: &Platform,
         (id, members): (FencePageId, Arc<dyn LocalMemoryMembers>),
@@ -236,7 +247,7 @@ pub(crate) struct EndedFence {
 impl EndedFence {
     pub(super) fn new(driver: &DriverPort) -> EndedFence {
         let history = driver.caps.fence_history;
-        let page = |value| FenceValuePage::fixed(&driver.system_memory, value, history);
+        let page = |value| FenceValuePage::of_kernel(&driver.system_memory, value, history);
         let current = page(FenceStorageValueType::CurrentValue);
         if let Some(cell) = current.cell(0) {
             cell.condemn();
