@@ -1,12 +1,13 @@
 //! Owns the state of the context management processor (CMP), under the `cmp` lock: the queues,
 //! their run state, and their waits. A queue's [`Run`] is here while no engine runs the queue.
 //!
-//! Rooms: `node` (an engine) · `waits` (parked queues) · `reports` (lists for the interrupt
+//! Rooms: `queues` (their table) · `node` (an engine) · `waits` (parked queues) · `reports` (lists for the interrupt
 //! routine) · `shadow` (copies of MonitoredValue) · `peers` (other GPUs). [`crate::hardware`] takes
 //! the lock and wakes engines.
 
 pub(crate) mod node;
 pub(crate) mod peers;
+mod queues;
 pub(crate) mod reports;
 pub(crate) mod shadow;
 pub(crate) mod waits;
@@ -19,6 +20,7 @@ use crate::queue::{Packet, Run, Shape};
 use crate::runlist::Place;
 use crate::stats::{Census, NodeStats, Overlap, ParkedWait, Stats};
 use node::Node;
+use queues::Queues;
 use reports::{FaultList, SignaledList};
 use shadow::ShadowedFences;
 use std::collections::{BTreeMap, VecDeque};
@@ -94,7 +96,7 @@ struct SpaceEntry {
 
 /// The state under the `cmp` lock.
 pub(crate) struct Cmp {
-    queues: Vec<Option<Box<Entry>>>,
+    queues: Queues,
     pub(crate) nodes: Vec<Node>,
     /// The address spaces of each physical GPU.
     spaces: BTreeMap<(AddressSpaceId, u32), SpaceEntry>,
@@ -128,7 +130,7 @@ impl Cmp {
     pub(crate) fn new(platform: &Platform, config: &Config) -> Cmp {
         let named = |engine| NodeStats { name: config.engine_name(engine), ..Default::default() };
         Cmp {
-            queues: Vec::new(),
+            queues: Queues::default(),
             nodes: (0..config.engines()).map(|_| Node::default()).collect(),
             spaces: BTreeMap::new(),
             invalidations: 0,
@@ -150,7 +152,7 @@ impl Cmp {
     }
 
     pub(crate) fn queue(&mut self, queue: QueueId) -> Option<&mut Entry> {
-        self.queues.get_mut(queue.0 as usize)?.as_deref_mut()
+        self.queues.get_mut(queue)
     }
 
     /// Returns a queue and the doorbells of all queues.
@@ -158,12 +160,12 @@ impl Cmp {
         &mut self,
         queue: QueueId,
     ) -> Option<(&mut Entry, &mut Doorbells)> {
-        let entry = self.queues.get_mut(queue.0 as usize)?.as_deref_mut()?;
+        let entry = self.queues.get_mut(queue)?;
         Some((entry, &mut self.doorbells))
     }
 
     fn entry(&self, queue: QueueId) -> Option<&Entry> {
-        self.queues.get(queue.0 as usize)?.as_deref()
+        self.queues.get(queue)
     }
 
     /// Adds a queue. `entry` is called with its number.
@@ -171,15 +173,13 @@ impl Cmp {
         &mut self,
         entry: impl FnOnce(QueueId) -> Entry,
     ) -> Result<QueueId, AdminError> {
-        let number = u32::try_from(self.queues.len()).map_err(|_| AdminError::BadValue)?;
-        self.queues.push(Some(Box::new(entry(QueueId(number)))));
-        Ok(QueueId(number))
+        self.queues.add(entry)
     }
 
     /// Removes a queue permanently.
     pub(crate) fn remove_queue(&mut self, armed: &Armed, queue: QueueId) -> Option<Box<Entry>> {
         self.withdraw(armed, queue);
-        let mut entry = self.queues.get_mut(queue.0 as usize)?.take()?;
+        let mut entry = self.queues.remove(queue)?;
         if let Some(seat) = entry.seat.take() {
             self.doorbells.disconnect(&seat);
         }
@@ -197,7 +197,7 @@ impl Cmp {
 
     /// Returns the waits that currently block queues.
     pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
-        let parked = self.queues.iter().flatten();
+        let parked = self.queues.iter();
         let parked = parked.filter_map(|entry| Some((entry.shape.number, entry.waiting?)));
         parked
             .map(|(queue, key)| ParkedWait {
@@ -210,7 +210,7 @@ impl Cmp {
 
     /// Returns the queues that are blocked by waits, with the start of each wait.
     pub(crate) fn held_back(&self) -> impl Iterator<Item = (QueueNumber, GpuTime)> {
-        let parked = self.queues.iter().flatten().filter(|entry| entry.waiting.is_some());
+        let parked = self.queues.iter().filter(|entry| entry.waiting.is_some());
         parked.filter_map(|entry| match &entry.run.as_ref()?.packet {
             Some(Packet::Wait(wait)) => Some((entry.shape.number, wait.observed)),
             _ => None,
@@ -232,13 +232,12 @@ impl Cmp {
     /// Returns whether a queue of `engines` has work or waits. `suspended` includes
     /// suspended queues.
     pub(crate) fn has_work(&self, engines: Range<usize>, suspended: bool) -> bool {
-        let entries =
-            self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.engine as usize)));
+        let entries = self.queues.iter().filter(|e| engines.contains(&(e.shape.engine as usize)));
         let counted = entries.filter(|e| !e.faulted && (suspended || !e.suspended));
         let works = |e: &Entry| {
             e.waiting.is_some() || e.kicked || e.run.as_ref().is_none_or(|r| r.has_work())
         };
-        counted.into_iter().any(|e| works(e))
+        counted.into_iter().any(works)
     }
 
     /// Returns whether the engine has no work, now or after a wait.
@@ -286,7 +285,7 @@ impl Cmp {
 
     /// Counts the objects that belong to processes.
     pub(crate) fn census(&self) -> Census {
-        let queues = self.queues.iter().flatten();
+        let queues = self.queues.iter();
         let (doorbell_groups, doorbells) = self.doorbells.in_use();
         Census {
             queues: queues.clone().count(),
@@ -310,10 +309,13 @@ impl Cmp {
         }
         let here =
             |shape: &Shape| shape.address_space == id && engines.contains(&(shape.engine as usize));
-        let parked = self.queues.iter_mut().flatten().filter(|e| here(&e.shape));
+        let parked = self.queues.iter().filter(|entry| here(&entry.shape));
         let parked: Vec<_> =
-            parked.filter_map(|e| Some((e.shape.id, e.shape.engine, e.waiting.take()?))).collect();
+            parked.filter_map(|e| Some((e.shape.id, e.shape.engine, e.waiting?))).collect();
         for (queue, _, key) in &parked {
+            if let Some(entry) = self.queue(*queue) {
+                entry.waiting = None;
+            }
             self.waits.leave(armed, *key, *queue);
             self.enlist(*queue, false);
         }
@@ -322,8 +324,7 @@ impl Cmp {
 
     /// Puts a queue on its node's list if it is ready and not yet on it.
     pub(crate) fn enlist(&mut self, queue: QueueId, in_front: bool) {
-        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut())
-        else {
+        let Some(entry) = self.queues.get_mut(queue) else {
             return;
         };
         let held_back =
@@ -360,7 +361,7 @@ impl Cmp {
 
     /// Returns the ring of a node.
     pub(crate) fn ring_of(&self, engine: usize) -> Option<QueueId> {
-        let shapes = self.queues.iter().flatten().map(|entry| entry.shape);
+        let shapes = self.queues.iter().map(|entry| entry.shape);
         let of_engine =
             |shape: &Shape| shape.kind == QueueKind::Node && shape.engine as usize == engine;
         shapes.into_iter().find(of_engine).map(|shape| shape.id)
