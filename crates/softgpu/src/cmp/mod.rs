@@ -96,7 +96,7 @@ struct SpaceEntry {
 
 /// The state under the `cmp` lock.
 pub(crate) struct Cmp {
-    queues: Queues,
+    queues: Queues<Entry>,
     pub(crate) nodes: Vec<Node>,
     /// The address spaces of each physical GPU.
     spaces: BTreeMap<(AddressSpaceId, u32), SpaceEntry>,
@@ -130,7 +130,7 @@ impl Cmp {
     pub(crate) fn new(platform: &Platform, config: &Config) -> Cmp {
         let named = |engine| NodeStats { name: config.engine_name(engine), ..Default::default() };
         Cmp {
-            queues: Queues::default(),
+            queues: Queues::new(),
             nodes: (0..config.engines()).map(|_| Node::default()).collect(),
             spaces: BTreeMap::new(),
             invalidations: 0,

@@ -3,17 +3,19 @@
 //! Invariant: `live` has the numbers of all queues that are in the table. What looks at each queue
 //! goes through it, so the queues that have ended cost it nothing.
 
-use super::Entry;
 use std::collections::BTreeSet;
 use tidegate_gpu_abi::{AdminError, QueueId};
 
-#[derive(Default)]
-pub(super) struct Queues {
+pub(super) struct Queues<Entry> {
     all: Vec<Option<Box<Entry>>>,
     live: BTreeSet<u32>,
 }
 
-impl Queues {
+impl<Entry> Queues<Entry> {
+    pub(super) fn new() -> Queues<Entry> {
+        Queues { all: Vec::new(), live: BTreeSet::new() }
+    }
+
     pub(super) fn get(&self, queue: QueueId) -> Option<&Entry> {
         self.all.get(queue.0 as usize)?.as_deref()
     }
