@@ -14,12 +14,15 @@ fn shortest_of_halves(runs_ns: &[u64]) -> Option<[u64; 2]> {
 }
 
 /// Compares two models by the shortest runs of the halves: a difference is one of each half of the
-/// first model to each half of the second.
+/// first model to each half of the second, so the halves that are nearest to each other decide.
 fn relation_of_halves(own: [u64; 2], base: [u64; 2]) -> Relation {
-    let each = own.iter().flat_map(|own| base.iter().map(|base| relation(*own, *base)));
-    let mut each = each.collect::<Vec<_>>();
-    each.dedup();
-    if let [same] = each[..] { same } else { Relation::NoDifference }
+    if relation(own[1], base[0]) == Relation::Faster {
+        Relation::Faster
+    } else if relation(own[0], base[1]) == Relation::Slower {
+        Relation::Slower
+    } else {
+        Relation::NoDifference
+    }
 }
 
 impl Verdict {

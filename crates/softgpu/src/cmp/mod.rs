@@ -1,9 +1,9 @@
 //! Owns the state of the context management processor (CMP), under the `cmp` lock: the queues,
 //! their run state, and their waits. A queue's [`Run`] is here while no engine runs the queue.
 //!
-//! Rooms: `queues` (their table) · `node` (an engine) · `waits` (parked queues) · `reports` (lists for the interrupt
-//! routine) · `shadow` (copies of MonitoredValue) · `peers` (other GPUs). [`crate::hardware`] takes
-//! the lock and wakes engines.
+//! Rooms: `queues` (their table) · `node` (an engine) · `waits` (parked queues) · `reports` (lists for
+//! the interrupt routine) · `shadow` (copies of MonitoredValue) · `peers` (other GPUs).
+//! [`crate::hardware`] takes the lock and wakes engines.
 
 pub(crate) mod node;
 pub(crate) mod peers;

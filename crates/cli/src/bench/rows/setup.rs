@@ -2,6 +2,7 @@
 //! processor, the client on the other.
 
 use crate::bench::measure::{CLIENT_CPU, Count, SERVICE_CPU, Trouble, pin};
+use std::ops::AddAssign;
 use tidegate::d3d12::{
     ClosedList, CommandListType, Counters, Device, DeviceOptions, Priority, Queue, QueueDesc,
 };
@@ -71,6 +72,7 @@ struct Parking {
 }
 
 /// What happened between two moments.
+#[derive(Default)]
 pub(super) struct Happened {
     pub(super) interrupts: u64,
     pub(super) suppressed: u64,
@@ -189,6 +191,19 @@ impl Counted {
             events_set: self.kernel.cpu_wakes - earlier.kernel.cpu_wakes,
             connects: self.kernel.doorbell_connects - earlier.kernel.doorbell_connects,
         }
+    }
+}
+
+impl AddAssign for Happened {
+    fn add_assign(&mut self, more: Happened) {
+        self.interrupts += more.interrupts;
+        self.suppressed += more.suppressed;
+        self.kernel_calls += more.kernel_calls;
+        self.parks += more.parks;
+        self.wake_calls += more.wake_calls;
+        self.turn_ends += more.turn_ends;
+        self.events_set += more.events_set;
+        self.connects += more.connects;
     }
 }
 

@@ -93,16 +93,7 @@ impl Rig {
 pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
     let mut rig = Rig::new(fence_logs)?;
     let (mut signals, mut waits) = (Samples::default(), Samples::default());
-    let mut total = Happened {
-        interrupts: 0,
-        suppressed: 0,
-        kernel_calls: 0,
-        parks: 0,
-        wake_calls: 0,
-        turn_ends: 0,
-        events_set: 0,
-        connects: 0,
-    };
+    let mut total = Happened::default();
     let mut cpu_ns = 0.0;
     for batch in 0..=BATCHES {
         let cpu = CpuMeter::start();
@@ -110,12 +101,7 @@ pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
         if batch > 0 {
             signals.push_batch(took, OPERATIONS);
             cpu_ns += cpu.per(OPERATIONS * BATCHES);
-            total.interrupts += happened.interrupts;
-            total.suppressed += happened.suppressed;
-            total.kernel_calls += happened.kernel_calls;
-            total.parks += happened.parks;
-            total.wake_calls += happened.wake_calls;
-            total.turn_ends += happened.turn_ends;
+            total += happened;
         }
         // Half as many rounds of waits are enough for their median.
         if batch % 2 == 0 {
@@ -160,21 +146,18 @@ pub(super) fn many(scale: Scale) -> Result<Measured> {
     let fills = (MANY / scale.0).div_ceil(OPERATIONS);
     let mut rig = Rig::new(true)?;
     let (mut samples, cpu) = (Samples::default(), CpuMeter::start());
-    let (mut interrupts, mut wake_calls, mut kernel_calls, mut turn_ends) = (0, 0, 0, 0);
+    let mut total = Happened::default();
     for _ in 0..fills {
         let (took, happened) = rig.run(|queue, fence, value| queue.signal(fence, value))?;
         samples.push_batch(took, OPERATIONS);
-        interrupts += happened.interrupts;
-        wake_calls += happened.wake_calls;
-        kernel_calls += happened.kernel_calls;
-        turn_ends += happened.turn_ends;
+        total += happened;
     }
     let counts = vec![
         Count::of("signals", fills * OPERATIONS),
-        Count::exactly("interrupts", interrupts, 0),
-        Count::exactly("system calls to wake", wake_calls, 0),
-        Count::exactly("kernel calls", kernel_calls, 0),
-        Count::of(WATCHED, turn_ends),
+        Count::exactly("interrupts", total.interrupts, 0),
+        Count::exactly("system calls to wake", total.wake_calls, 0),
+        Count::exactly("kernel calls", total.kernel_calls, 0),
+        Count::of(WATCHED, total.turn_ends),
     ];
     let cpu_ns = cpu.per(fills * OPERATIONS);
     Ok(Measured { samples, cpu_ns, counts, ..Measured::default() })
