@@ -35,6 +35,7 @@ mod hang_against_signal;
 mod hostile_client;
 mod left_out;
 mod log_write_against_log_read;
+mod mutex_against_death;
 mod one_event;
 mod packet_against_higher_band;
 mod page_against_d3;
@@ -158,6 +159,7 @@ const RACES: &[&Race] = &[
     &destroy_against_lookup::RACE,
     &remove_against_submit::RACE,
     &terminate_against_ring::RACE,
+    &mutex_against_death::RACE,
     &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,
     &served_call_against_call::RACE,

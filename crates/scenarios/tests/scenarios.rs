@@ -299,6 +299,12 @@ fn a_terminated_process_runs_no_work_and_leaves_no_object() {
     finds_its_bugs("terminate-against-ring");
 }
 
+#[test]
+fn a_mutex_of_a_context_that_ends_is_signalled_for_it() {
+    is_sampled("mutex-against-death");
+    finds_its_bugs("mutex-against-death");
+}
+
 // spec: PRE-093, PRE-094
 #[test]
 fn a_removal_releases_waits_and_stops_the_driver_last() {

@@ -84,10 +84,13 @@ impl Acquisitions {
     /// Enters a mutex or a semaphore that is granted. Returns `false` if the context has ended.
     fn acquire(&self, object: &Arc<OlderObject>) -> bool {
         let mut held = self.held.lock();
-        if !held.ended && matches!(object.kind, Kind::Mutex) {
+        if held.ended && !object.fences.port.platform.fault("granted to the dead") {
+            return false;
+        }
+        if matches!(object.kind, Kind::Mutex) {
             held.mutexes.push(object.clone());
         }
-        !held.ended
+        true
     }
 
     /// Removes a mutex that was signalled. Returns the reference, which the caller drops outside
@@ -107,6 +110,9 @@ impl Acquisitions {
             std::mem::take(&mut held.mutexes)
         };
         for mutex in mutexes {
+            if mutex.fences.port.platform.fault("owned by the dead") {
+                continue;
+            }
             let me = Arc::downgrade(self);
             mutex.change(level, |state| {
                 if matches!(&state.owner, Some(Owner::Context(owner)) if owner.ptr_eq(&me)) {
