@@ -39,13 +39,14 @@ fn open(library: &Library, adapter: &Arc<Adapter>) -> Result<AdapterInfo, Status
 }
 
 /// Opens as many adapters as there is room for, all or none.
-fn open_all(call: &Call, info: u64, room: u32) -> Result<u32, Status> {
-    let adapters = &call.library.adapters;
-    let count = adapters.len() as u32;
+/// `count` is the room, and becomes their number.
+fn open_all(call: &Call, info: u64, count: &mut u32) -> Result<(), Status> {
+    let adapters = call.library.adapters()?;
+    let room = std::mem::replace(count, adapters.len() as u32);
     if info == 0 {
-        return Ok(count);
+        return Ok(());
     }
-    if room < count {
+    if room < *count {
         return Err(Status::BUFFER_TOO_SMALL);
     }
     // The address is checked before anything is opened.
@@ -54,34 +55,32 @@ fn open_all(call: &Call, info: u64, room: u32) -> Result<u32, Status> {
         let at = info + (index * size_of::<AdapterInfo>()) as u64;
         call.caller.write(at, open(call.library, adapter)?)?;
     }
-    Ok(count)
+    Ok(())
 }
 
 pub(crate) fn enum_adapters(call: &Call, args: &mut EnumAdapters) -> Result<(), Status> {
-    for (adapter, info) in call.library.adapters.iter().zip(&mut args.info) {
+    let adapters = call.library.adapters()?;
+    for (adapter, info) in adapters.iter().zip(&mut args.info) {
         *info = open(call.library, adapter)?;
     }
-    args.adapters = call.library.adapters.len() as u32;
+    args.adapters = adapters.len() as u32;
     Ok(())
 }
 
 pub(crate) fn enum_adapters2(call: &Call, args: &mut EnumAdapters2) -> Result<(), Status> {
-    let opened = open_all(call, args.info, args.adapters);
-    args.adapters = call.library.adapters.len() as u32;
-    opened.map(|_| ())
+    open_all(call, args.info, &mut args.adapters)
 }
 
 pub(crate) fn enum_adapters3(call: &Call, args: &mut EnumAdapters3) -> Result<(), Status> {
-    let opened = open_all(call, args.info, args.adapters);
-    args.adapters = call.library.adapters.len() as u32;
-    opened.map(|_| ())
+    open_all(call, args.info, &mut args.adapters)
 }
 
 pub(crate) fn open_adapter_from_luid(
     call: &Call,
     args: &mut OpenAdapterFromLuid,
 ) -> Result<(), Status> {
-    let found = call.library.adapters.iter().find(|a| Library::luid(a) == args.luid);
+    let adapters = call.library.adapters()?;
+    let found = adapters.iter().find(|a| Library::luid(a) == args.luid);
     args.adapter = open(call.library, found.ok_or(Status::INVALID_PARAMETER)?)?.adapter;
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Chooses the kernel behind the calls, and starts it. The only place that knows which one it is.
+//! Chooses the kernel behind the calls, starts it, and connects to it. The only place that knows which
+//! one it is.
 //!
-//! Entry point: [`open`].
+//! Entry points: [`Backend::choose`], [`Backend::connect`].
 
-use std::any::Any;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::dxgkrnl::ProcessKind;
-use tidegate::service::client;
+use tidegate::service::client::{self, ConnectError, RemoteKernel};
 use tidegate::{Machine, MachineConfig, MachineError};
 use tidegate_calls::{Kernel, Status};
 use tidegate_platform::Platform;
@@ -21,67 +21,108 @@ pub(crate) enum Handles {
     OfService,
 }
 
+/// The kernel behind the calls.
+pub(crate) enum Backend {
+    /// A machine inside this process, with one adapter, which this process has opened.
+    Machine {
+        /// The calls of this process.
+        kernel: Arc<dyn Kernel>,
+        /// Keeps the kernel alive.
+        _machine: Machine,
+    },
+    /// The service that listens at this socket.
+    Service(PathBuf),
+}
+
 /// The adapters of a kernel, each opened by this process.
-pub(crate) struct Backend {
-    /// The platform that the kernel's memory and events belong to.
-    pub(crate) platform: Platform,
+pub(crate) struct Connection {
     /// The calls of this process, for each adapter.
     pub(crate) kernels: Vec<Arc<dyn Kernel>>,
-    /// Where the objects of NT handles are.
-    pub(crate) handles: Handles,
-    /// Keeps the kernel alive.
-    pub(crate) _owner: Box<dyn Any + Send + Sync>,
+    /// The same of a service.
+    remote: Vec<Arc<RemoteKernel>>,
 }
 
 /// Names the socket of a service. Without it the kernel is in this process.
 const SOCKET: &str = "TIDEGATE_SOCKET";
 
-/// Opens the kernel's adapters for this process.
-///
-/// # Errors
-/// What a configuration or the kernel refuses; OBJECT_NAME_NOT_FOUND for a socket at which no
-/// service takes this process, which is said on standard error.
-pub(crate) fn open() -> Result<Backend, Status> {
-    match std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) {
-        Some(socket) => of_service(Path::new(&socket)),
-        None => in_process(),
+impl Backend {
+    /// Chooses the kernel, and starts the one of this process.
+    ///
+    /// # Errors
+    /// What a configuration or the kernel refuses; OBJECT_NAME_INVALID for the path of a socket
+    /// that the system does not resolve.
+    pub(crate) fn choose(platform: &Platform) -> Result<Backend, Status> {
+        match std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) {
+            // The process may change its folder between two connects.
+            Some(socket) => match std::path::absolute(socket) {
+                Ok(socket) => Ok(Backend::Service(socket)),
+                Err(_) => Err(Status::OBJECT_NAME_INVALID),
+            },
+            None => in_process(platform),
+        }
+    }
+
+    /// Where the objects of NT handles are.
+    pub(crate) fn handles(&self) -> Handles {
+        match self {
+            Backend::Machine { .. } => Handles::OfProcess,
+            Backend::Service(_) => Handles::OfService,
+        }
+    }
+
+    /// Opens the kernel's adapters for this process. `says`: a service that cannot be reached is
+    /// reported on standard error, because a status says too little for what is a matter of set-up.
+    ///
+    /// # Errors
+    /// OBJECT_NAME_NOT_FOUND for a socket at which no service takes this process.
+    pub(crate) fn connect(&self, platform: &Platform, says: bool) -> Result<Connection, Status> {
+        match self {
+            Backend::Machine { kernel, .. } => {
+                Ok(Connection { kernels: vec![kernel.clone()], remote: Vec::new() })
+            }
+            Backend::Service(socket) => of_service(platform, socket).map_err(|error| {
+                if says {
+                    let _ = writeln!(std::io::stderr(), "tidegate: {SOCKET}: {error}");
+                }
+                Status::OBJECT_NAME_NOT_FOUND
+            }),
+        }
+    }
+}
+
+impl Connection {
+    /// Makes a call, and returns whether the kernel has ended.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.remote.iter().all(|kernel| kernel.check_connection())
     }
 }
 
 /// The adapters of a service, each with a connection of its own.
-fn of_service(socket: &Path) -> Result<Backend, Status> {
-    let platform = Platform::host();
-    let connect = |adapter| {
-        let connected = client::connect_published(&platform, socket, adapter, &process_name());
-        connected.map_err(|error| {
-            // A status says too little for what is a matter of set-up.
-            let _ = writeln!(std::io::stderr(), "tidegate: {SOCKET}: {error}");
-            Status::OBJECT_NAME_NOT_FOUND
-        })
-    };
+fn of_service(platform: &Platform, socket: &Path) -> Result<Connection, ConnectError> {
+    let connect = |adapter| client::connect_published(platform, socket, adapter, &process_name());
     let first = connect(0)?;
-    let mut kernels: Vec<Arc<dyn Kernel>> = vec![first.clone()];
-    for adapter in 1..first.adapters() {
-        kernels.push(connect(adapter)?);
+    let adapters = first.adapters();
+    let mut remote = vec![first];
+    for adapter in 1..adapters {
+        remote.push(connect(adapter)?);
     }
-    Ok(Backend { platform, kernels, handles: Handles::OfService, _owner: Box::new(()) })
+    let kernels = remote.iter().map(|kernel| kernel.clone() as Arc<dyn Kernel>).collect();
+    Ok(Connection { kernels, remote })
 }
 
-/// A machine inside this process, with one adapter.
-fn in_process() -> Result<Backend, Status> {
-    let platform = Platform::host();
-    let config = MachineConfig::standard(&platform);
+/// A machine inside this process.
+fn in_process(platform: &Platform) -> Result<Backend, Status> {
+    let config = MachineConfig::standard(platform);
     let refusal = |error: MachineError| match error {
         MachineError::Open(status) => status,
         _ => Status::NO_MEMORY,
     };
-    let machine = Machine::new(&platform, config).map_err(refusal)?;
+    let machine = Machine::new(platform, config).map_err(refusal)?;
     // A client knows the published doorbell alone, whose store wakes no engine. It is called to
     // notify instead.
     let kind = ProcessKind { notifies: true, ..ProcessKind::default() };
     let kernel = machine.process_of_kind(0, &process_name(), kind).map_err(refusal)?;
-    let (kernels, handles) = (vec![kernel as Arc<dyn Kernel>], Handles::OfProcess);
-    Ok(Backend { platform, kernels, handles, _owner: Box::new(machine) })
+    Ok(Backend::Machine { kernel, _machine: machine })
 }
 
 /// The name of this process in reports: that of its program.

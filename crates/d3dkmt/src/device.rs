@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::event::PendingWaits;
+use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Context, Device};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub(crate) fn create_device(call: &Call, args: &mut CreateDevice) -> Result<(), 
 
 pub(crate) fn destroy_device(call: &Call, args: &DestroyDevice) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
-    device.kernel().destroy_device(device.handle)?;
+    ended(device.kernel().destroy_device(device.handle))?;
     call.library.remove_device(&device);
     call.library.nt_handles.collect();
     Ok(())
@@ -162,7 +163,7 @@ pub(crate) fn create_context_virtual(
 
 pub(crate) fn destroy_context(call: &Call, args: &DestroyContext) -> Result<(), Status> {
     let context = call.library.context(args.context)?;
-    context.device.kernel().destroy_context(context.handle)?;
+    ended(context.device.kernel().destroy_context(context.handle))?;
     call.library.remove(args.context);
     Ok(())
 }
@@ -208,7 +209,7 @@ pub(crate) fn create_hw_context(call: &Call, args: &mut CreateHwContext) -> Resu
 
 pub(crate) fn destroy_hw_context(call: &Call, args: &DestroyHwContext) -> Result<(), Status> {
     let context = call.library.hw_context(args.hw_context)?;
-    context.device.kernel().destroy_hw_context(context.handle)?;
+    ended(context.device.kernel().destroy_hw_context(context.handle))?;
     call.library.remove(args.hw_context);
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! client read the status, because the client does not read it again.
 
 use crate::call::Call;
+use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::Doorbell;
 use std::sync::Arc;
@@ -31,8 +32,8 @@ pub(crate) fn create_doorbell(call: &Call, args: &mut CreateDoorbell) -> Result<
     let ring = call.library.allocation(args.ring_buffer)?;
     let control = call.library.allocation(args.ring_buffer_control)?;
     let flags = CreateDoorbellFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;
-    let of_adapter = |other: usize| other == queue.device.adapter.index;
-    if !of_adapter(ring.device.adapter.index) || !of_adapter(control.device.adapter.index) {
+    let adapter = &queue.device.adapter;
+    if !ring.device.adapter.is(adapter) || !control.device.adapter.is(adapter) {
         return Err(Status::INVALID_PARAMETER);
     }
     let (data, bytes) = (args.private_driver_data, args.private_driver_data_size);
@@ -85,7 +86,7 @@ pub(crate) fn connect_doorbell(call: &Call, args: &ConnectDoorbell) -> Result<()
 
 pub(crate) fn destroy_doorbell(call: &Call, args: &DestroyDoorbell) -> Result<(), Status> {
     let doorbell = call.library.doorbell(args.doorbell)?;
-    doorbell.device.kernel().destroy_doorbell(doorbell.handle)?;
+    ended(doorbell.device.kernel().destroy_doorbell(doorbell.handle))?;
     call.library.remove(args.doorbell);
     Ok(())
 }

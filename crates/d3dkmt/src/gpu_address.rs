@@ -7,6 +7,7 @@
 use crate::call::Call;
 use crate::gpu_ranges::ReservedRange;
 use crate::internal_fence::InternalFence;
+use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Adapter, Allocation, Device};
 use std::sync::Arc;
@@ -91,7 +92,7 @@ pub(crate) fn map(call: &Call, args: &mut MapGpuVirtualAddress) -> Result<(), St
     let queue = call.library.paging_queue(args.paging_queue)?;
     let protection = GpuProtection::from_bits(args.protection).ok_or(Status::INVALID_PARAMETER)?;
     let (offset, wanted) = (page_bytes(args.offset_in_pages)?, page_bytes(args.size_in_pages)?);
-    let adapter = queue.device.adapter.index;
+    let adapter = &queue.device.adapter;
     args.paging_fence_value = 0;
     if args.allocation == 0 {
         if !protection.intersects(GpuProtection::NO_ACCESS) {
@@ -110,7 +111,7 @@ pub(crate) fn map(call: &Call, args: &mut MapGpuVirtualAddress) -> Result<(), St
     let rest = whole.checked_sub(offset).filter(|rest| *rest > 0);
     let rest = rest.ok_or(Status::INVALID_PARAMETER)?;
     let bytes = if wanted == 0 { rest } else { wanted };
-    if allocation.device.adapter.index != adapter || bytes > rest {
+    if !allocation.device.adapter.is(adapter) || bytes > rest {
         return Err(Status::INVALID_PARAMETER);
     }
     if args.base_address == 0 {
@@ -135,9 +136,15 @@ fn operation(
     operation: &UpdateGpuVirtualAddressOperation,
 ) -> Result<(ReservedRange, TileOperation), Status> {
     let [gpu_va, bytes, allocation, offset, ..] = operation.arm;
-    let range = call.library.gpu_ranges.around(adapter.index, gpu_va, bytes)?;
+    let range = call.library.gpu_ranges.around(adapter, gpu_va, bytes)?;
     let memory = match operation.operation_type {
-        MAP => Some((call.library.allocation(allocation as u32)?.handle, offset)),
+        MAP => {
+            let mapped = call.library.allocation(allocation as u32)?;
+            if !mapped.device.adapter.is(adapter) {
+                return Err(Status::INVALID_PARAMETER);
+            }
+            Some((mapped.handle, offset))
+        }
         UNMAP => None,
         _ => return Err(Status::NOT_SUPPORTED),
     };
@@ -192,13 +199,13 @@ pub(crate) fn free(call: &Call, args: &FreeGpuVirtualAddress) -> Result<(), Stat
     let adapter = call.library.adapter(args.adapter)?;
     let bytes = args.size.checked_next_multiple_of(TILE_BYTES).ok_or(Status::INVALID_PARAMETER)?;
     let ranges = &call.library.gpu_ranges;
-    if let Some(range) = ranges.exactly(adapter.index, args.base_address, bytes) {
-        range.device.kernel().free_gpu_virtual_address(range.handle)?;
-        ranges.remove(adapter.index, args.base_address);
+    if let Some(range) = ranges.exactly(&adapter, args.base_address, bytes) {
+        ended(range.device.kernel().free_gpu_virtual_address(range.handle))?;
+        ranges.remove(&adapter, args.base_address);
         return Ok(());
     }
     let found = |allocation: &Allocation| {
-        let same = allocation.device.adapter.index == adapter.index;
+        let same = allocation.device.adapter.is(&adapter);
         same && args.size > 0 && is_inside(allocation, args.base_address, args.size)
     };
     if call.library.has_allocation(found) { Ok(()) } else { Err(Status::INVALID_PARAMETER) }

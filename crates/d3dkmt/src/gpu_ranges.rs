@@ -1,6 +1,6 @@
 //! The GPU addresses that this process has reserved, by adapter and first address.
 
-use crate::object::Device;
+use crate::object::{Adapter, AdapterNumber, Device};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{Handle, Status};
@@ -17,7 +17,7 @@ pub(crate) struct ReservedRange {
 }
 
 /// All reserved addresses of the process.
-pub(crate) struct GpuRanges(Mutex<BTreeMap<(usize, u64), ReservedRange>>);
+pub(crate) struct GpuRanges(Mutex<BTreeMap<(AdapterNumber, u64), ReservedRange>>);
 
 impl GpuRanges {
     pub(crate) fn new(platform: &Platform) -> GpuRanges {
@@ -25,14 +25,19 @@ impl GpuRanges {
     }
 
     pub(crate) fn insert(&self, range: ReservedRange) {
-        let key = (range.device.adapter.index, range.gpu_va);
+        let key = (range.device.adapter.number(), range.gpu_va);
         // The kernel gives no address twice, but a range of a device that has ended may be left.
         let _of_ended_device = self.0.lock_device().insert(key, range);
     }
 
     /// Returns the range that begins here and has this size.
-    pub(crate) fn exactly(&self, adapter: usize, gpu_va: u64, bytes: u64) -> Option<ReservedRange> {
-        let found = self.0.lock_device().get(&(adapter, gpu_va)).cloned();
+    pub(crate) fn exactly(
+        &self,
+        adapter: &Adapter,
+        gpu_va: u64,
+        bytes: u64,
+    ) -> Option<ReservedRange> {
+        let found = self.0.lock_device().get(&(adapter.number(), gpu_va)).cloned();
         found.filter(|range| range.bytes == bytes)
     }
 
@@ -42,11 +47,11 @@ impl GpuRanges {
     /// INVALID_PARAMETER if there is none.
     pub(crate) fn around(
         &self,
-        adapter: usize,
+        adapter: &Adapter,
         gpu_va: u64,
         bytes: u64,
     ) -> Result<ReservedRange, Status> {
-        let before = (adapter, 0)..=(adapter, gpu_va);
+        let before = (adapter.number(), 0)..=(adapter.number(), gpu_va);
         let found = self.0.lock_device().range(before).next_back().map(|(_, range)| range.clone());
         let is_inside = |range: &ReservedRange| {
             let end = gpu_va.checked_add(bytes);
@@ -55,8 +60,8 @@ impl GpuRanges {
         found.filter(is_inside).ok_or(Status::INVALID_PARAMETER)
     }
 
-    pub(crate) fn remove(&self, adapter: usize, gpu_va: u64) {
-        let removed = self.0.lock_device().remove(&(adapter, gpu_va));
+    pub(crate) fn remove(&self, adapter: &Adapter, gpu_va: u64) {
+        let removed = self.0.lock_device().remove(&(adapter.number(), gpu_va));
         drop(removed);
     }
 

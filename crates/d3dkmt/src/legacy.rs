@@ -3,6 +3,7 @@
 
 use crate::call::Call;
 use crate::event;
+use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Adapter, Context, Device, Legacy, LegacyObject};
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub(crate) fn open_synchronization_object(
             opened => Some(opened.map(|handle| (adapter.clone(), handle))),
         }
     };
-    let opened = call.library.adapters.iter().find_map(open);
+    let opened = call.library.adapters()?.iter().find_map(open);
     let (adapter, handle) = opened.ok_or(Status::INVALID_PARAMETER)??;
     args.sync_object = enter(call, &adapter, None, LegacyObject::OfKernel(handle))?.0;
     Ok(())
@@ -113,11 +114,11 @@ pub(crate) fn open(
 ) -> Result<Handle, Status> {
     let args = Open::NtHandle { nt_handle, device: device.map(|device| device.handle), flags };
     let adapters = match device {
-        Some(device) => std::slice::from_ref(&device.adapter),
-        None => &call.library.adapters[..],
+        Some(device) => Arc::from([device.adapter.clone()]),
+        None => call.library.adapters()?,
     };
     let mut refusal = Status::INVALID_HANDLE;
-    for adapter in adapters {
+    for adapter in adapters.iter() {
         match adapter.kernel.open_synchronization_object(args) {
             Ok(handle) => return enter(call, adapter, device, LegacyObject::OfKernel(handle)),
             // It is of another adapter.
@@ -132,7 +133,7 @@ pub(crate) fn destroy(call: &Call, handle: u32) -> Result<(), Status> {
         return Err(Status::INVALID_PARAMETER);
     };
     if let Some(object) = instance.handle() {
-        instance.adapter.kernel.destroy_synchronization_object(object)?;
+        ended(instance.adapter.kernel.destroy_synchronization_object(object))?;
     }
     call.library.remove(handle).map(drop).ok_or(Status::INVALID_PARAMETER)
 }
@@ -145,7 +146,7 @@ pub(crate) fn is_legacy(call: &Call, handle: Handle) -> bool {
 /// Resolves the 1 to 32 instances of a wait or signal, all of the device's adapter.
 fn instances(call: &Call, handles: &[Handle], device: &Device) -> Result<Vec<Arc<Legacy>>, Status> {
     let resolve = |handle: &Handle| match call.library.object(handle.0)? {
-        Object::Legacy(instance) if instance.adapter.index == device.adapter.index => Ok(instance),
+        Object::Legacy(instance) if instance.adapter.is(&device.adapter) => Ok(instance),
         _ => Err(Status::INVALID_PARAMETER),
     };
     if handles.is_empty() || handles.len() > MAX_OBJECTS_WAITED_ON {
@@ -255,8 +256,8 @@ pub(crate) fn signal_synchronization_object2(
     }
     let contexts = contexts.into_iter().map(|handle| call.library.context(handle));
     let contexts = contexts.collect::<Result<Vec<_>, Status>>()?;
-    let adapter = contexts[0].device.adapter.index;
-    if contexts.iter().any(|context| context.device.adapter.index != adapter) {
+    let adapter = &contexts[0].device.adapter;
+    if !contexts.iter().all(|context| context.device.adapter.is(adapter)) {
         return Err(Status::INVALID_PARAMETER);
     }
     let handles = listed(&args.objects, args.object_count)?;

@@ -1,16 +1,16 @@
 //! The state of the library: the adapters of the kernel, and the objects of this process by handle.
 //!
 //! Invariants: a handle is in the table while its object is in the kernel. A destroy call removes
-//! the object from the kernel first, so of two that race the kernel refuses one.
+//! the object from the kernel first, so of two that race the kernel refuses one. Handles of a
+//! service that is gone stay until their destroy calls, which succeed.
 
-use crate::backend::{self, Backend};
+use crate::backend::{Backend, Connection};
 use crate::gpu_ranges::GpuRanges;
 use crate::named_object::Object;
 use crate::nt_handles::NtHandles;
 use crate::object::{
     Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, PagingQueue, Resource,
 };
-use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Handle, HandleTable, Status};
 use tidegate_platform::{Mutex, Platform};
@@ -22,11 +22,31 @@ const LUID_HIGH: i32 = 0x7469_6465;
 /// The library in this process.
 pub(crate) struct Library {
     pub(crate) platform: Platform,
-    pub(crate) adapters: Vec<Arc<Adapter>>,
     pub(crate) gpu_ranges: GpuRanges,
     pub(crate) nt_handles: NtHandles,
     objects: Mutex<HandleTable<Object>>,
-    _owner: Box<dyn Any + Send + Sync>,
+    backend: Backend,
+    /// The lock orders connects.
+    connected: Mutex<Connected>,
+}
+
+/// The present connection to the kernel.
+#[derive(Default)]
+struct Connected {
+    connection: Option<Connection>,
+    adapters: Arc<[Arc<Adapter>]>,
+    /// Connections of this process until now.
+    made: u64,
+    /// Whether the last attempt failed.
+    failed: bool,
+}
+
+/// The outcome of a destroy call of the kernel. What was in a service that is gone has ended with it.
+pub(crate) fn ended(destroyed: Result<(), Status>) -> Result<(), Status> {
+    match destroyed {
+        Err(Status::DEVICE_REMOVED) => Ok(()),
+        destroyed => destroyed,
+    }
 }
 
 static LIBRARY: OnceLock<Result<Library, Status>> = OnceLock::new();
@@ -64,17 +84,40 @@ impl Library {
     }
 
     fn start() -> Result<Library, Status> {
-        let Backend { platform, kernels, handles, _owner } = backend::open()?;
-        let adapters = kernels.into_iter().enumerate();
-        let adapters = adapters.map(|(index, kernel)| Arc::new(Adapter { index, kernel }));
+        let platform = Platform::host();
+        let backend = Backend::choose(&platform)?;
         Ok(Library {
-            adapters: adapters.collect(),
             gpu_ranges: GpuRanges::new(&platform),
-            nt_handles: NtHandles::new(&platform, handles),
+            nt_handles: NtHandles::new(&platform, backend.handles()),
             objects: platform.mutex("objects of the library", HandleTable::new()),
+            connected: platform.mutex("the connection of the library", Connected::default()),
+            backend,
             platform,
-            _owner,
         })
+    }
+
+    /// Returns the adapters, for a call that names none by handle. Connects first if the process
+    /// has no connection, or that of a service that is gone. Objects of such a connection stay what
+    /// they are.
+    ///
+    /// # Errors
+    /// OBJECT_NAME_NOT_FOUND if no service listens.
+    pub(crate) fn adapters(&self) -> Result<Arc<[Arc<Adapter>]>, Status> {
+        let mut connected = self.connected.lock_device();
+        if connected.connection.as_ref().is_some_and(|connection| !connection.is_lost()) {
+            return Ok(connected.adapters.clone());
+        }
+        // A client that tries until a service listens is answered each time, and reported once.
+        let made = self.backend.connect(&self.platform, !connected.failed);
+        connected.failed = made.is_err();
+        let made = made?;
+        connected.made += 1;
+        let connection = connected.made;
+        let adapters = made.kernels.iter().cloned().enumerate();
+        let adapters = adapters.map(|(index, kernel)| Adapter { index, connection, kernel });
+        connected.adapters = adapters.map(Arc::new).collect();
+        connected.connection = Some(made);
+        Ok(connected.adapters.clone())
     }
 
     lookup!(adapter, Adapter, Adapter);
@@ -129,7 +172,7 @@ impl Library {
     pub(crate) fn any_device(&self, adapter: &Adapter) -> Option<Arc<Device>> {
         let objects = self.objects.lock();
         objects.iter().find_map(|(_, object)| match object {
-            Object::Device(device) if device.adapter.index == adapter.index => Some(device.clone()),
+            Object::Device(device) if device.adapter.is(adapter) => Some(device.clone()),
             _ => None,
         })
     }

@@ -4,6 +4,7 @@
 //! allocation of a number of bytes. It is created resident and mapped, with one reference.
 
 use crate::call::Call;
+use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Allocation, Device, PagingQueue, Resource};
 use crate::sync::{enter_fence, value_address};
@@ -99,7 +100,7 @@ fn destroy_one(call: &Call, device: &Arc<Device>, handle: Handle) -> Result<(), 
     if !Arc::ptr_eq(&allocation.device, device) {
         return Err(Status::INVALID_PARAMETER);
     }
-    device.kernel().destroy_allocation(allocation.handle)?;
+    ended(device.kernel().destroy_allocation(allocation.handle))?;
     call.library.remove(handle);
     Ok(())
 }
@@ -238,10 +239,10 @@ fn destroy(
     }
     let mut first = Ok(());
     for handle in allocations {
-        let ended = destroy_one(call, &device, handle);
+        let destroyed = destroy_one(call, &device, handle);
         // An allocation of a resource may have ended by itself.
         if resource == 0 {
-            first = first.and(ended);
+            first = first.and(destroyed);
         }
     }
     first
@@ -322,7 +323,7 @@ pub(crate) fn create_paging_queue(call: &Call, args: &mut CreatePagingQueue) -> 
 
 pub(crate) fn destroy_paging_queue(call: &Call, args: &DestroyPagingQueue) -> Result<(), Status> {
     let queue = call.library.paging_queue(args.paging_queue)?;
-    queue.device.kernel().destroy_paging_queue(queue.handle)?;
+    ended(queue.device.kernel().destroy_paging_queue(queue.handle))?;
     call.library.remove(args.paging_queue);
     call.library.remove(queue.fence);
     Ok(())

@@ -6,12 +6,29 @@ use std::sync::Arc;
 use tidegate_calls::{AllocationMemory, Connection, CurrentValueView, Handle, Kernel, ReadOnly};
 use tidegate_platform::{Mapping, Mutex, Page, Word};
 
-/// An adapter of the kernel.
+/// A connection and an index: the number of an adapter among all that the process ever opens.
+pub(crate) type AdapterNumber = (u64, usize);
+
+/// An adapter of the kernel, as this process has opened it once.
 pub(crate) struct Adapter {
-    /// Its index.
+    /// Its index, which stays when the process connects anew.
     pub(crate) index: usize,
+    /// That of the connection. No two connections have the same.
+    pub(crate) connection: u64,
     /// The calls of this process.
     pub(crate) kernel: Arc<dyn Kernel>,
+}
+
+impl Adapter {
+    /// Returns whether objects of both are of one kernel, and of one of its adapters.
+    pub(crate) fn is(&self, other: &Adapter) -> bool {
+        self.number() == other.number()
+    }
+
+    /// Returns the number of this adapter.
+    pub(crate) fn number(&self) -> AdapterNumber {
+        (self.connection, self.index)
+    }
 }
 
 /// A device.

@@ -1,6 +1,7 @@
 //! Calls about hardware queues: creation, destruction, commands, waits and signals.
 
 use crate::call::Call;
+use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Fence, HwQueue};
 use crate::sync::{fence_values, signal_flags};
@@ -69,7 +70,7 @@ pub(crate) fn create_hw_queue(call: &Call, args: &mut CreateHwQueue) -> Result<(
 
 pub(crate) fn destroy_hw_queue(call: &Call, args: &DestroyHwQueue) -> Result<(), Status> {
     let queue = call.library.hw_queue(args.hw_queue)?;
-    queue.device.kernel().destroy_hw_queue(queue.handle)?;
+    ended(queue.device.kernel().destroy_hw_queue(queue.handle))?;
     call.library.remove(args.hw_queue);
     call.library.remove(queue.progress_fence);
     Ok(())
@@ -116,7 +117,7 @@ pub(crate) fn submit_signal_to_hw_queues(
     let queues = queues.collect::<Result<Vec<_>, Status>>()?;
     let device = &queues.first().ok_or(Status::INVALID_PARAMETER)?.device;
     let admitted = |queue: &HwQueue| {
-        let same_adapter = queue.device.adapter.index == device.adapter.index;
+        let same_adapter = queue.device.adapter.is(&device.adapter);
         same_adapter && (queues.len() == 1 || queue.takes_broadcast_signals)
     };
     if !queues.iter().all(|queue| admitted(queue)) {

@@ -89,7 +89,8 @@ pub(crate) fn open_sync_object_nt_handle_from_name(
 ) -> Result<(), Status> {
     let name = name(&call.caller, args.attributes)?.ok_or(Status::INVALID_PARAMETER)?;
     call.library.nt_handles.collect();
-    let adapter = call.library.adapters.first().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let adapters = call.library.adapters()?;
+    let adapter = adapters.first().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let access = rights(args.access)?;
     let object = adapter.kernel.open_sync_object_nt_handle_from_name(&name, access)?;
     args.nt_handle = call.library.nt_handles.export(object)?;

@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::event;
 use crate::legacy;
+use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Device, Fence};
 use std::sync::Arc;
@@ -139,7 +140,7 @@ pub(crate) fn destroy_synchronization_object(
     if !fence.is_own {
         return Err(Status::INVALID_PARAMETER);
     }
-    fence.device.kernel().destroy_synchronization_object(fence.handle)?;
+    ended(fence.device.kernel().destroy_synchronization_object(fence.handle))?;
     call.library.remove(args.sync_object);
     call.library.nt_handles.collect();
     Ok(())
@@ -160,7 +161,7 @@ pub(crate) fn fence_values(
     let values = call.caller.numbers::<u64>(values, count, most)?;
     let resolve = |(handle, value): (Handle, u64)| {
         let fence = call.library.fence(handle)?;
-        match fence.device.adapter.index == device.adapter.index {
+        match fence.device.adapter.is(&device.adapter) {
             true => Ok(FenceValue { fence: fence.handle, value }),
             false => Err(Status::INVALID_PARAMETER),
         }
@@ -249,7 +250,7 @@ pub(crate) fn signal_from_gpu2(
     let contexts = contexts.into_iter().map(|handle| call.library.context(handle));
     let contexts = contexts.collect::<Result<Vec<_>, Status>>()?;
     let device = &contexts.first().ok_or(Status::INVALID_PARAMETER)?.device;
-    let same = |other: &Arc<Device>| other.adapter.index == device.adapter.index;
+    let same = |other: &Arc<Device>| other.adapter.is(&device.adapter);
     if !contexts.iter().all(|context| same(&context.device)) {
         return Err(Status::INVALID_PARAMETER);
     }

@@ -3,6 +3,7 @@
 //! process, and on that of a service.
 
 mod compiler;
+mod restart;
 mod service;
 
 use compiler::{Compiler, library, root};
@@ -81,6 +82,7 @@ static FENCES: Program = Program::new("cc", "fences.c");
 static QUEUES: Program = Program::new("cc", "queues.c");
 static LEGACY: Program = Program::new("cc", "legacy.c");
 static PROCESSES: Program = Program::new("cc", "processes.c");
+static RESTART: Program = Program::new("cc", "restart.c");
 static CLIENT: Program = Program::new("c++", "client.cpp");
 
 #[test]
@@ -227,6 +229,12 @@ fn a_global_handle_keeps_nothing_alive() {
 #[test]
 fn a_name_of_another_process_finds_its_fence() {
     PROCESSES.check_served("names");
+}
+
+#[test]
+fn a_client_outlives_its_service() {
+    let folder = tempfile::tempdir().unwrap();
+    RESTART.make(folder.path()).iter().for_each(|client| restart::check(client, folder.path()));
 }
 
 #[test]

@@ -85,6 +85,12 @@ impl RemoteKernel {
         self.adapters
     }
 
+    /// Makes a call without an effect, and returns whether the service has answered it.
+    pub fn check_connection(&self) -> bool {
+        let _: Option<QueueNumber> = self.queue_number(Handle(0));
+        self.is_connected()
+    }
+
     /// Returns whether the service still answers, as far as the client knows.
     pub fn is_connected(&self) -> bool {
         !self.channel.is_lost()
