@@ -143,7 +143,7 @@ impl Index<'_> {
         let is_it = |record: &Record| {
             kinds.contains(&record.kind)
                 && self.trace.lanes[record.lane.0 as usize].name == lane
-                && record.fence.is_some_and(|(of, at)| {
+                && record.fence().is_some_and(|(of, at)| {
                     at == value && self.trace.fences[of.0 as usize].name == fence
                 })
         };

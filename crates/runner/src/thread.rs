@@ -296,7 +296,7 @@ impl ThreadRun<'_> {
                 let record =
                     Record::span(self.lane, Kind::CpuWait, NameId::NONE, begun_ns, ended_ns);
                 let fence = self.run.fences[fence.0 as usize].on_timeline(value);
-                self.platform.record(Record { fence, ..record });
+                self.platform.record(record.on(fence));
             }
         }
         Ok(())

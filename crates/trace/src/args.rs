@@ -46,10 +46,10 @@ pub(crate) fn of(trace: &Trace, record: &Record) -> impl Iterator<Item = Argumen
     [
         queued.then(|| number("queued_ns", record.queued_ns)),
         linked.then(|| number("submission", u64::from(record.link.0))),
-        record.queue.map(|queue| (index("queue"), Value::Lane(queue))),
+        record.queue().map(|queue| (index("queue"), Value::Lane(queue))),
         record.engine().map(|engine| (index("engine"), Value::Lane(engine))),
-        record.fence.map(|(fence, _)| (index("fence"), Value::Fence(fence))),
-        record.fence.map(|(_, value)| number("value", value)),
+        record.fence().map(|(fence, _)| (index("fence"), Value::Fence(fence))),
+        record.fence().map(|(_, value)| number("value", value)),
         (has_amount || record.kind == Kind::Lost || is_store)
             .then(|| number(amount(record.kind), record.arg)),
     ]

@@ -108,10 +108,10 @@ impl TraceBuilder {
         let before = trace.records.len();
         trace.records.retain(|r| {
             (r.lane.0 as usize) < lanes
-                && r.queue.is_none_or(|queue| (queue.0 as usize) < lanes)
+                && r.queue().is_none_or(|queue| (queue.0 as usize) < lanes)
                 && r.engine().is_none_or(|engine| (engine.0 as usize) < lanes)
                 && (r.name.0 as usize) < names
-                && r.fence.is_none_or(|(fence, _)| (fence.0 as usize) < fences)
+                && r.fence().is_none_or(|(fence, _)| (fence.0 as usize) < fences)
         });
         trace.lost_records =
             trace.lost_records.saturating_add((before - trace.records.len()) as u64);

@@ -58,7 +58,7 @@ impl Trace {
     pub fn busy_contradictions(&self, counted: &[(LaneId, u64)]) -> Vec<Contradiction> {
         let mut busy: BTreeMap<LaneId, u64> = BTreeMap::new();
         for record in &self.records {
-            if let Some(queue) = record.queue.filter(|_| self.is_slice(record)) {
+            if let Some(queue) = record.queue().filter(|_| self.is_slice(record)) {
                 *busy.entry(queue).or_default() += record.duration_ns();
             }
         }
@@ -117,7 +117,7 @@ impl Trace {
             if last.is_none_or(|before| self.records[before].end_ns < record.end_ns) {
                 last = Some(index);
             }
-            let Some(of_queue) = record.queue.and_then(|queue| buffers.get(&queue)) else {
+            let Some(of_queue) = record.queue().and_then(|queue| buffers.get(&queue)) else {
                 continue;
             };
             let first =

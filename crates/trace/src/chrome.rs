@@ -62,7 +62,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
         let head = wait.end_ns.saturating_sub(1).max(wait.start_ns).max(tail);
         let name = (
             flow.kind.label(),
-            if trace.records[flow.to].fence.is_some() { "fence" } else { "memory" },
+            if trace.records[flow.to].fence().is_some() { "fence" } else { "memory" },
         );
         event(arrow_end("s", id, name, tail, place(trace, &tracks, flow.from)))?;
         event(arrow_end("f\",\"bp\":\"e", id, name, head, place(trace, &tracks, flow.to)))?;

@@ -58,7 +58,7 @@ impl Trace {
             if let (Kind::Flush, Some(from)) = (record.kind, stores.get(&record.link).copied()) {
                 flows.push(Flow { from, to, kind: FlowKind::Flush });
             }
-            let Some((fence, value)) = record.fence else { continue };
+            let Some((fence, value)) = record.fence() else { continue };
             if !record.kind.is_wait() || value == 0 {
                 continue;
             }
@@ -71,7 +71,7 @@ impl Trace {
     fn signals_by_fence(&self) -> Vec<Signals> {
         let mut lists: Vec<Vec<Signal>> = vec![Vec::new(); self.fences.len()];
         for (index, record) in self.records.iter().enumerate() {
-            if let (Some((fence, value)), true) = (record.fence, record.kind.is_signal())
+            if let (Some((fence, value)), true) = (record.fence(), record.kind.is_signal())
                 && let Some(list) = lists.get_mut(fence.0 as usize)
             {
                 list.push(Signal { at_ns: record.start_ns, value, index, lane: record.lane });
@@ -232,7 +232,7 @@ mod tests {
             let trace = self.0.clone().finish();
             let describe = |f: Flow| {
                 let (s, w) = (&trace.records[f.from], &trace.records[f.to]);
-                (s.start_ns, s.fence.unwrap().1, w.start_ns)
+                (s.start_ns, s.fence().unwrap().1, w.start_ns)
             };
             trace.flows().into_iter().map(describe).collect()
         }

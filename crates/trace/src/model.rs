@@ -215,8 +215,8 @@ pub struct Record {
     pub name: NameId,
     /// Its submission.
     pub link: LinkId,
-    /// Its queue, on records of engines and of submitting calls.
-    pub queue: Option<LaneId>,
+    /// The number of its queue's lane plus one, or 0.
+    queue: u32,
     /// When it was queued (for a native fence, the CPU time at which the instruction was inserted).
     /// Equal to `start_ns` for records that are not queued. On an engine's lane, the first start of
     /// the command: a preempted command has a record for each stretch of execution.
@@ -225,27 +225,32 @@ pub struct Record {
     pub start_ns: u64,
     /// When it ended: executed, unblocked, returned.
     pub end_ns: u64,
-    /// The fence it waits for or signals, and the value.
-    pub fence: Option<(FenceId, u64)>,
+    /// The number of the fence that it waits for or signals plus one, or 0.
+    fence: u32,
+    /// The value that it waits for or signals; 0 without a fence.
+    value: u64,
     /// An extra number that depends on the kind, such as bytes of a copy or the count of lost
     /// records; 0 for none. For a command buffer it is the number of its engine's lane plus one.
     pub arg: u64,
 }
 
+// One line of the cache, and what bounds the memory of a long recording.
+const _: () = assert!(size_of::<Record>() == 64);
+
 impl Record {
     /// A record from `start_ns` to `end_ns` that was not queued.
     pub fn span(lane: LaneId, kind: Kind, name: NameId, start_ns: u64, end_ns: u64) -> Record {
-        let (link, queue, fence) = (LinkId::NONE, None, None);
         Record {
             lane,
             kind,
             name,
-            link,
-            queue,
+            link: LinkId::NONE,
+            queue: 0,
             queued_ns: start_ns,
             start_ns,
             end_ns,
-            fence,
+            fence: 0,
+            value: 0,
             arg: 0,
         }
     }
@@ -262,15 +267,13 @@ impl Record {
     }
 
     /// The same, with the lane of its queue.
-    pub fn for_queue(mut self, queue: LaneId) -> Record {
-        self.queue = Some(queue);
-        self
+    pub fn for_queue(self, queue: LaneId) -> Record {
+        self.on_queue(Some(queue))
     }
 
     /// The same, waiting for or signaling `fence` with `value`.
-    pub fn on_fence(mut self, fence: FenceId, value: u64) -> Record {
-        self.fence = Some((fence, value));
-        self
+    pub fn on_fence(self, fence: FenceId, value: u64) -> Record {
+        self.on(Some((fence, value)))
     }
 
     /// The same, as a part of the submission `link`.
@@ -279,9 +282,15 @@ impl Record {
         self
     }
 
+    /// The same, with the lane of its queue if it has one.
+    pub fn on_queue(mut self, queue: Option<LaneId>) -> Record {
+        self.queue = queue.map_or(0, |queue| queue.0 + 1);
+        self
+    }
+
     /// The same, with a fence if there is one.
     pub fn on(mut self, fence: Option<(FenceId, u64)>) -> Record {
-        self.fence = fence;
+        (self.fence, self.value) = fence.map_or((0, 0), |(fence, value)| (fence.0 + 1, value));
         self
     }
 
@@ -294,6 +303,16 @@ impl Record {
     /// The same command buffer, executed by an engine.
     pub fn on_engine(self, engine: LaneId) -> Record {
         self.with_arg(u64::from(engine.0) + 1)
+    }
+
+    /// Its queue, on records of engines and of submitting calls.
+    pub fn queue(&self) -> Option<LaneId> {
+        self.queue.checked_sub(1).map(LaneId)
+    }
+
+    /// The fence it waits for or signals, and the value.
+    pub fn fence(&self) -> Option<(FenceId, u64)> {
+        self.fence.checked_sub(1).map(|fence| (FenceId(fence), self.value))
     }
 
     /// The lane of the engine that executed it, if it is a command buffer.

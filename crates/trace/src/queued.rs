@@ -23,7 +23,7 @@ type FenceKey = (u32, Kind, Option<(u32, u64)>);
 type BufferKey = (LaneId, LinkId);
 
 fn fence_key(record: &Record, kind: Kind) -> FenceKey {
-    (record.lane.0, kind, record.fence.map(|(fence, value)| (fence.0, value)))
+    (record.lane.0, kind, record.fence().map(|(fence, value)| (fence.0, value)))
 }
 
 /// Adds the data of queued records to the records of their operations, and removes the former.
@@ -133,8 +133,9 @@ fn link_engines(records: &mut [Record]) {
         }
     }
     for index in 0..records.len() {
-        let Record { kind, queue, link, start_ns, end_ns, .. } = records[index];
-        let Some(queue) = queue.filter(|_| kind != Kind::Submit && !link.is_some()) else {
+        let Record { kind, link, start_ns, end_ns, .. } = records[index];
+        let of_queue = records[index].queue();
+        let Some(queue) = of_queue.filter(|_| kind != Kind::Submit && !link.is_some()) else {
             continue;
         };
         let done = done.get(&queue).map_or(&[][..], Vec::as_slice);

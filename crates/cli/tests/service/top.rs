@@ -156,6 +156,7 @@ fn a_client_of_another_version_is_told_so_whatever_it_sends_behind_it() {
     rustix::net::send(&socket, &hello, SendFlags::empty()).unwrap();
     let mut answer = [0; 64];
     let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()).unwrap();
-    // A refusal, for the version, which is 3 there and 77 here.
-    assert_eq!(answer[..length], [1, 0, 3, 77]);
+    // A refusal, for the versions there and here.
+    let there = u8::try_from(tidegate::service::PROTOCOL_VERSION).unwrap();
+    assert_eq!(answer[..length], [1, 0, there, 77]);
 }

@@ -32,7 +32,7 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
     let of_lane = |kind| {
         let lane = trace.records.iter().find(|r| r.kind == kind).expect("a record").lane;
         let own: Vec<&Record> = trace.records.iter().filter(|r| r.lane == lane).collect();
-        let one = |r: &&Record| (r.kind, trace.name_of(r), r.fence.map(|(_, v)| v));
+        let one = |r: &&Record| (r.kind, trace.name_of(r), r.fence().map(|(_, v)| v));
         (own.iter().map(one).collect::<Vec<_>>(), own)
     };
     let (calls, call_records) = of_lane(Kind::MapWrite);
@@ -60,7 +60,7 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
     assert!(queued[0] > 0 && queued[0] < queued[1], "{queued:?}");
     // The call that gave the list to the queue and the list on the queue's lane are linked.
     assert!(submits[1].link.is_some() && submits[1].link == events[1].link);
-    assert_eq!(submits[1].queue, Some(events[1].lane));
+    assert_eq!(submits[1].queue(), Some(events[1].lane));
     assert_eq!(call_records[0].arg, 2048);
 }
 

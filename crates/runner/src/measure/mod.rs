@@ -67,7 +67,7 @@ pub(crate) fn queue_times(trace: &Trace, queues: &[QueueOnTimeline]) -> Vec<Queu
             Some(queue) if record.kind == Kind::Execute => executes[*queue].push(record),
             Some(_) => {}
             None if trace.lanes[record.lane.0 as usize].kind == LaneKind::Engine => {
-                if let Some(queue) = record.queue.and_then(|lane| queue_of_lane.get(&lane)) {
+                if let Some(queue) = record.queue().and_then(|lane| queue_of_lane.get(&lane)) {
                     commands[*queue].push(record);
                 }
             }

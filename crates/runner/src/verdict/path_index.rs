@@ -132,7 +132,7 @@ impl<'a> Index<'a> {
         let begun = self.submits.partition_point(|r| records[*r].start_ns <= record.queued_ns);
         let lasted = |r: &&usize| records[**r].end_ns >= record.queued_ns;
         let same = |r: &&usize| {
-            (records[**r].queue, records[**r].fence) == (Some(record.lane), record.fence)
+            (records[**r].queue(), records[**r].fence()) == (Some(record.lane), record.fence())
         };
         let near = || {
             self.submits[begun.saturating_sub(MOST_CONCURRENT_CALLS)..begun]

@@ -68,7 +68,7 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
     let boxes = |lane| {
         let records = trace.records.iter().filter(move |r| r.lane == lane);
         records
-            .map(|r| (r.kind, trace.name_of(r), r.queued_ns, r.start_ns, r.end_ns, r.fence))
+            .map(|r| (r.kind, trace.name_of(r), r.queued_ns, r.start_ns, r.end_ns, r.fence()))
             .collect::<Vec<_>>()
     };
     assert_eq!(boxes(engine("3D")), [(Kind::Timed, "", 100, 100, 600, None)]);
@@ -81,9 +81,9 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
             (Kind::Signal, "", 70, 2_600, 2_600, None),
         ]
     );
-    let of_queue = |kind| trace.records.iter().find(|r| r.kind == kind && r.queue.is_some());
+    let of_queue = |kind| trace.records.iter().find(|r| r.kind == kind && r.queue().is_some());
     assert_eq!(
-        of_queue(Kind::Timed).and_then(|r| r.queue),
+        of_queue(Kind::Timed).and_then(|r| r.queue()),
         Some(lane),
         "the slice names its queue"
     );

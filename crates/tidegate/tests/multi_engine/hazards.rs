@@ -310,7 +310,7 @@ fn a_missing_edge_is_on_the_timeline_between_the_two_commands() {
             for (index, side) in [(edge.from, &hazard.first), (edge.to, &hazard.second)] {
                 let record = &trace.records[index];
                 assert_eq!(record.link.0, side.link, "{submission}: {finding:?}");
-                let queue = record.queue.unwrap_or(record.lane);
+                let queue = record.queue().unwrap_or(record.lane);
                 assert_eq!(trace.lanes[queue.0 as usize].name, side.timeline, "{submission}");
             }
         }

@@ -48,9 +48,9 @@ impl Run {
 
     /// The calls that submitted work to a queue.
     fn calls(&self, queue: &str) -> Vec<Record> {
-        let is_call = |r: &&Record| r.kind == Kind::Submit && r.fence.is_none();
+        let is_call = |r: &&Record| r.kind == Kind::Submit && r.fence().is_none();
         let calls = self.trace.records.iter().filter(is_call);
-        calls.filter(|r| self.is_queue(r.queue.unwrap(), queue)).copied().collect()
+        calls.filter(|r| self.is_queue(r.queue().unwrap(), queue)).copied().collect()
     }
 
     fn is_queue(&self, lane: tidegate::trace::LaneId, queue: &str) -> bool {
@@ -62,7 +62,7 @@ impl Run {
     fn work(&self, queue: &str) -> Vec<Record> {
         let of_queue = |r: &&Record| {
             let engine = self.trace.lanes[r.lane.0 as usize].kind == LaneKind::Engine;
-            engine && r.kind.is_work() && r.queue.is_some_and(|lane| self.is_queue(lane, queue))
+            engine && r.kind.is_work() && r.queue().is_some_and(|lane| self.is_queue(lane, queue))
         };
         self.trace.records.iter().filter(of_queue).copied().collect()
     }
@@ -75,7 +75,7 @@ impl Run {
     /// The waits or signals of a queue on one fence, with their values.
     fn operations(&self, queue: &str, kind: Kind, fence: &str) -> Vec<(u64, Record)> {
         let on_fence = |r: &Record| {
-            let (named, value) = r.fence?;
+            let (named, value) = r.fence()?;
             (self.trace.fences[named.0 as usize].name == fence).then_some((value, *r))
         };
         let all =
@@ -321,8 +321,8 @@ fn asynchronous_compute_writes_no_buffer_that_graphics_still_reads() {
             assert!(run.report.completed, "{submission}");
             let writes = run.named("compute", "fill_pattern");
             for (newest, _, frame) in newest_results(&run) {
-                let reads =
-                    Record { start_ns: start_ns(&frame), end_ns: end_ns(&frame), ..frame[0] };
+                let mut reads = frame[0];
+                (reads.start_ns, reads.end_ns) = (start_ns(&frame), end_ns(&frame));
                 for (result, write) in (1..).zip(&writes) {
                     let same_buffer = result != newest && result % 2 == newest % 2;
                     let written_over = same_buffer && overlap(write, &reads);

@@ -233,7 +233,7 @@ fn a_recovery_and_its_steps_are_records_and_work_that_was_cut_off_never_ran() {
         assert_eq!(steps[1..], rest, "{submission}");
         // The list that hangs was queued and not done; the engine's slice of the hang leads to it,
         // and it to the call.
-        let is_hang = |r: &Record| trace.name_of(r) == "injected hang" && r.queue.is_some();
+        let is_hang = |r: &Record| trace.name_of(r) == "injected hang" && r.queue().is_some();
         let hang = trace.records.iter().position(is_hang).expect("the hang has a slice");
         let chains = trace.chains();
         let chain = chains.iter().find(|chain| chain.slices.contains(&hang));
@@ -253,7 +253,7 @@ fn every_slice_of_an_engine_leads_to_its_box_and_to_the_call() {
             let result = run(&request(&workload, submission));
             let trace = result.trace.expect("a timeline");
             let work =
-                trace.records.iter().filter(|r| r.queue.is_some() && r.kind.is_work()).count();
+                trace.records.iter().filter(|r| r.queue().is_some() && r.kind.is_work()).count();
             let chains = trace.chains();
             let slices: usize = chains.iter().map(|chain| chain.slices.len()).sum();
             assert_eq!(slices, work, "{name} {submission}");
@@ -261,7 +261,7 @@ fn every_slice_of_an_engine_leads_to_its_box_and_to_the_call() {
                 let (call, queued) = (chain.call.expect("a call"), chain.queued.expect("a box"));
                 let [call, queued] = [call, queued].map(|index| trace.records[index]);
                 let of_call = (queued.name, Some(queued.lane));
-                assert_eq!((call.name, call.queue), of_call, "{name} {submission}");
+                assert_eq!((call.name, call.queue()), of_call, "{name} {submission}");
                 assert!(!trace.name_of(&queued).is_empty());
                 for slice in chain.slices.iter().map(|index| trace.records[*index]) {
                     assert!(queued.start_ns <= slice.start_ns && slice.end_ns <= queued.end_ns);

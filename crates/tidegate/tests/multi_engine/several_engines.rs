@@ -81,7 +81,7 @@ fn ran_on(queue: &Queue) -> Vec<(String, u64)> {
 /// their execution, and the same by what the queue's boxes say.
 fn engines_on_timeline(trace: &Trace) -> (Vec<&str>, Vec<&str>) {
     let name_of = |lane: tidegate::trace::LaneId| trace.lanes[lane.0 as usize].name.as_str();
-    let works = |r: &&Record| r.queue.is_some() && r.kind.is_work();
+    let works = |r: &&Record| r.queue().is_some() && r.kind.is_work();
     let slices = trace.records.iter().filter(works).map(|r| name_of(r.lane)).collect();
     let boxes = trace.records.iter().filter_map(Record::engine).map(name_of).collect();
     (slices, boxes)

@@ -562,8 +562,8 @@ fn the_timeline_shows_the_waits_and_signals_of_the_logs() {
     let signals = of_lane(&trace, signaller, Kind::Signal);
     let times: Vec<_> = signals.iter().map(|r| (r.queued_ns, r.start_ns, r.end_ns)).collect();
     assert_eq!(times, [(200, 5_200, 5_200); 3]);
-    assert_eq!(signals.iter().map(|r| r.fence.unwrap().1).collect::<Vec<_>>(), [1, 2, 3]);
-    assert_eq!(signals[0].fence.map(|f| f.0), wait.fence.map(|f| f.0));
+    assert_eq!(signals.iter().map(|r| r.fence().unwrap().1).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(signals[0].fence().map(|f| f.0), wait.fence().map(|f| f.0));
     // The same as in the logs, which are always written: nothing else, nothing twice.
     let waits = logged(&hooked, LogType::Waits);
     assert_eq!(
@@ -592,7 +592,7 @@ fn where_log_entries_were_lost_the_timeline_says_how_many_and_where() {
     let [lost] = of_lane(&trace, signaller, Kind::Lost)[..] else { panic!("one gap") };
     assert_eq!((drawn.len() as u64, lost.arg), (1_344, signals - 1_344));
     assert_eq!(trace.lost_records, lost.arg);
-    assert_eq!(drawn[0].fence.unwrap().1, lost.arg + 1, "the newest are there");
+    assert_eq!(drawn[0].fence().unwrap().1, lost.arg + 1, "the newest are there");
     let gap = (lost.start_ns, lost.end_ns);
     assert_eq!(gap, (0, 5_200), "from the last one before to the first one after");
     let pending = of_lane(&trace, signaller, Kind::SignalQueued).len() as u64;

@@ -45,8 +45,8 @@ fn encode(trace: &Trace) -> Vec<u8> {
     });
     column(&mut Record::duration_ns);
     column(&mut Record::pending_ns);
-    column(&mut |r| r.fence.map_or(0, |(fence, _)| u64::from(fence.0) + 1));
-    column(&mut |r| r.fence.map_or(0, |(_, value)| value));
+    column(&mut |r| r.fence().map_or(0, |(fence, _)| u64::from(fence.0) + 1));
+    column(&mut |r| r.fence().map_or(0, |(_, value)| value));
     column(&mut |r| r.arg);
     let mut last = 0;
     column(&mut |r| {
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(start, r.start_ns);
             assert_eq!(start + values[4 * n + i], r.end_ns);
             assert_eq!(start - values[5 * n + i], r.queued_ns);
-            assert_eq!(values[6 * n + i].checked_sub(1), r.fence.map(|(f, _)| u64::from(f.0)));
+            assert_eq!(values[6 * n + i].checked_sub(1), r.fence().map(|(f, _)| u64::from(f.0)));
             assert_eq!(values[8 * n + i], r.arg);
             assert_eq!(values[9 * n + i] == 0, r.link == LinkId::NONE);
         }

@@ -63,23 +63,20 @@ impl Merge {
             Finding { title, ..finding.renumbered(|index| before + index) }
         }));
         self.records.extend(trace.records.iter().map(|record| {
-            Record {
-                lane: lanes[record.lane.0 as usize],
-                queue: record.queue.and_then(|queue| lanes.get(queue.0 as usize).copied()),
-                name: names[record.name.0 as usize],
-                link: if record.link.is_some() {
-                    LinkId(record.link.0 + links)
-                } else {
-                    LinkId::NONE
-                },
-                queued_ns: record.queued_ns.saturating_sub(origin),
-                start_ns: record.start_ns - origin,
-                end_ns: record.end_ns.saturating_sub(origin),
-                fence: record.fence.map(|(fence, value)| (fences[fence.0 as usize], value)),
-                arg: record
-                    .engine()
-                    .map_or(record.arg, |engine| u64::from(lanes[engine.0 as usize].0) + 1),
-                ..*record
+            let queue = record.queue().and_then(|queue| lanes.get(queue.0 as usize).copied());
+            let fence = record.fence().map(|(fence, value)| (fences[fence.0 as usize], value));
+            let mut moved = record.on(fence).on_queue(queue);
+            moved.lane = lanes[record.lane.0 as usize];
+            moved.name = names[record.name.0 as usize];
+            if record.link.is_some() {
+                moved.link = LinkId(record.link.0 + links);
+            }
+            moved.queued_ns = record.queued_ns.saturating_sub(origin);
+            moved.start_ns = record.start_ns - origin;
+            moved.end_ns = record.end_ns.saturating_sub(origin);
+            match record.engine() {
+                Some(engine) => moved.on_engine(lanes[engine.0 as usize]),
+                None => moved,
             }
         }));
         self.links += trace.records.iter().map(|record| record.link.0).max().unwrap_or(0);
@@ -216,7 +213,7 @@ mod tests {
         let sheet = Sheet::of_bands("both", &[("packet", 7, &one), ("user", 5, &two)]);
         let links: Vec<u32> = sheet.trace().records.iter().map(|r| r.link.0).collect();
         assert_eq!(links, [3, 6, 3, 6]);
-        let queues: Vec<_> = sheet.trace().records.iter().filter_map(|r| r.queue).collect();
+        let queues: Vec<_> = sheet.trace().records.iter().filter_map(|r| r.queue()).collect();
         assert_eq!(queues, [LaneId(0), LaneId(2)]);
         let engines: Vec<_> = sheet.trace().records.iter().filter_map(Record::engine).collect();
         assert_eq!(engines, [LaneId(1), LaneId(3)]);

@@ -42,8 +42,9 @@ pub fn troubled() -> Trace {
         records.push(of(engine, Kind::Draw, 1, 20_000, 23_000));
         records.push(of(engine, Kind::Gap, 0, 23_000, 25_000));
         records.push(of(engine, Kind::Draw, 2, 25_000, 29_000));
-        let signal = of(queue, Kind::Signal, 0, 29_000, 29_100);
-        records.push(Record { name: NameId::NONE, ..signal }.on_fence(fence, u64::from(i) + 1));
+        let mut signal = of(queue, Kind::Signal, 0, 29_000, 29_100);
+        signal.name = NameId::NONE;
+        records.push(signal.on_fence(fence, u64::from(i) + 1));
     }
     records.push(Record::instant(queue, Kind::Execute, NameId::NONE, 424_000).queued(300_000));
     records.push(Record::span(queue, Kind::Preempted, names[0], 61_000, 64_000));

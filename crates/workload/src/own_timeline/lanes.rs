@@ -123,7 +123,7 @@ impl Lanes {
     pub fn finish(mut self) -> Result<Recording, String> {
         for index in self.open {
             let record = &mut self.records[index];
-            record.queue = self.queue_of.get(&record.link).copied();
+            *record = record.on_queue(self.queue_of.get(&record.link).copied());
         }
         self.builder.append(self.records);
         super::recording(&self.builder.finish())

@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         let trace = self.trace;
         for (index, record) in trace.records.iter().enumerate() {
             let signal = record.kind == Kind::Submit
-                && record.fence.is_some()
+                && record.fence().is_some()
                 && trace.name_of(record) == "signal";
             let call = match record.kind {
                 _ if self.lane(record) != LaneKind::CpuThread => continue,
@@ -109,7 +109,8 @@ impl<'a> Reader<'a> {
             let call =
                 self.recording.call(CallRecord { call, track, start, end, correlation: None });
             self.calls.insert(index, call);
-            if let (true, Some((fence, value)), Some(queue)) = (signal, record.fence, record.queue)
+            if let (true, Some((fence, value)), Some(queue)) =
+                (signal, record.fence(), record.queue())
             {
                 self.signals.insert((queue, fence.0, value), call);
                 let event = self.recording.event(EventKey {
@@ -136,7 +137,7 @@ impl<'a> Reader<'a> {
             if self.lane(record) != LaneKind::Engine || !record.kind.is_work() {
                 continue;
             }
-            let Some(queue) = record.queue else {
+            let Some(queue) = record.queue() else {
                 self.unusable += 1;
                 continue;
             };
@@ -164,7 +165,7 @@ impl<'a> Reader<'a> {
         for flow in trace.flows() {
             let (signal, wait) = (&trace.records[flow.from], &trace.records[flow.to]);
             if wait.kind == Kind::CpuWait {
-                let named = signal.fence.and_then(|(fence, value)| {
+                let named = signal.fence().and_then(|(fence, value)| {
                     self.signals.get(&(signal.lane, fence.0, value)).copied()
                 });
                 match (self.calls.get(&flow.to).copied(), named) {

@@ -90,7 +90,7 @@ fn both_formats_come_back_as_the_same_workload() {
 fn a_timeline_without_engines_or_without_queues_is_refused() {
     let mut trace = timeline();
     for record in &mut trace.records {
-        record.queue = None;
+        *record = record.on_queue(None);
     }
     let refused = |trace: &Trace| {
         let mut json = Vec::new();

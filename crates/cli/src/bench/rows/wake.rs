@@ -86,10 +86,10 @@ fn wakes_of(trace: &Trace) -> Samples {
     let mut signalled = BTreeMap::new();
     let mut samples = Samples::default();
     for record in trace.records.iter().filter(|r| r.kind == Kind::Signal) {
-        signalled.extend(record.fence.map(|at| (at, record.start_ns)));
+        signalled.extend(record.fence().map(|at| (at, record.start_ns)));
     }
     for record in trace.records.iter().filter(|r| r.kind == Kind::CpuWait) {
-        let Some(at) = record.fence.and_then(|at| signalled.get(&at)) else { continue };
+        let Some(at) = record.fence().and_then(|at| signalled.get(&at)) else { continue };
         // A wait that came after its signal did not park.
         if record.start_ns < *at {
             samples.push(record.end_ns.saturating_sub(*at) as f64);

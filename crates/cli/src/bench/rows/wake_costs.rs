@@ -84,7 +84,7 @@ fn until_next_packet(trace: &Trace) -> Samples {
     let mut first: BTreeMap<u64, u64> = BTreeMap::new();
     let mut samples = Samples::default();
     let signals = trace.records.iter().filter(|record| record.kind == Kind::Signal);
-    for (start_ns, value) in signals.filter_map(|r| Some((r.start_ns, r.fence?.1))) {
+    for (start_ns, value) in signals.filter_map(|r| Some((r.start_ns, r.fence()?.1))) {
         match first.remove(&value) {
             Some(earlier) => samples.push(start_ns.abs_diff(earlier) as f64),
             None => {
