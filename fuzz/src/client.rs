@@ -159,7 +159,7 @@ impl Client {
     pub(crate) fn value_that_names(&self, input: &mut Input<'_>) -> u64 {
         let base = match input.flag() {
             true => self.value_base,
-            false => global_base(QueueId(input.byte().into())).expect("such a number fits"),
+            false => global_base(QueueId(input.byte().into())),
         };
         base.wrapping_add(input.number())
     }

@@ -7,9 +7,28 @@ use crate::{AddressSpaceId, GpuVa};
 use std::slice::{Iter, IterMut};
 use tidegate_platform::PhysicalAddress;
 
-/// The number of a hardware queue on the GPU.
+/// The number of a hardware queue on the GPU, which names one queue for ever. The low 20 bits are the
+/// queue's place among the queues of the GPU. The others count the queues that had the place before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u32);
+
+impl QueueId {
+    /// Bits of a number that hold the place.
+    pub const PLACE_BITS: u32 = 20;
+    /// The number of queues that had a place when it is used up.
+    pub const QUEUES_OF_A_PLACE: u32 = 1 << (u32::BITS - QueueId::PLACE_BITS);
+
+    /// Returns the number of the queue at `place` that `before` queues preceded there.
+    pub fn new(place: u32, before: u32) -> QueueId {
+        QueueId(before << QueueId::PLACE_BITS | place)
+    }
+
+    /// Returns the queue's place, which a later queue gets once this one has ended.
+    #[inline]
+    pub fn place(self) -> u32 {
+        self.0 & ((1 << QueueId::PLACE_BITS) - 1)
+    }
+}
 
 /// The side that writes a queue's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,19 +21,20 @@ use tidegate_platform::{ClientAccess, Page, Platform, Step, WakeWord, Word};
 
 /// The word of a doorbell page that holds the write pointer.
 pub const DOORBELL_VALUE_WORD: usize = 0;
-/// Bits of a global doorbell's value that hold the write pointer. The queue's number is above them.
-pub const GLOBAL_POINTER_BITS: u32 = 44;
+/// Bits of a global doorbell's value that hold the write pointer. The queue's place is above them.
+pub const GLOBAL_POINTER_BITS: u32 = u64::BITS - QueueId::PLACE_BITS;
+/// The value of a global doorbell that names no queue: the last place is never used.
+pub const GLOBAL_OF_NO_QUEUE: u64 = u64::MAX;
 
-/// Returns the amount to add to the write pointer of `queue` for a global doorbell; `None` if the
-/// queue's number does not fit.
+/// Returns the amount to add to the write pointer of `queue` for a global doorbell.
 // spec: UMS-005
-pub fn global_base(queue: QueueId) -> Option<u64> {
-    (queue.0 >> (64 - GLOBAL_POINTER_BITS) == 0).then(|| u64::from(queue.0) << GLOBAL_POINTER_BITS)
+pub fn global_base(queue: QueueId) -> u64 {
+    u64::from(queue.place()) << GLOBAL_POINTER_BITS
 }
 
-/// Returns the queue and write pointer in the value of a global doorbell.
-pub fn global_parts(value: u64) -> (QueueId, u64) {
-    (QueueId((value >> GLOBAL_POINTER_BITS) as u32), value & ((1 << GLOBAL_POINTER_BITS) - 1))
+/// Returns the place of the queue and the write pointer in the value of a global doorbell.
+pub fn global_parts(value: u64) -> (u32, u64) {
+    ((value >> GLOBAL_POINTER_BITS) as u32, value & ((1 << GLOBAL_POINTER_BITS) - 1))
 }
 
 /// Doorbells whose bit is in the root. The root's other bits stand for groups of leaves.
@@ -196,10 +197,11 @@ mod tests {
     #[test]
     fn a_global_value_names_queue_and_pointer() {
         for (queue, pointer) in [(0, 0), (1, 1), (0xF_FFFF, (1 << 44) - 1), (7, 1 << 40)] {
-            let base = global_base(QueueId(queue)).unwrap();
-            assert_eq!(global_parts(base + pointer), (QueueId(queue), pointer));
+            for before in [0, QueueId::QUEUES_OF_A_PLACE - 1] {
+                let base = global_base(QueueId::new(queue, before));
+                assert_eq!(global_parts(base + pointer), (queue, pointer));
+            }
         }
-        assert_eq!(global_base(QueueId(1 << 20)), None);
     }
 
     fn taken(summary: &Summary) -> Vec<u32> {

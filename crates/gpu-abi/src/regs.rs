@@ -63,6 +63,9 @@ impl Register {
     /// A write of the bus address of a CurrentValue to which the CPU has stored releases the queues
     /// whose waits for it are satisfied. The writer executes a full barrier between the two.
     pub const FENCE_STORED: Register = Register(53);
+    /// A write of the kernel's number of a context of DMA packets says that it has ended: the GPU need
+    /// not keep its counts.
+    pub const CONTEXT_ENDED: Register = Register(54);
     /// First of one register per engine: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
     /// First of one register per node, the same on every physical GPU: its traits,
@@ -94,8 +97,8 @@ impl Register {
     /// [`EngineClass`](crate::EngineClass).
     pub const NODE_CLASS: Register = Register(448);
 
-    /// First of one register per queue: the sequence number of its doorbell's last ring or connect.
-    /// It rises with each ring of any queue; 0 for a queue that does not exist.
+    /// First of one register per place of a queue: the sequence number of the last ring or connect of
+    /// the doorbell of the queue there. It rises with each ring of any queue; 0 without a queue.
     pub const LAST_RING: Register = Register(1 << 24);
 
     /// Returns the register `by` places after this one.

@@ -111,6 +111,9 @@ impl ReferenceDriver {
             }
             (removed, Arc::clone(&objects.started()?.callbacks))
         };
+        if !removed.hardware_scheduled {
+            self.device.write_register(Register::CONTEXT_ENDED, removed.os_handle.0);
+        }
         if let Some(area) = removed.save_area.os_handle {
             callbacks.destroy_context_allocation(level, area).map_err(KmdError::Kernel)?;
         }

@@ -172,7 +172,7 @@ impl ReferenceDriver {
             return BTreeMap::new();
         }
         let last_ring =
-            |queue: QueueId| self.device.read_register(Register::LAST_RING.offset(queue.0));
+            |queue: QueueId| self.device.read_register(Register::LAST_RING.offset(queue.place()));
         candidates
             .into_iter()
             .map(|(bell, hardware)| (bell, hardware.map_or(0, last_ring)))
@@ -225,10 +225,8 @@ impl ReferenceDriver {
         // spec: UMS-100
         let value_base = match self.config.doorbells {
             DoorbellModel::Global => global_base(hardware),
-            DoorbellModel::Dedicated { .. } => Some(0),
+            DoorbellModel::Dedicated { .. } => 0,
         };
-        let value_base = value_base
-            .ok_or(KmdError::Argument("a global doorbell can address at most 2^20 queues"))?;
         let secondary = self.device.secondary_doorbell_page(hardware);
         Ok(ConnectedDoorbell { page, secondary, value_base, status, hint })
     }

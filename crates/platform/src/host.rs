@@ -77,6 +77,8 @@ struct Threads {
     watch: Option<std::thread::Thread>,
     panics: Vec<String>,
     handles: Vec<std::thread::JoinHandle<()>>,
+    /// The number of handles at which those of threads that have ended are removed.
+    handles_full: usize,
 }
 
 impl Threads {
@@ -117,6 +119,21 @@ impl Threads {
         }
     }
 
+    /// Keeps the handle of a thread until the thread has ended. Returns those that are not kept any
+    /// longer, to be joined without the lock: a thread keeps its stack until it is joined.
+    fn keep_handle(
+        &mut self,
+        handle: std::thread::JoinHandle<()>,
+    ) -> Vec<std::thread::JoinHandle<()>> {
+        self.handles.push(handle);
+        if self.handles.len() < self.handles_full {
+            return Vec::new();
+        }
+        let ended = self.handles.extract_if(.., |handle| handle.is_finished()).collect();
+        self.handles_full = (2 * self.handles.len()).max(HANDLES_KEPT);
+        ended
+    }
+
     fn blocked(&self) -> Vec<(String, String)> {
         if !self.stands_still() {
             return Vec::new();
@@ -146,6 +163,8 @@ pub(crate) struct Host {
 /// checks required: one second in total.
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 const WATCH_QUIET_LOOKS: u32 = 20;
+/// The number of handles below which those of threads that have ended are not looked for.
+const HANDLES_KEPT: usize = 32;
 /// Accuracy of the system's sleep, in nanoseconds. The last part of a busy time is spun.
 pub(crate) const SLEEP_SLACK_NS: u64 = 80_000;
 
@@ -455,7 +474,9 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
         .name(thread_name)
         .spawn(run)
         .expect("the system cannot create another thread");
-    platform.host_threads().threads().handles.push(handle);
+    let ended = platform.host_threads().threads().keep_handle(handle);
+    // The end of such a thread cannot fail, and a panic is known already.
+    ended.into_iter().for_each(|handle| _ = handle.join());
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_gpu_abi::doorbell::SUMMARY_BITS;
+use tidegate_gpu_abi::doorbell::{GLOBAL_OF_NO_QUEUE, SUMMARY_BITS};
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary, global_parts};
 use tidegate_platform::{ClientAccess, Page, Platform, Untrusted, WakeWord, Word};
@@ -36,8 +36,8 @@ pub(crate) struct Placement {
 /// The value words of a connected doorbell, as its engine reads them.
 pub(crate) struct Bell {
     words: [Option<Untrusted<Word>>; 2],
-    /// The queue, if other queues store to the same words.
-    among: Option<QueueId>,
+    /// The queue's place, if other queues store to the same words.
+    among: Option<u32>,
 }
 
 /// The result of reading a doorbell.
@@ -52,10 +52,10 @@ pub(crate) enum Reading {
 impl Bell {
     pub(crate) fn read(&self) -> Reading {
         let values = self.words.iter().flatten().map(Untrusted::load_once);
-        let Some(queue) = self.among else { return Reading::Pointer(values.max().unwrap_or(0)) };
+        let Some(place) = self.among else { return Reading::Pointer(values.max().unwrap_or(0)) };
         let mine = values
             .map(global_parts)
-            .filter(|(named, _)| *named == queue)
+            .filter(|(named, _)| *named == place)
             .map(|(_, pointer)| pointer);
         mine.max().map_or(Reading::Overwritten, Reading::Pointer)
     }
@@ -72,7 +72,7 @@ impl Seat {
         let word = |page: &Page| Untrusted::new(page.word(DOORBELL_VALUE_WORD));
         Bell {
             words: [Some(word(&self.page)), self.secondary.as_ref().map(word)],
-            among: self.global.then_some(queue),
+            among: self.global.then_some(queue.place()),
         }
     }
 }
@@ -149,7 +149,7 @@ impl Doorbells {
         known: u64,
         placement: Placement,
     ) -> (Seat, bool) {
-        let [page, second] = self.pages(platform, address_space, known, placement);
+        let [page, second] = self.pages(platform, (queue, address_space), known, placement);
         let room = |g: &Group| {
             !g.is_vacant() && g.address_space == address_space && g.node == node && g.has_room()
         };
@@ -171,12 +171,13 @@ impl Doorbells {
     }
 
     /// Returns a doorbell's page and its secondary page, which is the same page if none was
-    /// requested. A shared location is not reinitialised: only its process can access it, and a
-    /// ring there for a queue that is not connected has no effect.
+    /// requested. A shared location keeps the rings of other queues. One that names this queue is
+    /// removed: it may be of the queue that had its place before. The write pointer of this one is
+    /// then read from its control area.
     fn pages(
         &mut self,
         platform: &Platform,
-        address_space: AddressSpaceId,
+        (queue, address_space): (QueueId, AddressSpaceId),
         known: u64,
         placement: Placement,
     ) -> [Page; 2] {
@@ -186,7 +187,15 @@ impl Doorbells {
             page
         };
         if placement.global {
-            return self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]).clone();
+            let pages = self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]);
+            for word in pages.each_ref().map(|page| page.word(DOORBELL_VALUE_WORD)) {
+                let value = Untrusted::new(word.clone()).load_once();
+                if global_parts(value).0 == queue.place() {
+                    // A failure is a ring of another queue, or one from outside of the protocol.
+                    let _ = word.compare_exchange(value, GLOBAL_OF_NO_QUEUE);
+                }
+            }
+            return pages.clone();
         }
         let page = fresh();
         page.store(DOORBELL_VALUE_WORD, known);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
 use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
-use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, Word};
+use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, QueueNumber, Word};
 
 /// Undefined registers read as 0 and ignore writes.
 impl Device for SoftGpu {
@@ -47,8 +47,7 @@ impl Device for SoftGpu {
                 gpu.display.as_ref().map_or(0, |display| display.read(register))
             }
             Register(n) if n >= Register::LAST_RING.0 => {
-                let queue = QueueId(n - Register::LAST_RING.0);
-                gpu.cmp.lock().queue(queue).map_or(0, |entry| entry.last_ring)
+                gpu.cmp.lock().last_ring_at(n - Register::LAST_RING.0)
             }
             Register(n) if n >= Register::NODE_CLASS.0 => {
                 node(Register::NODE_CLASS).map_or(0, |n| n.class as u64)
@@ -86,6 +85,7 @@ impl Device for SoftGpu {
             }
             Register::MAILBOX_RUN => mailbox::run(gpu),
             Register::FENCE_STORED => gpu.unblock(Some(PhysicalAddress(value)), None),
+            Register::CONTEXT_ENDED => gpu.cmp.lock().stats.note_end(QueueNumber(value)),
             Register::SHADOW_FENCE => gpu.shadow.chosen.store(value),
             Register::SHADOW_VALUE => mailbox::shadow::update(gpu, gpu.shadow.chosen.load(), value),
             _ => {}

@@ -83,8 +83,8 @@ pub(crate) struct RunList {
     tiers: Vec<Tier>,
     /// A bitmap of the tiers with a queue.
     occupied: u64,
-    /// The places of the queues on the list, by queue number.
-    places: Vec<Option<Place>>,
+    /// The queues on the list and their places here, by their places in the GPU's table.
+    places: Vec<Option<(QueueId, Place)>>,
     /// Emptied slots for reuse, so that a queue's entry and removal allocate nothing.
     spare_processes: Vec<ProcessSlot>,
     spare_queues: Vec<VecDeque<QueueId>>,
@@ -193,11 +193,11 @@ impl RunList {
             tier.unfinished = Some(queue);
         }
         self.occupied |= 1 << tier_number;
-        let number = queue.0 as usize;
+        let number = queue.place() as usize;
         if number >= self.places.len() {
             self.places.resize(number + 1, None);
         }
-        self.places[number] = Some(place);
+        self.places[number] = Some((queue, place));
         if let Some(served) =
             self.served.filter(|s| s.on_engine && s.since.is_none() && s.queue != queue)
             && self.is_wanted(&served.place, served.in_packet)
@@ -458,12 +458,14 @@ impl RunList {
     }
 
     fn place(&self, queue: QueueId) -> Option<Place> {
-        self.places.get(queue.0 as usize).copied().flatten()
+        let (listed, place) = self.places.get(queue.place() as usize).copied().flatten()?;
+        (listed == queue).then_some(place)
     }
 
     /// Removes a queue, and its process and context if they become empty.
     fn take(&mut self, queue: QueueId) -> Option<Place> {
-        let place = self.places.get_mut(queue.0 as usize)?.take()?;
+        let listed = self.places.get_mut(queue.place() as usize)?;
+        let (_, place) = listed.take_if(|(listed, _)| *listed == queue)?;
         let tier = &mut self.tiers[place.tier()];
         tier.unfinished = tier.unfinished.filter(|unfinished| *unfinished != queue);
         let process = tier.ready.get_mut(place.process)?;

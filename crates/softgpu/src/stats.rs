@@ -1,9 +1,13 @@
 //! Owns the hardware's counts for reports and benchmarks. An engine counts locally and adds its
 //! counts at the end of a turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use tidegate_platform::{PhysicalAddress, QueueNumber};
 use tidegate_trace::{Durations, WorkStats};
+
+/// Queues and contexts that have ended whose counts are kept for reports. Those of older ones are
+/// dropped.
+const ENDED_KEPT: usize = 1_024;
 
 /// A wait that blocks a queue, for reports of stalled machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +55,7 @@ pub struct NodeStats {
 /// All counts since the GPU was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// By queue.
+    /// By queue. Of queues that have ended the last ones are there.
     pub queues: BTreeMap<QueueNumber, WorkStats>,
     /// By engine number.
     pub nodes: Vec<NodeStats>,
@@ -79,9 +83,25 @@ pub struct Stats {
     pub faults: u64,
     /// Time in which at least two nodes were busy, in nanoseconds.
     pub overlap_ns: u64,
+    /// Queues and contexts that have ended and whose counts are kept, oldest first.
+    ended: VecDeque<QueueNumber>,
 }
 
 impl Stats {
+    pub(crate) fn new(nodes: Vec<NodeStats>) -> Stats {
+        Stats { nodes, ..Stats::default() }
+    }
+
+    /// Records that a queue or a context of packets has ended.
+    pub(crate) fn note_end(&mut self, queue: QueueNumber) {
+        if self.ended.len() == ENDED_KEPT
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.queues.remove(&oldest);
+        }
+        self.ended.push_back(queue);
+    }
+
     /// Returns the sum of the counts of several queues.
     pub fn of(&self, queues: &[QueueNumber]) -> WorkStats {
         let mut all = WorkStats::default();
@@ -167,7 +187,24 @@ impl Overlap {
 
 #[cfg(test)]
 mod tests {
-    use super::Overlap;
+    use super::{ENDED_KEPT, Overlap, QueueNumber, Stats, Tally};
+
+    #[test]
+    fn counts_of_queues_that_ended_long_ago_are_dropped() {
+        let (mut stats, mut tally) = (Stats::default(), Tally::default());
+        let last = 10 * ENDED_KEPT as u64;
+        for number in 0..=last {
+            tally.of(QueueNumber(number)).packets += 1;
+            tally.hand_over(0, &mut stats);
+            // The first queue goes on.
+            if number > 0 {
+                stats.note_end(QueueNumber(number));
+            }
+        }
+        assert_eq!(stats.queues.len(), 1 + ENDED_KEPT);
+        let kept = [0, last - ENDED_KEPT as u64 + 1, last].map(QueueNumber);
+        assert_eq!(stats.of(&kept).packets, 3);
+    }
 
     #[test]
     fn overlap_counts_only_the_time_of_two_or_more() {

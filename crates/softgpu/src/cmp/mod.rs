@@ -142,7 +142,7 @@ impl Cmp {
             causes_due: 0,
             doorbells: Doorbells::default(),
             rings: 0,
-            stats: Stats { nodes: (0..config.engines()).map(named).collect(), ..Stats::default() },
+            stats: Stats::new((0..config.engines()).map(named).collect()),
             overlap: Overlap::default(),
             asleep: false,
             turn_is_awaited: false,
@@ -168,6 +168,11 @@ impl Cmp {
         self.queues.get(queue)
     }
 
+    /// Returns the number of the last connect or ring of the queue at a place.
+    pub(crate) fn last_ring_at(&self, place: u32) -> u64 {
+        self.queues.at(place).map_or(0, |entry| entry.last_ring)
+    }
+
     /// Adds a queue. `entry` is called with its number.
     pub(crate) fn add_queue(
         &mut self,
@@ -180,6 +185,7 @@ impl Cmp {
     pub(crate) fn remove_queue(&mut self, armed: &Armed, queue: QueueId) -> Option<Box<Entry>> {
         self.withdraw(armed, queue);
         let mut entry = self.queues.remove(queue)?;
+        self.stats.note_end(entry.shape.number);
         if let Some(seat) = entry.seat.take() {
             self.doorbells.disconnect(&seat);
         }

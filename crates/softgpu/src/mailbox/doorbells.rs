@@ -4,12 +4,9 @@ use super::queues::hold;
 use crate::doorbell::{Placement, Reading};
 use crate::hardware::Hardware;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
-use tidegate_gpu_abi::{AdminError, QueueId, QueueKind, global_base};
+use tidegate_gpu_abi::{AdminError, QueueId, QueueKind};
 
 pub(super) fn connect(gpu: &Hardware, queue: QueueId, placement: Placement) -> AdminAnswer {
-    if placement.global && global_base(queue).is_none() {
-        return Err(AdminError::BadValue);
-    }
     let mut cmp = hold(gpu, queue)?;
     cmp.note_ring(queue);
     let (entry, doorbells) = cmp.queue_and_doorbells(queue).ok_or(AdminError::NoSuchQueue)?;

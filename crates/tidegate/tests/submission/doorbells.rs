@@ -278,6 +278,32 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
 }
 
 #[test]
+fn a_ring_of_an_ended_queue_does_not_ring_the_one_that_has_its_place() {
+    with(DoorbellModel::Global).run(|w| {
+        let (ended, fence) = (w.connected_queue(0), w.native(0));
+        for value in 1..=3 {
+            ended.push(&signal_packet(&fence, value, u32::MAX));
+        }
+        w.wait(fence.handle, 3).unwrap();
+        let page = ended.doorbell.mapping.page();
+        let left = global_parts(page.word(DOORBELL_VALUE_WORD).load());
+        w.kernel.destroy_doorbell(ended.doorbell.handle).unwrap();
+        w.kernel.destroy_hw_queue(ended.queue.handle).unwrap();
+        let queue = w.connected_queue(0);
+        // The engine reads the doorbell, in which the ended queue has rung three slots.
+        w.kernel.connect_doorbell(queue.doorbell.handle).unwrap().hint.rung();
+        w.pass(SETTLED_NS);
+        queue.push(&signal_packet(&fence, 4, u32::MAX));
+        w.wait(fence.handle, 4).unwrap();
+        let own = global_parts(page.word(DOORBELL_VALUE_WORD).load());
+        assert_eq!((own, left), ((left.0, 1), (left.0, 3)), "both have the same place");
+        queue.push(&signal_packet(&fence, 5, u32::MAX));
+        w.wait(fence.handle, 5).unwrap();
+        assert_eq!(queue.status(), DoorbellStatus::Connected);
+    });
+}
+
+#[test]
 fn another_process_has_another_location() {
     let w = with(DoorbellModel::Global);
     let queue = w.connected_queue(0);

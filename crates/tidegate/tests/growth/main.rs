@@ -1,0 +1,210 @@
+//! What a machine keeps of objects that have ended. Each kind is made and ended ten thousand times on
+//! one machine, after a thousand times for the tables to reach their size. The memory of this process
+//! is no larger then. It is a test of its own because the memory is that of the whole process.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use tidegate::calls::{
+    AllocationKind, CreateAllocation, CreateSynchronizationObject, OlderObject,
+    OpenSynchronizationObject, Placement, SignalFlags, SyncObjectFlags, WaitMode,
+};
+use tidegate::gpu_abi::Command;
+use tidegate::kmd::DoorbellModel;
+use tidegate::{Machine, MachineConfig, Platform};
+use tidegate_testbed::{Client, UserQueue, at, setup, signal_packet};
+
+/// Objects of a kind that are made and ended before the memory is measured, and meanwhile.
+const BEFORE: u64 = 1_000;
+const MEASURED: u64 = 10_000;
+
+/// Growth in which a table with an entry of 64 bytes for each object shows. What the allocator of
+/// memory keeps differs by less.
+const ALLOWED_BYTES: u64 = MEASURED * 32;
+
+/// A machine without the layers of tests, which record each call, and a process.
+struct World {
+    machine: Arc<Machine>,
+    client: Client,
+}
+
+impl Deref for World {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// Returns the memory of this process that is resident.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("the size of the process");
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.expect("a number of pages") * 4_096
+}
+
+fn end_queue(client: &Client, queue: &UserQueue) {
+    let kernel = &client.kernel;
+    kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+    kernel.destroy_hw_queue(queue.queue.handle).unwrap();
+    kernel.destroy_allocation(queue.ring.handle).unwrap();
+    kernel.destroy_allocation(queue.control.handle).unwrap();
+}
+
+/// Makes an object and ends it.
+type MakeAndEnd = fn(&World);
+
+fn user_mode_queue(w: &World) {
+    let context = w.hw_context(0);
+    let queue = w.with_ring(w.hw_queue_in(context, true).unwrap());
+    let fence = w.native(0);
+    queue.connect().unwrap();
+    queue.push(&signal_packet(&fence, 1, u32::MAX));
+    w.wait(fence.handle, 1).unwrap();
+    end_queue(w, &queue);
+    w.destroy(&fence);
+    w.kernel.destroy_hw_context(context).unwrap();
+}
+
+fn hardware_queue(w: &World) {
+    let context = w.hw_context(0);
+    let queue = w.hw_queue_in(context, false).unwrap();
+    let made = submit(w, |commands_gpu_va, command_bytes| {
+        let args = tidegate::calls::SubmitCommandToHwQueue {
+            hw_queue: queue.handle,
+            progress_fence_id: 1,
+            commands_gpu_va,
+            command_bytes,
+        };
+        w.kernel.submit_command_to_hw_queue(args).unwrap();
+        w.wait_progress(&queue, 1).unwrap();
+    });
+    w.kernel.destroy_allocation(made).unwrap();
+    w.kernel.destroy_hw_queue(queue.handle).unwrap();
+    w.kernel.destroy_hw_context(context).unwrap();
+}
+
+/// Calls `submit` with a command buffer. Returns its allocation.
+fn submit(w: &Client, submit: impl FnOnce(u64, u32)) -> tidegate::calls::Handle {
+    let mut writer = tidegate::gpu_abi::CommandWriter::new();
+    writer.push(&Command::Timed { ns: 1 });
+    let bytes = writer.to_bytes();
+    let made = w.allocate(bytes.len() as u64, AllocationKind::Bulk);
+    let tidegate::calls::AllocationMemory::Bulk(memory) = &made.memory else {
+        panic!("bulk memory was requested")
+    };
+    memory.write(0, &bytes).unwrap();
+    submit(made.gpu_va, bytes.len() as u32);
+    made.handle
+}
+
+fn packet_context(w: &World) {
+    let (context, fence) = (w.context(0), w.monitored(0));
+    let made = submit(w, |commands_gpu_va, command_bytes| {
+        let args = tidegate::calls::SubmitCommand { context, commands_gpu_va, command_bytes };
+        w.kernel.submit_command(args).unwrap();
+        w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
+        w.wait(fence.handle, 1).unwrap();
+    });
+    w.kernel.destroy_allocation(made).unwrap();
+    w.kernel.destroy_context(context).unwrap();
+    w.destroy(&fence);
+}
+
+fn shared_fence(w: &World) {
+    let shared = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+    let fence = w.try_native(0, shared).unwrap();
+    let handle = w.share_all(&fence);
+    let opened = w.open_fence(&handle);
+    let waited = w.wait_event(&opened, 1);
+    w.signal(&fence, 1);
+    waited.wait();
+    w.destroy(&opened);
+    w.destroy(&fence);
+}
+
+fn fence_with_rewinds(w: &World) {
+    let fence = w.monitored(5);
+    w.signal(&fence, 3);
+    w.kernel.wait_from_cpu(&at(&fence, 3), WaitMode::All, None).unwrap();
+    w.destroy(&fence);
+}
+
+fn mutex(w: &World) {
+    let context = w.context(0);
+    let made = w.kernel.create_synchronization_object(CreateSynchronizationObject {
+        device: w.device,
+        object: OlderObject::Mutex { owned: false },
+        flags: SyncObjectFlags::SHARED,
+    });
+    let made = made.unwrap();
+    let shared = OpenSynchronizationObject::Shared(made.shared_handle);
+    let opened = w.kernel.open_synchronization_object(shared).unwrap();
+    w.kernel.wait_for_synchronization_objects(context, &[made.handle], 0).unwrap();
+    let none = SignalFlags::empty();
+    w.kernel.signal_synchronization_objects(&[context], &[opened], none, 0).unwrap();
+    w.kernel.destroy_context(context).unwrap();
+    w.kernel.destroy_synchronization_object(opened).unwrap();
+    w.kernel.destroy_synchronization_object(made.handle).unwrap();
+}
+
+fn allocation(w: &World) {
+    let queue = w.paging_queue();
+    for placement in [Placement::System, Placement::Local] {
+        let args = CreateAllocation {
+            device: w.device,
+            bytes: 8_192,
+            kind: AllocationKind::Bulk,
+            placement,
+        };
+        let made = w.kernel.create_allocation(args).unwrap();
+        w.kernel.destroy_allocation(made.handle).unwrap();
+    }
+    w.kernel.destroy_paging_queue(queue.handle).unwrap();
+}
+
+fn device(w: &World) {
+    let device = w.another_device();
+    let context = device.context(0);
+    device.kernel.destroy_context(context).unwrap();
+    device.kernel.destroy_device(device.device).unwrap();
+}
+
+fn process(w: &World) {
+    let client = Client::open(&w.machine, "a process");
+    let (queue, fence) = (client.user_queue(0), client.native(0));
+    queue.connect().unwrap();
+    queue.push(&signal_packet(&fence, 1, u32::MAX));
+    client.wait(fence.handle, 1).unwrap();
+    let _context = client.context(0);
+    drop(client);
+}
+
+#[test]
+fn what_has_ended_leaves_nothing() {
+    let kinds: [(&str, MakeAndEnd); 9] = [
+        ("a user-mode queue", user_mode_queue),
+        ("a hardware queue", hardware_queue),
+        ("a context", packet_context),
+        ("a shared fence", shared_fence),
+        ("a fence with rewinds", fence_with_rewinds),
+        ("a mutex", mutex),
+        ("an allocation", allocation),
+        ("a device", device),
+        ("a process", process),
+    ];
+    let config = |config: &mut MachineConfig| config.driver.doorbells = DoorbellModel::Global;
+    let machine = Arc::new(setup(config).on(Platform::closed_host()).machine());
+    let app = machine.clone();
+    let run = machine.run(move || {
+        let w = World { client: Client::open(&app, "the application"), machine: app };
+        kinds.map(|(name, make_and_end)| {
+            (0..BEFORE).for_each(|_| make_and_end(&w));
+            let before = resident_bytes();
+            (0..MEASURED).for_each(|_| make_and_end(&w));
+            (name, resident_bytes().saturating_sub(before))
+        })
+    });
+    let grown = run.expect("the run ends");
+    let over = grown.iter().filter(|(_, bytes)| *bytes > ALLOWED_BYTES);
+    assert_eq!(over.count(), 0, "bytes that stay of {MEASURED} objects: {grown:?}");
+}
