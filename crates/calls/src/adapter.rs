@@ -35,6 +35,10 @@ pub struct AdapterInfo {
     pub io_mmu: bool,
     /// Number of linked physical adapters, from 1.
     pub physical_adapters: u32,
+    /// How finely engines are preempted: D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY.
+    pub graphics_preemption: u32,
+    /// D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY.
+    pub compute_preemption: u32,
     /// Nodes of each physical adapter, by ordinal.
     pub nodes: Vec<NodeInfo>,
 }

@@ -25,6 +25,7 @@ use crate::paging::{
     CreatePagingQueue, MakeResident, PagingQueue, Residency, ResidencyPriority, SegmentGroup,
     VideoMemoryInfo,
 };
+use crate::resource::{CreateResource, OpenedResource, Resource, ResourceData, ResourceName};
 use crate::share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 use crate::{Handle, Status};
 use tidegate_platform::{Event, QueueNumber};
@@ -95,7 +96,8 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTCreateAllocation2")]
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status>;
 
-    /// Destroys an allocation. Its memory stays while a doorbell uses it.
+    /// Destroys an allocation. Its memory stays while a doorbell uses it. INVALID_PARAMETER for one
+    /// of a shared resource.
     #[doc(alias = "D3DKMTDestroyAllocation2")]
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status>;
 
@@ -104,6 +106,43 @@ pub trait Kernel: Send + Sync {
     /// device.
     #[doc(alias = "D3DKMTLock2")]
     fn lock2(&self, _device: Handle, _allocation: Handle) -> Result<AllocationMemory, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Makes allocations a shared resource. INVALID_PARAMETER for allocations of another resource or
+    /// device; NOT_SUPPORTED for memory that moves.
+    #[doc(alias = "D3DKMTCreateAllocation2")]
+    fn create_resource(&self, _args: CreateResource<'_>) -> Result<Resource, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Returns what the creator of a shared resource has passed. INVALID_PARAMETER for a global handle
+    /// whose resource has ended or is of another adapter; OBJECT_TYPE_MISMATCH for an NT handle of
+    /// anything else.
+    #[doc(alias = "D3DKMTQueryResourceInfo")]
+    #[doc(alias = "D3DKMTQueryResourceInfoFromNtHandle")]
+    fn query_resource_info(
+        &self,
+        _device: Handle,
+        _name: ResourceName<'_>,
+    ) -> Result<ResourceData, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Opens a shared resource for a device. Statuses as of [`Kernel::query_resource_info`].
+    #[doc(alias = "D3DKMTOpenResource")]
+    #[doc(alias = "D3DKMTOpenResourceFromNtHandle")]
+    fn open_resource(
+        &self,
+        _device: Handle,
+        _name: ResourceName<'_>,
+    ) -> Result<OpenedResource, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Ends this process's part of a shared resource, with its allocations.
+    #[doc(alias = "D3DKMTDestroyAllocation2")]
+    fn destroy_resource(&self, _resource: Handle) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)
     }
 
@@ -276,9 +315,9 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTCreateNativeFence")]
     fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status>;
 
-    /// Returns a handle by which other processes can open these objects: one shareable fence. Under
-    /// `name` every process of the machine finds it while a handle with this name exists.
-    /// INVALID_PARAMETER for a fence that is not shareable; ACCESS_DENIED for rights that this
+    /// Returns a handle by which other processes can open these objects: one shareable fence, or a
+    /// shared resource, for which `access` is [`SyncObjectAccess::all`]. Under `name` every process of the machine finds it while a handle with this name exists.
+    /// INVALID_PARAMETER for an object that is not shareable; NOT_SUPPORTED for the name of a resource; ACCESS_DENIED for rights that this
     /// instance does not have; OBJECT_NAME_COLLISION for a name that is taken; OBJECT_NAME_INVALID
     /// for an empty one, or one with a backslash.
     #[doc(alias = "D3DKMTShareObjects")]

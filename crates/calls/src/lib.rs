@@ -4,7 +4,7 @@
 //! [`Kernel`] is the surface of one process. The graphics kernel implements it in process; a
 //! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`device`]
 //! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] · [`older`] ·
-//! [`paging`] (residency) · [`share`] · [`handle`] · [`HandleTable`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a
+//! [`paging`] (residency) · [`resource`] · [`share`] · [`handle`] · [`HandleTable`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a
 //! machine). The C structures of these calls are in `wddm-abi`.
 //!
 //! CPU addresses are returned as typed views of memory: [`ReadOnly`] where the process may not
@@ -22,6 +22,7 @@ pub mod kernel;
 pub mod older;
 pub mod paging;
 pub mod report;
+pub mod resource;
 pub mod share;
 pub mod snapshot;
 pub mod view;
@@ -55,6 +56,10 @@ pub use paging::{
     SegmentGroup, VideoMemoryInfo,
 };
 pub use report::{DisplayStats, PendingWait};
+pub use resource::{
+    CreateResource, MAX_RESOURCE_DATA_BYTES, MAX_SHARED_ALLOCATIONS, OpenedResource, Resource,
+    ResourceData, ResourceName,
+};
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use tidegate_d3dukmdt::{
     DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, PixelFormat, Priority,

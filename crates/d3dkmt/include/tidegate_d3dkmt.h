@@ -88,6 +88,8 @@ typedef struct _OBJECT_ATTRIBUTES {
 #define D3DDDI_SYNC_OBJECT_WAIT 0x1
 #define D3DDDI_SYNC_OBJECT_SIGNAL 0x2
 #define D3DDDI_SYNC_OBJECT_ALL_ACCESS 0x001F0003
+#define SHARED_ALLOCATION_WRITE 0x1
+#define SHARED_ALLOCATION_ALL_ACCESS 0x000F0001
 
 /* ---- adapters ---- */
 
@@ -718,6 +720,75 @@ typedef struct _D3DKMT_DESTROYALLOCATION2 {
     UINT Flags;
 } D3DKMT_DESTROYALLOCATION2;
 
+typedef struct _D3DKMT_QUERYRESOURCEINFO {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hGlobalShare;
+    void *pPrivateRuntimeData; /* NULL for sizes alone */
+    UINT PrivateRuntimeDataSize;
+    UINT TotalPrivateDriverDataSize;
+    UINT ResourcePrivateDriverDataSize;
+    UINT NumAllocations;
+} D3DKMT_QUERYRESOURCEINFO;
+
+typedef struct _D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE {
+    D3DKMT_HANDLE hDevice;
+    HANDLE hNtHandle;
+    void *pPrivateRuntimeData; /* NULL for sizes alone */
+    UINT PrivateRuntimeDataSize;
+    UINT TotalPrivateDriverDataSize;
+    UINT ResourcePrivateDriverDataSize;
+    UINT NumAllocations;
+} D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE;
+
+typedef struct _D3DDDI_OPENALLOCATIONINFO {
+    D3DKMT_HANDLE hAllocation;
+    const void *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+} D3DDDI_OPENALLOCATIONINFO;
+
+typedef struct _D3DDDI_OPENALLOCATIONINFO2 {
+    D3DKMT_HANDLE hAllocation;
+    const void *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
+    uintptr_t Reserved[6];
+} D3DDDI_OPENALLOCATIONINFO2;
+
+typedef struct _D3DKMT_OPENRESOURCE {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hGlobalShare;
+    UINT NumAllocations;
+    union {
+        D3DDDI_OPENALLOCATIONINFO *pOpenAllocationInfo;
+        D3DDDI_OPENALLOCATIONINFO2 *pOpenAllocationInfo2;
+    };
+    void *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+    void *pResourcePrivateDriverData;
+    UINT ResourcePrivateDriverDataSize;
+    void *pTotalPrivateDriverDataBuffer;
+    UINT TotalPrivateDriverDataBufferSize;
+    D3DKMT_HANDLE hResource;
+} D3DKMT_OPENRESOURCE;
+
+typedef struct _D3DKMT_OPENRESOURCEFROMNTHANDLE {
+    D3DKMT_HANDLE hDevice;
+    HANDLE hNtHandle;
+    UINT NumAllocations;
+    D3DDDI_OPENALLOCATIONINFO2 *pOpenAllocationInfo2;
+    UINT PrivateRuntimeDataSize;
+    void *pPrivateRuntimeData;
+    UINT ResourcePrivateDriverDataSize;
+    void *pResourcePrivateDriverData;
+    UINT TotalPrivateDriverDataBufferSize;
+    void *pTotalPrivateDriverDataBuffer;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE hKeyedMutex;
+    void *pKeyedMutexPrivateRuntimeData;
+    UINT KeyedMutexPrivateRuntimeDataSize;
+    D3DKMT_HANDLE hSyncObject;
+} D3DKMT_OPENRESOURCEFROMNTHANDLE;
+
 typedef struct _D3DKMT_LOCK2 {
     D3DKMT_HANDLE hDevice;
     D3DKMT_HANDLE hAllocation;
@@ -1214,6 +1285,11 @@ NTSTATUS D3DKMTCreateAllocation(D3DKMT_CREATEALLOCATION *);
 NTSTATUS D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION *);
 NTSTATUS D3DKMTDestroyAllocation(const D3DKMT_DESTROYALLOCATION *);
 NTSTATUS D3DKMTDestroyAllocation2(const D3DKMT_DESTROYALLOCATION2 *);
+NTSTATUS D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO *);
+NTSTATUS D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE *);
+NTSTATUS D3DKMTOpenResource(D3DKMT_OPENRESOURCE *);
+NTSTATUS D3DKMTOpenResource2(D3DKMT_OPENRESOURCE *);
+NTSTATUS D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE *);
 NTSTATUS D3DKMTLock2(D3DKMT_LOCK2 *);
 NTSTATUS D3DKMTUnlock2(const D3DKMT_UNLOCK2 *);
 NTSTATUS D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE *);

@@ -172,7 +172,11 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
             answer(call, args, AdapterType { flags: flags.bits() })
         }
         query::WDDM_1_2_CAPS => {
-            let preemption = PreemptionCaps { graphics_granularity: 0, compute_granularity: 0 };
+            // spec: PRE-070
+            let preemption = PreemptionCaps {
+                graphics_granularity: info.graphics_preemption,
+                compute_granularity: info.compute_preemption,
+            };
             answer(call, args, Wddm12Caps { preemption, flags: 0 })
         }
         query::WDDM_1_3_CAPS | query::WDDM_2_9_CAPS | query::WDDM_3_0_CAPS => {

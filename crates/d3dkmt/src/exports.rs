@@ -10,7 +10,9 @@
 use crate::call::Call;
 use crate::caller::Caller;
 use crate::library::Library;
-use crate::{adapter, device, doorbell, gpu_address, legacy, memory, queue, sharing, sync};
+use crate::{
+    adapter, device, doorbell, gpu_address, legacy, memory, queue, resource, sharing, sync,
+};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_calls::Status;
@@ -128,6 +130,13 @@ calls! {
     updates D3DKMTCreateAllocation2(args::CreateAllocation) = memory::create_allocation2;
     reads D3DKMTDestroyAllocation(args::DestroyAllocation) = memory::destroy_allocation;
     reads D3DKMTDestroyAllocation2(args::DestroyAllocation2) = memory::destroy_allocation2;
+    updates D3DKMTQueryResourceInfo(args::QueryResourceInfo) = resource::query_resource_info;
+    updates D3DKMTQueryResourceInfoFromNtHandle(args::QueryResourceInfoFromNtHandle)
+        = resource::query_resource_info_from_nt_handle;
+    updates D3DKMTOpenResource(args::OpenResource) = resource::open_resource;
+    updates D3DKMTOpenResource2(args::OpenResource) = resource::open_resource2;
+    updates D3DKMTOpenResourceFromNtHandle(args::OpenResourceFromNtHandle)
+        = resource::open_resource_from_nt_handle;
     updates D3DKMTLock2(args::Lock2) = memory::lock2;
     reads D3DKMTUnlock2(args::Unlock2) = memory::unlock2;
     updates D3DKMTCreatePagingQueue(args::CreatePagingQueue) = memory::create_paging_queue;
@@ -285,9 +294,6 @@ unsupported! {
     D3DKMTOpenKeyedMutexFromNtHandle
     D3DKMTOpenNtHandleFromName
     D3DKMTOpenProtectedSessionFromNtHandle
-    D3DKMTOpenResource
-    D3DKMTOpenResource2
-    D3DKMTOpenResourceFromNtHandle
     D3DKMTOpenSyncObjectFromSyncFile
     D3DKMTOutputDuplGetFrameInfo
     D3DKMTOutputDuplGetMetaData
@@ -312,8 +318,6 @@ unsupported! {
     D3DKMTQueryProtectedSessionInfoFromNtHandle
     D3DKMTQueryProtectedSessionStatus
     D3DKMTQueryRemoteVidPnSourceFromGdiDisplayName
-    D3DKMTQueryResourceInfo
-    D3DKMTQueryResourceInfoFromNtHandle
     D3DKMTQueryStatistics
     D3DKMTQueryVidPnExclusiveOwnership
     D3DKMTReclaimAllocations

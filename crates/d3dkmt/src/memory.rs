@@ -6,7 +6,8 @@
 use crate::call::Call;
 use crate::library::ended;
 use crate::named_object::Object;
-use crate::object::{Allocation, Device, PagingQueue, Resource};
+use crate::object::{Allocation, Device, PagingQueue};
+use crate::resource;
 use crate::sync::{enter_fence, value_address};
 use std::sync::Arc;
 use tidegate_calls::{
@@ -22,6 +23,8 @@ use tidegate_wddm_abi::d3dkmthk::{
 
 /// Most allocations of one call.
 const MOST_ALLOCATIONS: usize = 4096;
+/// Bits of D3DKMT_CREATEALLOCATIONFLAGS that no kit defines.
+const RESERVED_FLAGS: u32 = !0 << 18;
 /// Bytes of the private driver data of an allocation: its size as 64 bits, its kind and its
 /// placement as 32 bits each. `TIDEGATE_ALLOCATION_DATA` in the header.
 const ALLOCATION_DATA_BYTES: u32 = 16;
@@ -73,6 +76,7 @@ fn create_one(
     call: &Call,
     device: &Arc<Device>,
     wanted: &Description,
+    of_shared: bool,
 ) -> Result<(Handle, u64), Status> {
     let kernel = device.kernel();
     let made = kernel.create_allocation(calls::CreateAllocation {
@@ -87,6 +91,7 @@ fn create_one(
         gpu_va: made.gpu_va,
         bytes: made.bytes,
         memory: made.memory,
+        of_shared,
     };
     let handle = call.library.insert(Object::Allocation(Arc::new(allocation)), || {
         let _ended = kernel.destroy_allocation(made.handle);
@@ -144,20 +149,31 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
     use CreateAllocationFlags as Flags;
     let library = call.library;
     let device = library.device(args.device)?;
+    if args.flags & RESERVED_FLAGS != 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
     let flags = Flags::from_bits_truncate(args.flags);
-    if flags.intersects(Flags::CREATE_SHARED | Flags::EXISTING_SYS_MEM | Flags::EXISTING_SECTION) {
+    if flags.intersects(Flags::EXISTING_SYS_MEM | Flags::EXISTING_SECTION) {
         return Err(Status::NOT_SUPPORTED);
     }
     let count = args.num_allocations as usize;
     let makes_resource = flags.contains(Flags::CREATE_RESOURCE);
+    let shares = flags.contains(Flags::CREATE_SHARED);
+    if (shares && !makes_resource) || (flags.contains(Flags::NT_SECURITY_SHARING) && !shares) {
+        return Err(Status::INVALID_PARAMETER);
+    }
     if count > MOST_ALLOCATIONS || (count == 0 && !makes_resource) {
         return Err(Status::INVALID_PARAMETER);
     }
-    let resource = match args.resource {
+    let existing = match args.resource {
         _ if makes_resource => None,
         0 => None,
         named => Some(library.resource(named)?),
     };
+    // What is shared stays what its openers were told.
+    if existing.as_ref().is_some_and(|resource| resource.shared.is_some()) {
+        return Err(Status::INVALID_PARAMETER);
+    }
     let standard = standard(call, args, flags)?;
     let at = |index: usize| args.allocation_info + (index * size_of::<I>()) as u64;
     let infos: Result<Vec<I>, Status> = (0..count).map(|n| call.caller.read(at(n))).collect();
@@ -174,6 +190,11 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
         }
     };
     let wanted = infos.iter().map(describe).collect::<Result<Vec<_>, Status>>()?;
+    let private = infos.iter().map(Info::private_data);
+    let data = match shares {
+        true => Some(resource::passed_data(call, args, standard.is_none(), private)?),
+        false => None,
+    };
     let mut made = Vec::with_capacity(count);
     let undo = |made: &[Handle]| {
         made.iter().for_each(|handle| {
@@ -181,7 +202,7 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
         });
     };
     for (info, wanted) in infos.iter_mut().zip(&wanted) {
-        match create_one(call, &device, wanted) {
+        match create_one(call, &device, wanted, shares) {
             Ok((handle, gpu_va)) => {
                 info.answer(handle, gpu_va);
                 made.push(handle);
@@ -192,12 +213,15 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
             }
         }
     }
-    if let Some(resource) = resource {
+    if let Some(resource) = existing {
         resource.allocations.lock().extend(made);
     } else if makes_resource {
-        let allocations = library.platform.mutex("allocations of a resource", made.clone());
-        let object = Arc::new(Resource { device: device.clone(), allocations });
-        args.resource = library.insert(Object::Resource(object), || undo(&made))?.0;
+        let nt_shared = flags.contains(Flags::NT_SECURITY_SHARING);
+        let shared = data.map(|data| resource::share(call, &device, &made, &data, nt_shared));
+        let shared = shared.transpose().inspect_err(|_| undo(&made))?;
+        let entered = resource::enter(call, &device, made, shared.map(|shared| shared.handle));
+        args.resource = entered?.0;
+        args.global_share = shared.map_or(0, |shared| shared.shared_handle);
     }
     infos.into_iter().enumerate().try_for_each(|(n, info)| call.caller.write(at(n), info))
 }
@@ -222,13 +246,17 @@ fn destroy(
         if count != 0 || !Arc::ptr_eq(&found.device, &device) {
             return Err(Status::INVALID_PARAMETER);
         }
+        if found.shared.is_some() {
+            return resource::destroy(call, Handle(resource), &found);
+        }
         call.library.remove(resource).ok_or(Status::INVALID_PARAMETER)?;
         found.allocations.lock().clone()
     } else {
         let named = call.caller.handles(list, count, MOST_ALLOCATIONS)?;
         // All are checked before one ends.
         for handle in &named {
-            if !Arc::ptr_eq(&call.library.allocation(*handle)?.device, &device) {
+            let found = call.library.allocation(*handle)?;
+            if !Arc::ptr_eq(&found.device, &device) || found.of_shared {
                 return Err(Status::INVALID_PARAMETER);
             }
         }

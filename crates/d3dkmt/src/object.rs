@@ -111,11 +111,15 @@ pub(crate) struct Allocation {
     pub(crate) gpu_va: u64,
     pub(crate) bytes: u64,
     pub(crate) memory: AllocationMemory,
+    /// Whether a shared resource ends it.
+    pub(crate) of_shared: bool,
 }
 
 /// Allocations that end together.
 pub(crate) struct Resource {
     pub(crate) device: Arc<Device>,
+    /// In the kernel, which knows shared resources alone.
+    pub(crate) shared: Option<Handle>,
     /// The library's handles of its allocations.
     pub(crate) allocations: Mutex<Vec<Handle>>,
 }

@@ -1,4 +1,4 @@
-//! Sharing of fences: NT handles as file descriptors, their names, and opening them.
+//! Sharing of fences and resources: NT handles as file descriptors, their names, and opening them.
 
 use crate::call::Call;
 use crate::caller::Caller;
@@ -17,6 +17,12 @@ use tidegate_wddm_abi::d3dukmdt::{MAX_OBJECTS_PER_HANDLE, SyncObjectAccess as Ri
 const MOST_NAME_BYTES: u16 = 4 * 260;
 /// GENERIC_ALL.
 const ALL_RIGHTS: u32 = 0x1000_0000;
+/// GENERIC_WRITE.
+const GENERIC_WRITE: u32 = 0x4000_0000;
+/// GENERIC_READ, GENERIC_WRITE, GENERIC_EXECUTE and GENERIC_ALL.
+const GENERIC_RIGHTS: u32 = 0xF000_0000;
+/// SHARED_ALLOCATION_WRITE.
+const SHARED_ALLOCATION_WRITE: u32 = 1;
 /// Where programs of Windows put names.
 const NAMED_OBJECTS: &str = "\\BaseNamedObjects\\";
 
@@ -27,6 +33,18 @@ fn rights(mask: u32) -> Result<SyncObjectAccess, Status> {
     }
     let rights = Rights::from_bits(mask).ok_or(Status::INVALID_PARAMETER)?;
     Ok(SyncObjectAccess::from_bits_truncate(rights.bits()))
+}
+
+/// The rights of a mask for a resource, whose memory is opened for reading and writing.
+///
+/// # Errors
+/// NOT_SUPPORTED for a mask without the right to write.
+fn resource_rights(mask: u32) -> Result<SyncObjectAccess, Status> {
+    if mask & !(GENERIC_RIGHTS | Rights::all().bits()) != 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let writes = mask & (ALL_RIGHTS | GENERIC_WRITE | SHARED_ALLOCATION_WRITE) != 0;
+    if writes { Ok(SyncObjectAccess::all()) } else { Err(Status::NOT_SUPPORTED) }
 }
 
 /// The name in the attributes of an object.
@@ -64,13 +82,18 @@ pub(crate) fn share_objects(
     let handles = call.caller.handles(handles, count, MAX_OBJECTS_PER_HANDLE)?;
     // Checks the address before anything is shared.
     call.caller.numbers::<u64>(handle_out, 1, 1)?;
-    let (adapter, object) = match (&handles[..], call.library.object(handles[0].0)?) {
+    let first = call.library.object(handles[0].0)?;
+    let is_resource = matches!(first, Object::Resource(_));
+    let (adapter, object) = match (&handles[..], first) {
         ([_], Object::Fence(fence)) => (fence.device.adapter.clone(), fence.handle),
         ([_], Object::Legacy(instance)) => {
             let object = instance.handle().ok_or(Status::INVALID_PARAMETER)?;
             (instance.adapter.clone(), object)
         }
-        ([_], Object::Resource(_)) => return Err(Status::NOT_SUPPORTED),
+        ([_], Object::Resource(resource)) => {
+            let object = resource.shared.ok_or(Status::INVALID_PARAMETER)?;
+            (resource.device.adapter.clone(), object)
+        }
         _ => return Err(Status::INVALID_PARAMETER),
     };
     let name = name(&call.caller, attributes)?;
@@ -78,7 +101,8 @@ pub(crate) fn share_objects(
         // A name is free once all handles of its object are closed.
         call.library.nt_handles.collect();
     }
-    let shared = adapter.kernel.share_objects(&[object], rights(access)?, name.as_deref())?;
+    let access = if is_resource { resource_rights(access)? } else { rights(access)? };
+    let shared = adapter.kernel.share_objects(&[object], access, name.as_deref())?;
     let handle = call.library.nt_handles.export(shared)?;
     call.caller.write_numbers(handle_out, &[handle])
 }

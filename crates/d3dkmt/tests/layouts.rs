@@ -80,6 +80,12 @@ const LAYOUTS: &[Layout] = layouts![
     CreateAllocation,
     DestroyAllocation,
     DestroyAllocation2,
+    QueryResourceInfo,
+    QueryResourceInfoFromNtHandle,
+    OpenAllocationInfo,
+    OpenAllocationInfo2,
+    OpenResource,
+    OpenResourceFromNtHandle,
     Lock2,
     Unlock2,
     SetAllocationPriority,
@@ -222,4 +228,40 @@ fn the_document_names_what_is_supported() {
         let short = name.strip_prefix("D3DKMT").unwrap();
         assert!(document.contains(&format!("`{short}`")), "docs/d3dkmt.md does not name {short}");
     }
+}
+
+/// A C program that calls each name: those that are supported with NULL and with a misaligned
+/// address, the others without an argument.
+fn calls_of_each_name() -> String {
+    let mut text = String::from("#include \"check.h\"\n\nstatic char room[1024];\n");
+    for name in UNSUPPORTED {
+        writeln!(text, "NTSTATUS {name}(void *);").unwrap();
+    }
+    text.push_str("\nint main(void) {\n");
+    // The one call that takes no structure.
+    for name in SUPPORTED.iter().filter(|name| **name != "D3DKMTShareObjects") {
+        for address in ["NULL", "(void *)(room + 1)"] {
+            writeln!(text, "    IS({name}({address}), STATUS_INVALID_PARAMETER);").unwrap();
+        }
+    }
+    for name in UNSUPPORTED {
+        writeln!(text, "    IS({name}(room), STATUS_NOT_SUPPORTED);").unwrap();
+    }
+    text.push_str("    return 0;\n}\n");
+    text
+}
+
+#[test]
+fn each_call_refuses_null_and_misaligned_arguments_or_is_not_supported() {
+    let Some(compiler) = Compiler::find("cc") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("names.c"), folder.path().join("names"));
+    std::fs::write(&source, calls_of_each_name()).unwrap();
+    let real = compiler::library();
+    std::os::unix::fs::symlink(&real, folder.path().join("libtidegate_d3dkmt.so.0")).unwrap();
+    let path = format!("-Wl,-rpath,{}", folder.path().display());
+    let options = ["-o", program.to_str().unwrap(), real.to_str().unwrap(), &path];
+    compiler.compile(&source, &options);
+    let output = Command::new(&program).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -83,6 +83,7 @@ static QUEUES: Program = Program::new("cc", "queues.c");
 static LEGACY: Program = Program::new("cc", "legacy.c");
 static PROCESSES: Program = Program::new("cc", "processes.c");
 static RESTART: Program = Program::new("cc", "restart.c");
+static RESOURCES: Program = Program::new("cc", "resources.c");
 static CLIENT: Program = Program::new("c++", "client.cpp");
 
 #[test]
@@ -95,7 +96,7 @@ fn adapters_are_enumerated_and_opened() {
     ARGUMENTS.check("enumeration");
 }
 
-// spec: NF-073, NF-291, RES-013
+// spec: NF-073, NF-291, PRE-070, RES-013
 #[test]
 fn adapters_answer_queries() {
     ARGUMENTS.check("queries");
@@ -229,6 +230,31 @@ fn a_global_handle_keeps_nothing_alive() {
 #[test]
 fn a_name_of_another_process_finds_its_fence() {
     PROCESSES.check_served("names");
+}
+
+#[test]
+fn shared_resources_refuse_wrong_arguments() {
+    RESOURCES.check("arguments");
+}
+
+#[test]
+fn a_global_handle_names_a_shared_resource() {
+    RESOURCES.check("global");
+}
+
+#[test]
+fn a_descriptor_names_a_shared_resource() {
+    RESOURCES.check("nt-handle");
+}
+
+#[test]
+fn two_processes_see_the_contents_of_a_resource() {
+    RESOURCES.check_served("between");
+}
+
+#[test]
+fn a_resource_outlives_its_killed_creator() {
+    RESOURCES.check_served("killed-creator");
 }
 
 #[test]

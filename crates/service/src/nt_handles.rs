@@ -17,6 +17,27 @@ struct Kept {
     handle: NtHandle,
     remains: Remains,
     owner: u64,
+    /// Memory that the object holds.
+    bytes: u64,
+}
+
+/// Memory that the object of a handle holds, and how much the handles of one owner and those of all
+/// may keep, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeptMemory {
+    pub(crate) bytes: u64,
+    pub(crate) most_of_owner: u64,
+    pub(crate) most_of_all: u64,
+}
+
+/// Returns whether another object fits beside these.
+fn has_room(kept: &BTreeMap<Number, Kept>, owner: u64, wanted: KeptMemory) -> bool {
+    let (mut of_owner, mut of_all) = (wanted.bytes, wanted.bytes);
+    for other in kept.values() {
+        of_all = of_all.saturating_add(other.bytes);
+        of_owner = of_owner.saturating_add(if other.owner == owner { other.bytes } else { 0 });
+    }
+    wanted.bytes == 0 || (of_owner <= wanted.most_of_owner && of_all <= wanted.most_of_all)
 }
 
 /// The NT handles that processes hold.
@@ -51,26 +72,34 @@ impl NtHandles {
     /// # Panics
     /// The platform is cooperative, where it is no file.
     pub fn export(&self, handle: NtHandle, owner: u64, most: u32) -> Result<OwnedFd, Status> {
-        let made = self.attach(handle, owner, most)?;
+        let made = self.attach(handle, owner, most, KeptMemory::default())?;
         Ok(made.into_file().expect("an NT handle of the host is a file"))
     }
 
     /// As [`NtHandles::export`], for a message.
+    ///
+    /// # Errors
+    /// Also NO_MEMORY for more memory than handles may keep.
     pub(crate) fn attach(
         &self,
         handle: NtHandle,
         owner: u64,
         most: u32,
+        memory: KeptMemory,
     ) -> Result<Attachment, Status> {
         self.sweep();
         let mut all = self.all.lock();
         if all.kept.values().filter(|kept| kept.owner == owner).count() >= most as usize {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
+        if !has_room(&all.kept, owner, memory) {
+            return Err(Status::NO_MEMORY);
+        }
         all.made += 1;
         let made = Attachment::new_token(&self.platform, all.made);
         let (number, token, remains) = made.map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
-        all.kept.insert(number, Kept { handle, remains, owner });
+        let bytes = memory.bytes;
+        all.kept.insert(number, Kept { handle, remains, owner, bytes });
         Ok(token)
     }
 
@@ -152,6 +181,22 @@ mod tests {
     }
 
     #[test]
+    fn handles_keep_so_much_memory() {
+        let handles = NtHandles::new(&Platform::host());
+        let attach = |owner, bytes| {
+            let memory = KeptMemory { bytes, most_of_owner: 10, most_of_all: 15 };
+            handles.attach(NtHandle::new(7u32), owner, 9, memory)
+        };
+        let first = attach(1, 8).unwrap();
+        assert_eq!(attach(1, 3).unwrap_err(), Status::NO_MEMORY);
+        assert_eq!(attach(2, 8).unwrap_err(), Status::NO_MEMORY, "8 of 15 are taken");
+        let _second = attach(2, 7).unwrap();
+        let _small = attach(1, 0).unwrap();
+        drop(first);
+        let _again = attach(1, 8).unwrap();
+    }
+
+    #[test]
     fn another_file_is_no_handle() {
         let handles = NtHandles::new(&Platform::host());
         let _file = handles.export(NtHandle::new(7u32), 1, 1).unwrap();
@@ -162,8 +207,8 @@ mod tests {
     #[test]
     fn a_counted_copy_is_as_good_as_a_file() {
         let handles = NtHandles::new(&Platform::virtual_time(tidegate_platform::StepCosts::free()));
-        let first = handles.attach(NtHandle::new(7u32), 1, 2).unwrap();
-        let second = handles.attach(NtHandle::new(8u32), 1, 2).unwrap();
+        let first = handles.attach(NtHandle::new(7u32), 1, 2, KeptMemory::default()).unwrap();
+        let second = handles.attach(NtHandle::new(8u32), 1, 2, KeptMemory::default()).unwrap();
         let copy = first.copy().unwrap();
         drop(first);
         handles.sweep();

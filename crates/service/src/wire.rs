@@ -9,9 +9,9 @@ use tidegate_calls::snapshot::PageRequest;
 use tidegate_calls::{
     AdapterInfo, CreateAllocation, CreateContextVirtual, CreateHwContext, CreateHwQueue,
     CreateSynchronizationObject, DeviceErrorReason, FenceValue, Handle, NativeFenceType,
-    PagingPriority, Present, ReserveGpuVirtualAddress, ResidencyPriority, SegmentGroup,
-    SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags,
-    TdrTest, TileOperation, WaitMode,
+    PagingPriority, Present, ReserveGpuVirtualAddress, ResidencyPriority, ResourceData,
+    SegmentGroup, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectAccess,
+    SyncObjectFlags, TdrTest, TileOperation, WaitMode,
 };
 use tidegate_platform::{CacheType, ClientAccess, Part};
 
@@ -188,7 +188,30 @@ pub(crate) enum ObjectCall {
     Evict(Handle, Vec<Handle>),
     SetAllocationPriority(Handle, Vec<Handle>, ResidencyPriority),
     QueryVideoMemoryInfo(SegmentGroup),
+    CreateResource {
+        device: Handle,
+        allocations: Vec<Handle>,
+        data: ResourceData,
+        nt_security_sharing: bool,
+    },
+    QueryResourceInfo(Handle, SharedName),
+    /// The answer is an [`OpenedResourceView`].
+    OpenResource(Handle, SharedName),
+    DestroyResource(Handle),
 }
+
+/// The name of a shared resource.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum SharedName {
+    /// A global handle.
+    Global(u32),
+    /// The NT handle that is the message's file.
+    File,
+}
+
+/// A resource, what its creator has passed, and of each allocation its handle, GPU address and bytes.
+/// A process maps the memory of each by a call to lock it.
+pub(crate) type OpenedResourceView = (Handle, ResourceData, Vec<(Handle, u64, u64)>);
 
 /// Calls about fences and waits.
 #[derive(Debug, Serialize, Deserialize)]

@@ -68,6 +68,11 @@ static void queries(D3DKMT_HANDLE adapter) {
     D3DKMT_WDDM_2_7_CAPS scheduling;
     OK(query(adapter, KMTQAITYPE_WDDM_2_7_CAPS, &scheduling, sizeof scheduling));
     CHECK(scheduling.HwSchSupported && scheduling.HwSchEnabled);
+    D3DKMT_WDDM_1_2_CAPS preemption;
+    OK(query(adapter, KMTQAITYPE_WDDM_1_2_CAPS, &preemption, sizeof preemption));
+    CHECK(preemption.PreemptionCaps.GraphicsPreemptionGranularity == 300);
+    CHECK(preemption.PreemptionCaps.ComputePreemptionGranularity == 300);
+    CHECK(sizeof preemption.PreemptionCaps == 8);
     D3DKMT_ADAPTERTYPE type;
     OK(query(adapter, KMTQAITYPE_ADAPTERTYPE, &type, sizeof type));
     CHECK(type.RenderSupported && type.SoftwareDevice);

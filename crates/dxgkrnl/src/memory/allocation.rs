@@ -13,8 +13,9 @@ use super::paging_context::{Carrier, Contents};
 use super::ports::{LocalMemoryMembers, OwningDevice};
 use crate::driver::DriverPort;
 use crate::timer::{AtPassive, EndAtPassive};
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{AllocationKind, AllocationMemory, Status, TILE_BYTES};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Bulk, BulkWindow, ClientAccess, Mutex, PhysicalAddress, PhysicalMemory};
@@ -48,10 +49,23 @@ struct Movable {
     members: Arc<dyn LocalMemoryMembers>,
 }
 
+/// Memory that never moves. It leaves the bus with its last user: an allocation, or a shared resource.
+pub(crate) struct FixedMemory {
+    bus: PhysicalMemory,
+    at: PhysicalAddress,
+    bytes: u64,
+    view: AllocationMemory,
+}
+
+impl Drop for FixedMemory {
+    fn drop(&mut self) {
+        self.bus.remove(self.at);
+    }
+}
+
 enum Backing {
     Fixed {
-        bus: PhysicalMemory,
-        at: PhysicalAddress,
+        memory: Arc<FixedMemory>,
         /// Number of MakeResident references.
         references: Mutex<u32>,
     },
@@ -64,9 +78,10 @@ pub(crate) type AllocationObject = AtPassive<AllocationBody>;
 /// The parts of an allocation.
 // spec: UMS-037
 pub(crate) struct AllocationBody {
+    /// Dropped first, because the driver port has the bus.
+    backing: Backing,
     driver: Arc<DriverPort>,
     space: Arc<AddressSpace>,
-    backing: Backing,
     context: Option<OsHandle>,
     pub(crate) gpu_va: u64,
     pub(crate) bytes: u64,
@@ -75,6 +90,17 @@ pub(crate) struct AllocationBody {
     /// Tiles of reserved addresses that show its bytes: the offset by address. They are mapped
     /// while the allocation is. Changed under the lock of the paging context, which moves hold.
     tiles: OnceLock<Mutex<BTreeMap<u64, u64>>>,
+    /// The shared resource that ends the allocation.
+    resource: OnceLock<Weak<dyn Any + Send + Sync>>,
+}
+
+impl AllocationBody {
+    fn as_movable(&self) -> Option<&Movable> {
+        match &self.backing {
+            Backing::Fixed { .. } => None,
+            Backing::Movable(movable) => Some(movable),
+        }
+    }
 }
 
 impl AllocationObject {
@@ -101,12 +127,47 @@ impl AllocationObject {
                 (at, AllocationMemory::Protocol(page))
             }
         };
-        let gpu_va = owner.space.map(level, at, bytes, Access::ReadWrite).inspect_err(|_| {
-            bus.remove(at);
-        })?;
+        let memory = FixedMemory { bus: bus.clone(), at, bytes, view: memory };
+        AllocationObject::of_fixed(level, driver, owner, Arc::new(memory))
+    }
+
+    /// Creates a mapped allocation of memory that may have other users.
+    pub(super) fn of_fixed(
+        level: &Passive,
+        driver: &Arc<DriverPort>,
+        owner: Owner<'_>,
+        memory: Arc<FixedMemory>,
+    ) -> Result<Arc<AllocationObject>, Status> {
+        let FixedMemory { at, bytes, .. } = *memory;
+        let gpu_va = owner.space.map(level, at, bytes, Access::ReadWrite)?;
+        let view = memory.view.clone();
         let references = driver.platform.mutex("references of an allocation", 1);
-        let backing = Backing::Fixed { bus: bus.clone(), at, references };
-        Ok(Arc::new(Self::of(driver, owner, backing, (gpu_va, bytes), memory)))
+        let backing = Backing::Fixed { memory, references };
+        Ok(Arc::new(Self::of(driver, owner, backing, (gpu_va, bytes), view)))
+    }
+
+    /// Returns the memory of an allocation that never moves.
+    pub(crate) fn fixed_memory(&self) -> Option<&Arc<FixedMemory>> {
+        match &self.backing {
+            Backing::Fixed { memory, .. } => Some(memory),
+            Backing::Movable(_) => None,
+        }
+    }
+
+    /// Makes the allocation one of a shared resource, which ends it.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER for one that was shared before.
+    pub(crate) fn enter_resource(
+        &self,
+        resource: Weak<dyn Any + Send + Sync>,
+    ) -> Result<(), Status> {
+        self.resource.set(resource).map_err(|_| Status::INVALID_PARAMETER)
+    }
+
+    /// Returns whether the allocation is one of a shared resource.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.resource.get().is_some_and(|resource| resource.strong_count() > 0)
     }
 
     /// Creates a movable allocation, in system memory with its address unmapped.
@@ -151,15 +212,9 @@ impl AllocationObject {
             memory,
             device: owner.device.clone(),
             tiles: OnceLock::new(),
+            resource: OnceLock::new(),
         };
         AtPassive::wrap(&driver.timer, body)
-    }
-
-    fn as_movable(&self) -> Option<&Movable> {
-        match &self.backing {
-            Backing::Fixed { .. } => None,
-            Backing::Movable(movable) => Some(movable),
-        }
     }
 
     /// Returns the allocation's number in VidMm, if it is movable.
@@ -180,7 +235,7 @@ impl AllocationObject {
     /// Returns the present bus address.
     pub(crate) fn at(&self) -> PhysicalAddress {
         match &self.backing {
-            Backing::Fixed { at, .. } => *at,
+            Backing::Fixed { memory, .. } => memory.at,
             Backing::Movable(movable) => movable.location.lock().at,
         }
     }
@@ -350,15 +405,10 @@ impl AllocationObject {
 impl EndAtPassive for AllocationBody {
     fn end(&mut self, level: &Passive) {
         self.space.unmap(level, self.gpu_va, self.bytes);
-        let (bus, at) = match &self.backing {
-            Backing::Fixed { bus, at, .. } => (bus, *at),
-            Backing::Movable(movable) => {
-                movable.members.remove_allocation(movable.id);
-                let location = movable.location.lock();
-                let local = location.local;
-                (if local { &movable.segment } else { &self.driver.system_memory }, location.at)
-            }
-        };
-        bus.remove(at);
+        let Some(movable) = self.as_movable() else { return };
+        movable.members.remove_allocation(movable.id);
+        let location = movable.location.lock();
+        let bus = if location.local { &movable.segment } else { &self.driver.system_memory };
+        bus.remove(location.at);
     }
 }

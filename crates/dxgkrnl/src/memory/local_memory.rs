@@ -10,7 +10,7 @@
 //!   for power.
 
 use super::address_space::AddressSpace;
-use super::allocation::{AllocationObject, Owner};
+use super::allocation::{AllocationObject, FixedMemory, Owner};
 use super::fence_page::{EndedFence, FencePages, FenceValuePage, FencesInPages};
 use super::paging_context::PagingContext;
 use super::paging_queue::PagingQueue;
@@ -268,6 +268,18 @@ impl Memory {
                 Ok(made)
             }
         }
+    }
+
+    /// Opens memory of a shared resource: another allocation of it, resident with one reference.
+    pub(crate) fn open_shared(
+        &self,
+        level: &Passive,
+        device: Arc<dyn OwningDevice>,
+        space: &Arc<AddressSpace>,
+        memory: &Arc<FixedMemory>,
+    ) -> Result<Arc<AllocationObject>, Status> {
+        let owner = Owner { device: &device, space, context: None };
+        AllocationObject::of_fixed(level, &self.driver, owner, memory.clone())
     }
 
     /// Creates a context's save area in the system process's address space, in local memory if

@@ -25,7 +25,7 @@ mod save_areas;
 mod use_mark;
 
 pub(crate) use address_space::AddressSpace;
-pub(crate) use allocation::AllocationObject;
+pub(crate) use allocation::{AllocationObject, FixedMemory};
 pub(crate) use fence_page::{FenceValuePage, FencesInPages};
 pub use local_memory::LocalMemoryUse;
 pub(crate) use local_memory::{Memory, Pinned};

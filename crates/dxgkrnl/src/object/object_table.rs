@@ -13,6 +13,7 @@ use crate::object::fence::FenceObject;
 use crate::object::hw_queue::{self, HwQueue, HwQueueTable};
 use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
+use crate::object::resource::ResourceInstance;
 use std::sync::Arc;
 use tidegate_calls::{Handle, HandleTable};
 use tidegate_ddi::{OsHandle, Passive};
@@ -31,6 +32,7 @@ pub(crate) enum Object {
     Doorbell(Arc<Doorbell>),
     PagingQueue(Arc<PagingQueueObject>),
     Reserved(Arc<Reserved>),
+    Resource(Arc<ResourceInstance>),
 }
 
 impl Object {
@@ -48,7 +50,8 @@ impl Object {
             | Object::Older(_)
             | Object::Allocation(_)
             | Object::PagingQueue(_)
-            | Object::Reserved(_) => {}
+            | Object::Reserved(_)
+            | Object::Resource(_) => {}
         }
     }
 
@@ -63,6 +66,7 @@ impl Object {
             Object::Allocation(allocation) => allocation.device.os_handle(),
             Object::PagingQueue(queue) => queue.device.os_handle,
             Object::Reserved(reserved) => reserved.device.os_handle(),
+            Object::Resource(resource) => resource.device.os_handle,
             Object::Device(device) => device.os_handle,
         })
     }
@@ -74,7 +78,7 @@ impl Object {
             Object::HwQueue(_) => 1,
             Object::Context(_) | Object::HwContext(_) | Object::PagingQueue(_) => 2,
             Object::Fence(_) | Object::Older(_) => 3,
-            Object::Allocation(_) | Object::Reserved(_) => 4,
+            Object::Allocation(_) | Object::Reserved(_) | Object::Resource(_) => 4,
             Object::Device(_) => 5,
         }
     }

@@ -9,7 +9,7 @@ use crate::long;
 use crate::transport::Attachment;
 use crate::wire::{
     AllocationView, Call, Commands, ConnectionView, DoorbellCall, DoorbellView, FenceCall,
-    FenceView, HwQueueView, LogView, ObjectCall, WorkCall,
+    FenceView, HwQueueView, LogView, ObjectCall, OpenedResourceView, SharedName, WorkCall,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,14 +17,15 @@ use std::sync::Arc;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, Connection, CpuWaitRegistration,
     CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateSynchronizationObject,
-    CurrentValueView, DeviceErrorReason, DeviceState, DisplayInfo, Doorbell, FenceInstance,
-    FenceValue, Handle, HwQueue, Kernel, LogDetail, MAX_RENDER_BYTES, MakeResident, NtHandle,
-    OpenSyncObject, OpenSynchronizationObject, PagingQueue, Present, Render,
-    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, SegmentGroup,
-    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, SynchronizationObject, TdrTest,
-    UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
+    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
+    CreateSynchronizationObject, CurrentValueView, DeviceErrorReason, DeviceState, DisplayInfo,
+    Doorbell, FenceInstance, FenceValue, Handle, HwQueue, Kernel, LogDetail, MAX_RENDER_BYTES,
+    MakeResident, NtHandle, OpenSyncObject, OpenSynchronizationObject, OpenedResource, PagingQueue,
+    Present, Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority,
+    Resource, ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status,
+    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
+    SyncObjectFlags, SynchronizationObject, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo,
+    WaitMode, WaitNotice,
 };
 use tidegate_platform::{CpuTime, Event, Mutex, Platform, QueueNumber};
 
@@ -151,6 +152,21 @@ impl RemoteKernel {
         files.into_iter().next().map(nt_handle::of_attachment).ok_or(Status::DEVICE_REMOVED)
     }
 
+    fn by_resource_name<T: serde::de::DeserializeOwned>(
+        &self,
+        name: ResourceName<'_>,
+        call: impl FnOnce(SharedName) -> ObjectCall,
+    ) -> Result<T, Status> {
+        let (name, files) = match name {
+            ResourceName::Shared(handle) => (SharedName::Global(handle), &[][..]),
+            ResourceName::NtHandle(handle) => {
+                let file = nt_handle::attachment(handle).ok_or(Status::INVALID_HANDLE)?;
+                (SharedName::File, std::slice::from_ref(file))
+            }
+        };
+        self.channel.call_with(&Call::Object(call(name)), files).map(|(value, _)| value)
+    }
+
     fn open_fence(&self, args: OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
         let OpenSyncObject { device, nt_handle, flags, engine_affinity } = args;
         let file = nt_handle::attachment(nt_handle).ok_or(Status::INVALID_HANDLE)?;
@@ -227,6 +243,45 @@ impl Kernel for RemoteKernel {
         let call = Call::Object(ObjectCall::Lock2(device, allocation));
         let ((view, bytes), files) = self.channel.call_with(&call, &[])?;
         self.mapped.allocation((&self.channel, device, allocation), (view, bytes), &files)
+    }
+
+    fn create_resource(&self, args: CreateResource<'_>) -> Result<Resource, Status> {
+        let CreateResource { device, nt_security_sharing, .. } = args;
+        let (allocations, data) = (args.allocations.to_vec(), args.data.clone());
+        let call = ObjectCall::CreateResource { device, allocations, data, nt_security_sharing };
+        self.object(call)
+    }
+
+    fn query_resource_info(
+        &self,
+        device: Handle,
+        name: ResourceName<'_>,
+    ) -> Result<ResourceData, Status> {
+        self.by_resource_name(name, |name| ObjectCall::QueryResourceInfo(device, name))
+    }
+
+    fn open_resource(
+        &self,
+        device: Handle,
+        name: ResourceName<'_>,
+    ) -> Result<OpenedResource, Status> {
+        let view: OpenedResourceView =
+            self.by_resource_name(name, |name| ObjectCall::OpenResource(device, name))?;
+        let (handle, data, allocations) = view;
+        let map = |(handle, gpu_va, bytes)| {
+            let memory = self.lock2(device, handle)?;
+            Ok(Allocation { handle, gpu_va, bytes, memory })
+        };
+        let allocations: Result<Vec<Allocation>, Status> =
+            allocations.into_iter().map(map).collect();
+        let allocations = allocations.inspect_err(|_| {
+            let _ended = self.destroy_resource(handle);
+        })?;
+        Ok(OpenedResource { handle, data, allocations })
+    }
+
+    fn destroy_resource(&self, resource: Handle) -> Result<(), Status> {
+        self.object(ObjectCall::DestroyResource(resource))
     }
 
     fn reserve_gpu_virtual_address(

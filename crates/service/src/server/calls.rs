@@ -27,7 +27,7 @@ use tidegate_calls::{
 use tidegate_platform::Mapping;
 
 /// Memory that a file takes at least.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Most bytes of one read or write of an allocation that is not mapped.
 pub(crate) const MOVING_PIECE_BYTES: usize = MAX_MESSAGE_BYTES / 2;
 
@@ -40,11 +40,11 @@ struct Rung {
 }
 
 pub(super) struct Answerer {
-    shared: Arc<Shared>,
-    session: u64,
-    opened: Opened,
+    pub(super) shared: Arc<Shared>,
+    pub(super) session: u64,
+    pub(super) opened: Opened,
     notices: Notices,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     doorbells: BTreeMap<Handle, Rung>,
 }
 
@@ -55,7 +55,7 @@ impl WaitCallback for Nothing {
     fn wait_is_over(&self) {}
 }
 
-fn bytes_in_files(bytes: u64) -> u64 {
+pub(super) fn bytes_in_files(bytes: u64) -> u64 {
     bytes.max(1).checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX)
 }
 
@@ -96,7 +96,7 @@ impl Answerer {
         files: &mut Files,
     ) -> Vec<u8> {
         match call {
-            Call::Object(call) => self.of_objects(call, files),
+            Call::Object(call) => self.of_objects(call, &came_with, files),
             Call::Fence(call) => self.of_fences(call, came_with, files),
             Call::Work(call) => self.of_work(call, came_with, files),
             Call::Doorbell(call) => self.of_doorbells(call, files),
@@ -104,7 +104,7 @@ impl Answerer {
     }
 
     /// Creates an object from `parent` within the limits.
-    fn create<T>(
+    pub(super) fn create<T>(
         &mut self,
         parent: Handle,
         charge: Charge,
@@ -146,7 +146,12 @@ impl Answerer {
         Ok(())
     }
 
-    fn of_objects(&mut self, call: ObjectCall, files: &mut Files) -> Vec<u8> {
+    fn of_objects(
+        &mut self,
+        call: ObjectCall,
+        came_with: &[Attachment],
+        files: &mut Files,
+    ) -> Vec<u8> {
         let kernel = self.opened.kernel.clone();
         match call {
             ObjectCall::CreateDevice => encode(self.create(
@@ -220,6 +225,18 @@ impl Answerer {
             }
             ObjectCall::QueryVideoMemoryInfo(group) => {
                 encode(kernel.query_video_memory_info(group))
+            }
+            ObjectCall::CreateResource { device, allocations, data, nt_security_sharing } => {
+                encode(self.create_resource(device, &allocations, &data, nt_security_sharing))
+            }
+            ObjectCall::QueryResourceInfo(device, name) => {
+                encode(self.query_resource(device, name, came_with))
+            }
+            ObjectCall::OpenResource(device, name) => {
+                encode(self.open_resource(device, name, came_with))
+            }
+            ObjectCall::DestroyResource(resource) => {
+                encode(self.destroy(resource, |kernel, r| kernel.destroy_resource(r)))
             }
         }
     }
@@ -332,12 +349,13 @@ impl Answerer {
                     self.shared.nt_handles.sweep();
                 }
                 let shared = kernel.share_objects(&objects, access, name.as_deref());
-                encode(shared.and_then(|handle| self.export(handle, files)))
+                let keeps = objects.iter().map(|object| self.ledger.bytes_held_by(*object)).sum();
+                encode(shared.and_then(|handle| self.export(handle, keeps, files)))
             }
             FenceCall::OpenSyncObjectNtHandleFromName(name, access) => {
                 self.shared.nt_handles.sweep();
                 let opened = kernel.open_sync_object_nt_handle_from_name(&name, access);
-                encode(opened.and_then(|handle| self.export(handle, files)))
+                encode(opened.and_then(|handle| self.export(handle, 0, files)))
             }
             FenceCall::OpenSyncObject { device, flags, engine_affinity, native } => {
                 let handle = match &came_with[..] {
@@ -452,9 +470,9 @@ impl Answerer {
         )
     }
 
-    fn export(&self, handle: NtHandle, files: &mut Files) -> Result<(), Status> {
-        let most = self.shared.config.limits.nt_handles;
-        files.all.push(self.shared.nt_handles.attach(handle, self.session, most)?);
+    /// Adds an NT handle that keeps so much memory to an answer.
+    fn export(&self, handle: NtHandle, bytes: u64, files: &mut Files) -> Result<(), Status> {
+        files.all.push(self.handle_file(handle, bytes)?);
         files.nt_handle = true;
         Ok(())
     }

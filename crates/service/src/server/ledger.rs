@@ -19,13 +19,15 @@ pub(super) struct Ledger {
     limits: Limits,
     /// Each with its device, which ends them all.
     objects: BTreeMap<Handle, (Handle, Charge)>,
+    /// What ends with an object that is no device.
+    held: BTreeMap<Handle, Vec<Handle>>,
     bytes: u64,
     queues: u32,
 }
 
 impl Ledger {
     pub(super) fn new(limits: Limits) -> Ledger {
-        Ledger { limits, objects: BTreeMap::new(), bytes: 0, queues: 0 }
+        Ledger { limits, objects: BTreeMap::new(), held: BTreeMap::new(), bytes: 0, queues: 0 }
     }
 
     /// Returns the number of objects, their bytes, and the number of queues.
@@ -56,6 +58,17 @@ impl Ledger {
         self.objects.insert(handle, (device, charge));
     }
 
+    /// Records that objects end with `holder`.
+    pub(super) fn hold(&mut self, holder: Handle, held: Vec<Handle>) {
+        self.held.insert(holder, held);
+    }
+
+    /// Returns the memory of the objects that end with `holder`.
+    pub(super) fn bytes_held_by(&self, holder: Handle) -> u64 {
+        let held = self.held.get(&holder).into_iter().flatten();
+        held.filter_map(|handle| self.objects.get(handle)).map(|(_, charge)| charge.bytes).sum()
+    }
+
     /// Records that an object has ended, and what it holds with it.
     pub(super) fn leave(&mut self, handle: Handle) {
         let of_device = |(_, (device, _)): &(&Handle, &(Handle, Charge))| *device == handle;
@@ -66,7 +79,9 @@ impl Ledger {
             _ => Vec::new(),
         };
         ended.push(handle);
+        ended.extend(self.held.remove(&handle).unwrap_or_default());
         for handle in ended {
+            self.held.remove(&handle);
             if let Some((_, charge)) = self.objects.remove(&handle) {
                 self.bytes -= charge.bytes;
                 self.queues -= u32::from(charge.queue);
@@ -100,6 +115,25 @@ mod tests {
         );
         ledger.leave(device);
         assert_eq!(ledger.held(), (0, 0, 0));
+    }
+
+    #[test]
+    fn held_objects_end_with_their_holder() {
+        let mut ledger = Ledger::new(LIMITS);
+        let (device, memory, resource) = (Handle(1), Handle(2), Handle(3));
+        for _ in 0..2 {
+            ledger.enter(device, device, Charge::default());
+            ledger.enter(memory, device, Charge { bytes: 60, queue: false });
+            ledger.enter(resource, device, Charge { bytes: 10, queue: false });
+            ledger.hold(resource, vec![memory]);
+            assert_eq!((ledger.bytes_held_by(resource), ledger.bytes_held_by(memory)), (60, 0));
+            ledger.leave(resource);
+            assert_eq!((ledger.held(), ledger.bytes_held_by(resource)), ((1, 0, 0), 0));
+            ledger.enter(resource, device, Charge::default());
+            ledger.hold(resource, vec![memory]);
+            ledger.leave(device);
+            assert!(ledger.objects.is_empty() && ledger.held.is_empty());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
 //! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `usage`
 //! (what each process holds) · `watch` (a viewer) ·
-//! `record` (a recording) · `calls` (what a client's calls do) · `session` (one
+//! `record` (a recording) · `calls` (what a client's calls do) · `resources` (those that are shared) · `session` (one
 //! client) · `sessions` · `listener` (the socket).
 
 mod calls;
@@ -13,6 +13,7 @@ mod ledger;
 mod listener;
 mod notices;
 mod record;
+mod resources;
 mod session;
 mod sessions;
 mod shared;

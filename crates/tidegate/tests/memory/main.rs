@@ -4,4 +4,5 @@ mod allocations;
 mod context_allocations;
 mod page_tables;
 mod residency;
+mod shared_resources;
 mod split_buffers;

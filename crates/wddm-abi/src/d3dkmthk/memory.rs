@@ -107,6 +107,126 @@ public! {
         Flags flags: u32,
     }
 
+    /// Sizes of what the creator of a shared resource has passed, by its global handle.
+    QueryResourceInfo = D3DKMT_QUERYRESOURCEINFO {
+        /// The device. In.
+        hDevice device: u32,
+        /// The global handle. In.
+        hGlobalShare global_share: u32,
+        /// Address for the runtime's data; 0 for sizes alone. In.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it. In and out.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+        /// Bytes of the private driver data of all allocations. Out.
+        TotalPrivateDriverDataSize total_private_driver_data_size: u32,
+        /// Bytes of that of the resource. Out.
+        ResourcePrivateDriverDataSize resource_private_driver_data_size: u32,
+        /// Number of allocations. Out.
+        NumAllocations num_allocations: u32,
+    }
+
+    /// The same by NT handle.
+    QueryResourceInfoFromNtHandle = D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE {
+        /// The device. In.
+        hDevice device: u32,
+        /// The NT handle. In.
+        hNtHandle nt_handle: u64,
+        /// Address for the runtime's data; 0 for sizes alone. In.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it. In and out.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+        /// Bytes of the private driver data of all allocations. Out.
+        TotalPrivateDriverDataSize total_private_driver_data_size: u32,
+        /// Bytes of that of the resource. Out.
+        ResourcePrivateDriverDataSize resource_private_driver_data_size: u32,
+        /// Number of allocations. Out.
+        NumAllocations num_allocations: u32,
+    }
+
+    /// An allocation of an opened resource, in the first form.
+    OpenAllocationInfo = D3DDDI_OPENALLOCATIONINFO {
+        /// Its handle. Out.
+        hAllocation allocation: u32,
+        /// Address of its private driver data. Out.
+        pPrivateDriverData private_driver_data: u64,
+        /// Bytes of it. Out.
+        PrivateDriverDataSize private_driver_data_size: u32,
+    }
+
+    /// An allocation of an opened resource.
+    OpenAllocationInfo2 = D3DDDI_OPENALLOCATIONINFO2 {
+        /// Its handle. Out.
+        hAllocation allocation: u32,
+        /// Address of its private driver data. Out.
+        pPrivateDriverData private_driver_data: u64,
+        /// Bytes of it. Out.
+        PrivateDriverDataSize private_driver_data_size: u32,
+        /// Its GPU address. Out.
+        GpuVirtualAddress gpu_va: u64,
+        /// Zero.
+        Reserved reserved: [u64; 6],
+    }
+
+    /// Opens a shared resource by its global handle.
+    OpenResource = D3DKMT_OPENRESOURCE {
+        /// The device. In.
+        hDevice device: u32,
+        /// The global handle. In.
+        hGlobalShare global_share: u32,
+        /// Number of allocations. In.
+        NumAllocations num_allocations: u32,
+        /// Address of their descriptions. Out.
+        Anonymous allocation_info: u64,
+        /// Address for the runtime's data. In.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it. In and out.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+        /// Address for the private driver data of the resource. In.
+        pResourcePrivateDriverData resource_private_driver_data: u64,
+        /// Bytes of it. In and out.
+        ResourcePrivateDriverDataSize resource_private_driver_data_size: u32,
+        /// Address for the private driver data of all allocations. In.
+        pTotalPrivateDriverDataBuffer total_private_driver_data: u64,
+        /// Bytes of it. In and out.
+        TotalPrivateDriverDataBufferSize total_private_driver_data_size: u32,
+        /// The resource. Out.
+        hResource resource: u32,
+    }
+
+    /// Opens a shared resource by NT handle.
+    OpenResourceFromNtHandle = D3DKMT_OPENRESOURCEFROMNTHANDLE {
+        /// The device. In.
+        hDevice device: u32,
+        /// The NT handle. In.
+        hNtHandle nt_handle: u64,
+        /// Number of allocations. In.
+        NumAllocations num_allocations: u32,
+        /// Address of their descriptions. Out.
+        pOpenAllocationInfo2 allocation_info: u64,
+        /// Bytes for the runtime's data. In and out.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+        /// Address for it. In.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes for the private driver data of the resource. In and out.
+        ResourcePrivateDriverDataSize resource_private_driver_data_size: u32,
+        /// Address for it. In.
+        pResourcePrivateDriverData resource_private_driver_data: u64,
+        /// Bytes for the private driver data of all allocations. In and out.
+        TotalPrivateDriverDataBufferSize total_private_driver_data_size: u32,
+        /// Address for it. In.
+        pTotalPrivateDriverDataBuffer total_private_driver_data: u64,
+        /// The resource. Out.
+        hResource resource: u32,
+        /// The keyed mutex of the handle; 0 for none. Out.
+        hKeyedMutex keyed_mutex: u32,
+        /// Address for the mutex's data of the runtime. In.
+        pKeyedMutexPrivateRuntimeData keyed_mutex_runtime_data: u64,
+        /// Bytes of it. In.
+        KeyedMutexPrivateRuntimeDataSize keyed_mutex_runtime_data_size: u32,
+        /// The synchronisation object of the handle; 0 for none. Out.
+        hSyncObject sync_object: u32,
+    }
+
     /// Ends what D3DKMTLock2 began.
     Unlock2 = D3DKMT_UNLOCK2 {
         /// The device.
@@ -233,6 +353,9 @@ bitflags::bitflags! {
         /// The resource may be opened by others.
         #[doc(alias = "CreateShared")]
         const CREATE_SHARED = 1 << 1;
+        /// The resource is shared by NT handle.
+        #[doc(alias = "NtSecuritySharing")]
+        const NT_SECURITY_SHARING = 1 << 6;
         /// The allocation is memory of the process.
         #[doc(alias = "ExistingSysMem")]
         const EXISTING_SYS_MEM = 1 << 5;

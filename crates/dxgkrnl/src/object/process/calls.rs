@@ -4,7 +4,6 @@
 use super::Process;
 use crate::fence::CreateFence;
 use crate::fence::signal::{check_flags, signal};
-use crate::memory::AllocationObject;
 use crate::object::FenceObject;
 use crate::object::context::ContextDesc;
 use crate::object::device::{Device, OpenFences};
@@ -20,21 +19,21 @@ use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, ClockCalibration, CpuWaitRegistration,
     CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateSynchronizationObject,
-    DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance, FenceValue, Handle, Kernel,
-    LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
-    OpenSynchronizationObject, Present, PresentQueue, Priority, ReadOnly, Render,
-    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, SegmentGroup,
-    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, SynchronizationObject, TdrTest,
-    UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
+    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
+    CreateSynchronizationObject, DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance,
+    FenceValue, Handle, Kernel, LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle,
+    OpenSyncObject, OpenSynchronizationObject, OpenedResource, Present, PresentQueue, Priority,
+    ReadOnly, Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority,
+    Resource, ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status,
+    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
+    SynchronizationObject, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, QueueNumber};
 
 /// Maximum number of allocations in one call. A limit of this project; the headers state none.
-const MAX_ALLOCATIONS: usize = 4096;
+pub(super) const MAX_ALLOCATIONS: usize = 4096;
 
 /// The GPU's clock counts nanoseconds (`DxgkDdiCalibrateGpuClock`).
 const GPU_CLOCK_HZ: u64 = 1_000_000_000;
@@ -56,6 +55,8 @@ impl Kernel for Process {
             no_64bit_atomics: caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS),
             io_mmu: caps.io_mmu,
             physical_adapters: caps.physical_adapters,
+            graphics_preemption: caps.preemption.graphics as u32,
+            compute_preemption: caps.preemption.compute as u32,
             nodes: nodes.collect(),
         }
     }
@@ -148,22 +149,12 @@ impl Kernel for Process {
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
-        let level = &entered();
-        let device = self.live_device(args.device)?;
-        let object =
-            self.objects.memory.create_allocation(level, device.clone(), &device.space, &args)?;
-        let handle = self.insert(level, Object::Allocation(object.clone()))?;
-        Ok(Allocation {
-            handle,
-            gpu_va: object.gpu_va,
-            bytes: object.bytes,
-            memory: object.memory.clone(),
-        })
+        self.make_allocation(&args)
     }
 
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
         let level = &entered();
-        self.destroy(level, allocation, |o| matches!(o, Object::Allocation(_)))
+        self.destroy(level, allocation, |o| matches!(o, Object::Allocation(a) if !a.is_shared()))
     }
 
     // spec: UMS-190
@@ -171,6 +162,30 @@ impl Kernel for Process {
         let device = self.live_device(device)?;
         let locked = self.allocations_of(&device, &[allocation])?;
         Ok(locked[0].memory.clone())
+    }
+
+    fn create_resource(&self, args: CreateResource<'_>) -> Result<Resource, Status> {
+        self.make_resource(&args)
+    }
+
+    fn query_resource_info(
+        &self,
+        device: Handle,
+        name: ResourceName<'_>,
+    ) -> Result<ResourceData, Status> {
+        self.resource_data(device, name)
+    }
+
+    fn open_resource(
+        &self,
+        device: Handle,
+        name: ResourceName<'_>,
+    ) -> Result<OpenedResource, Status> {
+        self.open_shared_resource(device, name)
+    }
+
+    fn destroy_resource(&self, resource: Handle) -> Result<(), Status> {
+        self.end_resource(resource)
     }
 
     fn reserve_gpu_virtual_address(
@@ -729,23 +744,6 @@ impl Process {
         match self.handles.lock().get(handle)? {
             Object::Fence(found) if Arc::ptr_eq(&found, fence) => Some(handle),
             _ => None,
-        }
-    }
-
-    /// Resolves the allocations of one residency call: at least one, all belonging to `device`.
-    fn allocations_of(
-        &self,
-        device: &Device,
-        handles: &[Handle],
-    ) -> Result<Vec<Arc<AllocationObject>>, Status> {
-        if handles.is_empty() || handles.len() > MAX_ALLOCATIONS {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        let found = handles.iter().map(|handle| self.allocation(*handle));
-        let found = found.collect::<Result<Vec<_>, Status>>()?;
-        match found.iter().all(|a| a.device.os_handle() == device.os_handle) {
-            true => Ok(found),
-            false => Err(Status::INVALID_PARAMETER),
         }
     }
 

@@ -4,6 +4,7 @@
 //! before it calls the room that does the work. `teardown` ends a process; its later calls fail
 //! with DEVICE_REMOVED.
 
+mod allocations;
 mod calls;
 mod cpu_waits;
 mod older;
@@ -24,6 +25,7 @@ use crate::object::objects::Objects;
 use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::OpenProcess;
+use crate::object::resource::ResourceInstance;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     CurrentValueView, DeviceState, FenceInstance, FenceValue, Handle, NtHandle, OpenSyncObject,
@@ -149,6 +151,7 @@ impl Process {
     lookup!(older, Older, OlderInstance);
     lookup!(doorbell, Doorbell, Doorbell);
     lookup!(paging_queue, PagingQueue, PagingQueueObject);
+    lookup!(resource, Resource, ResourceInstance);
 
     fn insert(&self, level: &Passive, object: Object) -> Result<Handle, Status> {
         let (inserted, refusal) = {
@@ -298,14 +301,17 @@ impl Process {
         self.enter_fence(level, Arc::new(FenceObject::create(level, &device, args)?))
     }
 
-    /// Creates an NT handle of a fence, with a name if one is given, or of an older object, which
-    /// has none.
+    /// Creates an NT handle of a fence, with a name if one is given, or of an older object or a
+    /// resource, which have none.
     fn share(
         &self,
         fence: Handle,
         access: SyncObjectAccess,
         name: Option<&str>,
     ) -> Result<NtHandle, Status> {
+        if let Ok(resource) = self.resource(fence) {
+            return self.share_resource(&resource, access, name);
+        }
         match (self.older(fence), name) {
             (Ok(_), Some(_)) => return Err(Status::NOT_SUPPORTED),
             (Ok(older), None) => return older.share(access),

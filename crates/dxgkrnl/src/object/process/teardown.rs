@@ -202,7 +202,8 @@ impl Process {
                 | Object::Older(_)
                 | Object::Doorbell(_)
                 | Object::PagingQueue(_)
-                | Object::Reserved(_) => {}
+                | Object::Reserved(_)
+                | Object::Resource(_) => {}
             }
         }
         found

@@ -1,0 +1,330 @@
+//! Calls about shared resources: what their creator passes, and opening them by global handle and by
+//! NT handle.
+
+use crate::call::Call;
+use crate::library::ended;
+use crate::named_object::Object;
+use crate::object::{Allocation, Device, Resource};
+use std::sync::Arc;
+use tidegate_calls::{
+    self as calls, CreateResource, Handle, MAX_RESOURCE_DATA_BYTES, OpenedResource, ResourceData,
+    ResourceName, Status,
+};
+use tidegate_wddm_abi::Published;
+use tidegate_wddm_abi::d3dkmthk::{
+    CreateAllocation, OpenAllocationInfo, OpenAllocationInfo2, OpenResource,
+    OpenResourceFromNtHandle, QueryResourceInfo, QueryResourceInfoFromNtHandle,
+};
+
+/// The private driver data of each allocation begins at a multiple of this in the buffer of all.
+const DATA_ALIGNMENT: usize = 8;
+
+/// Reads private data.
+fn bytes(call: &Call, (address, count): (u64, u32)) -> Result<Vec<u8>, Status> {
+    call.caller.numbers(address, count, MAX_RESOURCE_DATA_BYTES)
+}
+
+/// Reads what the creator of a resource passes. `has_driver_data`: the address of the resource's
+/// private driver data is that, and not the description of a standard allocation.
+pub(crate) fn passed_data(
+    call: &Call,
+    args: &CreateAllocation,
+    has_driver_data: bool,
+    allocations: impl Iterator<Item = (u64, u32)>,
+) -> Result<ResourceData, Status> {
+    let driver = (args.private_driver_data, args.private_driver_data_size);
+    let allocations = allocations.map(|data| bytes(call, data));
+    Ok(ResourceData {
+        runtime: bytes(call, (args.private_runtime_data, args.private_runtime_data_size))?,
+        driver: if has_driver_data { bytes(call, driver)? } else { Vec::new() },
+        allocations: allocations.collect::<Result<_, Status>>()?,
+    })
+}
+
+/// Shares allocations of the library.
+pub(crate) fn share(
+    call: &Call,
+    device: &Device,
+    made: &[Handle],
+    data: &ResourceData,
+    nt_security_sharing: bool,
+) -> Result<calls::Resource, Status> {
+    let allocations = made.iter().map(|handle| Ok(call.library.allocation(*handle)?.handle));
+    let allocations: Vec<Handle> = allocations.collect::<Result<_, Status>>()?;
+    device.kernel().create_resource(CreateResource {
+        device: device.handle,
+        allocations: &allocations,
+        data,
+        nt_security_sharing,
+    })
+}
+
+/// Gives a resource of these allocations its handle. Without one all of it ends.
+pub(crate) fn enter(
+    call: &Call,
+    device: &Arc<Device>,
+    made: Vec<Handle>,
+    shared: Option<Handle>,
+) -> Result<Handle, Status> {
+    let allocations = call.library.platform.mutex("allocations of a resource", made);
+    let resource = Arc::new(Resource { device: device.clone(), shared, allocations });
+    call.library.insert(Object::Resource(resource.clone()), || end(call, &resource))
+}
+
+/// Ends a resource without a handle, and its allocations.
+fn end(call: &Call, resource: &Resource) {
+    let kernel = resource.device.kernel();
+    if let Some(shared) = resource.shared {
+        let _ended = kernel.destroy_resource(shared);
+    }
+    for handle in resource.allocations.lock().iter() {
+        if let Some(Object::Allocation(allocation)) = call.library.remove(*handle)
+            && resource.shared.is_none()
+        {
+            let _ended = kernel.destroy_allocation(allocation.handle);
+        }
+    }
+}
+
+/// Ends a shared resource with its allocations.
+pub(crate) fn destroy(call: &Call, handle: Handle, resource: &Resource) -> Result<(), Status> {
+    let shared = resource.shared.ok_or(Status::INVALID_PARAMETER)?;
+    ended(resource.device.kernel().destroy_resource(shared))?;
+    call.library.remove(handle);
+    let allocations = resource.allocations.lock().clone();
+    allocations.into_iter().for_each(|allocation| drop(call.library.remove(allocation)));
+    call.library.nt_handles.collect();
+    Ok(())
+}
+
+/// A buffer of the caller: its address, and its bytes, which become those that are needed.
+struct Buffer<'a> {
+    address: u64,
+    bytes: &'a mut u32,
+}
+
+impl Buffer<'_> {
+    /// Checks that the buffer has room.
+    ///
+    /// # Errors
+    /// BUFFER_TOO_SMALL; INVALID_PARAMETER for no address where one is needed.
+    fn check(&mut self, needed: usize) -> Result<(), Status> {
+        let room = std::mem::replace(self.bytes, needed as u32) as usize;
+        match needed {
+            _ if room < needed => Err(Status::BUFFER_TOO_SMALL),
+            1.. if self.address == 0 => Err(Status::INVALID_PARAMETER),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&self, call: &Call, data: &[u8]) -> Result<(), Status> {
+        call.caller.write_numbers(self.address, data)
+    }
+}
+
+/// Where the private driver data of each allocation stands in the buffer of all, and the bytes of
+/// that.
+fn places(data: &ResourceData) -> (Vec<usize>, usize) {
+    let mut end = 0;
+    let places = data.allocations.iter().map(|one| {
+        let at = end;
+        end += one.len().next_multiple_of(DATA_ALIGNMENT);
+        at
+    });
+    (places.collect(), end)
+}
+
+/// What a query answers, but the size of the runtime's data.
+struct Sizes {
+    total: u32,
+    driver: u32,
+    allocations: u32,
+}
+
+fn query(
+    call: &Call,
+    device: u32,
+    name: ResourceName<'_>,
+    runtime: &mut Buffer<'_>,
+) -> Result<Sizes, Status> {
+    let device = call.library.device(device)?;
+    let data = device.kernel().query_resource_info(device.handle, name)?;
+    if runtime.address == 0 {
+        *runtime.bytes = data.runtime.len() as u32;
+    } else {
+        runtime.check(data.runtime.len())?;
+        runtime.write(call, &data.runtime)?;
+    }
+    Ok(Sizes {
+        total: places(&data).1 as u32,
+        driver: data.driver.len() as u32,
+        allocations: data.allocations.len() as u32,
+    })
+}
+
+macro_rules! query_call {
+    ($call:ident, $args:ident, $name:expr) => {{
+        let (address, bytes) = ($args.private_runtime_data, &mut $args.private_runtime_data_size);
+        let sizes = query($call, $args.device, $name, &mut Buffer { address, bytes })?;
+        $args.total_private_driver_data_size = sizes.total;
+        $args.resource_private_driver_data_size = sizes.driver;
+        $args.num_allocations = sizes.allocations;
+        Ok(())
+    }};
+}
+
+pub(crate) fn query_resource_info(call: &Call, args: &mut QueryResourceInfo) -> Result<(), Status> {
+    query_call!(call, args, ResourceName::Shared(args.global_share))
+}
+
+pub(crate) fn query_resource_info_from_nt_handle(
+    call: &Call,
+    args: &mut QueryResourceInfoFromNtHandle,
+) -> Result<(), Status> {
+    let handle = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
+    query_call!(call, args, ResourceName::NtHandle(&handle))
+}
+
+/// One of the two forms of a description of an opened allocation.
+trait OpenInfo: Published {
+    fn describe(allocation: u32, gpu_va: u64, data: (u64, u32)) -> Self;
+}
+
+impl OpenInfo for OpenAllocationInfo {
+    fn describe(allocation: u32, _gpu_va: u64, data: (u64, u32)) -> OpenAllocationInfo {
+        let (private_driver_data, private_driver_data_size) = data;
+        OpenAllocationInfo { allocation, private_driver_data, private_driver_data_size }
+    }
+}
+
+impl OpenInfo for OpenAllocationInfo2 {
+    fn describe(allocation: u32, gpu_va: u64, data: (u64, u32)) -> OpenAllocationInfo2 {
+        let (private_driver_data, private_driver_data_size) = data;
+        let reserved = Default::default();
+        OpenAllocationInfo2 {
+            allocation,
+            private_driver_data,
+            private_driver_data_size,
+            gpu_va,
+            reserved,
+        }
+    }
+}
+
+/// The buffers of a call that opens a resource.
+struct Opening<'a> {
+    device: u32,
+    name: ResourceName<'a>,
+    /// The number of descriptions and their address.
+    infos: (u32, u64),
+    runtime: Buffer<'a>,
+    driver: Buffer<'a>,
+    total: Buffer<'a>,
+}
+
+/// Opens a resource. Everything is checked before it is opened.
+fn open<I: OpenInfo>(call: &Call, mut opening: Opening<'_>) -> Result<u32, Status> {
+    let device = call.library.device(opening.device)?;
+    let (kernel, name) = (device.kernel(), opening.name);
+    let data = kernel.query_resource_info(device.handle, name)?;
+    let (places, total_bytes) = places(&data);
+    let (count, infos) = opening.infos;
+    if count as usize != places.len() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let checked = [
+        opening.runtime.check(data.runtime.len()),
+        opening.driver.check(data.driver.len()),
+        opening.total.check(total_bytes),
+    ];
+    // All sizes are answered, whichever buffer is too small.
+    checked.into_iter().collect::<Result<(), Status>>()?;
+    if count > 0 {
+        call.caller.read::<I>(infos)?;
+    }
+    let opened = kernel.open_resource(device.handle, name)?;
+    if opened.data != data {
+        // The global handle is another resource's by now.
+        let _ended = kernel.destroy_resource(opened.handle);
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let addresses: Vec<u64> = opened.allocations.iter().map(|made| made.gpu_va).collect();
+    let (resource, made) = enter_opened(call, &device, opened)?;
+    opening.runtime.write(call, &data.runtime)?;
+    opening.driver.write(call, &data.driver)?;
+    for (index, (handle, private)) in made.iter().zip(&data.allocations).enumerate() {
+        let address = opening.total.address + places[index] as u64;
+        call.caller.write_numbers(address, private)?;
+        let info = I::describe(handle.0, addresses[index], (address, private.len() as u32));
+        call.caller.write(infos + (index * size_of::<I>()) as u64, info)?;
+    }
+    Ok(resource.0)
+}
+
+/// Gives an opened resource and its allocations their handles.
+fn enter_opened(
+    call: &Call,
+    device: &Arc<Device>,
+    opened: OpenedResource,
+) -> Result<(Handle, Vec<Handle>), Status> {
+    let mut made = Vec::with_capacity(opened.allocations.len());
+    for allocation in opened.allocations {
+        let object = Allocation {
+            device: device.clone(),
+            handle: allocation.handle,
+            gpu_va: allocation.gpu_va,
+            bytes: allocation.bytes,
+            memory: allocation.memory,
+            of_shared: true,
+        };
+        let entered = call.library.insert(Object::Allocation(Arc::new(object)), || {
+            made.iter().for_each(|handle: &Handle| drop(call.library.remove(*handle)));
+            let _ended = device.kernel().destroy_resource(opened.handle);
+        });
+        made.push(entered?);
+    }
+    let resource = enter(call, device, made.clone(), Some(opened.handle))?;
+    Ok((resource, made))
+}
+
+macro_rules! open_call {
+    ($call:ident, $args:ident, $name:expr, $info:ty) => {{
+        let opening = Opening {
+            device: $args.device,
+            name: $name,
+            infos: ($args.num_allocations, $args.allocation_info),
+            runtime: Buffer {
+                address: $args.private_runtime_data,
+                bytes: &mut $args.private_runtime_data_size,
+            },
+            driver: Buffer {
+                address: $args.resource_private_driver_data,
+                bytes: &mut $args.resource_private_driver_data_size,
+            },
+            total: Buffer {
+                address: $args.total_private_driver_data,
+                bytes: &mut $args.total_private_driver_data_size,
+            },
+        };
+        $args.resource = open::<$info>($call, opening)?;
+        Ok(())
+    }};
+}
+
+pub(crate) fn open_resource(call: &Call, args: &mut OpenResource) -> Result<(), Status> {
+    open_call!(call, args, ResourceName::Shared(args.global_share), OpenAllocationInfo)
+}
+
+pub(crate) fn open_resource2(call: &Call, args: &mut OpenResource) -> Result<(), Status> {
+    open_call!(call, args, ResourceName::Shared(args.global_share), OpenAllocationInfo2)
+}
+
+pub(crate) fn open_resource_from_nt_handle(
+    call: &Call,
+    args: &mut OpenResourceFromNtHandle,
+) -> Result<(), Status> {
+    let handle = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
+    // No keyed mutex and no synchronisation object is shared together with a resource.
+    (args.keyed_mutex, args.sync_object) = (0, 0);
+    open_call!(call, args, ResourceName::NtHandle(&handle), OpenAllocationInfo2)
+}
