@@ -23,7 +23,14 @@ pub(crate) const INPUTS: usize = 64;
 /// Few of everything, so that inputs meet each limit.
 const CONFIG: ServerConfig = ServerConfig {
     clients: 8,
-    limits: Limits { objects: 48, memory_bytes: 1 << 20, queues: 6, waits: 8, nt_handles: 4 },
+    limits: Limits {
+        objects: 48,
+        memory_bytes: 1 << 20,
+        queues: 6,
+        waits: 8,
+        nt_handles: 4,
+        queued: 64,
+    },
     any_user: false,
 };
 

@@ -50,6 +50,7 @@ struct FileLimits {
     queues: Option<u32>,
     waits: Option<u32>,
     nt_handles: Option<u32>,
+    queued: Option<u32>,
 }
 
 impl FileLimits {
@@ -61,6 +62,7 @@ impl FileLimits {
             queues: self.queues.unwrap_or(standard.queues),
             waits: self.waits.unwrap_or(standard.waits),
             nt_handles: self.nt_handles.unwrap_or(standard.nt_handles),
+            queued: self.queued.unwrap_or(standard.queued),
         }
     }
 }

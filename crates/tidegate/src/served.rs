@@ -28,8 +28,14 @@ impl Adapters for Served {
         self.0.adapter_count() as u32
     }
 
-    fn open(&self, adapter: u32, process_name: &str, notifies: bool) -> Result<Opened, Status> {
-        let kind = ProcessKind { notifies, ..ProcessKind::default() };
+    fn open(
+        &self,
+        adapter: u32,
+        process_name: &str,
+        notifies: bool,
+        queued: u32,
+    ) -> Result<Opened, Status> {
+        let kind = ProcessKind { notifies, queued: Some(queued), ..ProcessKind::default() };
         let process = self.0.process_of_kind(adapter as usize, process_name, kind);
         let process = process.map_err(|error| match error {
             MachineError::Open(status) => status,

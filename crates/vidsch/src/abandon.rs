@@ -55,7 +55,7 @@ impl<P: Payload> VidSch<P> {
                 // The submitter of another queue executes them.
                 QueueKind::HwQueue(state) => due.extend(state.due_signals.drain(..)),
             }
-            for item in queue.items.drain(..) {
+            for item in queue.items.take() {
                 match item.work {
                     Work::Command(Command { kind: CommandKind::HwQueue { .. }, .. }) => {}
                     Work::Command(command) if !item.returned => {

@@ -171,8 +171,10 @@ impl<P: Payload> VidSch<P> {
             return self.left_engine(context, now);
         };
         state.in_flight -= 1;
-        let (queued_ns, work) = (packet.command.queued_ns, Work::Command(packet.command));
-        queue.items.push_front(Item { ticket: 0, queued_ns, head_ns: None, returned: true, work });
+        let Command { queued_ns, kind, bytes, .. } = packet.command;
+        let (cost, work) = (kind.cost(bytes as usize), Work::Command(packet.command));
+        let item = Item { ticket: 0, cost, queued_ns, head_ns: None, returned: true, work };
+        queue.items.push_front(item);
         self.holds.area_became_movable |= queue.can_move_area();
         let signalling = queue.signalling;
         let Some(state) = queue.context_mut() else { return };

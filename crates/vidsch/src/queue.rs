@@ -9,6 +9,7 @@ use crate::config::Now;
 use crate::hold::Hold;
 use crate::submission_right::SubmissionRight;
 use std::collections::VecDeque;
+use std::ops::Deref;
 use tidegate_calls::SignalFlags;
 use tidegate_ddi::{EngineId, OsHandle, Priority};
 use tidegate_platform::WorkStats;
@@ -147,12 +148,84 @@ pub(crate) enum Work<F> {
 
 pub(crate) struct Item<F> {
     pub(crate) ticket: u64,
+    /// What it counts for among the queued work of its process.
+    pub(crate) cost: usize,
     pub(crate) queued_ns: u64,
     /// Timeline time at which it reached the head of its queue, in nanoseconds.
     pub(crate) head_ns: Option<u64>,
     /// Whether an engine returned the command unfinished.
     pub(crate) returned: bool,
     pub(crate) work: Work<F>,
+}
+
+/// The items of a queue, and the sum of their costs.
+pub(crate) struct Items<F> {
+    all: VecDeque<Item<F>>,
+    cost: usize,
+}
+
+impl<F> Items<F> {
+    fn new() -> Items<F> {
+        Items { all: VecDeque::new(), cost: 0 }
+    }
+
+    fn push_back(&mut self, item: Item<F>) {
+        self.cost += item.cost;
+        self.all.push_back(item);
+    }
+
+    pub(crate) fn push_front(&mut self, item: Item<F>) {
+        self.cost += item.cost;
+        self.all.push_front(item);
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Item<F>> {
+        let item = self.all.pop_front()?;
+        self.cost -= item.cost;
+        Some(item)
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Item<F>> {
+        let item = self.all.remove(at)?;
+        self.cost -= item.cost;
+        Some(item)
+    }
+
+    /// Takes all items.
+    pub(crate) fn take(&mut self) -> VecDeque<Item<F>> {
+        self.cost = 0;
+        std::mem::take(&mut self.all)
+    }
+
+    pub(crate) fn front_mut(&mut self) -> Option<&mut Item<F>> {
+        self.all.front_mut()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Item<F>> {
+        self.all.iter_mut()
+    }
+}
+
+impl<F> Deref for Items<F> {
+    type Target = VecDeque<Item<F>>;
+
+    fn deref(&self) -> &VecDeque<Item<F>> {
+        &self.all
+    }
+}
+
+/// Bytes of copied commands that count as much as one entry of a queue.
+const BYTES_OF_AN_ENTRY: usize = 256;
+
+impl CommandKind {
+    /// Returns what a command counts for among the queued work of its process: 1, and more if its
+    /// commands are copied.
+    pub fn cost(self, bytes: usize) -> usize {
+        match self {
+            CommandKind::Patched { .. } => 1 + bytes / BYTES_OF_AN_ENTRY,
+            _ => 1,
+        }
+    }
 }
 
 /// A finished wait or signal, for the timeline.
@@ -217,7 +290,7 @@ pub(crate) enum QueueKind {
 pub(crate) struct SoftwareQueue<F> {
     pub(crate) kind: QueueKind,
     pub(crate) handle: OsHandle,
-    pub(crate) items: VecDeque<Item<F>>,
+    pub(crate) items: Items<F>,
     /// Whether a signal of this queue is executing. It blocks the work behind it.
     pub(crate) signalling: bool,
     pub(crate) done: WorkStats,
@@ -228,14 +301,26 @@ impl<F: Clone> SoftwareQueue<F> {
         SoftwareQueue {
             handle,
             kind,
-            items: VecDeque::new(),
+            items: Items::new(),
             signalling: false,
             done: WorkStats::default(),
         }
     }
 
-    pub(crate) fn push(&mut self, ticket: u64, queued_ns: u64, work: Work<F>) {
-        self.items.push_back(Item { ticket, queued_ns, head_ns: None, returned: false, work });
+    pub(crate) fn push(&mut self, ticket: u64, queued_ns: u64, (work, cost): (Work<F>, usize)) {
+        self.items.push_back(Item {
+            ticket,
+            cost,
+            queued_ns,
+            head_ns: None,
+            returned: false,
+            work,
+        });
+    }
+
+    /// Returns the sum of the costs of what is queued.
+    pub(crate) fn cost(&self) -> usize {
+        self.items.cost
     }
 
     pub(crate) fn context(&self) -> Option<&ContextState> {

@@ -168,7 +168,8 @@ impl<P: Payload> VidSch<P> {
         if let Some(state) = to.context_mut() {
             state.packets.0 += 1;
         }
-        to.push(ticket, command.queued_ns, Work::Command(command));
+        let cost = command.kind.cost(command.bytes as usize);
+        to.push(ticket, command.queued_ns, (Work::Command(command), cost));
         self.advance(queue, now);
         true
     }
@@ -178,7 +179,7 @@ impl<P: Payload> VidSch<P> {
         let ticket = self.new_ticket();
         if let Some(to) = self.queues.get_mut(&queue) {
             let work = Work::Wait { fences: fences.to_vec(), remaining: fences.len() };
-            to.push(ticket, now.stamp_ns, work);
+            to.push(ticket, now.stamp_ns, (work, fences.len().max(1)));
         }
         self.advance(queue, now);
         ticket
@@ -196,11 +197,12 @@ impl<P: Payload> VidSch<P> {
         let ticket = self.new_ticket();
         // spec: MF-064
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
+        let cost = signal.fences().len().max(1);
         let mut members = Vec::with_capacity(queues.len());
         for queue in queues {
             if let Some(to) = self.queues.get_mut(queue) {
                 let work = Work::Signal { at_submission, reached: false };
-                to.push(ticket, now.stamp_ns, work);
+                to.push(ticket, now.stamp_ns, (work, cost));
                 members.push(*queue);
             }
         }
@@ -329,6 +331,12 @@ impl<P: Payload> VidSch<P> {
             }
             _ => {}
         }
+    }
+
+    /// Returns what the work on a queue counts for: 1 for a command, or more if its commands are
+    /// copied, and 1 for each fence of a wait or signal.
+    pub fn queued_cost(&self, queue: OsHandle) -> usize {
+        self.queues.get(&queue).map_or(0, SoftwareQueue::cost)
     }
 
     /// Whether a queue has no queued or in-flight work. Also true if the queue does not exist.

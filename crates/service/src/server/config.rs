@@ -13,12 +13,20 @@ pub struct Limits {
     pub waits: u32,
     /// NT handles.
     pub nt_handles: u32,
+    /// Work queued with the kernel at a time: see `ProcessKind::queued` of `dxgkrnl`.
+    pub queued: u32,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        let (objects, queues, waits, nt_handles) = (16_384, 512, 1_024, 256);
-        Limits { objects, memory_bytes: 4 << 30, queues, waits, nt_handles }
+        Limits {
+            objects: 16_384,
+            memory_bytes: 4 << 30,
+            queues: 512,
+            waits: 1_024,
+            nt_handles: 256,
+            queued: 65_536,
+        }
     }
 }
 

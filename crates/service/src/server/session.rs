@@ -134,7 +134,8 @@ fn begin(
     let mut files = Files::default();
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
     files.all.push(notices.bell.attachment().map_err(no_memory)?);
-    let opened = shared.adapters.open(adapter, &name, notifies).map_err(Refusal::Open)?;
+    let opened = shared.adapters.open(adapter, &name, notifies, limits.queued);
+    let opened = opened.map_err(Refusal::Open)?;
     shared.counts.processes.fetch_add(1);
     let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));
     let usage = Usage::new(&shared.platform, adapter, &name, answerer.process());

@@ -30,11 +30,17 @@ pub trait Adapters: Send + Sync {
     fn count(&self) -> u32;
 
     /// Opens a process on one of them. `notifies`: it knows the published contract alone, and
-    /// notifies the driver of each ring.
+    /// notifies the driver of each ring. `queued`: what it may have queued with the kernel.
     ///
     /// # Errors
     /// What the kernel refuses.
-    fn open(&self, adapter: u32, process_name: &str, notifies: bool) -> Result<Opened, Status>;
+    fn open(
+        &self,
+        adapter: u32,
+        process_name: &str,
+        notifies: bool,
+        queued: u32,
+    ) -> Result<Opened, Status>;
 
     /// Returns an adapter as a whole. This one and those below are called for adapters that exist.
     fn machine(&self, adapter: u32) -> MachineRow;

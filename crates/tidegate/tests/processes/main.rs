@@ -3,3 +3,4 @@
 mod foreign_threads;
 mod hostile_clients;
 mod lifetime;
+mod queued_work_limit;

@@ -10,6 +10,7 @@ use tidegate::service::Refusal;
 use tidegate::service::client::{self, ConnectError, RemoteKernel};
 use tidegate::service::server::{self, Limits, ServerConfig, Stopper};
 use tidegate::{Machine, MachineConfig, Platform};
+use tidegate_testbed::{Client, at};
 
 /// A service on a socket in a folder of its own.
 pub(crate) struct Service {
@@ -156,6 +157,29 @@ fn limits_are_errors_and_disturb_no_other_client() {
     assert_eq!(allocate(&greedy, device, 1).unwrap_err(), Status::INSUFFICIENT_RESOURCES);
     let device = other.create_device().unwrap();
     allocate(&other, device, 3 * 4096).unwrap();
+}
+
+#[test]
+fn queued_work_has_a_limit_for_each_client() {
+    let limits = Limits { queued: 8, ..Limits::default() };
+    let service = Service::start(ServerConfig { limits, ..ServerConfig::default() });
+    let clients = ["greedy", "other"].map(|name| {
+        let kernel: Arc<dyn Kernel> = service.client(name);
+        let device = kernel.create_device().unwrap();
+        let client = Client::of(&Platform::host(), kernel, device);
+        let (context, gate) = (client.context(0), client.monitored(0));
+        client.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
+        (client, context, gate)
+    });
+    for (client, context, gate) in &clients {
+        let done = client.monitored(0);
+        let signal = |value| client.kernel.signal_from_gpu(*context, &at(&done, value));
+        assert!((1..=7).all(|value| signal(value).is_ok()));
+        assert_eq!(signal(8), Err(Status::INSUFFICIENT_RESOURCES));
+        client.signal(gate, 1);
+        client.wait(done.handle, 7).unwrap();
+        signal(8).unwrap();
+    }
 }
 
 #[test]

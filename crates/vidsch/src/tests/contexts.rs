@@ -42,6 +42,32 @@ fn two_contexts() -> Sched {
     with_contexts(&[Priority::Normal; 2], CONFIG)
 }
 
+#[test]
+fn queued_work_counts_until_it_leaves_its_queue() {
+    let mut s = two_contexts();
+    let costs = |s: &Sched| (s.queued_cost(A), s.queued_cost(B));
+    let ticket = s.push_wait(A, &["x", "y", "z"], NOW);
+    s.push_command(A, of_kind(1, CommandKind::Patched { last: true }), NOW);
+    let large = Command { bytes: 4_096, ..of_kind(2, CommandKind::Patched { last: true }) };
+    s.push_command(B, large, NOW);
+    s.push_signal(&[A, B], signal("both", NONE), NOW);
+    assert_eq!(costs(&s), (3 + 1 + 1, 17 + 1));
+    assert_eq!(submitted(&mut s), Some((2, 1)), "it is in flight");
+    assert_eq!(costs(&s), (5, 1));
+    for _ in 0..3 {
+        s.wait_satisfied(A, ticket, NOW);
+    }
+    assert_eq!(costs(&s), (2, 1), "the wait is over");
+    assert!(s.completed(ENGINE, 1, NOW).is_some());
+    assert_eq!(submitted(&mut s), Some((1, 2)));
+    assert!(s.completed(ENGINE, 2, NOW).is_some());
+    assert_eq!((signalled(&mut s), costs(&s)), (Some("both"), (0, 0)));
+    s.push_wait(A, &["x"], NOW);
+    s.push_command(A, command(3), NOW);
+    let _given_up = s.abandon(&[A]);
+    assert_eq!(costs(&s), (0, 0));
+}
+
 // spec: MF-027
 #[test]
 fn a_broadcast_blocks_its_contexts_until_all_have_reached_it() {

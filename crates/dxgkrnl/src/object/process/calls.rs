@@ -289,8 +289,8 @@ impl Kernel for Process {
         let level = &entered();
         let context = self.context(args.context)?;
         context.device.check()?;
-        check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
+        self.take_room_for_commands(commands)?;
         let sched = &self.objects.sched;
         let queued = sched.queued(context.os_handle);
         sched.submit_command(level, context.os_handle, CommandKind::Render, commands, queued);
@@ -315,6 +315,8 @@ impl Kernel for Process {
             if own { Ok((found, *write)) } else { Err(Status::INVALID_PARAMETER) }
         });
         let listed = listed.collect::<Result<Vec<_>, Status>>()?;
+        let cost = CommandKind::Patched { last: true }.cost(args.commands.len());
+        self.take_room(contexts.len() * cost)?;
         let rendered = self.objects.sched.render(
             level,
             &contexts
@@ -429,8 +431,8 @@ impl Kernel for Process {
     fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status> {
         let level = &entered();
         let queue = self.kernel_mode_queue(args.hw_queue)?;
-        check_commands(args.commands_gpu_va, args.command_bytes)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
+        self.take_room_for_commands(commands)?;
         queue.submit_command(level, args.progress_fence_id, commands)
     }
 
@@ -441,7 +443,9 @@ impl Kernel for Process {
     ) -> Result<(), Status> {
         let level = &entered();
         let queue = self.kernel_mode_queue(hw_queue)?;
-        queue.submit_wait(level.into(), &self.wait_targets(fences)?);
+        let targets = self.wait_targets(fences)?;
+        self.take_room(targets.len())?;
+        queue.submit_wait(level.into(), &targets);
         Ok(())
     }
 
@@ -454,6 +458,7 @@ impl Kernel for Process {
             SignalFlags::ALLOW_FENCE_REWIND | SignalFlags::SIGNAL_AT_SUBMISSION,
         )?;
         let fences = self.signal_targets(args.fences, args.flags)?;
+        self.take_room(queues.len() * fences.len())?;
         HwQueue::submit_signal(level, &queues, fences, args.flags);
         Ok(())
     }
@@ -598,7 +603,9 @@ impl Kernel for Process {
         let level = &entered();
         let context = self.context(context)?;
         context.device.check()?;
-        self.objects.sched.wait(level.into(), context.scheduled(), &self.wait_targets(fences)?);
+        let targets = self.wait_targets(fences)?;
+        self.take_room(targets.len())?;
+        self.objects.sched.wait(level.into(), context.scheduled(), &targets);
         Ok(())
     }
 
@@ -616,6 +623,7 @@ impl Kernel for Process {
             }
             _ => return Err(Status::INVALID_PARAMETER),
         };
+        self.take_room(contexts.len() * signal.fences().len().max(1))?;
         let queues: Vec<_> = contexts.iter().map(|context| context.scheduled()).collect();
         self.objects.sched.signal(level, &queues, signal);
         Ok(())
@@ -702,6 +710,7 @@ impl Kernel for Process {
             PresentQueue::Context(context) => {
                 let context = self.context(context)?;
                 context.device.check()?;
+                self.take_room(1)?;
                 let flip = self.begin_flip(level.into(), &context.device, desc()?)?;
                 self.objects.sched.signal(level, &[context.scheduled()], Signal::action(flip));
             }
@@ -711,6 +720,7 @@ impl Kernel for Process {
                 if queue.user_mode_submission {
                     return Err(Status::GRAPHICS_PRESENT_DENIED);
                 }
+                self.take_room(1)?;
                 let flip = self.begin_flip(level.into(), &queue.device, desc()?)?;
                 self.objects.sched.signal(level, &[queue.scheduled()], Signal::action(flip));
             }
@@ -781,11 +791,4 @@ pub(super) fn one_packet<T>(
     }
     first.check()?;
     Ok(found)
-}
-
-fn check_commands(gpu_va: u64, bytes: u32) -> Result<(), Status> {
-    if gpu_va == 0 || bytes == 0 || gpu_va.checked_add(u64::from(bytes)).is_none() {
-        return Err(Status::INVALID_PARAMETER);
-    }
-    Ok(())
 }

@@ -8,6 +8,7 @@ mod allocations;
 mod calls;
 mod cpu_waits;
 mod older;
+mod queued;
 mod teardown;
 mod tiles;
 
@@ -75,6 +76,8 @@ pub struct Process {
     /// waits return the reason.
     final_states: OnceLock<FinalStates>,
     kind: ProcessKind,
+    /// What the process may still queue before its queues are counted, if it has a limit.
+    queue_room: Mutex<usize>,
 }
 
 /// What the kernel knows of a process when it opens the adapter.
@@ -86,6 +89,10 @@ pub struct ProcessKind {
     /// It knows the published contract alone, and not what the user-mode driver of the same vendor
     /// does after a doorbell's store. A doorbell that is connected reads CONNECTED_NOTIFY.
     pub notifies: bool,
+    /// What it may have queued with the kernel at a time, on its contexts and kernel-mode hardware
+    /// queues; `None` for no limit. A command counts 1, a wait or signal 1 for each fence and queue,
+    /// and copied commands (Render) 1 more for each 256 bytes.
+    pub queued: Option<u32>,
 }
 
 macro_rules! lookup {
@@ -124,6 +131,7 @@ impl Process {
             memory: port.platform.mutex("memory of a process", memory),
             final_states: OnceLock::new(),
             kind,
+            queue_room: port.platform.mutex("room for queued work", 0),
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that raced with this call ended only the processes already in the list.

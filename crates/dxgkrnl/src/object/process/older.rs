@@ -83,7 +83,10 @@ impl Process {
         let level = &entered();
         let context = self.context(context)?;
         context.device.check()?;
-        for (instance, fence) in self.older_instances(objects, value, SyncObjectFlags::NO_WAIT)? {
+        let instances = self.older_instances(objects, value, SyncObjectFlags::NO_WAIT)?;
+        // A wait for a mutex or a semaphore is two entries.
+        self.take_room(2 * instances.len())?;
+        for (instance, fence) in instances {
             let queue = context.scheduled();
             match fence {
                 Some(target) => self.objects.sched.wait(level.into(), queue, &[target]),
@@ -110,6 +113,7 @@ impl Process {
         let targets: Vec<FenceTarget> =
             instances.iter().filter_map(|(_, fence)| fence.clone()).collect();
         check_rewinds(&self.objects.port, &targets, flags)?;
+        self.take_room(contexts.len() * instances.len())?;
         let queues: Vec<_> = contexts.iter().map(|context| context.scheduled()).collect();
         for (instance, fence) in instances {
             let signal = match fence {
