@@ -144,6 +144,7 @@ calls! {
     updates D3DKMTMakeResident(args::MakeResident) = memory::make_resident;
     updates D3DKMTEvict(args::Evict) = memory::evict;
     reads D3DKMTSetAllocationPriority(args::SetAllocationPriority) = memory::set_allocation_priority;
+    reads D3DKMTGetAllocationPriority(args::GetAllocationPriority) = memory::get_allocation_priority;
 
     updates D3DKMTReserveGpuVirtualAddress(args::ReserveGpuVirtualAddress) = gpu_address::reserve;
     updates D3DKMTMapGpuVirtualAddress(args::MapGpuVirtualAddress) = gpu_address::map;
@@ -264,7 +265,6 @@ unsupported! {
     D3DKMTExtractBundleObject
     D3DKMTFlipOverlay
     D3DKMTFlushHeapTransitions
-    D3DKMTGetAllocationPriority
     D3DKMTGetAvailableTrackedWorkloadIndex
     D3DKMTGetDWMVerticalBlankEvent
     D3DKMTGetDisplayModeList

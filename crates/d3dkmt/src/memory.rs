@@ -17,8 +17,8 @@ use tidegate_calls::{
 use tidegate_wddm_abi::d3dkmthk::{
     AllocationInfo, AllocationInfo2, CreateAllocation, CreateAllocationFlags, CreatePagingQueue,
     CreateStandardAllocation, DestroyAllocation, DestroyAllocation2, DestroyPagingQueue, Evict,
-    EvictFlags, Lock2, MakeResident, MakeResidentFlags, STANDARD_ALLOCATION_EXISTING_HEAP,
-    SetAllocationPriority, Unlock2,
+    EvictFlags, GetAllocationPriority, Lock2, MakeResident, MakeResidentFlags,
+    STANDARD_ALLOCATION_EXISTING_HEAP, SetAllocationPriority, Unlock2,
 };
 
 /// Most allocations of one call.
@@ -85,18 +85,12 @@ fn create_one(
         kind: wanted.kind,
         placement: wanted.placement,
     })?;
-    let allocation = Allocation {
-        device: device.clone(),
-        handle: made.handle,
-        gpu_va: made.gpu_va,
-        bytes: made.bytes,
-        memory: made.memory,
-        of_shared,
-    };
+    let (in_kernel, gpu_va) = (made.handle, made.gpu_va);
+    let allocation = Allocation::new(&call.library.platform, device, made, of_shared);
     let handle = call.library.insert(Object::Allocation(Arc::new(allocation)), || {
-        let _ended = kernel.destroy_allocation(made.handle);
+        let _ended = kernel.destroy_allocation(in_kernel);
     })?;
-    Ok((handle, made.gpu_va))
+    Ok((handle, gpu_va))
 }
 
 /// Ends an allocation of a device.
@@ -357,13 +351,18 @@ pub(crate) fn destroy_paging_queue(call: &Call, args: &DestroyPagingQueue) -> Re
     Ok(())
 }
 
+/// The kernel's handles of allocations.
+fn in_kernel(allocations: &[Arc<Allocation>]) -> Vec<Handle> {
+    allocations.iter().map(|allocation| allocation.handle).collect()
+}
+
 /// Resolves a list of allocations of a device.
 fn allocations(
     call: &Call,
     device: &Arc<Device>,
     list: u64,
     count: u32,
-) -> Result<Vec<Handle>, Status> {
+) -> Result<Vec<Arc<Allocation>>, Status> {
     let handles = call.caller.handles(list, count, MOST_ALLOCATIONS)?;
     if handles.is_empty() {
         return Err(Status::INVALID_PARAMETER);
@@ -371,7 +370,7 @@ fn allocations(
     let resolve = |handle: Handle| {
         let found = call.library.allocation(handle)?;
         match Arc::ptr_eq(&found.device, device) {
-            true => Ok(found.handle),
+            true => Ok(found),
             false => Err(Status::INVALID_PARAMETER),
         }
     };
@@ -388,9 +387,9 @@ pub(crate) fn make_resident(call: &Call, args: &mut MakeResident) -> Result<Stat
         let priorities = call.caller.numbers(args.priority_list, count, MOST_ALLOCATIONS)?;
         set_priorities(device, &named, &priorities)?;
     }
-    let paging_queue = queue.handle;
-    let outcome =
-        device.kernel().make_resident(calls::MakeResident { paging_queue, allocations: &named })?;
+    let (paging_queue, allocations) = (queue.handle, &in_kernel(&named)[..]);
+    let wanted = calls::MakeResident { paging_queue, allocations };
+    let outcome = device.kernel().make_resident(wanted)?;
     (args.paging_fence_value, args.num_bytes_to_trim) = (0, 0);
     match outcome {
         Residency::Resident => Ok(Status::SUCCESS),
@@ -410,26 +409,66 @@ pub(crate) fn evict(call: &Call, args: &mut Evict) -> Result<(), Status> {
     EvictFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;
     let named = allocations(call, &device, args.allocation_list, args.num_allocations)?;
     args.num_bytes_to_trim = 0;
-    device.kernel().evict(device.handle, &named)
+    device.kernel().evict(device.handle, &in_kernel(&named))
 }
 
-fn set_priorities(device: &Device, allocations: &[Handle], all: &[u32]) -> Result<(), Status> {
+fn set_priorities(
+    device: &Device,
+    allocations: &[Arc<Allocation>],
+    all: &[u32],
+) -> Result<(), Status> {
     allocations.iter().zip(all).try_for_each(|(allocation, priority)| {
         let priority = ResidencyPriority(*priority);
-        device.kernel().set_allocation_priority(device.handle, &[*allocation], priority)
+        let named = &[allocation.handle];
+        device.kernel().set_allocation_priority(device.handle, named, priority)?;
+        *allocation.priority.lock() = priority;
+        Ok(())
     })
+}
+
+/// Resolves the allocations of a call about priorities: those of a resource, which has one priority,
+/// or those of a list. Returns them with the number of priorities.
+fn prioritised(
+    call: &Call,
+    (device, resource): (u32, u32),
+    (list, count): (u64, u32),
+) -> Result<(Arc<Device>, Vec<Arc<Allocation>>, u32), Status> {
+    let device = call.library.device(device)?;
+    if resource == 0 {
+        let named = allocations(call, &device, list, count)?;
+        return Ok((device, named, count));
+    }
+    let found = call.library.resource(resource)?;
+    if count != 0 || !Arc::ptr_eq(&found.device, &device) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let handles = found.allocations.lock().clone();
+    // An allocation of a resource may have ended by itself.
+    let named = handles.into_iter().filter_map(|handle| call.library.allocation(handle).ok());
+    let named: Vec<Arc<Allocation>> = named.collect();
+    if named.is_empty() { Err(Status::INVALID_PARAMETER) } else { Ok((device, named, 1)) }
 }
 
 pub(crate) fn set_allocation_priority(
     call: &Call,
     args: &SetAllocationPriority,
 ) -> Result<(), Status> {
-    let device = call.library.device(args.device)?;
-    let count = args.allocation_count;
-    if args.resource != 0 {
-        return Err(Status::NOT_SUPPORTED);
-    }
-    let named = allocations(call, &device, args.allocation_list, count)?;
-    let priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
+    let (owner, list) =
+        ((args.device, args.resource), (args.allocation_list, args.allocation_count));
+    let (device, named, count) = prioritised(call, owner, list)?;
+    let mut priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
+    // The one of a resource is that of all its allocations.
+    priorities.resize(named.len(), priorities[0]);
     set_priorities(&device, &named, &priorities)
+}
+
+pub(crate) fn get_allocation_priority(
+    call: &Call,
+    args: &GetAllocationPriority,
+) -> Result<(), Status> {
+    let (owner, list) =
+        ((args.device, args.resource), (args.allocation_list, args.allocation_count));
+    let (_, named, count) = prioritised(call, owner, list)?;
+    let priorities = named.iter().take(count as usize).map(|found| found.priority.lock().0);
+    call.caller.write_numbers(args.priorities, &priorities.collect::<Vec<u32>>())
 }

@@ -3,8 +3,10 @@
 
 use crate::event::{LastingEvent, PendingWaits};
 use std::sync::Arc;
-use tidegate_calls::{AllocationMemory, Connection, CurrentValueView, Handle, Kernel, ReadOnly};
-use tidegate_platform::{Mapping, Mutex, Page, Word};
+use tidegate_calls::{
+    AllocationMemory, Connection, CurrentValueView, Handle, Kernel, ReadOnly, ResidencyPriority,
+};
+use tidegate_platform::{Mapping, Mutex, Page, Platform, Word};
 
 /// A connection and an index: the number of an adapter among all that the process ever opens.
 pub(crate) type AdapterNumber = (u64, usize);
@@ -113,6 +115,22 @@ pub(crate) struct Allocation {
     pub(crate) memory: AllocationMemory,
     /// Whether a shared resource ends it.
     pub(crate) of_shared: bool,
+    /// The priority that was set last.
+    pub(crate) priority: Mutex<ResidencyPriority>,
+}
+
+impl Allocation {
+    /// An allocation as the kernel has made it, with the first priority.
+    pub(crate) fn new(
+        platform: &Platform,
+        device: &Arc<Device>,
+        made: tidegate_calls::Allocation,
+        of_shared: bool,
+    ) -> Allocation {
+        let tidegate_calls::Allocation { handle, gpu_va, bytes, memory } = made;
+        let priority = platform.mutex("priority of an allocation", ResidencyPriority::default());
+        Allocation { device: device.clone(), handle, gpu_va, bytes, memory, of_shared, priority }
+    }
 }
 
 /// Allocations that end together.

@@ -269,14 +269,7 @@ fn enter_opened(
 ) -> Result<(Handle, Vec<Handle>), Status> {
     let mut made = Vec::with_capacity(opened.allocations.len());
     for allocation in opened.allocations {
-        let object = Allocation {
-            device: device.clone(),
-            handle: allocation.handle,
-            gpu_va: allocation.gpu_va,
-            bytes: allocation.bytes,
-            memory: allocation.memory,
-            of_shared: true,
-        };
+        let object = Allocation::new(&call.library.platform, device, allocation, true);
         let entered = call.library.insert(Object::Allocation(Arc::new(object)), || {
             made.iter().for_each(|handle: &Handle| drop(call.library.remove(*handle)));
             let _ended = device.kernel().destroy_resource(opened.handle);

@@ -89,6 +89,7 @@ const LAYOUTS: &[Layout] = layouts![
     Lock2,
     Unlock2,
     SetAllocationPriority,
+    GetAllocationPriority,
     CreatePagingQueue,
     DestroyPagingQueue,
     MakeResident,

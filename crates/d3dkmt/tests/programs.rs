@@ -248,6 +248,11 @@ fn a_descriptor_names_a_shared_resource() {
 }
 
 #[test]
+fn allocations_and_resources_have_priorities() {
+    RESOURCES.check("priorities");
+}
+
+#[test]
 fn two_processes_see_the_contents_of_a_resource() {
     RESOURCES.check_served("between");
 }

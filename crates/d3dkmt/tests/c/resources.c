@@ -387,6 +387,43 @@ static void arguments(void) {
     OK(destroy(shared.handle));
 }
 
+static NTSTATUS set_priorities(D3DKMT_HANDLE resource, const D3DKMT_HANDLE *list, UINT count,
+                               const UINT *priorities) {
+    D3DKMT_SETALLOCATIONPRIORITY set = {device, resource, list, count, priorities};
+    return D3DKMTSetAllocationPriority(&set);
+}
+
+static NTSTATUS get_priorities(D3DKMT_HANDLE resource, const D3DKMT_HANDLE *list, UINT count,
+                               UINT *priorities) {
+    D3DKMT_GETALLOCATIONPRIORITY get = {device, resource, list, count, priorities};
+    return D3DKMTGetAllocationPriority(&get);
+}
+
+/* Priorities of allocations, and the one of a resource. */
+static void priorities(void) {
+    struct resource mine = create(0);
+    UINT found[2] = {0, 0}, wanted[2] = {0x28000000, 0xC8000000}, low = 0x50000000;
+    OK(get_priorities(0, mine.allocations, 2, found));
+    CHECK(found[0] == 0x78000000 && found[1] == 0x78000000);
+    OK(set_priorities(0, mine.allocations, 2, wanted));
+    OK(get_priorities(0, mine.allocations, 2, found));
+    CHECK(found[0] == wanted[0] && found[1] == wanted[1]);
+    OK(get_priorities(mine.handle, NULL, 0, found));
+    CHECK(found[0] == wanted[0] && found[1] == wanted[1]);
+    OK(set_priorities(mine.handle, NULL, 0, &low));
+    OK(get_priorities(0, mine.allocations, 2, found));
+    CHECK(found[0] == low && found[1] == low);
+    IS(set_priorities(mine.handle, mine.allocations, 2, wanted), STATUS_INVALID_PARAMETER);
+    IS(set_priorities(mine.handle, NULL, 0, NULL), STATUS_INVALID_PARAMETER);
+    IS(set_priorities(0, mine.allocations, 0, wanted), STATUS_INVALID_PARAMETER);
+    IS(set_priorities(0, NULL, 1, wanted), STATUS_INVALID_PARAMETER);
+    IS(set_priorities(device, NULL, 0, wanted), STATUS_INVALID_PARAMETER);
+    IS(get_priorities(0, mine.allocations, 2, NULL), STATUS_INVALID_PARAMETER);
+    IS(get_priorities(0, &mine.handle, 1, found), STATUS_INVALID_PARAMETER);
+    OK(destroy(mine.handle));
+    IS(get_priorities(mine.handle, NULL, 0, found), STATUS_INVALID_PARAMETER);
+}
+
 /* The other process opens the resource by a descriptor that it inherits. */
 static void between(void) {
     struct resource mine = create(1);
@@ -476,6 +513,7 @@ int main(int argc, char **argv) {
     if (PART("arguments")) arguments();
     if (PART("global")) global();
     if (PART("nt-handle")) nt_handle();
+    if (PART("priorities")) priorities();
     if (PART("between")) between();
     if (PART("killed-creator")) killed_creator();
     destroy_device(device);

@@ -249,6 +249,20 @@ public! {
         pPriorities priorities: u64,
     }
 
+    /// Reads priorities of allocations.
+    GetAllocationPriority = D3DKMT_GETALLOCATIONPRIORITY {
+        /// The device. In.
+        hDevice device: u32,
+        /// The resource; 0 to name allocations. In.
+        hResource resource: u32,
+        /// Address of the allocations' handles. In.
+        phAllocationList allocation_list: u64,
+        /// Number of them. In.
+        AllocationCount allocation_count: u32,
+        /// Address for their priorities. In.
+        pPriorities priorities: u64,
+    }
+
     /// Reserves GPU addresses.
     ReserveGpuVirtualAddress = D3DDDI_RESERVEGPUVIRTUALADDRESS {
         /// The paging queue, or the adapter. In.
