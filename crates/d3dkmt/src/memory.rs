@@ -385,7 +385,7 @@ pub(crate) fn make_resident(call: &Call, args: &mut MakeResident) -> Result<Stat
     let named = allocations(call, device, args.allocation_list, count)?;
     if args.priority_list != 0 {
         let priorities = call.caller.numbers(args.priority_list, count, MOST_ALLOCATIONS)?;
-        set_priorities(device, &named, &priorities)?;
+        set_priorities(&named, &priorities)?;
     }
     let (paging_queue, allocations) = (queue.handle, &in_kernel(&named)[..]);
     let wanted = calls::MakeResident { paging_queue, allocations };
@@ -412,14 +412,10 @@ pub(crate) fn evict(call: &Call, args: &mut Evict) -> Result<(), Status> {
     device.kernel().evict(device.handle, &in_kernel(&named))
 }
 
-fn set_priorities(
-    device: &Device,
-    allocations: &[Arc<Allocation>],
-    all: &[u32],
-) -> Result<(), Status> {
+fn set_priorities(allocations: &[Arc<Allocation>], all: &[u32]) -> Result<(), Status> {
     allocations.iter().zip(all).try_for_each(|(allocation, priority)| {
         let priority = ResidencyPriority(*priority);
-        let named = &[allocation.handle];
+        let (device, named) = (&allocation.device, &[allocation.handle]);
         device.kernel().set_allocation_priority(device.handle, named, priority)?;
         *allocation.priority.lock() = priority;
         Ok(())
@@ -432,11 +428,11 @@ fn prioritised(
     call: &Call,
     (device, resource): (u32, u32),
     (list, count): (u64, u32),
-) -> Result<(Arc<Device>, Vec<Arc<Allocation>>, u32), Status> {
+) -> Result<(Vec<Arc<Allocation>>, u32), Status> {
     let device = call.library.device(device)?;
     if resource == 0 {
         let named = allocations(call, &device, list, count)?;
-        return Ok((device, named, count));
+        return Ok((named, count));
     }
     let found = call.library.resource(resource)?;
     if count != 0 || !Arc::ptr_eq(&found.device, &device) {
@@ -446,7 +442,7 @@ fn prioritised(
     // An allocation of a resource may have ended by itself.
     let named = handles.into_iter().filter_map(|handle| call.library.allocation(handle).ok());
     let named: Vec<Arc<Allocation>> = named.collect();
-    if named.is_empty() { Err(Status::INVALID_PARAMETER) } else { Ok((device, named, 1)) }
+    if named.is_empty() { Err(Status::INVALID_PARAMETER) } else { Ok((named, 1)) }
 }
 
 pub(crate) fn set_allocation_priority(
@@ -455,11 +451,11 @@ pub(crate) fn set_allocation_priority(
 ) -> Result<(), Status> {
     let (owner, list) =
         ((args.device, args.resource), (args.allocation_list, args.allocation_count));
-    let (device, named, count) = prioritised(call, owner, list)?;
+    let (named, count) = prioritised(call, owner, list)?;
     let mut priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
     // The one of a resource is that of all its allocations.
     priorities.resize(named.len(), priorities[0]);
-    set_priorities(&device, &named, &priorities)
+    set_priorities(&named, &priorities)
 }
 
 pub(crate) fn get_allocation_priority(
@@ -468,7 +464,7 @@ pub(crate) fn get_allocation_priority(
 ) -> Result<(), Status> {
     let (owner, list) =
         ((args.device, args.resource), (args.allocation_list, args.allocation_count));
-    let (_, named, count) = prioritised(call, owner, list)?;
+    let (named, count) = prioritised(call, owner, list)?;
     let priorities = named.iter().take(count as usize).map(|found| found.priority.lock().0);
     call.caller.write_numbers(args.priorities, &priorities.collect::<Vec<u32>>())
 }
