@@ -48,13 +48,35 @@ pub trait RingHint: Send + Sync {
     }
 }
 
-/// What follows a doorbell's store, as data: 1. a full barrier; 2. each bit of `bits` is set in its
-/// word, in order, unless it is set; 3. a full barrier; 4. if `sleeper` is not 0, the engine sleeps,
-/// and the driver is notified.
+/// What follows a doorbell's store, as data: 1. a full barrier; 2. the bit of `leaf`, then that of
+/// `root`, is set unless it is set; 3. if `sleeper` is not 0, the engine sleeps and is woken.
 #[derive(Clone, Debug)]
 pub struct RingBits {
-    /// Words that the process may write, and a bit of each.
-    pub bits: [(Word, u64); 2],
+    /// A word that the process may write and the bit there, if the doorbell has one below the root.
+    pub leaf: Option<(Word, u64)>,
+    /// A word that the process may write, and the bit there.
+    pub root: (Word, u64),
     /// A word that the process may read: not 0 while the engine sleeps.
     pub sleeper: Word,
+}
+
+impl RingBits {
+    /// Carries out steps 1 and 2. A bit that is set already is only loaded: the scan that takes it
+    /// comes later and loads the doorbell.
+    #[inline]
+    pub fn set(&self) {
+        let platform = self.sleeper.platform();
+        if !platform.fault("no summary barrier") {
+            platform.fence();
+        }
+        if let Some((leaf, in_leaf)) = &self.leaf
+            && leaf.load() & in_leaf == 0
+        {
+            leaf.fetch_or(*in_leaf);
+        }
+        let (root, in_root) = &self.root;
+        if root.load() & in_root == 0 {
+            root.fetch_or(*in_root);
+        }
+    }
 }

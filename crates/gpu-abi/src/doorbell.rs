@@ -6,8 +6,7 @@
 //! bits in the root itself, the rest in leaves below it (decisions/0109).
 //!
 //! Order of a ring: 1. doorbell; 2. full barrier; 3. leaf bit, if there is a leaf; 4. root bit; 5. wake
-//! word. A bit that is set already is only loaded: the scan that takes it comes later and loads the
-//! doorbell. Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the
+//! word. Steps 2 to 4 are [`RingBits::set`]. Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the
 //! doorbells. The next scan finds a bit that is set after its word was taken.
 //!
 //! A global doorbell is one location that all queues of a process share. Its value also names the
@@ -96,7 +95,8 @@ impl Summary {
     pub fn ringer(&self, bit: u32) -> Ringer {
         let Place { in_root, in_leaf } = Place::of(bit);
         let leaf = in_leaf.map(|(word, bit)| (self.leaves.word(word), bit));
-        Ringer { leaf, root: self.root.clone(), in_root, wake: self.wake.clone() }
+        let root = (self.root.clone(), in_root);
+        Ringer { bits: RingBits { leaf, root, sleeper: self.wake.word() }, wake: self.wake.clone() }
     }
 
     /// Returns whether a doorbell other than number `bit` may have been rung since the last scan.
@@ -154,10 +154,7 @@ impl Summary {
 /// The place of one doorbell in a summary.
 #[derive(Clone, Debug)]
 pub struct Ringer {
-    /// The leaf and the bit there.
-    leaf: Option<(Word, u64)>,
-    root: Word,
-    in_root: u64,
+    bits: RingBits,
     wake: WakeWord,
 }
 
@@ -165,27 +162,13 @@ impl Ringer {
     /// Carries out the ringer's steps 2 to 5.
     #[inline]
     pub fn ring(&self) {
-        let platform = self.wake.platform();
-        if !platform.fault("no summary barrier") {
-            platform.fence();
-        }
-        if let Some((leaf, in_leaf)) = &self.leaf
-            && leaf.load() & in_leaf == 0
-        {
-            leaf.fetch_or(*in_leaf);
-        }
-        if self.root.load() & self.in_root == 0 {
-            self.root.fetch_or(self.in_root);
-        }
+        self.bits.set();
         self.wake.ring_after_barrier(Step::DoorbellToFetch);
     }
 
-    /// Returns the same steps as data, for a ringer in another process. Without a leaf both steps
-    /// are the root's, and the second finds the bit set.
+    /// Returns the same steps as data, for a ringer in another process.
     pub fn bits(&self) -> RingBits {
-        let root = (self.root.clone(), self.in_root);
-        let first = self.leaf.clone().unwrap_or_else(|| root.clone());
-        RingBits { bits: [first, root], sleeper: self.wake.word() }
+        self.bits.clone()
     }
 }
 

@@ -58,6 +58,7 @@ mod served_call_against_call;
 mod served_cancel_against_signal;
 mod served_handle_against_death;
 mod served_kill_against_call;
+mod served_ring_against_park;
 mod served_stop_against_wait;
 mod served_wait_against_signal;
 mod seven_stations;
@@ -163,6 +164,7 @@ const RACES: &[&Race] = &[
     &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,
     &served_call_against_call::RACE,
+    &served_ring_against_park::RACE,
     &served_wait_against_signal::BLOCKING,
     &served_wait_against_signal::WITH_EVENT,
     &served_cancel_against_signal::RACE,

@@ -440,6 +440,12 @@ fn each_thread_of_a_client_gets_its_own_answer() {
 }
 
 #[test]
+fn a_ring_over_the_service_reaches_an_engine_that_goes_to_sleep() {
+    is_exhausted_up_to(1, "served-ring-against-park", 10_437);
+    finds_its_bugs("served-ring-against-park");
+}
+
+#[test]
 fn a_wait_over_the_service_ends_with_the_signal_of_another_client() {
     is_exhausted_up_to(1, "served-wait-against-signal", 10_998);
     finds_its_bugs("served-wait-against-signal");

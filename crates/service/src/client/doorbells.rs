@@ -69,8 +69,8 @@ impl Doorbells {
             Some(bits) => {
                 let word = |view| mapped.word(view, files);
                 let [(leaf, in_leaf), (root, in_root)] = bits.bits;
-                let set = [(word(leaf)?, in_leaf), (word(root)?, in_root)];
-                Some(RingBits { bits: set, sleeper: word(bits.sleeper)? })
+                let (leaf, root) = (Some((word(leaf)?, in_leaf)), (word(root)?, in_root));
+                Some(RingBits { leaf, root, sleeper: word(bits.sleeper)? })
             }
         };
         if let Some(shown) = self.shown.lock().get(&doorbell) {
@@ -81,15 +81,13 @@ impl Doorbells {
                 mapping.rotate(page);
             }
         }
-        let (platform, channel) = (self.platform.clone(), channel.clone());
-        let hint = Arc::new(Hint { platform, channel, doorbell, bits });
+        let hint = Arc::new(Hint { channel: channel.clone(), doorbell, bits });
         Ok(Connection { value_base: view.value_base, hint })
     }
 }
 
 /// What follows a ring. Without bits, the status says that each ring is notified.
 struct Hint {
-    platform: Platform,
     channel: Arc<Channel>,
     doorbell: Handle,
     bits: Option<RingBits>,
@@ -98,18 +96,10 @@ struct Hint {
 impl RingHint for Hint {
     fn rung(&self) {
         let Some(ring) = &self.bits else { return };
-        // 1.
-        self.platform.fence();
-        // 2.
-        for (word, bit) in &ring.bits {
-            if word.load() & bit == 0 {
-                word.fetch_or(*bit);
-            }
-        }
-        // 3.
-        self.platform.fence();
-        // 4. The service wakes the engine. It is gone when this fails, and so is the engine.
-        if ring.sleeper.load() != 0 {
+        ring.set();
+        // The service wakes the engine. It is gone when this fails, and so is the engine.
+        let asleep = ring.sleeper.load() != 0;
+        if asleep && !ring.sleeper.platform().fault("a sleeping engine is not woken") {
             let call = Call::Doorbell(DoorbellCall::WakeEngine(self.doorbell));
             let _: Result<(), Status> = self.channel.call(&call);
         }

@@ -84,7 +84,9 @@ impl Files {
 
     /// Returns how an engine finds a ring; `None` where the client has to notify the driver.
     pub(super) fn bits(&mut self, ring: &RingBits) -> Result<BitsView, Status> {
-        let [(leaf, in_leaf), (root, in_root)] = &ring.bits;
+        // Without a leaf both views are of the root, and the second step finds the bit set.
+        let (leaf, in_leaf) = ring.leaf.as_ref().unwrap_or(&ring.root);
+        let (root, in_root) = &ring.root;
         let leaf_view = self.word(leaf)?;
         let root_view = match root.page().same(&leaf.page()) {
             true => WordView { index: root.index() as u32, ..leaf_view },

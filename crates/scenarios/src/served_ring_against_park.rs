@@ -1,0 +1,63 @@
+//! A client of a service rings while the engine goes to sleep. The client sets the doorbell's bit and
+//! reads whether the engine sleeps. The service wakes the engine, by a call.
+//!
+//! The first submission finds the engine asleep. The second one is made while the engine runs the first
+//! and goes to sleep again. Both run, whether the client finds the engine awake or asleep.
+
+use crate::prelude::*;
+use crate::served::Served;
+use tidegate_testbed::signal_packet;
+
+const AWAKE: &str = "the second ring found the engine awake";
+const ASLEEP: &str = "the second ring had the service wake the engine";
+
+const VALUE: usize = notes::OWN;
+const CALLS: usize = notes::OWN + 1;
+
+pub(crate) const RACE: Race = Race {
+    name: "served-ring-against-park",
+    about: "a client of a service rings a doorbell while its engine goes to sleep: the work runs",
+    marks: &[AWAKE, ASLEEP],
+    planted: &[
+        Bug {
+            name: "no-wake-call",
+            about: "the client does not have the service wake the engine that sleeps",
+            fault: Fault::Product("a sleeping engine is not woken"),
+        },
+        Bug {
+            name: "no-summary-barrier",
+            about: "the client loads its bit of the summary before its doorbell's store is visible",
+            fault: Fault::Product("no summary barrier"),
+        },
+    ],
+    plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
+    prepare,
+};
+
+fn prepare(run: &Run<'_>) -> Prepared {
+    let world = run.world(|_| ());
+    let served = Served::new(&world);
+    let (service, probe) = (served.clone(), world.probe.clone());
+    let main = move |platform: &Platform| {
+        let (process, queue, fence) = platform.unexplored(|| {
+            let process = service.connect("app");
+            let (queue, fence) = (process.client.connected_queue(0), process.client.native(0));
+            (process, queue, fence)
+        });
+        queue.push(&signal_packet(&fence, 1, u32::MAX));
+        let before = service.sessions.counts().calls;
+        queue.push(&signal_packet(&fence, 2, u32::MAX));
+        probe.note(CALLS, service.sessions.counts().calls - before);
+        sleep_until_idle(platform);
+        probe.note(VALUE, fence.value.get().expect("a value"));
+        drop((queue, process));
+        service.end();
+    };
+    world.race_without_pause(main, move |world, end| {
+        served.has_ended(end);
+        end.eventually("both submissions run", world.probe.seen(VALUE) == Some(2));
+        let calls = world.probe.seen(CALLS);
+        end.sometimes(AWAKE, calls == Some(0));
+        end.sometimes(ASLEEP, calls == Some(1));
+    })
+}
