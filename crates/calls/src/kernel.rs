@@ -22,8 +22,8 @@ use crate::fence::{
 };
 use crate::older::{CreateSynchronizationObject, OpenSynchronizationObject, SynchronizationObject};
 use crate::paging::{
-    CreatePagingQueue, MakeResident, PagingQueue, Residency, ResidencyPriority, SegmentGroup,
-    VideoMemoryInfo,
+    AllocationResidency, CreatePagingQueue, MakeResident, PagingQueue, Residency,
+    ResidencyPriority, SegmentGroup, VideoMemoryInfo,
 };
 use crate::resource::{CreateResource, OpenedResource, Resource, ResourceData, ResourceName};
 use crate::share::{NtHandle, OpenSyncObject, SyncObjectAccess};
@@ -208,6 +208,16 @@ pub trait Kernel: Send + Sync {
         _allocations: &[Handle],
         _priority: ResidencyPriority,
     ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Returns where each allocation is, as of now.
+    #[doc(alias = "D3DKMTQueryAllocationResidency")]
+    fn query_allocation_residency(
+        &self,
+        _device: Handle,
+        _allocations: &[Handle],
+    ) -> Result<Vec<AllocationResidency>, Status> {
         Err(Status::NOT_SUPPORTED)
     }
 

@@ -52,8 +52,8 @@ pub use older::{
     CreateSynchronizationObject, OlderObject, OpenSynchronizationObject, SynchronizationObject,
 };
 pub use paging::{
-    CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, ResidencyPriority,
-    SegmentGroup, VideoMemoryInfo,
+    AllocationResidency, CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency,
+    ResidencyPriority, SegmentGroup, VideoMemoryInfo,
 };
 pub use report::{DisplayStats, PendingWait};
 pub use resource::{

@@ -64,6 +64,18 @@ pub enum Residency {
     },
 }
 
+/// Where an allocation is (D3DKMT_ALLOCATIONRESIDENCYSTATUS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u32)]
+pub enum AllocationResidency {
+    /// In local memory.
+    Local = 1,
+    /// In system memory, where engines reach it.
+    System = 2,
+    /// Engines do not reach it.
+    NotResident = 3,
+}
+
 /// A kind of memory (D3DKMT_MEMORY_SEGMENT_GROUP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u32)]

@@ -143,6 +143,8 @@ calls! {
     reads D3DKMTDestroyPagingQueue(args::DestroyPagingQueue) = memory::destroy_paging_queue;
     updates D3DKMTMakeResident(args::MakeResident) = memory::make_resident;
     updates D3DKMTEvict(args::Evict) = memory::evict;
+    reads D3DKMTQueryAllocationResidency(args::QueryAllocationResidency)
+        = memory::query_allocation_residency;
     reads D3DKMTSetAllocationPriority(args::SetAllocationPriority) = memory::set_allocation_priority;
     reads D3DKMTGetAllocationPriority(args::GetAllocationPriority) = memory::get_allocation_priority;
 
@@ -309,7 +311,6 @@ unsupported! {
     D3DKMTPresentMultiPlaneOverlay2
     D3DKMTPresentMultiPlaneOverlay3
     D3DKMTPresentRedirected
-    D3DKMTQueryAllocationResidency
     D3DKMTQueryFSEBlock
     D3DKMTQueryFeatureInterface
     D3DKMTQueryFeatureSupport

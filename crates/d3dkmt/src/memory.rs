@@ -18,7 +18,7 @@ use tidegate_wddm_abi::d3dkmthk::{
     AllocationInfo, AllocationInfo2, CreateAllocation, CreateAllocationFlags, CreatePagingQueue,
     CreateStandardAllocation, DestroyAllocation, DestroyAllocation2, DestroyPagingQueue, Evict,
     EvictFlags, GetAllocationPriority, Lock2, MakeResident, MakeResidentFlags,
-    STANDARD_ALLOCATION_EXISTING_HEAP, SetAllocationPriority, Unlock2,
+    QueryAllocationResidency, STANDARD_ALLOCATION_EXISTING_HEAP, SetAllocationPriority, Unlock2,
 };
 
 /// Most allocations of one call.
@@ -422,17 +422,15 @@ fn set_priorities(allocations: &[Arc<Allocation>], all: &[u32]) -> Result<(), St
     })
 }
 
-/// Resolves the allocations of a call about priorities: those of a resource, which has one priority,
-/// or those of a list. Returns them with the number of priorities.
-fn prioritised(
+/// Resolves the allocations of a resource, or those of a list: at least one.
+fn of_resource_or_list(
     call: &Call,
     (device, resource): (u32, u32),
     (list, count): (u64, u32),
-) -> Result<(Vec<Arc<Allocation>>, u32), Status> {
+) -> Result<Vec<Arc<Allocation>>, Status> {
     let device = call.library.device(device)?;
     if resource == 0 {
-        let named = allocations(call, &device, list, count)?;
-        return Ok((named, count));
+        return allocations(call, &device, list, count);
     }
     let found = call.library.resource(resource)?;
     if count != 0 || !Arc::ptr_eq(&found.device, &device) {
@@ -442,7 +440,25 @@ fn prioritised(
     // An allocation of a resource may have ended by itself.
     let named = handles.into_iter().filter_map(|handle| call.library.allocation(handle).ok());
     let named: Vec<Arc<Allocation>> = named.collect();
-    if named.is_empty() { Err(Status::INVALID_PARAMETER) } else { Ok((named, 1)) }
+    if named.is_empty() { Err(Status::INVALID_PARAMETER) } else { Ok(named) }
+}
+
+pub(crate) fn query_allocation_residency(
+    call: &Call,
+    args: &QueryAllocationResidency,
+) -> Result<(), Status> {
+    let (owner, list) =
+        ((args.device, args.resource), (args.allocation_list, args.allocation_count));
+    let named = of_resource_or_list(call, owner, list)?;
+    let device = &named[0].device;
+    let found = device.kernel().query_allocation_residency(device.handle, &in_kernel(&named))?;
+    let all: Vec<u32> = found.into_iter().map(|status| status as u32).collect();
+    // A resource is where its furthest allocation is.
+    let of_resource = all.iter().copied().max();
+    match args.resource {
+        0 => call.caller.write_numbers(args.residency_status, &all),
+        _ => call.caller.write_numbers(args.residency_status, of_resource.as_slice()),
+    }
 }
 
 pub(crate) fn set_allocation_priority(
@@ -451,9 +467,10 @@ pub(crate) fn set_allocation_priority(
 ) -> Result<(), Status> {
     let (owner, list) =
         ((args.device, args.resource), (args.allocation_list, args.allocation_count));
-    let (named, count) = prioritised(call, owner, list)?;
-    let mut priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
+    let named = of_resource_or_list(call, owner, list)?;
     // The one of a resource is that of all its allocations.
+    let count = if args.resource == 0 { args.allocation_count } else { 1 };
+    let mut priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
     priorities.resize(named.len(), priorities[0]);
     set_priorities(&named, &priorities)
 }
@@ -464,7 +481,8 @@ pub(crate) fn get_allocation_priority(
 ) -> Result<(), Status> {
     let (owner, list) =
         ((args.device, args.resource), (args.allocation_list, args.allocation_count));
-    let (named, count) = prioritised(call, owner, list)?;
-    let priorities = named.iter().take(count as usize).map(|found| found.priority.lock().0);
+    let named = of_resource_or_list(call, owner, list)?;
+    let count = if args.resource == 0 { named.len() } else { 1 };
+    let priorities = named.iter().take(count).map(|found| found.priority.lock().0);
     call.caller.write_numbers(args.priorities, &priorities.collect::<Vec<u32>>())
 }

@@ -90,6 +90,7 @@ const LAYOUTS: &[Layout] = layouts![
     Unlock2,
     SetAllocationPriority,
     GetAllocationPriority,
+    QueryAllocationResidency,
     CreatePagingQueue,
     DestroyPagingQueue,
     MakeResident,

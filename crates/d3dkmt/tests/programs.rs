@@ -253,6 +253,11 @@ fn allocations_and_resources_have_priorities() {
 }
 
 #[test]
+fn a_query_says_where_allocations_are() {
+    RESOURCES.check("residency");
+}
+
+#[test]
 fn two_processes_see_the_contents_of_a_resource() {
     RESOURCES.check_served("between");
 }

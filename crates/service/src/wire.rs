@@ -18,7 +18,7 @@ use tidegate_platform::{CacheType, ClientAccess, Part};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -198,6 +198,7 @@ pub(crate) enum ObjectCall {
     /// The answer is an [`OpenedResourceView`].
     OpenResource(Handle, SharedName),
     DestroyResource(Handle),
+    QueryAllocationResidency(Handle, Vec<Handle>),
 }
 
 /// The name of a shared resource.

@@ -424,6 +424,56 @@ static void priorities(void) {
     IS(get_priorities(mine.handle, NULL, 0, found), STATUS_INVALID_PARAMETER);
 }
 
+static NTSTATUS where(D3DKMT_HANDLE resource, const D3DKMT_HANDLE *list, UINT count,
+                      D3DKMT_ALLOCATIONRESIDENCYSTATUS *found) {
+    D3DKMT_QUERYALLOCATIONRESIDENCY query = {device, resource, list, count, found};
+    return D3DKMTQueryAllocationResidency(&query);
+}
+
+/* An allocation in local memory on demand is paged in; the others are where they were made. */
+static void residency(void) {
+    struct resource mine = create(0);
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS found[2];
+    OK(where(0, mine.allocations, 2, found));
+    CHECK(found[0] == D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY && found[1] == found[0]);
+    TIDEGATE_ALLOCATION_DATA data[2] = {{1 << 16, 0, 1}, {1 << 16, 0, 2}};
+    struct plan planned;
+    plan(&planned, 0);
+    memset(&planned.create.Flags, 0, sizeof planned.create.Flags);
+    planned.create.Flags.CreateResource = 1;
+    for (int i = 0; i < 2; i++) planned.infos[i].pPrivateDriverData = &data[i];
+    OK(D3DKMTCreateAllocation2(&planned.create));
+    D3DKMT_HANDLE local[2] = {planned.infos[0].hAllocation, planned.infos[1].hAllocation};
+    OK(where(0, local, 2, found));
+    CHECK(found[0] == D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY);
+    CHECK(found[1] == D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT);
+    D3DKMT_HANDLE resource = planned.create.hResource;
+    OK(where(resource, NULL, 0, found));
+    CHECK(found[0] == D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT);
+    D3DKMT_CREATEPAGINGQUEUE paging;
+    memset(&paging, 0, sizeof paging);
+    paging.hDevice = device;
+    OK(D3DKMTCreatePagingQueue(&paging));
+    D3DDDI_MAKERESIDENT resident;
+    memset(&resident, 0, sizeof resident);
+    resident.hPagingQueue = paging.hPagingQueue;
+    resident.NumAllocations = 1;
+    resident.AllocationList = &local[1];
+    IS(D3DKMTMakeResident(&resident), STATUS_PENDING);
+    OK(wait_cpu(device, paging.hSyncObject, resident.PagingFenceValue, 0));
+    OK(where(resource, NULL, 0, found));
+    CHECK(found[0] == D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY);
+    IS(where(0, local, 0, found), STATUS_INVALID_PARAMETER);
+    IS(where(0, local, 2, NULL), STATUS_INVALID_PARAMETER);
+    IS(where(0, &device, 1, found), STATUS_INVALID_PARAMETER);
+    IS(where(device, NULL, 0, found), STATUS_INVALID_PARAMETER);
+    IS(where(resource, local, 2, found), STATUS_INVALID_PARAMETER);
+    D3DDDI_DESTROYPAGINGQUEUE queue = {paging.hPagingQueue};
+    OK(D3DKMTDestroyPagingQueue(&queue));
+    OK(destroy(resource));
+    OK(destroy(mine.handle));
+}
+
 /* The other process opens the resource by a descriptor that it inherits. */
 static void between(void) {
     struct resource mine = create(1);
@@ -514,6 +564,7 @@ int main(int argc, char **argv) {
     if (PART("global")) global();
     if (PART("nt-handle")) nt_handle();
     if (PART("priorities")) priorities();
+    if (PART("residency")) residency();
     if (PART("between")) between();
     if (PART("killed-creator")) killed_creator();
     destroy_device(device);

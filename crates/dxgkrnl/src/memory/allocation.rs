@@ -16,7 +16,7 @@ use crate::timer::{AtPassive, EndAtPassive};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
-use tidegate_calls::{AllocationKind, AllocationMemory, Status, TILE_BYTES};
+use tidegate_calls::{AllocationKind, AllocationMemory, AllocationResidency, Status, TILE_BYTES};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Bulk, BulkWindow, ClientAccess, Mutex, PhysicalAddress, PhysicalMemory};
 use tidegate_vidmm::{Access, Affinity, AllocationId};
@@ -256,6 +256,22 @@ impl AllocationObject {
     /// Returns whether the GPU address is mapped.
     pub(super) fn is_mapped(&self) -> bool {
         self.as_movable().is_none_or(|movable| movable.location.lock().mapped)
+    }
+
+    /// Returns where the allocation is, as of now.
+    pub(crate) fn residency(&self) -> AllocationResidency {
+        let (local, mapped) = match &self.backing {
+            Backing::Fixed { memory, .. } => (!memory.bus.same(&self.driver.system_memory), true),
+            Backing::Movable(movable) => {
+                let location = movable.location.lock();
+                (location.local, location.mapped)
+            }
+        };
+        match (mapped, local) {
+            (false, _) => AllocationResidency::NotResident,
+            (true, true) => AllocationResidency::Local,
+            (true, false) => AllocationResidency::System,
+        }
     }
 
     /// Maps the GPU address to the present location.

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{
-    AdapterInfo, Allocation, AllocationMemory, ClockCalibration, Connection, CpuWaitRegistration,
-    CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
+    AdapterInfo, Allocation, AllocationMemory, AllocationResidency, ClockCalibration, Connection,
+    CpuWaitRegistration, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
+    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
     CreateSynchronizationObject, CurrentValueView, DeviceErrorReason, DeviceState, DisplayInfo,
     Doorbell, FenceInstance, FenceValue, Handle, HwQueue, Kernel, LogDetail, MAX_RENDER_BYTES,
     MakeResident, NtHandle, OpenSyncObject, OpenSynchronizationObject, OpenedResource, PagingQueue,
@@ -329,6 +329,14 @@ impl Kernel for RemoteKernel {
     ) -> Result<(), Status> {
         let allocations = allocations.to_vec();
         self.object(ObjectCall::SetAllocationPriority(device, allocations, priority))
+    }
+
+    fn query_allocation_residency(
+        &self,
+        device: Handle,
+        allocations: &[Handle],
+    ) -> Result<Vec<AllocationResidency>, Status> {
+        self.object(ObjectCall::QueryAllocationResidency(device, allocations.to_vec()))
     }
 
     fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {

@@ -223,6 +223,9 @@ impl Answerer {
             ObjectCall::SetAllocationPriority(device, allocations, priority) => {
                 encode(kernel.set_allocation_priority(device, &allocations, priority))
             }
+            ObjectCall::QueryAllocationResidency(device, allocations) => {
+                encode(kernel.query_allocation_residency(device, &allocations))
+            }
             ObjectCall::QueryVideoMemoryInfo(group) => {
                 encode(kernel.query_video_memory_info(group))
             }

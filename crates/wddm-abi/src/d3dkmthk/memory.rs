@@ -249,6 +249,20 @@ public! {
         pPriorities priorities: u64,
     }
 
+    /// Where allocations are.
+    QueryAllocationResidency = D3DKMT_QUERYALLOCATIONRESIDENCY {
+        /// The device. In.
+        hDevice device: u32,
+        /// The resource; 0 to name allocations. In.
+        hResource resource: u32,
+        /// Address of the allocations' handles. In.
+        phAllocationList allocation_list: u64,
+        /// Number of them. In.
+        AllocationCount allocation_count: u32,
+        /// Address for a D3DKMT_ALLOCATIONRESIDENCYSTATUS of each. In.
+        pResidencyStatus residency_status: u64,
+    }
+
     /// Reads priorities of allocations.
     GetAllocationPriority = D3DKMT_GETALLOCATIONPRIORITY {
         /// The device. In.

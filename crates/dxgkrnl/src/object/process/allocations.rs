@@ -8,8 +8,9 @@ use crate::object::object_table::Object;
 use crate::object::resource::{ResourceInstance, SharedResource};
 use std::sync::Arc;
 use tidegate_calls::{
-    Allocation, CreateAllocation, CreateResource, Handle, NtHandle, OpenedResource, Resource,
-    ResourceData, ResourceName, Status, SyncObjectAccess,
+    Allocation, AllocationResidency, CreateAllocation, CreateResource, Handle, NtHandle,
+    OpenedResource, ResidencyPriority, Resource, ResourceData, ResourceName, Status,
+    SyncObjectAccess,
 };
 use tidegate_ddi::Passive;
 
@@ -48,6 +49,28 @@ impl Process {
             true => Ok(found),
             false => Err(Status::INVALID_PARAMETER),
         }
+    }
+
+    pub(super) fn set_priority(
+        &self,
+        device: Handle,
+        allocations: &[Handle],
+        priority: ResidencyPriority,
+    ) -> Result<(), Status> {
+        let device = self.live_device(device)?;
+        let allocations = self.allocations_of(&device, allocations)?;
+        self.objects.memory.set_priority(&allocations, priority);
+        Ok(())
+    }
+
+    pub(super) fn residency_of(
+        &self,
+        device: Handle,
+        allocations: &[Handle],
+    ) -> Result<Vec<AllocationResidency>, Status> {
+        let device = self.live_device(device)?;
+        let allocations = self.allocations_of(&device, allocations)?;
+        Ok(allocations.iter().map(|allocation| allocation.residency()).collect())
     }
 
     pub(super) fn make_resource(&self, args: &CreateResource<'_>) -> Result<Resource, Status> {

@@ -17,9 +17,9 @@ use crate::scheduling::{CommandKind, PacketContext, Signal, SignalAction, fence_
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
-    AdapterInfo, Allocation, AllocationMemory, ClockCalibration, CpuWaitRegistration,
-    CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
+    AdapterInfo, Allocation, AllocationMemory, AllocationResidency, ClockCalibration,
+    CpuWaitRegistration, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
+    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
     CreateSynchronizationObject, DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance,
     FenceValue, Handle, Kernel, LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle,
     OpenSyncObject, OpenSynchronizationObject, OpenedResource, Present, PresentQueue, Priority,
@@ -241,16 +241,21 @@ impl Kernel for Process {
         self.objects.memory.evict(level, device.os_handle, &allocations)
     }
 
+    fn query_allocation_residency(
+        &self,
+        device: Handle,
+        allocations: &[Handle],
+    ) -> Result<Vec<AllocationResidency>, Status> {
+        self.residency_of(device, allocations)
+    }
+
     fn set_allocation_priority(
         &self,
         device: Handle,
         allocations: &[Handle],
         priority: ResidencyPriority,
     ) -> Result<(), Status> {
-        let device = self.live_device(device)?;
-        let allocations = self.allocations_of(&device, allocations)?;
-        self.objects.memory.set_priority(&allocations, priority);
-        Ok(())
+        self.set_priority(device, allocations, priority)
     }
 
     fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {
