@@ -12,7 +12,7 @@ pub(crate) struct Census {
 
 /// Most regions of memory that kernel and driver create on first use and keep, such as those of the
 /// memory manager's context.
-const KEPT_REGIONS: usize = 8;
+pub(crate) const KEPT_REGIONS: usize = 8;
 
 impl Census {
     pub(crate) fn of(machine: &Machine) -> Census {
@@ -26,6 +26,12 @@ impl Census {
     /// Returns how many regions of memory are kept since `before`.
     pub(crate) fn regions_since(self, before: &Census) -> usize {
         self.kernel.memory_regions.saturating_sub(before.kernel.memory_regions)
+    }
+
+    /// Returns the census but for summaries of doorbells, which a process keeps.
+    pub(crate) fn without_groups(mut self) -> Census {
+        self.hardware.doorbell_groups = 0;
+        self
     }
 
     /// Returns whether `after` an input, which began with `self`, no object is left of it but regions of

@@ -10,18 +10,21 @@
 //! | `unsteady` | process memory that changes between two reads by the hardware, in any schedule |
 //! | `files` | workload files and recorded traces |
 //! | `messages` | the socket of a service: messages, files and shared memory |
+//! | `library` | the C library: names, structures, addresses, descriptors |
 //!
 //! After an input no thread has panicked or hangs, the neighbour's work is complete, its device and
 //! memory are unaffected, the adapter has detected no broken contract, a process that faulted has
 //! lost its device with a reason, and nothing of the process is left. Otherwise the target panics.
 //! Inputs run in virtual time on one thread, several on one machine ([`Series`]), so failures are
-//! reproducible ([`recorded_inputs`], [`replay`]). Those of `messages` run beside the threads of a service.
+//! reproducible ([`recorded_inputs`], [`replay`]). Those of `messages` run beside the threads of a service,
+//! those of `library` beside the engines of the library's machine.
 //!
 //! Rooms: `input` (bytes to choices) · `neighbour` (the process that must not be affected) · `client`
 //! (the hostile process) · `census` (what is left) · `served` (a machine behind a socket) · `series`
 //! (the machines) · `targets`. Callers: the fuzzer
 //! (`bin/libfuzzer.rs`) and a test that runs the corpus.
 
+mod c_library;
 mod census;
 mod client;
 mod input;
@@ -62,7 +65,7 @@ impl Target {
 }
 
 /// All targets, in the order of the table above.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target {
         name: "packets",
         about: "decoders of ring slots, commands and log words",
@@ -110,6 +113,12 @@ pub const TARGETS: [Target; 8] = [
         about: "the socket of a service: messages, files and shared memory",
         machines: 1,
         act: targets::messages::run,
+    },
+    Target {
+        name: "library",
+        about: "the C library: names, structures, addresses, descriptors",
+        machines: 1,
+        act: targets::library::run,
     },
 ];
 

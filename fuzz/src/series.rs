@@ -7,9 +7,11 @@
 //! - After an input, the process is terminated, and every table of kernel, driver and hardware is as
 //!   long as before. So an input finds the machine as the one before found it, but for numbers.
 //!
-//! Entry points: [`Series::unharmed_by`] and [`Series::served`], for the targets; [`inputs_of_machine`], which a harmful
+//! Entry points: [`Series::unharmed_by`], [`Series::served`] and [`Series::in_process`], for the targets; [`inputs_of_machine`], which a harmful
 //! input may need before it.
 
+use crate::c_library::InProcess;
+use crate::c_library::memory::Memory;
 use crate::census::Census;
 use crate::client::Client;
 use crate::neighbour::Neighbour;
@@ -112,6 +114,8 @@ pub struct Series {
     machine: Option<Kept>,
     /// The machine behind a service, for the target that has one.
     served: Option<Served>,
+    /// The machine of the C library, for the target that has one.
+    in_process: Option<InProcess>,
     /// Number of the present machine, or of the next one.
     number: usize,
 }
@@ -143,6 +147,19 @@ impl Series {
         } else {
             self.number += 1;
         }
+    }
+
+    /// Runs `act` as a program that has the C library, with memory for its arguments; before the first one
+    /// `warm_up`. It returns how many fences it has made. Asserts that nothing is left of it, and that another process is not affected.
+    pub(crate) fn in_process(
+        &mut self,
+        warm_up: impl FnOnce(&mut Memory),
+        act: impl FnOnce(&mut Memory) -> usize,
+    ) {
+        // Taken, as below.
+        let mut library = self.in_process.take().unwrap_or_else(|| InProcess::new(warm_up));
+        library.run(act);
+        self.in_process = Some(library);
     }
 
     /// Runs `act` as a process with a user-mode queue next to the neighbour. Asserts that `act` harms

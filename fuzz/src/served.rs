@@ -55,7 +55,7 @@ pub(crate) struct Served {
 }
 
 /// Returns the open files of the kinds that a service and its clients make.
-fn open_files() -> usize {
+pub(crate) fn open_files() -> usize {
     let kinds = ["/memfd:", "pipe:", "socket:", "anon_inode:[eventfd]"];
     let of_these = |file: &Path| {
         let name = file.as_os_str().to_string_lossy().into_owned();

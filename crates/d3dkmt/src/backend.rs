@@ -28,7 +28,7 @@ pub(crate) enum Backend {
         /// The calls of this process.
         kernel: Arc<dyn Kernel>,
         /// Keeps the kernel alive.
-        _machine: Machine,
+        machine: Machine,
     },
     /// The service that listens at this socket.
     Service(PathBuf),
@@ -59,6 +59,14 @@ impl Backend {
                 Err(_) => Err(Status::OBJECT_NAME_INVALID),
             },
             None => in_process(platform),
+        }
+    }
+
+    /// Returns the machine of a kernel in this process.
+    pub(crate) fn machine(&self) -> Option<&Machine> {
+        match self {
+            Backend::Machine { machine, .. } => Some(machine),
+            Backend::Service(_) => None,
         }
     }
 
@@ -122,7 +130,7 @@ fn in_process(platform: &Platform) -> Result<Backend, Status> {
     // notify instead.
     let kind = ProcessKind { notifies: true, ..ProcessKind::default() };
     let kernel = machine.process_of_kind(0, &process_name(), kind).map_err(refusal)?;
-    Ok(Backend::Machine { kernel, _machine: machine })
+    Ok(Backend::Machine { kernel, machine })
 }
 
 /// The name of this process in reports: that of its program.

@@ -31,3 +31,5 @@ mod queue;
 mod resource;
 mod sharing;
 mod sync;
+
+pub use library::{Held, held};

@@ -12,6 +12,7 @@ use crate::object::{
     Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, PagingQueue, Resource,
 };
 use std::sync::{Arc, OnceLock};
+use tidegate::Machine;
 use tidegate_calls::{Handle, HandleTable, Status};
 use tidegate_platform::{Mutex, Platform};
 use tidegate_wddm_abi::d3dkmthk::Luid;
@@ -50,6 +51,25 @@ pub(crate) fn ended(destroyed: Result<(), Status>) -> Result<(), Status> {
 }
 
 static LIBRARY: OnceLock<Result<Library, Status>> = OnceLock::new();
+
+/// What the library holds in this process.
+#[derive(Clone, Copy)]
+pub struct Held {
+    /// The machine of a kernel in this process; `None` with a service.
+    pub machine: Option<&'static Machine>,
+    /// Handles of C that name an object.
+    pub objects: usize,
+    /// NT handles that have not ended.
+    pub nt_handles: usize,
+}
+
+/// Returns what the library holds; `None` before its first call. For tests of Rust that link the library.
+pub fn held() -> Option<Held> {
+    let library = LIBRARY.get()?.as_ref().ok()?;
+    let objects = library.objects.lock().iter().count();
+    let (machine, nt_handles) = (library.backend.machine(), library.nt_handles.count());
+    Some(Held { machine, objects, nt_handles })
+}
 
 macro_rules! lookup {
     ($name:ident, $kind:ident, $type:ty) => {

@@ -51,6 +51,11 @@ impl NtHandles {
         }
     }
 
+    /// Returns how many objects of this process have descriptors.
+    pub(crate) fn count(&self) -> usize {
+        self.known.count()
+    }
+
     /// Drops the objects whose descriptors are all closed.
     pub(crate) fn collect(&self) {
         self.known.sweep();

@@ -39,7 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
     ("cli", WITH_SCENARIOS),
-    ("fuzz", WITH_SCENARIOS),
+    ("fuzz", WITH_THE_C_LIBRARY),
     ("peers", &["platform"]),
     ("xtask", &[]),
 ];
@@ -78,6 +78,29 @@ const WITH_SCENARIOS: &[&str] = &[
     "tidegate",
     "testbed",
     "scenarios",
+];
+
+const WITH_THE_C_LIBRARY: &[&str] = &[
+    "trace",
+    "hazard",
+    "d3dukmdt",
+    "platform",
+    "ddi",
+    "gpu-abi",
+    "calls",
+    "softgpu",
+    "explorer",
+    "dxgkrnl",
+    "kmd",
+    "d3d12",
+    "service",
+    "workload",
+    "runner",
+    "tidegate",
+    "testbed",
+    "scenarios",
+    "d3dkmt",
+    "wddm-abi",
 ];
 
 /// Crates whose development dependencies are free.

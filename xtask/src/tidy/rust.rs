@@ -27,6 +27,8 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/peers/src/vulkan.rs",
     "crates/peers/src/opencl.rs",
     "fuzz/bin/libfuzzer.rs",
+    "fuzz/src/c_library/calls.rs",
+    "fuzz/src/c_library/memory.rs",
 ];
 /// Files that may name threads, clocks, locks and atomics: the seam, the floors of the benchmark
 /// that it is measured against and its peers, and the tests of threads that the platform does not
