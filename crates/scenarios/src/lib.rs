@@ -59,6 +59,7 @@ mod served_cancel_against_signal;
 mod served_handle_against_death;
 mod served_kill_against_call;
 mod served_ring_against_park;
+mod served_slot_against_signal;
 mod served_stop_against_wait;
 mod served_wait_against_signal;
 mod seven_stations;
@@ -168,6 +169,7 @@ const RACES: &[&Race] = &[
     &served_wait_against_signal::BLOCKING,
     &served_wait_against_signal::WITH_EVENT,
     &served_cancel_against_signal::RACE,
+    &served_slot_against_signal::RACE,
     &served_stop_against_wait::BLOCKING,
     &served_stop_against_wait::WITH_EVENT,
     &served_kill_against_call::RACE,

@@ -460,6 +460,12 @@ fn no_notice_of_the_service_follows_a_cancellation() {
 }
 
 #[test]
+fn a_wait_over_the_service_ends_with_its_own_value_in_a_slot_that_is_used_again() {
+    is_sampled("served-slot-against-signal");
+    finds_its_bugs("served-slot-against-signal");
+}
+
+#[test]
 fn the_waits_of_a_client_end_with_its_service() {
     for name in ["served-stop-against-wait", "served-stop-against-event"] {
         is_sampled(name);
