@@ -135,6 +135,9 @@ pub enum Refusal {
     /// A recording is under way.
     #[error("the service is being recorded: try again when that recording has ended")]
     Recorded,
+    /// The service has no descriptor for another connection.
+    #[error("the service has no descriptor left: try again when a client has ended")]
+    NoDescriptor,
 }
 
 /// A call of a process.

@@ -324,6 +324,24 @@ calls! {
     D3DKMTSetAllocationPriority(SetAllocationPriority) = [
         Takes(Device), OneOf(&[0, 1]), List(0, &[Takes(Allocation)]), Count(0), List(0, &[Number]),
     ];
+    // Of a resource, whose array has one element.
+    D3DKMTSetAllocationPriority(SetAllocationPriority) = [
+        Takes(Device), Takes(Resource), OneOfWide(ZERO), OneOf(&[0, 1]), At(&[Number]),
+    ];
+    D3DKMTGetAllocationPriority(GetAllocationPriority) = [
+        Takes(Device), OneOf(&[0, 1]), List(0, &[Takes(Allocation)]), Count(0), List(0, &[Number]),
+    ];
+    // Of a resource, whose array has one element.
+    D3DKMTGetAllocationPriority(GetAllocationPriority) = [
+        Takes(Device), Takes(Resource), OneOfWide(ZERO), OneOf(&[0, 1]), At(&[Number]),
+    ];
+    D3DKMTQueryAllocationResidency(QueryAllocationResidency) = [
+        Takes(Device), OneOf(&[0, 1]), List(0, &[Takes(Allocation)]), Count(0), List(0, &[Number]),
+    ];
+    // Of a resource, whose array has one element.
+    D3DKMTQueryAllocationResidency(QueryAllocationResidency) = [
+        Takes(Device), Takes(Resource), OneOfWide(ZERO), OneOf(&[0, 1]), At(&[Number]),
+    ];
 
     D3DKMTReserveGpuVirtualAddress(ReserveGpuVirtualAddress) = [
         Takes(PagingQueue), OneOfWide(NOTHING), OneOfWide(NOTHING), OneOfWide(ZERO), OneOfWide(TILES), Number,

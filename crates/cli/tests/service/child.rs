@@ -1,5 +1,7 @@
 //! The child: a client that takes one step for each line it is sent, and says so.
 
+use super::Service;
+use super::calls::calls;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,9 +15,39 @@ use tidegate::platform::Event;
 use tidegate::service::client;
 
 const SOCKET: &str = "TIDEGATE_TEST_SOCKET";
+const PROGRAM: &str = "TIDEGATE_TEST_PROGRAM";
 
-/// Steps that a child takes.
-pub(crate) const STEPS: usize = 20;
+/// What a child does, step by step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// Work on queues of the three models, as an application has it.
+    Work,
+    /// Every call.
+    Calls,
+}
+
+impl Program {
+    const ALL: [Program; 2] = [Program::Work, Program::Calls];
+
+    /// Returns how many steps a child takes. Takes them in this process.
+    pub(crate) fn steps(self) -> usize {
+        let service = Service::with_config(CONFIG);
+        let mut steps = 0;
+        self.run(&service.socket(), || steps += 1);
+        steps
+    }
+
+    /// Calls `next` before each step.
+    fn run(self, socket: &Path, mut next: impl FnMut()) {
+        match self {
+            Program::Work => work(socket, next),
+            Program::Calls => calls(socket, |_| next()),
+        }
+    }
+}
+
+/// The configuration of a service that carries out both programs.
+pub(crate) const CONFIG: &str = "adapter = \"patching\"\n";
 
 /// A client in a process of its own.
 pub(crate) struct Stepper {
@@ -25,10 +57,11 @@ pub(crate) struct Stepper {
 }
 
 impl Stepper {
-    pub(crate) fn start(socket: &Path) -> Stepper {
+    pub(crate) fn start(socket: &Path, program: Program) -> Stepper {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["child::a_client_takes_its_steps", "--exact", "--nocapture", "--quiet"])
             .env(SOCKET, socket)
+            .env(PROGRAM, format!("{program:?}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -63,12 +96,13 @@ impl Stepper {
 #[test]
 fn a_client_takes_its_steps() {
     let Ok(socket) = std::env::var(SOCKET) else {
-        let service = super::Service::start();
-        return steps(&service.socket(), || {});
+        return Program::ALL.into_iter().for_each(|program| assert!(program.steps() > 0));
     };
+    let name = std::env::var(PROGRAM).unwrap();
+    let program = Program::ALL.into_iter().find(|known| format!("{known:?}") == name).unwrap();
     let mut lines = std::io::stdin().lines();
     let mut number = 0;
-    steps(Path::new(&socket), || {
+    program.run(Path::new(&socket), || {
         if number > 0 {
             println!("step {number}");
         }
@@ -82,7 +116,7 @@ fn a_client_takes_its_steps() {
 
 /// Calls `next` before each step: devices, fences of both kinds, waits that nothing ends, queues of
 /// the three models with work that waits, and what is shared.
-fn steps(socket: &Path, mut next: impl FnMut()) {
+fn work(socket: &Path, mut next: impl FnMut()) {
     next();
     let platform = Platform::host();
     let kernel = client::connect(&platform, socket, 0, "child").unwrap();

@@ -1,9 +1,13 @@
 //! A thousand clients that connect at once.
 
 use super::Service;
+use super::hostile::raw;
 use super::kills::Neighbour;
 use super::peers::{CROWD, Peer, Role};
-use tidegate::service::client;
+use std::process::Command;
+use tidegate::Platform;
+use tidegate::service::Refusal;
+use tidegate::service::client::{self, ConnectError};
 
 const CROWDS: u64 = 8;
 
@@ -54,4 +58,22 @@ fn clients_beyond_the_limit_are_told_so_while_a_thousand_connect() {
     {
         std::thread::yield_now();
     }
+}
+
+/// Else a client would wait for an answer, and the service would try to accept it without end.
+#[test]
+fn a_client_without_a_descriptor_for_it_is_told_so() {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 120 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate")]);
+    let service = Service::of(limited, "");
+    let connect = || client::connect(&Platform::host(), &service.socket(), 0, "one more");
+    // Each has a descriptor of the service, and says nothing.
+    let silent: Vec<_> = (0..150).map(|_| raw(&service)).collect();
+    for _ in 0..20 {
+        let refused = connect().unwrap_err();
+        assert!(matches!(refused, ConnectError::Refused(Refusal::NoDescriptor)), "{refused}");
+    }
+    drop(silent);
+    // One is taken as soon as the others have left.
+    while connect().is_err() {}
 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use tidegate::calls::Kernel;
 use tidegate::service::PROTOCOL_VERSION;
 
-fn raw(service: &Service) -> OwnedFd {
+pub(crate) fn raw(service: &Service) -> OwnedFd {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
     rustix::net::connect(&socket, &SocketAddrUnix::new(service.socket()).unwrap()).unwrap();

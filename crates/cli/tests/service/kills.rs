@@ -1,7 +1,7 @@
 //! Clients that are killed: others go on, and nothing is left.
 
 use super::Service;
-use super::child::{STEPS, Stepper};
+use super::child::{Program, Stepper};
 use super::peers::{App, NEVER_SIGNALLED, Peer, Role};
 use tidegate::Platform;
 use tidegate::d3d12::{BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission};
@@ -39,36 +39,44 @@ impl Neighbour {
     }
 }
 
-/// Kills clients before each step and in the middle of each, `rounds` times.
-fn kill_clients(rounds: usize) {
+/// Most turns that a killed client is given in the middle of a step.
+const MOST_TURNS: usize = 64;
+
+/// Kills clients of both programs before each step and in the middle of each, at different moments: all of
+/// them once, and on until there were so many.
+fn kill_clients(least: usize) {
     let (service, before) = Service::warm();
     let mut neighbour = Neighbour::new(&service);
-    for _ in 0..rounds {
-        for step in 0..STEPS {
-            for in_the_middle in [false, true] {
-                let mut client = Stepper::start(&service.socket());
-                (0..step).for_each(|_| client.step());
-                if in_the_middle {
-                    client.begin_step();
-                }
-                client.kill();
-                neighbour.work();
-            }
+    let programs = [Program::Work, Program::Calls].map(|program| (program, program.steps()));
+    let steps =
+        programs.iter().flat_map(|(program, steps)| (0..*steps).map(|step| (*program, step)));
+    let moments = steps.flat_map(|step| [(step, false), (step, true)]).collect::<Vec<_>>();
+    let kills = least.max(moments.len());
+    for (kill, ((program, step), in_the_middle)) in moments.iter().cycle().take(kills).enumerate() {
+        let mut client = Stepper::start(&service.socket(), *program);
+        (0..*step).for_each(|_| client.step());
+        if *in_the_middle {
+            client.begin_step();
+            // Until the client runs, is in its call, or has left it.
+            (0..kill % MOST_TURNS).for_each(|_| std::thread::yield_now());
         }
+        client.kill();
+        neighbour.work();
     }
     drop(neighbour);
     service.until_empty(before);
+    assert_eq!(service.counter("sessions_failed_total"), 0);
 }
 
 #[test]
 fn killed_clients_leave_nothing_and_disturb_no_neighbour() {
-    kill_clients(3);
+    kill_clients(0);
 }
 
 #[test]
 #[ignore = "the full form: 10,000 kills"]
 fn ten_thousand_killed_clients_leave_nothing() {
-    kill_clients(10_000 / (2 * STEPS));
+    kill_clients(10_000);
 }
 
 /// The value stays, waits stay, what the killed process had queued never comes, and the fence works on.

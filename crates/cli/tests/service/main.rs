@@ -8,6 +8,7 @@
     reason = "threads of the tests wait for processes, outside of any machine"
 )]
 
+mod calls;
 mod child;
 mod crowds;
 mod hostile;
@@ -24,7 +25,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate::Platform;
-use tidegate::service::client::{self, RemoteKernel};
+use tidegate::service::client::{self, RemoteKernel, Watch};
+
+/// What a service holds: descriptors, pages of its clients' memory, and objects of the kernel.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    open_files: usize,
+    mapped_bytes: u64,
+    /// Queues, fences, doorbells.
+    objects: [u64; 3],
+}
+
+impl Held {
+    /// Whether it is no more of anything than `most`.
+    fn is_within(self, most: Held) -> bool {
+        let objects = self.objects.into_iter().zip(most.objects);
+        self.open_files <= most.open_files
+            && self.mapped_bytes <= most.mapped_bytes
+            && objects.into_iter().all(|(now, most)| now <= most)
+    }
+}
 
 /// A service in a process of its own.
 struct Service {
@@ -38,10 +58,15 @@ impl Service {
     }
 
     fn with_config(config: &str) -> Service {
+        Service::of(Command::new(env!("CARGO_BIN_EXE_tidegate")), config)
+    }
+
+    /// Starts the service by a command, which takes the words of `tidegate`.
+    fn of(mut command: Command, config: &str) -> Service {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("service.toml");
         std::fs::write(&file, config).unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        let mut process = command
             .args(["serve", "--socket"])
             .arg(folder.path().join("socket"))
             .arg("--config")
@@ -56,19 +81,22 @@ impl Service {
         Service { process, folder }
     }
 
-    /// Starts a service, and has each kind of client come and go. Returns it with the descriptors that it
-    /// has open without a client: what it makes once for all clients is there.
-    fn warm() -> (Service, usize) {
-        let service = Service::start();
-        let mut client = child::Stepper::start(&service.socket());
-        (0..child::STEPS).for_each(|_| client.step());
-        client.kill();
+    /// Starts a service, and has each kind of client come and go. Returns it with what it holds without a
+    /// client: what it makes once for all clients is there.
+    fn warm() -> (Service, Held) {
+        let service = Service::with_config(child::CONFIG);
+        for program in [child::Program::Work, child::Program::Calls] {
+            let steps = program.steps();
+            let mut client = child::Stepper::start(&service.socket(), program);
+            (0..steps).for_each(|_| client.step());
+            client.kill();
+        }
         kills::Neighbour::new(&service).work();
         // The memory manager's context is made with the first move, which needs room or time elsewhere.
         peers::App::new(&service.socket(), "pages").page();
         service.until_left(usize::MAX);
-        let open = service.open_files();
-        (service, open)
+        let held = service.held();
+        (service, held)
     }
 
     fn socket(&self) -> PathBuf {
@@ -82,6 +110,21 @@ impl Service {
     /// The open descriptors of the service.
     fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
+    }
+
+    /// What the service holds.
+    fn held(&self) -> Held {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.process.id())).unwrap();
+        let in_files = maps.lines().filter(|line| line.contains("/memfd:"));
+        let bytes = |line: &str| {
+            let (from, to) = line.split(' ').next()?.split_once('-')?;
+            let number = |digits| u64::from_str_radix(digits, 16).ok();
+            Some(number(to)? - number(from)?)
+        };
+        let mapped_bytes = in_files.map(|line| bytes(line).unwrap()).sum();
+        let machine = Watch::connect(&self.socket(), 0).unwrap().machine().unwrap().0;
+        let objects = [machine.queues, machine.fences, machine.doorbells];
+        Held { open_files: self.open_files(), mapped_bytes, objects }
     }
 
     /// A counter of the service.
@@ -99,12 +142,11 @@ impl Service {
         }
     }
 
-    /// Waits until no more descriptors are left than `open_files`, without a client. An engine
-    /// keeps what it has mapped last until its next turn, which one without power does not take: a client
-    /// calls it.
-    fn until_empty(&self, open_files: usize) {
+    /// Waits until no more is left than it held `before`, without a client. An engine keeps what it has
+    /// mapped last until its next turn, which one without power does not take: a client calls it.
+    fn until_empty(&self, before: Held) {
         self.until_left(usize::MAX);
-        while self.open_files() > open_files {
+        while !self.held().is_within(before) {
             kills::Neighbour::new(self).work();
             self.until_left(usize::MAX);
         }

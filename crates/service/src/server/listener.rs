@@ -3,12 +3,14 @@
 use super::counts::Counts;
 use super::sessions::Sessions;
 use crate::transport::Link;
+use crate::wire::Refusal;
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use tidegate_platform::Mutex;
 
 /// Clients that may wait to be taken.
 const BACKLOG: i32 = 1024;
@@ -31,6 +33,9 @@ pub struct Server {
     sessions: Sessions,
     listener: OwnedFd,
     stop: Arc<OwnedFd>,
+    /// A descriptor that is given up to turn a client away when no other is left; `None` when it could not
+    /// be had again.
+    spare: Mutex<Option<OwnedFd>>,
 }
 
 /// Stops a service, from any thread or from a signal's.
@@ -60,7 +65,8 @@ impl Server {
         assert!(shares, "a socket's clients need memory that lies in files");
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let stop = Arc::new(rustix::event::eventfd(0, flags)?);
-        Ok(Server { sessions, listener, stop })
+        let spare = sessions.platform().mutex("spare descriptor", Some(stop.try_clone()?));
+        Ok(Server { sessions, listener, stop, spare })
     }
 
     /// Returns what stops the service.
@@ -92,7 +98,8 @@ impl Server {
             }
             match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => self.sessions.take(Link::Socket(socket)),
-                // A client that left again, or no descriptor for it: the next one may have more luck.
+                Err(rustix::io::Errno::MFILE) => self.turn_away_without_descriptor(),
+                // A client that left again: the next one may have more luck.
                 Err(error) => tracing::warn!(%error, "a client was not accepted"),
             }
         };
@@ -100,6 +107,18 @@ impl Server {
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         self.sessions.end();
         result
+    }
+
+    /// Turns the next client away, by the spare descriptor. Else the client would wait for an answer, and
+    /// the service would try again and again to accept it.
+    fn turn_away_without_descriptor(&self) {
+        let mut spare = self.spare.lock_device();
+        drop(spare.take());
+        match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+            Ok(socket) => self.sessions.turn_away(Link::Socket(socket), Refusal::NoDescriptor),
+            Err(error) => tracing::warn!(%error, "a client was not accepted"),
+        }
+        *spare = self.stop.try_clone().ok();
     }
 
     /// Waits until all clients that were taken have left, and their processes have ended.

@@ -79,10 +79,7 @@ impl Sessions {
     pub(crate) fn take(&self, link: Link) {
         let shared = &self.shared;
         if let Some(refusal) = self.refusal(&link) {
-            shared.counts.refused.fetch_add(1);
-            let answer: Result<Welcome, Refusal> = Err(refusal);
-            link.turn_away(&wire::encode(&answer));
-            return;
+            return self.turn_away(link, refusal);
         }
         let (link, number) = (Arc::new(link), self.last.fetch_add(1) + 1);
         shared.links.lock().insert(number, link.clone());
@@ -96,6 +93,13 @@ impl Sessions {
         if let Err(error) = begun {
             tracing::warn!(session = number, %error, "no thread for a client");
         }
+    }
+
+    /// Tells a client why it is not taken.
+    pub(super) fn turn_away(&self, link: Link, refusal: Refusal) {
+        self.shared.counts.refused.fetch_add(1);
+        let answer: Result<Welcome, Refusal> = Err(refusal);
+        link.turn_away(&wire::encode(&answer));
     }
 
     fn refusal(&self, link: &Link) -> Option<Refusal> {
