@@ -1,8 +1,9 @@
 //! Owns page tables. The kernel decides what is mapped, and this file writes it in the
 //! hardware's format.
 //!
-//! Order: 1. the entries; 2. a barrier; 3. cached translations are invalidated. Stale translations
-//! may be used until 3 returns, new ones from 1 on.
+//! Order: 1. the entries; 2. a barrier; 3. if one of them was valid, cached translations are
+//! invalidated. Stale translations may be used until 3 returns, new ones from 1 on. The hardware
+//! caches no translation that failed, so there is none of an entry that was invalid.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};
@@ -62,12 +63,16 @@ impl ReferenceDriver {
         for entry in args.entries {
             bytes.extend_from_slice(&encode(*entry, args.level)?.0.to_le_bytes());
         }
-        args.table.write(args.start_index * ENTRY_BYTES as u64, &bytes)?;
+        let start = args.start_index * ENTRY_BYTES as u64;
+        let mut replaced = vec![0; bytes.len()];
+        args.table.read(start, &mut replaced)?;
+        args.table.write(start, &bytes)?;
         self.platform.fence();
+        let was_valid = replaced.iter().any(|byte| *byte != 0);
         let (address_space, physical_gpu) =
             (AddressSpaceId(args.address_space), args.physical_adapter);
         // Without a root nothing can have been translated, so nothing is cached.
-        if self.objects.lock().rooted.contains(&(address_space, physical_gpu)) {
+        if was_valid && self.objects.lock().rooted.contains(&(address_space, physical_gpu)) {
             self.mailbox.run(AdminCommand::InvalidateTlb { address_space, physical_gpu })?;
         }
         Ok(())
