@@ -7,7 +7,8 @@
 //! except where a measurement has more threads than processors.
 //!
 //! Rooms, each a feature: `vulkan` and its `rows` · `opencl` and its `kernels` · `threads` ·
-//! `tasks` · `models` (explorers) · `simulation` · `spin`. `timing` is theirs all.
+//! `tasks` · `models` (explorers) · `simulation` · `simpy` · `spin`. `timing` is theirs
+//! all, `outside` runs the programs of the last two.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "nothing here is explored")]
 
@@ -19,8 +20,12 @@ mod kernels;
 mod models;
 #[cfg(feature = "opencl")]
 mod opencl;
+#[cfg(any(feature = "simpy", feature = "spin"))]
+mod outside;
 #[cfg(feature = "vulkan")]
 mod rows;
+#[cfg(feature = "simpy")]
+mod simpy;
 #[cfg(feature = "simulation")]
 mod simulation;
 #[cfg(feature = "spin")]
@@ -127,6 +132,8 @@ const PEERS: &[Peer] = &[
         about: || Ok("1, one thread".to_owned()),
         measure: simulation::measure,
     },
+    #[cfg(feature = "simpy")]
+    Peer { name: "simpy", about: simpy::about, measure: simpy::measure },
     #[cfg(feature = "spin")]
     Peer { name: "spin", about: spin::about, measure: spin::measure },
 ];

@@ -1,9 +1,9 @@
 //! SPIN on the protocol of `models`: a model in Promela, its checker built by a C compiler, and the
 //! time of a depth-first search with partial-order reduction.
 
+use crate::outside::run;
 use crate::timing::{Measured, ns, pin};
 use crate::{Request, Trouble};
-use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -76,14 +76,4 @@ pub(crate) fn measure(request: &Request) -> Result<Option<Measured>, Trouble> {
         note = said.lines().find(|l| l.contains("states, stored")).map(|l| l.trim().to_owned());
     }
     Ok(Some(Measured { note, ..Measured::of(samples) }))
-}
-
-fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, Trouble> {
-    let output = Command::new(program).args(arguments).current_dir(folder).output();
-    let output = output.map_err(|e| format!("{program}: {e}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    match output.status.success() {
-        true => Ok(said),
-        false => Err(format!("{program}: {}\n{said}", output.status)),
-    }
 }
