@@ -263,7 +263,7 @@ fn a_suspended_context_runs_its_work_after_the_resume() {
 // spec: HS-013
 #[test]
 fn a_demoted_context_yields_at_the_end_of_its_turn() {
-    is_exhausted_up_to(1, "priority-against-dispatch", 1_514);
+    is_exhausted_up_to(1, "priority-against-dispatch", 1_512);
     finds_its_bugs("priority-against-dispatch");
 }
 
