@@ -35,8 +35,8 @@ const CONFIG: ServerConfig = ServerConfig {
 };
 
 /// How often the end of an input is checked before what is left counts as left. Each time is a
-/// connection to the service and a round of the neighbour, together seconds for all of them: the process of a client that hangs an
-/// engine ends with the engine's timeout. Far below the time after which the fuzzer calls an input hung.
+/// round of the neighbour, together seconds for all of them: the process of a client that hangs an engine ends with the engine's
+/// timeout. Far below the time after which the fuzzer calls an input hung.
 const CHECKS: usize = 100_000;
 
 /// A service with its machine.
@@ -54,19 +54,19 @@ pub(crate) struct Served {
     at_first: (Census, usize),
 }
 
-/// Returns the open files of the kinds that a service and its clients make.
+/// Returns the number of open files of the kinds that a service and its clients make.
 pub(crate) fn open_files() -> usize {
+    names_of_open_files().len()
+}
+
+fn names_of_open_files() -> Vec<String> {
     let kinds = ["/memfd:", "pipe:", "socket:", "anon_inode:[eventfd]"];
-    let of_these = |file: &Path| {
-        let name = file.as_os_str().to_string_lossy().into_owned();
-        kinds.iter().any(|kind| name.starts_with(kind))
-    };
     let files = std::fs::read_dir("/proc/self/fd").expect("the files of this process");
-    files
-        .flatten()
-        .filter_map(|file| std::fs::read_link(file.path()).ok())
-        .filter(|f| of_these(f))
-        .count()
+    let names = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+    names
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| kinds.iter().any(|kind| name.starts_with(kind)))
+        .collect()
 }
 
 impl Served {
@@ -106,21 +106,25 @@ impl Served {
         let neighbour = self.neighbour.as_mut().expect("the service has a neighbour");
         neighbour.round();
         neighbour.assert_active();
-        // 3.
+        // 3. Connections are accepted in their order. Until one that comes after all of the input's is answered, the
+        // service can be empty only because it has not met the others yet.
+        let _refused_or_read = client::counts(&socket_in(&self.folder));
         for _ in 0..CHECKS {
             if self.is_empty() {
                 break;
             }
-            let _refused_or_read = client::counts(&socket_in(&self.folder));
             // An engine drops what was unmapped in its next turn.
             self.neighbour.iter_mut().for_each(Neighbour::round);
         }
-        let Counts { processes, nt_handles, sessions_failed, .. } = self.server.counts();
-        assert_eq!((processes, nt_handles, sessions_failed), (1, 0, 0), "the sessions end");
+        let Counts { connections, processes, nt_handles, sessions_failed, .. } =
+            self.server.counts();
+        let found = (connections, processes, nt_handles, sessions_failed);
+        assert_eq!(found, (1, 1, 0, 0), "the sessions end");
         let (before, after) = (&self.at_first.0, Census::of(&self.machine));
         before.assert_left(after, &mut 0);
         let (files, allowed) = (open_files(), self.at_first.1 + after.regions_since(before));
-        assert!(files <= allowed, "{files} files are open, {allowed} before");
+        let names = names_of_open_files();
+        assert!(files <= allowed, "{files} files are open, {allowed} before: {names:?}");
         assert_eq!(self.machine.adapter().bug_checks(), [], "no contract was broken");
         assert_eq!(self.machine.driver().violations(), []);
     }
@@ -128,7 +132,7 @@ impl Served {
     fn is_empty(&self) -> bool {
         let counts = self.server.counts();
         let (before, after) = (&self.at_first.0, Census::of(&self.machine));
-        (counts.processes, counts.nt_handles) == (1, 0)
+        (counts.connections, counts.processes, counts.nt_handles) == (1, 1, 0)
             && before.is_left_in(after)
             && open_files() <= self.at_first.1 + after.regions_since(before)
     }

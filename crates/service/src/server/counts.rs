@@ -26,8 +26,9 @@ impl Counters {
         }
     }
 
-    pub(super) fn read(&self, nt_handles: u64) -> Counts {
+    pub(super) fn read(&self, connections: u64, nt_handles: u64) -> Counts {
         Counts {
+            connections,
             processes: self.processes.load(),
             nt_handles,
             accepted: self.accepted.load(),
@@ -41,6 +42,8 @@ impl Counters {
 /// What a service has counted. Its text is that of Prometheus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
+    /// Connections that have not ended: those of processes, of viewers, and those without a first message.
+    pub connections: u64,
     /// Processes that clients are now.
     pub processes: u64,
     /// NT handles that clients hold now.
@@ -58,6 +61,7 @@ pub struct Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = [
+            ("connections", "gauge", "connections that have not ended", self.connections),
             ("processes", "gauge", "processes that have not ended", self.processes),
             ("nt_handles", "gauge", "NT handles that clients hold", self.nt_handles),
             ("connections_accepted_total", "counter", "connections that were taken", self.accepted),

@@ -82,7 +82,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(super) fn counts(&self) -> Counts {
         self.nt_handles.sweep();
-        self.counts.read(self.nt_handles.count() as u64)
+        self.counts.read(self.live.load(), self.nt_handles.count() as u64)
     }
 }
 
