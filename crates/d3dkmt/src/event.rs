@@ -4,6 +4,7 @@
 //! its descriptor before. The write is the last use, and the descriptor is closed with it.
 
 use crate::caller::Caller;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -23,9 +24,13 @@ impl WaitCallback for LastingEvent {
     }
 }
 
-/// Sets an event. It can fail only if the counter is full, and then the event is set.
+/// Sets an event. An eventfd whose counter is full is set already, and a write to it would block
+/// the thread that ends waits: the descriptor may be a blocking one.
 fn set(mut event: &File) {
-    let _set = event.write(&1u64.to_ne_bytes());
+    let mut room = [PollFd::new(event, PollFlags::OUT)];
+    if poll(&mut room, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1) {
+        let _set = event.write(&1u64.to_ne_bytes());
+    }
 }
 
 impl WaitCallback for CallerEvent {

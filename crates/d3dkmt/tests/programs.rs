@@ -142,6 +142,11 @@ fn a_name_finds_a_shared_fence() {
     FENCES.check("names");
 }
 
+#[test]
+fn an_event_whose_counter_is_full_blocks_no_thread() {
+    FENCES.check("full-event");
+}
+
 // spec: UMS-130, UMS-131, UMS-132, UMS-133, MF-091
 #[test]
 fn a_kernel_mode_queue_runs_commands() {

@@ -241,6 +241,20 @@ static void names(void) {
     destroy_fence(fence.hSyncObject);
 }
 
+/* A blocking eventfd whose counter is full is set already: ending its wait blocks no thread. */
+static void full_event(void) {
+    D3DKMT_HANDLE fence = monitored_fence(device, 0, 0).hSyncObject;
+    int event = eventfd(0, EFD_CLOEXEC);
+    UINT64 most = UINT64_MAX - 1;
+    CHECK(event > 0 && write(event, &most, sizeof most) == sizeof most);
+    OK(wait_cpu(device, fence, 1, event));
+    OK(signal_cpu(device, fence, 1));
+    OK(wait_cpu(device, fence, 1, 0));
+    CHECK(taken(event) == most);
+    close(event);
+    destroy_fence(fence);
+}
+
 int main(int argc, char **argv) {
     /* The first call starts the machine, which may open descriptors of its own. */
     D3DKMT_HANDLE adapter = open_adapter();
@@ -252,6 +266,7 @@ int main(int argc, char **argv) {
         if (PART("native")) native();
         if (PART("sharing")) sharing();
         if (PART("names")) names();
+        if (PART("full-event")) full_event();
         /* What is still open ends with the device. */
         D3DKMT_HANDLE left = monitored_fence(device, SHARED, 0).hSyncObject;
         int event = new_event();
