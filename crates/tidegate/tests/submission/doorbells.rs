@@ -2,6 +2,7 @@
 //! address, the resize of a ring, the location that all queues of a process share, which doorbell
 //! is victimised, and that ringing again is harmless.
 
+use std::collections::BTreeSet;
 use tidegate::calls::{
     AllocationKind, CreateDoorbell, CreateDoorbellFlags, DoorbellStatus, Status,
 };
@@ -253,11 +254,13 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
         // All queues ring before any engine reads: the word keeps the last ring alone, and each
         // ring is served.
         for round in 1..=3 {
+            let mut named = BTreeSet::new();
             for (queue, fence) in &queues {
                 queue.push(&signal_packet(fence, round, u32::MAX));
+                let (named_queue, pointer) = global_parts(place.word(DOORBELL_VALUE_WORD).load());
+                assert_eq!(pointer, round, "the write pointer of the last ring");
+                assert!(named.insert(named_queue), "two queues have the place {named_queue}");
             }
-            let last = global_parts(place.word(DOORBELL_VALUE_WORD).load());
-            assert_eq!(last.1, round, "the write pointer of the last ring");
             for (queue, fence) in &queues {
                 w.wait(fence.handle, round).unwrap();
                 assert_eq!(queue.status(), DoorbellStatus::Connected);
@@ -275,6 +278,13 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
         assert_eq!(signals, 70 * 3 + 1, "each packet runs once");
     });
     assert_eq!(w.stats().doorbell_victims, 0);
+    // A location of its own needs no name: the value is the write pointer.
+    with(DoorbellModel::Dedicated { physical: 4 }).run(|w| {
+        let (queue, fence) = (w.connected_queue(0), w.native(0));
+        queue.push(&signal_packet(&fence, 1, u32::MAX));
+        assert_eq!(queue.doorbell.mapping.page().word(DOORBELL_VALUE_WORD).load(), 1);
+        w.wait(fence.handle, 1).unwrap();
+    });
 }
 
 #[test]
