@@ -278,6 +278,7 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
         assert_eq!(signals, 70 * 3 + 1, "each packet runs once");
     });
     assert_eq!(w.stats().doorbell_victims, 0);
+    drop(w);
     // A location of its own needs no name: the value is the write pointer.
     with(DoorbellModel::Dedicated { physical: 4 }).run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
