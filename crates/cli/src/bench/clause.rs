@@ -10,8 +10,6 @@ pub(super) enum Value {
     /// The median of a row.
     Median(&'static str),
     P99(&'static str),
-    /// CPU time of the process for one operation of a row.
-    Cpu(&'static str),
     /// A further figure of a row.
     Figure(&'static str, &'static str),
     /// A count of a row, summed over all passes.
@@ -38,7 +36,6 @@ impl fmt::Display for Value {
         match self {
             Value::Median(row) => f.write_str(row),
             Value::P99(row) => write!(f, "p99 of {row}"),
-            Value::Cpu(row) => write!(f, "CPU time of {row}"),
             Value::Figure(row, name) | Value::Count(row, name) => write!(f, "{row}: {name}"),
             Value::Floor(row) => write!(f, "floor of {row}"),
             Value::Peer(_, key) => f.write_str(key),

@@ -4,13 +4,14 @@
 //! where the text leaves a choice.
 
 use super::clause::Value::{
-    Count, Cpu, Figure, Floor, Growth, Median, More, Ns, One, P99, Peer, Sum, Times,
+    Count, Figure, Floor, Growth, Median, More, Ns, One, P99, Peer, Sum, Times,
 };
 use super::clause::{Clause, Sense, Value};
 use super::rows::explore::{MEDIAN_PCT, MEDIAN_RANDOM, MOST_OF_ANY, SETUP};
 use super::rows::preemption::UNDISTURBED;
 use super::rows::processes::{OWN_END, UNDISTURBED as NEIGHBOUR_UNDISTURBED};
 use super::rows::signal::SIGNAL_STEP;
+use super::rows::submit::PROCESSORS;
 use super::rows::waiters::CPU_OF_A_SIGNAL;
 use super::rows::wake_costs::MOST_INTERRUPTS;
 
@@ -118,7 +119,7 @@ pub(super) const CLAUSES: &[Clause] = &[
     stretch(times_floor("2b", "the same, stretched", STREAM, 2.5)),
     faster("2c", "than lavapipe's streamed submission", STREAM, "submit_stream", 10.0),
     at_most("2d", "of a streamed packet through rtrb", Median(STREAM), Peer(STREAM, "stream"), 1.5),
-    at_most("2e", "processors that a stream keeps busy", Cpu(STREAM), Median(STREAM), 2.0),
+    at_most("2e", "processors that a stream keeps busy", Figure(STREAM, PROCESSORS), One, 2.0),
     times_floor("3a", "a link between engines of one thread", "link_one_thread", 6.0),
     times_floor("3b", "a link between processors", "link_two_threads", 3.0),
     at_least(
@@ -359,7 +360,7 @@ mod tests {
     /// The rows, and the measurements of peers, that a value names.
     fn named(value: &Value, found: &mut Vec<(&'static str, Option<&'static str>)>) {
         match *value {
-            Median(row) | P99(row) | Cpu(row) | Floor(row) | Figure(row, _) | Count(row, _) => {
+            Median(row) | P99(row) | Floor(row) | Figure(row, _) | Count(row, _) => {
                 found.push((row, None));
             }
             Peer(row, key) => found.push((row, Some(key))),

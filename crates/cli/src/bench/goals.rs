@@ -35,7 +35,6 @@ impl Run<'_> {
         match *value {
             Value::Median(row) => Ok(self.row(row)?.pass(pass).row.samples.median()),
             Value::P99(row) => Ok(self.row(row)?.pass(pass).row.samples.p99()),
-            Value::Cpu(row) => Ok(self.row(row)?.pass(pass).row.cpu_ns),
             Value::Floor(row) => Ok(self.row(row)?.pass(pass).floor.median()),
             Value::Figure(row, name) => {
                 let figures = &self.row(row)?.pass(pass).row.figures;

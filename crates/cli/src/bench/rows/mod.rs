@@ -24,7 +24,7 @@ mod seam;
 pub(super) mod service;
 pub(super) mod setup;
 pub(super) mod signal;
-mod submit;
+pub(super) mod submit;
 mod virtual_time;
 pub(super) mod waiters;
 mod wake;

@@ -68,6 +68,8 @@ pub(super) fn doorbells(
 const STREAM_SLOTS: u64 = 65_536;
 const STREAM: u64 = 60_000;
 const BATCHES: u64 = 6;
+/// CPU time of the process over the time that passed.
+pub(crate) const PROCESSORS: &str = "processors kept busy";
 
 pub(super) fn measure_stream() -> Result<Measured> {
     stream_on(SERVICE_CPU)
@@ -87,8 +89,10 @@ fn stream_on(engines_cpu: usize) -> Result<Measured> {
     let mut samples = Samples::default();
     let mut submit_ns = 0;
     let (mut cpu, mut before) = (CpuMeter::start(), setup.counted());
+    let mut begun_ns = 0;
     for batch in 0..=BATCHES {
         if batch == 1 {
+            begun_ns = setup.now_ns();
             (cpu, before) = (CpuMeter::start(), setup.counted());
         }
         let start = setup.now_ns();
@@ -108,6 +112,8 @@ fn stream_on(engines_cpu: usize) -> Result<Measured> {
         }
     }
     let cpu_ns = cpu.per(STREAM * BATCHES);
+    let passed_ns = (setup.now_ns() - begun_ns) as f64 / (STREAM * BATCHES) as f64;
+    let figures = vec![(PROCESSORS, cpu_ns / passed_ns)];
     let happened = setup.counted().since(&before);
     let (waits, interrupts) = match shared {
         true => (BATCHES, Count::of("interrupts", happened.interrupts)),
@@ -120,5 +126,5 @@ fn stream_on(engines_cpu: usize) -> Result<Measured> {
     ];
     let share = submit_ns as f64 / (STREAM * BATCHES) as f64;
     let note = format!("the client's part of a submission: {share:.0} ns; the engine overlaps it");
-    Ok(Measured { samples, cpu_ns, counts, note: Some(note), ..Measured::default() })
+    Ok(Measured { samples, cpu_ns, counts, figures, note: Some(note) })
 }
