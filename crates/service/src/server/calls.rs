@@ -562,6 +562,7 @@ impl Answerer {
             WorkCall::DestroyHwQueue(queue) => {
                 encode(self.destroy(queue, |kernel, queue| kernel.destroy_hw_queue(queue)))
             }
+            // spec: UMS-192
             WorkCall::SubmitCommandToHwQueue(args) => {
                 encode(kernel.submit_command_to_hw_queue(args))
             }

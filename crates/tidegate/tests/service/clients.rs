@@ -106,6 +106,7 @@ fn user_mode_queues_work_over_the_service() {
     copies_on(Submission::User);
 }
 
+// spec: UMS-192
 #[test]
 fn hardware_queues_and_packets_work_over_the_service() {
     copies_on(Submission::Hardware);
