@@ -5,13 +5,11 @@
 //! called while it is held, and it is no scheduling point of an explored machine.
 
 use crate::{Platform, current};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_hazard::{Checker, Released, Report, TimelineId};
 
 #[derive(Default)]
 pub(crate) struct Hazards {
-    on: AtomicBool,
     /// Created when the check is enabled.
     state: Mutex<Option<Box<State>>>,
 }
@@ -37,13 +35,13 @@ impl Platform {
     pub fn enable_hazard_check(&self) {
         let new = || Box::new(State { checker: Checker::new(), ended: Released::default() });
         self.inner.hazards.state().get_or_insert_with(new);
-        self.inner.hazards.on.store(true, Ordering::Relaxed);
+        self.inner.switches.enable_hazard_check();
     }
 
     /// Returns whether the hazard check is enabled.
     #[inline]
     pub fn checks_hazards(&self) -> bool {
-        self.inner.hazards.on.load(Ordering::Relaxed)
+        self.instruments().has_hazard_check()
     }
 
     /// Reports a call of the application to the hazard check: calls `f` with the checker and the

@@ -199,6 +199,7 @@ impl Host {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> CpuTime {
         CpuTime(os::monotonic_ns().saturating_sub(self.start_ns))
     }

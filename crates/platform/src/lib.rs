@@ -12,7 +12,7 @@
 //!
 //! Files, each layer over the next:
 //!
-//! - [`Platform`], [`agent`] (turns and services), `tracing`, `window` (onto bytes that move)
+//! - [`Platform`], [`agent`] (turns and services), `tracing`, `instruments`, `window` (onto bytes that move)
 //! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
@@ -37,6 +37,7 @@ mod fiber_scope;
 mod findings;
 mod hazards;
 mod host;
+mod instruments;
 pub mod level;
 pub mod mapping;
 pub mod memory;
@@ -61,6 +62,7 @@ pub use controller::{
 };
 pub use counters::Counters;
 pub use event::{DescriptorError, Event, EventFd, EventId};
+pub use instruments::Instruments;
 pub use mapping::Mapping;
 pub use memory::{
     Bulk, CacheType, FoundRegion, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
@@ -104,6 +106,7 @@ pub(crate) struct Inner {
     host: Option<host::Host>,
     pub(crate) tracing: tracing::Tracing,
     hazards: hazards::Hazards,
+    pub(crate) switches: instruments::Switches,
     pub(crate) world: Option<world::WorldId>,
     lock_order: OnceLock<&'static [&'static str]>,
     /// The planted fault.
@@ -177,6 +180,7 @@ impl Platform {
                 kind,
                 host,
                 hazards: hazards::Hazards::default(),
+                switches: instruments::Switches::new(kind == PlatformKind::Virtual),
                 tracing: tracing::Tracing::new(clock),
                 world,
                 lock_order: OnceLock::new(),
@@ -254,6 +258,7 @@ impl Platform {
     }
 
     /// Returns CPU time, in nanoseconds since this platform was created.
+    #[inline]
     pub fn now(&self) -> CpuTime {
         match self.inner.kind {
             PlatformKind::Host => self.host_threads().now(),
@@ -349,11 +354,17 @@ impl Platform {
     /// calls have no effect (decisions/0071).
     pub fn plant(&self, fault: &'static str) {
         self.inner.fault.get_or_init(|| fault);
+        self.inner.switches.enable_fault();
     }
 
     /// Returns whether this fault is planted.
     #[inline]
     pub fn fault(&self, name: &str) -> bool {
+        self.instruments().has_fault() && self.is_planted(name)
+    }
+
+    #[cold]
+    fn is_planted(&self, name: &str) -> bool {
         self.inner.fault.get().is_some_and(|fault| *fault == name)
     }
 

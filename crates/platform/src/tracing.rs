@@ -10,7 +10,6 @@ use tidegate_trace::{
 };
 
 pub(crate) struct Tracing {
-    on: AtomicBool,
     /// Only records of what engines executed are kept.
     executions_only: AtomicBool,
     /// Created on first use: most explored machines are never traced.
@@ -71,7 +70,6 @@ impl Drop for TracedFence {
 impl Tracing {
     pub(crate) fn new(clock: ClockName) -> Tracing {
         Tracing {
-            on: AtomicBool::new(false),
             executions_only: AtomicBool::new(false),
             builder: Mutex::new(None),
             queues: Mutex::new(QueueTable::new()),
@@ -111,7 +109,7 @@ impl Platform {
         if self.kind() == PlatformKind::Explored {
             world::log_steps();
         }
-        self.inner.tracing.on.store(true, Ordering::Relaxed);
+        self.inner.switches.set_timeline(true);
     }
 
     /// Enables recording of what engines execute, for measurements: records of calls, waits,
@@ -124,7 +122,7 @@ impl Platform {
     /// Returns whether recording is enabled.
     #[inline]
     pub fn tracing(&self) -> bool {
-        self.inner.tracing.on.load(Ordering::Relaxed)
+        self.instruments().has_timeline()
     }
 
     /// Registers a lane of the timeline.
@@ -157,7 +155,7 @@ impl Platform {
     /// check needs it.
     #[inline]
     pub fn note_queued(&self, queue: QueueNumber, key: SubmissionKey, queued: Queued) {
-        if self.tracing() || self.checks_hazards() {
+        if self.instruments().follows_queued() {
             self.inner.tracing.queues().note_queued(queue, key, queued);
         }
     }
@@ -165,7 +163,7 @@ impl Platform {
     /// Takes the record of a submission; the default if there is none.
     #[inline]
     pub fn take_queued(&self, queue: QueueNumber, key: SubmissionKey) -> Queued {
-        if !self.tracing() && !self.checks_hazards() {
+        if !self.instruments().follows_queued() {
             return Queued::default();
         }
         self.inner.tracing.queues().take_queued(queue, key)
@@ -196,7 +194,7 @@ impl Platform {
     /// it.
     #[inline]
     pub fn new_link(&self) -> LinkId {
-        if !self.tracing() && !self.checks_hazards() {
+        if !self.instruments().follows_queued() {
             return LinkId::NONE;
         }
         LinkId(self.inner.tracing.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
@@ -226,7 +224,7 @@ impl Platform {
         tracing.with_builder(TraceBuilder::begin_parts);
         tracing.room.store(room, Ordering::Relaxed);
         let recording = Recording { known: Known::default(), began_ns: self.stamp_ns() };
-        tracing.on.store(true, Ordering::Relaxed);
+        self.inner.switches.set_timeline(true);
         recording
     }
 
@@ -241,7 +239,7 @@ impl Platform {
     /// Ends a recording.
     pub fn end_recording(&self) {
         let tracing = &self.inner.tracing;
-        tracing.on.store(false, Ordering::Relaxed);
+        self.inner.switches.set_timeline(false);
         tracing.queues().clear_queued();
         tracing.with_builder(TraceBuilder::end_parts);
     }

@@ -85,11 +85,22 @@ impl Bulk {
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
         let start = self.check(offset, out.len())?;
         if self.inner.explored {
-            world::bulk_read(&self.inner, start, out);
+            self.read_explored(start, out);
         } else {
             self.inner.copy_out(start, out);
         }
         Ok(())
+    }
+
+    /// Marked cold, as in `Word`.
+    #[cold]
+    fn read_explored(&self, start: usize, out: &mut [u8]) {
+        world::bulk_read(&self.inner, start, out);
+    }
+
+    #[cold]
+    fn write_explored(&self, start: usize, data: &[u8]) {
+        world::bulk_write(&self.inner, start, data);
     }
 
     /// Copies bytes out that an untrusted process may write.
@@ -108,7 +119,7 @@ impl Bulk {
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBounds> {
         let start = self.check(offset, data.len())?;
         if self.inner.explored {
-            world::bulk_write(&self.inner, start, data);
+            self.write_explored(start, data);
         } else {
             self.inner.copy_in(start, data);
         }

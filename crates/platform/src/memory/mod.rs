@@ -75,10 +75,14 @@ impl Page {
     #[inline]
     pub fn load(&self, index: usize) -> u64 {
         if self.inner.explored {
-            world::load(WordRef { page: &self.inner, index: index as u32 })
-        } else {
-            self.inner.cell(index).load(Ordering::Acquire)
+            return self.load_explored(index);
         }
+        self.inner.cell(index).load(Ordering::Acquire)
+    }
+
+    #[cold]
+    fn load_explored(&self, index: usize) -> u64 {
+        world::load(WordRef { page: &self.inner, index: index as u32 })
     }
 
     /// Stores to the word at `index`, as [`Word::store`] does.
@@ -175,7 +179,34 @@ impl Word {
 
     #[inline]
     fn explored(&self) -> Option<WordRef<'_>> {
-        if self.at.explored { Some(self.as_ref()) } else { None }
+        if self.at.explored { Some(self.explored_ref()) } else { None }
+    }
+
+    /// Marked cold, so that the code around an access is laid out for a word of real memory.
+    #[cold]
+    fn explored_ref(&self) -> WordRef<'_> {
+        self.as_ref()
+    }
+
+    #[cold]
+    fn load_explored(&self) -> u64 {
+        world::load(self.as_ref())
+    }
+
+    #[cold]
+    fn load_explored_untrusted(&self) -> u64 {
+        world::load_untrusted(self.as_ref())
+    }
+
+    #[cold]
+    fn store_explored(&self, value: u64) {
+        world::store(self.as_ref(), value);
+    }
+
+    #[cold]
+    fn compare_exchange_explored(&self, current: u64, new: u64) -> Result<u64, u64> {
+        let old = world::exchange(self.as_ref(), |v| if v == current { new } else { v });
+        if old == current { Ok(old) } else { Err(old) }
     }
 
     /// Marks the word's page as written by a hostile process; see [`Page::hand_to_hostile`].
@@ -237,8 +268,15 @@ impl Word {
     /// `index` is past the end.
     #[inline]
     pub fn load_sibling(&self, index: usize) -> u64 {
-        let word = WordRef { page: &self.at.page, index: index as u32 };
-        if self.at.explored { world::load(word) } else { word.cell().load(Ordering::Acquire) }
+        if self.at.explored {
+            return self.load_explored_sibling(index);
+        }
+        self.at.page.cell(index).load(Ordering::Acquire)
+    }
+
+    #[cold]
+    fn load_explored_sibling(&self, index: usize) -> u64 {
+        world::load(WordRef { page: &self.at.page, index: index as u32 })
     }
 
     /// Returns an annex of the word: a page of `words` words that belongs to this word, zeroed when
@@ -262,18 +300,16 @@ impl Word {
     /// Loads with acquire order.
     #[inline]
     pub fn load(&self) -> u64 {
-        match self.explored() {
-            None => self.cell().load(Ordering::Acquire),
-            Some(word) => world::load(word),
-        }
+        if self.at.explored { self.load_explored() } else { self.cell().load(Ordering::Acquire) }
     }
 
     /// Loads a word that an untrusted process may write.
     #[inline]
     fn load_untrusted(&self) -> u64 {
-        match self.explored() {
-            None => self.cell().load(Ordering::Acquire),
-            Some(word) => world::load_untrusted(word),
+        if self.at.explored {
+            self.load_explored_untrusted()
+        } else {
+            self.cell().load(Ordering::Acquire)
         }
     }
 
@@ -281,9 +317,10 @@ impl Word {
     /// see [`Platform::fence`].
     #[inline]
     pub fn store(&self, value: u64) {
-        match self.explored() {
-            None => self.cell().store(value, Ordering::Release),
-            Some(word) => world::store(word, value),
+        if self.at.explored {
+            self.store_explored(value);
+        } else {
+            self.cell().store(value, Ordering::Release);
         }
     }
 
@@ -291,13 +328,10 @@ impl Word {
     /// full barrier.
     #[inline]
     pub fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
-        match self.explored() {
-            None => self.cell().compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst),
-            Some(word) => {
-                let old = world::exchange(word, |v| if v == current { new } else { v });
-                if old == current { Ok(old) } else { Err(old) }
-            }
+        if self.at.explored {
+            return self.compare_exchange_explored(current, new);
         }
+        self.cell().compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
     }
 
     /// Stores `value` and returns the previous value. A full barrier.
