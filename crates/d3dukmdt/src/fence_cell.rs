@@ -10,6 +10,7 @@
 //! - A cell without a history belongs to hardware that stores values by itself, and judges waits by
 //!   the value alone.
 
+use std::num::NonZeroU32;
 use tidegate_platform::{Step, Word};
 
 /// Bytes of values in a fence page: what is mapped into address spaces.
@@ -67,8 +68,8 @@ pub struct FenceWait {
 #[derive(Clone, Debug)]
 pub struct FenceCell {
     value: Word,
-    /// First word of the history, in the page of the value.
-    history: Option<usize>,
+    /// First word of the history, in the page of the value. The first words of a page are values.
+    history: Option<NonZeroU32>,
 }
 
 /// A closed epoch.
@@ -124,7 +125,7 @@ impl FenceCell {
         let index = value.index() - page_start;
         debug_assert!(index < VALUE_WORDS, "a value stands in the first part of a fence page");
         let history = page_start + VALUE_WORDS + index * HISTORY_WORDS_PER_VALUE;
-        FenceCell { value, history: Some(history) }
+        FenceCell { value, history: NonZeroU32::new(history as u32) }
     }
 
     /// A cell without a history.
@@ -140,7 +141,7 @@ impl FenceCell {
 
     /// The word of the epoch, which a wait call loads before the value; `None` without a history.
     pub fn epoch_word(&self) -> Option<Word> {
-        self.history.map(|start| self.value.sibling(start + at::EPOCH))
+        self.history().map(|history| history.word(at::EPOCH))
     }
 
     /// The value now.
@@ -217,7 +218,7 @@ impl FenceCell {
         if self.raise(value) {
             return None;
         }
-        self.rewind(History { of: &self.value, start }, value)
+        self.rewind(start, value)
     }
 
     /// Step 1 of a store. Returns `false`, and stores nothing, if the value would fall. A full
@@ -236,7 +237,8 @@ impl FenceCell {
 
     /// Steps 2 to 6.
     #[cold]
-    fn rewind(&self, history: History<'_>, value: u64) -> Option<u64> {
+    fn rewind(&self, start: NonZeroU32, value: u64) -> Option<u64> {
+        let history = History { of: &self.value, start: start.get() as usize };
         // 2.
         let mut rewind = match Rewind::begin(history) {
             Ok(rewind) => rewind,
@@ -272,6 +274,7 @@ impl FenceCell {
 
     /// Whether the wait is satisfied. May be false in the middle of a rewind; the rewinding agent
     /// evaluates the waits afterwards.
+    #[inline]
     pub fn satisfies(&self, wait: FenceWait) -> bool {
         if self.value.load() >= wait.value || wait.epoch == REACHED {
             return true;
@@ -281,17 +284,7 @@ impl FenceCell {
         if epoch == wait.epoch || wait.epoch == NO_EPOCH || epoch & EPOCH_MARK == 0 {
             return false;
         }
-        // Also while the epoch is odd: no evaluation follows the end of `renew`.
-        let first_epoch = history.load(at::FIRST_EPOCH);
-        if wait.epoch < first_epoch {
-            return true;
-        }
-        if !epoch.is_multiple_of(2) {
-            return false;
-        }
-        let peak = history.first_peak_since(wait.epoch);
-        let steady = history.load(at::EPOCH) == epoch;
-        steady && peak.is_some_and(|peak| wait.value <= peak.value)
+        history.satisfies(epoch, wait)
     }
 
     /// Reads value and history. Waits for the end of a rewind that is under way.
@@ -322,8 +315,9 @@ impl FenceCell {
         self.history().map_or(0, |history| history.load(at::LOST))
     }
 
+    #[inline]
     fn history(&self) -> Option<History<'_>> {
-        self.history.map(|start| History { of: &self.value, start })
+        self.history.map(|start| History { of: &self.value, start: start.get() as usize })
     }
 }
 
@@ -392,6 +386,22 @@ impl History<'_> {
     #[inline]
     fn load(&self, number: usize) -> u64 {
         self.of.load_sibling(self.start + number)
+    }
+
+    /// Whether a wait is satisfied by the history, which has reached `epoch` since the call.
+    #[cold]
+    fn satisfies(&self, epoch: u64, wait: FenceWait) -> bool {
+        // Also while the epoch is odd: no evaluation follows the end of `renew`.
+        let first_epoch = self.load(at::FIRST_EPOCH);
+        if wait.epoch < first_epoch {
+            return true;
+        }
+        if !epoch.is_multiple_of(2) {
+            return false;
+        }
+        let peak = self.first_peak_since(wait.epoch);
+        let steady = self.load(at::EPOCH) == epoch;
+        steady && peak.is_some_and(|peak| wait.value <= peak.value)
     }
 
     /// Makes the epoch odd and returns it; `None` where no fence stands.

@@ -126,6 +126,7 @@ impl LogIndex {
     /// the next round. An index below the first free one belongs to the next round, so the word
     /// never falls, whatever indices a process names.
     // spec: NF-184
+    #[inline]
     pub fn after(self, index: u32, entries: u32) -> LogIndex {
         let skipped = u32::from(index < self.first_free_entry());
         let rounds = self.wraparound_count().wrapping_add(skipped);

@@ -107,7 +107,14 @@ impl Summary {
         if root & !in_root != 0 {
             return true;
         }
-        let Some((own, own_bit)) = in_leaf.filter(|_| root != 0) else { return false };
+        match in_leaf {
+            Some(own) if root != 0 => self.is_leaf_rung_besides(in_root, own),
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn is_leaf_rung_besides(&self, in_root: u64, (own, own_bit): (usize, u64)) -> bool {
         let others = |leaf: usize| if leaf == own { !own_bit } else { u64::MAX };
         leaves_of(in_root).any(|leaf| self.leaves.load(leaf) & others(leaf) != 0)
     }
@@ -121,9 +128,13 @@ impl Summary {
     /// Takes the numbers of all doorbells rung since the last scan.
     #[inline]
     pub fn take(&self, mut rung: impl FnMut(u32)) {
-        if self.root.load() == 0 {
-            return;
+        if self.root.load() != 0 {
+            self.take_bits(&mut rung);
         }
+    }
+
+    #[inline(never)]
+    fn take_bits(&self, rung: &mut impl FnMut(u32)) {
         let mut root = self.root.exchange(0);
         while root != 0 {
             let in_root = root & root.wrapping_neg();
@@ -131,7 +142,7 @@ impl Summary {
             if in_root.trailing_zeros() < IN_ROOT {
                 rung(in_root.trailing_zeros());
             } else {
-                self.take_leaves(in_root, &mut rung);
+                self.take_leaves(in_root, rung);
             }
         }
     }

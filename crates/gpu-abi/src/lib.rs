@@ -32,6 +32,6 @@ pub use program::{ComputeProgram, DrawProgram, Program, Shader};
 pub use regs::{Cause, Register};
 pub use ring::{
     CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError,
-    RingPacket, SLOT_BYTES,
+    RingPacket, SLOT_BYTES, SignalPacket,
 };
 pub use tidegate_d3dukmdt::log;

@@ -228,10 +228,7 @@ impl RingPacket {
     /// Decodes a slot that an untrusted process may have written.
     #[inline]
     pub fn decode(bytes: &[u8; SLOT_BYTES as usize]) -> Result<RingPacket, PacketError> {
-        let mut w = [0u64; 8];
-        for (word, raw) in w.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*raw);
-        }
+        let w = words_of(bytes);
         let [low, version, ..] = w[0].to_le_bytes();
         if u64::from(version) != VERSION {
             return Err(PacketError::Version(version));
@@ -269,16 +266,64 @@ impl RingPacket {
                 fence_handle: upper,
                 log_entry: w[4] as u32,
             },
-            SIGNAL => RingPacket::Signal {
-                current_value: GpuVa(w[1]),
-                monitored_value: GpuVa(w[2]),
-                value: w[3],
-                fence_handle: upper,
-                log_entry: w[4] as u32,
-            },
+            SIGNAL => SignalPacket::of_words(&w).into(),
             other => return Err(PacketError::UnknownOpcode(other)),
         })
     }
+}
+
+/// A signal, as [`RingPacket::Signal`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalPacket {
+    /// The address of CurrentValue.
+    pub current_value: GpuVa,
+    /// The address of MonitoredValue; 0 for a signal that is compared with none.
+    pub monitored_value: GpuVa,
+    /// The value to store.
+    pub value: u64,
+    /// The process's handle of the fence, for the log.
+    pub fence_handle: u32,
+    /// The number of the log entry to write, or [`NO_LOG_ENTRY`].
+    pub log_entry: u32,
+}
+
+impl SignalPacket {
+    /// Decodes a slot that an untrusted process may have written; `None` if it holds no signal.
+    #[inline]
+    pub fn in_slot(bytes: &[u8; SLOT_BYTES as usize]) -> Option<SignalPacket> {
+        let w = words_of(bytes);
+        let is_signal = w[0] & 0xFFFF == u64::from(SIGNAL) | VERSION << 8;
+        is_signal.then(|| SignalPacket::of_words(&w))
+    }
+
+    #[inline]
+    fn of_words(w: &[u64; SLOT_WORDS]) -> SignalPacket {
+        SignalPacket {
+            current_value: GpuVa(w[1]),
+            monitored_value: GpuVa(w[2]),
+            value: w[3],
+            fence_handle: (w[0] >> 32) as u32,
+            log_entry: w[4] as u32,
+        }
+    }
+}
+
+impl From<SignalPacket> for RingPacket {
+    #[inline]
+    fn from(signal: SignalPacket) -> RingPacket {
+        let SignalPacket { current_value, monitored_value, value, fence_handle, log_entry } =
+            signal;
+        RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry }
+    }
+}
+
+#[inline]
+fn words_of(bytes: &[u8; SLOT_BYTES as usize]) -> [u64; SLOT_WORDS] {
+    let mut words = [0; SLOT_WORDS];
+    for (word, raw) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*raw);
+    }
+    words
 }
 
 fn length(bytes: u32) -> Result<u32, PacketError> {
@@ -329,6 +374,8 @@ mod tests {
         ];
         for packet in packets {
             assert_eq!(RingPacket::decode(&packet.encode()), Ok(packet));
+            let signal = SignalPacket::in_slot(&packet.encode()).map(RingPacket::from);
+            assert_eq!(signal, matches!(packet, RingPacket::Signal { .. }).then_some(packet));
         }
     }
 
@@ -337,6 +384,7 @@ mod tests {
         assert_eq!(RingPacket::decode(&[0; 64]), Err(PacketError::Version(0)));
         let mut slot = RingPacket::Nop.encode();
         slot[0] = 77;
+        assert_eq!(SignalPacket::in_slot(&slot), None);
         assert_eq!(RingPacket::decode(&slot), Err(PacketError::UnknownOpcode(77)));
         for bytes in [0, 7, MAX_COMMAND_BYTES + 8] {
             let slot = RingPacket::execute(GpuVa(0), bytes, 0).encode();

@@ -335,23 +335,24 @@ published! {
 }
 
 impl LogEntry {
-    /// Returns the entry's bytes, little-endian.
-    pub fn encode(&self) -> [u8; 48] {
-        let words = [
+    /// Returns the entry's words; their bytes are little-endian.
+    #[inline]
+    pub fn words(&self) -> [u64; 6] {
+        [
             self.fence_value,
             u64::from(self.operation) << 32 | u64::from(self.fence_handle),
             self.reserved_0,
             self.observed_ns,
             self.reserved_1,
             self.end_ns,
-        ];
+        ]
+    }
+
+    /// Returns the entry's bytes, little-endian.
+    pub fn encode(&self) -> [u8; 48] {
         let mut bytes = [0; 48];
-        bytes
-            .as_chunks_mut()
-            .0
-            .iter_mut()
-            .zip(words)
-            .for_each(|(to, word)| *to = word.to_le_bytes());
+        let chunks = bytes.as_chunks_mut().0;
+        chunks.iter_mut().zip(self.words()).for_each(|(to, word)| *to = word.to_le_bytes());
         bytes
     }
 
