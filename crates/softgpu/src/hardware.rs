@@ -55,6 +55,8 @@ pub(crate) struct Hardware {
     pub(crate) mailbox: Bulk,
     /// Stores that are not yet in memory.
     pub(crate) posted: PostedStores,
+    /// Whether it stores a fence value at once and with all its bits.
+    stores_directly: bool,
     /// The CMP's copies of MonitoredValue.
     pub(crate) shadow: Shadow,
     pub(crate) display: Option<Arc<Display>>,
@@ -94,6 +96,7 @@ impl Hardware {
             turn_ends: platform.page(1).word(0).named("the count of turns"),
             mailbox: platform.bulk((MAILBOX_WORDS as usize + 3) * 8).named("the mailbox"),
             posted: PostedStores::new(platform, &config),
+            stores_directly: config.atomics_64bit && !config.posted_fence_writes,
             shadow: Shadow::new(platform, config.shadow_entries),
             display: config.display.map(|display| Arc::new(Display::new(platform, display))),
             peers: OnceLock::new(),
@@ -141,8 +144,17 @@ impl Hardware {
 
     /// Stores to a protocol word for an engine, with the history of a fence's cell. A full barrier,
     /// on which [`Hardware::stored`] relies; if the store is posted, the barrier is there instead.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(&self, cell: &FenceCell, value: u64) {
+        if self.stores_directly && !self.platform.instruments().has_fault() {
+            cell.store(value);
+        } else {
+            self.store_of_variant(cell, value);
+        }
+    }
+
+    #[cold]
+    fn store_of_variant(&self, cell: &FenceCell, value: u64) {
         // Without 64-bit atomics the upper half of such a word is always 0.
         let value = if self.config.atomics_64bit { value } else { u64::from(value as u32) };
         if self.posted.post_fence(cell, value) {
@@ -160,11 +172,18 @@ impl Hardware {
     #[inline]
     // spec: NF-151
     pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
-        if !(self.config.posted_fence_writes && self.platform.fault("no signal barrier")) {
-            self.posted.flush();
+        if self.posted.is_used() {
+            self.flush_posted();
         }
         if self.armed.may_hold(at) {
             self.unblock(Some(at), Some(node));
+        }
+    }
+
+    #[cold]
+    fn flush_posted(&self) {
+        if !(self.config.posted_fence_writes && self.platform.fault("no signal barrier")) {
+            self.posted.flush();
         }
     }
 
@@ -172,6 +191,7 @@ impl Hardware {
     /// run lists. Their waits are latched: a lower value later does not undo this. `by` is the
     /// calling engine, if any, whose service is awake.
     // spec: NF-005
+    #[cold]
     pub(crate) fn unblock(&self, at: Option<PhysicalAddress>, by: Option<usize>) {
         let mut wakes = Wakes::default();
         let mut cmp = self.cmp.lock();

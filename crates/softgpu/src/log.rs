@@ -58,10 +58,11 @@ impl LogBuffer {
     /// Returns whether an interrupt is due, with or without a waiter.
     // spec: NF-171, NF-179, NF-181, NF-200, NF-201
     // spec: NF-212
+    #[inline(always)]
     pub(crate) fn write(&mut self, posted: &PostedStores, number: u32, entry: &LogEntry) -> bool {
         let index = number % self.entries;
         let at = self.start + u64::from(index) * LOG_ENTRY_BYTES as u64;
-        posted.write_entry(&self.payload, at, entry.encode());
+        posted.write_entry(&self.payload, at, entry.words());
         let word = LogIndex(self.header.load());
         self.header.store(word.after(index, self.entries).0);
         self.written = self.written.wrapping_add(1);

@@ -13,6 +13,7 @@
 
 use crate::bus::Bus;
 use crate::config::Config;
+use std::ops::Deref;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
@@ -21,9 +22,13 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
 use tidegate_platform::{Bulk, FoundRegion, Lines, Page, PhysicalAddress, Target, Untrusted, Word};
 
-/// Why an access failed.
+/// Why an access failed. A box, so that a result without a fault is returned in registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault(Box<FaultCause>);
+
+/// The cause of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct FaultCause {
     pub(crate) kind: FaultKind,
     pub(crate) va: GpuVa,
     /// The level of page tables at which translation failed, counted from the last level; 0 if
@@ -32,8 +37,23 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    #[cold]
     pub(crate) fn new(kind: FaultKind, va: GpuVa) -> Fault {
-        Fault { kind, va, level: 0 }
+        Fault(Box::new(FaultCause { kind, va, level: 0 }))
+    }
+
+    /// Returns the fault of a translation that failed at this level.
+    fn at_level(mut self, level: u8) -> Fault {
+        self.0.level = level;
+        self
+    }
+}
+
+impl Deref for Fault {
+    type Target = FaultCause;
+
+    fn deref(&self) -> &FaultCause {
+        &self.0
     }
 }
 
@@ -110,14 +130,15 @@ struct TableEntry {
 pub(crate) struct Slot(usize);
 
 impl Slot {
+    /// A fence's two values have the same offset in neighbouring pages, and each a slot of its own.
     #[inline]
     fn of(va: GpuVa) -> Slot {
-        Slot((va.0 >> 3) as usize % RECENT_WORDS)
+        Slot(((va.0 >> 3) ^ (va.0 / PAGE_BYTES)) as usize % RECENT_WORDS)
     }
 }
 
 /// The words that were translated last, found without a hash: a fence is often used several times in
-/// turn, and CurrentValue and MonitoredValue lie side by side.
+/// turn.
 const RECENT_WORDS: usize = 4;
 
 /// The cached words of loads or of stores.
@@ -223,12 +244,24 @@ impl Mmu {
         let index = place(page, space.tag, self.pages.len());
         let hit = matches!(&self.pages[index], Some(e) if e.tag == space.tag && e.page == page);
         if !hit {
-            self.pages[index] = Some(self.walk(space, va, write)?);
+            self.fill_page(index, space, va, write)?;
         }
         match &self.pages[index] {
             Some(entry) if entry.writable || !write => Ok(entry),
             _ => Err(unmapped(va, write)),
         }
+    }
+
+    #[cold]
+    fn fill_page(
+        &mut self,
+        index: usize,
+        space: Space,
+        va: GpuVa,
+        write: bool,
+    ) -> Result<(), Fault> {
+        self.pages[index] = Some(self.walk(space, va, write)?);
+        Ok(())
     }
 
     /// Returns the page of a load at `source` and that of a store at `destination`. `None` if one of
@@ -255,9 +288,8 @@ impl Mmu {
         let (physical, writable, fence_values) = if space == Space::PHYSICAL {
             (PhysicalAddress(page * PAGE_BYTES), true, false)
         } else {
-            let pte = self
-                .last_entry(space, va)
-                .map_err(|level| Fault { level, ..unmapped(va, write) })?;
+            let pte =
+                self.last_entry(space, va).map_err(|level| unmapped(va, write).at_level(level))?;
             if !self.is_coherent(pte) {
                 return Err(Fault::new(FaultKind::Incoherent, va));
             }
@@ -293,20 +325,41 @@ impl Mmu {
     #[inline]
     pub(crate) fn load_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
         let slot = Slot::of(va);
-        if !self.loads.is_recent(slot, space, va) && !self.loads.recall(slot, space, va) {
-            self.loads.recent[slot.0] = Some(self.find_word(space, va, false)?);
+        if !self.loads.is_recent(slot, space, va) {
+            self.recall_load(slot, space, va)?;
         }
         Ok(slot)
+    }
+
+    #[cold]
+    fn recall_load(&mut self, slot: Slot, space: Space, va: GpuVa) -> Result<(), Fault> {
+        if !self.loads.recall(slot, space, va) {
+            self.loads.recent[slot.0] = Some(self.find_word(space, va, false)?);
+        }
+        Ok(())
     }
 
     /// Translates a word to store to.
     #[inline]
     pub(crate) fn store_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
         let slot = Slot::of(va);
-        if !self.stores.is_recent(slot, space, va) && !self.stores.recall(slot, space, va) {
-            self.stores.recent[slot.0] = Some(self.find_word(space, va, true)?);
+        if !self.stores.is_recent(slot, space, va) {
+            self.recall_store(slot, space, va)?;
         }
         Ok(slot)
+    }
+
+    #[cold]
+    fn recall_store(&mut self, slot: Slot, space: Space, va: GpuVa) -> Result<(), Fault> {
+        if !self.stores.recall(slot, space, va) {
+            self.stores.recent[slot.0] = Some(self.find_word(space, va, true)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the word at `va`, which [`Mmu::load_slot`] translated last.
+    pub(crate) fn loaded(&self, va: GpuVa) -> &WordEntry {
+        self.loads.at(Slot::of(va))
     }
 
     /// Returns the word that [`Mmu::load_slot`] translated last.
@@ -324,7 +377,7 @@ impl Mmu {
     fn find_word(&mut self, space: Space, va: GpuVa, write: bool) -> Result<WordEntry, Fault> {
         let entry = self.page(space, va, write)?;
         let physical = PhysicalAddress(entry.physical.0 + va.0 % PAGE_BYTES);
-        let cell = cell_of(entry, va).ok_or(Fault::new(FaultKind::BadPacket, va))?;
+        let cell = cell_of(entry, va).ok_or_else(|| Fault::new(FaultKind::BadPacket, va))?;
         Ok(WordEntry { tag: space.tag, va, physical, cell })
     }
 
@@ -377,6 +430,7 @@ fn is_word(entry: &Option<WordEntry>, space: Space, va: GpuVa) -> bool {
 }
 
 /// Returns the fault of an access to an unmapped address.
+#[cold]
 pub(crate) fn unmapped(va: GpuVa, write: bool) -> Fault {
     Fault::new(if write { FaultKind::WriteUnmapped } else { FaultKind::ReadUnmapped }, va)
 }
@@ -401,6 +455,7 @@ fn cell_of(entry: &PageEntry, va: GpuVa) -> Option<FenceCell> {
     (offset.is_multiple_of(8) && index < page.len()).then(|| entry.cell(page, *start, index))
 }
 
+#[cold]
 fn read_words(page: &Untrusted<&Page>, start: u64, out: &mut [u8]) -> bool {
     let mut done = 0;
     while done < out.len() {

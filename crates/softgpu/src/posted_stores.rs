@@ -12,11 +12,11 @@ use tidegate_platform::{Bulk, Mutex, Platform};
 
 use crate::config::Config;
 
-/// The bytes of a log entry.
-pub(crate) type EntryBytes = [u8; LOG_ENTRY_BYTES];
+/// The words of a log entry.
+pub(crate) type EntryWords = [u64; LOG_ENTRY_BYTES / 8];
 
 enum Store {
-    LogEntry(Bulk, u64, EntryBytes),
+    LogEntry(Bulk, u64, EntryWords),
     Fence(FenceCell, u64),
 }
 
@@ -24,6 +24,8 @@ enum Store {
 pub(crate) struct PostedStores {
     log_entries: bool,
     fence_writes: bool,
+    /// Whether it posts one of the two.
+    any: bool,
     stores: Mutex<Vec<Store>>,
 }
 
@@ -32,17 +34,24 @@ impl PostedStores {
         PostedStores {
             log_entries: config.posted_log_entries,
             fence_writes: config.posted_fence_writes,
+            any: config.posted_log_entries || config.posted_fence_writes,
             stores: platform.mutex("posted stores", Vec::new()),
         }
     }
 
     /// Stores a log entry, directly or posted.
-    pub(crate) fn write_entry(&self, bytes: &Bulk, at: u64, entry: EntryBytes) {
+    #[inline(always)]
+    pub(crate) fn write_entry(&self, bytes: &Bulk, at: u64, entry: EntryWords) {
         if self.log_entries {
-            self.stores.lock_device().push(Store::LogEntry(bytes.clone(), at, entry));
+            self.post_entry(bytes, at, entry);
         } else {
-            put(bytes, at, &entry);
+            put(bytes, at, entry);
         }
+    }
+
+    #[cold]
+    fn post_entry(&self, bytes: &Bulk, at: u64, entry: EntryWords) {
+        self.stores.lock_device().push(Store::LogEntry(bytes.clone(), at, entry));
     }
 
     /// Posts the store of a fence value. Returns `false` without effect if this hardware does not
@@ -55,22 +64,34 @@ impl PostedStores {
         self.fence_writes
     }
 
+    /// Returns whether the hardware posts stores.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.any
+    }
+
     /// Makes all posted stores visible. A full barrier if the hardware posts stores.
     #[inline]
     pub(crate) fn flush(&self) {
-        if self.log_entries || self.fence_writes {
-            for store in self.stores.lock_device().drain(..) {
-                match store {
-                    Store::LogEntry(bytes, at, entry) => put(&bytes, at, &entry),
-                    Store::Fence(cell, value) => {
-                        cell.store(value);
-                    }
+        if self.any {
+            self.empty();
+        }
+    }
+
+    #[cold]
+    fn empty(&self) {
+        for store in self.stores.lock_device().drain(..) {
+            match store {
+                Store::LogEntry(bytes, at, entry) => put(&bytes, at, entry),
+                Store::Fence(cell, value) => {
+                    cell.store(value);
                 }
             }
         }
     }
 }
 
-fn put(bytes: &Bulk, at: u64, entry: &EntryBytes) {
-    bytes.write(at, entry).expect("the log's memory was checked when it was set");
+#[inline]
+fn put(bytes: &Bulk, at: u64, entry: EntryWords) {
+    bytes.write_words(at, entry).expect("the log's memory was checked when it was set");
 }

@@ -171,6 +171,14 @@ impl Run {
         word(CONTROL_READ_WORD).store(state.taken);
     }
 
+    /// Returns the wait at the head of the queue, if it was not satisfied at first.
+    pub(crate) fn pending_wait(&self) -> Option<&PendingWait> {
+        match &self.packet {
+            Some(Packet::Wait(wait)) => Some(wait),
+            _ => None,
+        }
+    }
+
     /// Latches the satisfied wait at the head of the queue. Later values do not undo this.
     pub(crate) fn latch_wait(&mut self) {
         if let Some(Packet::Wait(wait)) = &mut self.packet {
@@ -216,6 +224,7 @@ pub(crate) enum Packet {
 }
 
 /// A wait at the head of its queue that was not satisfied when first evaluated.
+#[derive(Clone, Copy)]
 pub(crate) struct PendingWait {
     pub(crate) current_value: GpuVa,
     pub(crate) wait: FenceWait,

@@ -59,24 +59,24 @@ pub(crate) fn load(
     now_ns: u64,
 ) -> Result<Option<u64>, Fault> {
     let at = work.save_area;
-    let bad = Fault::new(FaultKind::BadPacket, at);
+    let bad = || Fault::new(FaultKind::BadPacket, at);
     let mut words = [0; MAX_WORDS];
     read(mmu, system, at, &mut words)?;
     match words[0] {
         0 => return Ok(None),
         SAVED_STATE => {}
-        _ => return Err(bad),
+        _ => return Err(bad()),
     }
     let (bytes, next) = (words[2] as u32, (words[2] >> 32) as u32);
     let of_packet =
         words[1] == work.commands.0 && bytes == work.bytes && bytes <= MAX_COMMAND_BYTES;
     if !of_packet || next > bytes || next == 0 || !next.is_multiple_of(8) {
-        return Err(bad);
+        return Err(bad());
     }
     let (kind, skips) = (words[4] & u64::from(u32::MAX), words[4] >> 32);
-    let running = running_command::restore(kind, &words[HEAD_WORDS..]).ok_or(bad)?;
+    let running = running_command::restore(kind, &words[HEAD_WORDS..]).ok_or_else(bad)?;
     if skips > 1 {
-        return Err(bad);
+        return Err(bad());
     }
     work.skips = skips == 1;
     (work.at, work.number) = (next, (words[3] >> 32) as u32);
@@ -94,14 +94,14 @@ fn write(mmu: &mut Mmu, system: Space, va: GpuVa, words: &[u64]) -> Result<(), F
     while done < data.len() {
         let at = va.plus(done as u64);
         let len = piece(at, (data.len() - done) as u64) as usize;
-        let bad = Fault::new(FaultKind::WriteUnmapped, at);
+        let bad = || Fault::new(FaultKind::WriteUnmapped, at);
         match &mmu.page(system, at, true)?.target {
             Target::Bulk(bytes, start) => {
                 let within = at.0 % tidegate_gpu_abi::PAGE_BYTES;
-                bytes.write(start + within, &data[done..done + len]).map_err(|_| bad)?;
+                bytes.write(start + within, &data[done..done + len]).map_err(|_| bad())?;
             }
             // A page of words holds fences and cannot be a save area.
-            Target::Protocol(..) => return Err(bad),
+            Target::Protocol(..) => return Err(bad()),
         }
         done += len;
     }

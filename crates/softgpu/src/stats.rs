@@ -113,9 +113,11 @@ impl Stats {
 /// What one engine counted since it last added its counts.
 #[derive(Default)]
 pub(crate) struct Tally {
-    queues: Vec<(QueueNumber, WorkStats)>,
-    /// The place in `queues` that was used last.
-    last: usize,
+    /// The queue that was counted last, and its counts.
+    queue: Option<QueueNumber>,
+    counts: WorkStats,
+    /// The counts of other queues.
+    others: Vec<(QueueNumber, WorkStats)>,
     pub(crate) signals: u64,
     pub(crate) interrupts_suppressed: u64,
     pub(crate) gpu_waits: u64,
@@ -127,22 +129,31 @@ impl Tally {
     /// Returns the counts of `queue`. An engine runs few queues between two additions.
     #[inline]
     pub(crate) fn of(&mut self, queue: QueueNumber) -> &mut WorkStats {
-        if self.queues.get(self.last).is_none_or(|(last, _)| *last != queue) {
-            self.last = self.find(queue);
+        if self.queue != Some(queue) {
+            self.switch_to(queue);
         }
-        &mut self.queues[self.last].1
+        &mut self.counts
     }
 
-    fn find(&mut self, queue: QueueNumber) -> usize {
-        self.queues.iter().position(|(q, _)| *q == queue).unwrap_or_else(|| {
-            self.queues.push((queue, WorkStats::default()));
-            self.queues.len() - 1
-        })
+    #[cold]
+    fn switch_to(&mut self, queue: QueueNumber) {
+        self.put_aside();
+        if let Some(known) = self.others.iter().position(|(other, _)| *other == queue) {
+            self.counts = self.others.swap_remove(known).1;
+        }
+        self.queue = Some(queue);
+    }
+
+    fn put_aside(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            self.others.push((queue, std::mem::take(&mut self.counts)));
+        }
     }
 
     /// Adds all counts to `stats` for `node` and resets them.
     pub(crate) fn hand_over(&mut self, node: usize, stats: &mut Stats) {
-        for (queue, counts) in self.queues.drain(..) {
+        self.put_aside();
+        for (queue, counts) in self.others.drain(..) {
             *stats.queues.entry(queue).or_default() += &counts;
             if let Some(node) = stats.nodes.get_mut(node) {
                 node.packets += counts.packets;

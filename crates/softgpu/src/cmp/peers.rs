@@ -165,6 +165,7 @@ pub(crate) struct Links {
 
 impl Links {
     /// Refreshes the copy if the watchers have changed.
+    #[cold]
     pub(crate) fn refresh(&mut self, peers: &Peers) {
         let changes = peers.changes.load();
         if changes != self.changes {
@@ -176,6 +177,7 @@ impl Links {
     /// Notifies other GPUs that this GPU signalled the fence at `at` with `value`. The caller has
     /// executed a full barrier.
     // spec: NF-166
+    #[cold]
     pub(crate) fn notify(&mut self, peers: &Peers, at: PhysicalAddress, value: u64) {
         self.refresh(peers);
         for watcher in self.watchers.get(&at).into_iter().flatten() {

@@ -52,9 +52,10 @@ impl Shadow {
     /// Returns the copy of the MonitoredValue at `place`, if there is one.
     #[inline]
     pub(crate) fn load(&self, place: PhysicalAddress) -> Option<u64> {
-        if self.words.is_empty() {
-            return None;
-        }
+        if self.words.is_empty() { None } else { self.find(place) }
+    }
+
+    fn find(&self, place: PhysicalAddress) -> Option<u64> {
         let way = self.set(place).find(|way| self.owner(*way).load() == place.0 + 1)?;
         Some(self.copy(way).load())
     }

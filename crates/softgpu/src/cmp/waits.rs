@@ -26,13 +26,13 @@ pub(crate) struct WaitKey {
 /// Counts of waits, by hash of the cell's address.
 pub(crate) struct Armed {
     page: Page,
-    words: Vec<Word>,
+    words: Box<[Word; COMMON_SLOTS]>,
 }
 
 impl Armed {
     pub(crate) fn new(platform: &Platform) -> Armed {
         let page = platform.page(COMMON_SLOTS).named("the waiting queues");
-        Armed { words: (0..COMMON_SLOTS).map(|i| page.word(i)).collect(), page }
+        Armed { words: Box::new(std::array::from_fn(|slot| page.word(slot))), page }
     }
 
     /// Returns the counts, for GPUs that may load them.
@@ -41,6 +41,7 @@ impl Armed {
     }
 
     /// Returns the count that the waits for the cell share. Not 0 while a queue may wait for it.
+    #[inline]
     pub(crate) fn word(&self, cell: PhysicalAddress) -> &Word {
         &self.words[slot_of(cell)]
     }

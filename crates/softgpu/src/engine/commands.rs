@@ -5,7 +5,6 @@
 //! state in `running_command`, and its parts here.
 
 use super::executor::{Executor, Outcome, Pace};
-use super::fence::Signal;
 use super::grid::begin_grid;
 use super::overlap::may_overlap;
 use crate::mmu::Fault;
@@ -13,7 +12,7 @@ use crate::queue::{Completion, Execution, Packet, Run, RunState};
 use crate::running_command::Running;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Cause, Command, CommandReader, GpuVa};
+use tidegate_gpu_abi::{Cause, Command, CommandReader, GpuVa, SignalPacket};
 use tidegate_platform::Step;
 use tidegate_platform::hazard::AccessKind;
 use tidegate_trace::{Kind, NameId, Record};
@@ -41,7 +40,9 @@ impl Executor {
         }
         // Labels exist for the timeline only, which must not change the times. A barrier costs what
         // the engine waits for.
-        if !matches!(command, Command::Label { .. } | Command::Barrier) {
+        if self.gpu.platform.instruments().any()
+            && !matches!(command, Command::Label { .. } | Command::Barrier)
+        {
             self.gpu.platform.spend(Step::PacketDecode);
         }
         let is_fence_write = matches!(command, Command::WriteValue { .. });
@@ -49,25 +50,40 @@ impl Executor {
             return Err(Fault::new(FaultKind::WrongEngine, at));
         }
         let is_skipped = work.skips && is_predicated(&command);
-        work.running = match command {
-            _ if is_skipped => None,
+        let is_done = is_skipped || self.run_at_once(work, &command)?;
+        if !is_done {
+            // No command is in flight, or those in flight are beside.
+            work.running = self.first_part(work, command, at)?;
+        }
+        work.latest = (work.number, work.label);
+        if work.running.is_none() {
+            self.tally.of(work.queue).commands += 1;
+            return Ok(Pace::Light);
+        }
+        work.command_ns = None;
+        if self.overlap.is_some() {
+            return Ok(Pace::Light);
+        }
+        self.advance(state, work)
+    }
+
+    /// Executes a command that takes one step. Returns `false` without effect for any other.
+    fn run_at_once(&mut self, work: &mut Execution, command: &Command) -> Result<bool, Fault> {
+        match *command {
             Command::Label { name } => {
                 work.number -= 1;
                 work.label = NameId(name.saturating_sub(1));
-                None
             }
             // Everything before it is complete.
-            Command::Barrier => None,
+            Command::Barrier => {}
             Command::WriteValue { destination, value } => {
                 self.port.write(self.work_space, destination, &value.to_le_bytes())?;
-                None
             }
             Command::Timestamp { destination } => {
                 let access = (AccessKind::Write, destination, 8);
                 self.port.accesses.note_single(&self.gpu.platform, work, "timestamp", access);
                 let now = self.gpu.clock.now().0;
                 self.port.write(self.work_space, destination, &now.to_le_bytes())?;
-                None
             }
             Command::Predicate { value_at, unless_zero } => {
                 let access = (AccessKind::Read, value_at, if value_at.0 == 0 { 0 } else { 8 });
@@ -77,8 +93,26 @@ impl Executor {
                     self.port.mmu.read(self.work_space, value_at, &mut value)?;
                     (value != [0; 8]) == unless_zero
                 };
-                None
             }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Returns the state of a command that takes more than one step; `None` if it has nothing to do.
+    #[inline(never)]
+    fn first_part(
+        &mut self,
+        work: &Execution,
+        command: Command,
+        at: GpuVa,
+    ) -> Result<Option<Running>, Fault> {
+        Ok(match command {
+            Command::Label { .. }
+            | Command::Barrier
+            | Command::WriteValue { .. }
+            | Command::Timestamp { .. }
+            | Command::Predicate { .. } => None,
             Command::DispatchIndirect { program, groups_at, count_at, index, args } => {
                 for (va, bytes) in
                     [(groups_at, 12), (count_at, if count_at.0 == 0 { 0 } else { 4 })]
@@ -107,17 +141,7 @@ impl Executor {
             Command::Draw { program, groups, args } => {
                 begin_grid(true, (program, groups, args), at)?
             }
-        };
-        work.latest = (work.number, work.label);
-        if work.running.is_none() {
-            self.tally.of(work.queue).commands += 1;
-            return Ok(Pace::Light);
-        }
-        work.command_ns = None;
-        if self.overlap.is_some() {
-            return Ok(Pace::Light);
-        }
-        self.advance(state, work)
+        })
     }
 
     /// Returns the grid of an indirect dispatch; `None` if there is nothing to run.
@@ -141,6 +165,7 @@ impl Executor {
     }
 
     /// Executes a bounded part of a command that takes time.
+    #[inline(never)]
     fn advance(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
         // Signals are not held back by work.
         self.raise_held();
@@ -161,10 +186,10 @@ impl Executor {
                 None
             }
             Running::Timed { left_ns, until, .. } => self.timed_part(left_ns, until),
-            Running::Hang => return Ok(Pace::Ends(Outcome::Hung)),
+            Running::Hang => return Ok(self.end_with(Outcome::Hung)),
         };
         if let Some(until) = until {
-            return Ok(Pace::Ends(Outcome::Until(until)));
+            return Ok(self.end_with(Outcome::Until(until)));
         }
         if running.is_done() {
             self.end_command(work);
@@ -212,14 +237,15 @@ impl Executor {
         if value == 0 || shape.progress_current.0 == 0 {
             return Ok(());
         }
-        let signal = Signal {
+        let signal = SignalPacket {
             current_value: shape.progress_current,
             monitored_value: shape.progress_monitored,
             value,
             fence_handle: 0,
             log_entry: NO_LOG_ENTRY,
         };
-        self.signal(self.space, shape.id, signal, None)?;
+        let on = self.gpu.platform.instruments();
+        self.signal(self.space, shape.id, &signal, None, on)?;
         if shape.progress_monitored.0 == 0 {
             // There is no MonitoredValue to compare with, so the write is always reported.
             // spec: NF-301

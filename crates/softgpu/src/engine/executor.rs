@@ -8,9 +8,8 @@ use super::window::{SlotWindow, Window};
 use crate::cmp::Cmp;
 use crate::cmp::node::OUTRANKED;
 use crate::cmp::reports::FaultRecord;
-use crate::cmp::waits::WaitKey;
 use crate::hardware::Hardware;
-use crate::mmu::{Fault, Slot, Space};
+use crate::mmu::{Fault, Space};
 use crate::queue::{ContextKey, Execution, Packet, RunState};
 use crate::stats::Tally;
 use std::sync::Arc;
@@ -19,13 +18,14 @@ use tidegate_platform::{CpuTime, PhysicalAddress, Step, Word, current};
 use tidegate_trace::{LaneId, LaneKind};
 
 /// The result of a step on a queue.
+#[derive(Clone, Copy)]
 pub(super) enum Pace {
     /// A small step is done.
     Light,
     /// A step that takes time, or a part of it, is done.
     Heavy,
-    /// The turn on the queue ends.
-    Ends(Outcome),
+    /// The turn on the queue ends with [`Executor::outcome`].
+    Ends,
 }
 
 /// The result of a turn on a queue.
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
     /// The ring is empty.
     Empty,
     /// The queue's next packet is an unsatisfied wait.
-    Blocked(WaitKey, Slot),
+    Blocked,
     /// The queue is in timed work until this time.
     Until(CpuTime),
     /// A fault, and whether it stops the queue.
@@ -55,8 +55,12 @@ pub(super) struct Executor {
     pub(super) class: EngineClass,
     /// From the configuration of its node.
     pub(super) writes_fences: bool,
+    /// The most slots and small commands of a turn.
+    pub(super) slots_per_turn: u32,
     pub(super) attention: Word,
     pub(super) lane: LaneId,
+    /// How the turn ends, once a step has ended it.
+    pub(super) outcome: Outcome,
     pub(super) port: Port,
     pub(super) summaries: Vec<(usize, Arc<Summary>)>,
     pub(super) tally: Tally,
@@ -95,8 +99,10 @@ impl Executor {
             physical_gpu: gpu.config.physical_gpu_of(node),
             class: gpu.config.node_of(node).class,
             writes_fences: gpu.config.node_of(node).writes_fences,
+            slots_per_turn: gpu.config.slots_per_turn.max(1),
             attention: gpu.nodes[node].attention.clone(),
             lane: gpu.platform.lane(LaneKind::Engine, group, &name),
+            outcome: Outcome::More,
             port: Port::new(Arc::clone(&gpu), node),
             summaries,
             tally: Tally::default(),
@@ -117,6 +123,13 @@ impl Executor {
         }
     }
 
+    /// Ends the turn after the current step.
+    #[inline]
+    pub(super) fn end_with(&mut self, outcome: Outcome) -> Pace {
+        self.outcome = outcome;
+        Pace::Ends
+    }
+
     /// Drops the state of the previous queue.
     pub(super) fn begin_queue(&mut self) {
         self.window.clear();
@@ -125,6 +138,7 @@ impl Executor {
     }
 
     /// Returns whether the engine is recalled, or another queue precedes the current one.
+    #[inline]
     pub(super) fn is_called(&self) -> bool {
         self.attention.load() >= OUTRANKED
     }

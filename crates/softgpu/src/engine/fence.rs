@@ -5,27 +5,15 @@
 //! completes when the engine runs the queue again.
 
 use super::executor::{Executor, Outcome, Pace};
-use crate::cmp::waits::WaitKey;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
 use crate::queue::{Packet, PendingWait, Run, RunState};
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId};
-use tidegate_platform::{Queued, Step, SubmissionKey};
+use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId, SignalPacket};
+use tidegate_platform::{Instruments, Queued, Step, SubmissionKey};
 use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
-
-/// A fence signal.
-#[derive(Clone, Copy)]
-pub(super) struct Signal {
-    pub(super) current_value: GpuVa,
-    /// The address of MonitoredValue; 0 for no interrupt.
-    pub(super) monitored_value: GpuVa,
-    pub(super) value: u64,
-    pub(super) fence_handle: u32,
-    pub(super) log_entry: u32,
-}
 
 /// Returns the log that an operation writes, if there is one and the operation has an entry.
 fn log_for(log: Option<&mut LogBuffer>, entry: u32) -> Option<&mut LogBuffer> {
@@ -46,50 +34,43 @@ impl Executor {
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
     // spec: NF-197, NF-198, NF-199, NF-211, NF-213
+    #[inline(always)]
     pub(super) fn signal(
         &mut self,
         space: Space,
         queue: QueueId,
-        signal: Signal,
+        signal: &SignalPacket,
         log: Option<&mut LogBuffer>,
+        on: Instruments,
     ) -> Result<(), Fault> {
-        let gpu = &self.gpu;
         if !self.writes_fences {
-            return Err(Fault::new(FaultKind::WrongEngine, signal.current_value));
+            return Err(wrong_engine(signal));
         }
-        let (log, unlogged) = match log {
-            Some(log) if signal.log_entry == NO_LOG_ENTRY => (None, Some(log)),
-            log => (log, None),
-        };
         let current = self.port.mmu.store_slot(space, signal.current_value)?;
         let monitored = match signal.monitored_value {
             GpuVa(0) => None,
             at => Some(self.port.mmu.load_slot(space, at)?),
         };
-        gpu.platform.spend(Step::FenceStore);
+        if on.any() {
+            self.gpu.platform.spend(Step::FenceStore);
+            self.signal_ns = self.gpu.timeline_ns();
+        }
         self.tally.signals += 1;
-        self.signal_ns = gpu.timeline_ns();
 
         let entry = self.port.mmu.to_store(current);
-        gpu.store(&entry.cell, signal.value);
-        let asked = log.is_some_and(|log| {
-            let asked = log.write(
-                &gpu.posted,
-                signal.log_entry,
-                &entry_of(&signal, self.log_time(gpu.clock.now())),
-            );
-            if !gpu.platform.fault("no signal barrier") {
-                gpu.platform.fence();
-            }
-            asked
-        });
+        self.gpu.store(&entry.cell, signal.value);
         let at = entry.physical;
+        let (mut asked, mut unlogged) = (false, None);
+        match log {
+            Some(log) if signal.log_entry != NO_LOG_ENTRY => asked = self.log_signal(signal, log),
+            log => unlogged = log,
+        }
         self.port.stored(at, signal.value);
-        let gpu = &self.gpu;
         let awaited = match monitored {
             Some(monitored) => {
                 let entry = self.port.mmu.to_load(monitored);
-                signal.value > gpu.shadow.load(entry.physical).unwrap_or_else(|| entry.cell.load())
+                let shadow = self.gpu.shadow.load(entry.physical);
+                signal.value > shadow.unwrap_or_else(|| entry.cell.load())
             }
             None => {
                 self.port.note_fence_write();
@@ -107,8 +88,21 @@ impl Executor {
         Ok(())
     }
 
+    /// Carries out steps 2 to 4 of a signal. Returns whether the log requests an interrupt.
+    #[inline(never)]
+    fn log_signal(&self, signal: &SignalPacket, log: &mut LogBuffer) -> bool {
+        let gpu = &self.gpu;
+        let entry = entry_of(signal, self.log_time(gpu.clock.now()));
+        let asked = log.write(&gpu.posted, signal.log_entry, &entry);
+        if !gpu.platform.fault("no signal barrier") {
+            gpu.platform.fence();
+        }
+        asked
+    }
+
     /// Interrupts for a signal, or holds it (see `moderation`). A log that is half full is read
     /// `at_once`, because the engine goes on to write it.
+    #[inline(never)]
     fn interrupt_for(&mut self, queue: QueueId, current_value: GpuVa, at_once: bool) {
         self.held.hold(queue, current_value);
         if at_once || !self.may_hold() {
@@ -169,23 +163,30 @@ impl Executor {
         Cause::MONITORED_SIGNALED
     }
 
-    /// Executes a signal packet.
-    #[inline]
+    /// Executes a signal packet and goes to the next slot.
+    #[inline(never)]
     pub(super) fn signal_packet(
         &mut self,
         state: &mut RunState,
-        signal: Signal,
+        signal: &SignalPacket,
+        on: Instruments,
     ) -> Result<(), Fault> {
-        let queued = self.take_queued(state);
-        let logged = log_for(state.signal_log.as_mut(), signal.log_entry).is_some();
-        self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut())?;
+        let queued = self.take_queued(state, on);
+        self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut(), on)?;
         self.tally.of(state.shape.number).signals += 1;
-        // The log's reader draws logged operations on the timeline.
-        if !logged {
+        if on.has_timeline() {
+            self.record_signal(state, signal, queued);
+        }
+        self.finish_slot(state)
+    }
+
+    /// Records a signal, unless the log's reader draws it on the timeline.
+    #[cold]
+    fn record_signal(&self, state: &mut RunState, signal: &SignalPacket, queued: Queued) {
+        if log_for(state.signal_log.as_mut(), signal.log_entry).is_none() {
             let at_ns = self.signal_ns;
             self.record_fence(state, Kind::Signal, queued, signal.value, (at_ns, Some(at_ns)));
         }
-        Ok(())
     }
 
     /// Executes a wait packet. If the wait is not satisfied, the queue stays at it.
@@ -197,40 +198,35 @@ impl Executor {
     ) -> Result<Pace, Fault> {
         self.tally.gpu_waits += 1;
         wait.head_ns = self.gpu.timeline_ns();
-        let Some(blocked) = self.blocked_at(&wait)? else {
+        if !self.is_blocked_at(&wait)? {
             self.end_wait(&mut run.state, &wait, None)?;
             return Ok(Pace::Light);
-        };
+        }
         self.tally.gpu_waits_stalled += 1;
         wait.observed = self.gpu.clock.now();
         run.packet = Some(Packet::Wait(wait));
-        Ok(Pace::Ends(blocked))
+        Ok(self.end_with(Outcome::Blocked))
     }
 
     /// Executes a wait that was not satisfied at first: it was latched, or the queue was kept at it,
     /// or was suspended or kicked.
     pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
         let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
-        if !wait.satisfied
-            && let Some(blocked) = self.blocked_at(wait)?
-        {
-            return Ok(Pace::Ends(blocked));
+        if !wait.satisfied && self.is_blocked_at(wait)? {
+            return Ok(self.end_with(Outcome::Blocked));
         }
-        if let Some(Packet::Wait(wait)) = run.packet.take() {
-            let now = self.gpu.clock.now();
-            self.tally.of(run.state.shape.number).blocked_ns +=
-                now.0.saturating_sub(wait.observed.0);
-            self.end_wait(&mut run.state, &wait, Some(now))?;
-        }
+        let wait = *wait;
+        run.packet = None;
+        let now = self.gpu.clock.now();
+        self.tally.of(run.state.shape.number).blocked_ns += now.0.saturating_sub(wait.observed.0);
+        self.end_wait(&mut run.state, &wait, Some(now))?;
         Ok(Pace::Light)
     }
 
-    /// Returns the outcome of a turn that ends at the wait; `None` if the wait is satisfied.
-    fn blocked_at(&mut self, wait: &PendingWait) -> Result<Option<Outcome>, Fault> {
+    /// Returns whether the queue stays at the wait.
+    fn is_blocked_at(&mut self, wait: &PendingWait) -> Result<bool, Fault> {
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
-        let entry = self.port.mmu.to_load(slot);
-        let key = WaitKey { cell: entry.physical, wait: wait.wait };
-        Ok((!entry.cell.satisfies(wait.wait)).then_some(Outcome::Blocked(key, slot)))
+        Ok(!self.port.mmu.to_load(slot).cell.satisfies(wait.wait))
     }
 
     // spec: NF-170
@@ -295,7 +291,10 @@ impl Executor {
 
     /// Takes the timeline's data of the wait or signal in the current slot.
     #[inline]
-    pub(super) fn take_queued(&self, state: &RunState) -> Queued {
+    pub(super) fn take_queued(&self, state: &RunState, on: Instruments) -> Queued {
+        if !on.follows_queued() {
+            return Queued::default();
+        }
         self.gpu.platform.take_queued(state.shape.number, SubmissionKey::Slot(state.taken))
     }
 
@@ -334,8 +333,13 @@ impl Executor {
     }
 }
 
+#[cold]
+fn wrong_engine(signal: &SignalPacket) -> Fault {
+    Fault::new(FaultKind::WrongEngine, signal.current_value)
+}
+
 // spec: NF-169, NF-188
-fn entry_of(signal: &Signal, end: GpuTime) -> LogEntry {
+fn entry_of(signal: &SignalPacket, end: GpuTime) -> LogEntry {
     LogEntry {
         fence_value: signal.value,
         fence_handle: signal.fence_handle,

@@ -7,7 +7,6 @@
 //! queue.
 
 use super::executor::{Executor, Outcome, Pace};
-use super::fence::Signal;
 use crate::cmp::reports::FaultRecord;
 use crate::doorbell::Reading;
 use crate::granularity::may_switch;
@@ -17,8 +16,8 @@ use crate::save_area::{self, SYSTEM_PROCESS};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket};
-use tidegate_platform::{QueueNumber, Step, Untrusted};
+use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket, SignalPacket};
+use tidegate_platform::{Instruments, QueueNumber, Queued, Step, Untrusted};
 use tidegate_trace::NameId;
 
 impl Executor {
@@ -30,36 +29,50 @@ impl Executor {
     }
 
     fn execute_slots(&mut self, run: &mut Run) -> Outcome {
-        let mut budget = self.gpu.config.slots_per_turn.max(1);
+        let mut budget = self.slots_per_turn;
         loop {
-            match self.step(run) {
-                Ok(Pace::Light) => (budget, self.progress) = (budget - 1, self.progress + 1),
-                Ok(Pace::Heavy) => {
+            let pace = match &run.packet {
+                None => self.next_slot(run),
+                Some(_) => self.continue_packet(run),
+            };
+            match pace {
+                Pace::Light => (budget, self.progress) = (budget - 1, self.progress + 1),
+                Pace::Heavy => {
                     self.progress += 1;
                     return Outcome::More;
                 }
-                Ok(Pace::Ends(outcome)) => return outcome,
-                Err(fault) => return self.fault(run, fault),
+                Pace::Ends => return std::mem::replace(&mut self.outcome, Outcome::More),
             }
-            let gives_way = self.is_called() && may_switch(run, self.gpu.config.node_of(self.node));
+            let gives_way = self.is_called() && self.may_switch(run);
             if budget == 0 || self.raised || gives_way {
                 return Outcome::More;
             }
         }
     }
 
-    fn step(&mut self, run: &mut Run) -> Result<Pace, Fault> {
-        match &mut run.packet {
-            None => self.next_slot(run),
+    #[cold]
+    fn may_switch(&self, run: &Run) -> bool {
+        may_switch(run, self.gpu.config.node_of(self.node))
+    }
+
+    /// Carries out the next step of the packet at the head of the queue.
+    #[inline(never)]
+    fn continue_packet(&mut self, run: &mut Run) -> Pace {
+        let pace = match &mut run.packet {
+            None => Ok(Pace::Light),
             Some(Packet::Wait(_)) => self.resume_wait(run),
-            Some(Packet::Execute(work)) => {
-                let pace = self.command(&run.state, work)?;
-                if work.is_done() {
-                    self.complete(run)?;
-                }
-                Ok(pace)
-            }
-        }
+            Some(Packet::Execute(work)) => match self.command(&run.state, work) {
+                Ok(pace) if work.is_done() => self.complete(run).map(|()| pace),
+                pace => pace,
+            },
+        };
+        pace.unwrap_or_else(|fault| self.stop(run, fault))
+    }
+
+    #[cold]
+    fn stop(&mut self, run: &mut Run, fault: Fault) -> Pace {
+        let outcome = self.fault(run, fault);
+        self.end_with(outcome)
     }
 
     /// Handles a fault. It stops the queue, except that a faulted DMA packet is skipped: the fault
@@ -85,93 +98,109 @@ impl Executor {
     }
 
     /// Takes the next ring slot, if there is one.
-    pub(super) fn next_slot(&mut self, run: &mut Run) -> Result<Pace, Fault> {
+    #[inline]
+    fn next_slot(&mut self, run: &mut Run) -> Pace {
         let state = &mut run.state;
-        let ring_space = state.shape.ring_space(self.space);
+        if (state.reread || state.last_ring.is_some() || state.taken == state.known)
+            && let Some(pace) = self.find_slot(run)
+        {
+            return pace;
+        }
+        let on = self.gpu.platform.instruments();
+        if on.any()
+            && let Err(fault) = self.before_slot(&run.state, on)
+        {
+            return self.stop(run, fault);
+        }
+        let signal = match self.slots.next(&mut self.port.mmu, self.space, &run.state) {
+            Ok(slot) => SignalPacket::in_slot(slot),
+            Err(fault) => return self.stop(run, fault),
+        };
+        let Some(signal) = signal else { return self.begin(run, on) };
+        match self.signal_packet(&mut run.state, &signal, on) {
+            Ok(()) => Pace::Light,
+            Err(fault) => self.stop(run, fault),
+        }
+    }
+
+    /// Looks for a slot where none is known, or where software or the CMP left a write pointer. Ends
+    /// the turn if there is none.
+    #[inline(never)]
+    fn find_slot(&mut self, run: &mut Run) -> Option<Pace> {
+        match self.reload_pointer(&mut run.state).and_then(|()| has_slot(&mut run.state)) {
+            Ok(true) => None,
+            Ok(false) => Some(self.end_with(Outcome::Empty)),
+            Err(fault) => Some(self.stop(run, fault)),
+        }
+    }
+
+    fn reload_pointer(&mut self, state: &mut RunState) -> Result<(), Fault> {
         if std::mem::take(&mut state.reread) {
-            let slot = self.port.mmu.load_slot(ring_space, state.shape.write_pointer())?;
+            let space = state.shape.ring_space(self.space);
+            let slot = self.port.mmu.load_slot(space, state.shape.write_pointer())?;
             let written = Untrusted::new(self.port.mmu.to_load(slot).cell.word());
             state.publish(written.load_once())?;
         }
-        if let Some(last) = state.last_ring.take() {
-            state.ring(last)?;
+        match state.last_ring.take() {
+            Some(last) => state.ring(last),
+            None => Ok(()),
         }
-        if state.taken == state.known
-            && let Some(doorbell) = &state.doorbell
-        {
-            // An overwritten ring has set a bit of the summary, which the next turn takes.
-            if let Reading::Pointer(rung) = doorbell.read() {
-                state.ring(rung)?;
-            }
-        }
-        if state.taken == state.known {
-            return Ok(Pace::Ends(Outcome::Empty));
-        }
+    }
+
+    /// Charges the fetch of a slot. A planted fault checks a copy of the slot other than that which is
+    /// executed.
+    #[cold]
+    fn before_slot(&mut self, state: &RunState, on: Instruments) -> Result<(), Fault> {
         self.gpu.platform.spend(Step::RingFetch);
-        let packet = if self.gpu.platform.fault("double fetch") {
-            self.read_slot(ring_space, state)?;
+        if on.has_fault() && self.gpu.platform.fault("double fetch") {
+            let slot = self.slots.next(&mut self.port.mmu, self.space, state)?;
+            let packet = RingPacket::decode(slot).map_err(|_| bad_slot(state))?;
+            let is_of_kernel = matches!(packet, RingPacket::ExecuteDma { .. });
+            if is_of_kernel && state.shape.kind == QueueKind::User {
+                return Err(bad_slot(state));
+            }
             self.slots.clear();
-            self.decode_slot(ring_space, state)?
-        } else {
-            self.read_slot(ring_space, state)?
-        };
-        self.begin(run, packet)
-    }
-
-    /// Returns the packet of the next slot, which the queue may hold.
-    #[inline]
-    fn read_slot(&mut self, ring_space: Space, state: &RunState) -> Result<RingPacket, Fault> {
-        let packet = self.decode_slot(ring_space, state)?;
-        if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
-            return Err(bad_slot(state));
         }
-        Ok(packet)
+        Ok(())
+    }
+
+    /// Begins a packet other than a signal.
+    #[inline(never)]
+    fn begin(&mut self, run: &mut Run, on: Instruments) -> Pace {
+        match self.begin_packet(run, on) {
+            Ok(pace) => pace,
+            Err(fault) => self.stop(run, fault),
+        }
     }
 
     #[inline]
-    fn decode_slot(&mut self, ring_space: Space, state: &RunState) -> Result<RingPacket, Fault> {
-        let bytes = self.slots.next(&mut self.port.mmu, ring_space, state)?;
-        RingPacket::decode(bytes).map_err(|_| bad_slot(state))
-    }
-
-    /// Begins a packet that the queue may hold.
-    #[inline]
-    fn begin(&mut self, run: &mut Run, packet: RingPacket) -> Result<Pace, Fault> {
+    fn begin_packet(&mut self, run: &mut Run, on: Instruments) -> Result<Pace, Fault> {
+        let slot = self.slots.next(&mut self.port.mmu, self.space, &run.state)?;
+        let packet = RingPacket::decode(slot).map_err(|_| bad_slot(&run.state))?;
         match packet {
             RingPacket::Nop => self.finish_slot(&mut run.state)?,
+            // The slot is no signal.
+            RingPacket::Signal { .. } => return Err(bad_slot(&run.state)),
             RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry } => {
                 let wait = PendingWait {
                     current_value,
                     wait: FenceWait { value, epoch },
                     fence_handle,
                     log_entry,
-                    queued: self.take_queued(&run.state),
+                    queued: self.take_queued(&run.state, on),
                     observed: GpuTime(0),
                     head_ns: 0,
                     satisfied: false,
                 };
                 return self.first_wait(run, wait);
             }
-            RingPacket::Signal {
-                current_value,
-                monitored_value,
-                value,
-                fence_handle,
-                log_entry,
-            } => {
-                let signal =
-                    Signal { current_value, monitored_value, value, fence_handle, log_entry };
-                self.signal_packet(&mut run.state, signal)?;
-                self.finish_slot(&mut run.state)?;
-            }
             RingPacket::Execute { commands, bytes, progress, log_entry } => {
                 let shape = &run.state.shape;
                 let owner = (shape.address_space, shape.number);
                 self.work_space = self.space;
-                self.begin_commands(run, (commands, bytes), owner, Completion::Progress(progress));
-                if let Some(Packet::Execute(work)) = &mut run.packet {
-                    work.logged = log_entry.map(|entry| (entry, self.gpu.clock.now()));
-                }
+                let logged = log_entry.map(|entry| (entry, self.gpu.clock.now()));
+                let completion = Completion::Progress(progress);
+                self.begin_commands(run, (commands, bytes), owner, (completion, logged), on);
             }
             RingPacket::ExecuteDma {
                 commands,
@@ -182,6 +211,10 @@ impl Executor {
                 save_area,
                 flags,
             } => {
+                let is_planted = || self.gpu.platform.fault("double fetch");
+                if run.state.shape.kind == QueueKind::User && !is_planted() {
+                    return Err(bad_slot(&run.state));
+                }
                 let (own, system) = {
                     let cmp = self.gpu.cmp.lock();
                     let space = |id| cmp.space(id, self.physical_gpu);
@@ -192,7 +225,7 @@ impl Executor {
                 self.switch_to(ContextKey::of_packet(address_space, QueueNumber(os_handle)));
                 let owner = (address_space, QueueNumber(os_handle));
                 let completion = Completion::Dma(submission_fence_id);
-                self.begin_commands(run, (commands, bytes), owner, completion);
+                self.begin_commands(run, (commands, bytes), owner, (completion, None), on);
                 return self.enter_packet(run, (physical, save_area), flags, system);
             }
         }
@@ -222,15 +255,21 @@ impl Executor {
         Ok(Pace::Light)
     }
 
+    #[inline(always)]
     fn begin_commands(
         &mut self,
         run: &mut Run,
         (commands, bytes): (GpuVa, u32),
         (address_space, queue): (AddressSpaceId, QueueNumber),
-        completion: Completion,
+        (completion, logged): (Completion, Option<(u32, GpuTime)>),
+        on: Instruments,
     ) {
         let platform = &self.gpu.platform;
         self.window.clear();
+        let queued = match on.follows_queued() {
+            true => platform.take_queued(queue, completion.key()),
+            false => Queued::default(),
+        };
         run.packet = Some(Packet::Execute(Execution {
             commands,
             bytes,
@@ -243,15 +282,28 @@ impl Executor {
             save_area: GpuVa(0),
             completion,
             queue,
-            queued: platform.take_queued(queue, completion.key()),
-            start_ns: self.gpu.timeline_ns(),
+            queued,
+            start_ns: if on.has_timeline() { platform.stamp_ns() } else { 0 },
             skips: false,
             label: NameId::NONE,
             running: None,
             command_ns: None,
-            logged: None,
+            logged,
         }));
     }
+}
+
+/// Loads the doorbell of a queue without known slots. Returns whether there is a slot. An overwritten
+/// ring has set a bit of the summary, which the next turn takes.
+#[inline]
+fn has_slot(state: &mut RunState) -> Result<bool, Fault> {
+    if state.taken == state.known
+        && let Some(doorbell) = &state.doorbell
+        && let Reading::Pointer(rung) = doorbell.read()
+    {
+        state.ring(rung)?;
+    }
+    Ok(state.taken != state.known)
 }
 
 #[cold]

@@ -26,8 +26,8 @@ use crate::cmp::waits::WaitKey;
 use crate::doorbell::{Reading, Seat};
 use crate::granularity::may_switch;
 use crate::hardware::Hardware;
-use crate::mmu::{Slot, Space};
-use crate::queue::Run;
+use crate::mmu::Space;
+use crate::queue::{PendingWait, Run};
 use crate::runlist::Place;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -52,10 +52,36 @@ struct Idle {
 /// the driver tells a slow engine from a hung one, are as old as that at most.
 const TURNS_KEPT: u32 = 64;
 
-/// A queue that the engine keeps for the next turn, with the outcome of the last one.
-struct Kept {
-    run: Box<Run>,
-    outcome: Outcome,
+/// How a turn left the queue that the engine keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// Between two packets.
+    BetweenPackets,
+    /// At the end of its ring.
+    EndOfRing,
+    /// At an unsatisfied wait.
+    Wait,
+}
+
+impl Position {
+    /// Returns `None` if the engine may not keep a queue that a turn left so.
+    #[inline]
+    fn of(run: &Run, outcome: &Outcome) -> Option<Position> {
+        match outcome {
+            Outcome::More if run.packet.is_none() => Some(Position::BetweenPackets),
+            Outcome::Empty => Some(Position::EndOfRing),
+            Outcome::Blocked => Some(Position::Wait),
+            _ => None,
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        match self {
+            Position::BetweenPackets => Outcome::More,
+            Position::EndOfRing => Outcome::Empty,
+            Position::Wait => Outcome::Blocked,
+        }
+    }
 }
 
 /// An engine with its executor, summaries and rung doorbells.
@@ -73,7 +99,9 @@ pub(crate) struct Engine {
     task: Task,
     /// The place of the current queue when it was taken. A planted fault returns it there.
     stale_place: Option<Place>,
-    kept: Option<Kept>,
+    /// The queue that the engine keeps for the next turn, and how the last one left it.
+    kept: Option<Box<Run>>,
+    position: Position,
     /// The group and bit of the current queue's doorbell, if the engine may keep the queue.
     own_bit: Option<(usize, u32)>,
     /// The number of turns for which the engine may keep the current queue.
@@ -98,6 +126,7 @@ impl Engine {
             task: Task::Execute,
             stale_place: None,
             kept: None,
+            position: Position::BetweenPackets,
             own_bit: None,
             turns_left: 0,
         }
@@ -105,6 +134,7 @@ impl Engine {
 
     /// Takes the numbers of the rung doorbells.
     // spec: UMS-004
+    #[inline]
     fn take_rung(&mut self) {
         let rung = &mut self.rung;
         for (group, summary) in &self.exec.summaries {
@@ -121,17 +151,20 @@ impl Engine {
         }
     }
 
+    #[inline(always)]
     fn rest(&mut self) -> Turn {
         match &self.rest {
             Some(rest) => Turn::Until(rest.until),
+            None if self.idle.report_ns == 0 => Turn::Park,
             None => self.idle(),
         }
     }
 
     /// Parks the engine because nothing calls it, and reports it idle after the time that the
     /// driver set.
+    #[cold]
     fn idle(&mut self) -> Turn {
-        if self.idle.report_ns == 0 || self.idle.reported {
+        if self.idle.reported {
             return Turn::Park;
         }
         let now = self.exec.gpu.platform.now();
@@ -278,42 +311,40 @@ impl Engine {
     }
 
     /// Keeps the queue for the next turn if it may be kept, else returns it.
+    #[inline(always)]
     fn keep_or_check_in(&mut self, run: Box<Run>, outcome: Outcome) {
-        let between_packets = match outcome {
-            Outcome::More => run.packet.is_none(),
-            Outcome::Empty | Outcome::Blocked(..) => true,
-            _ => false,
-        };
-        if between_packets
+        if let Some(position) = Position::of(&run, &outcome)
             && self.own_bit.is_some()
             && self.turns_left > 0
             && !self.is_called_away()
         {
-            self.kept = Some(Kept { run, outcome });
+            self.position = position;
+            self.kept = Some(run);
         } else {
             self.check_in(run, outcome);
         }
     }
 
     /// A turn on the queue that the engine has kept.
-    fn go_on(&mut self, kept: Kept) -> Turn {
-        let Kept { mut run, .. } = kept;
+    #[inline]
+    fn go_on(&mut self, mut run: Box<Run>) -> Turn {
         self.exec.port.refresh_links();
         self.turns_left -= 1;
         let taken = run.state.taken;
         let outcome = self.exec.execute(&mut run);
-        let idle =
-            run.state.taken == taken && matches!(outcome, Outcome::Empty | Outcome::Blocked(..));
+        let idle = run.state.taken == taken && matches!(outcome, Outcome::Empty | Outcome::Blocked);
         self.keep_or_check_in(run, outcome);
         self.raise_due_causes();
         if idle && self.kept.is_some() { Turn::Park } else { Turn::Again }
     }
 
     /// Returns the queue to the CMP in the state in which the turn left it.
+    #[inline(never)]
     fn check_in(&mut self, mut run: Box<Run>, outcome: Outcome) {
         let gpu = Arc::clone(&self.exec.gpu);
         let queue = run.state.shape.id;
-        let goes_on = !matches!(outcome, Outcome::Blocked(..) | Outcome::Faulted(..));
+        let goes_on = !matches!(outcome, Outcome::Blocked | Outcome::Faulted(..));
+        let blocked = run.pending_wait().copied();
         let in_packet = run.packet.is_some() && goes_on;
         let mut cmp = gpu.cmp.lock();
         cmp.nodes[self.exec.node].queue_requested = false;
@@ -341,7 +372,7 @@ impl Engine {
                 Outcome::GivenBack(fault) => {
                     self.exec.answer_preemption(&mut cmp, queue, fault.map(|fault| *fault));
                 }
-                Outcome::Blocked(key, slot) => self.block(&mut cmp, queue, key, slot),
+                Outcome::Blocked => self.block(&mut cmp, queue, blocked),
                 Outcome::Faulted(record, stops) => self.exec.report_fault(&mut cmp, *record, stops),
             }
             if rung {
@@ -380,8 +411,11 @@ impl Engine {
     }
 
     /// Parks the queue until its wait is satisfied: enter the table, arm, check again.
-    fn block(&mut self, cmp: &mut Cmp, queue: QueueId, key: WaitKey, slot: Slot) {
-        let cell = &self.exec.port.mmu.to_load(slot).cell;
+    /// The turn that ends here has translated its fence last.
+    fn block(&mut self, cmp: &mut Cmp, queue: QueueId, wait: Option<PendingWait>) {
+        let Some(wait) = wait else { return };
+        let entry = self.exec.port.mmu.loaded(wait.current_value);
+        let (cell, key) = (&entry.cell, WaitKey { cell: entry.physical, wait: wait.wait });
         cmp.waits.enter(&self.exec.gpu.armed, key, queue, cell);
         if let Some(entry) = cmp.queue(queue) {
             entry.waiting = Some(key);
@@ -392,9 +426,12 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn raise_due_causes(&mut self) {
-        let goes_on = matches!(&self.kept, Some(Kept { outcome: Outcome::More, .. }));
-        self.exec.end_turn_with_held(goes_on);
+        if !self.exec.held.is_empty() {
+            let goes_on = self.kept.is_some() && self.position == Position::BetweenPackets;
+            self.exec.end_turn_with_held(goes_on);
+        }
         if self.exec.port.take_fence_write() {
             let cause = self.exec.monitored_write();
             self.exec.raise(cause);
@@ -409,15 +446,10 @@ impl Engine {
     }
 }
 
-impl Agent for Engine {
-    fn turn(&mut self) -> Turn {
-        if let Some(kept) = self.kept.take() {
-            return self.go_on(kept);
-        }
-        self.take_rung();
-        if self.rung.is_empty() && !self.is_called() {
-            return self.rest();
-        }
+impl Engine {
+    /// A turn that begins with the choice of a queue.
+    #[inline(never)]
+    fn serve(&mut self) -> Turn {
         let gpu = Arc::clone(&self.exec.gpu);
         let (run, has_new_summaries) = self.check_out(&gpu);
         self.exec.port.refresh_links();
@@ -444,14 +476,27 @@ impl Agent for Engine {
         }
         if idle && !has_new_summaries { self.rest() } else { Turn::Again }
     }
+}
+
+impl Agent for Engine {
+    fn turn(&mut self) -> Turn {
+        if let Some(run) = self.kept.take() {
+            return self.go_on(run);
+        }
+        self.take_rung();
+        if self.rung.is_empty() && !self.is_called() {
+            return self.rest();
+        }
+        self.serve()
+    }
 
     fn give_back(&mut self) {
-        if let Some(Kept { run, outcome }) = self.kept.take() {
+        if let Some(run) = self.kept.take() {
             if self.exec.gpu.platform.fault("forgets its bit") {
                 self.take_rung();
                 self.rung.clear();
             }
-            self.check_in(run, outcome);
+            self.check_in(run, self.position.outcome());
             self.raise_due_causes();
         }
     }

@@ -106,19 +106,25 @@ impl SlotWindow {
         self.len = 0;
     }
 
-    /// Returns the next slot of the ring. If it is not yet copied, all published slots are copied
-    /// with it that lie in its page, up to a limit.
+    /// Returns the next slot of the ring. `own` is the queue's address space. If the slot is not yet
+    /// copied, all published slots are copied with it that lie in its page, up to a limit.
     #[inline]
     pub(super) fn next(
         &mut self,
         mmu: &mut Mmu,
-        space: Space,
+        own: Space,
         state: &RunState,
     ) -> Result<&SlotBytes, Fault> {
-        let number = state.taken.wrapping_sub(self.first);
-        if number < self.len {
-            return Ok(&self.slots[number as usize]);
+        let mut number = state.taken.wrapping_sub(self.first);
+        if number >= self.len {
+            self.fetch(mmu, state.shape.ring_space(own), state)?;
+            number = 0;
         }
+        Ok(&self.slots[(number % SLOTS_AT_ONCE) as usize])
+    }
+
+    #[inline(never)]
+    fn fetch(&mut self, mmu: &mut Mmu, space: Space, state: &RunState) -> Result<(), Fault> {
         self.len = 0;
         let (in_ring, at) = state.next_slot();
         let published = (state.known - state.taken).min(state.shape.slots - in_ring);
@@ -126,6 +132,6 @@ impl SlotWindow {
         let bytes = self.slots.as_flattened_mut();
         mmu.read_piece(space, at, &mut bytes[..(len * SLOT_BYTES) as usize])?;
         (self.first, self.len) = (state.taken, len);
-        Ok(&self.slots[0])
+        Ok(())
     }
 }
