@@ -51,6 +51,13 @@ impl World {
         matches!(self.discipline, Discipline::Explored(_))
     }
 
+    /// Whether the machine is built or ends. What is built is the same in each schedule, and no state
+    /// is read after the run. The hashes of memory and locks therefore begin with the run.
+    #[inline]
+    fn is_outside_of_run(&self) -> bool {
+        !self.is_running && !self.rests
+    }
+
     fn agent_state(&mut self, agent: AgentIx) -> &mut AgentState {
         &mut self.slot(agent).explored
     }
@@ -293,6 +300,10 @@ impl World {
     ) {
         // One agent runs at a time, so this needs no locked operation.
         let cell = page.cell(index as usize);
+        if self.is_outside_of_run() {
+            cell.store(value, Ordering::Relaxed);
+            return self.note_change(None);
+        }
         let old = cell.load(Ordering::Relaxed);
         cell.store(value, Ordering::Relaxed);
         if old != value {
@@ -315,6 +326,9 @@ impl World {
 
     fn commit_bulk(&mut self, bulk: &BulkCells, start: usize, data: &[u8], by: Option<AgentIx>) {
         bulk.copy_in(start, data);
+        if self.is_outside_of_run() {
+            return;
+        }
         let explored = self.explored_mut();
         let hash = explored.bulk_hashes.at(bulk.id);
         let old = *hash;
@@ -323,12 +337,14 @@ impl World {
         self.change_memory(change, by);
     }
 
+    #[inline]
     fn release_lock(&mut self, mutex: u32, by: Option<AgentIx>) {
         self.explored_mut().locks.at(mutex).taken = false;
         self.note_change(by);
     }
 
-    /// Takes the lock for the calling agent, unless it is taken.
+    /// Takes the lock for the calling agent, if there is one, unless it is taken.
+    #[inline]
     pub(super) fn take_lock(&mut self, mutex: u32, name: &'static str) -> bool {
         self.log(|log, _| log.name(Object::Mutex(mutex), &format!("the lock '{name}'")));
         let state = self.explored_mut().locks.at(mutex);
@@ -769,16 +785,19 @@ pub(crate) fn bulk_update(
 }
 
 pub(crate) fn lock(mutex: u32, name: &'static str) {
-    assert!(
-        fiber::on_fiber() || with(|w| w.current.is_none()),
-        "lock '{name}' taken outside an agent"
-    );
-    let taken = visible(OpKind::Lock, Object::Mutex(mutex), |w| w.take_lock(mutex, name));
+    let outside_of_run = with(|w| w.current.is_none().then(|| w.take_lock(mutex, name)));
+    let taken = outside_of_run.unwrap_or_else(|| {
+        assert!(fiber::on_fiber(), "lock '{name}' taken outside an agent");
+        visible(OpKind::Lock, Object::Mutex(mutex), |w| w.take_lock(mutex, name))
+    });
     assert!(taken, "the lock '{name}' is never dropped: its owner waits as well");
 }
 
 pub(crate) fn unlock(mutex: u32) {
     with(|w| {
+        if w.is_outside_of_run() {
+            return w.release_lock(mutex, None);
+        }
         let history = match w.current {
             Some(me) => w.agent_state(me).history,
             None => 0,

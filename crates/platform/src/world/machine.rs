@@ -39,6 +39,7 @@ pub(crate) struct World {
     /// The number of keys on which more than one agent sleeps.
     pub(super) crowded_words: usize,
     pub(super) stopped: bool,
+    pub(super) is_running: bool,
     /// Whether the run rests at its end.
     pub(super) rests: bool,
     pub(super) report: RunReport,
@@ -121,6 +122,7 @@ impl World {
             sleepers: Map::default(),
             crowded_words: 0,
             stopped: false,
+            is_running: false,
             rests: false,
             report: RunReport::default(),
             is_left_behind: false,

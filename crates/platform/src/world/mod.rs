@@ -119,7 +119,7 @@ pub(crate) fn resume() {
 pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
     assert!(!fiber::on_fiber(), "Platform::run inside an agent of the same machine");
     let _running = crate::running::enter(platform);
-    with(|w| w.rests = platform.rests());
+    with(|w| (w.is_running, w.rests) = (true, platform.rests()));
     spawn("main".to_owned(), Role::Script, main);
     let mut next = with(World::next_fiber);
     while let Some((agent, mut fiber)) = next {
@@ -137,6 +137,7 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
         w.report.state = w.state_hash();
+        w.is_running = false;
         match &mut w.discipline {
             Discipline::Virtual(v) => v.clear(),
             Discipline::Explored(_) => w.end_run(),
