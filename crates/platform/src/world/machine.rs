@@ -62,11 +62,22 @@ thread_local! {
     /// The number of the running agent, [`NO_AGENT`] while none runs, 0 without a world. Each lock
     /// reads it.
     static AGENT: Cell<u64> = const { Cell::new(0) };
-    /// The number of agents that wait for a lock. Each end of a lock reads it.
-    static LOCK_WAITERS: Cell<usize> = const { Cell::new(0) };
+    /// The number of agents that wait for a lock, by [`waiter_place`] of the lock. Each end of a lock
+    /// reads one of them.
+    static LOCK_WAITERS: [Cell<u32>; WAITER_PLACES] = const { [const { Cell::new(0) }; WAITER_PLACES] };
 }
 
 const NO_AGENT: u64 = u64::MAX;
+
+/// Locks share the count of their waiters with few others, so most ends of a lock wake nothing.
+const WAITER_PLACES: usize = 64;
+
+/// Returns the place in [`LOCK_WAITERS`] of the lock with this address.
+#[inline]
+fn waiter_place(key: usize) -> usize {
+    // Locks lie at least this far apart.
+    key / 16 % WAITER_PLACES
+}
 
 /// Returns the calling agent's number, never 0.
 #[inline]
@@ -78,14 +89,15 @@ pub(crate) fn agent_number() -> u64 {
 
 /// Waits until the lock at `key` is dropped. Its owner's time has passed while holding it.
 pub(crate) fn wait_for_lock(key: usize, name: &'static str) {
-    LOCK_WAITERS.set(LOCK_WAITERS.get() + 1);
+    let place = waiter_place(key);
+    LOCK_WAITERS.with(|waiters| waiters[place].set(waiters[place].get() + 1));
     block(key, None, name);
-    LOCK_WAITERS.set(LOCK_WAITERS.get() - 1);
+    LOCK_WAITERS.with(|waiters| waiters[place].set(waiters[place].get() - 1));
 }
 
 #[inline]
 pub(crate) fn lock_dropped(key: usize) {
-    if LOCK_WAITERS.get() > 0 {
+    if LOCK_WAITERS.with(|waiters| waiters[waiter_place(key)].get()) > 0 {
         with(|w| w.wake(key, 1, 0));
     }
 }
