@@ -9,7 +9,9 @@
 //! [`PageTableTree::next_missing`] and [`PageTableTree::link`] create the tables of an address.
 //! [`PageTableTree::clear`] returns the entries to invalidate and the tables that become empty.
 
+use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape};
 use tidegate_platform::PhysicalAddress;
 
@@ -74,6 +76,29 @@ pub struct TableKey {
     path: u64,
 }
 
+/// Hashes table keys. The kernel chooses addresses, so the hash need not resist attacks.
+#[derive(Debug, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        // Maps take their bucket from the lower bits.
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
 /// Consecutive entries of one last-level table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryRun {
@@ -115,12 +140,13 @@ pub struct Cleared {
 #[derive(Debug)]
 struct Table<T> {
     memory: T,
-    valid: Vec<u64>,
+    /// A table of 512 entries takes no memory for it.
+    valid: SmallVec<[u64; 8]>,
 }
 
 impl<T> Table<T> {
     fn new(shape: PageTableShape, memory: T) -> Table<T> {
-        Table { memory, valid: vec![0; (1usize << shape.index_bits).div_ceil(64)] }
+        Table { memory, valid: smallvec![0; (1usize << shape.index_bits).div_ceil(64)] }
     }
 
     fn set(&mut self, start: u64, count: u64, valid: bool) {
@@ -139,14 +165,16 @@ impl<T> Table<T> {
 #[derive(Debug)]
 pub struct PageTableTree<T> {
     shape: PageTableShape,
-    tables: HashMap<TableKey, Table<T>>,
+    tables: HashMap<TableKey, Table<T>, BuildHasherDefault<KeyHasher>>,
 }
 
 impl<T> PageTableTree<T> {
     /// Creates a tree with only a root.
     pub fn new(shape: PageTableShape, root: T) -> PageTableTree<T> {
-        let root = (TableKey { level: 0, path: 0 }, Table::new(shape, root));
-        PageTableTree { shape, tables: HashMap::from([root]) }
+        // Room for one table of each level and a few of the last, which is most address spaces.
+        let mut tables = HashMap::with_capacity_and_hasher(7, BuildHasherDefault::default());
+        tables.insert(TableKey { level: 0, path: 0 }, Table::new(shape, root));
+        PageTableTree { shape, tables }
     }
 
     /// Returns the number of tables.
@@ -185,6 +213,10 @@ impl<T> PageTableTree<T> {
     /// Returns the highest missing table for `va`.
     pub fn next_missing(&self, va: u64) -> Option<Link> {
         let is_missing = |level: &u32| !self.tables.contains_key(&self.key(va, *level));
+        // A table exists only below its parents.
+        if !is_missing(&(self.shape.levels - 1)) {
+            return None;
+        }
         let level = (1..self.shape.levels).find(is_missing)?;
         let index = self.shape.index(va, level - 1);
         Some(Link { table: self.key(va, level), parent: self.key(va, level - 1), index })

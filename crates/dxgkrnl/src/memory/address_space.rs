@@ -13,6 +13,7 @@
 use crate::driver::DriverPort;
 use crate::error::BugCheck;
 use crate::timer::{AtPassive, EndAtPassive};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
@@ -22,6 +23,26 @@ use tidegate_vidmm::{Access, AddressRanges, Affinity, Cleared, EntryRun, PageTab
 
 /// Physical address, size in bytes, and engine access.
 pub(crate) type Region = (PhysicalAddress, u64, Access);
+
+/// An update of so many entries takes no memory.
+const INLINE_ENTRIES: usize = 8;
+
+/// A region among those that one call maps.
+struct Part {
+    /// Number of the call's pages before it.
+    first_page: u64,
+    from: PhysicalAddress,
+    access: Access,
+    coherent: bool,
+}
+
+impl Part {
+    /// Returns the entry of a page of the call.
+    fn entry(&self, page: u64, page_bytes: u64) -> PageTableEntry {
+        let at = PhysicalAddress(self.from.0 + (page - self.first_page) * page_bytes);
+        self.access.entry(at, self.coherent)
+    }
+}
 
 /// The memory of a page table.
 struct Table {
@@ -150,7 +171,8 @@ impl AddressSpace {
     ) {
         let _awake = self.driver.awake(level);
         let mut tables = self.tables.lock_device();
-        let written = self.write_region(level, &mut tables, affinity, va, (to, bytes, access));
+        let region = (to, bytes, access);
+        let written = self.write_entries(level, &mut tables, affinity, va, &[region]);
         drop(tables);
         self.bug_check_refusal(written);
     }
@@ -181,40 +203,41 @@ impl AddressSpace {
         va: u64,
         regions: &[Region],
     ) -> Result<u64, Status> {
-        let mut pages = 0;
-        for &(from, bytes, access) in regions {
-            let at = va + pages * self.driver.shape.page_bytes;
-            pages += tables.ranges.pages(bytes);
-            if let Err(status) =
-                self.write_region(level, tables, affinity, at, (from, bytes, access))
-            {
-                // The first status is returned, whatever the result of the undo.
-                let _undone = self.clear(level, tables, va, pages);
-                return Err(status);
-            }
+        if let Err(status) = self.write_entries(level, tables, affinity, va, regions) {
+            let pages = regions.iter().map(|(_, bytes, _)| tables.ranges.pages(*bytes)).sum();
+            // The first status is returned, whatever the result of the undo.
+            let _undone = self.clear(level, tables, va, pages);
+            return Err(status);
         }
         Ok(va)
     }
 
+    /// Maps regions consecutively. Entries of one table are one update, whatever their regions.
     // spec: MF-008, MF-068
-    fn write_region(
+    fn write_entries(
         &self,
         level: &Passive,
         tables: &mut Tables,
         affinity: Affinity,
         va: u64,
-        (from, bytes, access): Region,
+        regions: &[Region],
     ) -> Result<(), Status> {
         let DriverPort { caps, system_memory, shape, .. } = &*self.driver;
-        let cached = system_memory.cache_type(from) == Some(CacheType::WriteBack);
-        if cached && !caps.cache_coherent_memory {
-            system_memory.set_cache_type(from, CacheType::Uncached);
+        let (mut parts, mut pages) = (SmallVec::<[Part; 2]>::new(), 0);
+        for &(from, bytes, access) in regions {
+            let cache_type = system_memory.cache_type(from);
+            if cache_type == Some(CacheType::WriteBack) && !caps.cache_coherent_memory {
+                system_memory.set_cache_type(from, CacheType::Uncached);
+            }
+            // No CPU caches local memory.
+            let coherent = caps.cache_coherent_memory && cache_type.is_some();
+            parts.push(Part { first_page: pages, from, access, coherent });
+            pages += tables.ranges.pages(bytes);
         }
-        // No CPU caches local memory.
-        let coherent = caps.cache_coherent_memory && system_memory.cache_type(from).is_some();
-        let pages = tables.ranges.pages(bytes);
-        let entry =
-            |page: u64| access.entry(PhysicalAddress(from.0 + page * shape.page_bytes), coherent);
+        let entry = |page: u64| {
+            let part = parts.iter().rfind(|part| part.first_page <= page);
+            part.map_or(PageTableEntry::Invalid, |part| part.entry(page, shape.page_bytes))
+        };
         for (physical_adapter, tree) in tables.trees.iter_mut().enumerate() {
             if !affinity.has(physical_adapter) {
                 continue;
@@ -246,7 +269,8 @@ impl AddressSpace {
             })?;
             tree.link(link, Table { at, memory });
         }
-        let entries: Vec<_> = (run.first_page..run.first_page + run.count).map(entry).collect();
+        let pages = run.first_page..run.first_page + run.count;
+        let entries: SmallVec<[_; INLINE_ENTRIES]> = pages.map(entry).collect();
         tree.set_valid(run);
         self.update(level, physical_adapter, tree, (tree.last_level(run.va), run.start), &entries)
     }
@@ -280,7 +304,8 @@ impl AddressSpace {
         Cleared { table, start, count, emptied }: Cleared,
     ) -> Result<(), Status> {
         // 1. After this, no engine walks the emptied tables.
-        let entries = vec![PageTableEntry::Invalid; count as usize];
+        let invalid = PageTableEntry::Invalid;
+        let entries = SmallVec::<[_; INLINE_ENTRIES]>::from_elem(invalid, count as usize);
         self.update(level, physical_adapter, tree, (table, start), &entries)?;
         // 2. The tables are unreachable and can be freed.
         for table in emptied.into_iter().filter_map(|key| tree.remove(key)) {
