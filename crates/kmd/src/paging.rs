@@ -6,6 +6,7 @@
 //! caches no translation that failed, so there is none of an entry that was invalid.
 
 use crate::{KmdError, ReferenceDriver};
+use smallvec::SmallVec;
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
 use tidegate_gpu_abi::address::{TABLE_ENTRIES, TABLE_LEVELS};
@@ -13,6 +14,9 @@ use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, PAGE_BYTES, Pte};
 use tidegate_platform::PhysicalAddress;
 
 const ENTRY_BYTES: usize = 8;
+
+/// The bytes of some entries. Those of few take no memory.
+type EntryBytes = SmallVec<[u8; 8 * ENTRY_BYTES]>;
 
 /// Returns the page table shape: 4 levels of 512 entries, pages of 4 KiB.
 pub(crate) fn shape() -> PageTableShape {
@@ -59,12 +63,12 @@ impl ReferenceDriver {
                 "the entries lie outside the table, or the level does not exist",
             ));
         }
-        let mut bytes = Vec::with_capacity(args.entries.len() * ENTRY_BYTES);
+        let mut bytes = EntryBytes::with_capacity(args.entries.len() * ENTRY_BYTES);
         for entry in args.entries {
             bytes.extend_from_slice(&encode(*entry, args.level)?.0.to_le_bytes());
         }
         let start = args.start_index * ENTRY_BYTES as u64;
-        let mut replaced = vec![0; bytes.len()];
+        let mut replaced = EntryBytes::from_elem(0, bytes.len());
         args.table.read(start, &mut replaced)?;
         args.table.write(start, &bytes)?;
         self.platform.fence();
