@@ -40,8 +40,8 @@ pub(crate) fn run(gpu: &Hardware) {
         Ok((low, high)) => (0, low, high),
         Err(error) => (error as u64, 0, 0),
     };
-    let report: Vec<u8> = [status, low, high].iter().flat_map(|w| w.to_le_bytes()).collect();
-    let _ = gpu.mailbox.write(STATUS_OFFSET, &report);
+    let report = [status, low, high].map(u64::to_le_bytes);
+    let _ = gpu.mailbox.write(STATUS_OFFSET, report.as_flattened());
 }
 
 fn obey(gpu: &Hardware, command: AdminCommand) -> AdminAnswer {
