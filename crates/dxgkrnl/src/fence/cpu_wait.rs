@@ -9,7 +9,8 @@ use super::event_set::EventSet;
 use super::instance::Instance;
 use super::monitor;
 use super::object::{Fence, Fences, Waiter};
-use super::waiter_set::{WaitOwner, WaiterId};
+use super::waiter_queue::WaiterId;
+use super::waiter_set::WaitOwner;
 use crate::driver::DriverPort;
 use crate::stats::Count;
 use smallvec::SmallVec;
@@ -237,10 +238,13 @@ impl EnteredWait {
         if event.try_take() {
             return Ok(());
         }
-        let join = if self.mode == WaitMode::All { " and " } else { " or " };
-        let what: Vec<String> =
-            fences.iter().map(|(fence, value)| fence.wait_text(*value)).collect();
-        match event.wait_for(None, &what.join(join)) {
+        let text = |(fence, value): &(Arc<Fence>, u64)| fence.wait_text(*value);
+        let what = match (fences, self.mode) {
+            ([one], _) => text(one),
+            (_, WaitMode::All) => fences.iter().map(text).collect::<Vec<_>>().join(" and "),
+            (_, WaitMode::Any) => fences.iter().map(text).collect::<Vec<_>>().join(" or "),
+        };
+        match event.wait_for(None, &what) {
             WaitEnd::Woken => Ok(()),
             WaitEnd::TimedOut | WaitEnd::Stopped => {
                 let leftover = std::mem::take(&mut wait.state.lock().registered);

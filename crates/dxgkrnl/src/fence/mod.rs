@@ -1,11 +1,11 @@
 //! Fences of one adapter: one object for both kinds, their values, waiters and logs.
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue. A monitored fence has one. Files,
-//! each using those before it: `waiter_set`, `event_set`, `free_slots`, `value` (pure) · `waiters`
-//! (lock) · `storage`, `residency`, `log_place` (memory) · `object` (the fences and what they share)
-//! · `report` · `monitor` (MonitoredValue) · `relay` (to members on other adapters) · `signal` ·
-//! `cpu_wait` · `link`, `cross_adapter` (members of one fence) · `instance` (create, open, close,
-//! destroy) · `names`, `sharing` (NT handles) · `log_timeline`, `log` · `signaled` (what an
+//! each using those before it: `waiter_queue`, `waiter_set`, `event_set`, `free_slots`, `value` (pure)
+//! · `waiters` (lock) · `storage`, `residency`, `log_place` (memory) · `object` (the fences and what
+//! they share) · `report` · `monitor` (MonitoredValue) · `relay` (to members on other adapters) ·
+//! `signal` · `cpu_wait` · `link`, `cross_adapter` (members of one fence) · `instance` (create, open,
+//! close, destroy) · `names`, `sharing` (NT handles) · `log_timeline`, `log` · `signaled` (what an
 //! interrupt releases) · `log_change`.
 //!
 //! Invariants: waiters are released in one place, `monitor::release`. Ports to the rooms above:
@@ -32,6 +32,7 @@ pub(crate) mod signal;
 pub(crate) mod signaled;
 pub(crate) mod storage;
 mod value;
+mod waiter_queue;
 mod waiter_set;
 mod waiters;
 

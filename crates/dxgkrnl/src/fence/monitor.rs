@@ -11,7 +11,8 @@
 
 use super::event_set::EventSet;
 use super::object::{Fence, Waiter};
-use super::waiter_set::{Taken, WaitOwner, WaiterId};
+use super::waiter_queue::WaiterId;
+use super::waiter_set::{Taken, WaitOwner};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceWait;
@@ -217,7 +218,9 @@ fn collect(
     if let Some(snapshot) = left.and_then(|epoch| current.snapshot_since(epoch)) {
         let more;
         (more, _, is_published) = take(&snapshot);
-        satisfied.extend(more);
+        if !more.is_empty() {
+            satisfied.extend(more);
+        }
     }
     (satisfied, is_published)
 }

@@ -7,8 +7,8 @@
 //! A waiter has the epoch of its call (see `fence_cell`). A value from before that epoch does not
 //! satisfy it. A later one does, even if the fence has fallen again.
 
+use super::waiter_queue::{WaiterId, WaiterQueue};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::OsHandle;
@@ -20,13 +20,6 @@ pub(crate) const NO_WAITER: u64 = u64::MAX;
 /// signal of 0, which satisfies no wait.
 // spec: NF-147, NF-148
 pub(crate) const EVERY_SIGNAL: u64 = 0;
-
-/// Names one registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct WaiterId {
-    value: u64,
-    number: u64,
-}
 
 /// The object that ends a wait, at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +53,7 @@ pub(crate) type Taken<W> = SmallVec<[(W, u64); 1]>;
 /// Waiters of one fence, each with a caller-chosen ticket.
 // spec: NF-019
 pub(crate) struct WaiterSet<W> {
-    by_value: BTreeMap<WaiterId, Registration<W>>,
+    by_value: WaiterQueue<Registration<W>>,
     /// The instances that may enter CPU waits.
     open: Vec<OsHandle>,
     /// Lower bound of the waiters' epochs.
@@ -81,7 +74,7 @@ impl<W> WaiterSet<W> {
     /// Creates an empty set. `published` is the content of MonitoredValue.
     pub(crate) fn new(published: u64) -> WaiterSet<W> {
         WaiterSet {
-            by_value: BTreeMap::new(),
+            by_value: WaiterQueue::new(),
             open: Vec::new(),
             oldest_epoch: 0,
             registrations: 0,
@@ -152,26 +145,25 @@ impl<W> WaiterSet<W> {
 
     /// Removes a registration. Returns `false` if it was already satisfied or removed.
     pub(crate) fn remove(&mut self, id: WaiterId) -> bool {
-        self.by_value.remove(&id).is_some()
+        self.by_value.remove(id).is_some()
     }
 
     /// Takes the waiters that `seen` satisfies, smallest value first, then in order of registration.
     pub(crate) fn take_satisfied(&mut self, seen: &Snapshot) -> Taken<W> {
-        let is_satisfied = |id: &WaiterId, entry: &Registration<W>| {
+        let is_satisfied = |id: WaiterId, entry: &Registration<W>| {
             seen.satisfies(FenceWait { value: id.value, epoch: entry.epoch })
         };
         let mut taken = Taken::new();
         // Without rewinds the satisfied waiters are the first ones.
-        while let Some(first) = self.by_value.first_entry()
-            && is_satisfied(first.key(), first.get())
+        while self.by_value.first().is_some_and(|(id, entry)| is_satisfied(id, entry))
+            && let Some(entry) = self.by_value.pop_first()
         {
-            let entry = first.remove();
             taken.push((entry.waiter, entry.ticket));
         }
         let within = WaiterId { value: seen.highest(), number: u64::MAX };
-        if self.by_value.first_key_value().is_some_and(|(id, _)| *id <= within) {
-            let others = self.by_value.extract_if(..=within, |id, entry| is_satisfied(id, entry));
-            taken.extend(others.map(|(_, entry)| (entry.waiter, entry.ticket)));
+        if self.by_value.first().is_some_and(|(id, _)| id <= within) {
+            let others = self.by_value.extract(within, is_satisfied);
+            taken.extend(others.into_iter().map(|entry| (entry.waiter, entry.ticket)));
         }
         taken
     }
@@ -179,7 +171,7 @@ impl<W> WaiterSet<W> {
     /// Whether `seen` satisfies a waiter.
     pub(crate) fn has_satisfied(&self, seen: &Snapshot) -> bool {
         let within = WaiterId { value: seen.highest(), number: u64::MAX };
-        let mut entries = self.by_value.range(..=within);
+        let mut entries = self.by_value.iter().take_while(|(id, _)| *id <= within);
         entries.any(|(id, entry)| seen.satisfies(FenceWait { value: id.value, epoch: entry.epoch }))
     }
 
@@ -193,8 +185,9 @@ impl<W> WaiterSet<W> {
         if let WaitOwner::Instance(instance) = owner {
             self.shut(instance);
         }
-        let of_owner = self.by_value.extract_if(.., |_, entry| entry.owner == owner);
-        of_owner.map(|(_, entry)| (entry.waiter, entry.ticket)).collect()
+        let last = WaiterId { value: u64::MAX, number: u64::MAX };
+        let of_owner = self.by_value.extract(last, |_, entry| entry.owner == owner);
+        of_owner.into_iter().map(|entry| (entry.waiter, entry.ticket)).collect()
     }
 
     /// Returns the values and owners of at most `most` waits, the smallest values first.
@@ -205,17 +198,15 @@ impl<W> WaiterSet<W> {
 
     /// Takes every waiter.
     pub(crate) fn take_all(&mut self) -> Taken<W> {
-        std::mem::take(&mut self.by_value)
-            .into_values()
-            .map(|entry| (entry.waiter, entry.ticket))
-            .collect()
+        let all = self.by_value.take_all().into_iter();
+        all.map(|entry| (entry.waiter, entry.ticket)).collect()
     }
 
     /// Returns the value that MonitoredValue should hold.
     // spec: NF-014
     // spec: NF-015, NF-024
     pub(crate) fn monitored_value(&self) -> u64 {
-        self.by_value.keys().next().map_or(NO_WAITER, |first| first.value - 1)
+        self.by_value.first().map_or(NO_WAITER, |(first, _)| first.value - 1)
     }
 
     /// Returns the value that the driver is to publish if it differs from the published one, and
@@ -257,9 +248,9 @@ impl<W> WaiterSet<W> {
     /// Returns the smallest value whose CPU signal must look at the waiters: the smallest awaited
     /// value, the maximum without waiters, 0 in a set that publishes nothing.
     pub(crate) fn awaited(&self) -> u64 {
-        match self.by_value.keys().next() {
+        match self.by_value.first() {
             _ if self.closed || self.pinned => 0,
-            Some(first) => first.value,
+            Some((first, _)) => first.value,
             None => NO_WAITER,
         }
     }
