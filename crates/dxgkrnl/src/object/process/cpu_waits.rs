@@ -8,6 +8,7 @@ use super::{InstanceTarget, Process};
 use crate::fence::{FenceTarget, Instance, cpu_wait, monitor};
 use crate::object::device::Device;
 use smallvec::SmallVec;
+use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
     CpuWaitRegistration, FenceValue, MAX_OBJECTS_PER_CPU_WAIT, RegisteredWait, Status,
@@ -47,29 +48,30 @@ impl Process {
         if !blocking {
             return Ok(());
         }
-        let devices: Vec<_> =
-            instances.iter().map(|(instance, _)| Arc::downgrade(&instance.device)).collect();
-        let fences: Vec<FenceTarget> =
-            instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
+        let mut devices = SmallVec::<[Weak<Device>; 1]>::new();
+        let mut fences = SmallVec::<[FenceTarget; 1]>::new();
+        for (instance, value) in &instances {
+            devices.push(Arc::downgrade(&instance.device));
+            fences.push((instance.fence.clone(), *value));
+        }
         // A blocked wait must not keep its instances alive.
         drop(instances);
         entered.block(level.into(), &fences)?;
         drop(fences);
-        let devices: Vec<_> = devices.iter().filter_map(Weak::upgrade).collect();
-        self.check_after_wait(devices.iter().map(|device| &**device))
+        self.check_after_wait(devices.iter().filter_map(Weak::upgrade))
     }
 
     /// Returns why a wait ended, if no signal ended it. The fences of a lost device or an ended
     /// process read as their maximum.
-    fn check_after_wait<'a>(
+    fn check_after_wait<D: Deref<Target = Device>>(
         &self,
-        devices: impl IntoIterator<Item = &'a Device>,
+        devices: impl IntoIterator<Item = D>,
     ) -> Result<(), Status> {
         // spec: MF-050
         if self.final_states.get().is_some() {
             return Err(Status::DEVICE_REMOVED);
         }
-        devices.into_iter().try_for_each(Device::check)
+        devices.into_iter().try_for_each(|device| device.check())
     }
 
     /// Enters a wait that gives `notice` when it is over, unless it is cancelled before.
@@ -99,7 +101,11 @@ impl Process {
 
 /// Begins the conditions of a wait.
 fn begun(instances: &[InstanceTarget]) -> SmallVec<[FenceWait; 1]> {
-    instances.iter().map(|(instance, value)| monitor::begin_wait(&instance.fence, *value)).collect()
+    let begin = |(instance, value): &InstanceTarget| monitor::begin_wait(&instance.fence, *value);
+    match instances {
+        [one] => SmallVec::from_buf([begin(one)]),
+        _ => instances.iter().map(begin).collect(),
+    }
 }
 
 fn conditions<'a>(

@@ -27,6 +27,7 @@ use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::OpenProcess;
 use crate::object::resource::ResourceInstance;
+use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     CurrentValueView, DeviceState, FenceInstance, FenceValue, Handle, NtHandle, OpenSyncObject,
@@ -38,6 +39,9 @@ use tidegate_platform::{CacheType, Mutex};
 
 /// A condition of a CPU wait.
 type InstanceTarget = (Arc<FenceObject>, u64);
+
+/// The targets of a call: mostly one, which takes no memory.
+type InstanceTargets = SmallVec<[InstanceTarget; 1]>;
 
 type Table = Mutex<ObjectTable>;
 
@@ -217,7 +221,7 @@ impl Process {
         fences: &[FenceValue],
         most: usize,
         refused: SyncObjectFlags,
-    ) -> Result<Vec<InstanceTarget>, Status> {
+    ) -> Result<InstanceTargets, Status> {
         if fences.is_empty() || fences.len() > most {
             return Err(Status::INVALID_PARAMETER);
         }
@@ -237,7 +241,10 @@ impl Process {
             }
             Ok((instance, wanted.value))
         };
-        fences.iter().map(find).collect()
+        match fences {
+            [one] => Ok(InstanceTargets::from_buf([find(one)?])),
+            _ => fences.iter().map(find).collect(),
+        }
     }
 
     /// Resolves the fences of a wait or signal that belongs to the fence, not to an instance.
