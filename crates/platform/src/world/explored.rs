@@ -19,7 +19,6 @@ use crate::cells::{BulkCells, PageCells, WordRef};
 use crate::controller::{AgentIx, Agents, Choice, MemoryModel, Object, OpKind, Point};
 use crate::fiber;
 use crate::site::Site;
-use crate::steps::StepLog;
 use crate::wait::WaitEnd;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -31,19 +30,10 @@ const BUFFER_ENTRIES: usize = 16;
 const STEP_LIMIT: u64 = 2_000_000;
 
 impl World {
-    fn explored_mut(&mut self) -> &mut Explored {
+    pub(super) fn explored_mut(&mut self) -> &mut Explored {
         match &mut self.discipline {
             Discipline::Explored(e) => e,
             Discipline::Virtual(_) => panic!("exploration in a virtual-time machine"),
-        }
-    }
-
-    /// Appends to the log of steps, if there is one.
-    #[inline]
-    pub(super) fn log(&mut self, add: impl FnOnce(&mut StepLog, u64)) {
-        let steps = self.steps;
-        if let Discipline::Explored(Explored { log: Some(log), .. }) = &mut self.discipline {
-            add(log, steps);
         }
     }
 
@@ -487,29 +477,6 @@ pub(crate) fn next_object_id() -> u32 {
         assert!(*made >> 16 == 0 && maker >> 16 == 0, "an agent made more than 65,535 objects");
         maker << 16 | *made
     })
-}
-
-/// Returns the number of visible steps so far, or of events in the log of steps, if there is one.
-pub(crate) fn steps() -> u64 {
-    with(|w| match &w.explored_mut().log {
-        Some(log) => log.events.len() as u64,
-        None => w.steps,
-    })
-}
-
-/// Starts the log of steps.
-pub(crate) fn log_steps() {
-    with(|w| _ = w.explored_mut().log.get_or_insert_default());
-}
-
-/// Takes the log of steps.
-pub(crate) fn take_log() -> StepLog {
-    with(|w| w.explored_mut().log.take().map_or_else(StepLog::default, |log| *log))
-}
-
-/// Names objects in the log of steps, if there is one.
-pub(crate) fn name(name: impl FnOnce(&mut StepLog)) {
-    with(|w| w.log(|log, _| name(log)));
 }
 
 /// Records that the agent observes something other than a word: the clock, or the stop.

@@ -10,7 +10,7 @@
 //! never unwound.
 //!
 //! This file has the run loop and the waits. Below it, in this order: `explored` and
-//! `virtual_time`, `program` (steps of the program's own types), `machine`, discipline state
+//! `virtual_time`, `program` (steps of the program's own types), `step_log`, `machine`, discipline state
 //! (`exploration`, `run_queue`), `slot`, `store_buffer`, `happens_before`, `table`, `hash`.
 
 mod exploration;
@@ -21,14 +21,15 @@ mod machine;
 mod program;
 mod run_queue;
 mod slot;
+mod step_log;
 mod store_buffer;
 mod table;
 mod virtual_time;
 
 pub(crate) use explored::{
     add_and_test, bulk_read, bulk_read_untrusted, bulk_update, bulk_write, exchange, fence,
-    forget_history, load, load_as, load_untrusted, lock, log_steps, mapping_step, name,
-    next_object_id, steps, store, store_as, take_log, unlock, update_as, update_at_once,
+    forget_history, load, load_as, load_untrusted, lock, mapping_step, next_object_id, store,
+    store_as, unlock, update_as, update_at_once,
 };
 pub(crate) use machine::{World, WorldId, agent_number, close, lock_dropped, wait_for_lock};
 pub use program::EnteredCall;
@@ -36,6 +37,7 @@ pub(crate) use program::{
     access_cell, at, detect_races, enter_call, light_fence, poll, store_through, try_lock,
     unexplored,
 };
+pub(crate) use step_log::{log_steps, name, steps, take_log};
 pub(crate) use virtual_time::{spend_ns, spend_step};
 
 use crate::Platform;
