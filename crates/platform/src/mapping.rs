@@ -25,16 +25,22 @@ impl Mapping {
         Mapping { platform: platform.clone(), shown: Arc::new(RwLock::new(page)), id }
     }
 
-    /// Stores to a word of the current page.
-    #[inline]
+    /// Stores to a word of the current page. It is part of each caller: a ring is one store.
+    #[inline(always)]
     pub fn store(&self, index: usize, value: u64) {
         if self.platform.kind() == PlatformKind::Explored {
-            world::mapping_step(self.id, None);
-            // Without the guard, because the store may switch to an agent that rotates. The store
-            // then reaches the old page, as if it had been in its agent's store buffer.
-            return self.page().store(index, value);
+            return self.store_explored(index, value);
         }
         self.shown.read().unwrap_or_else(PoisonError::into_inner).store(index, value);
+    }
+
+    /// Apart from [`Mapping::store`], which is part of each caller.
+    #[inline(never)]
+    fn store_explored(&self, index: usize, value: u64) {
+        world::mapping_step(self.id, None);
+        // Without the guard, because the store may switch to an agent that rotates. The store then
+        // reaches the old page, as if it had been in its agent's store buffer.
+        self.page().store(index, value);
     }
 
     /// Rotates the window to `page` and returns the previous page.

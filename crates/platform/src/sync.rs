@@ -100,31 +100,49 @@ impl<T> Mutex<T> {
 
     #[inline]
     fn take(&self) -> std::sync::MutexGuard<'_, T> {
-        let me = self.me();
-        assert!(
-            self.owner.load(Ordering::Relaxed) != me,
-            "agent '{}' takes the lock '{}', which it holds already",
-            current::name(),
-            self.name
-        );
+        let on_host = self.platform.kind() == PlatformKind::Host;
+        let me = if on_host { host::thread_number() } else { world::agent_number() };
+        if self.owner.load(Ordering::Relaxed) == me {
+            self.panic_held();
+        }
         if cfg!(debug_assertions) {
             current::lock_taken(self.key(), self.name, self.rank);
         }
-        let guard = match self.platform.kind() {
-            PlatformKind::Host => self.value.lock().unwrap_or_else(PoisonError::into_inner),
-            PlatformKind::Virtual => self.lock_virtual(),
-            PlatformKind::Explored => {
-                world::lock(self.id, self.name);
-                self.value.try_lock().unwrap_or_else(|e| match e {
-                    TryLockError::Poisoned(p) => p.into_inner(),
-                    TryLockError::WouldBlock => {
-                        panic!("the world gave the lock '{}' twice", self.name)
-                    }
-                })
-            }
+        let guard = match on_host {
+            true => self.value.lock().unwrap_or_else(PoisonError::into_inner),
+            false => self.lock_in_world(),
         };
         self.owner.store(me, Ordering::Relaxed);
         guard
+    }
+
+    #[cold]
+    fn panic_held(&self) -> ! {
+        let (agent, lock) = (current::name(), self.name);
+        panic!("agent '{agent}' takes the lock '{lock}', which it holds already");
+    }
+
+    /// Takes the lock on a cooperative platform. Apart from [`Mutex::take`], which is part of each
+    /// caller.
+    #[inline(never)]
+    fn lock_in_world(&self) -> std::sync::MutexGuard<'_, T> {
+        if self.platform.kind() == PlatformKind::Virtual {
+            return self.lock_virtual();
+        }
+        world::lock(self.id, self.name);
+        self.value.try_lock().unwrap_or_else(|e| match e {
+            TryLockError::Poisoned(p) => p.into_inner(),
+            TryLockError::WouldBlock => panic!("the world gave the lock '{}' twice", self.name),
+        })
+    }
+
+    /// Releases the lock on a cooperative platform.
+    #[inline(never)]
+    fn unlock_in_world(&self) {
+        match self.platform.kind() {
+            PlatformKind::Virtual => world::lock_dropped(self.key()),
+            _ => world::unlock(self.id),
+        }
     }
 
     fn lock_virtual(&self) -> std::sync::MutexGuard<'_, T> {
@@ -160,10 +178,8 @@ impl<T> Drop for MutexGuard<'_, T> {
         if self.counted {
             current::guard_dropped();
         }
-        match self.mutex.platform.kind() {
-            PlatformKind::Host => {}
-            PlatformKind::Virtual => world::lock_dropped(self.mutex.key()),
-            PlatformKind::Explored => world::unlock(self.mutex.id),
+        if self.mutex.platform.is_cooperative() {
+            self.mutex.unlock_in_world();
         }
     }
 }
@@ -226,7 +242,14 @@ impl WakeWord {
     /// store.
     #[inline]
     pub fn ring_after_barrier(&self, step: Step) {
-        if self.word.load() == ASLEEP && self.word.compare_exchange(ASLEEP, AWAKE).is_ok() {
+        if self.word.load() == ASLEEP {
+            self.wake_sleeper(step);
+        }
+    }
+
+    #[inline(never)]
+    fn wake_sleeper(&self, step: Step) {
+        if self.word.compare_exchange(ASLEEP, AWAKE).is_ok() {
             self.word.wake(1, step);
         }
     }
