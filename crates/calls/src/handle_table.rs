@@ -78,12 +78,14 @@ impl<T: Clone> HandleTable<T> {
         Ok(handle_of(entry.generation, index))
     }
 
-    fn index(&self, handle: Handle) -> Option<usize> {
+    /// Returns the entry of a live handle and its index.
+    #[inline]
+    fn entry(&self, handle: Handle) -> Option<(usize, &Entry<T>)> {
         let generation = (handle.0 >> (LOW_BITS + INDEX_BITS)).checked_sub(FIRST_GENERATION)?;
         let low = handle.0 & ((1 << LOW_BITS) - 1);
         let index = (handle.0 >> LOW_BITS) as usize & (MAX_ENTRIES - 1);
         let entry = self.entries.get(index)?;
-        (low == 0 && entry.generation == generation).then_some(index)
+        (low == 0 && entry.generation == generation).then_some((index, entry))
     }
 
     /// Returns the object of a live handle.
@@ -92,13 +94,14 @@ impl<T: Clone> HandleTable<T> {
     }
 
     /// Returns the object of a live handle, for use under the table's lock.
+    #[inline]
     pub fn find(&self, handle: Handle) -> Option<&T> {
-        self.entries[self.index(handle)?].object.as_ref()
+        self.entry(handle)?.1.object.as_ref()
     }
 
     /// Removes an object and invalidates its handle.
     pub fn remove(&mut self, handle: Handle) -> Option<T> {
-        let index = self.index(handle)?;
+        let (index, _) = self.entry(handle)?;
         let entry = &mut self.entries[index];
         let object = entry.object.take()?;
         entry.generation = (entry.generation + 1) % GENERATIONS;

@@ -69,14 +69,23 @@ impl RingBits {
         if !platform.fault("no summary barrier") {
             platform.fence();
         }
-        if let Some((leaf, in_leaf)) = &self.leaf
-            && leaf.load() & in_leaf == 0
-        {
-            leaf.fetch_or(*in_leaf);
+        if let Some((leaf, in_leaf)) = &self.leaf {
+            set_bit(leaf, *in_leaf);
         }
         let (root, in_root) = &self.root;
-        if root.load() & in_root == 0 {
-            root.fetch_or(*in_root);
-        }
+        set_bit(root, *in_root);
     }
+}
+
+#[inline]
+fn set_bit(word: &Word, bit: u64) {
+    if word.load() & bit == 0 {
+        set_clear_bit(word, bit);
+    }
+}
+
+/// Apart from [`set_bit`], so that a ring whose bits are set already saves no registers for it.
+#[inline(never)]
+fn set_clear_bit(word: &Word, bit: u64) {
+    word.fetch_or(bit);
 }
