@@ -208,6 +208,7 @@ impl<'a> SubmittedLists<'a> {
 }
 
 impl Drop for SubmittedLists<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.links.iter().for_each(|link| link.end_submission());
     }

@@ -34,6 +34,7 @@ impl LogCursor {
 
     // spec: NF-180, NF-182, NF-207
     /// Returns the next entry's number; [`NO_LOG_ENTRY`] without a log.
+    #[inline]
     fn take(&mut self) -> u32 {
         if self.numbers == 0 {
             return NO_LOG_ENTRY;
@@ -57,19 +58,20 @@ impl VerboseLog {
     }
 
     /// Returns the log entry of the next command buffer, if the log is enabled.
+    #[inline]
     fn take(&mut self) -> Option<u32> {
+        if self.switch.is_none() { None } else { self.take_if_enabled() }
+    }
+
+    #[inline(never)]
+    fn take_if_enabled(&mut self) -> Option<u32> {
         let on = self.switch.as_ref().is_some_and(|switch| switch.load() != 0);
         on.then(|| self.cursor.take())
     }
 }
 
-/// A filled slot, for the timeline.
-#[derive(Clone, Copy)]
-pub(crate) struct QueuedSlot {
-    pub(crate) queue: QueueNumber,
-    pub(crate) slot: u64,
-    pub(crate) queued: Queued,
-}
+/// A filled slot and its time, for the timeline.
+pub(crate) type QueuedSlot<'a> = ((QueueNumber, u64), &'a Queued);
 
 /// Re-encodes a packet of an ended ring for another ring of the same process, with a new progress
 /// value and new log entries.
@@ -89,6 +91,7 @@ pub(crate) fn reencode(
     packet
 }
 
+#[inline]
 pub(crate) fn execute(
     memory: &CommandMemory,
     progress: u64,
@@ -98,18 +101,34 @@ pub(crate) fn execute(
     RingPacket::Execute { commands, bytes, progress, log_entry: verbose.take() }
 }
 
-/// Records a queued fence operation on the timeline. Log entries carry the time of execution, so
-/// the time of queueing is recorded here. Operations without a log entry are recorded by the
-/// engine.
+/// Records a queued fence operation, if a timeline or a hazard check is on.
+#[inline]
 fn record_queued(
     id: &QueueIdentity,
     kind: Kind,
     (fence, value): (&FenceObject, u64),
     log_entry: u32,
-    QueuedSlot { queue, slot, queued }: QueuedSlot,
+    (slot, queued): QueuedSlot<'_>,
+) {
+    if id.notes_submissions() {
+        record_on_timeline(id, kind, (fence, value), log_entry, slot, queued);
+    }
+}
+
+/// Records a queued fence operation on the timeline. Log entries carry the time of execution, so
+/// the time of queueing is recorded here. Operations without a log entry are recorded by the
+/// engine.
+#[inline(never)]
+fn record_on_timeline(
+    id: &QueueIdentity,
+    kind: Kind,
+    (fence, value): (&FenceObject, u64),
+    log_entry: u32,
+    (queue, slot): (QueueNumber, u64),
+    queued: &Queued,
 ) {
     let (platform, name) = (&id.device.platform, fence.instance.trace_fence);
-    platform.note_queued(queue, SubmissionKey::Slot(slot), Queued { name, ..queued });
+    platform.note_queued(queue, SubmissionKey::Slot(slot), Queued { name, ..*queued });
     if log_entry == NO_LOG_ENTRY || !platform.tracing() {
         return;
     }
@@ -118,12 +137,13 @@ fn record_queued(
 }
 
 // spec: NF-167, NF-178
+#[inline]
 pub(crate) fn wait(
     id: &QueueIdentity,
     fence: &FenceObject,
     FenceWait { value, epoch }: FenceWait,
     log: &mut LogCursor,
-    at: QueuedSlot,
+    at: QueuedSlot<'_>,
 ) -> RingPacket {
     let log_entry = log.take();
     record_queued(id, Kind::WaitQueued, (fence, value), log_entry, at);
@@ -137,12 +157,13 @@ pub(crate) fn wait(
 }
 
 // spec: NF-168
+#[inline]
 pub(crate) fn signal(
     id: &QueueIdentity,
     fence: &FenceObject,
     value: u64,
     log: &mut LogCursor,
-    at: QueuedSlot,
+    at: QueuedSlot<'_>,
 ) -> RingPacket {
     let log_entry = log.take();
     record_queued(id, Kind::SignalQueued, (fence, value), log_entry, at);

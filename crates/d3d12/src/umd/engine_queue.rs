@@ -134,6 +134,7 @@ impl EngineQueue {
         }
     }
 
+    #[inline]
     pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Submitted {
         match &self.path {
             Path::Kernel(queue) => queue.execute(lists, queued).map(|()| None),
@@ -141,6 +142,7 @@ impl EngineQueue {
         }
     }
 
+    #[inline]
     pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Submitted {
         match &self.path {
             Path::Kernel(queue) => queue.wait(fence, value).map(|()| None),
@@ -148,6 +150,7 @@ impl EngineQueue {
         }
     }
 
+    #[inline]
     pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Submitted {
         match &self.path {
             Path::Kernel(queue) => queue.signal(fence, value).map(|()| None),

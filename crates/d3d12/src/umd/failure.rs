@@ -28,6 +28,12 @@ pub(crate) enum Why {
 }
 
 impl Why {
+    /// Returns the failure of a queue whose doorbell is permanently lost.
+    #[cold]
+    pub(crate) fn aborted() -> Failure {
+        Why::Aborted.into()
+    }
+
     /// Returns a function that converts the status of a refused call into a failure.
     pub(crate) fn of(call: &'static str) -> impl Fn(Status) -> Failure {
         move |status| Why::Refused(call, status).into()

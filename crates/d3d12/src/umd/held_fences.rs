@@ -49,6 +49,7 @@ impl HeldFences {
         }
     }
 
+    #[inline(never)]
     fn hold_another(&mut self, fence: &Arc<FenceObject>, until: u64) {
         let end = self.held.len();
         let position = *self.positions.entry(fence.handle().0).or_insert(end);

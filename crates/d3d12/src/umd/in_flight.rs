@@ -36,8 +36,13 @@ impl InFlight {
             Some(last) if Arc::ptr_eq(&last.memory, memory) => {
                 (last.progress, last.position) = (progress, position)
             }
-            _ => self.entries.push_back(Entry { progress, position, memory: Arc::clone(memory) }),
+            _ => self.hold_another(memory, progress, position),
         }
+    }
+
+    #[inline(never)]
+    fn hold_another(&mut self, memory: &Arc<CommandMemory>, progress: u64, position: u64) {
+        self.entries.push_back(Entry { progress, position, memory: Arc::clone(memory) });
     }
 
     /// Releases the memory that `progress` has passed, if the list has grown enough to justify the
@@ -50,6 +55,7 @@ impl InFlight {
     }
 
     /// Releases the memory that `progress` has passed.
+    #[inline(never)]
     pub(crate) fn collect_now(&mut self, progress: &FenceReader) {
         let reached = progress.load();
         // Fences of a lost device read UINT64_MAX, which does not show that the GPU has finished.

@@ -163,6 +163,7 @@ impl KernelQueue {
         self.state.lock_device().in_flight.collect_now(&self.progress);
     }
 
+    #[inline(never)]
     pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64) -> Result {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
@@ -170,6 +171,7 @@ impl KernelQueue {
         self.queue_wait(&mut state, fence.at(value))
     }
 
+    #[inline(never)]
     pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64) -> Result {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
@@ -178,6 +180,7 @@ impl KernelQueue {
     }
 
     /// Submits a unit of the user-mode queue that this queue replaces.
+    #[inline(never)]
     pub(crate) fn submit_unit(&self, unit: &Unit<'_>, queued: Queued) -> Result {
         match unit {
             Unit::Execute(lists) => self.execute(lists, queued),

@@ -173,8 +173,16 @@ impl UmdQueue {
         self.parts().try_fold(false, |pending, part| Ok(part.is_pending()? || pending))
     }
 
+    #[inline]
     pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Result {
-        let Some(spread) = &self.spread else { return whole(self.own.execute(lists, queued)) };
+        match &self.spread {
+            None => whole(self.own.execute(lists, queued)),
+            Some(spread) => self.execute_on_parts(spread, lists, queued),
+        }
+    }
+
+    #[inline(never)]
+    fn execute_on_parts(&self, spread: &Spread, lists: &[&ClosedList], queued: Queued) -> Result {
         self.own.check_length(lists)?;
         self.in_order(spread, |order, earlier| {
             let mut begun = 0;
@@ -188,12 +196,20 @@ impl UmdQueue {
         })
     }
 
+    #[inline]
     pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
-        self.on_tail(|tail| tail.wait(fence, value, queued))
+        match &self.spread {
+            None => whole(self.own.wait(fence, value, queued)),
+            Some(spread) => self.on_tail(spread, move |tail| tail.wait(fence, value, queued)),
+        }
     }
 
+    #[inline]
     pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
-        self.on_tail(|tail| tail.signal(fence, value, queued))
+        match &self.spread {
+            None => whole(self.own.signal(fence, value, queued)),
+            Some(spread) => self.on_tail(spread, move |tail| tail.signal(fence, value, queued)),
+        }
     }
 
     /// Changes tile mappings in the queue's order: 1. the queue signals a fence behind all queued
@@ -240,8 +256,8 @@ impl UmdQueue {
         })
     }
 
-    fn on_tail(&self, submit: impl FnOnce(&EngineQueue) -> Submitted) -> Result {
-        let Some(spread) = &self.spread else { return whole(submit(&self.own)) };
+    #[inline(never)]
+    fn on_tail(&self, spread: &Spread, submit: impl FnOnce(&EngineQueue) -> Submitted) -> Result {
         self.in_order(spread, |order, earlier| {
             keep(earlier, submit(self.part(spread, order.tail))?);
             Ok(())
@@ -316,12 +332,19 @@ impl UmdQueue {
 
     /// Records the command buffers that are queued, each under the name of its first list. Returns
     /// the time and name of the call for the records.
+    #[inline]
     pub(crate) fn record_queued(&self, lists: &[&ClosedList]) -> Queued {
-        let platform = &self.id.device.platform;
-        let queued = Queued { link: platform.new_link(), ..self.id.queued() };
-        if !queued.link.is_some() {
-            return queued;
+        let link = self.id.device.platform.new_link();
+        let queued = Queued { link, ..self.id.queued() };
+        if link.is_some() {
+            self.record_lists(lists, queued);
         }
+        queued
+    }
+
+    #[inline(never)]
+    fn record_lists(&self, lists: &[&ClosedList], queued: Queued) {
+        let platform = &self.id.device.platform;
         let record = |list: &ClosedList| {
             let lane = self.id.lane;
             let name = timeline_name(list);
@@ -336,7 +359,6 @@ impl UmdQueue {
             None => record_run(lists),
             Some(spread) => spread.runs(lists).for_each(|(_, run)| record_run(run)),
         }
-        queued
     }
 }
 
@@ -399,6 +421,7 @@ fn keep(earlier: &mut Option<Failure>, failure: Option<Failure>) {
 }
 
 /// Returns the result of a call that made one submission.
+#[inline]
 fn whole(submitted: Submitted) -> Result {
     submitted?.map_or(Ok(()), Err)
 }

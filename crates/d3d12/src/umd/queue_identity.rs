@@ -66,6 +66,13 @@ impl QueueIdentity {
         Queued { at_ns, ..Queued::default() }
     }
 
+    /// Returns whether a timeline or a hazard check needs the times and names of submissions.
+    #[inline]
+    pub(crate) fn notes_submissions(&self) -> bool {
+        let platform = &self.device.platform;
+        platform.tracing() || platform.checks_hazards()
+    }
+
     /// Records a doorbell event on the queue's timeline lane.
     pub(crate) fn note_doorbell(&self, what: &str) {
         let platform = &self.device.platform;

@@ -46,6 +46,8 @@ pub(crate) struct Ring {
     slots: u64,
     /// The binary logarithm of a quarter's slots: no submission divides.
     quarter_bits: u32,
+    /// The last slot of a quarter, counted from its first one.
+    last_in_quarter: u64,
     /// Slots written since the queue was created.
     written: u64,
     /// Slots that the engine is known to have taken; it may have taken more.
@@ -64,6 +66,7 @@ impl Ring {
                 .named("the ring's interrupted slot"),
             slots,
             quarter_bits: (slots / QUARTERS).ilog2(),
+            last_in_quarter: slots / QUARTERS - 1,
             written: 0,
             taken: 0,
             checkpoints: [Checkpoint::default(); QUARTERS as usize],
@@ -125,10 +128,15 @@ impl Ring {
     /// Returns whether the next slot is the last one of a quarter without a checkpoint.
     #[inline]
     pub(crate) fn needs_checkpoint(&self) -> bool {
-        let (slot, in_quarter) = (self.written, (1 << self.quarter_bits) - 1);
-        let checkpoint = self.checkpoints[self.checkpoint_of(slot)];
-        slot & in_quarter == in_quarter
-            && (checkpoint.progress == 0 || checkpoint.slot < slot - in_quarter)
+        let last = self.last_in_quarter;
+        self.written & last == last && self.lacks_checkpoint()
+    }
+
+    /// Returns whether the quarter, whose last slot is the next one, has no checkpoint.
+    #[inline(never)]
+    fn lacks_checkpoint(&self) -> bool {
+        let checkpoint = self.checkpoints[self.checkpoint_of(self.written)];
+        checkpoint.progress == 0 || checkpoint.slot < self.written - self.last_in_quarter
     }
 
     /// Returns whether `need` slots can be written. `progress` is read only if the pointers show no
@@ -142,6 +150,7 @@ impl Ring {
         self.written + need - self.taken <= self.slots
     }
 
+    #[inline(never)]
     fn make_room(&mut self, need: u64, progress: impl FnOnce() -> u64) -> Room {
         self.taken = self.taken.max(self.read_pointer.load().min(self.written));
         if self.fits(need) {
@@ -169,14 +178,15 @@ impl Ring {
     }
 
     /// Writes the next slot, which runs a command buffer and then stores `progress`.
+    #[inline]
     pub(crate) fn put_execute(&mut self, packet: &RingPacket, progress: u64) {
         let slot = self.written;
         self.checkpoints[self.checkpoint_of(slot)] = Checkpoint { slot, progress };
         self.put(packet);
     }
 
-    /// Writes the next slot.
-    #[inline]
+    /// Writes the next slot. It is part of each caller, which knows the kind of the packet.
+    #[inline(always)]
     pub(crate) fn put(&mut self, packet: &RingPacket) {
         self.memory
             .write_words(self.offset(self.written), packet.words())

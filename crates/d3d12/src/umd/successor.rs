@@ -160,13 +160,14 @@ fn take_over(
             _ => None,
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait) {
-            put_checkpoint(id, to);
-            let at = to.next_slot(id.queued());
+            let queued = id.queued();
+            to.put_checkpoint(id, &queued);
+            let at = (to.next_slot(), &queued);
             to.ring.put(&encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, at));
         }
         match &memory {
-            Some(_) => queue_next_progress(to),
-            None => put_checkpoint(id, to),
+            Some(_) => _ = to.queue_progress(1),
+            None => to.put_checkpoint(id, &id.queued()),
         }
         let logs = (&mut to.wait_log, &mut to.signal_log, &mut to.verbose_log);
         let packet = encode::reencode(packet, to.progress, logs);
@@ -187,19 +188,4 @@ fn take_over(
     }
     to.ring.publish();
     to.ring_until_accepted(id)
-}
-
-/// Stores the next progress value as the last one queued.
-fn queue_next_progress(to: &mut Submitter) {
-    to.progress += 1;
-    to.doorbell.last_queued.store(to.progress);
-}
-
-/// Adds an empty command buffer if the ring needs one before a wait or signal.
-fn put_checkpoint(id: &QueueIdentity, to: &mut Submitter) {
-    if to.ring.needs_checkpoint() {
-        queue_next_progress(to);
-        let (progress, queued) = (to.progress, id.queued());
-        to.put_buffer(id, &id.device.marker, progress, queued);
-    }
 }

@@ -35,6 +35,7 @@ impl Thunk {
     }
 
     /// Enters the kernel for one call.
+    #[inline]
     pub(crate) fn enter(&self) -> &dyn Kernel {
         self.platform.spend(Step::KernelCall);
         self.counts.add(KERNEL_CALLS, 1);

@@ -13,12 +13,13 @@
 use crate::counters::QueueStats;
 use crate::model::{OnAbort, Submission};
 use crate::umd::backlog::Backlog;
+use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::failure::{Failure, Why};
 use crate::umd::kernel_queue::KernelQueue;
 use crate::umd::progress::FenceReader;
 use crate::umd::queue_identity::QueueIdentity;
-use crate::umd::residency::{Held, Pager, WAIT_SLOTS};
+use crate::umd::residency::{Pager, WAIT_SLOTS};
 use crate::umd::ring::Room;
 use crate::umd::submit::Unit;
 use crate::umd::successor::{self, Successor};
@@ -121,28 +122,62 @@ impl UserQueue {
     }
 
     /// Refuses a unit that is too large for the ring.
+    #[inline]
     pub(crate) fn check_length(&self, unit: &Unit<'_>) -> Result {
-        if let Unit::Execute(lists) = unit
-            && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
-        {
-            return Err(Why::TooManyLists { lists: lists.len(), most: self.most_lists }.into());
+        match unit {
+            Unit::Execute(lists)
+                if lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists =>
+            {
+                Err(Why::TooManyLists { lists: lists.len(), most: self.most_lists }.into())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Submits `unit`, which is never divided, or appends it to the backlog.
     pub(crate) fn submit(self: &Arc<Self>, unit: &Unit<'_>, queued: Queued) -> Submitted {
         self.check_length(unit)?;
         let mut state = self.state.lock_device();
-        let State { present, backlog } = &mut *state;
-        let full = self.drain(present, backlog);
+        let done = self.submit_behind_backlog(&mut state, unit, &queued);
+        let wants_worker = state.backlog.wants_worker();
+        drop(state);
+        if wants_worker {
+            self.start_worker();
+        }
+        done
+    }
+
+    #[inline(always)]
+    fn submit_behind_backlog(
+        &self,
+        State { present, backlog }: &mut State,
+        unit: &Unit<'_>,
+        queued: &Queued,
+    ) -> Submitted {
+        let full = if backlog.is_empty() { None } else { self.drain(present, backlog) };
         // The failure of an earlier submission is returned once this one is queued.
         let mut earlier = backlog.take_failure();
         let placed = match full {
             Some(target) => Placed::Full(target),
             None => self.place(present, unit, queued, &mut earlier),
         };
-        let done = match placed {
+        if let Placed::Done(Ok(())) = placed {
+            return Ok(earlier);
+        }
+        self.keep_unplaced(backlog, (placed, earlier), unit, queued)
+    }
+
+    /// Keeps a unit that was not placed in the backlog, if the ring is full, and the failure of an
+    /// earlier one for the next call, if this one fails.
+    #[inline(never)]
+    fn keep_unplaced(
+        &self,
+        backlog: &mut Backlog,
+        (placed, earlier): (Placed, Option<Failure>),
+        unit: &Unit<'_>,
+        queued: &Queued,
+    ) -> Submitted {
+        match placed {
             Placed::Done(Ok(())) => Ok(earlier),
             Placed::Done(Err(failure)) => {
                 backlog.keep_failure(earlier);
@@ -154,18 +189,13 @@ impl UserQueue {
                 }
             }
             Placed::Full(_) => {
-                backlog.put(&self.id.device.platform, unit, queued);
+                backlog.put(&self.id.device.platform, unit, *queued);
                 Ok(earlier)
             }
-        };
-        let wants_worker = backlog.wants_worker();
-        drop(state);
-        if wants_worker {
-            self.start_worker();
         }
-        done
     }
 
+    #[inline]
     fn slots_of_residency(&self, unit: &Unit<'_>) -> u64 {
         match (&self.pager, unit) {
             (Some(_), Unit::Execute(_)) => WAIT_SLOTS,
@@ -173,23 +203,14 @@ impl UserQueue {
         }
     }
 
-    /// Makes the buffers of the unit resident, if the queue manages residency.
-    fn hold(&self, unit: &Unit<'_>) -> Result<Option<Held<'_>>> {
-        match (&self.pager, unit) {
-            (Some(pager), Unit::Execute(lists)) => {
-                pager.hold(&self.id, lists.iter().map(|l| &*l.memory)).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
     /// Submits as much of the backlog as there is room for. If any is left, returns the progress
     /// that makes room.
+    #[inline(never)]
     fn drain(&self, present: &mut Present, backlog: &mut Backlog) -> Option<Box<Target>> {
         while let Some(waiting) = backlog.pop() {
             let mut earlier = None;
             let placed =
-                waiting.with_unit(|unit| self.place(present, unit, waiting.queued, &mut earlier));
+                waiting.with_unit(|unit| self.place(present, unit, &waiting.queued, &mut earlier));
             backlog.keep_failure(earlier);
             match placed {
                 Placed::Full(target) => {
@@ -207,38 +228,30 @@ impl UserQueue {
 
     /// Submits `unit` if there is room for it. A queue whose doorbell is lost is recreated first;
     /// the failure of a command buffer interrupted by that is stored in `lost`.
+    #[inline(always)]
     fn place(
         &self,
         present: &mut Present,
         unit: &Unit<'_>,
-        queued: Queued,
+        queued: &Queued,
         lost: &mut Option<Failure>,
     ) -> Placed {
+        match self.submit_to_ring(present, unit, queued) {
+            Ok(placed) => placed,
+            Err(failure) => self.place_in_successor(present, unit, queued, (failure, lost)),
+        }
+    }
+
+    /// Recreates the queue and submits `unit` to the successor, until one accepts it.
+    #[cold]
+    fn place_in_successor(
+        &self,
+        present: &mut Present,
+        unit: &Unit<'_>,
+        queued: &Queued,
+        (mut failure, lost): (Failure, &mut Option<Failure>),
+    ) -> Placed {
         loop {
-            let user = match present {
-                Present::User(user) => user,
-                Present::Hardware(queue, _) => {
-                    return Placed::Done(queue.submit_unit(unit, queued));
-                }
-            };
-            let (submitter, progress) = (&mut user.submitter, &user.progress);
-            let need = submitter.slots_of(unit) + self.slots_of_residency(unit);
-            let failure = if submitter.aborted && self.id.on_abort != OnAbort::Report {
-                Why::Aborted.into()
-            } else {
-                match submitter.ring.room(need, || progress.load()) {
-                    // A ring whose doorbell is lost does not drain.
-                    Room::AfterProgress(_) if submitter.is_gone() => Why::Aborted.into(),
-                    Room::AfterProgress(value) => {
-                        let (progress, fence) = (progress.clone(), user.progress_fence);
-                        return Placed::Full(Box::new(Target { progress, fence, value }));
-                    }
-                    Room::Enough => match self.submit_to_ring(present, unit, queued) {
-                        Ok(placed) => return placed,
-                        Err(failure) => failure,
-                    },
-                }
-            };
             match self.recreate(present, failure) {
                 Ok(()) => {}
                 Err(failure) if matches!(*failure, Why::Interrupted(_)) => {
@@ -246,42 +259,86 @@ impl UserQueue {
                 }
                 Err(failure) => return Placed::Done(Err(failure)),
             }
+            match self.submit_to_ring(present, unit, queued) {
+                Ok(placed) => return placed,
+                Err(next) => failure = next,
+            }
         }
     }
 
-    /// Submits `unit` to a ring that has room for it. Fails if the unit is not in the ring.
+    /// Submits `unit` if the ring has room for it. Fails if the unit is neither in the ring nor to
+    /// be tried again when there is room.
+    #[inline(always)]
     fn submit_to_ring(
         &self,
         present: &mut Present,
         unit: &Unit<'_>,
-        queued: Queued,
+        queued: &Queued,
     ) -> Result<Placed> {
-        let Present::User(user) = &mut *present else { return Err(Why::Aborted.into()) };
+        let user = match &mut *present {
+            Present::User(user) => user,
+            Present::Hardware(queue, _) => {
+                return Ok(Placed::Done(queue.submit_unit(unit, *queued)));
+            }
+        };
+        let (submitter, progress) = (&mut user.submitter, &user.progress);
+        if submitter.aborted && self.id.on_abort != OnAbort::Report {
+            return Err(Why::aborted());
+        }
+        let need = match unit {
+            Unit::Execute(_) => submitter.slots_of(unit) + self.slots_of_residency(unit),
+            _ => submitter.slots_of(unit),
+        };
+        if let Room::AfterProgress(value) = submitter.ring.room(need, || progress.load()) {
+            return full(user, value);
+        }
+        submitter.collect(progress);
+        if let (Some(pager), Unit::Execute(lists)) = (&self.pager, unit) {
+            return self.submit_resident(pager, lists, present, queued);
+        }
+        match submitter.submit(&self.id, unit, queued) {
+            Ok(()) => Ok(Placed::Done(Ok(()))),
+            // The unit is in the ring, and is carried over with the rest of it.
+            Err(failure) => Ok(Placed::Done(self.recreate(present, failure))),
+        }
+    }
+
+    /// Submits lists to a ring that has room for them while their buffers are held in memory.
+    #[inline(never)]
+    fn submit_resident(
+        &self,
+        pager: &Pager,
+        lists: &[&ClosedList],
+        present: &mut Present,
+        queued: &Queued,
+    ) -> Result<Placed> {
+        let Present::User(user) = &mut *present else { return Err(Why::aborted()) };
         let (id, submitter) = (&*self.id, &mut user.submitter);
-        submitter.collect(&user.progress);
-        let held = match self.hold(unit) {
+        let held = match pager.hold(id, lists.iter().map(|list| &*list.memory)) {
             Ok(held) => held,
             Err(failure) => return Ok(Placed::Done(Err(failure))),
         };
-        if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait)
-            && let Err(failure) =
-                submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued)
-        {
-            // Only the wait is in the ring, and it does not need the references. The successor
-            // takes new ones.
-            held.map_or(Ok(()), |held| held.release(id))?;
-            return Err(failure);
+        if let Some((fence, value)) = held.wait {
+            let waits = submitter.stats.waits;
+            let done = submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued);
+            // The wait is not the application's.
+            submitter.stats.waits = waits;
+            if let Err(failure) = done {
+                // Only the wait is in the ring, and it does not need the references. The successor
+                // takes new ones.
+                held.release(id)?;
+                return Err(failure);
+            }
         }
-        unit.count_in(&mut submitter.stats);
-        let done = submitter.submit(id, unit, queued);
-        let released = held.map_or(Ok(()), |held| held.release(id));
-        // The unit is in the ring, and is carried over with the rest of it.
+        let done = submitter.submit(id, &Unit::Execute(lists), queued);
+        let released = held.release(id);
         let done = done.or_else(|failure| self.recreate(present, failure));
         Ok(Placed::Done(done.and(released)))
     }
 
     /// Recreates the queue if its options allow it and a successor can continue. Otherwise returns
     /// `failure`.
+    #[inline(never)]
     fn recreate(&self, present: &mut Present, failure: Failure) -> Result {
         let Present::User(old) = &mut *present else { return Ok(()) };
         if self.id.on_abort == OnAbort::Report || !successor::can_continue(&self.id, &failure) {
@@ -382,7 +439,7 @@ impl UserQueue {
         // command buffer behind them provides one.
         if full.is_none() && marker.is_none() && needs_marker(present) {
             let mut lost = None;
-            full = match self.place(present, &Unit::Marker, self.id.queued(), &mut lost) {
+            full = match self.place(present, &Unit::Marker, &self.id.queued(), &mut lost) {
                 Placed::Full(target) => Some(target),
                 Placed::Done(done) => {
                     backlog.keep_failure(done.err());
@@ -523,6 +580,17 @@ impl UserQueue {
             }
         });
     }
+}
+
+/// The outcome for a ring without room, which it has when progress reaches `value`. Fails if the
+/// doorbell is lost: such a ring does not drain.
+#[inline(never)]
+fn full(user: &UserRing, value: u64) -> Result<Placed> {
+    if user.submitter.is_gone() {
+        return Err(Why::aborted());
+    }
+    let (progress, fence) = (user.progress.clone(), user.progress_fence);
+    Ok(Placed::Full(Box::new(Target { progress, fence, value })))
 }
 
 /// Returns whether the last packet of the ring has no progress value and is not taken yet.
