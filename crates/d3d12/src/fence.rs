@@ -136,14 +136,18 @@ impl Fence {
         })
     }
 
+    #[inline]
     pub(crate) fn check_cpu_access(&self) -> Result<()> {
-        if !self.flags.contains(FenceFlags::NON_MONITORED) {
-            return Ok(());
+        match self.flags.contains(FenceFlags::NON_MONITORED) {
+            false => Ok(()),
+            true => Err(self.refusal_of_cpu()),
         }
-        Err(Error::NotSupported {
-            what: self.what(),
-            why: "it was made NON_MONITORED: queues alone use it",
-        })
+    }
+
+    #[cold]
+    fn refusal_of_cpu(&self) -> Error {
+        let why = "it was made NON_MONITORED: queues alone use it";
+        Error::NotSupported { what: self.what(), why }
     }
 
     /// Returns a handle of the fence for a CPU thread with the timeline lane `lane`.
@@ -218,11 +222,18 @@ impl Fence {
         }
         hazards::cpu_signal(&device.umd.platform, &self.object, value);
         let (fences, flags) = ([self.object.at(value)], SignalFlags::ALLOW_FENCE_REWIND);
-        let signal = || device.umd.enter().signal_from_cpu(&fences, flags);
+        let signal = move || device.umd.enter().signal_from_cpu(&fences, flags);
         let signalled = device.wakers.wake_after(signal);
         self.end_call(call, Kind::CpuSignal, value);
-        signalled
-            .map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
+        match signalled {
+            Ok(()) => Ok(()),
+            Err(status) => Err(self.refused_signal(status)),
+        }
+    }
+
+    #[cold]
+    fn refused_signal(&self, status: Status) -> Error {
+        self.device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), status)
     }
 
     /// Reports to the hazard check that a wait of the CPU for `value` ended well.
@@ -232,11 +243,17 @@ impl Fence {
     }
 
     /// Records a call that concerned `value` of the fence.
+    #[inline]
     pub(crate) fn end_call(&self, call: Option<RecordedCall>, kind: Kind, value: u64) {
         if let Some(call) = call {
-            let on_fence = |record: tidegate_trace::Record| record.on(self.on_timeline(value));
-            call.end(&self.device.umd.platform, kind, NameId::NONE, on_fence);
+            self.record_call(call, kind, value);
         }
+    }
+
+    #[inline(never)]
+    fn record_call(&self, call: RecordedCall, kind: Kind, value: u64) {
+        let on_fence = |record: tidegate_trace::Record| record.on(self.on_timeline(value));
+        call.end(&self.device.umd.platform, kind, NameId::NONE, on_fence);
     }
 
     /// The fence and `value` as the records of a timeline name them; `None` without a timeline.

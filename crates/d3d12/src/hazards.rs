@@ -25,20 +25,44 @@ fn key(checker: &mut Checker, fence: &FenceObject) -> FenceKey {
     fence_from(checker, fence, 0)
 }
 
+#[inline]
 fn queue_call(
     platform: &Platform,
     queue: Option<QueueKey>,
+    fence: (&FenceObject, u64),
+    call: fn(&mut Checker, TimelineId, QueueKey, FenceKey, u64),
+) {
+    if let Some(queue) = queue {
+        report_queue_call(platform, queue, fence, call);
+    }
+}
+
+#[inline(never)]
+fn report_queue_call(
+    platform: &Platform,
+    queue: QueueKey,
     (fence, value): (&FenceObject, u64),
     call: fn(&mut Checker, TimelineId, QueueKey, FenceKey, u64),
 ) {
-    let Some(queue) = queue else { return };
     platform.check_hazards(|checker, thread| {
         let fence = key(checker, fence);
         call(checker, thread, queue, fence, value);
     });
 }
 
+#[inline]
 fn thread_call(
+    platform: &Platform,
+    fence: (&FenceObject, u64),
+    call: fn(&mut Checker, TimelineId, FenceKey, u64),
+) {
+    if platform.checks_hazards() {
+        report_thread_call(platform, fence, call);
+    }
+}
+
+#[inline(never)]
+fn report_thread_call(
     platform: &Platform,
     (fence, value): (&FenceObject, u64),
     call: fn(&mut Checker, TimelineId, FenceKey, u64),
@@ -61,13 +85,20 @@ pub(crate) fn add_fence(platform: &Platform, fence: &FenceObject, initial: u64) 
 }
 
 /// Reports a call of ExecuteCommandLists.
+#[inline]
 pub(crate) fn execute(
     platform: &Platform,
     queue: Option<QueueKey>,
     link: LinkId,
     lists: &[&ClosedList],
 ) {
-    let Some(queue) = queue else { return };
+    if let Some(queue) = queue {
+        report_execute(platform, queue, link, lists);
+    }
+}
+
+#[inline(never)]
+fn report_execute(platform: &Platform, queue: QueueKey, link: LinkId, lists: &[&ClosedList]) {
     platform.check_hazards(|checker, thread| {
         let lists = lists.iter().map(|list| ListInfo {
             gpu_va: list.gpu_va(),
@@ -79,6 +110,7 @@ pub(crate) fn execute(
 }
 
 /// Reports a wait of a queue.
+#[inline]
 pub(crate) fn queue_wait(
     platform: &Platform,
     queue: Option<QueueKey>,
@@ -89,6 +121,7 @@ pub(crate) fn queue_wait(
 }
 
 /// Reports a signal of a queue.
+#[inline]
 pub(crate) fn queue_signal(
     platform: &Platform,
     queue: Option<QueueKey>,
@@ -127,11 +160,13 @@ pub(crate) fn wait_idle(platform: &Platform, queue: Option<QueueKey>) {
 }
 
 /// Reports a signal of the CPU.
+#[inline]
 pub(crate) fn cpu_signal(platform: &Platform, fence: &FenceObject, value: u64) {
     thread_call(platform, (fence, value), Checker::cpu_signal);
 }
 
 /// Reports that the CPU read the completed value of a fence.
+#[inline]
 pub(crate) fn cpu_read(platform: &Platform, fence: &FenceObject, value: u64) {
     thread_call(platform, (fence, value), Checker::cpu_read);
 }

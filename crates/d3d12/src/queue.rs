@@ -208,20 +208,15 @@ impl Queue {
     pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
         let _call = self.platform().enter_call("Queue::execute");
         let id = &self.inner.id;
+        let mut of_allocators = false;
         for list in lists {
-            self.device.check_owner(list.device(), || {
-                format!("the list '{}'", list.label().unwrap_or("without a label"))
-            })?;
-            if list.list_type != id.list_type {
-                return Err(Error::WrongQueue {
-                    queue: id.name.clone(),
-                    queue_type: id.list_type,
-                    list_type: list.list_type,
-                });
+            if !self.device.owns(list.device()) || list.list_type != id.list_type {
+                return Err(self.refusal_of_list(list));
             }
+            of_allocators |= list.allocator.is_some();
         }
         let Some(first) = lists.first() else { return Ok(()) };
-        let submission = self.begin_submission(lists)?;
+        let submission = if of_allocators { Some(self.begin_submission(lists)?) } else { None };
         if let Some((states, id)) = self.states() {
             let lists = lists.iter().filter_map(|list| list.states.clone()).collect();
             if let Some(violation) = states.execute(id, lists) {
@@ -234,7 +229,11 @@ impl Queue {
         hazards::execute(self.platform(), id.checked, queued.link, lists);
         let result = self.inner.execute(lists, queued);
         drop(submission);
-        self.end_call(call, timeline_name(first), result, |record| {
+        if call.is_none() && result.is_ok() {
+            return Ok(());
+        }
+        self.end_call(call, result, |mut record| {
+            record.name = timeline_name(first);
             record.linked(queued.link).with_arg(lists.len() as u64)
         })
     }
@@ -263,7 +262,20 @@ impl Queue {
         self.execute(&closed)
     }
 
+    /// Returns the error of a list of another device or another type.
+    #[cold]
+    fn refusal_of_list(&self, list: &ClosedList) -> Error {
+        if !self.device.owns(list.device()) {
+            let what = format!("the list '{}'", list.label().unwrap_or("without a label"));
+            return Error::Foreign { what };
+        }
+        let QueueIdentity { name, list_type: queue_type, .. } = &*self.inner.id;
+        let (queue, queue_type) = (name.clone(), *queue_type);
+        Error::WrongQueue { queue, queue_type, list_type: list.list_type }
+    }
+
     /// Begins the submission of the lists that were recorded from allocators.
+    #[inline(never)]
     fn begin_submission<'a>(&self, lists: &[&'a ClosedList]) -> Result<SubmittedLists<'a>> {
         let mut begun = SubmittedLists::default();
         for list in lists {
@@ -308,22 +320,25 @@ impl Queue {
         &self.device.umd.platform
     }
 
+    #[inline]
     fn begin_call(&self) -> Option<RecordedCall> {
         RecordedCall::begin(&self.device.umd.platform, self.lane)
     }
 
-    /// Records a call that queued something, and names the queue in its error.
+    /// Records a call that queued something, and names the queue in its error. `more` adds the
+    /// name and the arguments of the record. A call that succeeded and is not recorded has no use
+    /// for it.
+    #[inline(never)]
     fn end_call(
         &self,
         call: Option<RecordedCall>,
-        name: NameId,
         result: std::result::Result<(), Failure>,
         more: impl FnOnce(Record) -> Record,
     ) -> Result<()> {
         let result = result.map_err(|failure| self.device.queue_error(self.name(), *failure));
         if let Some(call) = call {
             let more = |record: Record| more(record.for_queue(self.timeline_lane()));
-            call.end(&self.device.umd.platform, Kind::Submit, name, more);
+            call.end(&self.device.umd.platform, Kind::Submit, NameId::NONE, more);
         }
         result
     }
@@ -346,8 +361,13 @@ impl Queue {
         let queued = self.inner.id.queued();
         hazards::queue_wait(self.platform(), self.inner.id.checked, &fence.object, value);
         let result = self.inner.wait(&fence.object, value, queued);
-        let name = self.device.names.wait;
-        self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
+        if call.is_none() && result.is_ok() {
+            return Ok(());
+        }
+        self.end_call(call, result, |mut record| {
+            record.name = self.device.names.wait;
+            record.on(fence.on_timeline(value))
+        })
     }
 
     // spec: ME-024
@@ -368,8 +388,13 @@ impl Queue {
         let queued = self.inner.id.queued();
         hazards::queue_signal(self.platform(), self.inner.id.checked, &fence.object, value);
         let result = self.inner.signal(&fence.object, value, queued);
-        let name = self.device.names.signal;
-        self.end_call(call, name, result, |record| record.on(fence.on_timeline(value)))
+        if call.is_none() && result.is_ok() {
+            return Ok(());
+        }
+        self.end_call(call, result, |mut record| {
+            record.name = self.device.names.signal;
+            record.on(fence.on_timeline(value))
+        })
     }
 
     /// Maps memory of heaps behind tiles of a reserved buffer, or takes it away, in order: behind
@@ -424,13 +449,23 @@ impl Queue {
     }
 
     // spec: NF-143
+    #[inline]
     fn check_fence(&self, fence: &Fence) -> Result<()> {
-        self.device.check_owner(fence.object.device(), || format!("fence '{}'", fence.name()))?;
-        if self.inner.is_user_mode() && !fence.is_native() {
-            let (queue, fence) = (self.name().to_owned(), fence.name().to_owned());
-            return Err(Error::MonitoredFence { queue, fence });
+        let fits = fence.is_native() || !self.inner.is_user_mode();
+        if self.device.owns(fence.object.device()) && fits {
+            return Ok(());
         }
-        Ok(())
+        Err(self.refusal_of_fence(fence))
+    }
+
+    /// Returns the error of a fence of another device, or of one that is monitored.
+    #[cold]
+    fn refusal_of_fence(&self, fence: &Fence) -> Error {
+        if !self.device.owns(fence.object.device()) {
+            return Error::Foreign { what: format!("fence '{}'", fence.name()) };
+        }
+        let (queue, fence) = (self.name().to_owned(), fence.name().to_owned());
+        Error::MonitoredFence { queue, fence }
     }
 }
 

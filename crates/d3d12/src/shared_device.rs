@@ -143,13 +143,19 @@ impl SharedDevice {
         first.unwrap_or(queue)
     }
 
+    /// Returns whether objects of `device` are this device's.
+    #[inline]
+    pub(crate) fn owns(&self, device: &Arc<KernelDevice>) -> bool {
+        Arc::ptr_eq(&self.umd.kernel, device)
+    }
+
     /// Refuses an object of another device.
     pub(crate) fn check_owner(
         &self,
         device: &Arc<KernelDevice>,
         what: impl FnOnce() -> String,
     ) -> Result<()> {
-        match Arc::ptr_eq(&self.umd.kernel, device) {
+        match self.owns(device) {
             true => Ok(()),
             false => Err(Error::Foreign { what: what() }),
         }

@@ -151,11 +151,18 @@ impl Wakers {
 
     /// Makes a signal call, and then wakes the tasks whose waits it has ended. Application code
     /// runs: the caller holds no lock.
+    #[inline(always)]
     pub(crate) fn wake_after<R>(&self, signal: impl FnOnce() -> R) -> R {
-        if self.shared.is_used.load() == 0 {
-            // A future that comes meanwhile is woken by the thread.
-            return signal();
+        if self.shared.is_used.load() != 0 {
+            return self.wake_collected(signal);
         }
+        // A future that comes meanwhile is woken by the thread.
+        signal()
+    }
+
+    /// As [`Wakers::wake_after`], for a device that has had futures.
+    #[cold]
+    fn wake_collected<R>(&self, signal: impl FnOnce() -> R) -> R {
         let (result, any) = current::collect_for(self.shared.number(), signal);
         if any && !self.shared.platform.fault(FORGOTTEN) {
             let (one, several) = {
