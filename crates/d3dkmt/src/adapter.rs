@@ -11,13 +11,13 @@ use tidegate_wddm_abi::Published;
 use tidegate_wddm_abi::d3dkmddi::feature;
 use tidegate_wddm_abi::d3dkmthk::{
     AdapterAddress, AdapterInfo, AdapterRegistryInfoWide, AdapterType, AdapterTypeFlags,
-    CloseAdapter, DRIVER_VERSION_WDDM_3_1, DeviceIds, DriverDescriptionWide, ESCAPE_TDRDBGCTRL,
-    EnumAdapters, EnumAdapters2, EnumAdapters3, Escape, GpuClockData, GpuMmuCaps, IsFeatureEnabled,
-    NodeMetadataWide, OpenAdapterFromLuid, PhysicalAdapterCount, QueryAdapterInfo,
-    QueryClockCalibration, QueryDeviceIds, QueryGpuMmuCaps, QueryNodeMetadataWide,
-    QueryVideoMemoryInfo, SegmentGroupSizeInfo, SegmentSizeInfo, TdrDebugControl,
-    WDDM_3_1_CAPS_QUERY, Wddm12Caps, Wddm20CapsFlags, Wddm27CapsFlags, Wddm31Caps, Wddm31CapsFlags,
-    query,
+    CloseAdapter, DRIVER_VERSION_WDDM_3_1, DeviceIds, DriverDescriptionWide, ENUM_ADAPTERS_FILTER,
+    ESCAPE_TDRDBGCTRL, EnumAdapters, EnumAdapters2, EnumAdapters3, Escape, GpuClockData,
+    GpuMmuCaps, IsFeatureEnabled, NodeMetadataWide, OpenAdapterFromLuid, PhysicalAdapterCount,
+    QueryAdapterInfo, QueryClockCalibration, QueryDeviceIds, QueryGpuMmuCaps,
+    QueryNodeMetadataWide, QueryVideoMemoryInfo, SegmentGroupSizeInfo, SegmentSizeInfo,
+    TdrDebugControl, WDDM_3_1_CAPS_QUERY, Wddm12Caps, Wddm20CapsFlags, Wddm27CapsFlags, Wddm31Caps,
+    Wddm31CapsFlags, query,
 };
 use tidegate_wddm_abi::d3dukmdt::{
     FeatureResultFlags, IsFeatureEnabledResult, NodeMetadataFlags, PreemptionCaps,
@@ -51,19 +51,34 @@ fn open_all(call: &Call, info: u64, count: &mut u32) -> Result<(), Status> {
     }
     // The address is checked before anything is opened.
     call.caller.read::<AdapterInfo>(info)?;
-    for (index, adapter) in adapters.iter().enumerate() {
+    for (index, adapter) in open_each(call, &adapters)?.into_iter().enumerate() {
         let at = info + (index * size_of::<AdapterInfo>()) as u64;
-        call.caller.write(at, open(call.library, adapter)?)?;
+        call.caller.write(at, adapter)?;
     }
     Ok(())
 }
 
+/// Opens all of them, or none.
+fn open_each(call: &Call, adapters: &[Arc<Adapter>]) -> Result<Vec<AdapterInfo>, Status> {
+    let mut opened: Vec<AdapterInfo> = Vec::with_capacity(adapters.len());
+    for adapter in adapters {
+        match open(call.library, adapter) {
+            Ok(info) => opened.push(info),
+            Err(refusal) => {
+                opened.iter().for_each(|info| drop(call.library.remove(info.adapter)));
+                return Err(refusal);
+            }
+        }
+    }
+    Ok(opened)
+}
+
 pub(crate) fn enum_adapters(call: &Call, args: &mut EnumAdapters) -> Result<(), Status> {
     let adapters = call.library.adapters()?;
-    for (adapter, info) in adapters.iter().zip(&mut args.info) {
-        *info = open(call.library, adapter)?;
-    }
-    args.adapters = adapters.len() as u32;
+    // There is room for MAX_ENUM_ADAPTERS.
+    let opened = open_each(call, &adapters[..adapters.len().min(args.info.len())])?;
+    args.adapters = opened.len() as u32;
+    args.info[..opened.len()].copy_from_slice(&opened);
     Ok(())
 }
 
@@ -71,7 +86,11 @@ pub(crate) fn enum_adapters2(call: &Call, args: &mut EnumAdapters2) -> Result<()
     open_all(call, args.info, &mut args.adapters)
 }
 
+/// Each adapter renders and computes, so every filter admits all of them.
 pub(crate) fn enum_adapters3(call: &Call, args: &mut EnumAdapters3) -> Result<(), Status> {
+    if args.filter & !ENUM_ADAPTERS_FILTER != 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
     open_all(call, args.info, &mut args.adapters)
 }
 
@@ -154,10 +173,10 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
     let info = adapter.kernel.query_adapter_info();
     match args.query_type {
         query::SEGMENT_SIZE => answer(call, args, segment_sizes(&adapter)?),
-        query::ADAPTER_ADDRESS => {
+        query::ADAPTER_ADDRESS | query::ADAPTER_ADDRESS_RENDER => {
             answer(call, args, AdapterAddress { bus: 0, device: adapter.index as u32, function: 0 })
         }
-        query::ADAPTER_REGISTRY_INFO => {
+        query::ADAPTER_REGISTRY_INFO | query::ADAPTER_REGISTRY_INFO_RENDER => {
             let adapter = wide(&info.description);
             let names =
                 AdapterRegistryInfoWide { adapter, bios: [0; 260], dac: [0; 260], chip: adapter };
@@ -165,13 +184,19 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
         }
         // The version of this implementation, one part to 16 bits.
         query::KMD_DRIVER_VERSION | query::UMD_DRIVER_VERSION => answer_number(call, args, VERSION),
-        query::DRIVER_VERSION => answer_number(call, args, DRIVER_VERSION_WDDM_3_1),
+        query::DRIVER_VERSION | query::DRIVER_VERSION_RENDER => {
+            answer_number(call, args, DRIVER_VERSION_WDDM_3_1)
+        }
+        // No update of the driver is under way.
+        query::CHECK_DRIVER_UPDATE_STATUS | query::CHECK_DRIVER_UPDATE_STATUS_RENDER => {
+            answer_number(call, args, 0u32)
+        }
         query::ADAPTER_TYPE | query::ADAPTER_TYPE_RENDER => {
             let mut flags = AdapterTypeFlags::RENDER_SUPPORTED | AdapterTypeFlags::SOFTWARE_DEVICE;
             flags.set(AdapterTypeFlags::DISPLAY_SUPPORTED, adapter.kernel.display().is_some());
             answer(call, args, AdapterType { flags: flags.bits() })
         }
-        query::WDDM_1_2_CAPS => {
+        query::WDDM_1_2_CAPS | query::WDDM_1_2_CAPS_RENDER => {
             // spec: PRE-070
             let preemption = PreemptionCaps {
                 graphics_granularity: info.graphics_preemption,
@@ -179,9 +204,10 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
             };
             answer(call, args, Wddm12Caps { preemption, flags: 0 })
         }
-        query::WDDM_1_3_CAPS | query::WDDM_2_9_CAPS | query::WDDM_3_0_CAPS => {
-            answer_number(call, args, 0u32)
-        }
+        query::WDDM_1_3_CAPS
+        | query::WDDM_1_3_CAPS_RENDER
+        | query::WDDM_2_9_CAPS
+        | query::WDDM_3_0_CAPS => answer_number(call, args, 0u32),
         query::WDDM_2_0_CAPS => {
             let mut flags = Wddm20CapsFlags::GPU_MMU_SUPPORTED;
             flags.set(Wddm20CapsFlags::SUPPORT_64BIT_ATOMICS, !info.no_64bit_atomics);
@@ -226,7 +252,7 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
             let (local, non_local) = (legacy.dedicated_video, legacy.shared_system);
             answer(call, args, SegmentGroupSizeInfo { legacy, local, non_local, ..asked })
         }
-        query::DRIVER_DESCRIPTION => {
+        query::DRIVER_DESCRIPTION | query::DRIVER_DESCRIPTION_RENDER => {
             answer(call, args, DriverDescriptionWide { description: wide(&info.description) })
         }
         query::WDDM_2_7_CAPS => {

@@ -40,6 +40,14 @@ static void enumeration(void) {
     IS(D3DKMTEnumAdapters3(&all), STATUS_BUFFER_TOO_SMALL);
     CHECK(all.NumAdapters == count.NumAdapters);
     OK(D3DKMTEnumAdapters3(&all));
+    for (UINT filter = 0; filter < 8; filter++) {
+        D3DKMT_ENUMADAPTERS3 filtered;
+        memset(&filtered, 0, sizeof filtered);
+        filtered.Filter.Value = filter;
+        /* Bits 0 and 1 admit further adapters; the others are reserved. */
+        IS(D3DKMTEnumAdapters3(&filtered), filter < 4 ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER);
+        CHECK(filtered.NumAdapters == (filter < 4 ? count.NumAdapters : 0));
+    }
     D3DKMT_OPENADAPTERFROMLUID open = {info[0].AdapterLuid, 0};
     OK(D3DKMTOpenAdapterFromLuid(&open));
     CHECK(open.hAdapter != 0 && open.hAdapter != info[0].hAdapter);
@@ -85,6 +93,26 @@ static void queries(D3DKMT_HANDLE adapter) {
     UINT version = 0;
     OK(query(adapter, KMTQAITYPE_DRIVERVERSION, &version, sizeof version));
     CHECK(version >= 3000);
+    /* A query of the rendering half of the adapter has the answer of the query of the whole. */
+    static const int twins[][3] = {
+        {KMTQAITYPE_ADAPTERADDRESS, KMTQAITYPE_ADAPTERADDRESS_RENDER, sizeof(D3DKMT_ADAPTERADDRESS)},
+        {KMTQAITYPE_ADAPTERREGISTRYINFO, KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER, sizeof names},
+        {KMTQAITYPE_CHECKDRIVERUPDATESTATUS, KMTQAITYPE_CHECKDRIVERUPDATESTATUS_RENDER, 4},
+        {KMTQAITYPE_DRIVERVERSION, KMTQAITYPE_DRIVERVERSION_RENDER, sizeof version},
+        {KMTQAITYPE_ADAPTERTYPE, KMTQAITYPE_ADAPTERTYPE_RENDER, sizeof type},
+        {KMTQAITYPE_WDDM_1_2_CAPS, KMTQAITYPE_WDDM_1_2_CAPS_RENDER, sizeof preemption},
+        {KMTQAITYPE_WDDM_1_3_CAPS, KMTQAITYPE_WDDM_1_3_CAPS_RENDER, 4},
+        {KMTQAITYPE_DRIVER_DESCRIPTION, KMTQAITYPE_DRIVER_DESCRIPTION_RENDER, sizeof description},
+    };
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
+        static UINT whole[8192], half[8192];
+        UINT bytes = (UINT)twins[i][2];
+        memset(half, 0xFF, sizeof half);
+        OK(query(adapter, twins[i][0], whole, bytes));
+        OK(query(adapter, twins[i][1], half, bytes));
+        CHECK(memcmp(whole, half, bytes) == 0);
+        IS(query(adapter, twins[i][1], half, bytes - 1), STATUS_INVALID_PARAMETER);
+    }
     UINT64 driver = 0;
     OK(query(adapter, KMTQAITYPE_KMD_DRIVER_VERSION, &driver, sizeof driver));
     CHECK(driver == (UINT64)1 << 32);
