@@ -18,6 +18,7 @@ mod record;
 mod serve;
 mod stops;
 mod top;
+mod waits;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate::Platform;
+use tidegate::calls::snapshot::PageRequest;
 use tidegate::service::client::{self, RemoteKernel, Watch};
 
 /// What a service holds: descriptors, pages of its clients' memory, and objects of the kernel.
@@ -149,6 +151,15 @@ impl Service {
         while !self.held().is_within(before) {
             kills::Neighbour::new(self).work();
             self.until_left(usize::MAX);
+        }
+    }
+
+    /// Waits until so many waits of threads, events and queues are entered.
+    fn until_waiting(&self, waits: usize) {
+        let all = PageRequest { after: 0, process: None };
+        let mut watch = Watch::connect(&self.socket(), 0).unwrap();
+        while watch.waiters(all).unwrap().rows.len() < waits {
+            std::thread::yield_now();
         }
     }
 
