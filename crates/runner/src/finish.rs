@@ -203,6 +203,7 @@ impl Prepared {
             started_ns: state.started_ns,
             makespan_ns,
             machine,
+            has_counters: self.probe.has_counters(),
             calls: state.calls.since(&state.before.device),
             gpu_waits: done(|queue| queue.waits, |queue| queue.waits),
             gpu_signals: done(|queue| queue.signals, |queue| queue.signals),

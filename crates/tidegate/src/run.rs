@@ -3,6 +3,7 @@
 
 use crate::machine::{Machine, MachineConfig, MachineError};
 use crate::variants::Variant;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::{DeviceOptions, Validation};
@@ -124,6 +125,9 @@ pub enum RunError {
     /// The service was not reached.
     #[error(transparent)]
     Connect(#[from] tidegate_service::client::ConnectError),
+    /// The service ended before the run did.
+    #[error("the service at {} ended before the run did: start it, and run the workload again", .0.display())]
+    ServiceEnded(PathBuf),
 }
 
 /// What a run came to.

@@ -16,7 +16,7 @@ use tidegate_dxgkrnl::{EngineWait, ProcessKind};
 use tidegate_platform::{Platform, QueueNumber, WorkStats};
 use tidegate_runner::recovery::{EngineRow, RecoveryRow};
 use tidegate_runner::{self as runner, MachineCounters, MachineProbe, Progress, RunOptions};
-use tidegate_service::client;
+use tidegate_service::client::{self, RemoteKernel};
 use tidegate_service::server::{Adapters, Opened, Server, ServerConfig, Sessions};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
@@ -138,6 +138,10 @@ pub struct ConnectedRun {
 struct NoProbe;
 
 impl MachineProbe for NoProbe {
+    fn has_counters(&self) -> bool {
+        false
+    }
+
     fn counters(&self) -> MachineCounters {
         MachineCounters::default()
     }
@@ -161,14 +165,30 @@ impl MachineProbe for NoProbe {
 
 /// Runs a workload as a client of a service, in real time, to its end. Wrong results are problems of
 /// the outcome, not errors. The report has no counters of the machine
-/// ([`runner::report::Report::remote_machine`]).
+/// ([`runner::report::Report::remote_machine`]), and expectations of them are not judged.
 ///
 /// # Errors
-/// No service listens at the socket, or it turns the client away; the workload cannot run there.
+/// No service listens at the socket, or it turns the client away, or it ends before the run does; the
+/// workload cannot run there.
 pub fn run_connected(request: &ConnectedRun) -> Result<RunResult, RunError> {
-    let ConnectedRun { workload, submission, .. } = request;
     let platform = Platform::host();
-    let kernel = client::connect(&platform, &request.socket, request.adapter, &workload.name)?;
+    let name = &request.workload.name;
+    let kernel = client::connect(&platform, &request.socket, request.adapter, name)?;
+    let result = run_on(&platform, kernel.clone(), request);
+    match result {
+        Ok(result) if result.outcome.report.verified => Ok(result),
+        // What else the run met is due to the end of its machine.
+        _ if !kernel.check_connection() => Err(RunError::ServiceEnded(request.socket.clone())),
+        result => result,
+    }
+}
+
+fn run_on(
+    platform: &Platform,
+    kernel: Arc<RemoteKernel>,
+    request: &ConnectedRun,
+) -> Result<RunResult, RunError> {
+    let ConnectedRun { workload, submission, .. } = request;
     let options = DeviceOptions {
         process_name: workload.name.clone(),
         fences: runner::fence_choice(workload, *submission),
@@ -176,7 +196,7 @@ pub fn run_connected(request: &ConnectedRun) -> Result<RunResult, RunError> {
         validation: Validation::empty(),
         ..DeviceOptions::default()
     };
-    let device = Device::new(&platform, kernel, options).map_err(MachineError::Device)?;
+    let device = Device::new(platform, kernel, options).map_err(MachineError::Device)?;
     let run_options = RunOptions {
         submission: *submission,
         progress: request.progress.clone(),
@@ -186,8 +206,8 @@ pub fn run_connected(request: &ConnectedRun) -> Result<RunResult, RunError> {
         kernels: false,
     };
     let probe = Arc::new(NoProbe);
-    let prepared = runner::prepare(&platform, workload.clone(), device, probe, run_options)?;
-    let main = prepared.main(&platform);
+    let prepared = runner::prepare(platform, workload.clone(), device, probe, run_options)?;
+    let main = prepared.main(platform);
     let report = platform.run_scoped(main);
     let mut outcome = prepared.finish(&report, None, prepared.started_ns());
     outcome.report.remote_machine = true;

@@ -15,6 +15,8 @@ pub(crate) struct Measured {
     pub(crate) started_ns: u64,
     pub(crate) makespan_ns: u64,
     pub(crate) machine: MachineCounters,
+    /// Whether the counters of the machine, its queues and its display were read.
+    pub(crate) has_counters: bool,
     /// Calls and waits of the application.
     pub(crate) calls: Counters,
     pub(crate) gpu_waits: u64,
@@ -30,8 +32,10 @@ impl Measured {
     /// Returns the metric, for these queues if it is one of queues; `None` if this run cannot
     /// measure it.
     pub(crate) fn value(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
+        let of_machine = |number: u64| self.has_counters.then_some(number);
+        let submitted = || -> u64 { queues.iter().map(|q| self.queues[*q].packets).sum() };
         let counted = |number: fn(&WorkStats) -> u64| {
-            Some(queues.iter().map(|q| number(&self.queues[*q])).sum())
+            of_machine(queues.iter().map(|q| number(&self.queues[*q])).sum())
         };
         let chosen = || -> Option<Vec<&QueueTimes>> {
             let times = self.times.as_ref()?;
@@ -40,15 +44,15 @@ impl Measured {
         match metric {
             Metric::MakespanNs => Some(self.makespan_ns),
             Metric::KernelCalls => Some(self.calls.kernel_calls),
-            Metric::Interrupts => Some(self.machine.interrupts),
-            Metric::InterruptsSuppressed => Some(self.machine.interrupts_suppressed),
+            Metric::Interrupts => of_machine(self.machine.interrupts),
+            Metric::InterruptsSuppressed => of_machine(self.machine.interrupts_suppressed),
             Metric::CpuWaits => Some(self.calls.cpu_waits),
             Metric::CpuWakes => Some(self.calls.cpu_wakes),
-            Metric::GpuWaits => Some(self.gpu_waits),
-            Metric::GpuSignals => Some(self.gpu_signals),
-            Metric::FramesShown => Some(self.display.shown),
-            Metric::MissedVsyncs => Some(self.display.missed_vsyncs),
-            Metric::Packets => counted(|queue| queue.packets),
+            Metric::GpuWaits => of_machine(self.gpu_waits),
+            Metric::GpuSignals => of_machine(self.gpu_signals),
+            Metric::FramesShown => of_machine(self.display.shown),
+            Metric::MissedVsyncs => of_machine(self.display.missed_vsyncs),
+            Metric::Packets => Some(submitted()),
             Metric::BusyNs => counted(|queue| queue.busy_ns),
             Metric::BlockedNs => counted(|queue| queue.blocked_ns),
             Metric::Preemptions => self.times.as_deref().map(preemptions),
@@ -159,6 +163,7 @@ mod tests {
         let (trace, queues) = sample();
         Measured {
             started_ns: 2,
+            has_counters: true,
             gpu_waits: 7,
             queues: vec![
                 WorkStats { packets: 2, busy_ns: 160, blocked_ns: 17, ..WorkStats::default() },
@@ -187,6 +192,16 @@ mod tests {
         assert_eq!(m.value(Metric::BlockedNs, &[0]), Some(17));
         assert_eq!(m.value(Metric::Preemptions, &[]), Some(1));
         assert_eq!(m.value(Metric::GpuWaits, &[]), Some(7));
+    }
+
+    #[test]
+    fn without_counters_of_the_machine_those_of_the_program_are_known() {
+        let m = Measured { has_counters: false, ..measured() };
+        for metric in [Metric::GpuWaits, Metric::Interrupts, Metric::FramesShown, Metric::BusyNs] {
+            assert_eq!(m.value(metric, &[0]), None, "{metric:?}");
+        }
+        assert_eq!(m.value(Metric::Packets, &[0, 1]), Some(3));
+        assert_eq!(m.value(Metric::CpuWaits, &[]), Some(0));
     }
 
     #[test]
