@@ -4,17 +4,19 @@ use crate::arguments;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End};
 use rustix::net::SocketType;
-use serde::Deserialize;
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use tidegate::service::client::{self, ConnectError};
 use tidegate::service::server::{self, Limits, ServerConfig};
 use tidegate::variants;
-use tidegate::{Machine, MachineConfig, Platform, platform};
+use tidegate::{Machine, MachineConfig, Platform, platform, softgpu};
 
 /// The configuration file. What it leaves out is as without it.
 #[derive(Debug, Default, Deserialize)]
@@ -22,33 +24,65 @@ use tidegate::{Machine, MachineConfig, Platform, platform};
 struct File {
     adapter: Option<String>,
     engines: Engines,
-    clients: Option<u32>,
+    display: Option<Display>,
+    clients: Option<Bounded<{ u32::MAX }>>,
     any_user: bool,
     limits: FileLimits,
 }
+
+/// A number from 1 to `MOST`. The error of the parser names its line and what is allowed.
+#[derive(Clone, Copy, Debug)]
+struct Bounded<const MOST: u32>(u32);
+
+impl<'de, const MOST: u32> Deserialize<'de> for Bounded<MOST> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let number = i64::deserialize(from)?;
+        match u32::try_from(number) {
+            Ok(bounded) if (1..=MOST).contains(&bounded) => Ok(Bounded(bounded)),
+            _ => {
+                let allowed = format!("a number from 1 to {MOST}");
+                Err(D::Error::invalid_value(Unexpected::Signed(number), &allowed.as_str()))
+            }
+        }
+    }
+}
+
+/// Most engines of a class, and of all classes.
+const MOST_ENGINES: u32 = softgpu::MAX_ENGINES as u32;
+/// Most refreshes of a display in a second: one each microsecond.
+const MOST_REFRESHES: u32 = 1_000_000;
+/// Most CPU waits of a client. Each has a word in memory that is reserved when the client connects.
+const MOST_WAITS: u32 = 1 << 20;
 
 /// Engines of each class.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Engines {
-    three_d: u32,
-    compute: u32,
-    copy: u32,
+    three_d: Bounded<MOST_ENGINES>,
+    compute: Bounded<MOST_ENGINES>,
+    copy: Bounded<MOST_ENGINES>,
 }
 
 impl Default for Engines {
     fn default() -> Engines {
-        Engines { three_d: 1, compute: 1, copy: 1 }
+        Engines { three_d: Bounded(1), compute: Bounded(1), copy: Bounded(1) }
     }
+}
+
+/// The display of each adapter.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Display {
+    refresh_hz: Bounded<MOST_REFRESHES>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FileLimits {
-    objects: Option<u32>,
+    objects: Option<Bounded<{ u32::MAX }>>,
     memory_bytes: Option<u64>,
     queues: Option<u32>,
-    waits: Option<u32>,
+    waits: Option<Bounded<MOST_WAITS>>,
     nt_handles: Option<u32>,
     queued: Option<u32>,
 }
@@ -57,14 +91,32 @@ impl FileLimits {
     fn limits(&self) -> Limits {
         let standard = Limits::default();
         Limits {
-            objects: self.objects.unwrap_or(standard.objects),
+            objects: self.objects.map_or(standard.objects, |most| most.0),
             memory_bytes: self.memory_bytes.unwrap_or(standard.memory_bytes),
             queues: self.queues.unwrap_or(standard.queues),
-            waits: self.waits.unwrap_or(standard.waits),
+            waits: self.waits.map_or(standard.waits, |most| most.0),
             nt_handles: self.nt_handles.unwrap_or(standard.nt_handles),
             queued: self.queued.unwrap_or(standard.queued),
         }
     }
+}
+
+/// The machine of a configuration.
+fn machine(platform: &Platform, file: &File, path: Option<&Path>) -> Result<Machine, BadInput> {
+    let named = |what: String| match path {
+        Some(path) => BadInput(format!("{}: {what}", path.display())),
+        None => BadInput(what),
+    };
+    let Engines { three_d, compute, copy } = &file.engines;
+    let mut config = MachineConfig::standard(platform).with_nodes(three_d.0, compute.0, copy.0);
+    if let Some(name) = &file.adapter {
+        let variant = variants::find(name).map_err(|error| named(format!("adapter: {error}")))?;
+        variant.apply(&mut config);
+    }
+    if let Some(display) = &file.display {
+        config = config.with_display(1_000_000_000 / u64::from(display.refresh_hz.0));
+    }
+    Machine::new(platform, config).map_err(|error| named(error.to_string()))
 }
 
 /// `tidegate serve`.
@@ -77,15 +129,10 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).init();
     let file = read_config(arguments.config.as_deref())?;
     let platform = Platform::sharing_host();
-    let Engines { three_d, compute, copy } = file.engines;
-    let mut config = MachineConfig::standard(&platform).with_nodes(three_d, compute, copy);
-    if let Some(name) = &file.adapter {
-        variants::find(name).map_err(|error| BadInput(error.to_string()))?.apply(&mut config);
-    }
-    let machine = Machine::new(&platform, config).map_err(|error| BadInput(error.to_string()))?;
+    let machine = machine(&platform, &file, arguments.config.as_deref())?;
     let standard = ServerConfig::default();
     let config = ServerConfig {
-        clients: file.clients.unwrap_or(standard.clients),
+        clients: file.clients.map_or(standard.clients, |most| most.0),
         limits: file.limits.limits(),
         any_user: file.any_user,
     };
@@ -136,28 +183,45 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// A listening socket, whose file is removed with it if it was made here.
+/// A listening socket. Its file is removed with it if it was made here and is still the same one.
 struct Socket<'a> {
     listener: OwnedFd,
-    made: Option<&'a Path>,
+    made: Option<MadeFile<'a>>,
+}
+
+/// A file, and its device and inode: another service may have taken its place.
+struct MadeFile<'a> {
+    path: &'a Path,
+    number: Option<(u64, u64)>,
+}
+
+/// Returns the device and inode of a file.
+fn file_number(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl<'a> Socket<'a> {
     fn listen(path: &'a Path) -> Result<Socket<'a>, BadInput> {
         let bad =
             |what: &dyn std::fmt::Display| BadInput(format!("--socket {}: {what}", path.display()));
-        // A socket that nothing listens at is left from a service that was killed.
+        // A socket that nothing listens at is left from a service that was killed. The system refuses
+        // a connection to any other file with the same error.
         match client::counts(path) {
             Err(ConnectError::BadPath { error, .. }) => return Err(bad(&error)),
             Err(ConnectError::NoService { error, .. }) => {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
+                    let found = std::fs::metadata(path).map_err(|error| bad(&error))?;
+                    if !found.file_type().is_socket() {
+                        return Err(bad(&"a file that is no socket is there; name another path"));
+                    }
                     std::fs::remove_file(path).map_err(|error| bad(&error))?;
                 }
             }
             _ => return Err(bad(&"another service listens there")),
         }
         let listener = server::listen(path).map_err(|error| bad(&error))?;
-        Ok(Socket { listener, made: Some(path) })
+        Ok(Socket { listener, made: Some(MadeFile { path, number: file_number(path) }) })
     }
 
     fn passed() -> Result<Socket<'a>, BadInput> {
@@ -178,16 +242,21 @@ impl<'a> Socket<'a> {
     }
 
     fn name(&self) -> String {
-        self.made
-            .map_or_else(|| "the socket that was passed".to_owned(), |p| p.display().to_string())
+        match &self.made {
+            Some(made) => made.path.display().to_string(),
+            None => "the socket that was passed".to_owned(),
+        }
     }
 }
 
 impl Drop for Socket<'_> {
     fn drop(&mut self) {
-        if let Some(path) = self.made {
+        if let Some(made) = &self.made
+            && made.number.is_some()
+            && file_number(made.path) == made.number
+        {
             // It may be gone already.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(made.path);
         }
     }
 }

@@ -15,8 +15,7 @@ fn tidegate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tidegate"))
 }
 
-fn run(service: &Service, words: &[&str]) -> Output {
-    let file = workload("ring-buffer.toml");
+fn run(service: &Service, file: &Path, words: &[&str]) -> Output {
     tidegate()
         .arg("run")
         .arg(file)
@@ -27,16 +26,57 @@ fn run(service: &Service, words: &[&str]) -> Output {
         .unwrap()
 }
 
+/// A service for all workloads: one of them shows pictures.
+const WITH_DISPLAY: &str = "[display]\nrefresh_hz = 120\n";
+
 #[test]
-fn a_workload_runs_on_a_service_in_each_model() {
-    let service = Service::start();
-    for model in ["user", "hardware", "packet"] {
-        let output = run(&service, &["--submission", model, "--json", "-"]);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{model}: {}", String::from_utf8_lossy(&output.stderr));
-        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+fn each_workload_runs_on_a_service_in_each_model() {
+    let service = Service::with_config(WITH_DISPLAY);
+    let folder = workload("hello.toml").parent().unwrap().to_owned();
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|file| file.extension().is_some_and(|end| end == "toml"));
+    let mut runs = 0;
+    for (file, model) in files.flat_map(|file| {
+        ["user", "hardware", "packet"].into_iter().map(move |model| (file.clone(), model))
+    }) {
+        let output = run(&service, &file, &["--submission", model, "--json", "-"]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        // A user-mode queue presents nothing.
+        if model == "user" && file.ends_with("presenting.toml") {
+            assert!(output.status.code() == Some(2) && errors.contains("packet or hardware"));
+            continue;
+        }
+        assert!(output.status.success(), "{} {model}: {errors}", file.display());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&report["verified"], &report["remote_machine"]), (&true.into(), &true.into()));
+        runs += 1;
     }
+    assert!(runs > 40, "{runs} runs");
+}
+
+/// Waits for a fence that nothing signals.
+const WAITS_FOR_EVER: &str = "name = \"waits\"\n[[fence]]\nname = \"never\"\n\
+    [[thread]]\nname = \"t\"\nprogram = [{ cpu_wait = \"never\", value = 1 }]\n";
+
+#[test]
+fn a_run_whose_service_is_killed_names_the_service() {
+    let mut service = Service::start();
+    let file = service.folder.path().join("waits.toml");
+    std::fs::write(&file, WAITS_FOR_EVER).unwrap();
+    let run = tidegate()
+        .arg("run")
+        .arg(file)
+        .arg("--connect")
+        .arg(service.socket())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    service.until_waiting(1);
+    service.process.kill().unwrap();
+    let output = run.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let named = format!("the service at {} ended", service.socket().display());
+    assert!(output.status.code() == Some(2) && text.contains(&named), "{text}");
 }
 
 #[test]
@@ -112,13 +152,6 @@ fn errors_say_what_and_where() {
     let text = String::from_utf8_lossy(&lost.stderr).into_owned();
     assert!(lost.status.code() == Some(2) && text.contains("/nowhere/socket"), "{text}");
 
-    let folder = tempfile::TempDir::new().unwrap();
-    let file = folder.path().join("bad.toml");
-    std::fs::write(&file, "[limits]\nqueues = \"many\"\n").unwrap();
-    let bad = tidegate().args(["serve", "--config"]).arg(&file).output().unwrap();
-    let text = String::from_utf8_lossy(&bad.stderr).into_owned();
-    assert!(text.contains("bad.toml") && text.contains("line 2"), "{text}");
-
     let none = tidegate().arg("serve").output().unwrap();
     assert!(String::from_utf8_lossy(&none.stderr).contains("--socket PATH"));
 }
@@ -129,4 +162,66 @@ fn a_limit_of_the_configuration_holds() {
     let _first = service.client("first");
     let refused = client::connect(&Platform::host(), &service.socket(), 0, "second").unwrap_err();
     assert!(refused.to_string().contains("1 clients"), "{refused}");
+}
+
+/// Starts a service with this configuration, which it refuses. Returns its message.
+fn refused(config: &str) -> String {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (file, socket) = (folder.path().join("bad.toml"), folder.path().join("socket"));
+    std::fs::write(&file, config).unwrap();
+    let mut serve = tidegate();
+    serve.arg("serve").arg("--socket").arg(&socket).arg("--config").arg(&file);
+    let output = serve.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && text.contains("bad.toml"), "{config}: {text}");
+    assert!(!socket.exists(), "{config}");
+    text
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_its_line_and_what_is_allowed() {
+    let cases = [
+        ("[limits]\nqueues = \"many\"\n", "line 2", "u32"),
+        ("[limits]\nwaits = 0\n", "line 2", "from 1 to 1048576"),
+        ("[limits]\nwaits = 4294967295\n", "line 2", "from 1 to 1048576"),
+        ("[limits]\nobjects = 0\n", "line 2", "from 1 to 4294967295"),
+        ("clients = 0\n", "line 1", "from 1 to 4294967295"),
+        ("clients = 4294967296\n", "line 1", "from 1 to 4294967295"),
+        ("[engines]\ncopy = 0\n", "line 2", "from 1 to 48"),
+        ("[engines]\ncopy = 49\n", "line 2", "from 1 to 48"),
+        ("[engines]\ncopy = 30\ncompute = 30\n", "61 engines", "from 1 to 48"),
+        ("[display]\nrefresh_hz = 0\n", "line 2", "from 1 to 1000000"),
+        ("[display]\n", "line 1", "refresh_hz"),
+        ("adapter = \"nope\"\n", "adapter: ", "tidegate adapters"),
+        ("client = 1\n", "line 1", "`clients`"),
+    ];
+    for (config, place, allowed) in cases {
+        let text = refused(config);
+        assert!(text.contains(place) && text.contains(allowed), "{config}: {text}");
+    }
+}
+
+/// The system refuses a connection to a file that is no socket as it does one to a socket that nothing
+/// listens at.
+#[test]
+fn a_file_that_is_no_socket_is_kept() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("notes.txt");
+    std::fs::write(&file, "precious").unwrap();
+    let output = tidegate().args(["serve", "--socket"]).arg(&file).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && text.contains("no socket"), "{text}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn a_service_removes_its_own_socket_alone() {
+    let mut first = Service::start();
+    std::fs::remove_file(first.socket()).unwrap();
+    let mut second = start_again(&first.socket());
+    first.signal(Signal::TERM);
+    assert!(first.process.wait().unwrap().success());
+    assert!(client::counts(&first.socket()).is_ok(), "the second service is reached");
+    second.kill().unwrap();
+    second.wait().unwrap();
 }

@@ -148,7 +148,8 @@ fn begin(
         clock_origin_ns: shared.platform.clock_origin_ns(),
         notices: page,
     };
-    tracing::info!(session = number, process = name, "opened");
+    // Bounded, as in views: the client chose the name.
+    tracing::info!(session = number, process = session.usage.name(), "opened");
     // A client that is gone already ends the session with its first call.
     let _ = link.send(&wire::encode(&Ok::<_, Refusal>(welcome)), &files.all);
     Ok(Some(session))
