@@ -2,8 +2,9 @@
 //! succeeds once queued work has gone on.
 
 use tidegate::calls::{
-    CreateSynchronizationObject, FenceInstance, Handle, Kernel, OlderObject, SignalFlags,
-    SignalFromGpu2, Status, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags,
+    CreateSynchronizationObject, FenceInstance, Handle, Kernel, OlderObject,
+    ReserveGpuVirtualAddress, SignalFlags, SignalFromGpu2, Status, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues, SyncObjectFlags, TILE_BYTES, TileOperation, UpdateGpuVirtualAddress,
 };
 use tidegate::dxgkrnl::ProcessKind;
 use tidegate::gpu_abi::Command;
@@ -122,6 +123,32 @@ fn a_hardware_queue_behind_a_wait_takes_work_up_to_the_limit() {
         client.finish(&queue, u64::from(LIMIT - 1));
         signal().unwrap();
         client.wait(gate.handle, 2).unwrap();
+    });
+}
+
+#[test]
+fn updates_of_addresses_behind_a_fence_are_taken_up_to_the_limit() {
+    world().run(|w| {
+        let (client, gate) = limited(w);
+        let kernel = &client.kernel;
+        let wanted = ReserveGpuVirtualAddress { device: client.device, bytes: 4 * TILE_BYTES };
+        let reserved = kernel.reserve_gpu_virtual_address(wanted).unwrap().handle;
+        let operations = &[TileOperation { first: 0, count: 1, memory: None }; 3];
+        for value in [1, 11, 21] {
+            let update =
+                UpdateGpuVirtualAddress { reserved, operations, fence: gate.handle, value };
+            let call = || kernel.update_gpu_virtual_address(update);
+            assert_eq!(calls_until_refused(call), LIMIT / 3);
+            let context = client.context(0);
+            let signal = kernel.signal_from_gpu(context, &at(&gate, value));
+            assert_eq!(
+                signal,
+                Err(Status::INSUFFICIENT_RESOURCES),
+                "the limit is one for all work"
+            );
+            client.signal(&gate, value);
+            client.wait(gate.handle, value + 1).unwrap();
+        }
     });
 }
 

@@ -8,6 +8,7 @@ mod allocations;
 mod calls;
 mod cpu_waits;
 mod older;
+mod queue_room;
 mod queued;
 mod teardown;
 mod tiles;
@@ -27,6 +28,7 @@ use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::OpenProcess;
 use crate::object::resource::ResourceInstance;
+use queue_room::QueueRoom;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
@@ -81,7 +83,7 @@ pub struct Process {
     final_states: OnceLock<FinalStates>,
     kind: ProcessKind,
     /// What the process may still queue before its queues are counted, if it has a limit.
-    queue_room: Mutex<usize>,
+    queue_room: Mutex<QueueRoom>,
 }
 
 /// What the kernel knows of a process when it opens the adapter.
@@ -135,7 +137,7 @@ impl Process {
             memory: port.platform.mutex("memory of a process", memory),
             final_states: OnceLock::new(),
             kind,
-            queue_room: port.platform.mutex("room for queued work", 0),
+            queue_room: port.platform.mutex("room for queued work", QueueRoom::default()),
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that raced with this call ended only the processes already in the list.

@@ -6,6 +6,8 @@
 
 use super::Process;
 use crate::object::object_table::Object;
+use crate::object::tile_update::TileUpdate;
+use std::sync::Arc;
 use tidegate_calls::Status;
 
 impl Process {
@@ -17,11 +19,19 @@ impl Process {
     pub(super) fn take_room(&self, cost: usize) -> Result<(), Status> {
         let Some(limit) = self.kind.queued else { return Ok(()) };
         let mut room = self.queue_room.lock_device();
-        if *room < cost {
-            *room = (limit as usize).saturating_sub(self.queued_cost());
+        if room.left < cost {
+            room.left =
+                (limit as usize).saturating_sub(self.queued_cost() + room.cost_of_updates());
         }
-        *room = room.checked_sub(cost).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        room.left = room.left.checked_sub(cost).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         Ok(())
+    }
+
+    /// Counts an update of reserved addresses, which has taken its room, for as long as it waits.
+    pub(super) fn count_update(&self, update: &Arc<TileUpdate>, cost: usize) {
+        if self.kind.queued.is_some() {
+            self.queue_room.lock_device().add_update(update, cost);
+        }
     }
 
     /// Checks address and length of commands to queue, and takes their room.

@@ -42,7 +42,9 @@ impl Process {
         let (instance, next) = (&instances[0].0, value.saturating_add(1));
         let done = [FenceValue { fence, value: next }];
         self.instances(&done, 1, SyncObjectFlags::NO_SIGNAL)?;
+        self.take_room(operations.len())?;
         let update = TileUpdate::new(&self.objects.port, reserved, changes, (instance, next));
+        self.count_update(&update, operations.len());
         let waited = (&***instance as &Instance, value);
         cpu_wait::enter_callback(level.into(), &self.objects.fences, waited, update);
         Ok(())
