@@ -6,8 +6,12 @@ use super::kills::Neighbour;
 use super::peers::{CROWD, Peer, Role};
 use std::process::Command;
 use tidegate::Platform;
+use tidegate::calls::{
+    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreatePagingQueue, Kernel,
+    PagingPriority, Priority, Status, SyncObjectFlags,
+};
 use tidegate::service::Refusal;
-use tidegate::service::client::{self, ConnectError};
+use tidegate::service::client::{self, ConnectError, Watch};
 
 const CROWDS: u64 = 8;
 
@@ -76,4 +80,65 @@ fn a_client_without_a_descriptor_for_it_is_told_so() {
     drop(silent);
     // One is taken as soon as the others have left.
     while connect().is_err() {}
+}
+
+/// What is made and cannot be handed over ends at once: the client has no handle to end it by.
+#[test]
+fn a_queue_whose_memory_finds_no_descriptor_is_not_kept() {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 120 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate")]);
+    let service = Service::of(limited, "");
+    let mut watch = Watch::connect(&service.socket(), 0).unwrap();
+    let kernel = service.client("queues");
+    let device = kernel.create_device().unwrap();
+    let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
+    let hw_context = kernel.create_hw_context(context).unwrap();
+    let queue =
+        CreateHwQueue { hw_context, user_mode_submission: false, priority: Priority::Normal };
+    let paging = CreatePagingQueue { device, priority: PagingPriority::Normal };
+    let mut held = || {
+        let machine = watch.machine().unwrap().0;
+        (machine.queues, machine.fences)
+    };
+    let before = held();
+    let silent: Vec<_> = (0..150).map(|_| raw(&service)).collect();
+    let connect = || client::connect(&Platform::host(), &service.socket(), 0, "one more");
+    assert!(matches!(connect(), Err(ConnectError::Refused(Refusal::NoDescriptor))));
+    assert_eq!(kernel.create_hw_queue(queue).unwrap_err(), Status::NO_MEMORY);
+    assert_eq!(kernel.create_paging_queue(paging).unwrap_err(), Status::NO_MEMORY);
+    assert_eq!(held(), before);
+    drop(silent);
+    // Until the service has noticed that enough of them have left.
+    while service.open_files() > 60 {
+        std::thread::yield_now();
+    }
+    let next = service.client("the next one");
+    let device = next.create_device().unwrap();
+    next.create_paging_queue(CreatePagingQueue { device, ..paging }).unwrap();
+}
+
+/// The kernel keeps names for its reports. They are no memory of allocations.
+#[test]
+fn long_names_take_no_memory_of_the_service() {
+    const FENCES: usize = 400;
+    const NAME_BYTES: usize = 100_000;
+    let service = Service::start();
+    let client = service.client(&"p".repeat(NAME_BYTES));
+    let device = client.create_device().unwrap();
+    let fence = |name: &str| {
+        let flags = SyncObjectFlags::empty();
+        let args =
+            CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name };
+        client.create_monitored_fence(args).unwrap();
+    };
+    fence("first");
+    let resident = || {
+        let text =
+            std::fs::read_to_string(format!("/proc/{}/statm", service.process.id())).unwrap();
+        4096 * text.split(' ').nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    let before = resident();
+    (0..FENCES).for_each(|_| fence(&"n".repeat(NAME_BYTES)));
+    let grown = resident().saturating_sub(before);
+    assert!(grown < FENCES * NAME_BYTES / 4, "{grown} bytes for {FENCES} fences");
 }

@@ -16,13 +16,13 @@ use crate::wire::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_calls::snapshot::QueueKind;
+use tidegate_calls::snapshot::{QueueKind, shortened};
 use tidegate_calls::{
     AllocationMemory, CreateAllocation, CreateDoorbell, CreateMonitoredFence, CreateNativeFence,
     CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel, MAX_RENDER_BYTES, MakeResident,
     NtHandle, OpenSyncObject, OpenSynchronizationObject, Render, RingHint, SignalFromGpu2, Status,
-    SubmitSignalToHwQueues, SyncObjectFlags, UpdateGpuVirtualAddress, WaitCallback, WaitMode,
-    WaitNotice, doorbell::CreateDoorbellFlags,
+    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, UpdateGpuVirtualAddress,
+    WaitCallback, WaitMode, WaitNotice, doorbell::CreateDoorbellFlags,
 };
 use tidegate_platform::Mapping;
 
@@ -30,6 +30,11 @@ use tidegate_platform::Mapping;
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// Most bytes of one read or write of an allocation that is not mapped.
 pub(crate) const MOVING_PIECE_BYTES: usize = MAX_MESSAGE_BYTES / 2;
+
+/// Most bytes of the name of a process or a fence, which the kernel keeps for reports.
+pub(super) const MOST_NAME_BYTES: usize = 256;
+/// Most bytes of a name by which an object is found: 260 characters.
+const MOST_SHARED_NAME_BYTES: usize = 4 * 260;
 
 /// A doorbell of the process, as the kernel shows it.
 struct Rung {
@@ -53,6 +58,11 @@ struct Nothing;
 
 impl WaitCallback for Nothing {
     fn wait_is_over(&self) {}
+}
+
+/// Returns a name of a client, which the kernel keeps.
+fn checked_name(name: &str) -> Result<&str, Status> {
+    if name.len() > MOST_SHARED_NAME_BYTES { Err(Status::OBJECT_NAME_INVALID) } else { Ok(name) }
 }
 
 pub(super) fn bytes_in_files(bytes: u64) -> u64 {
@@ -146,6 +156,19 @@ impl Answerer {
         Ok(())
     }
 
+    /// Ends an object whose memory could not be handed over: the client has no handle of it.
+    fn end_without_view<T>(
+        &mut self,
+        view: Result<T, Status>,
+        handle: Handle,
+        destroy: impl FnOnce(&dyn Kernel, Handle) -> Result<(), Status>,
+    ) -> Result<T, Status> {
+        if view.is_err() {
+            self.destroy(handle, destroy)?;
+        }
+        view
+    }
+
     fn of_objects(
         &mut self,
         call: ObjectCall,
@@ -210,7 +233,12 @@ impl Answerer {
                     |kernel| kernel.create_paging_queue(args),
                     |made| made.handle,
                 );
-                encode(made.and_then(|made| Ok((made.handle, files.fence(&made.fence)?))))
+                encode(made.and_then(|made| {
+                    let view = files.fence(&made.fence).map(|fence| (made.handle, fence));
+                    self.end_without_view(view, made.handle, |kernel, queue| {
+                        kernel.destroy_paging_queue(queue)
+                    })
+                }))
             }
             ObjectCall::DestroyPagingQueue(queue) => {
                 encode(self.destroy(queue, |kernel, queue| kernel.destroy_paging_queue(queue)))
@@ -256,16 +284,10 @@ impl Answerer {
             |kernel| kernel.create_allocation(args),
             |made| made.handle,
         )?;
-        match files.memory(&made.memory) {
-            Ok(memory) => {
-                let (handle, gpu_va, bytes) = (made.handle, made.gpu_va, made.bytes);
-                Ok(AllocationView { handle, gpu_va, bytes, memory })
-            }
-            Err(status) => {
-                self.destroy(made.handle, |kernel, a| kernel.destroy_allocation(a))?;
-                Err(status)
-            }
-        }
+        let (handle, gpu_va, bytes) = (made.handle, made.gpu_va, made.bytes);
+        let view = files.memory(&made.memory);
+        let view = view.map(|memory| AllocationView { handle, gpu_va, bytes, memory });
+        self.end_without_view(view, handle, |kernel, a| kernel.destroy_allocation(a))
     }
 
     fn read(
@@ -316,7 +338,7 @@ impl Answerer {
                 engine_affinity,
                 name,
             } => {
-                let name = &name;
+                let name = &shortened(&name, MOST_NAME_BYTES);
                 let args =
                     CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
                 encode(self.make_fence(device, files, |kernel| kernel.create_monitored_fence(args)))
@@ -339,25 +361,19 @@ impl Answerer {
                             flags,
                             engine_affinity,
                             private_data,
-                            name: &name,
+                            name: &shortened(&name, MOST_NAME_BYTES),
                         };
                         self.make_fence(device, files, |kernel| kernel.create_native_fence(args))
                     },
                 ),
             ),
             FenceCall::ShareObjects { objects, access, name } => {
-                // A name is free again once the last file of its handle is closed. The fault is the
-                // mistake that the scenario served-handle-against-death must find.
-                if !self.shared.platform.fault("a name is kept") {
-                    self.shared.nt_handles.sweep();
-                }
-                let shared = kernel.share_objects(&objects, access, name.as_deref());
-                let keeps = objects.iter().map(|object| self.ledger.bytes_held_by(*object)).sum();
-                encode(shared.and_then(|handle| self.export(handle, keeps, files)))
+                encode(self.share(&objects, access, name.as_deref(), files))
             }
             FenceCall::OpenSyncObjectNtHandleFromName(name, access) => {
                 self.shared.nt_handles.sweep();
-                let opened = kernel.open_sync_object_nt_handle_from_name(&name, access);
+                let opened = checked_name(&name)
+                    .and_then(|name| kernel.open_sync_object_nt_handle_from_name(name, access));
                 encode(opened.and_then(|handle| self.export(handle, 0, files)))
             }
             FenceCall::OpenSyncObject { device, flags, engine_affinity, native } => {
@@ -439,10 +455,27 @@ impl Answerer {
     ) -> Result<FenceView, Status> {
         let made = self.create(device, Charge::default(), make, |made| made.handle)?;
         let view = files.fence(&made);
-        if view.is_err() {
-            self.destroy(made.handle, |kernel, f| kernel.destroy_synchronization_object(f))?;
+        self.end_without_view(view, made.handle, |kernel, f| {
+            kernel.destroy_synchronization_object(f)
+        })
+    }
+
+    fn share(
+        &self,
+        objects: &[Handle],
+        access: SyncObjectAccess,
+        name: Option<&str>,
+        files: &mut Files,
+    ) -> Result<(), Status> {
+        // A name is free again once the last file of its handle is closed. The fault is the mistake
+        // that the scenario served-handle-against-death must find.
+        if !self.shared.platform.fault("a name is kept") {
+            self.shared.nt_handles.sweep();
         }
-        view
+        name.map(checked_name).transpose()?;
+        let shared = self.opened.kernel.share_objects(objects, access, name)?;
+        let keeps = objects.iter().map(|object| self.ledger.bytes_held_by(*object)).sum();
+        self.export(shared, keeps, files)
     }
 
     /// Opens an older object. An instance without a device counts until it is destroyed.
@@ -550,13 +583,15 @@ impl Answerer {
                 );
                 let made = self.draw(made, kind, |made| made.handle);
                 encode(made.and_then(|made| {
-                    Ok(HwQueueView {
+                    let value = files.read_only(&made.progress_value);
+                    let view = value.map(|progress_value| HwQueueView {
                         handle: made.handle,
                         progress_fence: made.progress_fence,
-                        progress_value: files.read_only(&made.progress_value)?,
+                        progress_value,
                         progress_gpu_va: made.progress_gpu_va,
                         native_progress_fence: made.native_progress_fence,
-                    })
+                    });
+                    self.end_without_view(view, made.handle, |kernel, q| kernel.destroy_hw_queue(q))
                 }))
             }
             WorkCall::DestroyHwQueue(queue) => {
@@ -593,7 +628,11 @@ impl Answerer {
                     |kernel| kernel.create_doorbell(args),
                     |made| made.handle,
                 );
-                encode(made.and_then(|made| self.enter_doorbell(made, files)))
+                encode(made.and_then(|made| {
+                    let handle = made.handle;
+                    let view = self.enter_doorbell(made, files);
+                    self.end_without_view(view, handle, |kernel, d| kernel.destroy_doorbell(d))
+                }))
             }
             DoorbellCall::ConnectDoorbell(doorbell) => encode(self.connect(doorbell, files)),
             DoorbellCall::DestroyDoorbell(doorbell) => {

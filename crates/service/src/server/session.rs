@@ -5,7 +5,7 @@
 //! waits are cancelled, and the process is terminated. A client that stops to read its answers has
 //! ended its session.
 
-use super::calls::Answerer;
+use super::calls::{Answerer, MOST_NAME_BYTES};
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::record;
@@ -17,6 +17,7 @@ use crate::transport::{Link, Received};
 use crate::wire::{self, Call, Purpose, Refusal, Welcome};
 use std::sync::Arc;
 use tidegate_calls::Status;
+use tidegate_calls::snapshot::shortened;
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
 /// A client between its first message and its end.
@@ -111,7 +112,9 @@ fn begin(
     let received = link.receive(buffer).ok().flatten();
     let Received { body, .. } = received.ok_or(Refusal::NotAClient)?;
     let (adapter, name, notifies) = match wire::read_hello(body)? {
-        Purpose::Process { adapter, name, notifies } => (adapter, name, notifies),
+        Purpose::Process { adapter, name, notifies } => {
+            (adapter, shortened(&name, MOST_NAME_BYTES), notifies)
+        }
         Purpose::Counts => {
             let counts: Result<String, Refusal> = Ok(shared.counts().to_string());
             let _ = link.send(&wire::encode(&counts), []);
@@ -148,7 +151,6 @@ fn begin(
         clock_origin_ns: shared.platform.clock_origin_ns(),
         notices: page,
     };
-    // Bounded, as in views: the client chose the name.
     tracing::info!(session = number, process = session.usage.name(), "opened");
     // A client that is gone already ends the session with its first call.
     let _ = link.send(&wire::encode(&Ok::<_, Refusal>(welcome)), &files.all);

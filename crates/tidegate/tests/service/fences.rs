@@ -113,6 +113,22 @@ fn a_registered_wait_sets_its_event_and_a_cancelled_one_does_not() {
 }
 
 #[test]
+fn a_shared_name_has_at_most_260_characters() {
+    let service = Service::start(ServerConfig::default());
+    let client = Client::new(&service, "namer");
+    let fence = client.fence(SHARED).handle;
+    let share =
+        |name: &str| client.kernel.share_objects(&[fence], SyncObjectAccess::all(), Some(name));
+    let _kept = share(&"n".repeat(4 * 260)).unwrap();
+    assert_eq!(share(&"n".repeat(4 * 260 + 1)).unwrap_err(), Status::OBJECT_NAME_INVALID);
+    let find = |name: &str| {
+        client.kernel.open_sync_object_nt_handle_from_name(name, SyncObjectAccess::all())
+    };
+    find(&"n".repeat(4 * 260)).unwrap();
+    assert_eq!(find(&"n".repeat(4 * 260 + 1)).unwrap_err(), Status::OBJECT_NAME_INVALID);
+}
+
+#[test]
 fn a_fence_lives_on_when_its_creator_has_left() {
     let service = Service::start(ServerConfig::default());
     let b = Client::new(&service, "b");
