@@ -2,19 +2,23 @@
 //! then the engine runs through it. No interrupt, no kernel call and no system call may happen
 //! meanwhile; all three are counted.
 //!
-//! A signal packet costs fetch, decode and the signal step. A second pass over waits that are
-//! satisfied already shows what fetch and decode alone come to.
+//! A signal packet costs fetch, decode and the signal step. A second pass over slots that hold
+//! nothing, in a ring of their own, shows what a slot costs without the step.
 
 use super::setup::{Happened, Setup, Shape, WATCHED};
 use crate::bench::floors;
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, spin_rarely};
 use crate::bench::row::{Goal, Row, Unit, floor, own};
 use crate::bench::sizes::Scale;
+use tidegate::calls::{CreateDoorbellFlags, FenceInstance};
 use tidegate::d3d12::{CommandListType, Fence, Queue};
+use tidegate::gpu_abi::RingPacket;
+use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_testbed::{Client, UserQueue, signal_packet, wait_packet};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Nanoseconds of a signal packet without fetch and decode.
+/// Nanoseconds of a signal packet beyond those of a slot that holds nothing.
 pub(crate) const SIGNAL_STEP: &str = "the signal step";
 
 const SLOTS: u64 = 65_536;
@@ -90,9 +94,44 @@ impl Rig {
     }
 }
 
+/// A ring of slots that hold nothing, on the same engine.
+struct EmptySlots {
+    client: Client,
+    queue: UserQueue,
+    gate: FenceInstance,
+    mark: FenceInstance,
+    batch: u64,
+}
+
+impl EmptySlots {
+    fn beside(queue: &Queue, setup: &Setup) -> Result<EmptySlots> {
+        let client = Client::open(&setup.machine, "empty slots");
+        let node = queue.desc().node.unwrap_or_default();
+        let made = client.try_hw_queue(node, true).map_err(|status| status.to_string())?;
+        let queue = client.with_ring_of(SLOTS, CreateDoorbellFlags::empty(), made);
+        queue.connect().map_err(|status| status.to_string())?;
+        let (gate, mark) = (client.native(0), client.native(0));
+        Ok(EmptySlots { client, queue, gate, mark, batch: 0 })
+    }
+
+    /// Fills the ring, opens the gate, and times the engine until the last slot.
+    fn run(&mut self, setup: &Setup) -> u64 {
+        self.batch += 1;
+        self.queue.put(&wait_packet(&self.gate, self.batch, NO_LOG_ENTRY));
+        (0..OPERATIONS).for_each(|_| self.queue.put(&RingPacket::Nop));
+        self.queue.put(&signal_packet(&self.mark, self.batch, NO_LOG_ENTRY));
+        self.queue.ring();
+        let start = setup.now_ns();
+        self.client.signal(&self.gate, self.batch);
+        spin_rarely(|| self.mark.value.get().is_some_and(|value| value >= self.batch));
+        setup.now_ns() - start
+    }
+}
+
 pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
     let mut rig = Rig::new(fence_logs)?;
-    let (mut signals, mut waits) = (Samples::default(), Samples::default());
+    let mut slots = EmptySlots::beside(&rig.queue, &rig.setup)?;
+    let (mut signals, mut empty) = (Samples::default(), Samples::default());
     let mut total = Happened::default();
     let mut cpu_ns = 0.0;
     for batch in 0..=BATCHES {
@@ -103,21 +142,19 @@ pub(super) fn measure(fence_logs: bool) -> Result<Measured> {
             cpu_ns += cpu.per(OPERATIONS * BATCHES);
             total += happened;
         }
-        // Half as many rounds of waits are enough for their median.
-        if batch % 2 == 0 {
-            let (took, _) = rig.run(|queue, fence, _| queue.wait(fence, 1))?;
-            waits.push_batch(took, OPERATIONS);
+        let took = slots.run(&rig.setup);
+        if batch > 0 {
+            empty.push_batch(took, OPERATIONS);
         }
     }
     let mut counts = total.nothing();
     counts.push(Count::of("interrupts suppressed", total.suppressed));
-    let decode = waits.median();
+    let step = (signals.median() - empty.median()).max(0.0);
     let note = format!(
-        "a satisfied wait, which is fetch and decode with a load, takes {decode:.0} ns, so the signal step itself about \
-         {:.0} ns",
-        (signals.median() - decode).max(0.0)
+        "a slot that holds nothing takes {:.1} ns, so the signal step itself about {step:.1} ns",
+        empty.median()
     );
-    let figures = vec![(SIGNAL_STEP, (signals.median() - decode).max(0.0))];
+    let figures = vec![(SIGNAL_STEP, step)];
     Ok(Measured { samples: signals, cpu_ns, counts, figures, note: Some(note) })
 }
 
