@@ -60,13 +60,22 @@ impl AddressRanges {
     /// # Errors
     /// `NO_MEMORY` if the address space is exhausted.
     pub fn reserve(&mut self, regions: &[u64]) -> Result<u64, Status> {
+        self.reserve_aligned(regions, self.shape.page_bytes)
+    }
+
+    /// As [`AddressRanges::reserve`]; the range begins at a multiple of `alignment` bytes.
+    ///
+    /// # Errors
+    /// `NO_MEMORY` if the address space is exhausted.
+    pub fn reserve_aligned(&mut self, regions: &[u64], alignment: u64) -> Result<u64, Status> {
         let end = self.end();
-        let mut range = self.range_at(self.next, regions, end)?;
+        let aligned = |va: u64| va.checked_next_multiple_of(alignment).ok_or(Status::NO_MEMORY);
+        let mut range = self.range_at(aligned(self.next)?, regions, end)?;
         if let Some(window) = &self.fence_window
             && range.start < window.end
             && range.end > window.start
         {
-            range = self.range_at(window.end, regions, end)?;
+            range = self.range_at(aligned(window.end)?, regions, end)?;
         }
         self.next = range.end + self.shape.page_bytes;
         Ok(range.start)
@@ -157,6 +166,21 @@ mod tests {
             Ok(13 * PAGE),
             "without bounds, addresses are assigned as usual"
         );
+    }
+
+    #[test]
+    fn aligned_ranges_begin_at_a_multiple() {
+        let mut ranges = ranges(Some(6 * PAGE), Some(11 * PAGE - 1));
+        assert_eq!(
+            ranges.reserve_aligned(&[4 * PAGE], 4 * PAGE),
+            Ok(12 * PAGE),
+            "behind the window"
+        );
+        assert_eq!(ranges.reserve(&[PAGE]), Ok(17 * PAGE));
+        assert_eq!(ranges.reserve_aligned(&[PAGE], 4 * PAGE), Ok(20 * PAGE));
+        assert_eq!(ranges.reserve_aligned(&[1, 1], 4 * PAGE), Ok(24 * PAGE));
+        assert_eq!(ranges.reserve_aligned(&[1], 1 << 63), Err(Status::NO_MEMORY));
+        assert_eq!(ranges.reserve(&[PAGE]), Ok(27 * PAGE), "a failed call reserves nothing");
     }
 
     #[test]

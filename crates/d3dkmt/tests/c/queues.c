@@ -343,7 +343,15 @@ static void addresses(D3DKMT_HANDLE adapter, D3DKMT_HANDLE context) {
     reserve.Size = 4 * TILE;
     OK(D3DKMTReserveGpuVirtualAddress(&reserve));
     D3DGPU_VIRTUAL_ADDRESS base = reserve.VirtualAddress;
-    CHECK(base != 0);
+    CHECK(base != 0 && base % TILE == 0);
+    /* Addresses of 4 KiB in between do not shift the next reservation. */
+    struct memory between = allocate(4096, 0);
+    reserve.Size = TILE - 4096;
+    OK(D3DKMTReserveGpuVirtualAddress(&reserve));
+    CHECK(reserve.VirtualAddress % TILE == 0);
+    D3DKMT_FREEGPUVIRTUALADDRESS release_second = {adapter, reserve.VirtualAddress, TILE};
+    OK(D3DKMTFreeGpuVirtualAddress(&release_second));
+    release(between);
 
     D3DDDI_MAPGPUVIRTUALADDRESS map;
     memset(&map, 0, sizeof map);

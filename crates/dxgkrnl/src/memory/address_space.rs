@@ -15,6 +15,7 @@ use crate::error::BugCheck;
 use crate::timer::{AtPassive, EndAtPassive};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tidegate_calls::TILE_BYTES;
 use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
 use tidegate_ddi::{Passive, Status};
@@ -152,6 +153,11 @@ impl AddressSpace {
     /// Reserves addresses, unmapped until [`AddressSpace::remap_on`].
     pub(crate) fn reserve(&self, bytes: u64) -> Result<u64, Status> {
         self.tables.lock_device().ranges.reserve(&[bytes])
+    }
+
+    /// As [`AddressSpace::reserve`], for tiles: the addresses begin at a multiple of a tile's size.
+    pub(crate) fn reserve_tiles(&self, bytes: u64) -> Result<u64, Status> {
+        self.tables.lock_device().ranges.reserve_aligned(&[bytes], TILE_BYTES)
     }
 
     /// Returns an address that is never mapped.

@@ -50,7 +50,7 @@ impl Memory {
         if bytes == 0 || bytes > MAX_BYTES || !bytes.is_multiple_of(TILE_BYTES) {
             return Err(Status::INVALID_PARAMETER);
         }
-        let gpu_va = space.reserve(bytes)?;
+        let gpu_va = space.reserve_tiles(bytes)?;
         let tiles = self.driver.platform.mutex("tiles of reserved addresses", BTreeMap::new());
         let body = ReservedBody { memory: self.clone(), device, gpu_va, bytes, tiles };
         Ok(Arc::new(AtPassive::wrap(&self.driver.timer, body)))
