@@ -116,7 +116,7 @@ typedef struct _D3DKMT_ENUMADAPTERS2 {
 } D3DKMT_ENUMADAPTERS2;
 
 typedef union _D3DKMT_ENUMADAPTERS_FILTER {
-    struct {
+    __extension__ struct {
         ULONGLONG IncludeComputeOnly : 1;
         ULONGLONG IncludeDisplayOnly : 1;
         ULONGLONG Reserved : 62;
@@ -209,9 +209,9 @@ typedef struct _D3DKMT_DRIVER_DESCRIPTION {
     WCHAR DriverDescription[4096];
 } D3DKMT_DRIVER_DESCRIPTION;
 
-typedef struct _D3DKMT_ADAPTERTYPE {
-    union {
-        struct {
+__extension__ typedef struct _D3DKMT_ADAPTERTYPE {
+    __extension__ union {
+        __extension__ struct {
             UINT RenderSupported : 1;
             UINT DisplaySupported : 1;
             UINT SoftwareDevice : 1;
@@ -231,9 +231,9 @@ typedef struct _D3DKMT_WDDM_1_2_CAPS {
     UINT Value;
 } D3DKMT_WDDM_1_2_CAPS;
 
-typedef struct _D3DKMT_WDDM_2_0_CAPS {
-    union {
-        struct {
+__extension__ typedef struct _D3DKMT_WDDM_2_0_CAPS {
+    __extension__ union {
+        __extension__ struct {
             UINT Support64BitAtomics : 1;
             UINT GpuMmuSupported : 1;
             UINT IoMmuSupported : 1;
@@ -243,9 +243,9 @@ typedef struct _D3DKMT_WDDM_2_0_CAPS {
     };
 } D3DKMT_WDDM_2_0_CAPS;
 
-typedef struct _D3DKMT_WDDM_2_7_CAPS {
-    union {
-        struct {
+__extension__ typedef struct _D3DKMT_WDDM_2_7_CAPS {
+    __extension__ union {
+        __extension__ struct {
             UINT HwSchSupported : 1;
             UINT HwSchEnabled : 1;
             UINT HwSchEnabledByDefault : 1;
@@ -255,9 +255,9 @@ typedef struct _D3DKMT_WDDM_2_7_CAPS {
     };
 } D3DKMT_WDDM_2_7_CAPS;
 
-typedef struct _D3DKMT_WDDM_3_1_CAPS {
-    union {
-        struct {
+__extension__ typedef struct _D3DKMT_WDDM_3_1_CAPS {
+    __extension__ union {
+        __extension__ struct {
             UINT NativeGpuFenceSupported : 1;
             UINT Reserved : 31;
         };
@@ -346,8 +346,8 @@ typedef struct _D3DKMT_QUERYVIDEOMEMORYINFO {
 
 typedef struct _DXGK_ISFEATUREENABLED_RESULT {
     USHORT Version;
-    union {
-        struct {
+    __extension__ union {
+        __extension__ struct {
             USHORT Enabled : 1;
             USHORT KnownFeature : 1;
             USHORT SupportedByDriver : 1;
@@ -384,7 +384,7 @@ typedef struct _D3DKMT_TDRDBGCTRL_ESCAPE {
 /* ---- devices and contexts ---- */
 
 typedef struct _D3DKMT_CREATEDEVICE {
-    union {
+    __extension__ union {
         D3DKMT_HANDLE hAdapter;
         void *pAdapter;
     };
@@ -433,7 +433,7 @@ typedef struct _D3DKMT_DEVICEPAGEFAULT_STATE {
 typedef struct _D3DKMT_GETDEVICESTATE {
     D3DKMT_HANDLE hDevice;
     D3DKMT_DEVICESTATE_TYPE StateType;
-    union {
+    __extension__ union {
         D3DKMT_DEVICEEXECUTION_STATE ExecutionState;
         D3DKMT_DEVICEPAGEFAULT_STATE PageFaultState;
         UINT64 Reserved[6];
@@ -508,9 +508,9 @@ typedef D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY D3DKMT_GETCONTEXTINPROCESSS
 
 /* ---- hardware queues ---- */
 
-typedef struct _D3DDDI_CREATEHWQUEUEFLAGS {
-    union {
-        struct {
+__extension__ typedef struct _D3DDDI_CREATEHWQUEUEFLAGS {
+    __extension__ union {
+        __extension__ struct {
             UINT DisableGpuTimeout : 1;
             UINT NoBroadcastSignal : 1;
             UINT NoBroadcastWait : 1;
@@ -557,9 +557,9 @@ typedef struct _D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE {
     const UINT64 *FenceValueArray;
 } D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE;
 
-typedef struct _D3DDDICB_SIGNALFLAGS {
-    union {
-        struct {
+__extension__ typedef struct _D3DDDICB_SIGNALFLAGS {
+    __extension__ union {
+        __extension__ struct {
             UINT SignalAtSubmission : 1;
             UINT EnqueueCpuEvent : 1;
             UINT AllowFenceRewind : 1;
@@ -645,7 +645,7 @@ typedef struct _D3DDDI_ALLOCATIONINFO {
 
 typedef struct _D3DDDI_ALLOCATIONINFO2 {
     D3DKMT_HANDLE hAllocation;
-    union {
+    __extension__ union {
         HANDLE hSection;
         const void *pSystemMem;
     };
@@ -654,7 +654,7 @@ typedef struct _D3DDDI_ALLOCATIONINFO2 {
     UINT VidPnSourceId;
     UINT Flags;
     D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
-    union {
+    __extension__ union {
         UINT Priority;
         uintptr_t Unused;
     };
@@ -699,13 +699,13 @@ typedef struct _D3DKMT_CREATEALLOCATION {
     D3DKMT_HANDLE hGlobalShare;
     const void *pPrivateRuntimeData;
     UINT PrivateRuntimeDataSize;
-    union {
+    __extension__ union {
         D3DKMT_CREATESTANDARDALLOCATION *pStandardAllocation;
         const void *pPrivateDriverData;
     };
     UINT PrivateDriverDataSize;
     UINT NumAllocations;
-    union {
+    __extension__ union {
         D3DDDI_ALLOCATIONINFO *pAllocationInfo;
         D3DDDI_ALLOCATIONINFO2 *pAllocationInfo2;
     };
@@ -766,7 +766,7 @@ typedef struct _D3DKMT_OPENRESOURCE {
     D3DKMT_HANDLE hDevice;
     D3DKMT_HANDLE hGlobalShare;
     UINT NumAllocations;
-    union {
+    __extension__ union {
         D3DDDI_OPENALLOCATIONINFO *pOpenAllocationInfo;
         D3DDDI_OPENALLOCATIONINFO2 *pOpenAllocationInfo2;
     };
@@ -876,9 +876,9 @@ typedef struct _D3DKMT_EVICT {
     UINT64 NumBytesToTrim;
 } D3DKMT_EVICT;
 
-typedef struct _D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
-    union {
-        struct {
+__extension__ typedef struct _D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
+    __extension__ union {
+        __extension__ struct {
             UINT64 Write : 1;
             UINT64 Execute : 1;
             UINT64 Zero : 1;
@@ -891,7 +891,7 @@ typedef struct _D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
 } D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
 
 typedef struct _D3DDDI_RESERVEGPUVIRTUALADDRESS {
-    union {
+    __extension__ union {
         D3DKMT_HANDLE hPagingQueue;
         D3DKMT_HANDLE hAdapter;
     };
@@ -899,16 +899,16 @@ typedef struct _D3DDDI_RESERVEGPUVIRTUALADDRESS {
     D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
     D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
     D3DGPU_SIZE_T Size;
-    union {
+    __extension__ union {
         UINT ReservationType;
         UINT Reserved0;
     };
-    union {
+    __extension__ union {
         UINT64 DriverProtection;
         UINT64 Reserved1;
     };
     D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
-    union {
+    __extension__ union {
         UINT64 PagingFenceValue;
         UINT64 Reserved2;
     };
@@ -945,7 +945,7 @@ typedef enum _D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE {
 
 typedef struct _D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION {
     D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE OperationType;
-    union {
+    __extension__ union {
         struct {
             D3DGPU_VIRTUAL_ADDRESS BaseAddress;
             D3DGPU_SIZE_T SizeInBytes;
@@ -1000,9 +1000,9 @@ typedef enum _D3DDDI_SYNCHRONIZATIONOBJECT_TYPE {
     D3DDDI_SYNCHRONIZATION_TYPE_LIMIT = 8
 } D3DDDI_SYNCHRONIZATIONOBJECT_TYPE;
 
-typedef struct _D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
-    union {
-        struct {
+__extension__ typedef struct _D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
+    __extension__ union {
+        __extension__ struct {
             UINT Shared : 1;
             UINT NtSecuritySharing : 1;
             UINT CrossAdapter : 1;
@@ -1024,7 +1024,7 @@ typedef struct _D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
 typedef struct _D3DDDI_SYNCHRONIZATIONOBJECTINFO2 {
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
-    union {
+    __extension__ union {
         struct {
             BOOL InitialState;
         } SynchronizationMutex;
@@ -1117,7 +1117,7 @@ typedef struct _D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 {
     D3DKMT_HANDLE hDevice;
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
     D3DKMT_HANDLE hSyncObject;
-    union {
+    __extension__ union {
         struct {
             void *FenceValueCPUVirtualAddress;
             D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
@@ -1133,9 +1133,9 @@ typedef struct _D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME {
     HANDLE hNtHandle;
 } D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME;
 
-typedef struct _D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
-    union {
-        struct {
+__extension__ typedef struct _D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
+    __extension__ union {
+        __extension__ struct {
             UINT WaitAny : 1;
             UINT Reserved : 31;
         };
@@ -1164,7 +1164,7 @@ typedef struct _D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
     D3DKMT_HANDLE hContext;
     UINT ObjectCount;
     const D3DKMT_HANDLE *ObjectHandleArray;
-    union {
+    __extension__ union {
         const UINT64 *MonitoredFenceValueArray;
         UINT64 FenceValue;
         UINT64 Reserved[8];
@@ -1175,7 +1175,7 @@ typedef struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
     D3DKMT_HANDLE hContext;
     UINT ObjectCount;
     const D3DKMT_HANDLE *ObjectHandleArray;
-    union {
+    __extension__ union {
         const UINT64 *MonitoredFenceValueArray;
         UINT64 Reserved[8];
     };
@@ -1187,7 +1187,7 @@ typedef struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
     D3DDDICB_SIGNALFLAGS Flags;
     ULONG BroadcastContextCount;
     const D3DKMT_HANDLE *BroadcastContextArray;
-    union {
+    __extension__ union {
         UINT64 FenceValue;
         HANDLE CpuEventHandle;
         const UINT64 *MonitoredFenceValueArray;
@@ -1199,7 +1199,7 @@ typedef struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
 
 typedef struct _D3DDDI_SYNCHRONIZATIONOBJECTINFO {
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
-    union {
+    __extension__ union {
         struct {
             BOOL InitialState;
         } SynchronizationMutex;
@@ -1240,7 +1240,7 @@ typedef struct _D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
     D3DKMT_HANDLE hContext;
     UINT ObjectCount;
     D3DKMT_HANDLE ObjectHandleArray[D3DDDI_MAX_OBJECT_WAITED_ON];
-    union {
+    __extension__ union {
         struct {
             UINT64 FenceValue;
         } Fence;
@@ -1262,7 +1262,7 @@ typedef struct _D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
     D3DDDICB_SIGNALFLAGS Flags;
     ULONG BroadcastContextCount;
     D3DKMT_HANDLE BroadcastContext[D3DDDI_MAX_BROADCAST_CONTEXT];
-    union {
+    __extension__ union {
         struct {
             UINT64 FenceValue;
         } Fence;

@@ -176,6 +176,7 @@ fn each_structure_of_the_header_is_compared() {
     let known: BTreeSet<&str> =
         LAYOUTS.iter().map(|layout| layout.name).chain(WITHOUT_LAYOUT).collect();
     for line in HEADER.lines() {
+        let line = line.strip_prefix("__extension__ ").unwrap_or(line);
         let Some(rest) = line.strip_prefix("typedef ") else { continue };
         let Some(name) = rest.strip_prefix("struct _").or(rest.strip_prefix("union _")) else {
             continue;

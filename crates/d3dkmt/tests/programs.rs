@@ -87,6 +87,20 @@ static RESOURCES: Program = Program::new("cc", "resources.c");
 static CLIENT: Program = Program::new("c++", "client.cpp");
 
 #[test]
+fn the_header_marks_its_extensions() {
+    let folder = tempfile::tempdir().unwrap();
+    for (compiler, file, languages) in [
+        ("cc", "header.c", ["-std=c99", "-std=c11"]),
+        ("c++", "header.cpp", ["-std=c++11", "-std=c++17"]),
+    ] {
+        let Some(compiler) = Compiler::find(compiler) else { continue };
+        let source = folder.path().join(file);
+        std::fs::write(&source, "#include <tidegate_d3dkmt.h>\n").unwrap();
+        languages.iter().for_each(|language| compiler.check_pedantic(&source, language));
+    }
+}
+
+#[test]
 fn calls_without_arguments_are_refused() {
     ARGUMENTS.check("nothing");
 }

@@ -24,8 +24,20 @@ impl Compiler {
     /// It fails.
     pub fn compile(&self, source: &Path, options: &[&str]) {
         let language = if self.0 == "c++" { "-std=c++17" } else { "-std=gnu11" };
+        let common = [language, "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"];
+        self.run(source, &[&common[..], options].concat());
+    }
+
+    /// Checks a source without extensions of the language that it does not mark.
+    ///
+    /// # Panics
+    /// The compiler warns or fails.
+    pub fn check_pedantic(&self, source: &Path, language: &str) {
+        self.run(source, &[language, "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+    }
+
+    fn run(&self, source: &Path, options: &[&str]) {
         let output = Command::new(self.0)
-            .args([language, "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
             .arg("-I")
             .arg(root().join("include"))
             .arg("-I")
