@@ -4,7 +4,8 @@ use super::counts::Counts;
 use super::sessions::Sessions;
 use crate::transport::Link;
 use crate::wire::Refusal;
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,6 +15,32 @@ use tidegate_platform::Mutex;
 
 /// Clients that may wait to be taken.
 const BACKLOG: i32 = 1024;
+/// Time until the next try, after a client could neither be taken nor turned away.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Why no client was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AcceptFailure {
+    /// The client left again, or a signal interrupted the call. The next client is accepted as usual.
+    Passing,
+    /// The process or the system lacks a descriptor or memory. The client still waits, so the listener
+    /// stays readable.
+    NoResources,
+    /// Any other failure. The listener may stay readable.
+    Other,
+}
+
+impl AcceptFailure {
+    fn of(error: Errno) -> AcceptFailure {
+        match error {
+            Errno::CONNABORTED | Errno::INTR => AcceptFailure::Passing,
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => {
+                AcceptFailure::NoResources
+            }
+            _ => AcceptFailure::Other,
+        }
+    }
+}
 
 /// Returns a socket for [`Server::new`] that listens at `path`, which it makes.
 ///
@@ -28,13 +55,18 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Returns a descriptor with an open file of its own.
+fn spare_descriptor() -> io::Result<OwnedFd> {
+    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?)
+}
+
 /// A service that listens.
 pub struct Server {
     sessions: Sessions,
     listener: OwnedFd,
     stop: Arc<OwnedFd>,
     /// A descriptor that is given up to turn a client away when no other is left; `None` when it could not
-    /// be had again.
+    /// be had again. It has an open file of its own, so giving it up also helps against ENFILE.
     spare: Mutex<Option<OwnedFd>>,
 }
 
@@ -65,7 +97,7 @@ impl Server {
         assert!(shares, "a socket's clients need memory that lies in files");
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let stop = Arc::new(rustix::event::eventfd(0, flags)?);
-        let spare = sessions.platform().mutex("spare descriptor", Some(stop.try_clone()?));
+        let spare = sessions.platform().mutex("spare descriptor", Some(spare_descriptor()?));
         Ok(Server { sessions, listener, stop, spare })
     }
 
@@ -85,23 +117,39 @@ impl Server {
     /// # Errors
     /// What the system refuses while it waits for clients.
     pub fn serve(&self) -> io::Result<()> {
+        // Whether the last try failed, so that a lasting failure is logged once.
+        let mut is_failing = false;
         let result = loop {
             let mut polled = [
                 PollFd::new(&self.listener, PollFlags::IN),
                 PollFd::new(&self.stop, PollFlags::IN),
             ];
             match rustix::event::poll(&mut polled, None) {
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 Err(error) => break Err(error.into()),
                 Ok(_) if !polled[1].revents().is_empty() => break Ok(()),
                 Ok(_) => {}
             }
-            match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => self.sessions.take(Link::Socket(socket)),
-                Err(rustix::io::Errno::MFILE) => self.turn_away_without_descriptor(),
-                // A client that left again: the next one may have more luck.
-                Err(error) => tracing::warn!(%error, "a client was not accepted"),
+            let tried = match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    self.sessions.take(Link::Socket(socket));
+                    Ok(())
+                }
+                Err(error) => match AcceptFailure::of(error) {
+                    AcceptFailure::Passing => continue,
+                    AcceptFailure::NoResources => self.turn_away_without_descriptor(),
+                    AcceptFailure::Other => Err(error),
+                },
+            };
+            if let Err(error) = tried {
+                if !is_failing {
+                    tracing::warn!(%error, "a client was not accepted");
+                }
+                // The listener stays readable: the next try waits, or for the stop.
+                let mut stop = [PollFd::new(&self.stop, PollFlags::IN)];
+                let _ = rustix::event::poll(&mut stop, Some(&RETRY));
             }
+            is_failing = tried.is_err();
         };
         // Clients that were about to be taken are refused by the system.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
@@ -111,18 +159,47 @@ impl Server {
 
     /// Turns the next client away, by the spare descriptor. Else the client would wait for an answer, and
     /// the service would try again and again to accept it.
-    fn turn_away_without_descriptor(&self) {
+    ///
+    /// # Errors
+    /// The client could not be accepted even so.
+    fn turn_away_without_descriptor(&self) -> Result<(), Errno> {
         let mut spare = self.spare.lock_device();
         drop(spare.take());
-        match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-            Ok(socket) => self.sessions.turn_away(Link::Socket(socket), Refusal::NoDescriptor),
-            Err(error) => tracing::warn!(%error, "a client was not accepted"),
-        }
-        *spare = self.stop.try_clone().ok();
+        let accepted = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC);
+        let turned_away = match accepted {
+            Ok(socket) => {
+                self.sessions.turn_away(Link::Socket(socket), Refusal::NoDescriptor);
+                Ok(())
+            }
+            Err(error) if AcceptFailure::of(error) == AcceptFailure::Passing => Ok(()),
+            Err(error) => Err(error),
+        };
+        *spare = spare_descriptor().ok();
+        turned_away
     }
 
     /// Waits until all clients that were taken have left, and their processes have ended.
     pub fn wait_until_empty(&self) {
         self.sessions.wait_until_empty();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_turned_away_when_process_or_system_lacks_resources() {
+        for error in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS] {
+            assert_eq!(AcceptFailure::of(error), AcceptFailure::NoResources, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_left_and_a_signal_are_no_failures() {
+        for error in [Errno::CONNABORTED, Errno::INTR] {
+            assert_eq!(AcceptFailure::of(error), AcceptFailure::Passing, "{error}");
+        }
+        assert_eq!(AcceptFailure::of(Errno::INVAL), AcceptFailure::Other);
     }
 }
