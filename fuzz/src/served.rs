@@ -28,6 +28,7 @@ const CONFIG: ServerConfig = ServerConfig {
         memory_bytes: 1 << 20,
         queues: 6,
         waits: 8,
+        wait_fences: 16,
         nt_handles: 4,
         queued: 64,
     },

@@ -83,6 +83,7 @@ struct FileLimits {
     memory_bytes: Option<u64>,
     queues: Option<u32>,
     waits: Option<Bounded<MOST_WAITS>>,
+    wait_fences: Option<u32>,
     nt_handles: Option<u32>,
     queued: Option<u32>,
 }
@@ -95,6 +96,7 @@ impl FileLimits {
             memory_bytes: self.memory_bytes.unwrap_or(standard.memory_bytes),
             queues: self.queues.unwrap_or(standard.queues),
             waits: self.waits.map_or(standard.waits, |most| most.0),
+            wait_fences: self.wait_fences.unwrap_or(standard.wait_fences),
             nt_handles: self.nt_handles.unwrap_or(standard.nt_handles),
             queued: self.queued.unwrap_or(standard.queued),
         }

@@ -394,7 +394,8 @@ impl Answerer {
                 self.destroy(fence, |kernel, fence| kernel.destroy_synchronization_object(fence)),
             ),
             FenceCall::RegisterWait { fences, mode, slot, announced } => {
-                encode(self.notices.register(slot, announced, |notice| {
+                let count = fences.len();
+                encode(self.notices.register(slot, announced, count, |notice| {
                     kernel.register_cpu_wait(&fences, mode, notice)
                 }))
             }

@@ -11,6 +11,8 @@ pub struct Limits {
     pub queues: u32,
     /// CPU waits at a time.
     pub waits: u32,
+    /// Fences of CPU waits at a time. A wait counts 1 for each fence that it names.
+    pub wait_fences: u32,
     /// NT handles.
     pub nt_handles: u32,
     /// Work queued with the kernel at a time: see `ProcessKind::queued` of `dxgkrnl`.
@@ -24,6 +26,7 @@ impl Default for Limits {
             memory_bytes: 4 << 30,
             queues: 512,
             waits: 1_024,
+            wait_fences: 65_536,
             nt_handles: 256,
             queued: 65_536,
         }

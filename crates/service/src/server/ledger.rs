@@ -94,8 +94,15 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { objects: 3, memory_bytes: 100, queues: 1, waits: 1, nt_handles: 1, queued: 1 };
+    const LIMITS: Limits = Limits {
+        objects: 3,
+        memory_bytes: 100,
+        queues: 1,
+        waits: 1,
+        wait_fences: 1,
+        nt_handles: 1,
+        queued: 1,
+    };
 
     #[test]
     fn limits_hold_until_objects_end() {

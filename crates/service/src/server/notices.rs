@@ -1,10 +1,12 @@
 //! The ends of CPU waits, which a client reads in memory: a word for each wait, and a bell for a client
 //! that sleeps elsewhere.
 //!
-//! Nothing here blocks or grows: a word holds one end, and so does the bell.
+//! Nothing here blocks or grows: a word holds one end, and so does the bell. Registered waits name at
+//! most `Limits::wait_fences` fences together, because the kernel keeps each of them.
 //!
 //! Order: the word is armed before the wait is registered, and holds its end before the bell rings.
 
+use super::config::Limits;
 use crate::transport::Bell;
 use crate::wire::{ARMED, OVER};
 use std::collections::BTreeMap;
@@ -16,7 +18,16 @@ use tidegate_platform::{ClientAccess, Page, Platform, Step};
 pub(super) struct Notices {
     pub(super) page: Page,
     pub(super) bell: Bell,
-    registered: BTreeMap<u32, CpuWaitRegistration>,
+    registered: BTreeMap<u32, Registered>,
+    /// Fences of all registered waits, and their limit.
+    fences: u64,
+    most_fences: u64,
+}
+
+/// A wait that was registered. One that is over is kept until its slot or its room is needed.
+struct Registered {
+    wait: CpuWaitRegistration,
+    fences: u64,
 }
 
 struct Notice {
@@ -44,30 +55,55 @@ impl WaitCallback for Notice {
 }
 
 impl Notices {
-    /// Notices for `waits` waits at a time.
-    pub(super) fn new(platform: &Platform, bell: Bell, waits: u32) -> Notices {
-        let page = platform.client_page(waits as usize, ClientAccess::ReadWrite);
+    /// Notices for the waits that a client may have at a time.
+    pub(super) fn new(platform: &Platform, bell: Bell, limits: &Limits) -> Notices {
+        let page = platform.client_page(limits.waits as usize, ClientAccess::ReadWrite);
         let page = page.named("the ends of waits");
-        Notices { page, bell, registered: BTreeMap::new() }
+        let most_fences = u64::from(limits.wait_fences);
+        Notices { page, bell, registered: BTreeMap::new(), fences: 0, most_fences }
     }
 
-    /// Has `register` enter a wait that tells its end in `slot`. A wait that was there is cancelled.
+    /// Has `register` enter a wait for so many fences that tells its end in `slot`. A wait that was there
+    /// is cancelled.
     ///
     /// # Errors
-    /// INVALID_PARAMETER for a slot that there is not; those of `register`.
+    /// INVALID_PARAMETER for a slot that there is not; INSUFFICIENT_RESOURCES for more fences than the
+    /// limit; those of `register`.
     pub(super) fn register(
         &mut self,
         slot: u32,
         announced: bool,
+        fences: usize,
         register: impl FnOnce(WaitNotice) -> Result<CpuWaitRegistration, Status>,
     ) -> Result<(), Status> {
-        let registered = register(self.notice(slot, announced)?)?;
+        let notice = self.notice(slot, announced)?;
+        let fences = fences as u64;
+        self.check_fences(fences)?;
+        let wait = register(notice)?;
         // The fault is the mistake that the scenario served-wait-against-signal must find.
         if self.page.word(0).platform().fault("armed after the registration") {
             self.page.store(slot as usize, ARMED);
         }
-        self.registered.insert(slot, registered);
+        self.fences += fences;
+        self.registered.insert(slot, Registered { wait, fences });
         Ok(())
+    }
+
+    /// Checks that a wait for so many fences more is within the limit.
+    ///
+    /// # Errors
+    /// INSUFFICIENT_RESOURCES.
+    fn check_fences(&mut self, fences: u64) -> Result<(), Status> {
+        if self.fences + fences > self.most_fences {
+            // The kernel has released the fences of waits that are over. The client's words do not count:
+            // it can store to them.
+            self.registered.retain(|_, registered| !registered.wait.is_over());
+            self.fences = self.registered.values().map(|registered| registered.fences).sum();
+        }
+        match self.fences + fences <= self.most_fences {
+            true => Ok(()),
+            false => Err(Status::INSUFFICIENT_RESOURCES),
+        }
     }
 
     /// Returns a notice that tells its end in `slot`. A wait that was there is cancelled.
@@ -88,14 +124,17 @@ impl Notices {
     /// Cancels the wait of `slot`, if there is one. Its end is not told any more.
     pub(super) fn cancel(&mut self, slot: u32) {
         let cancelled = self.registered.remove(&slot);
+        self.fences -= cancelled.as_ref().map_or(0, |cancelled| cancelled.fences);
         // The fault is the mistake that the scenario served-slot-against-signal must find.
         if self.page.word(0).platform().fault("a cancelled wait goes on") {
-            self.registered.extend(cancelled.map(|wait| (u32::MAX - slot, wait)));
+            let kept = cancelled.map(|cancelled| Registered { fences: 0, ..cancelled });
+            self.registered.extend(kept.map(|kept| (u32::MAX - slot, kept)));
         }
     }
 
     /// Cancels all waits.
     pub(super) fn cancel_all(&mut self) {
         self.registered.clear();
+        self.fences = 0;
     }
 }

@@ -133,7 +133,7 @@ fn begin(
     let no_memory = |_| Refusal::Open(Status::NO_MEMORY);
     let limits = shared.config.limits;
     let bell = link.bell().map_err(no_memory)?;
-    let notices = Notices::new(&shared.platform, bell, limits.waits);
+    let notices = Notices::new(&shared.platform, bell, &limits);
     let mut files = Files::default();
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
     files.all.push(notices.bell.attachment().map_err(no_memory)?);

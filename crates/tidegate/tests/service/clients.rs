@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, DeviceState, Handle, Kernel, Placement, Status,
+    AllocationKind, CreateAllocation, DeviceState, FenceValue, Handle, Kernel, Placement, Status,
+    WaitMode, WaitNotice,
 };
 use tidegate::d3d12::{BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission};
 use tidegate::service::Refusal;
@@ -149,7 +150,9 @@ fn limits_are_errors_and_disturb_no_other_client() {
     };
     let first = allocate(&greedy, device, 8192).unwrap();
     assert_eq!(allocate(&greedy, device, 4097).unwrap_err(), Status::NO_MEMORY);
-    assert_eq!(allocate(&greedy, device, u64::MAX).unwrap_err(), Status::NO_MEMORY);
+    for bytes in [1 << 37, u64::MAX] {
+        assert_eq!(allocate(&greedy, device, bytes).unwrap_err(), Status::NO_MEMORY);
+    }
     allocate(&greedy, device, 4096).unwrap();
     greedy.destroy_allocation(first.handle).unwrap();
     for _ in 0..2 {
@@ -180,6 +183,43 @@ fn queued_work_has_a_limit_for_each_client() {
         client.signal(gate, 1);
         client.wait(done.handle, 7).unwrap();
         signal(8).unwrap();
+    }
+}
+
+#[test]
+fn fences_of_cpu_waits_have_a_limit_for_each_client() {
+    let limits = Limits { wait_fences: 4, ..Limits::default() };
+    let service = Service::start(ServerConfig { limits, ..ServerConfig::default() });
+    let platform = Platform::host();
+    let clients = ["greedy", "other"].map(|name| {
+        let kernel: Arc<dyn Kernel> = service.client(name);
+        let device = kernel.create_device().unwrap();
+        Client::of(&platform, kernel, device)
+    });
+    for client in &clients {
+        let fence = client.monitored(0);
+        let register = |count: usize, value| {
+            let fences = vec![FenceValue { fence: fence.handle, value }; count];
+            let notice = WaitNotice::Event(platform.event(false));
+            client.kernel.register_cpu_wait(&fences, WaitMode::All, notice)
+        };
+        assert_eq!(register(5, 1).unwrap_err(), Status::INSUFFICIENT_RESOURCES);
+        let cancelled = register(3, 1).unwrap();
+        assert_eq!(register(2, 1).unwrap_err(), Status::INSUFFICIENT_RESOURCES);
+        let kept = register(1, 1).unwrap();
+        assert_eq!(register(1, 1).unwrap_err(), Status::INSUFFICIENT_RESOURCES);
+        assert_eq!(client.wait(fence.handle, 1), Err(Status::INSUFFICIENT_RESOURCES));
+        drop(cancelled);
+        let ended = register(3, 1).unwrap();
+        assert_eq!(register(1, 1).unwrap_err(), Status::INSUFFICIENT_RESOURCES);
+        client.signal(&fence, 1);
+        // The waits are over, and their registrations are still held.
+        let next = register(4, 2).unwrap();
+        assert_eq!(register(1, 2).unwrap_err(), Status::INSUFFICIENT_RESOURCES);
+        drop((kept, ended));
+        client.signal(&fence, 2);
+        client.wait(fence.handle, 2).unwrap();
+        drop(next);
     }
 }
 
