@@ -512,6 +512,9 @@ static void resources(void) {
     D3DKMT_DESTROYALLOCATION2 destroy = {device, create.hResource, NULL, 0, 0};
     OK(D3DKMTDestroyAllocation2(&destroy));
     IS(D3DKMTLock2(&lock), STATUS_INVALID_PARAMETER);
+    /* More than there can be, in this process and over a service. */
+    standard.ExistingHeapData.Size = (size_t)1 << 40;
+    IS(D3DKMTCreateAllocation2(&create), STATUS_NO_MEMORY);
     create.Flags.ExistingSysMem = 1;
     IS(D3DKMTCreateAllocation2(&create), STATUS_NOT_SUPPORTED);
 }

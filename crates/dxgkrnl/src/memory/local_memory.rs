@@ -242,8 +242,10 @@ impl Memory {
         space: &Arc<AddressSpace>,
         args: &CreateAllocation,
     ) -> Result<Arc<AllocationObject>, Status> {
-        if args.bytes == 0 || args.bytes > MAX_BYTES {
-            return Err(Status::INVALID_PARAMETER);
+        match args.bytes {
+            0 => return Err(Status::INVALID_PARAMETER),
+            1..=MAX_BYTES => {}
+            _ => return Err(Status::NO_MEMORY),
         }
         let owner = Owner { device: &device, space, context: None };
         let size = (args.bytes, args.kind);

@@ -1,6 +1,8 @@
 //! Allocations at the call surface: where a process reaches their memory.
 
-use tidegate::calls::{AllocationKind, AllocationMemory, Handle, Status};
+use tidegate::calls::{
+    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status,
+};
 use tidegate::gpu_abi::CONTROL_WRITE_WORD;
 use tidegate_testbed::{signal_packet, world};
 
@@ -27,6 +29,24 @@ fn a_lock_gives_the_ring_and_the_write_pointer_to_store_to() {
         let Ok(AllocationMemory::Protocol(again)) = lock(queue.control.handle) else { panic!() };
         control.store(CONTROL_WRITE_WORD, 5);
         assert_eq!(again.word(CONTROL_WRITE_WORD).load(), 5);
+    });
+}
+
+/// As over a service, where the limit of the client refuses first. Nothing is reserved.
+#[test]
+fn an_allocation_beyond_the_largest_finds_no_memory() {
+    world().run(|w| {
+        let (device, kind) = (w.device, AllocationKind::Bulk);
+        for (bytes, refused) in [
+            (0, Status::INVALID_PARAMETER),
+            (1 << 37, Status::NO_MEMORY),
+            (u64::MAX, Status::NO_MEMORY),
+        ] {
+            for placement in [Placement::System, Placement::Local, Placement::LocalOnDemand] {
+                let args = CreateAllocation { device, bytes, kind, placement };
+                assert_eq!(w.kernel.create_allocation(args).err(), Some(refused), "{bytes}");
+            }
+        }
     });
 }
 
