@@ -72,7 +72,7 @@ impl BulkCells {
     }
 
     /// Stores words to whole cells, in ascending order. The caller has checked the range.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store_words(&self, start: usize, words: &[u64]) {
         let cells = self.whole(start / CELL, words.len());
         for (cell, word) in cells.iter().zip(words) {

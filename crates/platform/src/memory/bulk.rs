@@ -132,7 +132,7 @@ impl Bulk {
     /// # Errors
     ///
     /// The range lies beyond the end.
-    #[inline]
+    #[inline(always)]
     pub fn write_words<const N: usize>(
         &self,
         offset: u64,
@@ -140,10 +140,24 @@ impl Bulk {
     ) -> Result<(), OutOfBounds> {
         let start = self.check(offset, 8 * N)?;
         if self.inner.explored || !start.is_multiple_of(8) {
-            return self.write(offset, words.map(u64::to_le_bytes).as_flattened());
+            self.write_words_as_bytes(start, &words);
+        } else {
+            self.inner.store_words(start, &words);
         }
-        self.inner.store_words(start, &words);
         Ok(())
+    }
+
+    /// Apart from [`Bulk::write_words`], which becomes part of its caller. The caller has checked
+    /// the range.
+    #[cold]
+    #[inline(never)]
+    fn write_words_as_bytes<const N: usize>(&self, start: usize, words: &[u64; N]) {
+        let bytes = words.map(u64::to_le_bytes);
+        if self.inner.explored {
+            self.write_explored(start, bytes.as_flattened());
+        } else {
+            self.inner.copy_in(start, bytes.as_flattened());
+        }
     }
 
     /// Copies `bytes` from `offset` to `to_offset` of `to`, in ascending pieces of at most
