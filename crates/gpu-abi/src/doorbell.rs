@@ -55,23 +55,26 @@ pub struct Summary {
     wake: WakeWord,
 }
 
-/// The place of a doorbell's bit.
-#[derive(Clone, Copy)]
-struct Place {
+/// The place of a doorbell's bit in its summary.
+#[derive(Clone, Copy, Debug)]
+pub struct SummaryPlace {
     in_root: u64,
     /// The word of its leaf and the bit there; `None` if the root has its bit.
     in_leaf: Option<(usize, u64)>,
 }
 
-impl Place {
-    #[inline]
-    fn of(doorbell: u32) -> Place {
+impl SummaryPlace {
+    /// Returns the place of doorbell number `doorbell` of its group.
+    pub fn of(doorbell: u32) -> SummaryPlace {
         let Some(below) = doorbell.checked_sub(IN_ROOT) else {
-            return Place { in_root: 1 << doorbell, in_leaf: None };
+            return SummaryPlace { in_root: 1 << doorbell, in_leaf: None };
         };
         let (group, leaf) = (below / DOORBELLS_IN_GROUP % GROUPS, below / u64::BITS);
         let word = FIRST_LEAF + (leaf % (GROUPS * LEAVES_IN_GROUP)) as usize;
-        Place { in_root: 1 << (IN_ROOT + group), in_leaf: Some((word, 1 << (below % u64::BITS))) }
+        SummaryPlace {
+            in_root: 1 << (IN_ROOT + group),
+            in_leaf: Some((word, 1 << (below % u64::BITS))),
+        }
     }
 }
 
@@ -93,16 +96,17 @@ impl Summary {
 
     /// Returns the place of doorbell number `bit`, for its ringer.
     pub fn ringer(&self, bit: u32) -> Ringer {
-        let Place { in_root, in_leaf } = Place::of(bit);
+        let SummaryPlace { in_root, in_leaf } = SummaryPlace::of(bit);
         let leaf = in_leaf.map(|(word, bit)| (self.leaves.word(word), bit));
         let root = (self.root.clone(), in_root);
         Ringer { bits: RingBits { leaf, root, sleeper: self.wake.word() }, wake: self.wake.clone() }
     }
 
-    /// Returns whether a doorbell other than number `bit` may have been rung since the last scan.
-    #[inline]
-    pub fn is_rung_besides(&self, bit: u32) -> bool {
-        let Place { in_root, in_leaf } = Place::of(bit);
+    /// Returns whether a doorbell other than the one at `place` may have been rung since the last
+    /// scan.
+    #[inline(always)]
+    pub fn is_rung_besides(&self, place: &SummaryPlace) -> bool {
+        let SummaryPlace { in_root, in_leaf } = *place;
         let root = self.root.load();
         if root & !in_root != 0 {
             return true;
@@ -212,9 +216,9 @@ mod tests {
         for bit in bits {
             summary.ringer(bit).ring();
             summary.ringer(bit).ring();
-            assert!(summary.is_rung() && !summary.is_rung_besides(bit), "{bit}");
+            assert!(summary.is_rung() && !summary.is_rung_besides(&SummaryPlace::of(bit)), "{bit}");
             for other in bits.into_iter().filter(|other| *other != bit) {
-                assert!(summary.is_rung_besides(other), "{bit} beside {other}");
+                assert!(summary.is_rung_besides(&SummaryPlace::of(other)), "{bit} beside {other}");
             }
             assert_eq!((taken(&summary), summary.is_rung()), (vec![bit], false));
         }

@@ -26,7 +26,7 @@ pub use address::{AddressSpaceId, GpuTime, GpuVa, PAGE_BYTES, Pte};
 pub use admin::{AdminCommand, AdminError, QueueId, QueueKind, QueueShape, QueueState};
 pub use command::{Command, CommandError, CommandReader, CommandWriter};
 pub use device::{Device, InterruptSink};
-pub use doorbell::{DOORBELL_VALUE_WORD, Ringer, Summary, global_base, global_parts};
+pub use doorbell::{DOORBELL_VALUE_WORD, Ringer, Summary, SummaryPlace, global_base, global_parts};
 pub use engine_class::EngineClass;
 pub use program::{ComputeProgram, DrawProgram, Program, Shader};
 pub use regs::{Cause, Register};

@@ -31,7 +31,7 @@ use crate::queue::{PendingWait, Run};
 use crate::runlist::Place;
 use std::cell::OnceCell;
 use std::sync::Arc;
-use tidegate_gpu_abi::{Cause, QueueId, Summary};
+use tidegate_gpu_abi::{Cause, QueueId, Summary, SummaryPlace};
 use tidegate_platform::{Agent, CpuTime, Step, Turn};
 
 /// Timed work occupies the engine until this time, or until a queue that precedes calls it.
@@ -102,8 +102,9 @@ pub(crate) struct Engine {
     /// The queue that the engine keeps for the next turn, and how the last one left it.
     kept: Option<Box<Run>>,
     position: Position,
-    /// The group and bit of the current queue's doorbell, if the engine may keep the queue.
-    own_bit: Option<(usize, u32)>,
+    /// The group of the current queue's doorbell and the place of its bit, if the engine may keep
+    /// the queue. It is computed when the queue is taken: each turn uses it.
+    own_bit: Option<(usize, SummaryPlace)>,
     /// The number of turns for which the engine may keep the current queue.
     turns_left: u32,
 }
@@ -208,7 +209,8 @@ impl Engine {
             entry.listed = false;
             self.stale_place = gpu.platform.fault("stale place").then_some(entry.place);
             let seat = entry.seat.as_ref().filter(|_| !is_committed && !entry.suspending);
-            self.own_bit = seat.and_then(Seat::own_bit);
+            self.own_bit =
+                seat.and_then(Seat::own_bit).map(|(group, bit)| (group, SummaryPlace::of(bit)));
             self.turns_left = TURNS_KEPT;
             run = entry.run.take();
         }
@@ -302,9 +304,10 @@ impl Engine {
     }
 
     /// Returns whether something other than the current queue calls the engine.
+    #[inline]
     fn is_called_away(&self) -> bool {
-        let by_doorbell = |(group, summary): &(usize, Arc<Summary>)| match self.own_bit {
-            Some((own, bit)) if own == *group => summary.is_rung_besides(bit),
+        let by_doorbell = |(group, summary): &(usize, Arc<Summary>)| match &self.own_bit {
+            Some((own, place)) if own == group => summary.is_rung_besides(place),
             _ => summary.is_rung(),
         };
         self.exec.attention.load() != 0 || self.exec.summaries.iter().any(by_doorbell)
