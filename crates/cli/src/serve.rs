@@ -3,11 +3,13 @@
 use crate::arguments;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::SocketType;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -139,11 +141,11 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
         any_user: file.any_user,
     };
     raise_descriptor_limit();
-    let socket = match arguments.socket.as_deref() {
+    // The listener is closed before the socket's file is removed.
+    let (socket, listener) = match arguments.socket.as_deref() {
         Some(path) => Socket::listen(path)?,
         None => Socket::passed()?,
     };
-    let listener = socket.listener.try_clone().map_err(|error| BadInput(error.to_string()))?;
     let machine = Arc::new(machine);
     let server = machine.service(listener, config).map_err(|e| BadInput(e.to_string()))?;
     let stopper = server.stopper();
@@ -185,9 +187,9 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// A listening socket. Its file is removed with it if it was made here and is still the same one.
+/// The name of a listening socket. Its file is removed with it if it was made here and is still the same
+/// one. The listener is closed before: a service that starts may hold the lock until its connection ends.
 struct Socket<'a> {
-    listener: OwnedFd,
     made: Option<MadeFile<'a>>,
 }
 
@@ -203,10 +205,43 @@ fn file_number(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
+/// The lock on a path, which orders the services that check, make and remove a socket there. It is a file
+/// beside the socket that exists while the lock is held or waited for.
+struct PathLock {
+    name: OsString,
+    /// Holds the lock until it is closed.
+    _file: OwnedFd,
+}
+
+impl PathLock {
+    fn take(path: &Path) -> io::Result<PathLock> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".lock");
+        loop {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let file = rustix::fs::open(&name, flags, Mode::RUSR | Mode::WUSR)?;
+            rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+            let opened = rustix::fs::fstat(&file)?;
+            // The holder before may have removed this file, so that the next one makes another.
+            if file_number(Path::new(&name)) == Some((opened.st_dev, opened.st_ino)) {
+                return Ok(PathLock { name, _file: file });
+            }
+        }
+    }
+}
+
+impl Drop for PathLock {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(&self.name);
+    }
+}
+
 impl<'a> Socket<'a> {
-    fn listen(path: &'a Path) -> Result<Socket<'a>, BadInput> {
+    fn listen(path: &'a Path) -> Result<(Socket<'a>, OwnedFd), BadInput> {
         let bad =
             |what: &dyn std::fmt::Display| BadInput(format!("--socket {}: {what}", path.display()));
+        let _lock = PathLock::take(path).map_err(|error| bad(&error))?;
         // A socket that nothing listens at is left from a service that was killed. The system refuses
         // a connection to any other file with the same error.
         match client::counts(path) {
@@ -223,10 +258,11 @@ impl<'a> Socket<'a> {
             _ => return Err(bad(&"another service listens there")),
         }
         let listener = server::listen(path).map_err(|error| bad(&error))?;
-        Ok(Socket { listener, made: Some(MadeFile { path, number: file_number(path) }) })
+        let made = Some(MadeFile { path, number: file_number(path) });
+        Ok((Socket { made }, listener))
     }
 
-    fn passed() -> Result<Socket<'a>, BadInput> {
+    fn passed() -> Result<(Socket<'a>, OwnedFd), BadInput> {
         let listener = platform::os::passed_socket().ok_or_else(|| {
             BadInput(
                 "name a socket with --socket PATH, or start the service with one of systemd's"
@@ -240,7 +276,7 @@ impl<'a> Socket<'a> {
                     .to_owned(),
             ));
         }
-        Ok(Socket { listener, made: None })
+        Ok((Socket { made: None }, listener))
     }
 
     fn name(&self) -> String {
@@ -253,10 +289,10 @@ impl<'a> Socket<'a> {
 
 impl Drop for Socket<'_> {
     fn drop(&mut self) {
-        if let Some(made) = &self.made
-            && made.number.is_some()
-            && file_number(made.path) == made.number
-        {
+        let Some(made) = &self.made else { return };
+        // Without the lock a service that starts could put its socket in place after the check.
+        let lock = PathLock::take(made.path);
+        if lock.is_ok() && made.number.is_some() && file_number(made.path) == made.number {
             // It may be gone already.
             let _ = std::fs::remove_file(made.path);
         }

@@ -2,6 +2,7 @@
 
 use super::kills::Neighbour;
 use super::{Service, workload};
+use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -92,17 +93,25 @@ fn sigterm_ends_the_service_and_removes_its_socket() {
 
 /// A service at the socket of one that was killed.
 fn start_again(socket: &Path) -> Child {
-    let mut again = tidegate()
+    let mut again = spawn(socket);
+    until_serving(&mut again);
+    again
+}
+
+fn spawn(socket: &Path) -> Child {
+    tidegate()
         .args(["serve", "--socket"])
         .arg(socket)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+fn until_serving(service: &mut Child) {
     let mut line = String::new();
-    BufReader::new(again.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(service.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("serving on "), "{line}");
-    again
 }
 
 #[test]
@@ -224,4 +233,34 @@ fn a_service_removes_its_own_socket_alone() {
     assert!(client::counts(&first.socket()).is_ok(), "the second service is reached");
     second.kill().unwrap();
     second.wait().unwrap();
+}
+
+/// Else two services could find one stale socket, and the second would remove the new one of the first.
+#[test]
+fn a_service_checks_and_replaces_a_stale_socket_under_a_lock() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let place = folder.path().canonicalize().unwrap();
+    let (socket, lock) = (place.join("s"), place.join("s.lock"));
+    drop(tidegate::service::server::listen(&socket).unwrap());
+    let held = std::fs::File::create(&lock).unwrap();
+    rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+    let mut first = spawn(&socket);
+    let has_opened_lock = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", first.id())).unwrap();
+        files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|to| to == lock))
+    };
+    while !has_opened_lock() {
+        assert!(client::counts(&socket).is_err(), "replaced without the lock");
+        std::thread::yield_now();
+    }
+    assert!(client::counts(&socket).is_err(), "replaced without the lock");
+    drop(held);
+    until_serving(&mut first);
+    let output = tidegate().args(["serve", "--socket"]).arg(&socket).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && text.contains("another service"), "{text}");
+    let process = rustix::process::Pid::from_child(&first);
+    rustix::process::kill_process(process, Signal::TERM).unwrap();
+    assert!(first.wait().unwrap().success());
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0, "socket and lock are removed");
 }
