@@ -16,9 +16,9 @@ const SMALLEST: u64 = 64;
 const SMALLEST_LOG2: u32 = SMALLEST.trailing_zeros();
 /// Number of size classes, from 64 bytes to 16 MiB.
 const CLASSES: usize = 19;
-/// Size of the first chunk. Chunks start with one page, because their memory is zeroed and mapped
-/// pages cost page table entries. They double up to the largest size.
-const FIRST_CHUNK: u64 = 4 << 10;
+/// Size of the first chunk. Chunks start small, because mapped pages cost page table entries, and
+/// double up to the largest size.
+const FIRST_CHUNK: u64 = 64 << 10;
 const LARGEST_CHUNK: u64 = 1 << 20;
 
 /// A block of command memory.
