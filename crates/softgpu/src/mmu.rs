@@ -159,9 +159,13 @@ impl Words {
     }
 
     /// Makes room for the word at `va` among the recent ones. Returns whether it was in the table.
+    /// A word with a physical address does not enter the table: no invalidation names it, so the
+    /// table would keep the memory of kernel-owned rings that have ended.
     fn recall(&mut self, slot: Slot, space: Space, va: GpuVa) -> bool {
         let entries = self.table.len();
-        if let Some(last) = self.recent[slot.0].take() {
+        if let Some(last) = self.recent[slot.0].take()
+            && last.tag != Space::PHYSICAL.tag
+        {
             let index = place(last.va.0 >> 3, last.tag, entries);
             self.table[index] = Some(last);
         }
