@@ -61,11 +61,14 @@ pub(super) const ROWS: &[Row] = &[
 
 /// Work of the engine while a thread begins to wait.
 const NEARLY_NS: u64 = 3_000;
+/// Work of the engine between two wake-ups: longer than it holds signals after an interrupt. A held
+/// signal interrupts behind the next packet.
+const ALONE_NS: u64 = 200_000;
 
 /// The engine's time of a signal that interrupts, its share of the kernel's work included.
 fn engine_cost(scale: Scale) -> Result<Measured> {
     let shape = Shape { tracing: true, ..Shape::default() };
-    let wakes = Wakes::new(Setup::new(shape)?, ASLEEP_NS, true)?;
+    let wakes = Wakes::new(Setup::new(shape)?, ALONE_NS, true)?;
     let (before, cpu) = (wakes.setup.counted(), CpuMeter::start());
     let count = wakes.run(scale)?;
     let cpu_ns = cpu.per(count);
