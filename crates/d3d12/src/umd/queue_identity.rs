@@ -69,8 +69,7 @@ impl QueueIdentity {
     /// Returns whether a timeline or a hazard check needs the times and names of submissions.
     #[inline]
     pub(crate) fn notes_submissions(&self) -> bool {
-        let platform = &self.device.platform;
-        platform.tracing() || platform.checks_hazards()
+        self.device.platform.instruments().follows_queued()
     }
 
     /// Records a doorbell event on the queue's timeline lane.
