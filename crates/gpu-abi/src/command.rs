@@ -292,6 +292,16 @@ impl CommandReader {
         Ok(usize::from(words))
     }
 
+    /// Returns the name's number plus one of a label; `None` for any other command. Every list
+    /// begins with a label, so it has a decoder of its own.
+    #[inline]
+    pub fn label(words: &[u64]) -> Option<u32> {
+        match words {
+            &[head, name] if head as u16 == LABEL => Some(name as u32),
+            _ => None,
+        }
+    }
+
     /// Decodes a whole command.
     pub fn decode(words: &[u64]) -> Result<Command, CommandError> {
         let head = words.first().copied().unwrap_or(0);
@@ -396,7 +406,14 @@ mod tests {
         while at < written.len() {
             let left = (written.len() - at) as u64;
             let words = CommandReader::words(written[at], left).unwrap();
-            read.push(CommandReader::decode(&written[at..at + words]).unwrap());
+            let command = CommandReader::decode(&written[at..at + words]).unwrap();
+            let label = CommandReader::label(&written[at..at + words]);
+            assert_eq!(
+                label.map(|name| Command::Label { name }).as_ref().unwrap_or(&command),
+                &command
+            );
+            assert_eq!(label.is_some(), matches!(command, Command::Label { .. }));
+            read.push(command);
             at += words;
         }
         assert_eq!(read, commands);

@@ -30,19 +30,24 @@ impl Executor {
         let at = work.commands.plus(u64::from(work.at));
         let bad = |_| Fault::new(FaultKind::BadPacket, at);
         (work.number, work.label) = work.latest;
-        work.number += 1;
         let words = self.window.fetch(&mut self.port, self.work_space, work, at)?;
-        let command = CommandReader::decode(&self.window.from(work.at)[..words]).map_err(bad)?;
-        work.at += words as u32 * 8;
+        let words = &self.window.from(work.at)[..words];
+        work.at += words.len() as u32 * 8;
+        // A label exists for the timeline only, which must not change the times.
+        if let Some(name) = CommandReader::label(words) {
+            work.label = NameId(name.saturating_sub(1));
+            work.latest = (work.number, work.label);
+            self.tally.of(work.queue).commands += 1;
+            return Ok(Pace::Light);
+        }
+        work.number += 1;
+        let command = CommandReader::decode(words).map_err(bad)?;
         if !work.beside.is_empty() && !may_overlap(&command, work) {
             // The commands were changed after the engine had read them.
             return Err(Fault::new(FaultKind::BadPacket, at));
         }
-        // Labels exist for the timeline only, which must not change the times. A barrier costs what
-        // the engine waits for.
-        if self.gpu.platform.instruments().any()
-            && !matches!(command, Command::Label { .. } | Command::Barrier)
-        {
+        // A barrier costs what the engine waits for.
+        if self.gpu.platform.instruments().any() && !matches!(command, Command::Barrier) {
             self.gpu.platform.spend(Step::PacketDecode);
         }
         let is_fence_write = matches!(command, Command::WriteValue { .. });
@@ -70,10 +75,6 @@ impl Executor {
     /// Executes a command that takes one step. Returns `false` without effect for any other.
     fn run_at_once(&mut self, work: &mut Execution, command: &Command) -> Result<bool, Fault> {
         match *command {
-            Command::Label { name } => {
-                work.number -= 1;
-                work.label = NameId(name.saturating_sub(1));
-            }
             // Everything before it is complete.
             Command::Barrier => {}
             Command::WriteValue { destination, value } => {

@@ -90,9 +90,10 @@ impl Executor {
 
     /// Carries out steps 2 to 4 of a signal. Returns whether the log requests an interrupt.
     #[inline(never)]
-    fn log_signal(&self, signal: &SignalPacket, log: &mut LogBuffer) -> bool {
+    fn log_signal(&mut self, signal: &SignalPacket, log: &mut LogBuffer) -> bool {
         let gpu = &self.gpu;
-        let entry = entry_of(signal, self.log_time(gpu.clock.now()));
+        let end = self.slots.stamp(|| gpu.clock.now());
+        let entry = entry_of(signal, self.log_time(end));
         let asked = log.write(&gpu.posted, signal.log_entry, &entry);
         if !gpu.platform.fault("no signal barrier") {
             gpu.platform.fence();
@@ -203,7 +204,7 @@ impl Executor {
             return Ok(Pace::Light);
         }
         self.tally.gpu_waits_stalled += 1;
-        wait.observed = self.gpu.clock.now();
+        wait.observed = self.slots.stamp(|| self.gpu.clock.now());
         run.packet = Some(Packet::Wait(wait));
         Ok(self.end_with(Outcome::Blocked))
     }
@@ -231,7 +232,8 @@ impl Executor {
 
     // spec: NF-170
     /// Completes a satisfied wait (at `at`, if the clock was read): writes its log entry, records
-    /// it, and goes to the next slot.
+    /// it, and goes to the next slot. No time that was read before the wait was satisfied may
+    /// follow it in a log.
     fn end_wait(
         &mut self,
         state: &mut RunState,
@@ -239,13 +241,15 @@ impl Executor {
         at: Option<GpuTime>,
     ) -> Result<(), Fault> {
         let mut asked = false;
+        self.slots.set_stamp(at);
         if let Some(log) = log_for(state.wait_log.as_mut(), wait.log_entry) {
+            let end = self.slots.stamp(|| self.gpu.clock.now());
             let entry = LogEntry {
                 fence_value: wait.wait.value,
                 fence_handle: wait.fence_handle,
                 operation: LogOperation::WaitUnblocked as u32,
                 observed_ns: self.log_time(wait.observed).0,
-                end_ns: self.log_time(at.unwrap_or_else(|| self.gpu.clock.now())).0,
+                end_ns: self.log_time(end).0,
                 ..LogEntry::default()
             };
             asked = log.write(&self.gpu.posted, wait.log_entry, &entry);

@@ -23,6 +23,7 @@ use tidegate_trace::NameId;
 impl Executor {
     /// Executes a bounded part of the queue's packets, then stores the read pointer.
     pub(super) fn execute(&mut self, run: &mut Run) -> Outcome {
+        self.slots.set_stamp(None);
         let outcome = self.execute_slots(run);
         self.store_read_pointer(&run.state);
         outcome
@@ -147,11 +148,12 @@ impl Executor {
         }
     }
 
-    /// Charges the fetch of a slot. A planted fault checks a copy of the slot other than that which is
+    /// Charges the fetch of a slot, which takes time. A planted fault checks a copy of the slot other than that which is
     /// executed.
     #[cold]
     fn before_slot(&mut self, state: &RunState, on: Instruments) -> Result<(), Fault> {
         self.gpu.platform.spend(Step::RingFetch);
+        self.slots.set_stamp(None);
         if on.has_fault() && self.gpu.platform.fault("double fetch") {
             let slot = self.slots.next(&mut self.port.mmu, self.space, state)?;
             let packet = RingPacket::decode(slot).map_err(|_| bad_slot(state))?;
@@ -266,6 +268,7 @@ impl Executor {
     ) {
         let platform = &self.gpu.platform;
         self.window.clear();
+        self.slots.set_stamp(None);
         let queued = match on.follows_queued() {
             true => platform.take_queued(queue, completion.key()),
             false => Queued::default(),

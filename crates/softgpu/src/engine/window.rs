@@ -6,12 +6,11 @@ use crate::mmu::{Fault, Mmu, Space, piece};
 use crate::queue::{Execution, RunState};
 use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_gpu_abi::{CommandReader, GpuVa, SLOT_BYTES};
+use tidegate_gpu_abi::{CommandReader, GpuTime, GpuVa, SLOT_BYTES};
+use zerocopy::IntoBytes;
 
 pub(super) struct Window {
     words: [u64; MAX_COMMAND_WORDS],
-    /// The words as they were copied.
-    bytes: [[u8; 8]; MAX_COMMAND_WORDS],
     /// The byte offset of the first word in its buffer, and the number of words.
     start: u32,
     len: usize,
@@ -19,12 +18,7 @@ pub(super) struct Window {
 
 impl Default for Window {
     fn default() -> Window {
-        Window {
-            words: [0; MAX_COMMAND_WORDS],
-            bytes: [[0; 8]; MAX_COMMAND_WORDS],
-            start: 0,
-            len: 0,
-        }
+        Window { words: [0; MAX_COMMAND_WORDS], start: 0, len: 0 }
     }
 }
 
@@ -57,25 +51,21 @@ impl Window {
                 return Ok(words);
             }
         }
+        self.len = 0;
         let len = left.min(MAX_COMMAND_WORDS as u64) as usize;
-        let bytes = self.bytes.as_flattened_mut();
         // The window may reach past the end of mapped memory although the command does not. Then
         // only that command is copied, head first.
-        let len = match port.mmu.read(space, at, &mut bytes[..len * 8]) {
+        let len = match port.mmu.read(space, at, self.words[..len].as_mut_bytes()) {
             Ok(()) => len,
             Err(_) => {
-                let (head, rest) = bytes.split_at_mut(8);
-                port.mmu.read(space, at, head)?;
-                let mut word = [0; 8];
-                word.copy_from_slice(head);
-                let words = CommandReader::words(u64::from_le_bytes(word), left).map_err(bad)?;
-                port.mmu.read(space, at.plus(8), &mut rest[..(words - 1) * 8])?;
+                let (head, rest) = self.words.split_at_mut(1);
+                port.mmu.read(space, at, head.as_mut_bytes())?;
+                let words = CommandReader::words(u64::from_le(head[0]), left).map_err(bad)?;
+                port.mmu.read(space, at.plus(8), rest[..words - 1].as_mut_bytes())?;
                 words
             }
         };
-        for (word, bytes) in self.words[..len].iter_mut().zip(&self.bytes) {
-            *word = u64::from_le_bytes(*bytes);
-        }
+        self.words[..len].iter_mut().for_each(|word| *word = u64::from_le(*word));
         (self.start, self.len) = (work.at, len);
         CommandReader::words(self.words[0], left).map_err(bad)
     }
@@ -92,18 +82,35 @@ pub(super) struct SlotWindow {
     /// The number of the first slot, and how many there are.
     first: u64,
     len: u64,
+    /// The GPU's time as it was last read for one of these slots in this turn.
+    stamp: Option<GpuTime>,
 }
 
 impl Default for SlotWindow {
     fn default() -> SlotWindow {
-        SlotWindow { slots: [[0; SLOT_BYTES as usize]; SLOTS_AT_ONCE as usize], first: 0, len: 0 }
+        let slots = [[0; SLOT_BYTES as usize]; SLOTS_AT_ONCE as usize];
+        SlotWindow { slots, first: 0, len: 0, stamp: None }
     }
 }
 
 impl SlotWindow {
     /// Drops the copy.
     pub(super) fn clear(&mut self) {
-        self.len = 0;
+        (self.len, self.stamp) = (0, None);
+    }
+
+    /// Returns the time for the log of a slot. Slots of one copy share one reading of `clock` until
+    /// something between them takes time or sees another engine's signal ([`Self::set_stamp`]).
+    /// All of them were published before that reading.
+    #[inline]
+    pub(super) fn stamp(&mut self, clock: impl FnOnce() -> GpuTime) -> GpuTime {
+        *self.stamp.get_or_insert_with(clock)
+    }
+
+    /// Sets the time for the next slots; without one, the next of them reads the clock.
+    #[inline]
+    pub(super) fn set_stamp(&mut self, stamp: Option<GpuTime>) {
+        self.stamp = stamp;
     }
 
     /// Returns the next slot of the ring. `own` is the queue's address space. If the slot is not yet
@@ -125,7 +132,7 @@ impl SlotWindow {
 
     #[inline(never)]
     fn fetch(&mut self, mmu: &mut Mmu, space: Space, state: &RunState) -> Result<(), Fault> {
-        self.len = 0;
+        (self.len, self.stamp) = (0, None);
         let (in_ring, at) = state.next_slot();
         let published = (state.known - state.taken).min(state.shape.slots - in_ring);
         let len = piece(at, published.clamp(1, SLOTS_AT_ONCE) * SLOT_BYTES) / SLOT_BYTES;
@@ -133,5 +140,27 @@ impl SlotWindow {
         mmu.read_piece(space, at, &mut bytes[..(len * SLOT_BYTES) as usize])?;
         (self.first, self.len) = (state.taken, len);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_share_a_reading_of_the_clock_until_it_is_replaced() {
+        let mut slots = SlotWindow::default();
+        let mut next = 0;
+        let mut clock = || {
+            next += 1;
+            GpuTime(next)
+        };
+        assert_eq!([slots.stamp(&mut clock), slots.stamp(&mut clock)], [GpuTime(1), GpuTime(1)]);
+        slots.set_stamp(Some(GpuTime(7)));
+        assert_eq!(slots.stamp(&mut clock), GpuTime(7));
+        slots.set_stamp(None);
+        assert_eq!(slots.stamp(&mut clock), GpuTime(2));
+        slots.clear();
+        assert_eq!(slots.stamp(&mut clock), GpuTime(3), "another queue's slots");
     }
 }
