@@ -5,14 +5,15 @@
 //! explored machine an earlier store may still be in its agent's store buffer, and reaches the
 //! old page.
 
+use crate::cells::Shown;
 use crate::{Page, Platform, PlatformKind, world};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// A window that shows one page at a time.
 #[derive(Clone)]
 pub struct Mapping {
     platform: Platform,
-    shown: Arc<RwLock<Page>>,
+    shown: Arc<Shown<Page>>,
     /// The number in the explored world; 0 elsewhere.
     id: u32,
 }
@@ -22,7 +23,8 @@ impl Mapping {
     pub fn new(platform: &Platform, page: Page) -> Mapping {
         let id =
             if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
-        Mapping { platform: platform.clone(), shown: Arc::new(RwLock::new(page)), id }
+        let shown = Shown::new(page, platform.kind() == PlatformKind::Host);
+        Mapping { platform: platform.clone(), shown: Arc::new(shown), id }
     }
 
     /// Stores to a word of the current page. It is part of each caller: a ring is one store.
@@ -31,7 +33,7 @@ impl Mapping {
         if self.platform.kind() == PlatformKind::Explored {
             return self.store_explored(index, value);
         }
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).store(index, value);
+        self.shown.with(|page| page.store(index, value));
     }
 
     /// Apart from [`Mapping::store`], which is part of each caller.
@@ -48,12 +50,11 @@ impl Mapping {
         if self.platform.kind() == PlatformKind::Explored {
             world::mapping_step(self.id, Some((self.page().number(), page.number())));
         }
-        let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *shown, page)
+        self.shown.replace(page)
     }
 
     /// Returns the current page.
     pub fn page(&self) -> Page {
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shown.with(Page::clone)
     }
 }

@@ -1,10 +1,11 @@
-//! Owns the system calls: futex wait and wake, CPU clocks, eventfd, and the processors of threads. One
-//! of the rooms that may use `unsafe`.
+//! Owns the system calls: futex wait and wake, barriers of all threads, CPU clocks, eventfd, and the
+//! processors of threads. One of the rooms that may use `unsafe`.
 
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -64,6 +65,30 @@ pub(crate) fn futex_wake(word: &AtomicU64, count: i32, sharing: Sharing) {
     unsafe {
         libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAKE | sharing.flag(), count);
     }
+}
+
+/// Returns whether the system can have all threads of this process execute a full barrier.
+pub(crate) fn has_barrier_of_threads() -> bool {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    *REGISTERED.get_or_init(|| {
+        !cfg!(miri) && membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0
+    })
+}
+
+/// Has every thread of this process that runs on a processor execute a full barrier before the call
+/// returns. A thread that does not run has executed one when it was taken from its processor.
+///
+/// # Panics
+///
+/// [`has_barrier_of_threads`] does not hold.
+pub(crate) fn barrier_of_threads() {
+    let done = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    assert!(done, "membarrier: {}", io::Error::last_os_error());
+}
+
+fn membarrier(command: libc::c_int) -> libc::c_long {
+    // SAFETY: the call takes no pointer.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
 }
 
 /// Creates a descriptor with a counter of 0, which does not block and is not inherited by exec.

@@ -51,6 +51,17 @@ impl Platform {
     }
 }
 
+impl Platform {
+    /// Lets other processors have the memory that the caller polls, for so many turns of an empty
+    /// loop. No effect on a cooperative platform.
+    #[inline]
+    pub fn pause(&self, turns: u32) {
+        if turns != 0 && self.kind() == PlatformKind::Host {
+            (0..turns).for_each(|_| std::hint::spin_loop());
+        }
+    }
+}
+
 fn poll_until(now: impl Fn() -> CpuTime, end: CpuTime, is_met: impl Fn() -> bool) -> bool {
     loop {
         for _ in 0..POLLS_PER_CLOCK {

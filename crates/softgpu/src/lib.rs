@@ -22,6 +22,7 @@ mod granularity;
 mod hardware;
 mod interrupt;
 mod log;
+mod looks;
 mod mailbox;
 mod mmu;
 mod posted_stores;

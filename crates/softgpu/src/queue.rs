@@ -6,6 +6,7 @@
 use crate::bus::Bus;
 use crate::doorbell::Bell;
 use crate::log::LogBuffer;
+use crate::looks::Looks;
 use crate::mmu::{Fault, Space};
 use crate::running_command::Running;
 use std::ops::Deref;
@@ -88,6 +89,8 @@ pub(crate) struct RunState {
     pub(crate) last_ring: Option<u64>,
     /// The connected doorbell.
     pub(crate) doorbell: Option<Bell>,
+    /// How often the engine looks at it.
+    pub(crate) looks: Looks,
     /// Whether a ring moved the write pointer since the last report to the CMP.
     pub(crate) rung: bool,
     pub(crate) wait_log: Option<LogBuffer>,
@@ -104,6 +107,7 @@ impl Run {
             reread: false,
             last_ring: None,
             doorbell: None,
+            looks: Looks::default(),
             rung: false,
             wait_log: None,
             signal_log: None,

@@ -1,5 +1,5 @@
 //! Owns the 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
-//! processes map ([`shared`]). They are zeroed. Cells of this process are committed when touched.
+//! processes map ([`shared`]); and the page that a window shows ([`shown`]). They are zeroed. Cells of this process are committed when touched.
 //! A run of at least a cache line is aligned, so a ring slot, doorbell or fence laid out for one
 //! line occupies exactly one.
 
@@ -10,11 +10,13 @@ mod lines;
 mod page;
 mod runs;
 mod shared;
+mod shown;
 
 pub(crate) use bulk::BulkCells;
 pub use lines::{LineWords, Lines};
 pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
 pub(crate) use shared::SharedCells;
+pub(crate) use shown::Shown;
 
 use crate::access::ClientAccess;
 use std::ops::Range;

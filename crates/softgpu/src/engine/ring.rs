@@ -17,7 +17,7 @@ use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket, SignalPacket};
-use tidegate_platform::{Instruments, QueueNumber, Queued, Step, Untrusted};
+use tidegate_platform::{Instruments, Platform, QueueNumber, Queued, Step, Untrusted};
 use tidegate_trace::NameId;
 
 impl Executor {
@@ -128,7 +128,10 @@ impl Executor {
     /// the turn if there is none.
     #[inline(never)]
     fn find_slot(&mut self, run: &mut Run) -> Option<Pace> {
-        match self.reload_pointer(&mut run.state).and_then(|()| has_slot(&mut run.state)) {
+        let found = self
+            .reload_pointer(&mut run.state)
+            .and_then(|()| has_slot(&mut run.state, &self.gpu.platform));
+        match found {
             Ok(true) => None,
             Ok(false) => Some(self.end_with(Outcome::Empty)),
             Err(fault) => Some(self.stop(run, fault)),
@@ -299,12 +302,14 @@ impl Executor {
 /// Loads the doorbell of a queue without known slots. Returns whether there is a slot. An overwritten
 /// ring has set a bit of the summary, which the next turn takes.
 #[inline]
-fn has_slot(state: &mut RunState) -> Result<bool, Fault> {
-    if state.taken == state.known
-        && let Some(doorbell) = &state.doorbell
-        && let Reading::Pointer(rung) = doorbell.read()
-    {
-        state.ring(rung)?;
+fn has_slot(state: &mut RunState, platform: &Platform) -> Result<bool, Fault> {
+    if state.taken == state.known && state.doorbell.is_some() {
+        platform.pause(state.looks.pause_before(state.known));
+        if let Some(doorbell) = &state.doorbell
+            && let Reading::Pointer(rung) = doorbell.read()
+        {
+            state.ring(rung)?;
+        }
     }
     Ok(state.taken != state.known)
 }
