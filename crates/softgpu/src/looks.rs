@@ -63,12 +63,12 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_find_few_slots_become_rare_up_to_a_limit() {
+    fn few_slots_make_looks_rare_up_to_a_limit() {
         assert_eq!(pauses(&[1, 1, 1, 1, 1, 1, 1, 1]), [0, 1, 3, 7, 15, 31, 31, 31]);
     }
 
     #[test]
-    fn pauses_stay_while_looks_find_enough_and_end_with_the_stream() {
+    fn enough_slots_keep_a_pause_and_none_ends_it() {
         assert_eq!(pauses(&[1, 2, 3, 4, 100, 3, 0, 1]), [0, 1, 3, 3, 3, 7, 0, 0]);
     }
 }
