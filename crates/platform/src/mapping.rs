@@ -1,9 +1,9 @@
 //! Owns windows onto a page that can be rotated to another page: the CPU address of a doorbell.
 //!
-//! Invariants: a store through the window is one step that finds the page and stores to it, with
-//! no rotation in between. After [`Mapping::rotate`] no later store reaches the old page. In an
-//! explored machine an earlier store may still be in its agent's store buffer, and reaches the
-//! old page.
+//! Invariants: after [`Mapping::rotate`] no store that begins reaches the old page. One that began
+//! before may still reach it, at the latest before the next full barrier of its agent: an explored
+//! machine keeps it in the agent's store buffer, on the host the thread has found the page and not
+//! stored yet. So an old page shows nothing else to its readers.
 
 use crate::cells::Shown;
 use crate::{Page, Platform, PlatformKind, world};
@@ -27,7 +27,8 @@ impl Mapping {
         Mapping { platform: platform.clone(), shown: Arc::new(shown), id }
     }
 
-    /// Stores to a word of the current page. It is part of each caller: a ring is one store.
+    /// Stores to a word of the current page. It is part of each caller, and takes no lock: a ring is
+    /// one store.
     #[inline(always)]
     pub fn store(&self, index: usize, value: u64) {
         if self.platform.kind() == PlatformKind::Explored {

@@ -1,65 +1,84 @@
 //! Owns values that many threads use and few replace: a use takes no lock.
 //!
-//! A thread announces which value it uses with a plain store, loads whether the value is guarded, and
-//! uses it. A thread that replaces the value guards it, has every other thread of the process execute
-//! a full barrier, and waits until no thread announces the value. A page table works alike: each
-//! access is plain, and a change interrupts the processors.
+//! A thread loads the address of the value, announces it with a plain store, and loads the address
+//! again. If it is the same, the thread uses the value. A replaced value is kept until some have
+//! been replaced. Then every other thread of the process executes a full barrier, and what no thread
+//! announces after that is dropped.
 //!
 //! Invariants
-//! - A use that began before the barrier is announced when [`Shown::replace`] looks, and ends before
-//!   the value is replaced. One that began later finds the value guarded and takes the lock.
-//! - Where the system has no such barrier, and on cooperative platforms, every use takes the lock.
+//! - A use that began before the barrier is announced when [`Shown::replace`] looks. One that began
+//!   later finds the new address.
+//! - A use that began before a replacement may end after it.
+//! - Where the system has no such barrier, and on cooperative platforms, every use takes a lock that
+//!   a replacement excludes, and nothing replaced is kept.
 //! - A use does not block, and uses no other value.
 
 use crate::os;
-use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// A value and its guard.
+/// So many replaced values share one barrier, which costs as much as some ten uses of a lock.
+const MOST_KEPT: usize = 8;
+
+/// A value and those that it has replaced.
 pub(crate) struct Shown<T> {
-    value: UnsafeCell<T>,
+    /// From a box that only `replace` and `drop` free.
+    value: AtomicPtr<T>,
     /// Whether uses may do without the lock.
     announced: bool,
-    /// Whether a use has to take the lock now.
-    guarded: AtomicBool,
-    lock: RwLock<()>,
+    /// So many replaced values share one barrier.
+    most_kept: usize,
+    /// Replaced values, from boxes, that a thread may still use. The lock excludes uses without an
+    /// announcement.
+    replaced: RwLock<Vec<*mut T>>,
 }
 
-// SAFETY: the value moves with its owner.
+// SAFETY: the values move with their owner, and the pointers own them.
 unsafe impl<T: Send> Send for Shown<T> {}
-// SAFETY: threads share references to the value (`T: Sync`), and `replace` moves another one in and
-// out (`T: Send`) while no thread uses it, by the invariants above.
+// SAFETY: threads share references to the values (`T: Sync`), and one thread drops what another one
+// has made (`T: Send`).
 unsafe impl<T: Send + Sync> Sync for Shown<T> {}
 
 impl<T> Shown<T> {
     /// `announced`: uses may do without the lock if the system allows it.
     pub(crate) fn new(value: T, announced: bool) -> Shown<T> {
-        let announced = announced && os::has_barrier_of_threads();
-        let (value, guarded) = (UnsafeCell::new(value), AtomicBool::new(!announced));
-        Shown { value, announced, guarded, lock: RwLock::new(()) }
+        Shown::keeping(value, announced, MOST_KEPT)
     }
 
-    fn id(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+    fn keeping(value: T, announced: bool, most_kept: usize) -> Shown<T> {
+        Shown {
+            most_kept,
+            value: AtomicPtr::new(Box::into_raw(Box::new(value))),
+            announced: announced && os::has_barrier_of_threads(),
+            replaced: RwLock::new(Vec::new()),
+        }
     }
 
     /// Uses the value. `f` neither blocks nor uses a value of another `Shown`.
     #[inline(always)]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
-        if self.announced
-            && let Some(user) = USER.get()
-        {
-            let _use = user.announce(self.id());
+        match USER.get() {
+            Some(user) if self.announced => self.with_announcement(user, f),
+            _ => self.with_lock(f),
+        }
+    }
+
+    #[inline(always)]
+    fn with_announcement<R>(&self, user: &User, f: impl FnOnce(&T) -> R) -> R {
+        let mut value = self.value.load(Ordering::Acquire);
+        loop {
+            let _use = user.announce(value.addr());
             // Keeps the compiler's order. `replace` brings about that of the processor.
             compiler_fence(Ordering::SeqCst);
-            if !self.guarded.load(Ordering::Acquire) {
-                // SAFETY: the use is announced and the value was not guarded after that, so `replace`
-                // waits until `_use` ends before it makes its exclusive reference.
-                return f(unsafe { &*self.value.get() });
+            let now = self.value.load(Ordering::Acquire);
+            if now == value {
+                // SAFETY: the value is announced and was not replaced before that, so `drop_unused`
+                // does not free it before `_use` ends. It is never changed.
+                return f(unsafe { &*value });
             }
+            value = now;
         }
-        self.with_lock(f)
     }
 
     #[cold]
@@ -68,23 +87,50 @@ impl<T> Shown<T> {
         if self.announced {
             become_user();
         }
-        let _shared = self.lock.read().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: `replace` holds the lock for writing while it has an exclusive reference.
-        f(unsafe { &*self.value.get() })
+        let _shared = self.replaced.read().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: nothing is replaced or freed while the lock is held. A value is never changed.
+        f(unsafe { &*self.value.load(Ordering::Acquire) })
     }
 
-    /// Replaces the value and returns the previous one. No use of that one remains.
-    pub(crate) fn replace(&self, value: T) -> T {
-        let _alone = self.lock.write().unwrap_or_else(PoisonError::into_inner);
-        if self.announced {
-            self.guarded.store(true, Ordering::SeqCst);
-            os::barrier_of_threads();
-            await_end_of_uses(self.id());
+    /// Replaces the value and returns a copy of the previous one.
+    pub(crate) fn replace(&self, value: T) -> T
+    where
+        T: Clone,
+    {
+        let mut replaced = self.replaced.write().unwrap_or_else(PoisonError::into_inner);
+        let previous = self.value.swap(Box::into_raw(Box::new(value)), Ordering::AcqRel);
+        // SAFETY: only this function frees values, under the lock.
+        let copy = unsafe { (*previous).clone() };
+        replaced.push(previous);
+        if !self.announced || replaced.len() == self.most_kept {
+            self.drop_unused(&mut replaced);
         }
-        // SAFETY: uses with the lock are excluded. Those without have ended: see the module.
-        let previous = std::mem::replace(unsafe { &mut *self.value.get() }, value);
-        self.guarded.store(!self.announced, Ordering::Release);
-        previous
+        copy
+    }
+
+    /// Drops the replaced values once no thread uses them.
+    fn drop_unused(&self, replaced: &mut Vec<*mut T>) {
+        if self.announced {
+            os::barrier_of_threads();
+        }
+        for value in replaced.drain(..) {
+            if self.announced {
+                await_end_of_uses(value.addr());
+            }
+            // SAFETY: the box was leaked and left `self.value` before the barrier. Uses with the lock
+            // are excluded, the announced ones have ended, and no other can begin: see the module.
+            drop(unsafe { Box::from_raw(value) });
+        }
+    }
+}
+
+impl<T> Drop for Shown<T> {
+    fn drop(&mut self) {
+        let replaced = self.replaced.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for value in replaced.drain(..).chain([*self.value.get_mut()]) {
+            // SAFETY: the boxes were leaked, each is in one place, and no use outlives `self`.
+            drop(unsafe { Box::from_raw(value) });
+        }
     }
 }
 
@@ -149,7 +195,7 @@ fn become_user() {
     USER.set(Some(user));
 }
 
-/// Waits until no thread announces `id`. A thread that begins to announce now finds the value guarded.
+/// Waits until no thread announces `id`.
 fn await_end_of_uses(id: usize) {
     let users = USERS.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
     for user in users {
@@ -162,44 +208,70 @@ fn await_end_of_uses(id: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
 
-    /// Uses and replaces numbers of which one at a time is in use. Returns how many uses met a number
-    /// that was no longer shown.
+    /// A number that notes its end.
+    #[derive(Clone)]
+    struct Noted<'a>(usize, &'a [AtomicBool], bool);
+
+    impl Drop for Noted<'_> {
+        fn drop(&mut self) {
+            // A copy does not live as long as the value.
+            if self.2 {
+                self.1[self.0].store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Uses and replaces numbers. Returns how many uses met a number that was dropped meanwhile.
     fn late_uses(announced: bool, users: usize, replaced: usize) -> u64 {
-        let shown = Shown::new(0, announced);
-        let (latest, late) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let (contended, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+        let ends: Vec<AtomicBool> = (0..=replaced).map(|_| AtomicBool::new(false)).collect();
+        let shown = Shown::keeping(Noted(0, &ends, true), announced, 1);
+        let (late, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+        // Stores to lines of the other processor keep an announcement in the store buffer for longer.
+        let lines = [const { User(AtomicUsize::new(0)) }; 16];
+        let store_to_lines = || lines.iter().for_each(|line| line.0.store(1, Ordering::Relaxed));
         std::thread::scope(|threads| {
             for _ in 0..users {
                 threads.spawn(|| {
                     while !ended.load(Ordering::Relaxed) {
-                        // Keeps the announcement in the store buffer for as long as possible.
-                        (0..8).for_each(|n| contended.store(n, Ordering::Relaxed));
+                        store_to_lines();
                         shown.with(|number| {
+                            let end = &ends[number.0];
                             (0..100).for_each(|_| std::hint::spin_loop());
-                            if *number < latest.load(Ordering::SeqCst) {
-                                late.fetch_add(1, Ordering::Relaxed);
-                            }
+                            late.fetch_add(end.load(Ordering::SeqCst).into(), Ordering::Relaxed);
                         });
                     }
                 });
             }
             for number in 1..=replaced {
-                contended.store(0, Ordering::Relaxed);
-                assert_eq!(shown.replace(number), number - 1);
-                latest.store(number, Ordering::SeqCst);
+                store_to_lines();
+                let mut previous = shown.replace(Noted(number, &ends, true));
+                previous.2 = false;
+                assert_eq!(previous.0, number - 1);
                 (0..number % 64).for_each(|_| std::hint::spin_loop());
             }
             ended.store(true, Ordering::Relaxed);
         });
+        drop(shown);
+        assert!(ends.iter().all(|end| end.load(Ordering::SeqCst)), "a value was leaked");
         late.into_inner()
     }
 
     #[test]
-    fn a_replaced_value_is_used_by_no_thread() {
+    fn no_value_is_dropped_while_a_thread_uses_it() {
+        assert_eq!(late_uses(true, 1, 100_000), 0);
+        assert_eq!(late_uses(false, 1, 300), 0, "with the lock");
+    }
+
+    #[test]
+    fn a_use_after_a_replacement_has_the_new_value() {
         for announced in [true, false] {
-            assert_eq!(late_uses(announced, 2, 40_000), 0, "announced: {announced}");
+            let shown = Shown::new(0, announced);
+            for number in 1..100 {
+                assert_eq!(shown.replace(number), number - 1);
+                assert_eq!(shown.with(|shown| *shown), number);
+            }
         }
     }
 
@@ -220,14 +292,15 @@ mod tests {
 
     #[test]
     fn a_use_that_panics_is_no_use_any_more() {
-        let shown = Shown::new(1, true);
+        let shown = Shown::new(0, true);
         for _ in 0..2 {
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 shown.with(|_| panic!("planted"))
             }));
             caught.unwrap_err();
         }
-        assert_eq!(shown.replace(2), 1);
-        assert_eq!(shown.with(|value| *value), 2);
+        for number in 1..3 * MOST_KEPT {
+            assert_eq!(shown.replace(number), number - 1);
+        }
     }
 }
