@@ -26,7 +26,9 @@ use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, Irql, OsHandle, Passive};
-use tidegate_platform::{ClientAccess, CpuTime, Mapping, Mutex, Page, Platform, Untrusted, Word};
+use tidegate_platform::{
+    ClientAccess, CpuTime, Mapping, Mutex, Page, Platform, Step, Untrusted, Word,
+};
 use tidegate_trace::{Kind, Record};
 
 #[derive(Default)]
@@ -382,6 +384,7 @@ impl Doorbell {
             }
         }
         port.count(Count::doorbell_connects);
+        port.platform.spend(Step::ConnectDoorbell);
         port.watch_for_hangs();
         // Before the driver connects, device and engine are powered and evicted rings paged in.
         // Suspended contexts are resumed afterwards, before the status is written.
@@ -605,6 +608,7 @@ impl Doorbell {
             }
             state.notified = Some(CpuTime(self.port().platform.stamp_ns()));
         }
+        self.port().platform.spend(Step::NotifyWorkSubmission);
         self.port().driver(level).notify_work_submission(level, self.queue.driver);
         self.port().watch_for_hangs();
         Ok(())

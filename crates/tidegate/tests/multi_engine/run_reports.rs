@@ -287,3 +287,34 @@ fn a_submission_in_the_first_nanosecond_of_a_run_has_its_box() {
         assert!(whole && !chains.is_empty(), "{submission}");
     }
 }
+
+/// The makespans of runs that take every step of the cost model.
+fn makespans(costs: &CostModel) -> Vec<u64> {
+    let notified = tidegate::variants::find("notify-submissions").unwrap();
+    let runs = [
+        ("ring-buffer.toml", Submission::Packet, None),
+        ("ring-buffer.toml", Submission::User, None),
+        ("priorities.toml", Submission::User, None),
+        ("wait-before-signal.toml", Submission::User, None),
+        ("streaming-upload.toml", Submission::Hardware, None),
+        ("hello.toml", Submission::User, Some(notified)),
+    ];
+    let makespan = |&(file, submission, adapter): &(&str, Submission, _)| {
+        let costs = costs.clone();
+        let request = RunRequest { costs, adapter, ..request(&from_file(file), submission) };
+        run(&request).outcome.report.makespan_ns
+    };
+    runs.iter().map(makespan).collect()
+}
+
+#[test]
+fn every_step_that_has_a_price_is_paid() {
+    let nominal = CostModel::nominal();
+    let before = makespans(&nominal);
+    let unpaid: Vec<&str> = Step::ALL
+        .iter()
+        .filter(|step| makespans(&nominal.but(**step, 10 * nominal.ns(**step))) == before)
+        .map(|step| step.name())
+        .collect();
+    assert!(unpaid.is_empty(), "no run takes longer if these do: {}", unpaid.join(", "));
+}
