@@ -56,7 +56,7 @@ impl Mailbox {
         let words = command.encode();
         let mut held = self.held.lock_device();
         for (number, word) in words.iter().enumerate() {
-            if held.is_none_or(|h| h[number] != *word) {
+            if held.as_ref().is_none_or(|held| held[number] != *word) {
                 self.device.write_register(Register::MAILBOX.offset(number as u32), *word);
             }
         }

@@ -15,8 +15,8 @@ use tidegate_platform::PhysicalAddress;
 
 const ENTRY_BYTES: usize = 8;
 
-/// The bytes of some entries. Those of few take no memory.
-type EntryBytes = SmallVec<[u8; 8 * ENTRY_BYTES]>;
+/// The bytes of each of some entries. Those of few take no memory.
+type EntryBytes = SmallVec<[[u8; ENTRY_BYTES]; 8]>;
 
 /// Returns the page table shape: 4 levels of 512 entries, pages of 4 KiB.
 pub(crate) fn shape() -> PageTableShape {
@@ -63,16 +63,16 @@ impl ReferenceDriver {
                 "the entries lie outside the table, or the level does not exist",
             ));
         }
-        let mut bytes = EntryBytes::with_capacity(args.entries.len() * ENTRY_BYTES);
+        let mut entries = EntryBytes::with_capacity(args.entries.len());
         for entry in args.entries {
-            bytes.extend_from_slice(&encode(*entry, args.level)?.0.to_le_bytes());
+            entries.push(encode(*entry, args.level)?.0.to_le_bytes());
         }
         let start = args.start_index * ENTRY_BYTES as u64;
-        let mut replaced = EntryBytes::from_elem(0, bytes.len());
-        args.table.read(start, &mut replaced)?;
-        args.table.write(start, &bytes)?;
+        let mut replaced = EntryBytes::from_elem([0; ENTRY_BYTES], entries.len());
+        args.table.read(start, replaced.as_flattened_mut())?;
+        args.table.write(start, entries.as_flattened())?;
         self.platform.fence();
-        let was_valid = replaced.iter().any(|byte| *byte != 0);
+        let was_valid = replaced.iter().any(|entry| *entry != [0; ENTRY_BYTES]);
         let (address_space, physical_gpu) =
             (AddressSpaceId(args.address_space), args.physical_adapter);
         // Without a root nothing can have been translated, so nothing is cached.

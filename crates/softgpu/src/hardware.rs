@@ -256,6 +256,9 @@ impl Hardware {
         cmp: MutexGuard<'a, Cmp>,
         engines: Range<usize>,
     ) -> MutexGuard<'a, Cmp> {
+        if !cmp.nodes[engines.clone()].iter().any(|node| node.is_in_turn()) {
+            return cmp;
+        }
         let turns: Vec<u64> = cmp.nodes[engines.clone()].iter().map(|node| node.turns).collect();
         self.await_turns(cmp, |cmp| {
             let nodes = cmp.nodes[engines.clone()].iter();
