@@ -57,12 +57,17 @@ struct Controls<S> {
     sharing: Option<Sharing>,
     /// One for all agents, or one for each group that is searched by itself.
     lanes: Vec<Lane>,
+    /// Whether runs do not build on each other and no choice is decided without the strategy.
+    samples: bool,
     /// Number of the first choice at which a run does not repeat an earlier one.
     diverged_at: Option<u64>,
 }
 
 impl<S: Strategy> Controls<S> {
     fn choose(&mut self, point: &Point<'_>) -> usize {
+        if self.samples {
+            return self.strategy.choose(point);
+        }
         if self.lanes.len() > 1 {
             return self.choose_of_group(point);
         }
@@ -108,6 +113,9 @@ impl<S: Strategy> Controls<S> {
         if let Some(sharing) = &mut self.sharing {
             sharing.begin_run();
         }
+        let is_one_group = self.lanes.len() == 1 && !self.strategy.searches_groups();
+        self.samples =
+            is_one_group && self.sharing.is_none() && self.strategy.resumes_at(0).is_none();
         for (group, lane) in self.lanes.iter_mut().enumerate() {
             lane.begin_run(group, &self.strategy, &mut self.sharing);
         }
@@ -195,6 +203,7 @@ impl<S: Strategy + 'static> Runner<S> {
             keeps_states: false,
             sharing: None,
             lanes: vec![Lane::of(u64::MAX)],
+            samples: false,
             diverged_at: None,
         };
         Runner { controls: Rc::new(RefCell::new(controls)), model, reached: Vec::new() }
