@@ -4,6 +4,7 @@
 //! fiber. Agents share none of it.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +57,7 @@ pub(crate) struct Belongings {
 /// What a switch moves by its address.
 #[derive(Default)]
 struct Known {
-    name: String,
+    name: Cow<'static, str>,
     /// The number of the agent or thread, unique in the process; 0 until it is read.
     number: u64,
     /// Whether it is an agent of a machine, and not another thread that calls in.
@@ -70,9 +71,9 @@ struct Known {
 }
 
 impl Belongings {
-    pub(crate) fn named(name: String) -> Belongings {
+    pub(crate) fn named(name: impl Into<Cow<'static, str>>) -> Belongings {
         let mut known = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        (known.name, known.is_agent) = (name, true);
+        (known.name, known.is_agent) = (name.into(), true);
         Belongings { known: Some(known), ..Belongings::default() }
     }
 
@@ -87,7 +88,11 @@ impl Belongings {
     /// Keeps the memory for another agent of this thread.
     pub(crate) fn recycle(self) {
         let Some(mut known) = self.known else { return };
-        *known = Known::default();
+        let Known { name, number, is_agent, collecting, locks, recorder, of_check } = &mut *known;
+        *name = Cow::Borrowed("");
+        (*number, *is_agent, *collecting) = (0, false, Collecting::default());
+        locks.clear();
+        (*recorder, *of_check) = (None, None);
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < POOLED {
                 spare.push(known);
@@ -115,7 +120,7 @@ pub(crate) fn exchange(mut mine: Belongings) -> Belongings {
 
 /// Returns the calling agent's name.
 pub fn name() -> String {
-    with(|m| m.name.clone())
+    with(|m| m.name.clone().into_owned())
 }
 
 /// Returns what the types of [`crate::check`] keep with the calling agent.

@@ -92,8 +92,8 @@ impl Platform {
     /// Releases what the calling agent has done, because it ends.
     pub(crate) fn end_agent(&self) -> Handover {
         let handover = self.hand_over();
-        if let (Some(state), Some(released)) =
-            (self.inner.hazards.state().as_mut().filter(|_| self.checks_hazards()), &handover.0)
+        if let Some(released) = &handover.0
+            && let Some(state) = self.inner.hazards.state().as_mut()
         {
             state.ended.join(released);
         }

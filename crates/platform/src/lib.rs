@@ -80,6 +80,7 @@ pub use wait::WaitEnd;
 pub use window::BulkWindow;
 pub use world::EnteredCall;
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use tidegate_trace::ClockName;
 
@@ -405,7 +406,7 @@ impl Platform {
     /// it returns.
     pub fn spawn(
         &self,
-        name: impl Into<String>,
+        name: impl Into<Cow<'static, str>>,
         body: impl FnOnce() + Send + 'static,
     ) -> AgentHandle {
         let name = name.into();
@@ -427,7 +428,7 @@ impl Platform {
             body();
             signal_done.set(Step::ThreadWake);
         };
-        host::spawn(self, name, Box::new(body));
+        host::spawn(self, name.into_owned(), Box::new(body));
         handle(End::Thread(done))
     }
 

@@ -130,10 +130,20 @@ impl<T> Mutex<T> {
             return self.lock_virtual();
         }
         world::lock(self.id, self.name);
-        self.value.try_lock().unwrap_or_else(|e| match e {
-            TryLockError::Poisoned(p) => p.into_inner(),
-            TryLockError::WouldBlock => panic!("the world gave the lock '{}' twice", self.name),
-        })
+        match self.value.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(p)) => p.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait_for_builder(),
+        }
+    }
+
+    /// Waits for a lock that the builder of the machine took before the run, so that the world knows
+    /// of no owner. Now the world takes the agent for it, and the agent waits for itself: it is
+    /// reported as blocked.
+    #[cold]
+    fn wait_for_builder(&self) -> ! {
+        world::lock(self.id, self.name);
+        panic!("the world gave the lock '{}' twice", self.name)
     }
 
     /// Releases the lock on a cooperative platform.

@@ -80,6 +80,15 @@ impl BulkCells {
         }
     }
 
+    /// Copies bytes in as [`BulkCells::copy_in`] does, on an explored platform.
+    #[inline]
+    pub(crate) fn put(&self, start: usize, data: &[u8]) {
+        if !data.is_empty() {
+            self.cells.note_written(start / CELL..(start + data.len()).div_ceil(CELL));
+        }
+        self.copy_in(start, data);
+    }
+
     fn copy_in_any(&self, start: usize, data: &[u8]) {
         let (mut at, mut rest) = (start, data);
         if !at.is_multiple_of(CELL) {

@@ -1,5 +1,8 @@
 //! Owns the 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
-//! processes map ([`shared`]); and the page that a window shows ([`shown`]). They are zeroed. Cells of this process are committed when touched.
+//! processes map ([`shared`]); and values that windows show ([`shown`]). Cells are zeroed. Those of this
+//! process are committed when touched. Every store to cells of an explored machine goes through
+//! [`Cells::put`] or [`BulkCells::put`], because its longer runs are zeroed for the next machine where
+//! they were written ([`spare`]).
 //! A run of at least a cache line is aligned, so a ring slot, doorbell or fence laid out for one
 //! line occupies exactly one.
 
@@ -11,6 +14,7 @@ mod page;
 mod runs;
 mod shared;
 mod shown;
+mod spare;
 
 pub(crate) use bulk::BulkCells;
 pub use lines::{LineWords, Lines};
@@ -19,9 +23,10 @@ pub(crate) use shared::SharedCells;
 pub(crate) use shown::Shown;
 
 use crate::access::ClientAccess;
+use spare::Written;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const LINE_BYTES: usize = 64;
 const LINE_CELLS: usize = LINE_BYTES / size_of::<AtomicU64>();
@@ -55,15 +60,30 @@ enum Memory {
         all: NonNull<[AtomicU64]>,
         access: Option<ClientAccess>,
     },
+    /// As `Private`, of an explored machine. The next machine of the thread takes the allocation.
+    Kept {
+        all: NonNull<[AtomicU64]>,
+        access: Option<ClientAccess>,
+        written: Written,
+    },
     Shared(SharedCells),
+    /// The cells lie in the page that owns this.
+    Beside,
 }
 
 impl Drop for Cells {
     fn drop(&mut self) {
-        if let Memory::Private { all, .. } = self.memory {
-            // SAFETY: `zeroed` leaked this box, and nothing else ends it. No reference to its cells
-            // outlives `self`.
-            drop(unsafe { Box::from_raw(all.as_ptr()) });
+        let all = match &self.memory {
+            Memory::Private { all, .. } | Memory::Kept { all, .. } => *all,
+            Memory::Shared(_) | Memory::Beside => return,
+        };
+        // SAFETY: `private` leaked this box, and nothing else ends it. No reference to its cells
+        // outlives `self`.
+        let mut all = unsafe { Box::from_raw(all.as_ptr()) };
+        if let Memory::Kept { written, .. } = &self.memory {
+            let start = Cells::start(&all, self.len);
+            written.zero(&mut all[start..start + self.len]);
+            spare::keep(all);
         }
     }
 }
@@ -75,20 +95,41 @@ unsafe impl Send for Cells {}
 unsafe impl Sync for Cells {}
 
 impl Cells {
-    pub(crate) fn zeroed(len: usize) -> Cells {
-        Cells::private(len, None)
-    }
-
-    /// Cells of this process, with what processes may do with them that are agents of this machine.
-    pub(crate) fn private(len: usize, access: Option<ClientAccess>) -> Cells {
+    /// Returns zeroed cells of this process, of a machine that is `explored` or not. `access`: what
+    /// processes may do with them that are agents of this machine.
+    pub(crate) fn private(len: usize, explored: bool, access: Option<ClientAccess>) -> Cells {
         let spare = if len < LINE_CELLS { 0 } else { LINE_CELLS - 1 };
-        let all = zeroed(len + spare);
-        let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
-        let start = if spare == 0 { 0 } else { (LINE_CELLS - past) % LINE_CELLS };
+        let kept = if explored { spare::take(len + spare) } else { None };
+        let all = kept.unwrap_or_else(|| zeroed(len + spare));
+        let start = Cells::start(&all, len);
         let all = NonNull::from(Box::leak(all));
         // SAFETY: `start` is at most `spare`, so the place is inside of the allocation or at its end.
         let at = unsafe { all.cast().add(start) };
-        Cells { at, len, memory: Memory::Private { all, access } }
+        let memory = match explored {
+            true => Memory::Kept { all, access, written: Written::none(len) },
+            false => Memory::Private { all, access },
+        };
+        Cells { at, len, memory }
+    }
+
+    /// Returns the index of the first of `len` cells in their allocation.
+    fn start(all: &[AtomicU64], len: usize) -> usize {
+        let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
+        if len < LINE_CELLS { 0 } else { (LINE_CELLS - past) % LINE_CELLS }
+    }
+
+    /// Returns no cells.
+    fn none() -> Cells {
+        Cells { at: NonNull::dangling(), len: 0, memory: Memory::Beside }
+    }
+
+    /// Returns cells that lie in the owner of the result.
+    ///
+    /// # Safety
+    ///
+    /// The cells live as long as the result, and are not moved.
+    unsafe fn beside(cells: &[AtomicU64]) -> Cells {
+        Cells { at: NonNull::from(cells).cast(), len: cells.len(), memory: Memory::Beside }
     }
 
     /// The first `len` cells of a mapped file, which has room for them.
@@ -100,7 +141,7 @@ impl Cells {
     /// Returns the file that other processes map; `None` for memory of this process.
     pub(crate) fn shared(&self) -> Option<&SharedCells> {
         match &self.memory {
-            Memory::Private { .. } => None,
+            Memory::Private { .. } | Memory::Kept { .. } | Memory::Beside => None,
             Memory::Shared(shared) => Some(shared),
         }
     }
@@ -109,8 +150,8 @@ impl Cells {
     /// that they are not handed, and for those of a file.
     pub(crate) fn client_access(&self) -> Option<ClientAccess> {
         match &self.memory {
-            Memory::Private { access, .. } => *access,
-            Memory::Shared(_) => None,
+            Memory::Private { access, .. } | Memory::Kept { access, .. } => *access,
+            Memory::Shared(_) | Memory::Beside => None,
         }
     }
 
@@ -131,6 +172,26 @@ impl Cells {
         // spare cells as it skips, and `of_file` checks. They live as long as `memory`, and none of
         // the fields changes.
         unsafe { self.at.add(index).as_ref() }
+    }
+
+    /// Stores to a cell of an explored machine, whose agents run one at a time.
+    ///
+    /// # Panics
+    ///
+    /// `index` is past the end.
+    #[inline]
+    pub(crate) fn put(&self, index: usize, value: u64) {
+        let cell = self.at(index);
+        self.note_written(index..index + 1);
+        cell.store(value, Ordering::Relaxed);
+    }
+
+    /// Notes that these cells, at least one, are about to be written, in an explored machine.
+    #[inline]
+    pub(crate) fn note_written(&self, cells: Range<usize>) {
+        if let Memory::Kept { written, .. } = &self.memory {
+            written.note(cells);
+        }
     }
 
     /// Returns a range of cells, which the caller has checked.

@@ -16,12 +16,50 @@ pub(crate) struct PageCells {
     pub(crate) platform: Platform,
     pub(crate) cells: Cells,
     pub(crate) annexes: OnceLock<Box<Mutex<Annexes>>>,
+    /// The words of a small page of an explored machine, to which `cells` points.
+    inside: [AtomicU64; WORDS_INSIDE],
 }
+
+/// Most pages of an explored machine have at most so many words: they are events and single words.
+const WORDS_INSIDE: usize = 2;
 
 /// Annexes by the index of their word and their number. Most pages have none.
 pub(crate) type Annexes = BTreeMap<(u32, u32), Arc<PageCells>>;
 
 impl PageCells {
+    /// Returns a page of these cells.
+    pub(crate) fn of(platform: &Platform, id: u32, explored: bool, cells: Cells) -> Arc<PageCells> {
+        Arc::new(PageCells {
+            id,
+            explored,
+            hostile: AtomicBool::new(false),
+            platform: platform.clone(),
+            cells,
+            annexes: OnceLock::new(),
+            inside: Default::default(),
+        })
+    }
+
+    /// Returns a zeroed page of this process.
+    pub(crate) fn zeroed(
+        platform: &Platform,
+        id: u32,
+        explored: bool,
+        words: usize,
+    ) -> Arc<PageCells> {
+        // Elsewhere the words would share a cache line with the count of the page's references.
+        if !explored || words > WORDS_INSIDE {
+            let cells = Cells::private(words, explored, None);
+            return PageCells::of(platform, id, explored, cells);
+        }
+        let mut page = PageCells::of(platform, id, explored, Cells::none());
+        let inner = Arc::get_mut(&mut page).expect("a new page has one reference");
+        // SAFETY: the words lie beside `cells` in a page that no code moves out of its `Arc`, so they
+        // live as long and have no other address. They are reached through `cells` alone.
+        inner.cells = unsafe { Cells::beside(&inner.inside[..words]) };
+        page
+    }
+
     pub(crate) fn annexes<R>(&self, act: impl FnOnce(&mut Annexes) -> R) -> R {
         let annexes = self.annexes.get_or_init(Box::default);
         act(&mut annexes.lock().unwrap_or_else(PoisonError::into_inner))

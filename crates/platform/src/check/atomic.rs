@@ -45,7 +45,7 @@ fn word(what: &str, site: Site, value: u64) -> Option<Word> {
     let page: Page = platform.page(1);
     let word = page.word(0).named_by(|| name_of(what, site).to_owned());
     // No other agent knows the word yet, so its first value is no step.
-    word.cell().store(value, Ordering::Relaxed);
+    word.put(value);
     Some(word)
 }
 

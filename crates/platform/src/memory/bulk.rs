@@ -32,7 +32,8 @@ pub struct Bulk {
 
 impl Bulk {
     pub(crate) fn new(platform: &Platform, bytes: usize) -> Bulk {
-        Bulk::of(platform, Cells::zeroed(bytes.div_ceil(8)), bytes)
+        let explored = platform.kind() == PlatformKind::Explored;
+        Bulk::of(platform, Cells::private(bytes.div_ceil(8), explored, None), bytes)
     }
 
     pub(super) fn of(platform: &Platform, cells: Cells, bytes: usize) -> Bulk {

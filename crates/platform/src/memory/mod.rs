@@ -23,8 +23,8 @@ use crate::cells::{Annexes, Cells, PageCells, PinnedCell, WordRef};
 use crate::wait::{Deadline, WaitEnd};
 use crate::{CpuTime, Object, Platform, PlatformKind, Step, world};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Protocol words or bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +43,19 @@ pub struct Page {
 
 impl Page {
     pub(crate) fn new(platform: &Platform, words: usize) -> Page {
-        Page::of(platform, Cells::zeroed(words))
+        let (id, explored) = Page::numbered(platform);
+        Page { inner: PageCells::zeroed(platform, id, explored, words) }
     }
 
     fn of(platform: &Platform, cells: Cells) -> Page {
+        let (id, explored) = Page::numbered(platform);
+        Page { inner: PageCells::of(platform, id, explored, cells) }
+    }
+
+    /// Returns the number of a new page, and whether it is one of an explored machine.
+    fn numbered(platform: &Platform) -> (u32, bool) {
         let explored = platform.kind() == PlatformKind::Explored;
-        let id = if explored { world::next_object_id() } else { 0 };
-        let hostile = AtomicBool::new(false);
-        let (platform, annexes) = (platform.clone(), OnceLock::new());
-        Page { inner: Arc::new(PageCells { id, explored, hostile, platform, cells, annexes }) }
+        (if explored { world::next_object_id() } else { 0 }, explored)
     }
 
     /// Marks the page as written by a hostile process. On an explored platform each later load
@@ -102,6 +106,17 @@ impl Page {
             world::exchange(WordRef { page: &self.inner, index: index as u32 }, |v| v | bits)
         } else {
             self.inner.cell(index).fetch_or(bits, Ordering::SeqCst)
+        }
+    }
+
+    /// Adds to the word at `index` and returns the previous value, as [`Word::fetch_add`] does.
+    #[inline]
+    pub fn fetch_add(&self, index: usize, value: u64) -> u64 {
+        if self.inner.explored {
+            let word = WordRef { page: &self.inner, index: index as u32 };
+            world::exchange(word, |v| v.wrapping_add(value))
+        } else {
+            self.inner.cell(index).fetch_add(value, Ordering::SeqCst)
         }
     }
 
@@ -175,6 +190,11 @@ impl Word {
     #[inline]
     pub(crate) fn cell(&self) -> &AtomicU64 {
         self.at.get()
+    }
+
+    /// Stores without a step, before another agent knows the word.
+    pub(crate) fn put(&self, value: u64) {
+        self.at.page.cells.put(self.at.index as usize, value);
     }
 
     #[inline]

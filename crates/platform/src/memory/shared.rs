@@ -49,7 +49,8 @@ impl Platform {
     fn client_cells(&self, bytes: u64, access: ClientAccess) -> Option<Cells> {
         let cells = bytes.div_ceil(8) as usize;
         if !self.shares_memory() {
-            return self.is_cooperative().then(|| Cells::private(cells, Some(access)));
+            let explored = self.kind() == PlatformKind::Explored;
+            return self.is_cooperative().then(|| Cells::private(cells, explored, Some(access)));
         }
         Some(Cells::of_file(SharedCells::create(bytes, access).ok()?, cells))
     }

@@ -20,6 +20,8 @@ pub(super) struct Explored {
     /// history, which tells the same before.
     pub(super) locks_hash: u64,
     pub(super) forgets: bool,
+    /// The number of agents with stores in their buffers.
+    pub(super) filled_buffers: usize,
     /// The number of objects created before the run.
     pub(super) objects: u32,
     pub(super) last: Option<AgentIx>,
@@ -60,6 +62,7 @@ impl Explored {
             locks: Table::default(),
             locks_hash: 0,
             forgets: false,
+            filled_buffers: 0,
             objects: 0,
             last: None,
             next: None,
@@ -74,14 +77,41 @@ impl Explored {
         }
     }
 
-    /// Takes the allocated lists of `old` for reuse.
-    pub(super) fn inherit(&mut self, old: &mut Explored) {
-        self.bulk_hashes = std::mem::take(&mut old.bulk_hashes);
-        self.bulk_hashes.clear();
-        self.locks = std::mem::take(&mut old.locks);
-        self.locks.clear();
-        self.choices = std::mem::take(&mut old.choices);
-        self.spare_buffers = std::mem::take(&mut old.spare_buffers);
+    /// Begins another machine, with the allocations of the lists of this one.
+    pub(super) fn renew(&mut self, new: Box<dyn Controller>, new_model: MemoryModel) {
+        let Explored {
+            controller,
+            model,
+            memory_hash,
+            bulk_hashes,
+            locks,
+            locks_hash,
+            forgets,
+            filled_buffers,
+            objects,
+            last,
+            next,
+            choices,
+            is_observed,
+            locks_broken,
+            log,
+            spare_buffers: _,
+            clocks,
+            changes,
+            polling,
+            fixed_order,
+        } = self;
+        *is_observed = new.observes();
+        (*controller, *model) = (new, new_model);
+        (*memory_hash, *locks_hash, *forgets) = (0, 0, false);
+        (*filled_buffers, *objects) = (0, 0);
+        bulk_hashes.clear();
+        locks.clear();
+        (*last, *next, *fixed_order) = (None, None, None);
+        choices.clear();
+        *locks_broken = false;
+        (*log, *clocks) = (None, None);
+        (*changes, *polling) = (0, 0);
     }
 
     /// Returns the hash of memory, of locks where histories do not tell their state, and the clock.
@@ -90,18 +120,55 @@ impl Explored {
         mix(self.memory_hash ^ locks, now)
     }
 
-    /// Returns whether the agent's pending step can be taken now.
-    pub(super) fn can_step(&self, slot: &Slot) -> bool {
-        if !matches!(slot.state, State::Ready | State::Running) {
-            return false;
+    /// Lists the flushes of the agents with stores in their buffers, first that of `last`.
+    pub(super) fn list_flushes(&mut self, agents: &[Slot], last: usize) {
+        let most = self.choices.len() + self.filled_buffers;
+        if agents.get(last).is_some_and(|slot| !slot.explored.has_drained()) {
+            self.choices.push(Choice::Flush(AgentIx(last as u16)));
         }
-        match slot.explored.pending {
-            None | Some((OpKind::Start | OpKind::Load | OpKind::Sleep, _)) => true,
-            Some(_) if !slot.explored.buffer.is_empty() => false,
-            Some((OpKind::Lock, Object::Mutex(id))) => {
-                self.locks_broken || !self.locks.get(id).is_some_and(|l| l.taken)
+        for (index, slot) in agents.iter().enumerate() {
+            if self.choices.len() == most {
+                return;
             }
-            Some(_) => true,
+            if index != last && !slot.explored.has_drained() {
+                self.choices.push(Choice::Flush(AgentIx(index as u16)));
+            }
         }
     }
+
+    /// Returns whether the agent has a step that can be taken now, and whether it is a choice.
+    #[inline]
+    pub(super) fn next_step(&self, slot: &Slot) -> NextStep {
+        if !matches!(slot.state, State::Ready | State::Running) {
+            return NextStep::None;
+        }
+        let Some((op, object)) = slot.explored.pending else { return NextStep::Local };
+        let can_step = match op {
+            OpKind::Fence => {
+                return if slot.explored.has_drained() { NextStep::Local } else { NextStep::None };
+            }
+            _ if slot.wait_over => return NextStep::Local,
+            OpKind::Start | OpKind::Load | OpKind::Sleep => true,
+            _ if !slot.explored.has_drained() => false,
+            OpKind::Lock => match object {
+                Object::Mutex(id) => {
+                    self.locks_broken || !self.locks.get(id).is_some_and(|lock| lock.taken)
+                }
+                _ => true,
+            },
+            _ => true,
+        };
+        if can_step { NextStep::Choice } else { NextStep::None }
+    }
+}
+
+/// What an agent can do next.
+pub(super) enum NextStep {
+    /// It cannot move.
+    None,
+    /// A step that no other agent observes: its first one, a barrier with an empty buffer, or the return
+    /// from an ended sleep. Such a step commutes with all others, so it is no choice and no switch.
+    Local,
+    /// A step whose order relative to those of other agents matters.
+    Choice,
 }

@@ -10,10 +10,10 @@
 //! unlock, and the next owner observes it. Runs in the same state have the same future, so a
 //! strategy may drop one of them.
 
-use super::exploration::Explored;
+use super::exploration::{Explored, NextStep};
 use super::hash::{bytes_hash, mix, word_hash};
 use super::machine::{Discipline, World, with};
-use super::slot::{AgentState, Moment, Slot, State, is_local};
+use super::slot::{AgentState, Moment, Slot, State};
 use super::store_buffer::{Buffered, overlay};
 use crate::cells::{BulkCells, PageCells, WordRef};
 use crate::controller::{AgentIx, Agents, Choice, MemoryModel, Object, OpKind, Point};
@@ -93,44 +93,28 @@ impl World {
     fn list_choices(&mut self) -> Option<AgentIx> {
         let Discipline::Explored(e) = &mut self.discipline else { return None };
         e.choices.clear();
-        if let Some(last) = e.last {
-            let slot = &self.agents[usize::from(last.0)];
-            if is_local(slot) {
-                return Some(last);
-            }
-            if e.can_step(slot) {
-                e.choices.push(Choice::Run(last));
+        let last = e.last.map_or(usize::MAX, |last| usize::from(last.0));
+        if let Some(slot) = self.agents.get(last) {
+            match e.next_step(slot) {
+                NextStep::Local => return e.last,
+                NextStep::Choice => e.choices.push(Choice::Run(AgentIx(last as u16))),
+                NextStep::None => {}
             }
         }
-        let mut buffers = 0;
         for (index, slot) in self.agents.iter().enumerate() {
-            let agent = AgentIx(index as u16);
-            buffers += usize::from(!slot.explored.buffer.is_empty());
-            if Some(agent) != e.last {
-                if is_local(slot) {
-                    return Some(agent);
-                }
-                if e.can_step(slot) {
-                    e.choices.push(Choice::Run(agent));
-                }
+            if index == last {
+                continue;
+            }
+            match e.next_step(slot) {
+                NextStep::Local => return Some(AgentIx(index as u16)),
+                NextStep::Choice => e.choices.push(Choice::Run(AgentIx(index as u16))),
+                NextStep::None => {}
             }
         }
-        if buffers > 0 {
-            self.list_flushes();
+        if e.filled_buffers > 0 {
+            e.list_flushes(&self.agents, last);
         }
         None
-    }
-
-    fn list_flushes(&mut self) {
-        let Discipline::Explored(e) = &mut self.discipline else { return };
-        let last = e.last.filter(|a| !self.agents[usize::from(a.0)].explored.buffer.is_empty());
-        e.choices.extend(last.map(Choice::Flush));
-        for (index, slot) in self.agents.iter().enumerate() {
-            let agent = AgentIx(index as u16);
-            if Some(agent) != e.last && !slot.explored.buffer.is_empty() {
-                e.choices.push(Choice::Flush(agent));
-            }
-        }
     }
 
     /// Returns the hash of the state; 0 where states have none.
@@ -169,9 +153,10 @@ impl World {
     }
 
     /// Removes the agents of a finished run but keeps the memory of their buffers.
-    pub(super) fn end_run(&mut self) {
+    pub(super) fn end_exploration(&mut self) {
         if let Discipline::Explored(e) = &mut self.discipline {
             e.last = None;
+            e.filled_buffers = 0;
             let buffers = self.agents.iter_mut().map(|s| std::mem::take(&mut s.explored.buffer));
             e.spare_buffers.extend(buffers.filter(|b| b.is_empty() && b.capacity() > 0));
         }
@@ -251,7 +236,9 @@ impl World {
     fn flush_one(&mut self, agent: AgentIx) {
         let state = self.agent_state(agent);
         let Some(entry) = state.buffer.pop_front() else { return };
+        let is_drained = state.buffer.is_empty();
         state.buffer_hash = state.buffer.iter().fold(0, |h, b| mix(h, b.hash()));
+        self.explored_mut().filled_buffers -= usize::from(is_drained);
         self.log(|log, steps| log.visible((agent, entry.site()), entry.touches(), steps));
         self.report_access(agent, entry.op(), entry.touches().0);
         self.commit(&entry, Some(agent));
@@ -289,14 +276,13 @@ impl World {
         by: Option<AgentIx>,
     ) {
         // One agent runs at a time, so this needs no locked operation.
-        let cell = page.cell(index as usize);
         if self.is_outside_of_run() {
-            cell.store(value, Ordering::Relaxed);
+            page.cells.put(index as usize, value);
             return self.note_change(None);
         }
-        let old = cell.load(Ordering::Relaxed);
-        cell.store(value, Ordering::Relaxed);
+        let old = page.cell(index as usize).load(Ordering::Relaxed);
         if old != value {
+            page.cells.put(index as usize, value);
             self.change_memory(
                 word_hash(page.id, index, old) ^ word_hash(page.id, index, value),
                 by,
@@ -315,7 +301,7 @@ impl World {
     }
 
     fn commit_bulk(&mut self, bulk: &BulkCells, start: usize, data: &[u8], by: Option<AgentIx>) {
-        bulk.copy_in(start, data);
+        bulk.put(start, data);
         if self.is_outside_of_run() {
             return;
         }
@@ -356,7 +342,9 @@ impl World {
         let state = self.agent_state(agent);
         state.history = mix(state.history, hash);
         state.buffer_hash = mix(state.buffer_hash, hash);
+        let was_drained = state.buffer.is_empty();
         state.buffer.push_back(entry);
+        self.explored_mut().filled_buffers += usize::from(was_drained);
     }
 
     /// Returns the newest value of the word in the agent's own buffer.
@@ -525,11 +513,8 @@ pub(super) fn seed(w: &mut World) -> AgentState {
     AgentState { history, buffer, ..AgentState::default() }
 }
 
-pub(crate) fn load(word: WordRef<'_>) -> u64 {
-    load_as(word, Ordering::Acquire)
-}
-
 /// Loads a word; `order` matters to the clocks alone.
+#[inline(never)]
 pub(crate) fn load_as(word: WordRef<'_>, order: Ordering) -> u64 {
     let own = |w: &mut World| {
         let value = w.forwarded(w.current?, word)?;
@@ -553,12 +538,9 @@ pub(crate) fn load_as(word: WordRef<'_>, order: Ordering) -> u64 {
     })
 }
 
-/// Loads a word that an untrusted process writes. If that process is hostile, even the agent's own
-/// store buffer does not determine the value.
-pub(crate) fn load_untrusted(word: WordRef<'_>) -> u64 {
-    if !word.page.is_hostile() {
-        return load(word);
-    }
+/// Loads a word that a hostile process writes. Even the agent's own store buffer does not determine
+/// the value.
+pub(crate) fn load_hostile(word: WordRef<'_>) -> u64 {
     visible(OpKind::Load, word_object(word), |w| {
         let value = w.find(word.cell().load(Ordering::Relaxed));
         w.absorb(value);
@@ -566,11 +548,8 @@ pub(crate) fn load_untrusted(word: WordRef<'_>) -> u64 {
     })
 }
 
-pub(crate) fn store(word: WordRef<'_>, value: u64) {
-    store_as(word, value, Ordering::Release);
-}
-
 /// Stores to a word; `order` matters to the clocks alone.
+#[inline(never)]
 pub(crate) fn store_as(word: WordRef<'_>, value: u64, order: Ordering) {
     let entry = |w: &mut World| Buffered::Word {
         page: std::sync::Arc::clone(word.page),
@@ -611,6 +590,7 @@ fn store_entry(
     });
 }
 
+#[inline(never)]
 pub(crate) fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
     update_as(word, (Ordering::AcqRel, Ordering::Acquire), |old| Some(new(old)))
 }
@@ -654,6 +634,7 @@ pub(crate) fn update_at_once(word: WordRef<'_>, new: impl Fn(u64) -> u64) {
     });
 }
 
+#[inline(never)]
 pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
     visible(OpKind::Add, word_object(word), |w| {
         let old = word.cell().load(Ordering::Relaxed);
@@ -667,6 +648,7 @@ pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
 }
 
 /// Executes a full barrier, which completes when the agent's buffer is empty.
+#[inline(never)]
 pub(crate) fn fence() {
     let drained = |w: &mut World| {
         let waits = w.current.is_some_and(|me| !w.agent_state(me).buffer.is_empty());
@@ -676,6 +658,7 @@ pub(crate) fn fence() {
     with(|w| w.clock_fence(Ordering::SeqCst));
 }
 
+#[inline(never)]
 pub(crate) fn bulk_read(bulk: &BulkCells, start: usize, out: &mut [u8]) {
     visible(OpKind::Load, Object::Bulk(bulk.id), |w| {
         bulk.copy_out(start, out);
@@ -719,6 +702,7 @@ fn fill_from(found: u64, out: &mut [u8]) {
     }
 }
 
+#[inline(never)]
 pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkCells>, start: usize, data: &[u8]) {
     let entry = |w: &mut World| Buffered::Bulk {
         bulk: std::sync::Arc::clone(bulk),
@@ -751,6 +735,7 @@ pub(crate) fn bulk_update(
     })
 }
 
+#[inline(never)]
 pub(crate) fn lock(mutex: u32, name: &'static str) {
     let outside_of_run = with(|w| w.current.is_none().then(|| w.take_lock(mutex, name)));
     let taken = outside_of_run.unwrap_or_else(|| {
@@ -760,6 +745,7 @@ pub(crate) fn lock(mutex: u32, name: &'static str) {
     assert!(taken, "the lock '{name}' is never dropped: its owner waits as well");
 }
 
+#[inline(never)]
 pub(crate) fn unlock(mutex: u32) {
     with(|w| {
         if w.is_outside_of_run() {

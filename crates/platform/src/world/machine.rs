@@ -18,15 +18,6 @@ pub(super) enum Discipline {
     Explored(Explored),
 }
 
-impl Discipline {
-    /// Takes the allocated lists of `old` for reuse.
-    fn inherit(&mut self, old: &mut Discipline) {
-        if let (Discipline::Explored(new), Discipline::Explored(old)) = (self, old) {
-            new.inherit(old);
-        }
-    }
-}
-
 pub(crate) struct World {
     id: WorldId,
     pub(super) discipline: Discipline,
@@ -62,6 +53,9 @@ thread_local! {
     /// The number of the running agent, [`NO_AGENT`] while none runs, 0 without a world. Each lock
     /// reads it.
     static AGENT: Cell<u64> = const { Cell::new(0) };
+    /// 0, except outside of the run of the thread's explored machine: then 1 more than the number of
+    /// changes of memory since the last run.
+    static OUTSIDE: Cell<u64> = const { Cell::new(0) };
     /// The number of agents that wait for a lock, by [`waiter_place`] of the lock. Each end of a lock
     /// reads one of them.
     static LOCK_WAITERS: [Cell<u32>; WAITER_PLACES] = const { [const { Cell::new(0) }; WAITER_PLACES] };
@@ -85,6 +79,24 @@ pub(crate) fn agent_number() -> u64 {
     let number = AGENT.get();
     assert!(number != 0, "{ELSEWHERE}");
     number
+}
+
+/// Returns whether the thread's explored machine is built or ends. While clocks are kept the answer is
+/// no.
+#[inline]
+pub(super) fn is_outside() -> bool {
+    OUTSIDE.get() != 0
+}
+
+/// Returns [`is_outside`], and then counts a change of memory by the caller.
+#[inline]
+pub(super) fn changes_outside() -> bool {
+    let count = OUTSIDE.get();
+    if count == 0 {
+        return false;
+    }
+    OUTSIDE.set(count + 1);
+    true
 }
 
 /// Waits until the lock at `key` is dropped. Its owner's time has passed while holding it.
@@ -141,25 +153,41 @@ impl World {
         }
     }
 
-    /// Empties a spare world but keeps the allocations of its lists.
-    fn renew(&mut self, id: WorldId, mut discipline: Discipline) {
-        discipline.inherit(&mut self.discipline);
-        let (mut agents, mut sleepers) =
-            (std::mem::take(&mut self.agents), std::mem::take(&mut self.sleepers));
+    /// Empties a spare world but keeps the allocations of its lists. The caller renews the discipline.
+    fn renew(&mut self, new_id: WorldId) {
+        let World {
+            id,
+            discipline: _,
+            now,
+            steps,
+            agents,
+            scripts_live,
+            current,
+            sleepers,
+            crowded_words,
+            stopped,
+            is_running,
+            rests,
+            report,
+            is_left_behind,
+        } = self;
+        *id = new_id;
+        (*now, *steps) = (0, 0);
         agents.clear();
+        *scripts_live = 0;
+        *current = None;
         sleepers.clear();
-        *self = World { agents, sleepers, ..World::new(id, discipline) };
+        *crowded_words = 0;
+        (*stopped, *is_running, *rests, *is_left_behind) = (false, false, false, false);
+        *report = RunReport::default();
     }
 
-    fn open(discipline: Discipline) -> WorldId {
-        let id = WorldId(NEXT_WORLD.replace(NEXT_WORLD.get() + 1));
-        let world = match SPARE.take() {
-            None => Box::new(World::new(id, discipline)),
-            Some(mut spare) => {
-                spare.renew(id, discipline);
-                spare
-            }
-        };
+    fn next_id() -> WorldId {
+        WorldId(NEXT_WORLD.replace(NEXT_WORLD.get() + 1))
+    }
+
+    fn open(mut world: Box<World>) -> WorldId {
+        let id = world.id;
         let mut taken = Taken(WORLD.take());
         let left_behind = taken.0.take_if(|world| world.is_left_behind);
         drop(left_behind);
@@ -167,17 +195,57 @@ impl World {
             taken.0.is_none(),
             "this thread already has a cooperative machine: drop it before making another"
         );
+        OUTSIDE.set(0);
+        world.note_outside();
         *taken.0 = Some(world);
         AGENT.set(NO_AGENT);
         id
     }
 
     pub(crate) fn open_virtual(costs: StepCosts) -> WorldId {
-        World::open(Discipline::Virtual(RunQueue::new(costs)))
+        World::open(Box::new(World::new(
+            World::next_id(),
+            Discipline::Virtual(RunQueue::new(costs)),
+        )))
     }
 
     pub(crate) fn open_explored(controller: Box<dyn Controller>, model: MemoryModel) -> WorldId {
-        World::open(Discipline::Explored(Explored::new(controller, model)))
+        let id = World::next_id();
+        let mut spare = SPARE.take();
+        if let Some(world) = &mut spare
+            && let Discipline::Explored(explored) = &mut world.discipline
+        {
+            explored.renew(controller, model);
+            world.renew(id);
+        } else {
+            let discipline = Discipline::Explored(Explored::new(controller, model));
+            spare = Some(Box::new(World::new(id, discipline)));
+        }
+        World::open(spare.expect("it was created above"))
+    }
+
+    /// Notes whether the thread is outside of a run, and adopts the changes of memory since the last run.
+    pub(super) fn note_outside(&mut self) {
+        let is_outside = !self.is_running && !self.rests;
+        let Discipline::Explored(explored) = &mut self.discipline else { return OUTSIDE.set(0) };
+        let count = u64::from(is_outside && explored.clocks.is_none());
+        explored.changes += OUTSIDE.replace(count).saturating_sub(1);
+    }
+
+    /// Begins a run, which `rests` at its end or not.
+    pub(super) fn begin_run(&mut self, rests: bool) {
+        (self.is_running, self.rests) = (true, rests);
+        self.note_outside();
+    }
+
+    /// Ends a run.
+    pub(super) fn end_run(&mut self) {
+        self.is_running = false;
+        self.note_outside();
+        match &mut self.discipline {
+            Discipline::Virtual(v) => v.clear(),
+            Discipline::Explored(_) => self.end_exploration(),
+        }
     }
 
     pub(super) fn slot(&mut self, agent: AgentIx) -> &mut Slot {
@@ -305,6 +373,7 @@ pub(crate) fn close(id: WorldId) {
     let mut taken = Taken(WORLD.take());
     if let Some(world) = taken.0.take_if(|world| world.id == id) {
         AGENT.set(0);
+        OUTSIDE.set(0);
         // Dropped instead if the thread is ending.
         let _ = SPARE.try_with(|s| s.set(Some(world)));
     }

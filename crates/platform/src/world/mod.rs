@@ -9,8 +9,8 @@
 //! blocked agents are recorded and released with [`WaitEnd::Stopped`]: a run is always finished,
 //! never unwound.
 //!
-//! This file has the run loop and the waits. Below it, in this order: `explored` and
-//! `virtual_time`, `program` (steps of the program's own types), `step_log`, `machine`, discipline state
+//! This file has the run loop and the waits. Below it, in this order: `outside` (accesses outside of a
+//! run), `explored` and `virtual_time`, `program` (steps of the program's own types), `step_log`, `machine`, discipline state
 //! (`exploration`, `run_queue`), `slot`, `store_buffer`, `happens_before`, `table`, `hash`.
 
 mod exploration;
@@ -18,6 +18,7 @@ mod explored;
 mod happens_before;
 mod hash;
 mod machine;
+mod outside;
 mod program;
 mod run_queue;
 mod slot;
@@ -27,15 +28,17 @@ mod table;
 mod virtual_time;
 
 pub(crate) use explored::{
-    add_and_test, bulk_read, bulk_read_untrusted, bulk_update, bulk_write, exchange, fence,
-    forget_history, load, load_as, load_untrusted, lock, mapping_step, next_object_id, store,
-    store_as, unlock, update_as, update_at_once,
+    bulk_read_untrusted, bulk_update, forget_history, mapping_step, next_object_id, update_as,
+    update_at_once,
 };
 pub(crate) use machine::{World, WorldId, agent_number, close, lock_dropped, wait_for_lock};
+pub(crate) use outside::{
+    add_and_test, bulk_read, bulk_write, exchange, fence, load, load_as, load_untrusted, lock,
+    store, store_as, try_lock, unlock,
+};
 pub use program::EnteredCall;
 pub(crate) use program::{
-    access_cell, at, detect_races, enter_call, light_fence, poll, store_through, try_lock,
-    unexplored,
+    access_cell, at, detect_races, enter_call, light_fence, poll, store_through, unexplored,
 };
 pub(crate) use step_log::{log_steps, name, steps, take_log};
 pub(crate) use virtual_time::{spend_ns, spend_step};
@@ -49,15 +52,21 @@ use crate::run_report::{RunReport, note_panic_place, panic_text};
 use crate::site::Site;
 use crate::time::{CpuTime, Step};
 use crate::wait::{Deadline, WaitEnd};
-use machine::{Discipline, block, with};
+use machine::{Discipline, block, is_outside, with};
 use run_queue::QueuedTimer;
 pub(crate) use slot::Role;
 use slot::{CLOCK_KEY, Slot, State, join_key};
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use tidegate_trace::Recorder;
 
 /// Adds an agent. It first runs when the discipline picks it.
-pub(crate) fn spawn(name: String, role: Role, body: Box<dyn FnOnce()>) -> AgentIx {
+pub(crate) fn spawn(
+    name: impl Into<Cow<'static, str>>,
+    role: Role,
+    body: Box<dyn FnOnce()>,
+) -> AgentIx {
+    let name = name.into();
     let fiber = Fiber::new(move || {
         if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
             report_panic(payload.as_ref());
@@ -66,7 +75,7 @@ pub(crate) fn spawn(name: String, role: Role, body: Box<dyn FnOnce()>) -> AgentI
     with(|w| {
         let agent = AgentIx(u16::try_from(w.agents.len()).expect("more than 65,535 agents"));
         let explored = explored::seed(w);
-        w.log(|log, _| log.agents.push(name.clone()));
+        w.log(|log, _| log.agents.push(name.clone().into_owned()));
         w.agents.push(Slot {
             role,
             state: State::Blocked,
@@ -121,8 +130,8 @@ pub(crate) fn resume() {
 pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
     assert!(!fiber::on_fiber(), "Platform::run inside an agent of the same machine");
     let _running = crate::running::enter(platform);
-    with(|w| (w.is_running, w.rests) = (true, platform.rests()));
-    spawn("main".to_owned(), Role::Script, main);
+    with(|w| w.begin_run(platform.rests()));
+    spawn("main", Role::Script, main);
     let mut next = with(World::next_fiber);
     while let Some((agent, mut fiber)) = next {
         if !fiber.resume() {
@@ -139,11 +148,7 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
         w.report.state = w.state_hash();
-        w.is_running = false;
-        match &mut w.discipline {
-            Discipline::Virtual(v) => v.clear(),
-            Discipline::Explored(_) => w.end_run(),
-        }
+        w.end_run();
         (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
     });
     if platform.rests() {
@@ -343,6 +348,9 @@ pub(crate) fn wait_word(
 
 /// Wakes sleepers of a word.
 pub(crate) fn wake_word(word: WordRef<'_>, count: u32, step: Step) {
+    if is_outside() {
+        return;
+    }
     explored::at_wake(word, |w| {
         let delay = match &w.discipline {
             Discipline::Virtual(v) => v.costs.ns(step),

@@ -164,6 +164,7 @@ pub(crate) fn detect_races() {
         if let Discipline::Explored(e) = &mut w.discipline {
             e.clocks.get_or_insert_default();
         }
+        w.note_outside();
     });
 }
 
@@ -221,7 +222,7 @@ pub(crate) fn access_cell(cell: u32, is_write: bool, site: Site) -> Option<Strin
 }
 
 /// Takes a lock if it is free, as a step.
-pub(crate) fn try_lock(mutex: u32, name: &'static str) -> bool {
+pub(super) fn try_lock(mutex: u32, name: &'static str) -> bool {
     visible(OpKind::TryLock, Object::Mutex(mutex), |w| w.take_lock(mutex, name))
 }
 

@@ -134,18 +134,6 @@ impl AgentState {
     }
 }
 
-/// Returns whether an agent's next step is invisible to others: its first step, a barrier with an
-/// empty buffer, or the return from an ended sleep. Such a step commutes with all others, so it is
-/// no choice and no switch.
-pub(super) fn is_local(slot: &Slot) -> bool {
-    matches!(slot.state, State::Ready | State::Running)
-        && match slot.explored.pending {
-            None => true,
-            Some((OpKind::Fence, _)) => slot.explored.buffer.is_empty(),
-            Some(_) => slot.wait_over,
-        }
-}
-
 /// An explored machine between two steps.
 pub(super) struct Moment<'a> {
     pub(super) agents: &'a [Slot],

@@ -237,6 +237,17 @@ fn a_lock_is_taken_inside_those_before_it_in_the_order() {
     }
 }
 
+#[test]
+fn an_explored_agent_that_wants_a_lock_of_the_builder_is_blocked() {
+    let platform = machine(Replay::default(), MemoryModel::TotalStoreOrder);
+    let lock = std::sync::Arc::new(platform.mutex("held over the run", ()));
+    let (wanted, held) = (lock.clone(), lock.lock());
+    let report = platform.run(move || drop(wanted.lock()));
+    assert_eq!(report.blocked, [("main".to_owned(), "the lock 'held over the run'".to_owned())]);
+    drop(held);
+    drop(lock.lock());
+}
+
 struct Echo {
     bell: Word,
     seen: Word,
