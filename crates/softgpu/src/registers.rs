@@ -107,7 +107,7 @@ impl Device for SoftGpu {
     }
 
     fn waiting_word(&self, current_value: PhysicalAddress) -> Option<Word> {
-        Some(self.hardware().armed.word(current_value).clone())
+        Some(self.hardware().armed.word(current_value))
     }
 
     fn connect_common_doorbell(&self, peer: u32, doorbell: CommonDoorbell) {

@@ -26,13 +26,11 @@ pub(crate) struct WaitKey {
 /// Counts of waits, by hash of the cell's address.
 pub(crate) struct Armed {
     page: Page,
-    words: Box<[Word; COMMON_SLOTS]>,
 }
 
 impl Armed {
     pub(crate) fn new(platform: &Platform) -> Armed {
-        let page = platform.page(COMMON_SLOTS).named("the waiting queues");
-        Armed { words: Box::new(std::array::from_fn(|slot| page.word(slot))), page }
+        Armed { page: platform.page(COMMON_SLOTS).named("the waiting queues") }
     }
 
     /// Returns the counts, for GPUs that may load them.
@@ -41,16 +39,15 @@ impl Armed {
     }
 
     /// Returns the count that the waits for the cell share. Not 0 while a queue may wait for it.
-    #[inline]
-    pub(crate) fn word(&self, cell: PhysicalAddress) -> &Word {
-        &self.words[slot_of(cell)]
+    pub(crate) fn word(&self, cell: PhysicalAddress) -> Word {
+        self.page.word(slot_of(cell))
     }
 
     /// Returns whether a queue may wait for the cell. The caller has stored the value and executed
     /// a full barrier.
     #[inline]
     pub(crate) fn may_hold(&self, cell: PhysicalAddress) -> bool {
-        self.word(cell).load() != 0
+        self.page.load(slot_of(cell)) != 0
     }
 }
 
@@ -64,7 +61,7 @@ impl Waits {
     /// Enters a wait and arms its cell. The caller must load CurrentValue again afterwards.
     pub(crate) fn enter(&mut self, armed: &Armed, key: WaitKey, queue: QueueId, cell: &FenceCell) {
         if self.table.insert((key, queue), cell.clone()).is_none() {
-            armed.word(key.cell).fetch_add(1);
+            armed.page.fetch_add(slot_of(key.cell), 1);
         }
     }
 
@@ -75,7 +72,7 @@ impl Waits {
 
     pub(crate) fn leave(&mut self, armed: &Armed, key: WaitKey, queue: QueueId) {
         if self.table.remove(&(key, queue)).is_some() {
-            armed.word(key.cell).fetch_add(1u64.wrapping_neg());
+            armed.page.fetch_add(slot_of(key.cell), 1u64.wrapping_neg());
         }
     }
 
