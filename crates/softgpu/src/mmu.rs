@@ -145,12 +145,12 @@ const RECENT_WORDS: usize = 4;
 struct Words {
     recent: [Option<WordEntry>; RECENT_WORDS],
     /// All others.
-    table: Vec<Option<WordEntry>>,
+    table: Cache<WordEntry>,
 }
 
 impl Words {
     fn new(entries: usize) -> Words {
-        Words { recent: [const { None }; RECENT_WORDS], table: cache(entries) }
+        Words { recent: [const { None }; RECENT_WORDS], table: Cache::new(entries) }
     }
 
     #[inline]
@@ -167,12 +167,12 @@ impl Words {
             && last.tag != Space::PHYSICAL.tag
         {
             let index = place(last.va.0 >> 3, last.tag, entries);
-            self.table[index] = Some(last);
+            self.table.put(index, last);
         }
         let index = place(va.0 >> 3, space.tag, entries);
-        let found = is_word(&self.table[index], space, va);
+        let found = is_word(self.table.at(index), space, va);
         if found {
-            self.recent[slot.0] = self.table[index].take();
+            self.recent[slot.0] = self.table.take(index);
         }
         found
     }
@@ -183,8 +183,8 @@ impl Words {
     }
 
     fn drop_stale(&mut self, stale: impl Fn(&WordEntry) -> bool) {
-        drop_if(&mut self.recent, &stale);
-        drop_if(&mut self.table, &stale);
+        self.recent.iter_mut().for_each(|entry| drop(entry.take_if(|e| stale(e))));
+        self.table.drop_stale(&stale);
     }
 }
 
@@ -192,16 +192,64 @@ impl Words {
 pub(crate) struct Mmu {
     bus: Arc<Bus>,
     io_coherent: bool,
-    pages: Vec<Option<PageEntry>>,
-    tables: Vec<Option<TableEntry>>,
+    pages: Cache<PageEntry>,
+    tables: Cache<TableEntry>,
     /// The regions of the last page that was loaded and stored.
     regions: [Option<FoundRegion>; 2],
     loads: Words,
     stores: Words,
 }
 
-fn cache<T>(entries: usize) -> Vec<Option<T>> {
-    (0..entries).map(|_| None).collect()
+/// A direct-mapped cache. An invalidation looks at the places that were filled alone: the caches of an
+/// engine are 200 KiB, mostly empty.
+struct Cache<T> {
+    places: Vec<Option<T>>,
+    /// A bit for each place, set since it was filled. A place whose entry was taken keeps its bit.
+    filled: Vec<u64>,
+}
+
+impl<T> Cache<T> {
+    fn new(entries: usize) -> Cache<T> {
+        let places = (0..entries).map(|_| None).collect();
+        Cache { places, filled: vec![0; entries.div_ceil(64)] }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> &Option<T> {
+        &self.places[place]
+    }
+
+    #[inline]
+    fn take(&mut self, place: usize) -> Option<T> {
+        self.places[place].take()
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, entry: T) {
+        self.places[place] = Some(entry);
+        self.filled[place / 64] |= 1 << (place % 64);
+    }
+
+    /// Drops the entries that are stale.
+    fn drop_stale(&mut self, stale: impl Fn(&T) -> bool) {
+        for (word, filled) in self.filled.iter_mut().enumerate() {
+            let mut bits = *filled;
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                bits &= bits - 1;
+                let place = &mut self.places[word * 64 + bit as usize];
+                drop(place.take_if(|entry| stale(entry)));
+                if place.is_none() {
+                    *filled &= !(1 << bit);
+                }
+            }
+        }
+    }
 }
 
 /// Returns the index of `key` in a cache of `entries`. Neighbours are spread apart.
@@ -217,8 +265,8 @@ impl Mmu {
         Mmu {
             bus,
             io_coherent: config.io_coherent,
-            pages: cache(entries),
-            tables: cache(entries.min(64)),
+            pages: Cache::new(entries),
+            tables: Cache::new(entries.min(64)),
             regions: [None, None],
             loads: Words::new(entries),
             stores: Words::new(entries),
@@ -230,8 +278,8 @@ impl Mmu {
         let stale =
             |tag: u64| tag != Space::PHYSICAL.tag && current(AddressSpaceId(tag as u32)).tag != tag;
         self.regions = [None, None];
-        drop_if(&mut self.pages, |e| stale(e.tag));
-        drop_if(&mut self.tables, |e| stale(e.tag));
+        self.pages.drop_stale(|e| stale(e.tag));
+        self.tables.drop_stale(|e| stale(e.tag));
         self.loads.drop_stale(|e| stale(e.tag));
         self.stores.drop_stale(|e| stale(e.tag));
     }
@@ -246,11 +294,11 @@ impl Mmu {
     ) -> Result<&PageEntry, Fault> {
         let page = va.0 / PAGE_BYTES;
         let index = place(page, space.tag, self.pages.len());
-        let hit = matches!(&self.pages[index], Some(e) if e.tag == space.tag && e.page == page);
+        let hit = matches!(self.pages.at(index), Some(e) if e.tag == space.tag && e.page == page);
         if !hit {
             self.fill_page(index, space, va, write)?;
         }
-        match &self.pages[index] {
+        match self.pages.at(index) {
             Some(entry) if entry.writable || !write => Ok(entry),
             _ => Err(unmapped(va, write)),
         }
@@ -264,7 +312,8 @@ impl Mmu {
         va: GpuVa,
         write: bool,
     ) -> Result<(), Fault> {
-        self.pages[index] = Some(self.walk(space, va, write)?);
+        let entry = self.walk(space, va, write)?;
+        self.pages.put(index, entry);
         Ok(())
     }
 
@@ -281,7 +330,7 @@ impl Mmu {
         self.page(space, destination, true).ok()?;
         let cached = |va: GpuVa| {
             let page = va.0 / PAGE_BYTES;
-            let entry = self.pages[place(page, space.tag, self.pages.len())].as_ref();
+            let entry = self.pages.at(place(page, space.tag, self.pages.len())).as_ref();
             entry.filter(|entry| entry.tag == space.tag && entry.page == page)
         };
         Some((cached(source)?, cached(destination)?))
@@ -316,12 +365,12 @@ impl Mmu {
         let region = va.0 >> 21;
         let index = place(region, space.tag, self.tables.len());
         let hit =
-            matches!(&self.tables[index], Some(t) if t.tag == space.tag && t.region == region);
+            matches!(self.tables.at(index), Some(t) if t.tag == space.tag && t.region == region);
         if !hit {
             let (table, start) = last_table(&self.bus, space.root, va)?;
-            self.tables[index] = Some(TableEntry { tag: space.tag, region, table, start });
+            self.tables.put(index, TableEntry { tag: space.tag, region, table, start });
         }
-        let entry = self.tables[index].as_ref().ok_or(0)?;
+        let entry = self.tables.at(index).as_ref().ok_or(0)?;
         read_entry(&entry.table, entry.start, va, TABLE_LEVELS - 1).ok_or(0)
     }
 
@@ -417,14 +466,6 @@ impl Mmu {
             Target::Protocol(page, start) => read_words(&Untrusted::new(page), start + within, out),
         };
         if done { Ok(()) } else { Err(unmapped(va, false)) }
-    }
-}
-
-fn drop_if<T>(entries: &mut [Option<T>], stale: impl Fn(&T) -> bool) {
-    for entry in entries {
-        if entry.as_ref().is_some_and(&stale) {
-            *entry = None;
-        }
     }
 }
 
