@@ -7,7 +7,7 @@
 
 use crate::KmdError;
 use crate::objects::{HwQueue, Instance, Objects};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use tidegate_ddi::{Callbacks, DriverHandle, EngineId, EngineMap, OsHandle};

@@ -14,7 +14,7 @@ mod signals;
 use crate::ReferenceDriver;
 use crate::interrupt_view::{InterruptView, Owner};
 use crate::preempt::Answers;
-use signals::{Signals, reports};
+use signals::{Signals, report};
 use tidegate_ddi::EngineState;
 use tidegate_ddi::display::VID_PN_TARGET;
 use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData};
@@ -49,9 +49,8 @@ impl ReferenceDriver {
             }
             if cause.has(Cause::FENCE_SIGNALED) || cause.has(Cause::FENCE_COLLAPSED) {
                 let signals = self.drain_signals(&view, cause.has(Cause::FENCE_COLLAPSED));
-                for data in reports(&signals, self.config.interrupt, &view, self.engines()) {
-                    callbacks.notify_interrupt(level, data);
-                }
+                let notify = |data| callbacks.notify_interrupt(level, data);
+                report(&signals, self.config.interrupt, &view, self.engines(), notify);
             }
             if cause.has(Cause::QUEUE_SUSPENDED) {
                 self.report_suspended(level, callbacks, &view);

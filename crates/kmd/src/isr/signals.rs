@@ -6,16 +6,16 @@
 
 use crate::InterruptMode;
 use crate::interrupt_view::{InterruptView, Owner};
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
 use tidegate_ddi::{DriverHandle, EngineId, InterruptData, OsHandle};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 
 /// The signals of one engine.
 #[derive(Default)]
 struct EngineSignals {
-    fences: Vec<OsHandle>,
+    fences: SmallVec<[OsHandle; 2]>,
     /// `None` is the node's own queue, for which the kernel has no handle.
-    queues: Vec<Option<DriverHandle>>,
+    queues: SmallVec<[Option<DriverHandle>; 2]>,
     /// Whether a native fence was signalled.
     native: bool,
     /// Whether a monitored fence was signalled.
@@ -26,7 +26,8 @@ struct EngineSignals {
 
 /// All signals of one pass over the list.
 pub(super) struct Signals {
-    engines: BTreeMap<EngineId, EngineSignals>,
+    /// In the order of the engines. Mostly one, which takes no memory.
+    engines: SmallVec<[(EngineId, EngineSignals); 1]>,
     /// Whether any fence of any engine may be signalled.
     anything: bool,
     /// Whether a signal has no known queue. No log names its fence, and it may be any
@@ -36,7 +37,16 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn new(collapsed: bool) -> Signals {
-        Signals { engines: BTreeMap::new(), anything: collapsed, of_no_queue: false }
+        Signals { engines: SmallVec::new(), anything: collapsed, of_no_queue: false }
+    }
+
+    fn of(&mut self, engine: EngineId) -> &mut EngineSignals {
+        let place = self.engines.binary_search_by_key(&engine, |(of, _)| *of);
+        let place = place.unwrap_or_else(|free| {
+            self.engines.insert(free, (engine, EngineSignals::default()));
+            free
+        });
+        &mut self.engines[place].1
     }
 
     /// Adds a record of the CMP, which found the fence above a new MonitoredValue. It is reported
@@ -48,7 +58,7 @@ impl Signals {
         current_value: GpuVa,
     ) {
         self.of_no_queue = true;
-        let engine = self.engines.entry(EngineId::of_node(0)).or_default();
+        let engine = self.of(EngineId::of_node(0));
         engine.native = true;
         match view.fences.get(&(address_space, current_value)) {
             Some(fence) => engine.fences.push(*fence),
@@ -62,7 +72,7 @@ impl Signals {
             self.anything = true;
             return;
         };
-        let node = self.engines.entry(queue.engine).or_default();
+        let node = self.of(queue.engine);
         if !view.native_fences || queue.monitored_progress == Some(current_value) {
             node.monitored = true;
             return;
@@ -79,27 +89,26 @@ impl Signals {
     }
 }
 
-/// Returns the reports to the kernel.
-pub(super) fn reports(
+/// Makes the reports to the kernel.
+pub(super) fn report(
     signals: &Signals,
     mode: InterruptMode,
     view: &InterruptView,
     engines: impl Iterator<Item = EngineId>,
-) -> Vec<InterruptData> {
+    mut notify: impl FnMut(InterruptData),
+) {
     let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
     if signals.anything || (signals.of_no_queue && logs_tell) {
-        return reports_of_anything(mode, view, engines);
+        return reports_of_anything(mode, view, engines).into_iter().for_each(notify);
     }
-    let mut reports = Vec::new();
-    for (&engine, signals) in &signals.engines {
+    for (engine, signals) in &signals.engines {
         if signals.monitored {
-            reports.push(InterruptData::MonitoredFenceSignaled { engine });
+            notify(InterruptData::MonitoredFenceSignaled { engine: *engine });
         }
         if signals.native {
-            reports.push(native(mode, engine, signals));
+            notify(native(mode, *engine, signals));
         }
     }
-    reports
 }
 
 fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> InterruptData {
