@@ -29,6 +29,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "exclusive call of the driver",
     "interrupt lock",
     "a CPU wait",
+    "spare CPU waits",
     "room for queued work",
     // Guard policy state.
     "handle table",

@@ -14,12 +14,12 @@ use super::waiter_set::WaitOwner;
 use crate::driver::DriverPort;
 use crate::stats::Count;
 use smallvec::SmallVec;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::Irql;
-use tidegate_platform::{Event, Mutex, WaitEnd};
+use tidegate_platform::{Event, Mutex, Platform, PlatformKind, WaitEnd};
 
 /// One CPU wait.
 pub(crate) struct CpuWait {
@@ -59,6 +59,15 @@ fn remove_registrations(level: Irql<'_>, registrations: Registrations) {
 }
 
 impl WaitState {
+    fn of(instances: &impl ExactSizeIterator, mode: WaitMode) -> WaitState {
+        WaitState {
+            // spec: MF-042
+            remaining: if mode == WaitMode::All { instances.len() } else { 1 },
+            done: false,
+            registered: Registrations::new(),
+        }
+    }
+
     /// Records a satisfied condition. Returns the registrations to remove if that ends the wait.
     fn satisfied(&mut self) -> Option<Registrations> {
         if self.done {
@@ -104,10 +113,45 @@ impl Waiter for CpuWait {
     }
 }
 
+/// Blocking waits that have ended, for reuse with their events. None on an explored platform, where
+/// each object has a number of its own.
+#[derive(Default)]
+pub(crate) struct SpareWaits(OnceLock<Mutex<Vec<Arc<CpuWait>>>>);
+
+impl SpareWaits {
+    const MOST: usize = 64;
+
+    fn list(&self, platform: &Platform) -> Option<&Mutex<Vec<Arc<CpuWait>>>> {
+        let new = || platform.mutex("spare CPU waits", Vec::new());
+        let keeps = platform.kind() != PlatformKind::Explored;
+        keeps.then(|| self.0.get_or_init(new))
+    }
+
+    /// Returns a wait of `conditions` conditions, to which nothing else refers.
+    fn take(&self, platform: &Platform, conditions: usize, mode: WaitMode) -> Option<Arc<CpuWait>> {
+        let mut wait = self.list(platform)?.lock_device().pop()?;
+        let reused = Arc::get_mut(&mut wait)?;
+        reused.conditions = conditions;
+        *reused.state.lock_device() = WaitState::of(&(0..conditions), mode);
+        Some(wait)
+    }
+
+    /// Keeps a wait that is over, unless the signal that ended it still refers to it.
+    fn keep(&self, platform: &Platform, mut wait: Arc<CpuWait>) {
+        if Arc::get_mut(&mut wait).is_none() {
+            return;
+        }
+        let Some(list) = self.list(platform) else { return };
+        let mut list = list.lock_device();
+        if list.len() < SpareWaits::MOST {
+            list.push(wait);
+        }
+    }
+}
+
 /// A CPU wait whose conditions are registered.
 pub(crate) struct EnteredWait {
     wait: Arc<CpuWait>,
-    event: Option<Event>,
     /// Whether any condition was unsatisfied when it was registered.
     pub(crate) is_pending: bool,
     mode: WaitMode,
@@ -139,15 +183,31 @@ pub(crate) fn enter<'a>(
     mode: WaitMode,
     event: Option<Event>,
 ) -> EnteredWait {
-    let event = event.unwrap_or_else(|| own_event(fences));
-    let notice = WaitNotice::Event(event.clone());
-    let wait = register(level, fences, instances, mode, notice, NoticeEnd::Never);
-    EnteredWait { event: Some(event), ..wait }
+    let platform = &fences.port.platform;
+    let spare = || fences.spare_waits.take(platform, instances.len(), mode);
+    let wait = if event.is_none() { spare() } else { None };
+    let wait = wait.unwrap_or_else(|| {
+        let notice = WaitNotice::Event(event.unwrap_or_else(|| own_event(platform)));
+        new_wait(fences, &instances, mode, notice, NoticeEnd::Never)
+    });
+    register(level, fences, instances, mode, wait)
 }
 
-/// An event that one caller waits for once, so either way of reset would do.
-fn own_event(fences: &Fences) -> Event {
-    fences.port.platform.event(true)
+/// An event for which one caller waits. It is reset by that wait, for the next caller.
+fn own_event(platform: &Platform) -> Event {
+    platform.event(platform.kind() == PlatformKind::Explored)
+}
+
+fn new_wait(
+    fences: &Fences,
+    instances: &impl ExactSizeIterator,
+    mode: WaitMode,
+    notice: WaitNotice,
+    end: NoticeEnd,
+) -> Arc<CpuWait> {
+    let state = fences.port.platform.mutex("a CPU wait", WaitState::of(instances, mode));
+    let (port, conditions) = (fences.port.clone(), instances.len());
+    Arc::new(CpuWait { port, notice, end, conditions, state })
 }
 
 /// Registers a wait of the kernel itself for one value, which ends with the instance at the latest.
@@ -159,7 +219,8 @@ pub(crate) fn enter_callback(
 ) {
     let wait = monitor::begin_wait(&instance.fence, value);
     let (one, notice) = (std::iter::once((instance, wait)), WaitNotice::Callback(callback));
-    let _entered = register(level, fences, one, WaitMode::All, notice, NoticeEnd::Never);
+    let wait = new_wait(fences, &one, WaitMode::All, notice, NoticeEnd::Never);
+    let _entered = register(level, fences, one, WaitMode::All, wait);
 }
 
 /// Registers the conditions of a wait that can be cancelled.
@@ -170,7 +231,8 @@ pub(crate) fn enter_registered<'a>(
     mode: WaitMode,
     notice: WaitNotice,
 ) -> EnteredWait {
-    register(level, fences, instances, mode, notice, NoticeEnd::Cancellation)
+    let wait = new_wait(fences, &instances, mode, notice, NoticeEnd::Cancellation);
+    register(level, fences, instances, mode, wait)
 }
 
 fn register<'a>(
@@ -178,25 +240,8 @@ fn register<'a>(
     fences: &Fences,
     instances: impl ExactSizeIterator<Item = (&'a Instance, FenceWait)>,
     mode: WaitMode,
-    notice: WaitNotice,
-    end: NoticeEnd,
+    wait: Arc<CpuWait>,
 ) -> EnteredWait {
-    let platform = &fences.port.platform;
-    let wait = Arc::new(CpuWait {
-        port: fences.port.clone(),
-        notice,
-        end,
-        conditions: instances.len(),
-        state: platform.mutex(
-            "a CPU wait",
-            WaitState {
-                // spec: MF-042
-                remaining: if mode == WaitMode::All { instances.len() } else { 1 },
-                done: false,
-                registered: Registrations::new(),
-            },
-        ),
-    });
     let mut is_pending = false;
     for (instance, begun) in instances {
         let (fence, owner) = (&instance.fence, WaitOwner::Instance(instance.id));
@@ -224,7 +269,7 @@ fn register<'a>(
     if is_pending {
         fences.port.count(Count::cpu_waits);
     }
-    EnteredWait { wait, event: None, is_pending, mode }
+    EnteredWait { wait, is_pending, mode }
 }
 
 impl EnteredWait {
@@ -233,9 +278,17 @@ impl EnteredWait {
     /// # Errors
     /// CANCELLED when the machine stops.
     // spec: MF-039
-    pub(crate) fn block(self, level: Irql<'_>, fences: &[(Arc<Fence>, u64)]) -> Result<(), Status> {
-        let (wait, Some(event)) = (self.wait, self.event) else { return Ok(()) };
+    pub(crate) fn block(
+        self,
+        level: Irql<'_>,
+        spare: &SpareWaits,
+        fences: &[(Arc<Fence>, u64)],
+    ) -> Result<(), Status> {
+        let wait = self.wait;
+        let WaitNotice::Event(event) = &wait.notice else { return Ok(()) };
+        let port = wait.port.clone();
         if event.try_take() {
+            spare.keep(&port.platform, wait);
             return Ok(());
         }
         let text = |(fence, value): &(Arc<Fence>, u64)| fence.wait_text(*value);
@@ -245,7 +298,10 @@ impl EnteredWait {
             (_, WaitMode::Any) => fences.iter().map(text).collect::<Vec<_>>().join(" or "),
         };
         match event.wait_for(None, &what) {
-            WaitEnd::Woken => Ok(()),
+            WaitEnd::Woken => {
+                spare.keep(&port.platform, wait);
+                Ok(())
+            }
             WaitEnd::TimedOut | WaitEnd::Stopped => {
                 let leftover = std::mem::take(&mut wait.state.lock().registered);
                 remove_registrations(level, leftover);

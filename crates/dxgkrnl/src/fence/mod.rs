@@ -39,5 +39,7 @@ mod waiters;
 pub(crate) use event_set::EventSet;
 pub(crate) use instance::{CreateFence, Instance, InstanceOwner};
 pub(crate) use log::LoggedQueue;
-pub(crate) use object::{Fence, FenceTarget, Fences, HardwareWaits, RelayPort, Waiter};
+pub(crate) use object::{
+    Fence, FenceTarget, Fences, HardwareWaits, NamedFences, RelayPort, Waiter,
+};
 pub(crate) use waiter_set::WaitOwner;

@@ -3,6 +3,7 @@
 //! Invariants: a fence is in the table from its creation until the driver has destroyed it. The
 //! table holds weakly, since processes hold the fences.
 
+use super::cpu_wait::SpareWaits;
 use super::event_set::EventSet;
 use super::storage::{FenceStorage, Mapping, MonitoredCell};
 use super::value::FenceValue;
@@ -11,6 +12,7 @@ use crate::driver::DriverPort;
 use crate::memory::{FenceValuePage, Memory};
 use crate::port::Port;
 use crate::registry::Registry;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use tidegate_calls::SyncObjectFlags;
@@ -21,6 +23,9 @@ use tidegate_trace::FenceId;
 
 /// A fence and the value that is waited for or signalled.
 pub(crate) type FenceTarget = (Arc<Fence>, u64);
+
+/// Fences that an interrupt names: mostly one, which takes no memory.
+pub(crate) type NamedFences = SmallVec<[Arc<Fence>; 1]>;
 
 /// A waiter on a fence, called with no lock held, once per satisfied registration.
 pub(crate) trait Waiter: Send + Sync {
@@ -127,6 +132,7 @@ pub(crate) struct Fences {
     pub(super) peers: Mutex<BTreeSet<u32>>,
     pub(crate) relays: Port<dyn RelayPort>,
     pub(crate) hardware_waits: Port<dyn HardwareWaits>,
+    pub(crate) spare_waits: SpareWaits,
 }
 
 impl Fences {
@@ -137,6 +143,7 @@ impl Fences {
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
             relays: Port::default(),
             hardware_waits: Port::default(),
+            spare_waits: SpareWaits::default(),
             port: memory.driver.clone(),
             memory: memory.clone(),
         })
@@ -174,11 +181,14 @@ impl Fences {
 
     /// Resolves handles to fences, skipping fences that are being destroyed. Fails with the first
     /// handle that names no fence.
-    pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {
+    pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<NamedFences, OsHandle> {
+        // Dropped after the lock: the end of a fence takes it.
+        let mut named = NamedFences::new();
         let table = self.table.lock();
-        let named = handles.iter().map(|handle| table.named(*handle).ok_or(*handle));
-        let named: Vec<Weak<Fence>> = named.collect::<Result<_, OsHandle>>()?;
-        Ok(named.iter().filter_map(Weak::upgrade).collect())
+        for handle in handles {
+            named.extend(table.named(*handle).ok_or(*handle)?.upgrade());
+        }
+        Ok(named)
     }
 
     /// Returns at most `most` fences that were created after `handle`, in order of creation.

@@ -7,10 +7,23 @@ use tidegate_calls::PendingWait;
 use tidegate_platform::QueueNumber;
 
 impl Fence {
-    /// Returns the text of a wait for `value`.
+    /// Returns the text of a wait for `value`. Each wait that blocks has one, so it is put together
+    /// without the machinery of formatting.
     pub(crate) fn wait_text(&self, value: u64) -> String {
-        let lost = self.lost_text(value).map_or_else(String::new, |lost| format!("; {lost}"));
-        format!("fence '{}' to reach {value} (it is at {}{lost})", self.name, self.value())
+        const LONGEST_REST: usize = 80;
+        let mut text = String::with_capacity(self.name.len() + LONGEST_REST);
+        text.push_str("fence '");
+        text.push_str(&self.name);
+        text.push_str("' to reach ");
+        push_decimal(&mut text, value);
+        text.push_str(" (it is at ");
+        push_decimal(&mut text, self.value());
+        if let Some(lost) = self.lost_text(value) {
+            text.push_str("; ");
+            text.push_str(&lost);
+        }
+        text.push(')');
+        text
     }
 
     /// Returns the report's row for a wait for `value`, or `None` once it is reached.
@@ -53,4 +66,18 @@ impl Fence {
             ),
         }
     }
+}
+
+fn push_decimal(text: &mut String, number: u64) {
+    let mut digits = [0; 20];
+    let (mut rest, mut first) = (number, digits.len());
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    text.push_str(std::str::from_utf8(&digits[first..]).unwrap_or_default());
 }

@@ -14,7 +14,7 @@
 //! contract violation. Logs and values are read at dispatch level ([`serve`]).
 
 use crate::error::BugCheck;
-use crate::fence::{Fence, LoggedQueue, signaled};
+use crate::fence::{Fence, LoggedQueue, NamedFences, signaled};
 use crate::object::Objects;
 use crate::object::hw_queue::HwQueue;
 use std::sync::{Arc, Weak};
@@ -32,7 +32,7 @@ pub(super) enum ReportedHandles<'a> {
 /// The fences or queues that a report covers.
 pub(super) enum SignalReport {
     /// These fences.
-    Fences(Vec<Arc<Fence>>),
+    Fences(NamedFences),
     /// Every native fence.
     AnyFence,
     /// The logs of these hardware queues. Weak, so that a report does not keep a queue alive.

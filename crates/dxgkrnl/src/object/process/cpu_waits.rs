@@ -56,7 +56,7 @@ impl Process {
         }
         // A blocked wait must not keep its instances alive.
         drop(instances);
-        entered.block(level.into(), &fences)?;
+        entered.block(level.into(), &self.objects.fences.spare_waits, &fences)?;
         drop(fences);
         self.check_after_wait(devices.iter().filter_map(Weak::upgrade))
     }
