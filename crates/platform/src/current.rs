@@ -112,6 +112,19 @@ pub(crate) fn swap(mine: &mut Belongings) {
     (mine.guards, mine.level) = (GUARDS.replace(mine.guards), LEVEL.replace(mine.level));
 }
 
+/// Gives the current state back to `from`, whose place holds the state of the run loop, and makes
+/// that of `to` the current one. The state of the run loop is then in the place of `to`.
+#[inline]
+pub(crate) fn pass(from: &mut Belongings, to: &mut Belongings) {
+    MINE.with_borrow_mut(|known| {
+        std::mem::swap(&mut from.known, &mut to.known);
+        std::mem::swap(known, &mut from.known);
+    });
+    let of_loop = (from.guards, from.level);
+    (from.guards, from.level) = (GUARDS.replace(to.guards), LEVEL.replace(to.level));
+    (to.guards, to.level) = of_loop;
+}
+
 /// Installs `mine` and returns the previous state.
 pub(crate) fn exchange(mut mine: Belongings) -> Belongings {
     swap(&mut mine);

@@ -17,6 +17,8 @@ const POOLED_FIBERS: usize = 64;
 
 thread_local! {
     static CURRENT: Cell<*const Yielder<(), ()>> = const { Cell::new(std::ptr::null()) };
+    /// Where on its stack the last fiber that suspended has left.
+    static LEFT_AT: Cell<*const u8> = const { Cell::new(std::ptr::null()) };
     /// Ended fibers with their stacks.
     #[allow(clippy::vec_box)] // The boxes are what is reused.
     static SPARE: RefCell<Vec<Box<Fiber>>> = const { RefCell::new(Vec::new()) };
@@ -120,6 +122,44 @@ impl Drop for AbortUnlessSet {
     }
 }
 
+/// Returns where on its stack the fiber that suspended last has left.
+#[inline]
+pub(crate) fn left_at() -> LeftAt {
+    LeftAt(LEFT_AT.get())
+}
+
+/// A place on the stack of a suspended fiber, of its innermost calls.
+#[derive(Clone, Copy)]
+pub(crate) struct LeftAt(*const u8);
+
+impl LeftAt {
+    pub(crate) const NOWHERE: LeftAt = LeftAt(std::ptr::null());
+
+    /// Starts to load the lines of the innermost calls, which the fiber touches when it resumes.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        for line in 0..PREFETCHED_LINES {
+            prefetch(self.0.wrapping_add(line * LINE_BYTES));
+        }
+    }
+}
+
+const LINE_BYTES: usize = 64;
+const PREFETCHED_LINES: usize = 8;
+
+/// Starts to load the line of `value`.
+#[inline]
+pub(crate) fn prefetch<T>(value: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint. It may name any address, accesses no memory as far as the program
+    // can tell, and never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(value.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = value;
+}
+
 /// Returns whether the caller runs on a fiber.
 pub(crate) fn on_fiber() -> bool {
     !CURRENT.get().is_null()
@@ -132,6 +172,8 @@ pub(crate) fn suspend() {
         !yielder.is_null(),
         "only an agent of a cooperative machine can block here: call it inside Platform::run"
     );
+    let here = 0u8;
+    LEFT_AT.set(&raw const here);
     // SAFETY: CURRENT holds the yielder of the running fiber: `resume` sets it on entry and
     // restores the outer one on return. The yielder lives on that fiber's stack until the
     // fiber ends.

@@ -4,7 +4,7 @@
 use super::exploration::Explored;
 use super::hash::Map;
 use super::run_queue::RunQueue;
-use super::slot::{Slot, State, Wait, join_key};
+use super::slot::{Sleepers, Slot, State, Wait, join_key};
 use crate::controller::{AgentIx, Controller, MemoryModel};
 use crate::fiber;
 use crate::run_report::RunReport;
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(super) agents: Vec<Slot>,
     pub(super) scripts_live: usize,
     pub(super) current: Option<AgentIx>,
-    pub(super) sleepers: Map<usize, Vec<AgentIx>>,
+    pub(super) sleepers: Map<usize, Sleepers>,
     /// The number of keys on which more than one agent sleeps.
     pub(super) crowded_words: usize,
     pub(super) stopped: bool,
@@ -295,9 +295,12 @@ impl World {
             }
             _ => {
                 let count = list.len().min(count as usize);
-                let woken: Vec<AgentIx> = list[..count].to_vec();
+                let no_longer_crowded = list.len() > 1 && list.len() - count <= 1;
+                let woken: Sleepers = list.drain(..count).collect();
+                self.crowded_words -= usize::from(no_longer_crowded);
                 for agent in woken {
-                    self.end_sleep(agent, WaitEnd::Woken, delay_ns);
+                    self.slot(agent).end_wait(WaitEnd::Woken);
+                    self.make_ready(agent, delay_ns);
                 }
             }
         }

@@ -10,8 +10,9 @@
 //! never unwound.
 //!
 //! This file has the run loop and the waits. Below it, in this order: `outside` (accesses outside of a
-//! run), `explored` and `virtual_time`, `program` (steps of the program's own types), `step_log`, `machine`, discipline state
-//! (`exploration`, `run_queue`), `slot`, `store_buffer`, `happens_before`, `table`, `hash`.
+//! run), `explored` and `virtual_time`, `program` (steps of the program's own types), `step_log`,
+//! `machine`, discipline state (`exploration`, `run_queue` over `wheel`), `slot`, `store_buffer`,
+//! `happens_before`, `table`, `hash`.
 
 mod exploration;
 mod explored;
@@ -26,6 +27,7 @@ mod step_log;
 mod store_buffer;
 mod table;
 mod virtual_time;
+mod wheel;
 
 pub(crate) use explored::{
     bulk_read_untrusted, bulk_update, forget_history, mapping_step, next_object_id, update_as,
@@ -47,7 +49,7 @@ use crate::Platform;
 use crate::cells::WordRef;
 use crate::controller::AgentIx;
 use crate::current::{self, Belongings};
-use crate::fiber::{self, Fiber};
+use crate::fiber::{self, Fiber, LeftAt};
 use crate::run_report::{RunReport, note_panic_place, panic_text};
 use crate::site::Site;
 use crate::time::{CpuTime, Step};
@@ -80,6 +82,7 @@ pub(crate) fn spawn(
             role,
             state: State::Blocked,
             fiber: Some(fiber),
+            left_at: LeftAt::NOWHERE,
             belongings: Belongings::named(name),
             wait: None,
             what: String::new(),
@@ -231,8 +234,34 @@ impl World {
 
     /// Takes the fiber back from a suspended agent, and picks the next one.
     fn switch_from(&mut self, agent: AgentIx, fiber: Box<Fiber>) -> Option<(AgentIx, Box<Fiber>)> {
-        self.leave(agent).fiber = Some(fiber);
+        let is_going_on =
+            self.scripts_live > 0 && matches!(self.discipline, Discipline::Virtual(_));
+        if is_going_on && let Some(next) = self.pick_earliest() {
+            return self.switch_to(next, (agent, fiber));
+        }
+        self.leave(agent).return_fiber(fiber);
         self.next_fiber()
+    }
+
+    /// Switches from a suspended agent to `next`, without the run loop between them.
+    #[inline]
+    fn switch_to(
+        &mut self,
+        next: AgentIx,
+        (agent, fiber): (AgentIx, Box<Fiber>),
+    ) -> Option<(AgentIx, Box<Fiber>)> {
+        if next == agent {
+            self.slot(agent).state = State::Running;
+            return Some((agent, fiber));
+        }
+        self.set_current(Some(next));
+        self.prefetch_earliest();
+        let both = [usize::from(agent.0), usize::from(next.0)];
+        let [from, to] = self.agents.get_disjoint_mut(both).expect("two agents of the machine");
+        current::pass(&mut from.belongings, &mut to.belongings);
+        from.return_fiber(fiber);
+        to.state = State::Running;
+        Some((next, to.fiber.take().expect("a picked agent has its fiber")))
     }
 
     fn leave(&mut self, agent: AgentIx) -> &mut Slot {

@@ -4,6 +4,7 @@
 //! entry that is no longer live stays in the queue until its time. In the background each agent
 //! has one entry that counts: a timer behind it waits in the agent's slot.
 
+use super::wheel::Wheel;
 use crate::controller::AgentIx;
 use crate::time::{CpuTime, StepCosts};
 use crate::wait::Deadline;
@@ -16,7 +17,10 @@ use std::collections::BinaryHeap;
 pub(super) struct Entry(u128);
 
 impl Entry {
-    fn new(at: u64, number: u64, agent: AgentIx) -> Entry {
+    /// Comes after all entries.
+    const NONE: Entry = Entry(u128::MAX);
+
+    pub(super) fn new(at: u64, number: u64, agent: AgentIx) -> Entry {
         Entry(u128::from(at) << 64 | u128::from(number << 16 | u64::from(agent.0)))
     }
 
@@ -50,9 +54,9 @@ impl QueuedTimer {
 /// Agents and timers in order of time.
 pub(super) struct RunQueue {
     pub(super) costs: StepCosts,
-    queue: BinaryHeap<Reverse<Entry>>,
-    /// The earliest entry, taken out of the queue in advance.
-    taken: Option<Entry>,
+    /// The earliest entry of the foreground, apart from the others; [`Entry::NONE`] if there is none.
+    earliest: Entry,
+    queue: Wheel,
     /// Timers that expire only if a later event exists. They do not keep a machine running.
     background: BinaryHeap<Reverse<Entry>>,
     entries: u64,
@@ -68,13 +72,14 @@ impl RunQueue {
     pub(super) fn new(costs: StepCosts) -> RunQueue {
         RunQueue {
             costs,
-            queue: BinaryHeap::new(),
-            taken: None,
+            earliest: Entry::NONE,
+            queue: Wheel::default(),
             background: BinaryHeap::new(),
             entries: 0,
         }
     }
 
+    #[inline]
     fn next_entry(&mut self, at: u64, agent: AgentIx) -> Entry {
         self.entries += 1;
         Entry::new(at, self.entries, agent)
@@ -84,26 +89,17 @@ impl RunQueue {
     #[inline]
     pub(super) fn push(&mut self, at: u64, agent: AgentIx) -> u64 {
         let entry = self.next_entry(at, agent);
-        self.queue.push(Reverse(entry));
+        self.insert(entry);
         entry.number()
     }
 
-    /// Queues `agent` for time `at`, which is not before the earliest entry, and takes that entry
-    /// for the next [`RunQueue::pop`]. Returns the number of the agent's entry.
     #[inline]
-    pub(super) fn push_behind(&mut self, at: u64, agent: AgentIx) -> u64 {
-        let entry = self.next_entry(at, agent);
-        let timer = self.background.peek().copied();
-        if let Some(mut earliest) = self.queue.peek_mut()
-            // Reversed entries: the greater one is the earlier.
-            && timer.is_none_or(|timer| *earliest > timer)
-        {
-            self.taken = Some(earliest.0);
-            *earliest = Reverse(entry);
-            return entry.number();
+    fn insert(&mut self, entry: Entry) {
+        let later = self.earliest.max(entry);
+        self.earliest = self.earliest.min(entry);
+        if later != Entry::NONE {
+            self.queue.insert(later);
         }
-        self.queue.push(Reverse(entry));
-        entry.number()
     }
 
     /// Enters the end of a sleep of `agent`, whose queued timer is `queued`. Returns the number of
@@ -116,7 +112,7 @@ impl RunQueue {
     ) -> u64 {
         let entry = self.next_entry(deadline.time.0, agent);
         if !deadline.in_background {
-            self.queue.push(Reverse(entry));
+            self.insert(entry);
         } else if queued.number == 0 || queued.at > entry.time() {
             self.push_background(entry, queued);
         }
@@ -141,7 +137,7 @@ impl RunQueue {
     /// Returns whether an entry of the foreground comes no later than `at`.
     #[inline]
     pub(super) fn is_due(&self, at: u64) -> bool {
-        self.queue.peek().is_some_and(|Reverse(next)| next.time() <= at)
+        self.earliest.time() <= at && self.earliest != Entry::NONE
     }
 
     /// Returns whether any entry comes no later than `at`.
@@ -150,26 +146,31 @@ impl RunQueue {
         self.is_due(at) || self.background.peek().is_some_and(|Reverse(next)| next.time() <= at)
     }
 
+    /// Returns the agent of the earliest entry of the foreground.
+    #[inline]
+    pub(super) fn earliest(&self) -> Option<AgentIx> {
+        (self.earliest != Entry::NONE).then(|| self.earliest.agent())
+    }
+
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Popped> {
-        if let Some(taken) = self.taken.take() {
-            if self.queue.peek().is_none_or(|Reverse(next)| taken < *next) {
-                return Some(Popped::Foreground(taken));
-            }
-            self.queue.push(Reverse(taken));
+        let earliest = self.earliest;
+        if earliest == Entry::NONE {
+            return None;
         }
-        if let Some(timer) = self.background.peek()
-            && self.queue.peek().is_some_and(|next| timer > next)
+        if let Some(Reverse(timer)) = self.background.peek()
+            && *timer < earliest
         {
             return self.background.pop().map(|Reverse(timer)| Popped::Background(timer));
         }
-        self.queue.pop().map(|Reverse(entry)| Popped::Foreground(entry))
+        self.earliest = self.queue.pop(earliest).unwrap_or(Entry::NONE);
+        Some(Popped::Foreground(earliest))
     }
 
     /// Removes all entries: their agents have ended.
     pub(super) fn clear(&mut self) {
+        self.earliest = Entry::NONE;
         self.queue.clear();
-        self.taken = None;
         self.background.clear();
     }
 }

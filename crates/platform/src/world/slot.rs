@@ -6,9 +6,10 @@ use super::run_queue::QueuedTimer;
 use super::store_buffer::Buffered;
 use crate::controller::{AgentIx, Agents, Choice, Object, OpKind, WaitsFor};
 use crate::current::Belongings;
-use crate::fiber::Fiber;
+use crate::fiber::{self, Fiber, LeftAt};
 use crate::site::Site;
 use crate::wait::{Deadline, WaitEnd};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,22 @@ impl Slot {
             && !(self.state == State::Blocked && between)
     }
 
+    /// Takes its fiber back. It has none while it runs, so there is nothing to drop.
+    #[inline]
+    pub(super) fn return_fiber(&mut self, fiber: Box<Fiber>) {
+        self.left_at = fiber::left_at();
+        std::mem::forget(self.fiber.replace(fiber));
+    }
+
+    /// Starts to load what a switch to the agent touches.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        if let Some(fiber) = &self.fiber {
+            fiber::prefetch(std::ptr::from_ref(&**fiber));
+        }
+        self.left_at.prefetch();
+    }
+
     /// Ends its sleep with `end`. Returns the key on which it slept.
     #[inline]
     pub(super) fn end_wait(&mut self, end: WaitEnd) -> Option<usize> {
@@ -64,6 +81,8 @@ pub(super) struct Slot {
     /// The key and the deadline of its sleep.
     pub(super) wait: Option<Wait>,
     pub(super) fiber: Option<Box<Fiber>>,
+    /// Where its fiber has left, while it is suspended.
+    pub(super) left_at: LeftAt,
     /// The reason of its sleep, or of its last one.
     pub(super) what: String,
     pub(super) queued_timer: QueuedTimer,
@@ -73,6 +92,9 @@ pub(super) struct Slot {
     pub(super) reported_panic: usize,
     pub(super) explored: AgentState,
 }
+
+/// The agents that sleep on one key, in the order in which they fell asleep.
+pub(super) type Sleepers = SmallVec<[AgentIx; 4]>;
 
 pub(super) struct Wait {
     pub(super) key: usize,
@@ -138,7 +160,7 @@ impl AgentState {
 pub(super) struct Moment<'a> {
     pub(super) agents: &'a [Slot],
     /// The sleepers of each key, if their order is part of the state: a wake of one takes the first.
-    pub(super) sleepers: Option<&'a Map<usize, Vec<AgentIx>>>,
+    pub(super) sleepers: Option<&'a Map<usize, Sleepers>>,
     /// Hash of memory and the clock.
     pub(super) memory_hash: u64,
 }

@@ -50,6 +50,17 @@ impl World {
         }
     }
 
+    /// Starts to load what the switch to the earliest agent will touch, which mostly is the next one.
+    #[inline]
+    pub(super) fn prefetch_earliest(&self) {
+        if let Discipline::Virtual(v) = &self.discipline
+            && let Some(agent) = v.earliest()
+            && let Some(slot) = self.agents.get(usize::from(agent.0))
+        {
+            slot.prefetch();
+        }
+    }
+
     /// Returns whether a timer that has left the background queue is that of its agent's present
     /// sleep. If the agent sleeps behind an earlier timer, its own is queued.
     fn is_timer_of_sleep(&mut self, timer: Entry) -> bool {
@@ -79,7 +90,7 @@ impl World {
             self.now = until;
             return false;
         }
-        let entry = v.push_behind(until, agent);
+        let entry = v.push(until, agent);
         let slot = self.slot(agent);
         (slot.entry, slot.state) = (entry, State::Ready);
         true
