@@ -5,37 +5,75 @@
 //! word is a protocol word, so its own races are explored.
 
 use crate::access::ClientAccess;
+use crate::cells::{Guarded, Header, Held};
 use crate::memory::Word;
 use crate::wait::{Deadline, WaitEnd};
 use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, TryLockError};
 
 /// Mutual exclusion for policy state.
-pub struct Mutex<T> {
+pub struct Mutex<T>(Guarded<Lock, T>);
+
+/// What a lock is.
+struct Lock {
     platform: Platform,
+    /// That of the platform.
+    kind: PlatformKind,
     name: &'static str,
     /// The number in the explored world; 0 elsewhere.
     id: u32,
     /// The position in the platform's lock order.
     rank: Option<u32>,
-    owner: AtomicU64,
-    value: std::sync::Mutex<T>,
+}
+
+impl Lock {
+    #[inline]
+    fn me(&self) -> u64 {
+        match self.kind {
+            PlatformKind::Host => host::thread_number(),
+            _ => world::agent_number(),
+        }
+    }
+
+    #[cold]
+    fn panic_held(&self) -> ! {
+        let (agent, lock) = (current::name(), self.name);
+        panic!("agent '{agent}' takes the lock '{lock}', which it holds already");
+    }
+
+    /// Apart from the drop of a guard, which is part of each caller.
+    #[inline(never)]
+    fn released_in_world(&self, key: usize) {
+        match self.kind {
+            PlatformKind::Virtual => world::lock_dropped(key),
+            _ => world::unlock(self.id),
+        }
+    }
+}
+
+impl Header for Lock {
+    #[inline]
+    fn released(&self, key: usize, counted: bool) {
+        if cfg!(debug_assertions) {
+            current::lock_dropped(key);
+        }
+        if counted {
+            current::guard_dropped();
+        }
+        if self.kind != PlatformKind::Host {
+            self.released_in_world(key);
+        }
+    }
 }
 
 impl<T> Mutex<T> {
     pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
-        let id =
-            if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
-        Mutex {
-            platform: platform.clone(),
-            name,
-            id,
-            rank: platform.lock_rank(name),
-            owner: AtomicU64::new(0),
-            value: std::sync::Mutex::new(value),
-        }
+        let kind = platform.kind();
+        let id = if kind == PlatformKind::Explored { world::next_object_id() } else { 0 };
+        let world = platform.inner.world.filter(|_| kind == PlatformKind::Virtual);
+        let rank = platform.lock_rank(name);
+        let lock = Lock { platform: platform.clone(), kind, name, id, rank };
+        Mutex(Guarded::new(lock, world, value))
     }
 
     /// Takes the lock.
@@ -45,9 +83,9 @@ impl<T> Mutex<T> {
     /// The calling agent already holds it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let guard = self.take();
+        let guard = self.take(true);
         current::guard_taken();
-        MutexGuard { mutex: self, guard: Some(guard), counted: true }
+        guard
     }
 
     /// Takes a lock that orders calls and guards no policy state, so it may be held over calls:
@@ -55,86 +93,64 @@ impl<T> Mutex<T> {
     /// ignores it.
     #[inline]
     pub fn lock_device(&self) -> MutexGuard<'_, T> {
-        MutexGuard { mutex: self, guard: Some(self.take()), counted: false }
+        self.take(false)
     }
 
     /// Takes the lock as [`Mutex::lock_device`] does, if it is free.
     pub(crate) fn try_lock_device(&self) -> Option<MutexGuard<'_, T>> {
-        if self.platform.kind() == PlatformKind::Explored && !world::try_lock(self.id, self.name) {
+        let lock = &self.0.header;
+        if lock.kind == PlatformKind::Explored && !world::try_lock(lock.id, lock.name) {
             return None;
         }
-        let guard = match self.value.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(p)) => p.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let held = self.0.try_hold(lock.me(), false)?;
         if cfg!(debug_assertions) {
-            current::lock_taken(self.key(), self.name, self.rank);
+            current::lock_taken(self.0.key(), lock.name, lock.rank);
         }
-        self.owner.store(self.me(), Ordering::Relaxed);
-        Some(MutexGuard { mutex: self, guard: Some(guard), counted: false })
+        Some(MutexGuard(held))
     }
 
     /// Returns the value.
     pub(crate) fn into_inner(self) -> T {
-        self.value.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.0.into_inner()
     }
 
     /// Returns the platform of the lock.
     pub(crate) fn platform(&self) -> &Platform {
-        &self.platform
+        &self.0.header.platform
     }
 
     /// Returns whether the calling agent holds the lock.
     pub fn is_mine(&self) -> bool {
-        self.owner.load(Ordering::Relaxed) == self.me()
+        self.0.is_held_by(self.0.header.me())
     }
 
     #[inline]
-    fn me(&self) -> u64 {
-        match self.platform.kind() {
-            PlatformKind::Host => host::thread_number(),
-            _ => world::agent_number(),
-        }
-    }
-
-    #[inline]
-    fn take(&self) -> std::sync::MutexGuard<'_, T> {
-        let on_host = self.platform.kind() == PlatformKind::Host;
-        let me = if on_host { host::thread_number() } else { world::agent_number() };
-        if self.owner.load(Ordering::Relaxed) == me {
-            self.panic_held();
-        }
+    fn take(&self, counted: bool) -> MutexGuard<'_, T> {
+        let lock = &self.0.header;
         if cfg!(debug_assertions) {
-            current::lock_taken(self.key(), self.name, self.rank);
+            if self.is_mine() {
+                lock.panic_held();
+            }
+            current::lock_taken(self.0.key(), lock.name, lock.rank);
         }
-        let guard = match on_host {
-            true => self.value.lock().unwrap_or_else(PoisonError::into_inner),
-            false => self.lock_in_world(),
-        };
-        self.owner.store(me, Ordering::Relaxed);
-        guard
-    }
-
-    #[cold]
-    fn panic_held(&self) -> ! {
-        let (agent, lock) = (current::name(), self.name);
-        panic!("agent '{agent}' takes the lock '{lock}', which it holds already");
+        if lock.kind != PlatformKind::Host {
+            return self.take_in_world(counted);
+        }
+        let me = host::thread_number();
+        if self.0.is_held_by(me) {
+            lock.panic_held();
+        }
+        MutexGuard(self.0.hold(me, counted))
     }
 
     /// Takes the lock on a cooperative platform. Apart from [`Mutex::take`], which is part of each
     /// caller.
     #[inline(never)]
-    fn lock_in_world(&self) -> std::sync::MutexGuard<'_, T> {
-        if self.platform.kind() == PlatformKind::Virtual {
-            return self.lock_virtual();
-        }
-        world::lock(self.id, self.name);
-        match self.value.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(p)) => p.into_inner(),
-            Err(TryLockError::WouldBlock) => self.wait_for_builder(),
-        }
+    fn take_in_world(&self, counted: bool) -> MutexGuard<'_, T> {
+        MutexGuard(match self.0.hold_here(counted) {
+            Some(held) => held,
+            None => self.wait_and_take(counted),
+        })
     }
 
     /// Waits for a lock that the builder of the machine took before the run, so that the world knows
@@ -142,62 +158,40 @@ impl<T> Mutex<T> {
     /// reported as blocked.
     #[cold]
     fn wait_for_builder(&self) -> ! {
-        world::lock(self.id, self.name);
-        panic!("the world gave the lock '{}' twice", self.name)
+        let lock = &self.0.header;
+        world::lock(lock.id, lock.name);
+        panic!("the world gave the lock '{}' twice", lock.name)
     }
 
-    /// Releases the lock on a cooperative platform.
-    #[inline(never)]
-    fn unlock_in_world(&self) {
-        match self.platform.kind() {
-            PlatformKind::Virtual => world::lock_dropped(self.key()),
-            _ => world::unlock(self.id),
+    /// Takes a lock of virtual time that was not free, or one of an explored machine.
+    #[cold]
+    fn wait_and_take(&self, counted: bool) -> Held<'_, Lock, T> {
+        let lock = &self.0.header;
+        if self.is_mine() {
+            lock.panic_held();
         }
-    }
-
-    fn lock_virtual(&self) -> std::sync::MutexGuard<'_, T> {
+        if lock.kind == PlatformKind::Explored {
+            world::lock(lock.id, lock.name);
+            let held = self.0.try_hold(lock.me(), counted);
+            return held.unwrap_or_else(|| self.wait_for_builder());
+        }
+        assert!(self.0.is_here(), "{}", world::ELSEWHERE);
         loop {
-            match self.value.try_lock() {
-                Ok(guard) => return guard,
-                Err(TryLockError::Poisoned(p)) => return p.into_inner(),
-                Err(TryLockError::WouldBlock) => world::wait_for_lock(self.key(), self.name),
+            world::wait_for_lock(self.0.key(), lock.name);
+            if let Some(held) = self.0.hold_here(counted) {
+                return held;
             }
         }
-    }
-
-    fn key(&self) -> usize {
-        std::ptr::from_ref(&self.owner) as usize
     }
 }
 
 /// Holds a [`Mutex`] until dropped.
-pub struct MutexGuard<'a, T> {
-    mutex: &'a Mutex<T>,
-    guard: Option<std::sync::MutexGuard<'a, T>>,
-    counted: bool,
-}
-
-impl<T> Drop for MutexGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.mutex.owner.store(0, Ordering::Relaxed);
-        self.guard = None;
-        if cfg!(debug_assertions) {
-            current::lock_dropped(self.mutex.key());
-        }
-        if self.counted {
-            current::guard_dropped();
-        }
-        if self.mutex.platform.is_cooperative() {
-            self.mutex.unlock_in_world();
-        }
-    }
-}
+pub struct MutexGuard<'a, T>(Held<'a, Lock, T>);
 
 impl<T> MutexGuard<'_, T> {
     /// Returns the platform of the lock.
     pub(crate) fn platform(&self) -> &Platform {
-        &self.mutex.platform
+        &self.0.header().platform
     }
 }
 
@@ -205,14 +199,14 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        self.guard.as_deref().expect("the guard is there until it is dropped")
+        &self.0
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        self.guard.as_deref_mut().expect("the guard is there until it is dropped")
+        &mut self.0
     }
 }
 

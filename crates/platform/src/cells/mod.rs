@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 mod bulk;
+mod guarded;
 mod lines;
 mod page;
 mod runs;
@@ -17,6 +18,7 @@ mod shown;
 mod spare;
 
 pub(crate) use bulk::BulkCells;
+pub(crate) use guarded::{Guarded, Header, Held};
 pub use lines::{LineWords, Lines};
 pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
 pub(crate) use shared::SharedCells;

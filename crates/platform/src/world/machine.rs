@@ -12,6 +12,8 @@ use crate::time::{Step, StepCosts};
 use crate::wait::{Deadline, WaitEnd};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) enum Discipline {
     Virtual(RunQueue),
@@ -39,8 +41,22 @@ pub(crate) struct World {
     pub(super) is_left_behind: bool,
 }
 
+/// Names a world, which stays on the thread that made it. Unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WorldId(u64);
+pub(crate) struct WorldId(NonZeroU64);
+
+impl WorldId {
+    fn next() -> WorldId {
+        /// The number of threads that have made worlds.
+        static THREADS: AtomicU64 = AtomicU64::new(0);
+        const OF_A_THREAD: u32 = 40;
+        let last = LAST_WORLD.get();
+        let first = || (THREADS.fetch_add(1, Ordering::Relaxed) + 1) << OF_A_THREAD;
+        let id = if last == 0 { first() } else { last + 1 };
+        LAST_WORLD.set(id);
+        WorldId(NonZeroU64::new(id).expect("numbers of threads begin with 1"))
+    }
+}
 
 thread_local! {
     /// A thread-local without a destructor needs no check at an access. [`close`] removes
@@ -49,7 +65,9 @@ thread_local! {
         const { Cell::new(ManuallyDrop::new(None)) };
     /// An emptied world for reuse: explorers create a million per second.
     static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
-    static NEXT_WORLD: Cell<u64> = const { Cell::new(1) };
+    static LAST_WORLD: Cell<u64> = const { Cell::new(0) };
+    /// The world of this thread.
+    static HERE: Cell<Option<WorldId>> = const { Cell::new(None) };
     /// The number of the running agent, [`NO_AGENT`] while none runs, 0 without a world. Each lock
     /// reads it.
     static AGENT: Cell<u64> = const { Cell::new(0) };
@@ -99,6 +117,12 @@ pub(super) fn changes_outside() -> bool {
     true
 }
 
+/// Returns the running agent's number if `world` is that of this thread.
+#[inline]
+pub(crate) fn agent_here(world: WorldId) -> Option<NonZeroU64> {
+    if HERE.get() == Some(world) { NonZeroU64::new(AGENT.get()) } else { None }
+}
+
 /// Waits until the lock at `key` is dropped. Its owner's time has passed while holding it.
 pub(crate) fn wait_for_lock(key: usize, name: &'static str) {
     let place = waiter_place(key);
@@ -130,7 +154,7 @@ pub(super) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
     f(taken.0.as_mut().expect(ELSEWHERE))
 }
 
-const ELSEWHERE: &str = "the machine of this platform runs on another thread: \
+pub(crate) const ELSEWHERE: &str = "the machine of this platform runs on another thread: \
     start agents with Platform::spawn, or make the machine on Platform::host";
 
 impl World {
@@ -182,10 +206,6 @@ impl World {
         *report = RunReport::default();
     }
 
-    fn next_id() -> WorldId {
-        WorldId(NEXT_WORLD.replace(NEXT_WORLD.get() + 1))
-    }
-
     fn open(mut world: Box<World>) -> WorldId {
         let id = world.id;
         let mut taken = Taken(WORLD.take());
@@ -199,18 +219,19 @@ impl World {
         world.note_outside();
         *taken.0 = Some(world);
         AGENT.set(NO_AGENT);
+        HERE.set(Some(id));
         id
     }
 
     pub(crate) fn open_virtual(costs: StepCosts) -> WorldId {
         World::open(Box::new(World::new(
-            World::next_id(),
+            WorldId::next(),
             Discipline::Virtual(RunQueue::new(costs)),
         )))
     }
 
     pub(crate) fn open_explored(controller: Box<dyn Controller>, model: MemoryModel) -> WorldId {
-        let id = World::next_id();
+        let id = WorldId::next();
         let mut spare = SPARE.take();
         if let Some(world) = &mut spare
             && let Discipline::Explored(explored) = &mut world.discipline
@@ -377,6 +398,7 @@ pub(crate) fn close(id: WorldId) {
     if let Some(world) = taken.0.take_if(|world| world.id == id) {
         AGENT.set(0);
         OUTSIDE.set(0);
+        HERE.set(None);
         // Dropped instead if the thread is ending.
         let _ = SPARE.try_with(|s| s.set(Some(world)));
     }
