@@ -18,7 +18,7 @@
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
 //! - [`check`] (types like those of std, for programs to explore), `running`
 //! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`: the rooms with `unsafe`
-//! - [`current`], [`controller`] (what an explorer decides), `access`, `steps`, [`time`], `wait`: plain types
+//! - [`current`], `here`, [`controller`] (what an explorer decides), `access`, `steps`, [`time`], `wait`: plain types
 //!
 //! It knows nothing about graphics.
 
@@ -36,6 +36,7 @@ pub mod fiber;
 mod fiber_scope;
 mod findings;
 mod hazards;
+mod here;
 mod host;
 mod instruments;
 pub mod level;
@@ -108,7 +109,7 @@ pub(crate) struct Inner {
     pub(crate) tracing: tracing::Tracing,
     hazards: hazards::Hazards,
     pub(crate) switches: instruments::Switches,
-    pub(crate) world: Option<world::WorldId>,
+    pub(crate) world: Option<here::WorldId>,
     lock_order: OnceLock<&'static [&'static str]>,
     /// The planted fault.
     fault: OnceLock<&'static str>,
@@ -162,15 +163,11 @@ impl Platform {
         )
     }
 
-    fn cooperative(kind: PlatformKind, world: world::WorldId) -> Platform {
+    fn cooperative(kind: PlatformKind, world: here::WorldId) -> Platform {
         Platform::new(kind, Some(world), None)
     }
 
-    fn new(
-        kind: PlatformKind,
-        world: Option<world::WorldId>,
-        host: Option<host::Host>,
-    ) -> Platform {
+    fn new(kind: PlatformKind, world: Option<here::WorldId>, host: Option<host::Host>) -> Platform {
         let clock = match kind {
             PlatformKind::Host => ClockName::Wall,
             PlatformKind::Virtual => ClockName::Virtual,
@@ -284,6 +281,12 @@ impl Platform {
             PlatformKind::Explored => (now, world::steps()),
             _ => (now, now.0),
         }
+    }
+
+    /// Returns whether an object may serve again when its use is over. Under exploration it may not:
+    /// each object has a number of its own, which is part of the state.
+    pub fn reuses_objects(&self) -> bool {
+        self.inner.kind != PlatformKind::Explored
     }
 
     /// Returns whether work takes modelled time, which [`Platform::spend`] charges to the agent

@@ -19,7 +19,7 @@ use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::Irql;
-use tidegate_platform::{Event, Mutex, Platform, PlatformKind, WaitEnd};
+use tidegate_platform::{Event, Mutex, Platform, WaitEnd};
 
 /// One CPU wait.
 pub(crate) struct CpuWait {
@@ -123,8 +123,7 @@ impl SpareWaits {
 
     fn list(&self, platform: &Platform) -> Option<&Mutex<Vec<Arc<CpuWait>>>> {
         let new = || platform.mutex("spare CPU waits", Vec::new());
-        let keeps = platform.kind() != PlatformKind::Explored;
-        keeps.then(|| self.0.get_or_init(new))
+        platform.reuses_objects().then(|| self.0.get_or_init(new))
     }
 
     /// Returns a wait of `conditions` conditions, to which nothing else refers.
@@ -182,9 +181,10 @@ pub(crate) fn enter<'a>(
     instances: impl ExactSizeIterator<Item = (&'a Instance, FenceWait)>,
     mode: WaitMode,
     event: Option<Event>,
+    spare: &SpareWaits,
 ) -> EnteredWait {
     let platform = &fences.port.platform;
-    let spare = || fences.spare_waits.take(platform, instances.len(), mode);
+    let spare = || spare.take(platform, instances.len(), mode);
     let wait = if event.is_none() { spare() } else { None };
     let wait = wait.unwrap_or_else(|| {
         let notice = WaitNotice::Event(event.unwrap_or_else(|| own_event(platform)));
@@ -195,7 +195,7 @@ pub(crate) fn enter<'a>(
 
 /// An event for which one caller waits. It is reset by that wait, for the next caller.
 fn own_event(platform: &Platform) -> Event {
-    platform.event(platform.kind() == PlatformKind::Explored)
+    platform.event(!platform.reuses_objects())
 }
 
 fn new_wait(

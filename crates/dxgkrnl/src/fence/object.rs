@@ -3,7 +3,6 @@
 //! Invariants: a fence is in the table from its creation until the driver has destroyed it. The
 //! table holds weakly, since processes hold the fences.
 
-use super::cpu_wait::SpareWaits;
 use super::event_set::EventSet;
 use super::storage::{FenceStorage, Mapping, MonitoredCell};
 use super::value::FenceValue;
@@ -132,7 +131,6 @@ pub(crate) struct Fences {
     pub(super) peers: Mutex<BTreeSet<u32>>,
     pub(crate) relays: Port<dyn RelayPort>,
     pub(crate) hardware_waits: Port<dyn HardwareWaits>,
-    pub(crate) spare_waits: SpareWaits,
 }
 
 impl Fences {
@@ -143,7 +141,6 @@ impl Fences {
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
             relays: Port::default(),
             hardware_waits: Port::default(),
-            spare_waits: SpareWaits::default(),
             port: memory.driver.clone(),
             memory: memory.clone(),
         })

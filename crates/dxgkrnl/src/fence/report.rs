@@ -11,14 +11,17 @@ impl Fence {
     /// without the machinery of formatting.
     pub(crate) fn wait_text(&self, value: u64) -> String {
         const LONGEST_REST: usize = 80;
+        // Read in this order, since each reading is a step of an explored machine.
+        let lost = self.lost_text(value);
+        let reached = self.value();
         let mut text = String::with_capacity(self.name.len() + LONGEST_REST);
         text.push_str("fence '");
         text.push_str(&self.name);
         text.push_str("' to reach ");
         push_decimal(&mut text, value);
         text.push_str(" (it is at ");
-        push_decimal(&mut text, self.value());
-        if let Some(lost) = self.lost_text(value) {
+        push_decimal(&mut text, reached);
+        if let Some(lost) = lost {
             text.push_str("; ");
             text.push_str(&lost);
         }

@@ -2,11 +2,11 @@
 //!
 //! Invariants: a [`Held`] exists only while its lock is held, and a lock has one at most. The lock is
 //! std's, or, in a machine of virtual time, the owner's number: all its agents run on one thread, and
-//! [`world::agent_here`] returns a number on that thread alone. A value uses one kind of lock for ever.
+//! [`here::agent_here`] returns a number on that thread alone. A value uses one kind of lock for ever.
 //!
 //! Entry points: [`Guarded::hold_here`], [`Guarded::hold`], [`Guarded::try_hold`].
 
-use crate::world::{self, WorldId};
+use crate::here::{self, WorldId};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -70,7 +70,7 @@ impl<H: Header, T> Guarded<H, T> {
     /// if the machine of the value is that of another thread.
     #[inline]
     pub(crate) fn hold_here(&self, counted: bool) -> Option<Held<'_, H, T>> {
-        let me = world::agent_here(self.world?)?.get();
+        let me = here::agent_here(self.world?)?.get();
         if !self.is_held_by(FREE) {
             return None;
         }
@@ -114,7 +114,7 @@ impl<H: Header, T> Guarded<H, T> {
 
     /// Returns whether the calling thread is that of the machine of virtual time.
     pub(crate) fn is_here(&self) -> bool {
-        self.world.is_some_and(|world| world::agent_here(world).is_some())
+        self.world.is_some_and(|world| here::agent_here(world).is_some())
     }
 }
 

@@ -7,13 +7,12 @@ use super::run_queue::RunQueue;
 use super::slot::{Sleepers, Slot, State, Wait, join_key};
 use crate::controller::{AgentIx, Controller, MemoryModel};
 use crate::fiber;
+use crate::here::{self, WorldId};
 use crate::run_report::RunReport;
 use crate::time::{Step, StepCosts};
 use crate::wait::{Deadline, WaitEnd};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
-use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) enum Discipline {
     Virtual(RunQueue),
@@ -41,23 +40,6 @@ pub(crate) struct World {
     pub(super) is_left_behind: bool,
 }
 
-/// Names a world, which stays on the thread that made it. Unique in the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WorldId(NonZeroU64);
-
-impl WorldId {
-    fn next() -> WorldId {
-        /// The number of threads that have made worlds.
-        static THREADS: AtomicU64 = AtomicU64::new(0);
-        const OF_A_THREAD: u32 = 40;
-        let last = LAST_WORLD.get();
-        let first = || (THREADS.fetch_add(1, Ordering::Relaxed) + 1) << OF_A_THREAD;
-        let id = if last == 0 { first() } else { last + 1 };
-        LAST_WORLD.set(id);
-        WorldId(NonZeroU64::new(id).expect("numbers of threads begin with 1"))
-    }
-}
-
 thread_local! {
     /// A thread-local without a destructor needs no check at an access. [`close`] removes
     /// the world.
@@ -65,12 +47,6 @@ thread_local! {
         const { Cell::new(ManuallyDrop::new(None)) };
     /// An emptied world for reuse: explorers create a million per second.
     static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
-    static LAST_WORLD: Cell<u64> = const { Cell::new(0) };
-    /// The world of this thread.
-    static HERE: Cell<Option<WorldId>> = const { Cell::new(None) };
-    /// The number of the running agent, [`NO_AGENT`] while none runs, 0 without a world. Each lock
-    /// reads it.
-    static AGENT: Cell<u64> = const { Cell::new(0) };
     /// 0, except outside of the run of the thread's explored machine: then 1 more than the number of
     /// changes of memory since the last run.
     static OUTSIDE: Cell<u64> = const { Cell::new(0) };
@@ -78,8 +54,6 @@ thread_local! {
     /// reads one of them.
     static LOCK_WAITERS: [Cell<u32>; WAITER_PLACES] = const { [const { Cell::new(0) }; WAITER_PLACES] };
 }
-
-const NO_AGENT: u64 = u64::MAX;
 
 /// Locks share the count of their waiters with few others, so most ends of a lock wake nothing.
 const WAITER_PLACES: usize = 64;
@@ -94,9 +68,7 @@ fn waiter_place(key: usize) -> usize {
 /// Returns the calling agent's number, never 0.
 #[inline]
 pub(crate) fn agent_number() -> u64 {
-    let number = AGENT.get();
-    assert!(number != 0, "{ELSEWHERE}");
-    number
+    here::agent_number().expect(ELSEWHERE).get()
 }
 
 /// Returns whether the thread's explored machine is built or ends. While clocks are kept the answer is
@@ -115,12 +87,6 @@ pub(super) fn changes_outside() -> bool {
     }
     OUTSIDE.set(count + 1);
     true
-}
-
-/// Returns the running agent's number if `world` is that of this thread.
-#[inline]
-pub(crate) fn agent_here(world: WorldId) -> Option<NonZeroU64> {
-    if HERE.get() == Some(world) { NonZeroU64::new(AGENT.get()) } else { None }
 }
 
 /// Waits until the lock at `key` is dropped. Its owner's time has passed while holding it.
@@ -218,8 +184,7 @@ impl World {
         OUTSIDE.set(0);
         world.note_outside();
         *taken.0 = Some(world);
-        AGENT.set(NO_AGENT);
-        HERE.set(Some(id));
+        here::open(id);
         id
     }
 
@@ -276,7 +241,7 @@ impl World {
     #[inline]
     pub(super) fn set_current(&mut self, agent: Option<AgentIx>) {
         self.current = agent;
-        AGENT.set(agent.map_or(NO_AGENT, |a| u64::from(a.0) + 1));
+        here::set_agent(agent.map(|a| a.0));
     }
 
     pub(super) fn make_ready(&mut self, agent: AgentIx, delay_ns: u64) {
@@ -396,9 +361,8 @@ pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitE
 pub(crate) fn close(id: WorldId) {
     let mut taken = Taken(WORLD.take());
     if let Some(world) = taken.0.take_if(|world| world.id == id) {
-        AGENT.set(0);
         OUTSIDE.set(0);
-        HERE.set(None);
+        here::close();
         // Dropped instead if the thread is ending.
         let _ = SPARE.try_with(|s| s.set(Some(world)));
     }

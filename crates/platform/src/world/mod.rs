@@ -33,9 +33,7 @@ pub(crate) use explored::{
     bulk_read_untrusted, bulk_update, forget_history, mapping_step, next_object_id, update_as,
     update_at_once,
 };
-pub(crate) use machine::{
-    ELSEWHERE, World, WorldId, agent_here, agent_number, close, lock_dropped, wait_for_lock,
-};
+pub(crate) use machine::{ELSEWHERE, World, agent_number, close, lock_dropped, wait_for_lock};
 pub(crate) use outside::{
     add_and_test, bulk_read, bulk_write, exchange, fence, load, load_as, load_untrusted, lock,
     store, store_as, try_lock, unlock,

@@ -4,38 +4,12 @@
 //! entry that is no longer live stays in the queue until its time. In the background each agent
 //! has one entry that counts: a timer behind it waits in the agent's slot.
 
-use super::wheel::Wheel;
+use super::wheel::{Entry, Wheel};
 use crate::controller::AgentIx;
 use crate::time::{CpuTime, StepCosts};
 use crate::wait::Deadline;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Time in nanoseconds, number of the entry and agent, in 64, 48 and 16 bits. Entries are compared
-/// as one number: equal times run in the order in which they entered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry(u128);
-
-impl Entry {
-    /// Comes after all entries.
-    const NONE: Entry = Entry(u128::MAX);
-
-    pub(super) fn new(at: u64, number: u64, agent: AgentIx) -> Entry {
-        Entry(u128::from(at) << 64 | u128::from(number << 16 | u64::from(agent.0)))
-    }
-
-    pub(super) fn time(self) -> u64 {
-        (self.0 >> 64) as u64
-    }
-
-    pub(super) fn number(self) -> u64 {
-        self.0 as u64 >> 16
-    }
-
-    pub(super) fn agent(self) -> AgentIx {
-        AgentIx(self.0 as u16)
-    }
-}
 
 /// The timer of an agent in the background queue that counts, if there is one.
 #[derive(Clone, Copy, Default)]

@@ -5,8 +5,9 @@
 //! of time.
 
 use super::machine::{Discipline, World, with};
-use super::run_queue::{Entry, Popped, QueuedTimer, RunQueue};
+use super::run_queue::{Popped, QueuedTimer, RunQueue};
 use super::slot::State;
+use super::wheel::Entry;
 use crate::controller::AgentIx;
 use crate::fiber;
 use crate::time::Step;

@@ -8,9 +8,35 @@
 //!
 //! Entry points: [`Wheel::insert`], [`Wheel::pop`].
 
-use super::run_queue::Entry;
+use crate::controller::AgentIx;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// Time in nanoseconds, number of the entry and agent, in 64, 48 and 16 bits. Entries are compared
+/// as one number: equal times run in the order in which they entered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry(u128);
+
+impl Entry {
+    /// Comes after all entries.
+    pub(super) const NONE: Entry = Entry(u128::MAX);
+
+    pub(super) fn new(at: u64, number: u64, agent: AgentIx) -> Entry {
+        Entry(u128::from(at) << 64 | u128::from(number << 16 | u64::from(agent.0)))
+    }
+
+    pub(super) fn time(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.0 as u64 >> 16
+    }
+
+    pub(super) fn agent(self) -> AgentIx {
+        AgentIx(self.0 as u16)
+    }
+}
 
 /// The span of the ring: 16 µs, which steps and short work of an engine do not exceed.
 const SPAN_BITS: u32 = 14;
@@ -196,7 +222,6 @@ impl Wheel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controller::AgentIx;
 
     #[test]
     fn entries_leave_in_order_whatever_their_time_is() {

@@ -39,7 +39,8 @@ impl Process {
         }
         let entered = {
             let conditions = conditions(&instances, &begun);
-            cpu_wait::enter(level.into(), &self.objects.fences, conditions, mode, event)
+            let (fences, spare) = (&self.objects.fences, &self.spare_waits);
+            cpu_wait::enter(level.into(), fences, conditions, mode, event, spare)
         };
         if entered.is_pending {
             // The wait may depend on a ring submission that no kernel call announced.
@@ -56,7 +57,7 @@ impl Process {
         }
         // A blocked wait must not keep its instances alive.
         drop(instances);
-        entered.block(level.into(), &self.objects.fences.spare_waits, &fences)?;
+        entered.block(level.into(), &self.spare_waits, &fences)?;
         drop(fences);
         self.check_after_wait(devices.iter().filter_map(Weak::upgrade))
     }

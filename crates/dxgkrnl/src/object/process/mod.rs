@@ -13,6 +13,7 @@ mod queued;
 mod teardown;
 mod tiles;
 
+use crate::fence::cpu_wait::SpareWaits;
 use crate::fence::signal::{self, check_rewinds};
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, FenceTarget, sharing};
@@ -84,6 +85,7 @@ pub struct Process {
     kind: ProcessKind,
     /// What the process may still queue before its queues are counted, if it has a limit.
     queue_room: Mutex<QueueRoom>,
+    spare_waits: SpareWaits,
 }
 
 /// What the kernel knows of a process when it opens the adapter.
@@ -138,6 +140,7 @@ impl Process {
             final_states: OnceLock::new(),
             kind,
             queue_room: port.platform.mutex("room for queued work", QueueRoom::default()),
+            spare_waits: SpareWaits::default(),
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that raced with this call ended only the processes already in the list.
