@@ -418,12 +418,12 @@ fn preemption_is_chosen_and_shown_in_words_as_data_and_on_the_timeline() {
         (said, json(&place, "report.json"), file(&place, "trace.json"))
     };
     let (said, report, trace) = run("compute=thread-group,graphics=primitive");
-    let preempted = ["preempted at thread-group and primitive", "12 preemption requests"];
+    let preempted = ["preempted at thread-group and primitive", "13 preemption requests"];
     holds(&said, &[&preempted[..], &["left its work", "priority", "idle", "high"]].concat());
     assert!(trace.contains("\"preempted\""), "the preempted queue is marked");
     let engine = &report["engines"][0];
-    assert!(engine["engine"] == "3D" && engine["preemptions_requested"] == 12, "{engine}");
-    assert_eq!(engine["preemptions"]["count"], 12);
+    assert!(engine["engine"] == "3D" && engine["preemptions_requested"] == 13, "{engine}");
+    assert_eq!(engine["preemptions"]["count"], 13);
     let queue = |name: &str| {
         report["queues"].as_array().unwrap().iter().find(|q| q["name"] == name).unwrap().clone()
     };

@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 use tidegate::d3dukmdt::ComputePreemption;
+use tidegate::platform::Step;
+use tidegate::runner::cost::CostModel;
 use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
@@ -24,6 +26,8 @@ fn run(
     let request = RunRequest {
         submission: Some(submission),
         preemption: PreemptionChoice { compute, graphics: None },
+        // The connect would make the first submission of each queue the longest.
+        costs: CostModel::nominal().but(Step::ConnectDoorbell, 0),
         ..RunRequest::new(workload.clone(), Clock::Virtual)
     };
     let report = run_workload(&request).unwrap().outcome.report;
