@@ -183,14 +183,28 @@ pub(crate) fn enter<'a>(
     event: Option<Event>,
     spare: &SpareWaits,
 ) -> EnteredWait {
-    let platform = &fences.port.platform;
-    let spare = || spare.take(platform, instances.len(), mode);
-    let wait = if event.is_none() { spare() } else { None };
-    let wait = wait.unwrap_or_else(|| {
-        let notice = WaitNotice::Event(event.unwrap_or_else(|| own_event(platform)));
-        new_wait(fences, &instances, mode, notice, NoticeEnd::Never)
-    });
+    let wait = match event {
+        Some(event) => {
+            new_wait(fences, &instances, mode, WaitNotice::Event(event), NoticeEnd::Never)
+        }
+        None => own_wait(fences, &instances, mode, spare),
+    };
     register(level, fences, instances, mode, wait)
+}
+
+/// Returns a wait with an event of its own, if possible one that is over.
+fn own_wait(
+    fences: &Fences,
+    instances: &impl ExactSizeIterator,
+    mode: WaitMode,
+    spare: &SpareWaits,
+) -> Arc<CpuWait> {
+    let platform = &fences.port.platform;
+    let new = || {
+        let notice = WaitNotice::Event(own_event(platform));
+        new_wait(fences, instances, mode, notice, NoticeEnd::Never)
+    };
+    spare.take(platform, instances.len(), mode).unwrap_or_else(new)
 }
 
 /// An event for which one caller waits. It is reset by that wait, for the next caller.
