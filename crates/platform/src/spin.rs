@@ -49,9 +49,7 @@ impl Platform {
         let Some(_polling) = Polling::begin(processors()) else { return false };
         poll_until(|| self.now(), self.now().after(ns), is_met)
     }
-}
 
-impl Platform {
     /// Lets other processors have the memory that the caller polls, for so many turns of an empty
     /// loop. No effect on a cooperative platform.
     #[inline]

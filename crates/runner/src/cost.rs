@@ -234,8 +234,7 @@ impl CostModel {
     /// This machine with doorbells that are connected without cost. The queues of a recording were
     /// connected before it began, or its distances contain the connect.
     pub fn of_replay(&self) -> Self {
-        let name = self.name;
-        Self { name, ..self.but(Step::ConnectDoorbell, 0) }
+        Self { name: self.name, steps: self.steps.clone().with(Step::ConnectDoorbell, 0) }
     }
 
     /// The machine on which a recording was made, as far as the recording says: the steps between a

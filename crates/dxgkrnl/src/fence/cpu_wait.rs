@@ -136,11 +136,11 @@ impl SpareWaits {
     }
 
     /// Keeps a wait that is over, unless the signal that ended it still refers to it.
-    fn keep(&self, platform: &Platform, mut wait: Arc<CpuWait>) {
+    fn keep(&self, mut wait: Arc<CpuWait>) {
         if Arc::get_mut(&mut wait).is_none() {
             return;
         }
-        let Some(list) = self.list(platform) else { return };
+        let Some(list) = self.list(&wait.port.platform) else { return };
         let mut list = list.lock_device();
         if list.len() < SpareWaits::MOST {
             list.push(wait);
@@ -300,9 +300,8 @@ impl EnteredWait {
     ) -> Result<(), Status> {
         let wait = self.wait;
         let WaitNotice::Event(event) = &wait.notice else { return Ok(()) };
-        let port = wait.port.clone();
         if event.try_take() {
-            spare.keep(&port.platform, wait);
+            spare.keep(wait);
             return Ok(());
         }
         let text = |(fence, value): &(Arc<Fence>, u64)| fence.wait_text(*value);
@@ -313,7 +312,7 @@ impl EnteredWait {
         };
         match event.wait_for(None, &what) {
             WaitEnd::Woken => {
-                spare.keep(&port.platform, wait);
+                spare.keep(wait);
                 Ok(())
             }
             WaitEnd::TimedOut | WaitEnd::Stopped => {

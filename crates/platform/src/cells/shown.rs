@@ -188,10 +188,11 @@ fn become_user() {
         return;
     }
     let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let user = users.free.pop().unwrap_or_else(|| Box::leak(Box::new(User(AtomicUsize::new(0)))));
-    if users.all.iter().all(|known| !std::ptr::eq(*known, user)) {
-        users.all.push(user);
-    }
+    let user = users.free.pop().unwrap_or_else(|| {
+        let made: &User = Box::leak(Box::new(User(AtomicUsize::new(0))));
+        users.all.push(made);
+        made
+    });
     USER.set(Some(user));
 }
 

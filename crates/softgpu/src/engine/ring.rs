@@ -151,8 +151,8 @@ impl Executor {
         }
     }
 
-    /// Charges the fetch of a slot, which takes time. A planted fault checks a copy of the slot other than that which is
-    /// executed.
+    /// Charges the fetch of a slot, which takes time. A planted fault checks a copy of the slot other
+    /// than that which is executed.
     #[cold]
     fn before_slot(&mut self, state: &RunState, on: Instruments) -> Result<(), Fault> {
         self.gpu.platform.spend(Step::RingFetch);
