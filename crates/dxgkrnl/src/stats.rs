@@ -201,7 +201,7 @@ impl Stats {
     pub(crate) fn new(platform: &Platform) -> Stats {
         let rewinds = platform.mutex("fence rewinds", VecDeque::new());
         let lost_signals = platform.mutex("lost signals", VecDeque::new());
-        Stats { counts: Counters::new(COUNTS), rewinds, lost_signals }
+        Stats { counts: Counters::new(platform, COUNTS), rewinds, lost_signals }
     }
 
     /// Counts an unannounced rewind, and keeps it for a report.

@@ -1,31 +1,160 @@
 //! Owns counts for reports. Any agent adds to them, and no protocol reads them.
 //!
-//! Invariant: adding is no visible step of an explored machine. The sum does not depend on the
-//! order of the additions, and each addition is already part of its agent's history.
+//! On the host each thread adds to a row of its own, with a load and a store. Threads beyond [`ROWS`]
+//! share one row, with a locked addition. A cooperative machine has one thread and one row.
+//!
+//! Invariants
+//! - One living thread at most has a row. A lock orders the thread before that had it.
+//! - Adding is no visible step of an explored machine. The sum does not depend on the order of the
+//!   additions, and each addition is already part of its agent's history.
 
+use crate::Platform;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// A row of counts that start at 0.
+/// Rows that a thread has to itself.
+const ROWS: usize = 7;
+/// The row of the other threads.
+const SHARED: usize = ROWS;
+/// No row yet.
+const UNKNOWN: usize = usize::MAX;
+/// Counts in a cache line.
+const LINE: usize = 8;
+
+/// A set of counts that start at 0.
 #[derive(Debug)]
 pub struct Counters {
+    /// Row by row.
     counts: Box<[AtomicU64]>,
+    /// From a row to the next one; 0 if there is one row.
+    stride: usize,
 }
 
 impl Counters {
     /// Creates `len` counts of 0.
-    pub fn new(len: usize) -> Counters {
-        Counters { counts: (0..len).map(|_| AtomicU64::new(0)).collect() }
+    pub fn new(platform: &Platform, len: usize) -> Counters {
+        // A line lies between two rows, so that no line has counts of both.
+        let stride = if platform.is_cooperative() { 0 } else { len + LINE };
+        let counts = (0..stride * ROWS + len).map(|_| AtomicU64::new(0)).collect();
+        Counters { counts, stride }
     }
 
     /// Adds `by` to count number `index`.
     #[inline]
     pub fn add(&self, index: usize, by: u64) {
-        self.counts[index].fetch_add(by, Ordering::Relaxed);
+        let row = MINE.get();
+        if row >= SHARED {
+            return self.add_to_shared(index, by);
+        }
+        let count = &self.counts[row * self.stride + index];
+        // No other thread adds to it, so nothing is lost in between.
+        count.store(count.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_to_shared(&self, index: usize, by: u64) {
+        if MINE.get() == UNKNOWN {
+            MINE.set(take_row());
+        }
+        match MINE.get() {
+            SHARED => {
+                self.counts[SHARED * self.stride + index].fetch_add(by, Ordering::Relaxed);
+            }
+            _ => self.add(index, by),
+        }
     }
 
     /// Returns count number `index`, for reports only: the behaviour of an agent of an explored
     /// machine must not depend on it.
     pub fn get(&self, index: usize) -> u64 {
-        self.counts[index].load(Ordering::Relaxed)
+        let distance = if self.stride == 0 { self.counts.len() } else { self.stride };
+        let of_rows = self.counts[index..].iter().step_by(distance);
+        of_rows.fold(0, |sum, count| sum.wrapping_add(count.load(Ordering::Relaxed)))
+    }
+}
+
+/// Rows without a thread.
+static FREE: Mutex<[bool; ROWS]> = Mutex::new([true; ROWS]);
+
+thread_local! {
+    // Without a destructor, so that an addition needs no check.
+    static MINE: Cell<usize> = const { Cell::new(UNKNOWN) };
+    static POSSESSION: Possession = const { Possession };
+}
+
+/// Returns the thread's row when the thread ends.
+struct Possession;
+
+impl Drop for Possession {
+    fn drop(&mut self) {
+        let row = MINE.replace(SHARED);
+        if row < ROWS {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner)[row] = true;
+        }
+    }
+}
+
+/// Returns a free row for the calling thread. A thread that is about to end gets the shared one.
+fn take_row() -> usize {
+    if POSSESSION.try_with(|_| ()).is_err() {
+        return SHARED;
+    }
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let row = free.iter().position(|is_free| *is_free);
+    if let Some(row) = row {
+        free[row] = false;
+    }
+    row.unwrap_or(SHARED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn no_addition_is_lost_whatever_the_number_of_threads() {
+        const TIMES: u64 = 20_000;
+        for threads in [1, 2, 3 * ROWS] {
+            let (counters, start) = (Counters::new(&Platform::host(), 11), Barrier::new(threads));
+            // A second round takes the rows of threads that have ended.
+            for _ in 0..2 {
+                std::thread::scope(|scope| {
+                    for _ in 0..threads {
+                        scope.spawn(|| {
+                            start.wait();
+                            for _ in 0..TIMES {
+                                counters.add(3, 1);
+                                counters.add(10, 2);
+                            }
+                        });
+                    }
+                });
+            }
+            let all = 2 * threads as u64 * TIMES;
+            assert_eq!((counters.get(3), counters.get(10), counters.get(4)), (all, 2 * all, 0));
+        }
+    }
+
+    #[test]
+    fn threads_that_live_together_have_rows_of_their_own() {
+        let (counters, all_have_one) =
+            (Counters::new(&Platform::host(), 1), Barrier::new(2 * ROWS));
+        let rows = || {
+            counters.add(0, 1);
+            all_have_one.wait();
+            MINE.get()
+        };
+        let mut rows: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2 * ROWS).map(|_| scope.spawn(rows)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        rows.retain(|row| *row != SHARED);
+        let many = rows.len();
+        rows.sort_unstable();
+        rows.dedup();
+        assert_eq!(rows.len(), many, "two threads have one row");
     }
 }

@@ -26,7 +26,7 @@ impl Thunk {
             kernel,
             platform: platform.clone(),
             teardown: TeardownReport::new(platform),
-            counts: Counters::new(3),
+            counts: Counters::new(platform, 3),
         }
     }
 
