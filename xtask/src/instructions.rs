@@ -25,21 +25,44 @@ const MOST_GROWTH: f64 = 1.1;
 /// A count that has fallen below this part of its baseline is worth a new one.
 const WORTH_UPDATING: f64 = 0.9;
 
-/// What is counted: its name, the operation, and an operation whose count is subtracted because
-/// the first one contains it.
-const COUNTED: &[(&str, &str, Option<&str>)] = &[
-    ("signal", "run-signal", Some("queue-signal")),
-    ("logged signal", "run-signal-logged", Some("queue-signal-logged")),
-    ("wait armed and satisfied", "run-link", Some("queue-link")),
-    ("packet encoded", "encode-packet", None),
-    ("packet decoded", "decode-packet", None),
-    ("signal into the ring", "queue-signal", None),
-    ("submission", "run-list", Some("queue-list")),
-    ("submission into the ring", "queue-list", None),
-    ("CPU signal", "signal-of-cpu", None),
-    ("waiter inserted", "register-waiter", Some("create-event")),
-    ("waiter released", "release-waiter", Some("register-waiter")),
-    ("copy recorded", "record-copy", None),
+/// What is counted.
+struct Counted {
+    name: &'static str,
+    operation: &'static str,
+    /// An operation whose count is subtracted, because the other one contains it.
+    contained: Option<&'static str>,
+    /// Runs a hundredth of the times, because it is long.
+    is_long: bool,
+}
+
+const fn counted(
+    name: &'static str,
+    operation: &'static str,
+    contained: Option<&'static str>,
+) -> Counted {
+    Counted { name, operation, contained, is_long: false }
+}
+
+const fn long(name: &'static str, operation: &'static str) -> Counted {
+    Counted { name, operation, contained: None, is_long: true }
+}
+
+const COUNTED: &[Counted] = &[
+    counted("signal", "run-signal", Some("queue-signal")),
+    counted("logged signal", "run-signal-logged", Some("queue-signal-logged")),
+    counted("wait armed and satisfied", "run-link", Some("queue-link")),
+    counted("packet encoded", "encode-packet", None),
+    counted("packet decoded", "decode-packet", None),
+    counted("signal into the ring", "queue-signal", None),
+    counted("submission", "run-list", Some("queue-list")),
+    counted("submission into the ring", "queue-list", None),
+    counted("CPU signal", "signal-of-cpu", None),
+    counted("waiter inserted", "register-waiter", Some("create-event")),
+    counted("waiter released", "release-waiter", Some("register-waiter")),
+    counted("copy recorded", "record-copy", None),
+    counted("submission in virtual time", "submit-in-virtual-time", None),
+    counted("schedule of the litmus pair", "explore-litmus", None),
+    long("schedule of seven stations", "explore-seven-stations"),
 ];
 
 #[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -99,19 +122,22 @@ fn count(root: &Path) -> Result<Counts, String> {
     cargo(root, &["build", "--release", "--quiet", "--package", "tidegate-cli"], &[])?;
     let program = tree::build_folder(root).join("release/tidegate");
     let mut taken: BTreeMap<&str, f64> = BTreeMap::new();
-    let mut each = |operation: &'static str| -> Result<f64, String> {
+    let mut each = |operation: &'static str, is_long: bool| -> Result<f64, String> {
         if let Some(count) = taken.get(operation) {
             return Ok(*count);
         }
-        let (few, many) = (run(&program, operation, FEW)?, run(&program, operation, MANY)?);
-        let count = many.saturating_sub(few) as f64 / (MANY - FEW) as f64;
+        let part = if is_long { 100 } else { 1 };
+        let (few, many) = (FEW / part, MANY / part);
+        let least = run(&program, operation, few)?;
+        let most = run(&program, operation, many)?;
+        let count = most.saturating_sub(least) as f64 / (many - few) as f64;
         taken.insert(operation, count);
         Ok(count)
     };
     let mut counts = Counts { compiler: compiler(), ..Counts::default() };
-    for (name, operation, contained) in COUNTED {
-        let contained = contained.map_or(Ok(0.0), &mut each)?;
-        let count = (each(operation)? - contained).max(0.0).round() as u64;
+    for Counted { name, operation, contained, is_long } in COUNTED {
+        let contained = contained.map_or(Ok(0.0), |contained| each(contained, false))?;
+        let count = (each(operation, *is_long)? - contained).max(0.0).round() as u64;
         counts.instructions.insert((*name).to_owned(), count);
     }
     Ok(counts)
@@ -214,7 +240,7 @@ mod tests {
         let text = fs::read_to_string(tree::root().join(BASELINE)).unwrap();
         let baseline: Counts = toml::from_str(&text).unwrap();
         let names: Vec<&str> = baseline.instructions.keys().map(String::as_str).collect();
-        let mut counted: Vec<&str> = COUNTED.iter().map(|(name, ..)| *name).collect();
+        let mut counted: Vec<&str> = COUNTED.iter().map(|counted| counted.name).collect();
         counted.sort_unstable();
         assert_eq!(names, counted);
     }

@@ -6,6 +6,7 @@
 
 use super::rows::operation_setup as setup;
 use super::rows::setup::Setup;
+use super::rows::{explore, virtual_time};
 use std::hint::black_box;
 use tidegate::d3d12::{BufferDesc, CommandListType, Event, EventDesc, Fence, Queue};
 use tidegate::gpu_abi::GpuVa;
@@ -32,6 +33,9 @@ const OPERATIONS: &[Operation] = &[
     ("register-waiter", |times| kept(Rig::new(false)?, |rig| rig.waiters(times))),
     ("release-waiter", |times| kept(Rig::new(false)?, |rig| rig.releases(times))),
     ("record-copy", |times| Rig::new(false)?.copies(times)),
+    ("explore-litmus", |times| Ok(explore::random_schedules("litmus", times)?)),
+    ("explore-seven-stations", |times| Ok(explore::random_schedules("seven-stations", times)?)),
+    ("submit-in-virtual-time", |times| Ok(virtual_time::submissions(times)?)),
 ];
 
 /// Does operation `name` so many times.

@@ -88,6 +88,15 @@ fn random_runs(
     }
 }
 
+/// Runs so many random schedules of the scenario `name`.
+pub(crate) fn random_schedules(name: &str, runs: u64) -> Result<(), Trouble> {
+    random_runs(found(name)?.as_ref(), runs, None).map(drop)
+}
+
+fn found(name: &str) -> Result<Box<dyn Scenario>, Trouble> {
+    tidegate_scenarios::find(name).ok_or(format!("there is no scenario '{name}'"))
+}
+
 /// Times batches of random schedules after one that warms up.
 fn schedules(scenario: &dyn Scenario, runs: u64) -> Result<(Samples, f64), Trouble> {
     const BATCHES: u64 = 5;
@@ -123,8 +132,7 @@ pub(super) fn seven_stations_schedules() -> Result<Measured, Trouble> {
 fn measure_schedules(name: &'static str, runs: u64) -> Result<Measured, Trouble> {
     on_own_thread(move || {
         pin(CLIENT_CPU)?;
-        let scenario =
-            tidegate_scenarios::find(name).ok_or(format!("there is no scenario '{name}'"))?;
+        let scenario = found(name)?;
         let (samples, cpu_ns) = schedules(scenario.as_ref(), runs)?;
         let host = Platform::host();
         let clock = || host.now().0;

@@ -25,7 +25,7 @@ pub(super) mod service;
 pub(super) mod setup;
 pub(super) mod signal;
 pub(super) mod submit;
-mod virtual_time;
+pub(super) mod virtual_time;
 pub(super) mod waiters;
 mod wake;
 pub(super) mod wake_costs;

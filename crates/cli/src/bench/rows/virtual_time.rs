@@ -85,6 +85,12 @@ pub(super) fn events(engines: u32, rounds: u64, scale: Scale) -> Result<Measured
     })
 }
 
+/// About so many submissions by the threads of 100 engines.
+pub(crate) fn submissions(times: u64) -> Result<(), Trouble> {
+    const ENGINES: u32 = 100;
+    one_machine(ENGINES, times / u64::from(ENGINES)).map(drop).map_err(|e| e.to_string())
+}
+
 /// The time, the turns and the CPU time of a turn of one machine. Neither the set-up of the machine,
 /// its queues and its threads nor its end is in them.
 fn one_machine(engines: u32, rounds: u64) -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
