@@ -52,7 +52,7 @@ const LONG: &[Stage] = &[
         "exploration, full",
         "run --release --quiet --package tidegate-cli -- explore --full",
     ),
-    cargo_line("long tests", "test --workspace --release --quiet -- --ignored"),
+    cargo_line("long tests", "test --workspace --profile quick --quiet -- --ignored"),
     own("mutants", |root| mutants::run(root, &[])),
     own("fuzz, long", fuzz::long),
     own("tables", tables::check),

@@ -9,6 +9,11 @@
 //! before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+/// An explored schedule and a machine of virtual time make and free many small blocks
+/// (decisions/0136).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod adapters;
 mod arguments;
 mod bench;

@@ -12,6 +12,10 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "nothing here is explored")]
 
+/// That of `tidegate`, so that neither side gains by its allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod timing;
 
 #[cfg(feature = "opencl")]
