@@ -70,7 +70,7 @@ impl<T> Mutex<T> {
     pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
         let kind = platform.kind();
         let id = if kind == PlatformKind::Explored { world::next_object_id() } else { 0 };
-        let world = platform.inner.world.filter(|_| kind == PlatformKind::Virtual);
+        let world = platform.inner.world;
         let rank = platform.lock_rank(name);
         let lock = Lock { platform: platform.clone(), kind, name, id, rank };
         Mutex(Guarded::new(lock, world, value))
@@ -147,10 +147,24 @@ impl<T> Mutex<T> {
     /// caller.
     #[inline(never)]
     fn take_in_world(&self, counted: bool) -> MutexGuard<'_, T> {
+        if self.0.header.kind == PlatformKind::Explored {
+            return self.take_explored(counted);
+        }
         MutexGuard(match self.0.hold_here(counted) {
             Some(held) => held,
             None => self.wait_and_take(counted),
         })
+    }
+
+    /// Takes the lock in an explored machine.
+    #[inline(never)]
+    fn take_explored(&self, counted: bool) -> MutexGuard<'_, T> {
+        let lock = &self.0.header;
+        if self.is_mine() {
+            lock.panic_held();
+        }
+        world::lock(lock.id, lock.name);
+        MutexGuard(self.0.hold_here(counted).unwrap_or_else(|| self.wait_for_builder()))
     }
 
     /// Waits for a lock that the builder of the machine took before the run, so that the world knows
@@ -159,23 +173,19 @@ impl<T> Mutex<T> {
     #[cold]
     fn wait_for_builder(&self) -> ! {
         let lock = &self.0.header;
+        assert!(self.0.is_here(), "{}", world::ELSEWHERE);
         world::lock(lock.id, lock.name);
         panic!("the world gave the lock '{}' twice", lock.name)
     }
 
-    /// Takes a lock of virtual time that was not free, or one of an explored machine.
+    /// Takes a lock of virtual time that was not free.
     #[cold]
     fn wait_and_take(&self, counted: bool) -> Held<'_, Lock, T> {
         let lock = &self.0.header;
+        assert!(self.0.is_here(), "{}", world::ELSEWHERE);
         if self.is_mine() {
             lock.panic_held();
         }
-        if lock.kind == PlatformKind::Explored {
-            world::lock(lock.id, lock.name);
-            let held = self.0.try_hold(lock.me(), counted);
-            return held.unwrap_or_else(|| self.wait_for_builder());
-        }
-        assert!(self.0.is_here(), "{}", world::ELSEWHERE);
         loop {
             world::wait_for_lock(self.0.key(), lock.name);
             if let Some(held) = self.0.hold_here(counted) {

@@ -1,7 +1,7 @@
 //! Owns a value that one agent or thread uses at a time: the storage of [`crate::Mutex`].
 //!
 //! Invariants: a [`Held`] exists only while its lock is held, and a lock has one at most. The lock is
-//! std's, or, in a machine of virtual time, the owner's number: all its agents run on one thread, and
+//! std's, or, in a cooperative machine, the owner's number: all its agents run on one thread, and
 //! [`here::agent_here`] returns a number on that thread alone. A value uses one kind of lock for ever.
 //!
 //! Entry points: [`Guarded::hold_here`], [`Guarded::hold`], [`Guarded::try_hold`].
@@ -28,7 +28,7 @@ pub(crate) struct Guarded<H, T> {
     pub(crate) header: H,
     /// The number of the agent or thread that holds the lock, or [`FREE`].
     owner: AtomicU64,
-    /// The machine of virtual time whose agents use the value; `None` if the lock is std's.
+    /// The cooperative machine whose agents use the value; `None` if the lock is std's.
     world: Option<WorldId>,
     lock: Mutex<()>,
     value: UnsafeCell<T>,
@@ -44,7 +44,7 @@ impl<H, T> UnwindSafe for Guarded<H, T> {}
 impl<H, T> RefUnwindSafe for Guarded<H, T> {}
 
 impl<H: Header, T> Guarded<H, T> {
-    /// Returns a value whose lock is std's, or the owner's number in a machine of virtual time.
+    /// Returns a value whose lock is std's, or the owner's number in a cooperative machine.
     pub(crate) fn new(header: H, world: Option<WorldId>, value: T) -> Guarded<H, T> {
         let (owner, lock) = (AtomicU64::new(FREE), Mutex::new(()));
         Guarded { header, owner, world, lock, value: UnsafeCell::new(value) }
@@ -93,10 +93,10 @@ impl<H: Header, T> Guarded<H, T> {
     /// Takes std's lock for `me`. Blocks the calling thread until it is free.
     ///
     /// # Panics
-    /// The value is that of a machine of virtual time.
+    /// The value is that of a cooperative machine.
     #[inline]
     pub(crate) fn hold(&self, me: u64, counted: bool) -> Held<'_, H, T> {
-        assert!(self.world.is_none(), "a thread blocks for a lock of virtual time");
+        assert!(self.world.is_none(), "a thread blocks for a lock of a cooperative machine");
         let std = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.held(me, Some(std), counted)
     }
@@ -112,7 +112,7 @@ impl<H: Header, T> Guarded<H, T> {
         Held { of: self, std, counted, value: PhantomData }
     }
 
-    /// Returns whether the calling thread is that of the machine of virtual time.
+    /// Returns whether the calling thread is that of the cooperative machine.
     pub(crate) fn is_here(&self) -> bool {
         self.world.is_some_and(|world| here::agent_here(world).is_some())
     }
@@ -121,7 +121,7 @@ impl<H: Header, T> Guarded<H, T> {
 /// Holds the lock of a [`Guarded`] until dropped. It stays on its thread, as std's guard does.
 pub(crate) struct Held<'a, H: Header, T> {
     of: &'a Guarded<H, T>,
-    /// `None` in a machine of virtual time.
+    /// `None` in a cooperative machine.
     std: Option<MutexGuard<'a, ()>>,
     counted: bool,
     value: PhantomData<&'a mut T>,
