@@ -5,7 +5,7 @@
 //! word is a protocol word, so its own races are explored.
 
 use crate::access::ClientAccess;
-use crate::cells::{Guarded, Header, Held};
+use crate::cells::{Guarded, Header, Held, HeldHere};
 use crate::memory::Word;
 use crate::wait::{Deadline, WaitEnd};
 use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
@@ -40,15 +40,6 @@ impl Lock {
         let (agent, lock) = (current::name(), self.name);
         panic!("agent '{agent}' takes the lock '{lock}', which it holds already");
     }
-
-    /// Apart from the drop of a guard, which is part of each caller.
-    #[inline(never)]
-    fn released_in_world(&self, key: usize) {
-        match self.kind {
-            PlatformKind::Virtual => world::lock_dropped(key),
-            _ => world::unlock(self.id),
-        }
-    }
 }
 
 impl Header for Lock {
@@ -60,8 +51,10 @@ impl Header for Lock {
         if counted {
             current::guard_dropped();
         }
-        if self.kind != PlatformKind::Host {
-            self.released_in_world(key);
+        match self.kind {
+            PlatformKind::Host => {}
+            PlatformKind::Virtual => world::lock_dropped(key),
+            PlatformKind::Explored => world::unlock(self.id),
         }
     }
 }
@@ -134,7 +127,7 @@ impl<T> Mutex<T> {
             current::lock_taken(self.0.key(), lock.name, lock.rank);
         }
         if lock.kind != PlatformKind::Host {
-            return self.take_in_world(counted);
+            return MutexGuard(self.take_in_world().counted(counted));
         }
         let me = host::thread_number();
         if self.0.is_held_by(me) {
@@ -146,25 +139,25 @@ impl<T> Mutex<T> {
     /// Takes the lock on a cooperative platform. Apart from [`Mutex::take`], which is part of each
     /// caller.
     #[inline(never)]
-    fn take_in_world(&self, counted: bool) -> MutexGuard<'_, T> {
+    fn take_in_world(&self) -> HeldHere<'_, Lock, T> {
         if self.0.header.kind == PlatformKind::Explored {
-            return self.take_explored(counted);
+            return self.take_explored();
         }
-        MutexGuard(match self.0.hold_here(counted) {
+        match self.0.hold_here() {
             Some(held) => held,
-            None => self.wait_and_take(counted),
-        })
+            None => self.wait_and_take(),
+        }
     }
 
     /// Takes the lock in an explored machine.
     #[inline(never)]
-    fn take_explored(&self, counted: bool) -> MutexGuard<'_, T> {
+    fn take_explored(&self) -> HeldHere<'_, Lock, T> {
         let lock = &self.0.header;
         if self.is_mine() {
             lock.panic_held();
         }
         world::lock(lock.id, lock.name);
-        MutexGuard(self.0.hold_here(counted).unwrap_or_else(|| self.wait_for_builder()))
+        self.0.hold_here().unwrap_or_else(|| self.wait_for_builder())
     }
 
     /// Waits for a lock that the builder of the machine took before the run, so that the world knows
@@ -180,7 +173,7 @@ impl<T> Mutex<T> {
 
     /// Takes a lock of virtual time that was not free.
     #[cold]
-    fn wait_and_take(&self, counted: bool) -> Held<'_, Lock, T> {
+    fn wait_and_take(&self) -> HeldHere<'_, Lock, T> {
         let lock = &self.0.header;
         assert!(self.0.is_here(), "{}", world::ELSEWHERE);
         if self.is_mine() {
@@ -188,7 +181,7 @@ impl<T> Mutex<T> {
         }
         loop {
             world::wait_for_lock(self.0.key(), lock.name);
-            if let Some(held) = self.0.hold_here(counted) {
+            if let Some(held) = self.0.hold_here() {
                 return held;
             }
         }

@@ -1,6 +1,6 @@
 //! Owns a value that one agent or thread uses at a time: the storage of [`crate::Mutex`].
 //!
-//! Invariants: a [`Held`] exists only while its lock is held, and a lock has one at most. The lock is
+//! Invariants: a [`Held`] or [`HeldHere`] exists only while its lock is held, and a lock has one at most. The lock is
 //! std's, or, in a cooperative machine, the owner's number: all its agents run on one thread, and
 //! [`here::agent_here`] returns a number on that thread alone. A value uses one kind of lock for ever.
 //!
@@ -69,25 +69,26 @@ impl<H: Header, T> Guarded<H, T> {
     /// Takes the lock for the running agent if it is free. Returns `None` also if the lock is std's, or
     /// if the machine of the value is that of another thread.
     #[inline]
-    pub(crate) fn hold_here(&self, counted: bool) -> Option<Held<'_, H, T>> {
+    pub(crate) fn hold_here(&self) -> Option<HeldHere<'_, H, T>> {
         let me = here::agent_here(self.world?)?.get();
         if !self.is_held_by(FREE) {
             return None;
         }
-        Some(self.held(me, None, counted))
+        self.owner.store(me, Ordering::Relaxed);
+        Some(HeldHere(self))
     }
 
     /// Takes the lock for `me` if it is free.
     pub(crate) fn try_hold(&self, me: u64, counted: bool) -> Option<Held<'_, H, T>> {
         if self.world.is_some() {
-            return self.hold_here(counted);
+            return self.hold_here().map(|held| held.counted(counted));
         }
         let std = match self.lock.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(p)) => p.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(self.held(me, Some(std), counted))
+        Some(self.held(me, std, counted))
     }
 
     /// Takes std's lock for `me`. Blocks the calling thread until it is free.
@@ -98,23 +99,31 @@ impl<H: Header, T> Guarded<H, T> {
     pub(crate) fn hold(&self, me: u64, counted: bool) -> Held<'_, H, T> {
         assert!(self.world.is_none(), "a thread blocks for a lock of a cooperative machine");
         let std = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.held(me, Some(std), counted)
+        self.held(me, std, counted)
     }
 
     #[inline]
-    fn held<'a>(
-        &'a self,
-        me: u64,
-        std: Option<MutexGuard<'a, ()>>,
-        counted: bool,
-    ) -> Held<'a, H, T> {
+    fn held<'a>(&'a self, me: u64, std: MutexGuard<'a, ()>, counted: bool) -> Held<'a, H, T> {
         self.owner.store(me, Ordering::Relaxed);
-        Held { of: self, std, counted, value: PhantomData }
+        Held { of: self, std: Some(std), counted, value: PhantomData }
     }
 
     /// Returns whether the calling thread is that of the cooperative machine.
     pub(crate) fn is_here(&self) -> bool {
         self.world.is_some_and(|world| here::agent_here(world).is_some())
+    }
+}
+
+/// The lock of a cooperative machine, taken and not yet guarded: an address, which a function returns
+/// in a register. There is one at most, as of [`Held`].
+#[must_use = "the lock stays taken"]
+pub(crate) struct HeldHere<'a, H, T>(&'a Guarded<H, T>);
+
+impl<'a, H: Header, T> HeldHere<'a, H, T> {
+    /// Guards the lock.
+    #[inline]
+    pub(crate) fn counted(self, counted: bool) -> Held<'a, H, T> {
+        Held { of: self.0, std: None, counted, value: PhantomData }
     }
 }
 

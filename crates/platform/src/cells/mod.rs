@@ -18,7 +18,7 @@ mod shown;
 mod spare;
 
 pub(crate) use bulk::BulkCells;
-pub(crate) use guarded::{Guarded, Header, Held};
+pub(crate) use guarded::{Guarded, Header, Held, HeldHere};
 pub use lines::{LineWords, Lines};
 pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
 pub(crate) use shared::SharedCells;
