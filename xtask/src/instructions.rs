@@ -57,6 +57,7 @@ const COUNTED: &[Counted] = &[
     counted("submission", "run-list", Some("queue-list")),
     counted("submission into the ring", "queue-list", None),
     counted("CPU signal", "signal-of-cpu", None),
+    counted("fence created and destroyed", "create-fence", None),
     counted("waiter inserted", "register-waiter", Some("create-event")),
     counted("waiter released", "release-waiter", Some("register-waiter")),
     counted("copy recorded", "record-copy", None),

@@ -32,6 +32,7 @@ const OPERATIONS: &[Operation] = &[
     ("create-event", |times| kept(Rig::new(false)?, |rig| rig.events(times))),
     ("register-waiter", |times| kept(Rig::new(false)?, |rig| rig.waiters(times))),
     ("release-waiter", |times| kept(Rig::new(false)?, |rig| rig.releases(times))),
+    ("create-fence", |times| Rig::new(false)?.fences(times)),
     ("record-copy", |times| Rig::new(false)?.copies(times)),
     ("explore-litmus", |times| Ok(explore::random_schedules("litmus", times)?)),
     ("explore-seven-stations", |times| Ok(explore::random_schedules("seven-stations", times)?)),
@@ -131,6 +132,14 @@ impl Rig {
 
     fn events(&self, times: u64) -> Result<Vec<Event>> {
         Ok((0..times).map(|_| self.setup.device.create_event(EventDesc::manual_reset())).collect())
+    }
+
+    /// Creates a fence and destroys it.
+    fn fences(&self, times: u64) -> Result<()> {
+        for _ in 0..times {
+            drop(black_box(self.setup.device.create_fence("short-lived", 0)?));
+        }
+        Ok(())
     }
 
     fn waiters(&self, times: u64) -> Result<Vec<Event>> {
