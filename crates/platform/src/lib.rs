@@ -283,12 +283,6 @@ impl Platform {
         }
     }
 
-    /// Returns whether an object may serve again when its use is over. Under exploration it may not:
-    /// each object has a number of its own, which is part of the state.
-    pub fn reuses_objects(&self) -> bool {
-        self.inner.kind != PlatformKind::Explored
-    }
-
     /// Returns whether work takes modelled time, which [`Platform::spend`] charges to the agent
     /// that does it. Work for another agent then needs its own agent.
     pub fn models_time(&self) -> bool {

@@ -47,6 +47,7 @@ mod race;
 mod raise_against_arm;
 mod remove_against_submit;
 mod reset_against_doorbell;
+mod reused_wait;
 mod ring_against_d3;
 mod ring_against_disconnect;
 mod ring_against_f1;
@@ -127,6 +128,7 @@ const RACES: &[&Race] = &[
     &one_event::RACE,
     &shared_event::RACE,
     &unregister_against_signal::RACE,
+    &reused_wait::RACE,
     &poll_against_signal::BY_CPU,
     &poll_against_signal::BY_ENGINE,
     &destroy_against_signal::RACE,

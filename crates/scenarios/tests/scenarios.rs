@@ -93,13 +93,13 @@ fn the_litmus_scenarios_are_exhausted() {
 
 #[test]
 fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
-    is_exhausted_up_to(1, "seven-stations-hardware", 37_468);
+    is_exhausted_up_to(1, "seven-stations-hardware", 37_273);
     finds_its_bugs("seven-stations-hardware");
 }
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_up_to(1, "seven-stations-packet", 5_420);
+    is_exhausted_up_to(1, "seven-stations-packet", 5_416);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_cpu_signal_that_is_a_store_loses_no_waiter() {
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_in("cancel-against-signal", 10_615);
+    is_exhausted_in("cancel-against-signal", 10_549);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -502,6 +502,12 @@ fn an_auto_reset_event_that_two_threads_share_releases_each() {
 fn an_event_is_not_set_after_its_registration_ended() {
     is_exhausted_in("unregister-against-signal", 29);
     finds_its_bugs("unregister-against-signal");
+}
+
+#[test]
+fn a_wait_that_is_used_again_ends_with_its_own_signal() {
+    is_exhausted_up_to(1, "reused-wait-against-signal", 6_445);
+    finds_its_bugs("reused-wait-against-signal");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! its notice, once. The remaining registrations are then removed. `event_set` describes how several
 //! waits on one event collapse. The notice of a registered wait is given under the wait's lock,
 //! which orders it with the cancellation: after a cancellation has returned there is no notice.
+//! A blocking wait is used again while a signal of an earlier use may still call it or remove that
+//! use's registrations. The ticket of a registration is the number of its use (decisions/0133).
 
 use super::event_set::EventSet;
 use super::instance::Instance;
@@ -14,7 +16,7 @@ use super::waiter_set::WaitOwner;
 use crate::driver::DriverPort;
 use crate::stats::Count;
 use smallvec::SmallVec;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::REACHED;
@@ -26,7 +28,6 @@ pub(crate) struct CpuWait {
     port: Arc<DriverPort>,
     notice: WaitNotice,
     end: NoticeEnd,
-    conditions: usize,
     state: Mutex<WaitState>,
 }
 
@@ -40,6 +41,9 @@ enum NoticeEnd {
 }
 
 struct WaitState {
+    /// The number of the use, which its registrations have as their ticket.
+    number: u64,
+    conditions: usize,
     /// Number of conditions not yet satisfied.
     remaining: usize,
     done: bool,
@@ -59,10 +63,12 @@ fn remove_registrations(level: Irql<'_>, registrations: Registrations) {
 }
 
 impl WaitState {
-    fn of(instances: &impl ExactSizeIterator, mode: WaitMode) -> WaitState {
+    fn of(number: u64, conditions: usize, mode: WaitMode) -> WaitState {
         WaitState {
+            number,
+            conditions,
             // spec: MF-042
-            remaining: if mode == WaitMode::All { instances.len() } else { 1 },
+            remaining: if mode == WaitMode::All { conditions } else { 1 },
             done: false,
             registered: Registrations::new(),
         }
@@ -97,60 +103,69 @@ impl CpuWait {
 }
 
 impl Waiter for CpuWait {
-    fn wake(&self, level: Irql<'_>, _ticket: u64, events: &mut EventSet) {
+    fn wake(&self, level: Irql<'_>, ticket: u64, events: &mut EventSet) {
+        // The faults are the mistakes that the scenarios reused-wait-against-signal and
+        // unregister-against-signal must find.
+        let platform = &self.port.platform;
         let mut state = self.state.lock_device();
-        let Some(leftover) = state.satisfied() else { return };
-        // A notice that cannot be cancelled may call the kernel. The fault is the mistake that the
-        // scenario unregister-against-signal must find.
-        let held = self.end == NoticeEnd::Cancellation && !self.port.platform.fault("stale wake");
+        if state.number != ticket && !platform.fault("late signal ends the next wait") {
+            return;
+        }
+        let Some(mut leftover) = state.satisfied() else { return };
+        let conditions = state.conditions;
+        // A notice that cannot be cancelled may call the kernel.
+        let held = self.end == NoticeEnd::Cancellation && !platform.fault("stale wake");
         let until_given = Some(state).filter(|_| held);
         self.notify(events);
         drop(until_given);
         // The registration of a single condition is the one that was satisfied.
-        if self.conditions > 1 {
+        if conditions > 1 {
+            if platform.fault("registrations taken after the notice") {
+                leftover = std::mem::take(&mut self.state.lock_device().registered);
+            }
             remove_registrations(level, leftover);
         }
     }
 }
 
-/// Blocking waits that have ended, for reuse with their events. None on an explored platform, where
-/// each object has a number of its own.
-#[derive(Default)]
-pub(crate) struct SpareWaits(OnceLock<Mutex<Vec<Arc<CpuWait>>>>);
+/// A use of a blocking wait.
+struct Use {
+    wait: Arc<CpuWait>,
+    number: u64,
+}
+
+/// Blocking waits that have ended, for reuse with their events. The last use of each is known, since
+/// a signal of that use may still hold the wait.
+pub(crate) struct SpareWaits(Mutex<Vec<Use>>);
 
 impl SpareWaits {
     const MOST: usize = 64;
 
-    fn list(&self, platform: &Platform) -> Option<&Mutex<Vec<Arc<CpuWait>>>> {
-        let new = || platform.mutex("spare CPU waits", Vec::new());
-        platform.reuses_objects().then(|| self.0.get_or_init(new))
+    pub(crate) fn new(platform: &Platform) -> SpareWaits {
+        SpareWaits(platform.mutex("spare CPU waits", Vec::new()))
     }
 
-    /// Returns a wait of `conditions` conditions, to which nothing else refers.
-    fn take(&self, platform: &Platform, conditions: usize, mode: WaitMode) -> Option<Arc<CpuWait>> {
-        let mut wait = self.list(platform)?.lock_device().pop()?;
-        let reused = Arc::get_mut(&mut wait)?;
-        reused.conditions = conditions;
-        *reused.state.lock_device() = WaitState::of(&(0..conditions), mode);
-        Some(wait)
+    /// Begins another use of a kept wait.
+    fn take(&self, conditions: usize, mode: WaitMode) -> Option<Use> {
+        let mut next = self.0.lock_device().pop()?;
+        next.number += 1;
+        *next.wait.state.lock_device() = WaitState::of(next.number, conditions, mode);
+        Some(next)
     }
 
-    /// Keeps a wait that is over, unless the signal that ended it still refers to it.
-    fn keep(&self, mut wait: Arc<CpuWait>) {
-        if Arc::get_mut(&mut wait).is_none() {
-            return;
-        }
-        let Some(list) = self.list(&wait.port.platform) else { return };
-        let mut list = list.lock_device();
+    /// Keeps a wait that is over. Its event was taken, and no signal sets it again before the next
+    /// use.
+    fn keep(&self, ended: Use) {
+        let mut list = self.0.lock_device();
         if list.len() < SpareWaits::MOST {
-            list.push(wait);
+            list.push(ended);
         }
     }
 }
 
 /// A CPU wait whose conditions are registered.
 pub(crate) struct EnteredWait {
-    wait: Arc<CpuWait>,
+    used: Use,
     /// Whether any condition was unsatisfied when it was registered.
     pub(crate) is_pending: bool,
     mode: WaitMode,
@@ -183,33 +198,16 @@ pub(crate) fn enter<'a>(
     event: Option<Event>,
     spare: &SpareWaits,
 ) -> EnteredWait {
-    let wait = match event {
-        Some(event) => {
-            new_wait(fences, &instances, mode, WaitNotice::Event(event), NoticeEnd::Never)
-        }
-        None => own_wait(fences, &instances, mode, spare),
+    let with =
+        |event| new_wait(fences, &instances, mode, WaitNotice::Event(event), NoticeEnd::Never);
+    let used = match event {
+        Some(event) => with(event),
+        // The event of the wait's own. The wait that it releases resets it, for the next use.
+        None => spare
+            .take(instances.len(), mode)
+            .unwrap_or_else(|| with(fences.port.platform.event(false))),
     };
-    register(level, fences, instances, mode, wait)
-}
-
-/// Returns a wait with an event of its own, if possible one that is over.
-fn own_wait(
-    fences: &Fences,
-    instances: &impl ExactSizeIterator,
-    mode: WaitMode,
-    spare: &SpareWaits,
-) -> Arc<CpuWait> {
-    let platform = &fences.port.platform;
-    let new = || {
-        let notice = WaitNotice::Event(own_event(platform));
-        new_wait(fences, instances, mode, notice, NoticeEnd::Never)
-    };
-    spare.take(platform, instances.len(), mode).unwrap_or_else(new)
-}
-
-/// An event for which one caller waits. It is reset by that wait, for the next caller.
-fn own_event(platform: &Platform) -> Event {
-    platform.event(!platform.reuses_objects())
+    register(level, fences, instances, mode, used)
 }
 
 fn new_wait(
@@ -218,10 +216,11 @@ fn new_wait(
     mode: WaitMode,
     notice: WaitNotice,
     end: NoticeEnd,
-) -> Arc<CpuWait> {
-    let state = fences.port.platform.mutex("a CPU wait", WaitState::of(instances, mode));
-    let (port, conditions) = (fences.port.clone(), instances.len());
-    Arc::new(CpuWait { port, notice, end, conditions, state })
+) -> Use {
+    let state = WaitState::of(0, instances.len(), mode);
+    let state = fences.port.platform.mutex("a CPU wait", state);
+    let wait = Arc::new(CpuWait { port: fences.port.clone(), notice, end, state });
+    Use { wait, number: 0 }
 }
 
 /// Registers a wait of the kernel itself for one value, which ends with the instance at the latest.
@@ -254,12 +253,13 @@ fn register<'a>(
     fences: &Fences,
     instances: impl ExactSizeIterator<Item = (&'a Instance, FenceWait)>,
     mode: WaitMode,
-    wait: Arc<CpuWait>,
+    used: Use,
 ) -> EnteredWait {
+    let Use { wait, number } = &used;
     let mut is_pending = false;
     for (instance, begun) in instances {
         let (fence, owner) = (&instance.fence, WaitOwner::Instance(instance.id));
-        match monitor::register(level, fence, begun, wait.clone(), 0, owner) {
+        match monitor::register(level, fence, begun, wait.clone(), *number, owner) {
             Some(id) => {
                 is_pending = true;
                 wait.state.lock().registered.push((Arc::downgrade(fence), id));
@@ -283,7 +283,7 @@ fn register<'a>(
     if is_pending {
         fences.port.count(Count::cpu_waits);
     }
-    EnteredWait { wait, is_pending, mode }
+    EnteredWait { used, is_pending, mode }
 }
 
 impl EnteredWait {
@@ -298,10 +298,10 @@ impl EnteredWait {
         spare: &SpareWaits,
         fences: &[(Arc<Fence>, u64)],
     ) -> Result<(), Status> {
-        let wait = self.wait;
-        let WaitNotice::Event(event) = &wait.notice else { return Ok(()) };
+        let used = self.used;
+        let WaitNotice::Event(event) = &used.wait.notice else { return Ok(()) };
         if event.try_take() {
-            spare.keep(wait);
+            spare.keep(used);
             return Ok(());
         }
         let text = |(fence, value): &(Arc<Fence>, u64)| fence.wait_text(*value);
@@ -312,11 +312,11 @@ impl EnteredWait {
         };
         match event.wait_for(None, &what) {
             WaitEnd::Woken => {
-                spare.keep(wait);
+                spare.keep(used);
                 Ok(())
             }
             WaitEnd::TimedOut | WaitEnd::Stopped => {
-                let leftover = std::mem::take(&mut wait.state.lock().registered);
+                let leftover = std::mem::take(&mut used.wait.state.lock().registered);
                 remove_registrations(level, leftover);
                 Err(Status::CANCELLED)
             }
@@ -327,7 +327,7 @@ impl EnteredWait {
 impl EnteredWait {
     /// Returns the wait, for its caller to cancel.
     pub(crate) fn into_registered(self) -> Registered {
-        Registered(self.wait)
+        Registered(self.used.wait)
     }
 }
 

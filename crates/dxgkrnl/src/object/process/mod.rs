@@ -140,7 +140,7 @@ impl Process {
             final_states: OnceLock::new(),
             kind,
             queue_room: port.platform.mutex("room for queued work", QueueRoom::default()),
-            spare_waits: SpareWaits::default(),
+            spare_waits: SpareWaits::new(&port.platform),
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that raced with this call ended only the processes already in the list.
