@@ -377,7 +377,7 @@ impl Sharing {
                 let holder = self.held.iter().position(|held| held.contains(&mutex))?;
                 Some(1 << holder)
             }
-            WaitsFor::End(other) => Some(bit(other)),
+            WaitsFor::End(other) | WaitsFor::Stores(other) => Some(bit(other)),
             WaitsFor::Word(word) => {
                 let known = self.known(place(word)?)?;
                 Some(self.accessing(known, Kind::Read, agent))

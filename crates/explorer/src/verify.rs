@@ -60,6 +60,7 @@ pub fn step_in_words(op: OpKind, object: Object, log: &StepLog) -> String {
         OpKind::Exchange => "exchanges",
         OpKind::Add => "adds to",
         OpKind::Fence => "executes a barrier",
+        OpKind::FenceOfAgents => "has all agents execute a barrier",
         OpKind::Lock => "takes",
         OpKind::TryLock => "tries to take",
         OpKind::Unlock => "releases",

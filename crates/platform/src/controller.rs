@@ -58,6 +58,8 @@ pub enum OpKind {
     Add,
     /// A full barrier.
     Fence,
+    /// A full barrier of every agent, executed for one of them (`membarrier`).
+    FenceOfAgents,
     /// Taking a lock.
     Lock,
     /// Taking a lock if it is free.
@@ -101,6 +103,8 @@ pub enum WaitsFor {
     End(AgentIx),
     /// A lock that another agent holds.
     Lock(u32),
+    /// The buffered stores of an agent.
+    Stores(AgentIx),
     /// The clock, which moves only when no agent can.
     Clock,
 }

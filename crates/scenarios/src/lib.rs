@@ -1,7 +1,8 @@
 //! Explored scenarios: races described by the documents of native fences and user-mode submission,
 //! on the code that users run. Each file begins with a description of the race and its `Race`: the
 //! marks that some run must reach, the search limits, and the planted bugs that a search must find.
-//! `doorbell-order`, `wake-word` and those of `fence_cell` are models of one protocol.
+//! `doorbell-order`, `store-against-rotation`, `wake-word` and those of `fence_cell` are models of one
+//! protocol.
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (the driver layer that
 //! records and omits steps) · `race` (the shape of a scenario) · `plan` (search limits). Callers
@@ -69,6 +70,7 @@ mod seven_stations_packet;
 mod shadow_against_signal;
 mod shared_event;
 mod signals_in_a_burst;
+mod store_against_rotation;
 mod suspend_against_signal;
 mod terminate_against_ring;
 mod two_interrupts;
@@ -157,6 +159,7 @@ const RACES: &[&Race] = &[
     &reset_against_doorbell::OF_ADAPTER,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
+    &store_against_rotation::RACE,
     &ring_against_disconnect::BY_KERNEL,
     &ring_against_disconnect::BY_DRIVER,
     &destroy_against_victimise::RACE,

@@ -328,7 +328,7 @@ fn a_process_that_reads_connected_has_rung_the_hardware() {
 
 #[test]
 fn the_status_is_written_before_the_remap() {
-    is_exhausted_in("doorbell-order", 9);
+    is_exhausted_in("doorbell-order", 15);
     let published = scenario("doorbell-order").with_bug("rotate-before-status").unwrap();
     let report = explore(published.as_ref(), &Options::default()).unwrap();
     let lost = "the hardware finds the ring".to_owned();
@@ -508,6 +508,12 @@ fn an_event_is_not_set_after_its_registration_ended() {
 fn a_wait_that_is_used_again_ends_with_its_own_signal() {
     is_exhausted_up_to(1, "reused-wait-against-signal", 6_445);
     finds_its_bugs("reused-wait-against-signal");
+}
+
+#[test]
+fn no_page_of_a_window_is_dropped_during_its_use() {
+    is_exhausted_in("store-against-rotation", 5_078);
+    finds_its_bugs("store-against-rotation");
 }
 
 #[test]

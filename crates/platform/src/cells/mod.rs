@@ -22,7 +22,7 @@ pub(crate) use guarded::{Guarded, Header, Held, HeldHere};
 pub use lines::{LineWords, Lines};
 pub(crate) use page::{Annexes, PageCells, PinnedCell, WordRef};
 pub(crate) use shared::SharedCells;
-pub(crate) use shown::Shown;
+pub(crate) use shown::{Accesses, MOST_KEPT, Shown, replace, use_announced};
 
 use crate::access::ClientAccess;
 use spare::Written;

@@ -1,17 +1,17 @@
 //! Owns values that many threads use and few replace: a use takes no lock.
 //!
-//! A thread loads the address of the value, announces it with a plain store, and loads the address
-//! again. If it is the same, the thread uses the value. A replaced value is kept until some have
-//! been replaced. Then every other thread of the process executes a full barrier, and what no thread
-//! announces after that is dropped.
+//! A thread loads which value is shown, announces it with a plain store, and loads it again. If it is
+//! the same, the thread uses the value. A replaced value is kept until some have been replaced. Then
+//! every other thread of the process executes a full barrier, and what no thread announces after that
+//! is dropped.
 //!
 //! Invariants
-//! - A use that began before the barrier is announced when [`Shown::replace`] looks. One that began
-//!   later finds the new address.
-//! - A use that began before a replacement may end after it.
-//! - Where the system has no such barrier, and on cooperative platforms, every use takes a lock that
-//!   a replacement excludes, and nothing replaced is kept.
-//! - A use does not block, and uses no other value.
+//! - A use that began before the barrier is announced when [`replace`] looks. One that began later
+//!   finds the new value. A use that began before a replacement may end after it.
+//! - Where the system has no such barrier, and in virtual time, every use takes a lock that a
+//!   replacement excludes, and nothing replaced is kept.
+//! - A use does not block, and uses no other value. Explored machines run the same steps on words
+//!   behind store buffers (`mapping::agents`, decisions/0133).
 
 use crate::os;
 use std::cell::Cell;
@@ -19,12 +19,117 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 /// So many replaced values share one barrier, which costs as much as some ten uses of a lock.
-const MOST_KEPT: usize = 8;
+pub(crate) const MOST_KEPT: usize = 8;
 
-/// A value and those that it has replaced.
+/// The accesses to shared memory of a use and of a replacement.
+pub(crate) trait Accesses {
+    type Value;
+    /// Names a value. Two loads that find the same value return the same name.
+    type Name: Copy + PartialEq;
+    /// A thread or agent that can announce its use.
+    type User: Copy;
+    /// All that may have announced one of the values replaced so far.
+    type Users;
+
+    /// Loads which value is shown.
+    fn load(&self) -> Self::Name;
+
+    /// Stores that `user` uses a value, or none.
+    fn announce(&self, user: Self::User, used: Option<Self::Name>);
+
+    /// Calls `f` with a value that is kept meanwhile.
+    fn read<R>(&self, name: Self::Name, f: impl FnOnce(&Self::Value) -> R) -> R;
+
+    /// Stores which value is shown. Returns the previous one.
+    fn exchange(&self, name: Self::Name) -> Self::Name;
+
+    /// Has every thread or agent execute a full barrier.
+    fn barrier(&self);
+
+    /// Lists the users.
+    fn users(&self) -> Self::Users;
+
+    /// Waits until none of `users` announces a value. Returns `false` if the machine stops before.
+    fn await_end_of_uses(&self, users: &Self::Users, name: Self::Name) -> bool;
+
+    /// Drops a value that was replaced and is not used any more.
+    fn drop_value(&self, name: Self::Name);
+
+    /// Returns whether this fault is planted.
+    fn fault(&self, name: &str) -> bool;
+}
+
+/// Uses the value that is shown, without a lock.
+#[inline(always)]
+pub(crate) fn use_announced<A: Accesses, R>(
+    accesses: &A,
+    user: A::User,
+    f: impl FnOnce(&A::Value) -> R,
+) -> R {
+    let mut name = accesses.load();
+    loop {
+        let _use = Use::begin(accesses, user, name);
+        // Keeps the compiler's order. `replace` brings about that of the processor.
+        compiler_fence(Ordering::SeqCst);
+        let now = accesses.load();
+        if now == name {
+            // The value is announced and was not replaced before that, so `replace` does not drop it
+            // before `_use` ends.
+            return accesses.read(name, f);
+        }
+        name = now;
+    }
+}
+
+/// Shows another value. `replaced` are the values that a user may still use. The caller excludes other
+/// replacements, and uses without an announcement.
+pub(crate) fn replace<A: Accesses>(
+    accesses: &A,
+    name: A::Name,
+    replaced: &mut Vec<A::Name>,
+    most_kept: usize,
+) -> A::Name {
+    let previous = accesses.exchange(name);
+    replaced.push(previous);
+    if replaced.len() >= most_kept {
+        // The faults are the mistakes that the scenario store-against-rotation must find.
+        if !accesses.fault("no barrier of all agents") {
+            accesses.barrier();
+        }
+        let users = accesses.users();
+        replaced.retain(|name| {
+            let is_unused = accesses.fault("announced page dropped")
+                || accesses.await_end_of_uses(&users, *name);
+            if is_unused {
+                accesses.drop_value(*name);
+            }
+            !is_unused
+        });
+    }
+    previous
+}
+
+/// An announced use, until it is dropped.
+struct Use<'a, A: Accesses>(&'a A, A::User);
+
+impl<'a, A: Accesses> Use<'a, A> {
+    #[inline(always)]
+    fn begin(accesses: &'a A, user: A::User, name: A::Name) -> Use<'a, A> {
+        accesses.announce(user, Some(name));
+        Use(accesses, user)
+    }
+}
+
+impl<A: Accesses> Drop for Use<'_, A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.announce(self.1, None);
+    }
+}
+
+/// A value and those that it has replaced, used by threads.
 pub(crate) struct Shown<T> {
-    /// From a box that only `replace` and `drop` free.
-    value: AtomicPtr<T>,
+    value: Values<T>,
     /// Whether uses may do without the lock.
     announced: bool,
     /// So many replaced values share one barrier.
@@ -34,11 +139,78 @@ pub(crate) struct Shown<T> {
     replaced: RwLock<Vec<*mut T>>,
 }
 
+/// The value that is shown, from a box that only `drop_value` and the drop of its [`Shown`] free.
+struct Values<T>(AtomicPtr<T>);
+
 // SAFETY: the values move with their owner, and the pointers own them.
 unsafe impl<T: Send> Send for Shown<T> {}
 // SAFETY: threads share references to the values (`T: Sync`), and one thread drops what another one
 // has made (`T: Send`).
 unsafe impl<T: Send + Sync> Sync for Shown<T> {}
+
+impl<T> Accesses for Values<T> {
+    type Value = T;
+    type Name = *mut T;
+    type User = &'static User;
+    type Users = Vec<&'static User>;
+
+    #[inline(always)]
+    fn load(&self) -> *mut T {
+        self.0.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn announce(&self, user: &'static User, used: Option<*mut T>) {
+        match used {
+            Some(value) => {
+                debug_assert!(
+                    user.0.load(Ordering::Relaxed) == 0,
+                    "a use in the middle of another"
+                );
+                user.0.store(value.addr(), Ordering::Relaxed);
+            }
+            None => user.0.store(0, Ordering::Release),
+        }
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, value: *mut T, f: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: this module alone reads values by their address. The value is announced, or a lock
+        // excludes replacements, so `replace` does not drop it before `f` returns. It is never changed.
+        f(unsafe { &*value })
+    }
+
+    fn exchange(&self, value: *mut T) -> *mut T {
+        self.0.swap(value, Ordering::AcqRel)
+    }
+
+    fn barrier(&self) {
+        os::barrier_of_threads();
+    }
+
+    fn users(&self) -> Vec<&'static User> {
+        USERS.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
+    }
+
+    fn await_end_of_uses(&self, users: &Vec<&'static User>, value: *mut T) -> bool {
+        for user in users {
+            while user.0.load(Ordering::Acquire) == value.addr() {
+                std::thread::yield_now();
+            }
+        }
+        true
+    }
+
+    fn drop_value(&self, value: *mut T) {
+        // SAFETY: the box was leaked and left `self.0` before the barrier. Uses with the lock are
+        // excluded, the announced ones have ended, and no other can begin: see the module.
+        drop(unsafe { Box::from_raw(value) });
+    }
+
+    fn fault(&self, _: &str) -> bool {
+        false
+    }
+}
 
 impl<T> Shown<T> {
     /// `announced`: uses may do without the lock if the system allows it.
@@ -49,7 +221,7 @@ impl<T> Shown<T> {
     fn keeping(value: T, announced: bool, most_kept: usize) -> Shown<T> {
         Shown {
             most_kept,
-            value: AtomicPtr::new(Box::into_raw(Box::new(value))),
+            value: Values(AtomicPtr::new(Box::into_raw(Box::new(value)))),
             announced: announced && os::has_barrier_of_threads(),
             replaced: RwLock::new(Vec::new()),
         }
@@ -59,25 +231,8 @@ impl<T> Shown<T> {
     #[inline(always)]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
         match USER.get() {
-            Some(user) if self.announced => self.with_announcement(user, f),
+            Some(user) if self.announced => use_announced(&self.value, user, f),
             _ => self.with_lock(f),
-        }
-    }
-
-    #[inline(always)]
-    fn with_announcement<R>(&self, user: &User, f: impl FnOnce(&T) -> R) -> R {
-        let mut value = self.value.load(Ordering::Acquire);
-        loop {
-            let _use = user.announce(value.addr());
-            // Keeps the compiler's order. `replace` brings about that of the processor.
-            compiler_fence(Ordering::SeqCst);
-            let now = self.value.load(Ordering::Acquire);
-            if now == value {
-                // SAFETY: the value is announced and was not replaced before that, so `drop_unused`
-                // does not free it before `_use` ends. It is never changed.
-                return f(unsafe { &*value });
-            }
-            value = now;
         }
     }
 
@@ -88,8 +243,7 @@ impl<T> Shown<T> {
             become_user();
         }
         let _shared = self.replaced.read().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: nothing is replaced or freed while the lock is held. A value is never changed.
-        f(unsafe { &*self.value.load(Ordering::Acquire) })
+        self.value.read(self.value.load(), f)
     }
 
     /// Replaces the value and returns a copy of the previous one.
@@ -98,36 +252,21 @@ impl<T> Shown<T> {
         T: Clone,
     {
         let mut replaced = self.replaced.write().unwrap_or_else(PoisonError::into_inner);
-        let previous = self.value.swap(Box::into_raw(Box::new(value)), Ordering::AcqRel);
-        // SAFETY: only this function frees values, under the lock.
-        let copy = unsafe { (*previous).clone() };
-        replaced.push(previous);
-        if !self.announced || replaced.len() == self.most_kept {
-            self.drop_unused(&mut replaced);
+        let copy = self.value.read(self.value.load(), T::clone);
+        let value = Box::into_raw(Box::new(value));
+        if self.announced {
+            replace(&self.value, value, &mut replaced, self.most_kept);
+        } else {
+            self.value.drop_value(self.value.exchange(value));
         }
         copy
-    }
-
-    /// Drops the replaced values once no thread uses them.
-    fn drop_unused(&self, replaced: &mut Vec<*mut T>) {
-        if self.announced {
-            os::barrier_of_threads();
-        }
-        for value in replaced.drain(..) {
-            if self.announced {
-                await_end_of_uses(value.addr());
-            }
-            // SAFETY: the box was leaked and left `self.value` before the barrier. Uses with the lock
-            // are excluded, the announced ones have ended, and no other can begin: see the module.
-            drop(unsafe { Box::from_raw(value) });
-        }
     }
 }
 
 impl<T> Drop for Shown<T> {
     fn drop(&mut self) {
         let replaced = self.replaced.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for value in replaced.drain(..).chain([*self.value.get_mut()]) {
+        for value in replaced.drain(..).chain([*self.value.0.get_mut()]) {
             // SAFETY: the boxes were leaked, each is in one place, and no use outlives `self`.
             drop(unsafe { Box::from_raw(value) });
         }
@@ -136,26 +275,7 @@ impl<T> Drop for Shown<T> {
 
 /// What a thread announces, alone in its cache line.
 #[repr(align(64))]
-struct User(AtomicUsize);
-
-impl User {
-    #[inline(always)]
-    fn announce(&self, id: usize) -> Use<'_> {
-        debug_assert!(self.0.load(Ordering::Relaxed) == 0, "a use in the middle of another");
-        self.0.store(id, Ordering::Relaxed);
-        Use(self)
-    }
-}
-
-/// An announced use, until it is dropped.
-struct Use<'a>(&'a User);
-
-impl Drop for Use<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.0.store(0, Ordering::Release);
-    }
-}
+pub(crate) struct User(AtomicUsize);
 
 /// All that were ever made, as many as threads lived at the same time, and those of ended threads.
 struct Users {
@@ -194,16 +314,6 @@ fn become_user() {
         made
     });
     USER.set(Some(user));
-}
-
-/// Waits until no thread announces `id`.
-fn await_end_of_uses(id: usize) {
-    let users = USERS.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
-    for user in users {
-        while user.0.load(Ordering::Acquire) == id {
-            std::thread::yield_now();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -130,10 +130,6 @@ impl Page {
         }
     }
 
-    pub(crate) fn number(&self) -> u32 {
-        self.inner.id
-    }
-
     /// Names the page in the log of steps ([`Platform::take_steps`]). No effect without a log.
     #[inline]
     pub fn named(self, name: &str) -> Page {

@@ -22,6 +22,8 @@ pub(super) struct Explored {
     pub(super) forgets: bool,
     /// The number of agents with stores in their buffers.
     pub(super) filled_buffers: usize,
+    /// The number of agents that wait for the stores of others ([`super::fence_of_agents`]).
+    pub(super) barriers: usize,
     /// The number of objects created before the run.
     pub(super) objects: u32,
     pub(super) last: Option<AgentIx>,
@@ -63,6 +65,7 @@ impl Explored {
             locks_hash: 0,
             forgets: false,
             filled_buffers: 0,
+            barriers: 0,
             objects: 0,
             last: None,
             next: None,
@@ -88,6 +91,7 @@ impl Explored {
             locks_hash,
             forgets,
             filled_buffers,
+            barriers,
             objects,
             last,
             next,
@@ -104,7 +108,7 @@ impl Explored {
         *is_observed = new.observes();
         (*controller, *model) = (new, new_model);
         (*memory_hash, *locks_hash, *forgets) = (0, 0, false);
-        (*filled_buffers, *objects) = (0, 0);
+        (*filled_buffers, *barriers, *objects) = (0, 0, 0);
         bulk_hashes.clear();
         locks.clear();
         (*last, *next, *fixed_order) = (None, None, None);
@@ -147,6 +151,10 @@ impl Explored {
             OpKind::Fence => {
                 return if slot.explored.has_drained() { NextStep::Local } else { NextStep::None };
             }
+            OpKind::FenceOfAgents => {
+                let has_ended = slot.explored.awaited.is_empty();
+                return if has_ended { NextStep::Local } else { NextStep::None };
+            }
             _ if slot.wait_over => return NextStep::Local,
             OpKind::Start | OpKind::Load | OpKind::Sleep => true,
             _ if !slot.explored.has_drained() => false,
@@ -166,8 +174,8 @@ impl Explored {
 pub(super) enum NextStep {
     /// It cannot move.
     None,
-    /// A step that no other agent observes: its first one, a barrier with an empty buffer, or the return
-    /// from an ended sleep. Such a step commutes with all others, so it is no choice and no switch.
+    /// A step that no other agent observes: its first one, a barrier with an empty buffer, a barrier of
+    /// all agents whose stores have been awaited, or the return from an ended sleep. Such a step commutes with all others, so it is no choice and no switch.
     Local,
     /// A step whose order relative to those of other agents matters.
     Choice,

@@ -2,7 +2,8 @@
 //!
 //! Rules: a store goes to its agent's own buffer and is no choice. A load that this buffer cannot
 //! answer, a locked operation, a lock, a wait and a wake are visible: before one, the controller
-//! chooses the next agent. All of these but the load, and a barrier, need an empty buffer. An
+//! chooses the next agent. All of these but the load, and a barrier, need an empty buffer. A
+//! barrier of all agents is no choice either: it waits until each buffer has been empty. An
 //! unlock leaves the buffer in order, like a store. Time passes only if nothing else can happen.
 //!
 //! The state of an agent is the hash of all that it observed and did, since it is deterministic
@@ -239,6 +240,9 @@ impl World {
         let is_drained = state.buffer.is_empty();
         state.buffer_hash = state.buffer.iter().fold(0, |h, b| mix(h, b.hash()));
         self.explored_mut().filled_buffers -= usize::from(is_drained);
+        if is_drained && self.explored_mut().barriers > 0 {
+            self.end_barriers(agent);
+        }
         self.log(|log, steps| log.visible((agent, entry.site()), entry.touches(), steps));
         self.report_access(agent, entry.op(), entry.touches().0);
         self.commit(&entry, Some(agent));
@@ -380,7 +384,7 @@ impl World {
     fn record_step(&mut self, op: OpKind, object: Object) {
         let Some(me) = self.current else { return };
         // The history of a barrier or a store is the same whether or not it is a step.
-        if !matches!(op, OpKind::Fence | OpKind::Store) {
+        if !matches!(op, OpKind::Fence | OpKind::FenceOfAgents | OpKind::Store) {
             self.absorb(op as u64 + 1);
         }
         let by = (me, self.agent_state(me).site);
@@ -778,19 +782,6 @@ pub(crate) fn unlock(mutex: u32) {
             if let Some(me) = w.current {
                 w.report_access(me, OpKind::Unlock, Object::Mutex(mutex));
             }
-        }
-    });
-}
-
-/// Takes the step of a store through a window, or (with old and new page) of its rotation.
-pub(crate) fn mapping_step(mapping: u32, rotation: Option<(u32, u32)>) {
-    let op = if rotation.is_some() { OpKind::Exchange } else { OpKind::Load };
-    visible(op, Object::Mutex(mapping), |w| {
-        if let Some((old, new)) = rotation {
-            w.absorb(u64::from(new));
-            let change =
-                word_hash(mapping, 0, u64::from(old)) ^ word_hash(mapping, 0, u64::from(new));
-            w.change_memory(change, w.current);
         }
     });
 }

@@ -10,10 +10,11 @@
 //! never unwound.
 //!
 //! This file has the run loop and the waits. Below it, in this order: `outside` (accesses outside of a
-//! run), `explored` and `virtual_time`, `program` (steps of the program's own types), `step_log`,
+//! run), `explored` and `virtual_time`, `barrier`, `program` (steps of the program's own types), `step_log`,
 //! `machine`, discipline state (`exploration`, `run_queue` over `wheel`), `slot`, `store_buffer`,
 //! `happens_before`, `table`, `hash`.
 
+mod barrier;
 mod exploration;
 mod explored;
 mod happens_before;
@@ -29,9 +30,9 @@ mod table;
 mod virtual_time;
 mod wheel;
 
+pub(crate) use barrier::{agent_index, agents, fence_of_agents};
 pub(crate) use explored::{
-    bulk_read_untrusted, bulk_update, forget_history, mapping_step, next_object_id, update_as,
-    update_at_once,
+    bulk_read_untrusted, bulk_update, forget_history, next_object_id, update_as, update_at_once,
 };
 pub(crate) use machine::{ELSEWHERE, World, agent_number, close, lock_dropped, wait_for_lock};
 pub(crate) use outside::{

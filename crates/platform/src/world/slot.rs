@@ -132,6 +132,8 @@ pub(super) struct AgentState {
     pub(super) buffer_hash: u64,
     /// The share of its writes in the hash of memory and locks.
     pub(super) wrote: u64,
+    /// The agents for whose stores its barrier of all agents still waits.
+    pub(super) awaited: Vec<AgentIx>,
     /// The number of objects that it has created.
     pub(super) objects: u32,
     /// The last position that replaced its history; 0 for none.
@@ -180,6 +182,8 @@ impl Moment<'_> {
             let end = if slot.wait_over { slot.wait_end as u64 + 1 } else { 0 };
             hash = mix(hash, slot.explored.history ^ (state as u64 | end << 2));
             hash = mix(hash, slot.explored.buffer_hash);
+            let awaited = slot.explored.awaited.iter();
+            hash = awaited.fold(hash, |hash, agent| mix(hash, 0xFD00_0000 | u64::from(agent.0)));
         }
         let Some(sleepers) = self.sleepers else { return hash };
         mix(
@@ -234,6 +238,10 @@ impl Agents for Moment<'_> {
             },
             (State::Ready | State::Running, _, Some((OpKind::Lock, Object::Mutex(mutex)))) => {
                 WaitsFor::Lock(mutex)
+            }
+            (State::Ready | State::Running, _, Some((OpKind::FenceOfAgents, _))) => {
+                let first = slot.explored.awaited.first();
+                first.map_or(WaitsFor::Nothing, |other| WaitsFor::Stores(*other))
             }
             _ => WaitsFor::Nothing,
         }
