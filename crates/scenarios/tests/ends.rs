@@ -22,6 +22,7 @@ fn every_end_of_random_runs_is_reached_by_the_reduced_search() {
         "renew-against-park",
         "ring-against-park",
         "seven-stations",
+        "store-against-rotation",
         "wake-word",
     ] {
         let all = search(name, StrategyKind::Exhaustive, 1_000_000);

@@ -441,7 +441,7 @@ fn each_thread_of_a_client_gets_its_own_answer() {
 
 #[test]
 fn a_ring_over_the_service_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_up_to(1, "served-ring-against-park", 11_087);
+    is_exhausted_up_to(1, "served-ring-against-park", 11_075);
     finds_its_bugs("served-ring-against-park");
 }
 
