@@ -177,6 +177,18 @@ impl Queue {
         self.inner.stats()
     }
 
+    /// Connects the doorbell of each engine that it drives as a user-mode queue, so that its next
+    /// submission does not have to. Another queue may be victimised by it, and may victimise it
+    /// again. No effect for a queue of another model.
+    ///
+    /// # Errors
+    /// As [`Queue::execute`].
+    pub fn connect_doorbells(&self) -> Result<()> {
+        let _call = self.platform().enter_call("Queue::connect_doorbells");
+        let done = self.inner.connect_doorbells();
+        done.map_err(|failure| self.device.queue_error(self.name(), *failure))
+    }
+
     /// Blocks until everything that was queued before the call is complete.
     ///
     /// # Errors

@@ -231,12 +231,6 @@ impl CostModel {
         model
     }
 
-    /// This machine with doorbells that are connected without cost. The queues of a recording were
-    /// connected before it began, or its distances contain the connect.
-    pub fn of_replay(&self) -> Self {
-        Self { name: self.name, steps: self.steps.clone().with(Step::ConnectDoorbell, 0) }
-    }
-
     /// The machine on which a recording was made, as far as the recording says: the steps between a
     /// submission and the start of its work on an idle engine, and those between two pieces of
     /// work, take as long together as the recorded medians. Each step stays in its range; what a

@@ -399,8 +399,9 @@ impl Prepared {
         let rings = state.after.device.since(&state.before.device);
         let recoveries = self.recoveries(state, logs);
         let After { fences, measured, .. } = after;
-        let queues = self.workload.queues.iter().zip(&self.queues).zip(&measured.queues);
-        let queues = queues.map(|((queue, made), numbers)| {
+        let queues = self.workload.queues.iter().zip(&self.queues);
+        let queues = queues.zip(measured.queues.iter().zip(&state.before.connects));
+        let queues = queues.map(|((queue, made), (numbers, connects_before))| {
             let stats = made.stats();
             QueueRow {
                 name: queue.name.clone(),
@@ -409,7 +410,7 @@ impl Prepared {
                 packets: numbers.packets,
                 busy_ns: numbers.busy_ns,
                 blocked_ns: numbers.blocked_ns,
-                doorbell_connects: stats.connects,
+                doorbell_connects: stats.connects - connects_before,
                 doorbell_retries: stats.retries,
                 ring_slots: made.ring_slots().unwrap_or(0),
                 ring_waits: stats.ring_waits,

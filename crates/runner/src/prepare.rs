@@ -79,7 +79,10 @@ pub fn prepare(
     let buffers = make_buffers(&workload, &device)?;
     let screen = make_screen(&workload, &device, &queues, &buffers)?;
     let lists = match workload.recorded {
-        Some(_) => close_lists(&workload, &device, &buffers)?,
+        Some(_) => {
+            connect_queues(&workload, &queues)?;
+            close_lists(&workload, &device, &buffers)?
+        }
         None => Lists::default(),
     };
     let lane = |name: &str| platform.lane(LaneKind::CpuThread, &workload.name, name);
@@ -154,6 +157,17 @@ fn make_queues(
         nodes.push(node);
     }
     Ok((queues, nodes))
+}
+
+/// Connects the queues of a recorded workload, which were connected before its recording began.
+/// With fewer doorbells than queues, the last ones stay connected.
+fn connect_queues(workload: &Workload, queues: &[Queue]) -> Result<(), RunError> {
+    for (queue, made) in workload.queues.iter().zip(queues) {
+        let place = || workload.place(queue.span);
+        let connected = made.connect_doorbells();
+        connected.map_err(|source| RunError::Object { place: place(), source })?;
+    }
+    Ok(())
 }
 
 fn make_buffers(workload: &Workload, device: &Device) -> Result<Vec<Buffer>, RunError> {
@@ -288,6 +302,7 @@ impl Prepared {
             machine: self.probe.counters(),
             device: self.device.counters(),
             queues: self.probe.queues(&queues),
+            connects: self.queues.iter().map(|queue| queue.stats().connects).collect(),
         }
     }
 }

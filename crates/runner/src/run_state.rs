@@ -58,6 +58,8 @@ pub(crate) struct Counted {
     pub(crate) machine: MachineCounters,
     pub(crate) device: Counters,
     pub(crate) queues: Vec<WorkStats>,
+    /// Connects of the doorbells of each queue.
+    pub(crate) connects: Vec<u64>,
 }
 
 /// State written while a workload runs.

@@ -268,13 +268,9 @@ pub(crate) fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
 /// not errors.
 pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let workloads = || std::iter::once(&request.workload).chain(&request.beside);
-    let costs = match workloads().any(|workload| workload.recorded.is_some()) {
-        true => request.costs.of_replay(),
-        false => request.costs.clone(),
-    };
     let platform = match request.clock {
         Clock::Wall => Platform::closed_host(),
-        Clock::Virtual => Platform::virtual_time(costs.steps),
+        Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
     };
     let measured = request.kernels || workloads().any(|workload| runner::wants_trace(workload));
     if request.tracing {

@@ -134,6 +134,14 @@ impl EngineQueue {
         }
     }
 
+    /// Connects the doorbell of a user-mode queue.
+    pub(crate) fn connect_doorbell(&self) -> Result {
+        match &self.path {
+            Path::Kernel(_) => Ok(()),
+            Path::User(queue) => queue.connect_doorbell(),
+        }
+    }
+
     #[inline]
     pub(crate) fn execute(&self, lists: &[&ClosedList], queued: Queued) -> Submitted {
         match &self.path {

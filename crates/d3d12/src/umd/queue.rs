@@ -154,6 +154,11 @@ impl UmdQueue {
         self.parts().find_map(|part| part.reported(number, buffer))
     }
 
+    /// Connects the doorbells of its user-mode parts.
+    pub(crate) fn connect_doorbells(&self) -> Result {
+        self.parts().try_for_each(EngineQueue::connect_doorbell)
+    }
+
     pub(crate) fn wait_idle(&self) -> Result {
         let Some(spread) = &self.spread else { return self.own.wait_idle() };
         let tail = self.in_order(spread, |order, _| Ok(order.tail))?;

@@ -364,8 +364,20 @@ impl Submitter {
         notified.map_err(|status| self.refused("D3DKMTNotifyWorkSubmission", status))
     }
 
+    /// Connects a doorbell that is disconnected, without a ring.
+    pub(crate) fn connect_ahead(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
+        match DoorbellStatus::from_word(self.doorbell.status.load()) {
+            DoorbellStatus::Connected | DoorbellStatus::ConnectedNotify => Ok(()),
+            DoorbellStatus::DisconnectedRetry => self.connect(id),
+            DoorbellStatus::DisconnectedAbort => {
+                self.aborted = true;
+                Err(Why::aborted())
+            }
+        }
+    }
+
     // spec: UMS-081
-    /// Connects the doorbell after a ring without one.
+    /// Connects the doorbell.
     #[inline(never)]
     fn connect(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
         let connected = id.device.enter().connect_doorbell(self.doorbell.handle);

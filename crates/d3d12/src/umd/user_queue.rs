@@ -352,6 +352,15 @@ impl UserQueue {
         outcome
     }
 
+    /// Connects the doorbell of a ring. A queue that is refused or aborted is recreated if its
+    /// options allow it, as by a submission.
+    pub(crate) fn connect_doorbell(&self) -> Result {
+        let mut state = self.state.lock_device();
+        let Present::User(user) = &mut state.present else { return Ok(()) };
+        let connected = user.submitter.connect_ahead(&self.id);
+        connected.or_else(|failure| self.recreate(&mut state.present, failure))
+    }
+
     pub(crate) fn wait_idle(self: &Arc<Self>) -> Result {
         let mut marker = None;
         loop {

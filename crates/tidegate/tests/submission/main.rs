@@ -4,6 +4,7 @@ mod doorbells;
 mod many_queues;
 mod queued_work;
 mod recreated_queues;
+mod replays;
 mod ring_space;
 mod shared_doorbell;
 mod user_mode;

@@ -1,0 +1,73 @@
+//! Replays of recordings on machines with few doorbells: the queues are connected ahead of the
+//! measured time, and each reconnect is paid.
+
+use std::sync::Arc;
+use tidegate::kmd::DoorbellModel;
+use tidegate::platform::Step;
+use tidegate::runner::cost::CostModel;
+use tidegate::runner::report::Report;
+use tidegate::workload::expect::Clock;
+use tidegate::workload::model::Workload;
+use tidegate::workload::{LoadOptions, load_bytes};
+use tidegate::{RunRequest, Submission, run_workload};
+
+/// Two streams take turns. The host launches faster than a doorbell is connected, so each connect
+/// delays all later launches.
+const KERNELS: usize = 12;
+
+fn recording() -> Arc<Workload> {
+    let kernel = |number: usize| {
+        let (stream, launch, start) = (7 + number % 2, 3 * number, 40 + 4 * number);
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{launch},"dur":2,
+                "args":{{"correlation":{number}}}}},
+               {{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":{stream},"ts":{start},"dur":2,
+                "args":{{"device":0,"stream":{stream},"correlation":{number}}}}}"#
+        )
+    };
+    let kernels: Vec<String> = (0..KERNELS).map(kernel).collect();
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, kernels.join(","));
+    Arc::new(load_bytes(text.as_bytes(), "turns.json", &LoadOptions::default()).unwrap().0)
+}
+
+/// How long its replay takes without a connect.
+const MAKESPAN_NS: u64 = 100_000;
+
+/// Replays it where a connect takes `connect_ns`.
+fn replay(workload: &Arc<Workload>, doorbells: DoorbellModel, connect_ns: u64) -> Report {
+    let request = RunRequest {
+        submission: Some(Submission::User),
+        doorbells: Some(doorbells),
+        costs: CostModel::nominal().but(Step::ConnectDoorbell, connect_ns),
+        ..RunRequest::new(workload.clone(), Clock::Virtual)
+    };
+    let report = run_workload(&request).unwrap().outcome.report;
+    assert!(report.completed && report.problems.is_empty(), "{:?}", report.problems);
+    report
+}
+
+#[test]
+fn each_reconnect_of_a_replay_is_paid() {
+    let one = DoorbellModel::Dedicated { physical: 1 };
+    let workload = recording();
+    let (short, long) = (replay(&workload, one, 20_000), replay(&workload, one, 30_000));
+    let connects = long.machine.doorbell_connects;
+    assert_eq!(connects, KERNELS as u64, "stream 7 begins, and stream 8 was connected last");
+    assert_eq!(short.machine.doorbell_connects, connects);
+    assert_eq!(long.queues.iter().map(|queue| queue.doorbell_connects).sum::<u64>(), connects);
+    assert_eq!(long.makespan_ns - short.makespan_ns, connects * 10_000);
+}
+
+#[test]
+fn a_replay_with_a_doorbell_for_each_queue_connects_none() {
+    let workload = recording();
+    for enough in [DoorbellModel::Dedicated { physical: 2 }, DoorbellModel::Global] {
+        for connect_ns in [0, 15_000, 50_000] {
+            let report = replay(&workload, enough, connect_ns);
+            assert_eq!(report.makespan_ns, MAKESPAN_NS, "{enough:?}, {connect_ns} ns");
+            assert_eq!(report.machine.doorbell_connects, 0, "{enough:?}");
+            assert!(report.queues.iter().all(|queue| queue.doorbell_connects == 0));
+            assert_eq!((report.doorbell_rings, report.doorbell_retries), (KERNELS as u64, 0));
+        }
+    }
+}
