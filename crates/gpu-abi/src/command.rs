@@ -363,8 +363,11 @@ impl CommandReader {
             (WRITE_VALUE, &[destination, value]) => {
                 Command::WriteValue { destination: GpuVa(destination), value }
             }
-            (LABEL, &[name]) => Command::Label { name: name as u32 },
-            (COPY..=BARRIER, _) => return Err(CommandError::Length { opcode, words: claimed }),
+            // A label, or a command of another length than its opcode has.
+            (COPY..=BARRIER, _) => match Self::label(words) {
+                Some(name) => Command::Label { name },
+                None => return Err(CommandError::Length { opcode, words: claimed }),
+            },
             _ => return Err(CommandError::UnknownOpcode(opcode)),
         })
     }

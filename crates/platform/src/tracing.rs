@@ -1,7 +1,7 @@
 //! Owns the platform's side of a trace: lanes, names and fences. Each agent records into its own
 //! recorder, which is merged when the agent ends or the trace is taken.
 
-use crate::{Platform, PlatformKind, StepLog, current, findings, world};
+use crate::{Instruments, Platform, PlatformKind, StepLog, current, findings, world};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tidegate_trace::{
@@ -160,10 +160,11 @@ impl Platform {
         }
     }
 
-    /// Takes the record of a submission; the default if there is none.
+    /// Takes the record of a submission; the default if there is none. `on` is what the caller has
+    /// read from [`Platform::instruments`].
     #[inline]
-    pub fn take_queued(&self, queue: QueueNumber, key: SubmissionKey) -> Queued {
-        if !self.instruments().follows_queued() {
+    pub fn take_queued(&self, on: Instruments, queue: QueueNumber, key: SubmissionKey) -> Queued {
+        if !on.follows_queued() {
             return Queued::default();
         }
         self.inner.tracing.queues().take_queued(queue, key)

@@ -119,20 +119,14 @@ impl Submitter {
         let accepted = self.ring_until_accepted(id);
 
         // 7. The unit is in the ring, whether the ring was accepted or not.
+        unit.count_in(&mut self.stats);
         match *unit {
             Unit::Execute(lists) => {
                 self.hold_buffers(lists);
-                self.stats.executes += 1;
                 self.ends_with_progress = true;
             }
-            Unit::Wait(fence, _) => {
+            Unit::Wait(fence, _) | Unit::Signal(fence, _) => {
                 self.held.hold(fence, self.ring.written());
-                self.stats.waits += 1;
-                self.ends_with_progress = false;
-            }
-            Unit::Signal(fence, _) => {
-                self.held.hold(fence, self.ring.written());
-                self.stats.signals += 1;
                 self.ends_with_progress = false;
             }
             Unit::Marker => self.ends_with_progress = true,

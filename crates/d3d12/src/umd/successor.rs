@@ -114,6 +114,7 @@ fn unfinished_work(
     id: &QueueIdentity,
     submitter: &Submitter,
 ) -> (Vec<Unfinished>, Option<Option<String>>) {
+    let platform = &id.device.platform;
     let (packets, interrupted) = submitter.ring.unfinished();
     let mut unfinished = Vec::with_capacity(packets.len());
     let mut lost = None;
@@ -131,7 +132,8 @@ fn unfinished_work(
             lost = Some(memory.and_then(|memory| memory.label.clone()));
             continue;
         }
-        let queued = id.device.platform.take_queued(submitter.number, key_of(&packet, slot));
+        let key = key_of(&packet, slot);
+        let queued = platform.take_queued(platform.instruments(), submitter.number, key);
         unfinished.push(Unfinished { packet, queued, memory });
     }
     (unfinished, lost)

@@ -130,7 +130,8 @@ impl Scheduling {
 
     /// Returns the timeline's entry of the present call of the process.
     pub(crate) fn queued(&self, context: OsHandle) -> Queued {
-        self.port.platform.take_queued(context.into(), SubmissionKey::NextCall)
+        let platform = &self.port.platform;
+        platform.take_queued(platform.instruments(), context.into(), SubmissionKey::NextCall)
     }
 
     /// Queues a command buffer on a packet context.

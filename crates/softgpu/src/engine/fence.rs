@@ -296,10 +296,8 @@ impl Executor {
     /// Takes the timeline's data of the wait or signal in the current slot.
     #[inline]
     pub(super) fn take_queued(&self, state: &RunState, on: Instruments) -> Queued {
-        if !on.follows_queued() {
-            return Queued::default();
-        }
-        self.gpu.platform.take_queued(state.shape.number, SubmissionKey::Slot(state.taken))
+        let key = SubmissionKey::Slot(state.taken);
+        self.gpu.platform.take_queued(on, state.shape.number, key)
     }
 
     /// Records a wait or a signal on the timeline. Without an end it ends now.

@@ -17,7 +17,7 @@ use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket, SignalPacket};
-use tidegate_platform::{Instruments, Platform, QueueNumber, Queued, Step, Untrusted};
+use tidegate_platform::{Instruments, Platform, QueueNumber, Step, Untrusted};
 use tidegate_trace::NameId;
 
 impl Executor {
@@ -272,10 +272,7 @@ impl Executor {
         let platform = &self.gpu.platform;
         self.window.clear();
         self.slots.set_stamp(None);
-        let queued = match on.follows_queued() {
-            true => platform.take_queued(queue, completion.key()),
-            false => Queued::default(),
-        };
+        let queued = platform.take_queued(on, queue, completion.key());
         run.packet = Some(Packet::Execute(Execution {
             commands,
             bytes,
