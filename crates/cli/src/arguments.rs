@@ -9,6 +9,7 @@ use tidegate::kmd::DoorbellModel;
 use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
 use tidegate::workload::what_if::WhatIf;
+use tidegate_swarm::hunt::Ground;
 
 /// GPU synchronisation and submission, in user space: run multi-engine workloads under three
 /// submission models, see every wait and signal, explore how they interleave.
@@ -48,7 +49,9 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Explore the interleavings of scenarios of the real code
     Explore(Explore),
-    /// Replay a schedule that `explore` printed
+    /// Run random programs on the whole machine, and shrink those that fail
+    Swarm(Swarm),
+    /// Replay a line that `explore` or `swarm` printed
     Replay(Replay),
     /// List the named adapters for `run` and `compare`, with their capabilities
     Adapters(Adapters),
@@ -412,18 +415,94 @@ pub(crate) struct Explore {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  tidegate swarm                                500 programs in virtual time
+  tidegate swarm --on explored --seconds 60     schedules of smaller programs, with store buffers
+  tidegate swarm --on all --seconds 600 --shard 0/4 --json shard-0.json
+
+A failure is printed as the few operations that it needs, a line for `tidegate replay`, and a test.
+The operations are in crates/swarm/src/operation.rs; docs/swarm.md explains the oracles.")]
+pub(crate) struct Swarm {
+    /// Where the programs run
+    #[arg(long, value_enum, default_value_t = SwarmGround::Virtual)]
+    pub(crate) on: SwarmGround,
+    /// The first seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Number of programs (default: 500, or as many as --seconds allows)
+    #[arg(long, value_name = "N")]
+    pub(crate) programs: Option<u64>,
+    /// Time limit on each ground
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<u64>,
+    /// Run every n-th seed only: part I of N, counted from 0
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    pub(crate) shard: Option<Shard>,
+    /// Also print which pairs of operations never overlapped in time
+    #[arg(long)]
+    pub(crate) coverage: bool,
+    /// Write the results as JSON (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Where the programs of a swarm run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwarmGround {
+    /// Virtual time, one schedule of each program
+    Virtual,
+    /// Explored machines, 20 schedules of each program
+    Explored,
+    /// Threads
+    Threads,
+    /// One after the other
+    All,
+}
+
+impl SwarmGround {
+    pub(crate) fn grounds(self) -> Vec<Ground> {
+        let explored = Ground::Explored { schedules: 20 };
+        match self {
+            SwarmGround::Virtual => vec![Ground::Virtual],
+            SwarmGround::Explored => vec![explored],
+            SwarmGround::Threads => vec![Ground::Threads],
+            SwarmGround::All => vec![Ground::Virtual, explored, Ground::Threads],
+        }
+    }
+}
+
+/// A part of the seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shard {
+    pub(crate) index: u64,
+    pub(crate) count: u64,
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((index, count)) if index < count => Ok(Shard { index, count }),
+        _ => Err("write I/N, where I is less than N".to_owned()),
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
   tidegate replay 'LINE' --timeline race.html
   tidegate explore wake-word+no-barrier        prints a LINE to replay
   tidegate replay --test 'cargo test -p app ring' 'LINE'   replays a check of your own tests
 
 Takes well under a second.")]
 pub(crate) struct Replay {
-    /// The line that `explore` or a failed check printed
+    /// The line that `explore`, `swarm` or a failed check printed
     pub(crate) line: String,
     /// The command that runs the test of a `tidegate::check`: its program is in your crate, so the
     /// command replays the line and this prints the steps
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
+    /// Run a program of the swarm on threads once, and not until it fails
+    #[arg(long)]
+    pub(crate) once: bool,
     /// Write a timeline of the schedule as one HTML page
     #[arg(long, value_name = "F.html")]
     pub(crate) timeline: Option<PathBuf>,

@@ -5,7 +5,7 @@
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
 //! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
-//! `explore` (and replay) · `bench` · `serve` (a machine for other processes) · `top` (its view) · `record` (its timeline) · `manual` (completions, man pages) · `output` (files, checked
+//! `explore` (and replay) · `swarm` · `bench` · `serve` (a machine for other processes) · `top` (its view) · `record` (its timeline) · `manual` (completions, man pages) · `output` (files, checked
 //! before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -29,6 +29,7 @@ mod record;
 mod run;
 mod serve;
 mod streams;
+mod swarm;
 mod tables;
 mod top;
 
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare::command(&compare),
         Command::Diff(diff) => diff::command(&diff),
         Command::Explore(explore) => explore::command(&explore),
+        Command::Swarm(swarm) => swarm::command(&swarm),
         Command::Replay(replay) => explore::replay::command(&replay),
         Command::Adapters(adapters) => adapters::command(&adapters),
         Command::Bench(bench) => bench::command(&bench),

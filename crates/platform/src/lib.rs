@@ -17,7 +17,7 @@
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
 //! - [`check`] (types like those of std, for programs to explore), `running`
-//! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`: the rooms with `unsafe`
+//! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`, [`stacks`]: the rooms with `unsafe`
 //! - [`current`], `here`, [`controller`] (what an explorer decides), `access`, `steps`, [`time`], `wait`: plain types
 //!
 //! It knows nothing about graphics.
@@ -47,6 +47,7 @@ mod run_report;
 mod running;
 mod site;
 mod spin;
+pub mod stacks;
 mod steps;
 pub mod sync;
 pub mod time;

@@ -4,7 +4,7 @@ use crate::client::Client;
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, Connection, CreateDoorbell, CreateDoorbellFlags,
-    Doorbell, DoorbellStatus, FenceInstance, Handle, HwQueue, Kernel, ReadOnly, Status,
+    Doorbell, DoorbellStatus, FenceInstance, Handle, HwQueue, Kernel, Placement, ReadOnly, Status,
 };
 use tidegate::d3dukmdt::fence_cell::REACHED;
 use tidegate::gpu_abi::{
@@ -59,10 +59,29 @@ impl Client {
         flags: CreateDoorbellFlags,
         queue: HwQueue,
     ) -> UserQueue {
-        let ring = self.allocate(slots * SLOT_BYTES, AllocationKind::Bulk);
-        let control = self.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+        self.try_with_ring_of(slots, flags, queue).unwrap()
+    }
+
+    /// Creates a ring of 64 slots and an unconnected doorbell for a queue.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn try_with_ring(&self, queue: HwQueue) -> Result<UserQueue, Status> {
+        self.try_with_ring_of(SLOTS, CreateDoorbellFlags::empty(), queue)
+    }
+
+    fn try_with_ring_of(
+        &self,
+        slots: u64,
+        flags: CreateDoorbellFlags,
+        queue: HwQueue,
+    ) -> Result<UserQueue, Status> {
+        let system = Placement::System;
+        let ring = self.try_allocate(slots * SLOT_BYTES, AllocationKind::Bulk, system)?;
+        let words = CONTROL_WORDS as u64 * 8;
+        let control = self.try_allocate(words, AllocationKind::Protocol, system)?;
         let args = doorbell_args(queue.handle, &ring, &control);
-        let doorbell = self.kernel.create_doorbell(CreateDoorbell { flags, ..args }).unwrap();
+        let doorbell = self.kernel.create_doorbell(CreateDoorbell { flags, ..args })?;
         let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
             (ring.memory.clone(), control.memory.clone())
         else {
@@ -70,7 +89,18 @@ impl Client {
         };
         let connection = self.platform.mutex("a connection", None);
         let (kernel, written) = (self.kernel.clone(), self.platform.page(1).word(0));
-        UserQueue { queue, ring, control, doorbell, kernel, slots, pointers, connection, written }
+        let queue = UserQueue {
+            queue,
+            ring,
+            control,
+            doorbell,
+            kernel,
+            slots,
+            pointers,
+            connection,
+            written,
+        };
+        Ok(queue)
     }
 }
 

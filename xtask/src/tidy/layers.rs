@@ -38,6 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("d3dkmt", &["tidegate", "calls", "platform", "wddm-abi"]),
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
+    ("swarm", WITH_THE_TESTBED),
     ("cli", WITH_SCENARIOS),
     ("fuzz", WITH_THE_C_LIBRARY),
     ("peers", &["platform"]),
@@ -78,6 +79,7 @@ const WITH_SCENARIOS: &[&str] = &[
     "tidegate",
     "testbed",
     "scenarios",
+    "swarm",
 ];
 
 const WITH_THE_C_LIBRARY: &[&str] = &[
@@ -99,6 +101,7 @@ const WITH_THE_C_LIBRARY: &[&str] = &[
     "tidegate",
     "testbed",
     "scenarios",
+    "swarm",
     "d3dkmt",
     "wddm-abi",
 ];

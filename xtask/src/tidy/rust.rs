@@ -22,6 +22,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/platform/src/cells",
     "crates/platform/src/os",
     "crates/platform/src/fiber",
+    "crates/platform/src/stacks.rs",
     "crates/d3dkmt/src/caller.rs",
     "crates/d3dkmt/src/exports.rs",
     "crates/peers/src/vulkan.rs",

@@ -14,12 +14,16 @@ use tidegate::explorer::{ExplorerError, MemoryModel, Move, Replayed, replay};
 use tidegate::platform::StepLog;
 use tidegate::trace::{Trace, html};
 use tidegate_scenarios::find;
+use tidegate_swarm::line::{BadReplayLine, ReplayLine};
 
 /// `tidegate replay`.
 pub(crate) fn command(arguments: &arguments::Replay) -> Result<End, BadInput> {
     let outputs = Outputs::check(&[("--timeline", arguments.timeline.as_deref())])?;
     if let Some(command) = &arguments.test {
         return of_test::replay(arguments, command, &outputs);
+    }
+    if ReplayLine::is_meant_by(&arguments.line) {
+        return of_swarm(arguments, &outputs);
     }
     let replayed = match replay(&arguments.line, &|name| find(name)) {
         Ok(replayed) => replayed,
@@ -41,6 +45,26 @@ pub(crate) fn command(arguments: &arguments::Replay) -> Result<End, BadInput> {
         }
     }
     Ok(if replayed.failure.is_some() { End::Wrong } else { End::Right })
+}
+
+/// Replays a line of the swarm: a program, with or without a schedule.
+fn of_swarm(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, BadInput> {
+    let line: ReplayLine =
+        arguments.line.parse().map_err(|e: BadReplayLine| BadInput(e.to_string()))?;
+    let traced = arguments.timeline.is_some();
+    let (result, trace) =
+        line.replay(arguments.once, traced).map_err(|e| BadInput(e.to_string()))?;
+    if let (Some(path), Some(trace)) = (&arguments.timeline, &trace) {
+        output::write(path, |out| html::write(trace, out))?;
+    }
+    if !outputs.take_stdout() {
+        outln!("{}", line.program);
+        match &result {
+            Some(failure) => outln!("fails: {failure}"),
+            None => outln!("does not fail"),
+        }
+    }
+    Ok(if result.is_some() { End::Wrong } else { End::Right })
 }
 
 /// A line of a check names no scenario of this program.

@@ -1,0 +1,210 @@
+//! `tidegate swarm`: random programs on the whole machine, their failures shrunk to a few lines.
+//!
+//! The programs of the seeds are run. A failure is shrunk and printed with its line and a test. A
+//! summary follows, and with `--coverage` the pairs of operations that never overlapped.
+//!
+//! A shard runs every n-th seed, so shards of one range are disjoint.
+
+use crate::output::{self, Outputs};
+use crate::streams::outln;
+use crate::{BadInput, End, arguments};
+use serde::Serialize;
+use std::cell::Cell;
+use std::panic;
+use tidegate::Platform;
+use tidegate_swarm::coverage::Pairs;
+use tidegate_swarm::hunt::{Bounds, Caught, Ground, Hunted, hunt};
+use tidegate_swarm::operation::Kind;
+use tidegate_swarm::{Failure, Program, children};
+
+/// Time for shrinking one failure.
+const SHRINK_NS: u64 = 50_000_000_000;
+
+/// `tidegate swarm`.
+pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
+    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
+    let is_text = !outputs.take_stdout();
+    // A failing program panics in many runs; its failure has the text.
+    panic::set_hook(Box::new(|_| ()));
+    let clock = Platform::host();
+    let grounds = arguments.on.grounds();
+    let mut rows = Vec::new();
+    let mut pairs = Pairs::new();
+    for ground in &grounds {
+        let begun = clock.now().0;
+        let hunted = hunt_on(*ground, arguments, &clock, is_text);
+        let row = Row::of(*ground, &hunted, clock.now().0 - begun);
+        if is_text {
+            outln!("{}", row.text());
+        }
+        for (pair, times) in hunted.pairs {
+            *pairs.entry(pair).or_default() += times;
+        }
+        rows.push(row);
+    }
+    if arguments.coverage && is_text {
+        print_coverage(&pairs);
+    }
+    let failed = rows.iter().any(|row| row.failed > 0);
+    if let Some(path) = &arguments.json {
+        output::write_json(path, &Results { grounds: rows, never_overlapped: never(&pairs) })?;
+    }
+    Ok(if failed { End::Wrong } else { End::Right })
+}
+
+fn hunt_on(
+    ground: Ground,
+    arguments: &arguments::Swarm,
+    clock: &Platform,
+    is_text: bool,
+) -> Hunted {
+    let (shard, shards) = arguments.shard.map_or((0, 1), |shard| (shard.index, shard.count));
+    let end =
+        clock.now().0.saturating_add(arguments.seconds.map_or(u64::MAX, |s| s * 1_000_000_000));
+    let programs = match (arguments.programs, arguments.seconds) {
+        (Some(programs), _) => programs,
+        (None, Some(_)) => u64::MAX,
+        (None, None) => PROGRAMS,
+    };
+    let first = arguments.seed;
+    let mut seeds = (0..programs)
+        .map(|index| first.wrapping_add(index.wrapping_mul(shards)).wrapping_add(shard));
+    let shrinking_since = Cell::new(0);
+    let keep_shrinking = |runs: u32| {
+        if runs == 1 {
+            shrinking_since.set(clock.now().0);
+        }
+        clock.now().0 - shrinking_since.get() < SHRINK_NS
+    };
+    let mut report = |caught: &Caught| {
+        if is_text {
+            print_caught(ground, caught);
+        }
+    };
+    hunt(
+        ground,
+        Bounds {
+            seeds: &mut seeds,
+            keep_going: &|| clock.now().0 < end,
+            keep_shrinking: &keep_shrinking,
+            threads: &in_child,
+            report: &mut report,
+        },
+    )
+}
+
+/// Runs a program in a child, because one that stands still ends its process.
+fn in_child(program: &Program) -> Option<Failure> {
+    let run = std::env::current_exe().and_then(|exe| children::run_in_child(&exe, program));
+    run.unwrap_or_else(|error| Some(Failure::Panic(format!("no child process: {error}"))))
+}
+
+/// Programs on each ground without `--programs` or `--seconds`.
+const PROGRAMS: u64 = 500;
+
+fn print_caught(ground: Ground, caught: &Caught) {
+    let Caught { seed, failure, steps, shrunk, line } = caught;
+    outln!("seed {seed}, {}: {failure}", ground.name());
+    outln!(
+        "shrunk from {steps} to {} operations in {} runs:",
+        shrunk.program.steps.len(),
+        shrunk.runs
+    );
+    for item in shrunk.program.to_string().lines() {
+        outln!("    {item}");
+    }
+    if shrunk.failure.to_string() != failure.to_string() {
+        outln!("it fails with: {}", shrunk.failure);
+    }
+    outln!("replay: tidegate replay '{line}'");
+    outln!("as a test:\n{}", line.test(&format!("seed_{seed}")));
+}
+
+fn never(pairs: &Pairs) -> Vec<String> {
+    let mut never = Vec::new();
+    for (index, one) in Kind::ALL.iter().enumerate() {
+        for other in &Kind::ALL[index..] {
+            if !pairs.contains_key(&(*one, *other)) {
+                never.push(format!("{} with {}", one.name(), other.name()));
+            }
+        }
+    }
+    never
+}
+
+fn print_coverage(pairs: &Pairs) {
+    let never = never(pairs);
+    let all = Kind::ALL.len() * (Kind::ALL.len() + 1) / 2;
+    outln!("{} of {all} pairs of operations have overlapped in time", all - never.len());
+    for pair in never {
+        outln!("    never: {pair}");
+    }
+}
+
+#[derive(Serialize)]
+struct Results {
+    grounds: Vec<Row>,
+    /// Pairs of operations that never overlapped in time.
+    never_overlapped: Vec<String>,
+}
+
+/// The results on one ground.
+#[derive(Serialize)]
+struct Row {
+    /// virtual time, explored or threads.
+    ground: &'static str,
+    programs: u64,
+    operations: u64,
+    /// Programs that failed.
+    failed: u64,
+    seconds: f64,
+    programs_per_minute: f64,
+    failures: Vec<Failed>,
+}
+
+#[derive(Serialize)]
+struct Failed {
+    seed: u64,
+    oracle: &'static str,
+    failure: String,
+    /// Operations before and after shrinking.
+    operations: usize,
+    shrunk_operations: usize,
+    line: String,
+}
+
+impl Row {
+    fn of(ground: Ground, hunted: &Hunted, ns: u64) -> Row {
+        let seconds = ns as f64 / 1e9;
+        let failures = hunted.caught.iter().map(|caught| Failed {
+            seed: caught.seed,
+            oracle: caught.failure.oracle(),
+            failure: caught.failure.to_string(),
+            operations: caught.steps,
+            shrunk_operations: caught.shrunk.program.steps.len(),
+            line: caught.line.to_string(),
+        });
+        Row {
+            ground: ground.name(),
+            programs: hunted.programs,
+            operations: hunted.steps,
+            failed: hunted.failed,
+            seconds,
+            programs_per_minute: hunted.programs as f64 * 60.0 / seconds.max(1e-9),
+            failures: failures.collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{}: {} programs of {:.0} operations in {:.1} s ({:.0} a minute), {} failed, {} kinds of failure",
+            self.ground,
+            self.programs,
+            self.operations as f64 / (self.programs.max(1)) as f64,
+            self.seconds,
+            self.programs_per_minute,
+            self.failed,
+            self.failures.len()
+        )
+    }
+}

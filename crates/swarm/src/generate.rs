@@ -1,0 +1,448 @@
+//! Programs from seeds, after the model of swarm testing (Groce et al., ISSTA 2012).
+//!
+//! Each run draws: the variant and switches of its adapters, processes and threads, which kinds of
+//! operations it uses and how often. A run that leaves most kinds out uses the rest often, so that
+//! rare combinations come up.
+//!
+//! Invariant: the model has admitted every step. A proposed step that it refuses is not in the
+//! program.
+//!
+//! Entry point: [`program`].
+
+use crate::model::{BufferState, Facts, FenceState, Model, PAGE_WORDS};
+use crate::numbers::Numbers;
+use crate::operation::{Kind, Operation};
+use crate::program::{ProcessSetup, Program, ProgramStep};
+use crate::setup::{AdapterSetup, SWITCHES};
+use crate::words::{
+    AdapterId, Band, BufferId, Class, Fate, FenceId, FenceKind, Model as Submission, ProcessId,
+    Question, QueueId, Sharing, Surface, ThreadId, WaitId,
+};
+use tidegate::variants;
+
+/// What programs are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Steps of a program.
+    pub steps: usize,
+    /// The most processes.
+    pub processes: u64,
+    /// The most threads.
+    pub threads: u64,
+    /// Whether processes may be doomed.
+    pub doom: bool,
+}
+
+impl Shape {
+    /// Programs for virtual time and for host threads.
+    pub const WHOLE: Shape = Shape { steps: 50, processes: 4, threads: 6, doom: true };
+    /// Programs for explored machines, whose runs grow with each agent.
+    pub const SMALL: Shape = Shape { steps: 14, processes: 2, threads: 3, doom: true };
+}
+
+/// How often a kind of operation is proposed, before the draw of a run.
+fn weight(kind: Kind) -> u64 {
+    match kind {
+        Kind::Execute | Kind::QueueSignal | Kind::QueueWait => 12,
+        Kind::Store | Kind::Signal | Kind::Wait | Kind::Scratch => 8,
+        Kind::CreateQueue | Kind::CreateFence => 6,
+        Kind::Register | Kind::Await | Kind::Drain | Kind::PulseQueue | Kind::PulseWait => 5,
+        Kind::CreateBuffer | Kind::OpenFence | Kind::Evict | Kind::Rest => 4,
+        Kind::DropQueue | Kind::DropFence | Kind::DropBuffer | Kind::Cancel | Kind::Query => 3,
+        Kind::SetPriority | Kind::Tiles | Kind::ShareResource | Kind::Semaphore => 2,
+        Kind::NameFence | Kind::Vsync | Kind::Flip => 2,
+        Kind::Suspend | Kind::SleepResume | Kind::IdleEngines | Kind::ResetEngine => 2,
+        Kind::Hang | Kind::MarkDevice | Kind::Kill => 2,
+    }
+}
+
+/// Returns the program of a seed.
+pub fn program(seed: u64, shape: Shape) -> Program {
+    let mut numbers = Numbers::new(seed);
+    let mut program = machine(&mut numbers, shape);
+    let steps = steps(&mut numbers, &program, shape.steps);
+    program.steps = steps;
+    program
+}
+
+fn adapter(numbers: &mut Numbers) -> AdapterSetup {
+    // Half of the adapters are standard, so that switches are also met by themselves.
+    let variant = match numbers.chance(2) {
+        true => &variants::ALL[0],
+        false => numbers.pick(variants::ALL).expect("there are variants"),
+    };
+    let mut adapter = AdapterSetup::shipped(variant);
+    let odds = 1 + numbers.below(8);
+    for (index, switch) in SWITCHES.iter().enumerate() {
+        if numbers.chance(odds) {
+            adapter.set(index, *numbers.pick(switch.values).expect("a switch has values"));
+        }
+    }
+    adapter
+}
+
+fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
+    let adapters: Vec<AdapterSetup> = match numbers.chance(5) {
+        true => (0..2).map(|_| adapter(numbers)).collect(),
+        false => vec![adapter(numbers)],
+    };
+    // One machine in eight has doomed processes only: its adapters may be reset at any time.
+    let all_doomed = shape.doom && numbers.chance(8);
+    let processes: Vec<ProcessSetup> = (0..1 + numbers.below(shape.processes))
+        .map(|index| {
+            let is_doomed = all_doomed || (shape.doom && index > 0 && numbers.chance(4));
+            ProcessSetup {
+                adapter: AdapterId(numbers.below(adapters.len() as u64) as u16),
+                fate: if is_doomed { Fate::Doomed } else { Fate::Steady },
+            }
+        })
+        .collect();
+    let count = (1 + numbers.below(shape.threads)).max(processes.len() as u64);
+    let mut threads: Vec<ProcessId> = (0..processes.len() as u16).map(ProcessId).collect();
+    for _ in threads.len() as u64..count {
+        threads.push(ProcessId(numbers.below(processes.len() as u64) as u16));
+    }
+    let served = numbers.chance(5);
+    Program { served, adapters, processes, threads, steps: Vec::new() }
+}
+
+fn steps(numbers: &mut Numbers, program: &Program, count: usize) -> Vec<ProgramStep> {
+    let facts = Facts::of(program);
+    let mut proposer = Proposer::new(numbers, &facts);
+    let mut model = Model::default();
+    let mut steps = Vec::with_capacity(count);
+    // A program whose draw leaves out what other kinds need stays short.
+    for _ in 0..count * 20 {
+        if steps.len() == count {
+            break;
+        }
+        let Some(step) = proposer.propose(numbers, &model) else { continue };
+        let mut next = model.clone();
+        if next.admit(&facts, &step).is_ok() {
+            model = next;
+            proposer.took(&step);
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+struct Proposer<'f, 'p> {
+    facts: &'f Facts<'p>,
+    /// Kinds with their accumulated weights.
+    kinds: Vec<(Kind, u64)>,
+    total: u64,
+    /// Durations of work are below this.
+    most_ns: u64,
+    next_queue: u16,
+    next_fence: u16,
+    next_buffer: u16,
+    next_wait: u16,
+}
+
+impl<'f, 'p> Proposer<'f, 'p> {
+    fn new(numbers: &mut Numbers, facts: &'f Facts<'p>) -> Proposer<'f, 'p> {
+        let (mut kinds, mut total) = (Vec::new(), 0);
+        let odds = 1 + numbers.below(4);
+        for kind in Kind::ALL {
+            // Queues and fences are in every program: most kinds need them.
+            let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence);
+            if is_kept || !numbers.chance(odds + 1) {
+                total += weight(*kind) * (1 + numbers.below(4));
+                kinds.push((*kind, total));
+            }
+        }
+        let most_ns = [2_000, 20_000, 200_000][numbers.below(3) as usize];
+        Proposer {
+            facts,
+            kinds,
+            total,
+            most_ns,
+            next_queue: 0,
+            next_fence: 0,
+            next_buffer: 0,
+            next_wait: 0,
+        }
+    }
+
+    /// Counts the names that an admitted step takes.
+    fn took(&mut self, step: &ProgramStep) {
+        match step.operation {
+            Operation::CreateQueue { .. } => self.next_queue += 1,
+            Operation::CreateFence { .. } => self.next_fence += 1,
+            Operation::CreateBuffer { .. } => self.next_buffer += 1,
+            Operation::Register { .. } => self.next_wait += 1,
+            _ => {}
+        }
+    }
+
+    fn propose(&self, numbers: &mut Numbers, model: &Model) -> Option<ProgramStep> {
+        let threads = self.facts.program.threads.len() as u64;
+        let thread = ThreadId(numbers.below(threads) as u16);
+        let process = self.facts.program.process_of(thread);
+        let drawn = numbers.below(self.total);
+        let kind = self.kinds.iter().find(|(_, upto)| drawn < *upto)?.0;
+        // Without a queue and a fence most kinds are refused.
+        let kind = match kind {
+            Kind::CreateQueue | Kind::CreateFence | Kind::Scratch | Kind::CreateBuffer => kind,
+            _ if !model.live_queues(process).any(|(_, state)| state.owner == thread) => {
+                Kind::CreateQueue
+            }
+            _ if !model.fences.values().any(|fence| fence.owner == process) => Kind::CreateFence,
+            _ => kind,
+        };
+        let operation = self.operation(numbers, model, (thread, process), kind)?;
+        Some(ProgramStep { thread, operation })
+    }
+
+    fn operation(
+        &self,
+        numbers: &mut Numbers,
+        model: &Model,
+        (thread, process): (ThreadId, ProcessId),
+        kind: Kind,
+    ) -> Option<Operation> {
+        Some(match kind {
+            Kind::CreateQueue => Operation::CreateQueue {
+                queue: QueueId(self.next_queue),
+                surface: *numbers.pick(Surface::ALL)?,
+                model: *numbers.pick(Submission::ALL)?,
+                class: *numbers.pick(Class::ALL)?,
+                band: if numbers.chance(4) { Band::High } else { Band::Normal },
+            },
+            Kind::DropQueue => Operation::DropQueue { queue: self.queue(numbers, model, thread)? },
+            Kind::Drain => Operation::Drain { queue: self.queue(numbers, model, thread)? },
+            Kind::Execute => Operation::Execute {
+                queue: self.any_queue(numbers, model, thread)?,
+                ns: numbers.below(self.most_ns),
+            },
+            Kind::Hang => Operation::Hang { queue: self.queue(numbers, model, thread)? },
+            Kind::Store => {
+                let queue = self.queue(numbers, model, thread)?;
+                let surface = model.queues[&queue].surface;
+                let buffers: Vec<(BufferId, u64)> = self
+                    .buffers(model, thread)
+                    .filter(|(_, state)| state.surface == surface)
+                    .map(|(id, state)| (id, state.pages))
+                    .collect();
+                let (buffer, pages) = *numbers.pick(&buffers)?;
+                let word = (u64::from(queue.0) * 8 + numbers.below(4)) % (pages * PAGE_WORDS);
+                Operation::Store { queue, buffer, word, value: numbers.below(1 << 32) }
+            }
+            Kind::CreateFence => {
+                let surface = *numbers.pick(Surface::ALL)?;
+                let kind = match surface {
+                    Surface::Api => self.facts.api_kind(process),
+                    Surface::Raw => *numbers.pick(FenceKind::ALL)?,
+                };
+                Operation::CreateFence {
+                    fence: FenceId(self.next_fence),
+                    surface,
+                    kind,
+                    sharing: *numbers.pick(Sharing::ALL)?,
+                    initial: if numbers.chance(3) { numbers.below(10) } else { 0 },
+                }
+            }
+            Kind::OpenFence => Operation::OpenFence {
+                fence: self.any_fence(numbers, model)?,
+                surface: *numbers.pick(Surface::ALL)?,
+            },
+            Kind::DropFence => {
+                let (fence, surface) = self.instance(numbers, model, process, |_| true)?;
+                Operation::DropFence { fence, surface }
+            }
+            Kind::QueueSignal | Kind::QueueWait | Kind::PulseQueue => {
+                self.queued(numbers, model, (thread, process), kind)?
+            }
+            Kind::Signal => {
+                let (fence, surface) =
+                    self.instance(numbers, model, process, |fence| !fence.is_pulsed())?;
+                let value = model.fences[&fence].highest + 1 + numbers.below(3);
+                Operation::Signal { fence, surface, value }
+            }
+            Kind::PulseWait => {
+                let (fence, surface) =
+                    self.instance(numbers, model, process, |f| f.is_fresh() || f.is_pulsed())?;
+                let (value, low) = (2 + numbers.below(8), numbers.below(2));
+                Operation::PulseWait { fence, surface, value, low }
+            }
+            Kind::Wait => {
+                let (fence, surface) =
+                    self.instance(numbers, model, process, |fence| !fence.is_pulsed())?;
+                let value = reached(numbers, model.fences[&fence].guaranteed());
+                Operation::Wait { fence, surface, value }
+            }
+            Kind::Register => {
+                let (fence, surface) =
+                    self.instance(numbers, model, process, |fence| !fence.is_pulsed())?;
+                let value = model.fences[&fence].guaranteed() + numbers.below(4);
+                Operation::Register { wait: WaitId(self.next_wait), fence, surface, value }
+            }
+            Kind::Await | Kind::Cancel => {
+                let waits: Vec<WaitId> = model
+                    .waits
+                    .iter()
+                    .filter(|(_, state)| !state.is_over && state.thread == thread)
+                    .map(|(id, _)| *id)
+                    .collect();
+                let wait = *numbers.pick(&waits)?;
+                match kind {
+                    Kind::Await => Operation::Await { wait },
+                    _ => Operation::Cancel { wait },
+                }
+            }
+            _ => self.other_operation(numbers, model, (thread, process), kind)?,
+        })
+    }
+
+    /// Proposes an operation of memory, of several calls or of the machine.
+    fn other_operation(
+        &self,
+        numbers: &mut Numbers,
+        model: &Model,
+        (thread, process): (ThreadId, ProcessId),
+        kind: Kind,
+    ) -> Option<Operation> {
+        let program = self.facts.program;
+        Some(match kind {
+            Kind::CreateBuffer => Operation::CreateBuffer {
+                buffer: BufferId(self.next_buffer),
+                surface: *numbers.pick(Surface::ALL)?,
+                pages: 1 + numbers.below(16),
+            },
+            Kind::DropBuffer | Kind::Evict => {
+                let buffers: Vec<BufferId> =
+                    self.buffers(model, thread).map(|(id, _)| id).collect();
+                let buffer = *numbers.pick(&buffers)?;
+                match kind {
+                    Kind::Evict => Operation::Evict { buffer },
+                    _ => Operation::DropBuffer { buffer },
+                }
+            }
+            Kind::Scratch => Operation::Scratch {
+                surface: *numbers.pick(Surface::ALL)?,
+                pages: 1 + numbers.below(16),
+            },
+            Kind::Query => Operation::Query { question: *numbers.pick(Question::ALL)? },
+            Kind::SetPriority => Operation::SetPriority {
+                queue: self.queue(numbers, model, thread)?,
+                below: numbers.below(8),
+            },
+            Kind::Tiles => Operation::Tiles { tiles: 1 + numbers.below(4) },
+            Kind::ShareResource => Operation::ShareResource { pages: 1 + numbers.below(16) },
+            Kind::Semaphore => Operation::Semaphore { rounds: 1 + numbers.below(4) },
+            Kind::NameFence => Operation::NameFence { value: 1 + numbers.below(9) },
+            Kind::Vsync => Operation::Vsync {},
+            Kind::Flip => Operation::Flip { interval: 1 + numbers.below(2) },
+            Kind::Rest => Operation::Rest { ns: numbers.below(self.most_ns * 2) },
+            Kind::Suspend => Operation::Suspend { ns: numbers.below(self.most_ns) },
+            Kind::SleepResume => Operation::SleepResume { ns: numbers.below(self.most_ns) },
+            Kind::IdleEngines => Operation::IdleEngines {},
+            Kind::ResetEngine => Operation::ResetEngine { class: *numbers.pick(Class::ALL)? },
+            Kind::MarkDevice => Operation::MarkDevice { process },
+            Kind::Kill => {
+                let target = numbers.below(program.processes.len() as u64) as u16;
+                Operation::Kill { process: ProcessId(target) }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns a queue of the thread.
+    fn queue(&self, numbers: &mut Numbers, model: &Model, thread: ThreadId) -> Option<QueueId> {
+        let process = self.facts.program.process_of(thread);
+        let own = model.live_queues(process).filter(|(_, state)| state.owner == thread);
+        let queues: Vec<QueueId> = own.map(|(id, _)| id).collect();
+        numbers.pick(&queues).copied()
+    }
+
+    /// Returns a queue of the process, most often of the thread.
+    fn any_queue(&self, numbers: &mut Numbers, model: &Model, thread: ThreadId) -> Option<QueueId> {
+        if !numbers.chance(6) {
+            return self.queue(numbers, model, thread);
+        }
+        let process = self.facts.program.process_of(thread);
+        let queues: Vec<QueueId> = model.live_queues(process).map(|(id, _)| id).collect();
+        numbers.pick(&queues).copied()
+    }
+
+    /// Returns the buffers of the thread.
+    fn buffers<'m>(
+        &self,
+        model: &'m Model,
+        thread: ThreadId,
+    ) -> impl Iterator<Item = (BufferId, &'m BufferState)> {
+        let process = self.facts.program.process_of(thread);
+        model.live_buffers(process).filter(move |(_, state)| state.owner == thread)
+    }
+
+    fn any_fence(&self, numbers: &mut Numbers, model: &Model) -> Option<FenceId> {
+        let fences: Vec<FenceId> = model
+            .fences
+            .iter()
+            .filter(|(_, state)| state.sharing != Sharing::Private)
+            .map(|(id, _)| *id)
+            .collect();
+        numbers.pick(&fences).copied()
+    }
+
+    /// Returns a random instance of a fence in the process.
+    fn instance(
+        &self,
+        numbers: &mut Numbers,
+        model: &Model,
+        process: ProcessId,
+        may: impl Fn(&FenceState) -> bool,
+    ) -> Option<(FenceId, Surface)> {
+        let mut found = Vec::new();
+        for (id, state) in model.fences.iter().filter(|(_, state)| may(state)) {
+            let surfaces = Surface::ALL.iter().filter(|surface| state.has(process, **surface));
+            found.extend(surfaces.map(|surface| (*id, *surface)));
+        }
+        numbers.pick(&found).copied()
+    }
+
+    /// Proposes a queued wait or signal.
+    fn queued(
+        &self,
+        numbers: &mut Numbers,
+        model: &Model,
+        (thread, process): (ThreadId, ProcessId),
+        kind: Kind,
+    ) -> Option<Operation> {
+        let queue = self.queue(numbers, model, thread)?;
+        let surface = model.queues[&queue].surface;
+        let is_pulse = kind == Kind::PulseQueue;
+        let fences: Vec<FenceId> = model
+            .fences
+            .iter()
+            .filter(|(_, f)| f.has(process, surface))
+            .filter(|(_, f)| if is_pulse { f.is_fresh() || f.is_pulsed() } else { !f.is_pulsed() })
+            .map(|(id, _)| *id)
+            .collect();
+        let fence = *numbers.pick(&fences)?;
+        let state = &model.fences[&fence];
+        Some(match kind {
+            Kind::QueueSignal => {
+                let value = state.highest + 1 + numbers.below(3);
+                Operation::QueueSignal { queue, fence, value }
+            }
+            Kind::QueueWait => {
+                let value = reached(numbers, state.guaranteed());
+                Operation::QueueWait { queue, fence, value }
+            }
+            _ => {
+                let (value, low) = (2 + numbers.below(8), numbers.below(2));
+                Operation::PulseQueue { queue, fence, value, low }
+            }
+        })
+    }
+}
+
+/// A value up to what is guaranteed, most often that one.
+fn reached(numbers: &mut Numbers, guaranteed: u64) -> u64 {
+    match numbers.chance(4) {
+        true => numbers.below(guaranteed + 1),
+        false => guaranteed,
+    }
+}

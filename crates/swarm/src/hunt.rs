@@ -1,0 +1,197 @@
+//! The hunt: runs the programs of many seeds on a platform, and shrinks what fails.
+//!
+//! The caller has the clock: it ends a hunt, and bounds the shrinking of a failure.
+//!
+//! Entry point: [`hunt`].
+
+use crate::coverage::Pairs;
+use crate::failure::Failure;
+use crate::generate::{self, Shape};
+use crate::line::{ReplayLine, Where};
+use crate::program::Program;
+use crate::run;
+use crate::shrink::{self, Shrunk};
+use std::sync::Arc;
+
+/// Where a hunt runs its programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// Virtual time: one schedule of each program.
+    Virtual,
+    /// Explored machines: this many schedules of each program, with store buffers.
+    Explored {
+        /// Schedules of each program.
+        schedules: u64,
+    },
+    /// Threads of the host.
+    Threads,
+}
+
+impl Ground {
+    /// Returns the name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ground::Virtual => "virtual time",
+            Ground::Explored { .. } => "explored",
+            Ground::Threads => "threads",
+        }
+    }
+
+    /// Returns the shape of its programs.
+    pub fn shape(self) -> Shape {
+        match self {
+            Ground::Explored { .. } => Shape::SMALL,
+            Ground::Virtual | Ground::Threads => Shape::WHOLE,
+        }
+    }
+}
+
+/// A failure of a seed.
+pub struct Caught {
+    /// The seed.
+    pub seed: u64,
+    /// The failure as it was found.
+    pub failure: Failure,
+    /// Steps of the program of the seed.
+    pub steps: usize,
+    /// The shrunk program, its failure and the runs that it took.
+    pub shrunk: Shrunk,
+    /// The shrunk program as a line.
+    pub line: ReplayLine,
+}
+
+/// What a hunt has done.
+#[derive(Default)]
+pub struct Hunted {
+    /// Programs run.
+    pub programs: u64,
+    /// Steps of all programs.
+    pub steps: u64,
+    /// Failures, the first of each kind.
+    pub caught: Vec<Caught>,
+    /// Programs that failed.
+    pub failed: u64,
+    /// Programs of which a second run differed.
+    pub pairs: Pairs,
+}
+
+/// Runs a program on threads.
+pub type RunOnThreads = dyn Fn(&Program) -> Option<Failure>;
+
+/// Bounds of a hunt.
+pub struct Bounds<'a> {
+    /// Seeds to run.
+    pub seeds: &'a mut dyn Iterator<Item = u64>,
+    /// Asked before each program.
+    pub keep_going: &'a dyn Fn() -> bool,
+    /// Asked before each run of the shrinker, with the number of runs of this failure.
+    pub keep_shrinking: &'a dyn Fn(u32) -> bool,
+    /// Runs a program on threads.
+    pub threads: &'a RunOnThreads,
+    /// Told of each failure as soon as it is shrunk.
+    pub report: &'a mut dyn FnMut(&Caught),
+}
+
+/// Each program of this many is run twice in virtual time, and both runs must be equal.
+const REPEATED: u64 = 16;
+
+/// Runs the programs of the seeds.
+pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
+    let mut hunted = Hunted::default();
+    for seed in bounds.seeds {
+        if !(bounds.keep_going)() {
+            break;
+        }
+        let program = Arc::new(generate::program(seed, ground.shape()));
+        hunted.programs += 1;
+        hunted.steps += program.steps.len() as u64;
+        let Some(failure) = run_once(ground, &program, seed, (&mut hunted.pairs, bounds.threads))
+        else {
+            continue;
+        };
+        hunted.failed += 1;
+        if hunted.caught.iter().any(|caught| caught.failure.is_like(&failure)) {
+            continue;
+        }
+        let caught = shrink_failure(
+            ground,
+            (seed, &program),
+            failure,
+            (bounds.keep_shrinking, bounds.threads),
+        );
+        (bounds.report)(&caught);
+        hunted.caught.push(caught);
+    }
+    hunted
+}
+
+fn run_once(
+    ground: Ground,
+    program: &Arc<Program>,
+    seed: u64,
+    (pairs, threads): (&mut Pairs, &RunOnThreads),
+) -> Option<Failure> {
+    match ground {
+        Ground::Virtual => {
+            let outcome = run::in_virtual_time(program);
+            merge(pairs, &outcome.pairs);
+            if outcome.failure.is_none() && seed.is_multiple_of(REPEATED) {
+                let again = run::in_virtual_time(program);
+                if again.digest != outcome.digest || again.failure.is_some() {
+                    let text = format!(
+                        "{:?}, and then {:?}",
+                        outcome.digest,
+                        (again.digest, again.failure)
+                    );
+                    return Some(Failure::NotDeterministic(text));
+                }
+            }
+            outcome.failure
+        }
+        Ground::Threads => threads(program),
+        Ground::Explored { schedules } => run::sample(program, seed, schedules).map(|f| f.0),
+    }
+}
+
+fn merge(pairs: &mut Pairs, more: &Pairs) {
+    for (pair, times) in more {
+        *pairs.entry(*pair).or_default() += times;
+    }
+}
+
+fn shrink_failure(
+    ground: Ground,
+    (seed, program): (u64, &Arc<Program>),
+    failure: Failure,
+    (keep_shrinking, threads): (&dyn Fn(u32) -> bool, &RunOnThreads),
+) -> Caught {
+    let mut runs = 0;
+    let mut run = |candidate: &Program| {
+        runs += 1;
+        if !keep_shrinking(runs) {
+            return None;
+        }
+        let candidate = Arc::new(candidate.clone());
+        match ground {
+            // A failure on threads may need several runs to come again.
+            Ground::Threads => (0..8).find_map(|_| threads(&candidate)),
+            Ground::Virtual => run::in_virtual_time(&candidate).failure,
+            Ground::Explored { schedules } => Some(run::sample(&candidate, seed, schedules * 4)?.0),
+        }
+    };
+    let budget = 1_000;
+    let shrunk = shrink::shrink(program, &failure, budget, &mut run);
+    let on = match ground {
+        Ground::Virtual => Where::Virtual,
+        Ground::Threads => Where::Threads,
+        Ground::Explored { schedules } => {
+            let best = Arc::new(shrunk.program.clone());
+            // The same seed finds the same schedule again.
+            let found = run::sample(&best, seed, schedules * 4);
+            let line = found.map_or_else(String::new, |(_, found)| found.shrunk_line);
+            Where::Explored(line.split_once('/').map_or_else(String::new, |(_, s)| s.to_owned()))
+        }
+    };
+    let line = ReplayLine { on, program: shrunk.program.clone() };
+    Caught { seed, failure, steps: program.steps.len(), shrunk, line }
+}

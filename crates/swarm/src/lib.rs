@@ -1,0 +1,30 @@
+//! Random programs on the whole machine: one generator, many oracles, every failure shrunk to a few
+//! lines. The models are TigerBeetle's simulator and swarm testing.
+//!
+//! Rooms: `operation` (the table of operations), `words`, `setup` (switches of an adapter),
+//! `program` (with its text) · `model` (what a program must be, and what memory holds at its end) ·
+//! `generate` (seeds), `numbers` · `stage` (a run and its oracles), `failure`, `coverage` · `run`
+//! (platforms) · `shrink` · `line` (a failure as one line) · `threads` (watchdog), `children` · `hunt` (many
+//! seeds).
+
+pub mod children;
+pub mod coverage;
+pub mod failure;
+pub mod generate;
+pub mod hunt;
+pub mod line;
+pub mod model;
+pub mod numbers;
+pub mod operation;
+pub mod program;
+pub mod run;
+pub mod setup;
+pub mod shrink;
+pub mod stage;
+pub mod threads;
+pub mod words;
+
+pub use failure::Failure;
+pub use generate::Shape;
+pub use line::assert_holds;
+pub use program::Program;

@@ -1,0 +1,221 @@
+//! A failure as one line: `swarm/WHERE | PROGRAM`.
+//!
+//! WHERE is `virtual`, `threads`, or the schedule of an explored run (`tso/pct-3:3A2B-1k9x2f`).
+//!
+//! Entry points: [`ReplayLine`], [`ReplayLine::replay`].
+
+use crate::failure::Failure;
+use crate::program::{BadProgram, Program};
+use crate::run::{self, ProgramScenario};
+use crate::threads;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::check::timeline;
+use tidegate::explorer::{self, ExplorerError, Scenario};
+use tidegate::trace::Trace;
+
+/// Runs of a replay on threads, whose schedule is not repeated.
+pub const RUNS_ON_THREADS: u32 = 200;
+/// Schedules of a program whose line is one of other code.
+const SAMPLES: u64 = 200;
+
+/// Where a program runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// In virtual time.
+    Virtual,
+    /// On threads.
+    Threads,
+    /// Under this schedule.
+    Explored(String),
+}
+
+/// A program and where it fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayLine {
+    /// Where it runs.
+    pub on: Where,
+    /// The program.
+    pub program: Program,
+}
+
+/// A line that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadReplayLine {
+    /// The form is wrong.
+    #[error(
+        "a line of the swarm is 'swarm/WHERE | PROGRAM', where WHERE is virtual, threads or a schedule"
+    )]
+    Form,
+    /// The program is wrong.
+    #[error("the program: {0}")]
+    Program(#[from] BadProgram),
+    /// A step blocks, or names what is not there.
+    #[error("the model does not admit step {step} ('{text}'): {why}")]
+    Model {
+        /// Number of the step, counted from 1.
+        step: usize,
+        /// The step.
+        text: String,
+        /// The rule.
+        why: &'static str,
+    },
+}
+
+impl ReplayLine {
+    /// Returns whether the text is meant as a line of the swarm.
+    pub fn is_meant_by(line: &str) -> bool {
+        line.trim_start().starts_with("swarm/")
+    }
+
+    /// Runs the program again. Returns its failure, and the timeline of the run if it is `traced`.
+    /// On threads it runs up to [`RUNS_ON_THREADS`] times, or `once`.
+    ///
+    /// # Errors
+    /// A schedule that does not fit the program any more.
+    pub fn replay(
+        &self,
+        once: bool,
+        traced: bool,
+    ) -> Result<(Option<Failure>, Option<Trace>), ExplorerError> {
+        let program = Arc::new(self.program.clone());
+        match &self.on {
+            Where::Virtual => Ok(self.replay_on(&run::virtual_platform(), &program, traced)),
+            Where::Threads => {
+                // The last run is the one that fails, or one of many that do not.
+                let mut last = (None, None);
+                for _ in 0..if once { 1 } else { RUNS_ON_THREADS } {
+                    last = self.replay_on(&threads::platform(&program), &program, traced);
+                    if last.0.is_some() {
+                        break;
+                    }
+                }
+                Ok(last)
+            }
+            Where::Explored(schedule) => self.replay_schedule(schedule, &program, traced),
+        }
+    }
+
+    fn replay_on(
+        &self,
+        platform: &Platform,
+        program: &Arc<Program>,
+        traced: bool,
+    ) -> (Option<Failure>, Option<Trace>) {
+        if traced {
+            platform.enable_tracing();
+        }
+        let failure = match self.on {
+            Where::Threads => threads::run_watched(platform, program).failure,
+            Where::Virtual | Where::Explored(_) => run::run(platform, program).failure,
+        };
+        let trace = traced.then(|| {
+            let mut trace = platform.take_trace("a program of the swarm");
+            trace.verdict = vec![verdict(failure.as_ref()), format!("tidegate replay '{self}'")];
+            trace
+        });
+        (failure, trace)
+    }
+
+    fn replay_schedule(
+        &self,
+        schedule: &str,
+        program: &Arc<Program>,
+        traced: bool,
+    ) -> Result<(Option<Failure>, Option<Trace>), ExplorerError> {
+        let line = format!("{}/{schedule}", ProgramScenario::NAME);
+        let scenario = ProgramScenario::new(program.clone());
+        let find = |name: &str| {
+            let scenario = scenario.clone();
+            (name == ProgramScenario::NAME).then(|| Box::new(scenario) as Box<dyn Scenario>)
+        };
+        let replayed = explorer::replay(&line, &find)?;
+        let failure = replayed.failure.is_some().then(|| scenario.failure()).flatten();
+        let trace = traced.then(|| {
+            let command = format!("tidegate replay '{self}'");
+            let verdict = verdict(failure.as_ref());
+            timeline::record(&scenario, &replayed.schedule, &verdict, &command).0
+        });
+        Ok((failure, trace))
+    }
+
+    /// Returns a test that holds when the program does not fail.
+    pub fn test(&self, name: &str) -> String {
+        let mut text =
+            format!("#[test]\nfn {name}() {{\n    tidegate_swarm::assert_holds(\n        \"");
+        let line = self.to_string();
+        let mut column = 0;
+        for part in line.split_inclusive("; ") {
+            if column + part.len() > 84 {
+                text.push_str("\\\n         ");
+                column = 0;
+            }
+            column += part.len();
+            text.push_str(part);
+        }
+        text.push_str("\",\n    );\n}\n");
+        text
+    }
+}
+
+/// Asserts that a line does not fail.
+///
+/// # Panics
+/// It fails, or it is no line of the swarm.
+pub fn assert_holds(line: &str) {
+    let line: ReplayLine = line.parse().unwrap_or_else(|error| panic!("{error}"));
+    let failure = match line.replay(false, false) {
+        Ok((failure, _)) => failure,
+        // A schedule of other code says nothing. The program is sampled instead.
+        Err(_) => {
+            let program = Arc::new(line.program.clone());
+            run::sample(&program, 1, SAMPLES).map(|(failure, _)| failure)
+        }
+    };
+    if let Some(failure) = failure {
+        panic!("{failure}\n{}", line.program);
+    }
+}
+
+fn verdict(failure: Option<&Failure>) -> String {
+    failure.map_or_else(|| "does not fail".to_owned(), |failure| format!("fails: {failure}"))
+}
+
+impl fmt::Display for ReplayLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.on {
+            Where::Virtual => f.write_str("swarm/virtual | ")?,
+            Where::Threads => f.write_str("swarm/threads | ")?,
+            Where::Explored(schedule) => write!(f, "swarm/{schedule} | ")?,
+        }
+        f.write_str(&self.program.line())
+    }
+}
+
+impl FromStr for ReplayLine {
+    type Err = BadReplayLine;
+
+    fn from_str(line: &str) -> Result<ReplayLine, BadReplayLine> {
+        let (at, program) = line.split_once('|').ok_or(BadReplayLine::Form)?;
+        let at = at.trim().strip_prefix("swarm/").ok_or(BadReplayLine::Form)?;
+        let on = match at {
+            "virtual" => Where::Virtual,
+            "threads" => Where::Threads,
+            schedule if schedule.contains(':') => Where::Explored(schedule.to_owned()),
+            _ => return Err(BadReplayLine::Form),
+        };
+        let program: Program = program.parse()?;
+        let facts = crate::model::Facts::of(&program);
+        let mut model = crate::model::Model::default();
+        for (index, step) in program.steps.iter().enumerate() {
+            model.admit(&facts, step).map_err(|why| BadReplayLine::Model {
+                step: index + 1,
+                text: format!("{} {}", step.thread, step.operation),
+                why,
+            })?;
+        }
+        Ok(ReplayLine { on, program })
+    }
+}

@@ -1,0 +1,321 @@
+//! The table of operations: name, arguments and the kernel calls that each reaches.
+//!
+//! Invariant: every call of `calls::Kernel` is in the `calls` of an operation, or in
+//! [`UNREACHED`] with the reason (`cargo xtask tidy`). A new operation is a row here, its rule in
+//! `model`, its arm in `stage`, and its weight in `generate`.
+//!
+//! Entry points: [`Operation`], [`Kind`].
+
+use crate::words::{
+    BadWord, Band, BufferId, Class, FenceId, FenceKind, Model, ProcessId, Question, QueueId,
+    Sharing, Surface, WaitId,
+};
+use std::fmt;
+
+/// A line that is no operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadOperation {
+    /// No operation has the name.
+    #[error("'{0}' is no operation; the table is crates/swarm/src/operation.rs")]
+    Unknown(String),
+    /// The number of arguments is wrong.
+    #[error("{name} takes {takes}, and has {has} arguments")]
+    Arguments {
+        /// The operation.
+        name: &'static str,
+        /// The arguments by name.
+        takes: String,
+        /// The number of words after the name.
+        has: usize,
+    },
+    /// An argument is wrong.
+    #[error("{name}: {word}")]
+    Word {
+        /// The operation.
+        name: &'static str,
+        /// The argument.
+        word: BadWord,
+    },
+}
+
+fn read<T: ReadWord>(name: &'static str, word: &str) -> Result<T, BadOperation> {
+    T::read(word).map_err(|word| BadOperation::Word { name, word })
+}
+
+trait ReadWord: Sized {
+    fn read(word: &str) -> Result<Self, BadWord>;
+}
+
+impl ReadWord for u64 {
+    fn read(word: &str) -> Result<u64, BadWord> {
+        word.parse().map_err(|_| BadWord {
+            word: word.to_owned(),
+            what: "number",
+            allowed: "write digits".to_owned(),
+        })
+    }
+}
+
+macro_rules! read_by_from_str {
+    ($($name:ident),+) => {$(
+        impl ReadWord for $name {
+            fn read(word: &str) -> Result<$name, BadWord> {
+                word.parse()
+            }
+        }
+    )+};
+}
+
+read_by_from_str! {
+    Band, BufferId, Class, FenceId, FenceKind, Model, ProcessId, Question, QueueId, Sharing,
+    Surface, WaitId
+}
+
+macro_rules! operations {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident $name:literal [$($call:ident),* $(,)?] { $($(#[$fdoc:meta])* $field:ident: $type:ty),* $(,)? }
+    )+) => {
+        /// One operation of a thread.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Operation {
+            $($(#[$doc])* #[allow(missing_docs)] $variant { $($(#[$fdoc])* $field: $type),* }),+
+        }
+
+        /// An operation without its arguments.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $variant),+
+        }
+
+        impl Kind {
+            /// Every kind, in the order of the table.
+            pub const ALL: &[Kind] = &[$(Kind::$variant),+];
+
+            /// Returns the name.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$variant => $name),+ }
+            }
+
+            /// Returns the kernel calls that the operation reaches.
+            pub fn calls(self) -> &'static [&'static str] {
+                match self { $(Kind::$variant => &[$(stringify!($call)),*]),+ }
+            }
+        }
+
+        impl Operation {
+            /// Returns the kind.
+            pub fn kind(&self) -> Kind {
+                match self { $(Operation::$variant { .. } => Kind::$variant),+ }
+            }
+
+            /// Reads an operation from its words.
+            ///
+            /// # Errors
+            /// Names the operation and the word.
+            pub fn of_words(words: &[&str]) -> Result<Operation, BadOperation> {
+                let (name, arguments) = words.split_first().map_or(("", &[][..]), |(n, a)| (*n, a));
+                match name {
+                    $($name => {
+                        #[allow(unused_mut, unused_variables)]
+                        let mut next = arguments.iter();
+                        let takes: &[&str] = &[$(stringify!($field)),*];
+                        if takes.len() != arguments.len() {
+                            return Err(BadOperation::Arguments {
+                                name: $name,
+                                takes: takes.join(", "),
+                                has: arguments.len(),
+                            });
+                        }
+                        Ok(Operation::$variant {
+                            $($field: read($name, next.next().expect("counted above"))?),*
+                        })
+                    })+
+                    _ => Err(BadOperation::Unknown(name.to_owned())),
+                }
+            }
+        }
+
+        impl fmt::Display for Operation {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Operation::$variant { $($field),* } => {
+                        f.write_str($name)?;
+                        $(write!(f, " {}", $field)?;)*
+                        Ok(())
+                    })+
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Creates a queue.
+    CreateQueue "queue" [
+        create_device, create_context_virtual, create_hw_context, create_hw_queue,
+        create_doorbell, connect_doorbell, native_fence_log_detail,
+    ] { queue: QueueId, surface: Surface, model: Model, class: Class, band: Band }
+    /// Drops a queue whose work is done.
+    DropQueue "drop-queue" [
+        destroy_context, destroy_hw_context, destroy_hw_queue, destroy_doorbell,
+    ] { queue: QueueId }
+    /// Occupies the engine of a queue.
+    Execute "execute" [submit_command, submit_command_to_hw_queue, notify_work_submission] {
+        queue: QueueId,
+        /// Nanoseconds.
+        ns: u64,
+    }
+    /// Stores a 32-bit value by an engine.
+    Store "store" [submit_command, submit_command_to_hw_queue] {
+        queue: QueueId,
+        buffer: BufferId,
+        /// Index of the word.
+        word: u64,
+        value: u64,
+    }
+    /// Blocks until all work of a queue is done.
+    Drain "drain" [wait_from_cpu] { queue: QueueId }
+    /// Creates a fence.
+    CreateFence "fence" [create_monitored_fence, create_native_fence, share_objects] {
+        fence: FenceId,
+        surface: Surface,
+        kind: FenceKind,
+        sharing: Sharing,
+        initial: u64,
+    }
+    /// Opens a shared fence in the thread's process.
+    OpenFence "open-fence" [open_sync_object_from_nt_handle, open_native_fence_from_nt_handle] {
+        fence: FenceId,
+        surface: Surface,
+    }
+    /// Closes an instance of a fence.
+    DropFence "drop-fence" [destroy_synchronization_object] { fence: FenceId, surface: Surface }
+    /// Queues a signal.
+    QueueSignal "queue-signal" [signal_from_gpu2, submit_signal_to_hw_queues] {
+        queue: QueueId,
+        fence: FenceId,
+        value: u64,
+    }
+    /// Queues a wait.
+    QueueWait "queue-wait" [wait_from_gpu, submit_wait_to_hw_queue] {
+        queue: QueueId,
+        fence: FenceId,
+        value: u64,
+    }
+    /// Signals from the CPU.
+    Signal "signal" [signal_from_cpu] { fence: FenceId, surface: Surface, value: u64 }
+    /// Queues a wait, then signals its value and a lower one from the CPU. The wait latches.
+    PulseQueue "pulse-queue" [wait_from_gpu, submit_wait_to_hw_queue, signal_from_cpu] {
+        queue: QueueId,
+        fence: FenceId,
+        value: u64,
+        low: u64,
+    }
+    /// Registers a wait, signals its value and a lower one, and blocks until the wait is over.
+    PulseWait "pulse-wait" [register_cpu_wait, signal_from_cpu] {
+        fence: FenceId,
+        surface: Surface,
+        value: u64,
+        low: u64,
+    }
+    /// Blocks until a fence has reached a value.
+    Wait "wait" [wait_from_cpu] { fence: FenceId, surface: Surface, value: u64 }
+    /// Registers a wait.
+    Register "register" [register_cpu_wait] {
+        wait: WaitId,
+        fence: FenceId,
+        surface: Surface,
+        value: u64,
+    }
+    /// Blocks until a registered wait is over.
+    Await "await" [] { wait: WaitId }
+    /// Cancels a registered wait.
+    Cancel "cancel" [] { wait: WaitId }
+    /// Creates a buffer of 64 KiB pages that the CPU can read.
+    CreateBuffer "buffer" [create_allocation, create_paging_queue, make_resident] {
+        buffer: BufferId,
+        surface: Surface,
+        /// In pages of 4 KiB.
+        pages: u64,
+    }
+    /// Drops a buffer that no work uses.
+    DropBuffer "drop-buffer" [destroy_allocation] { buffer: BufferId }
+    /// Creates and drops a buffer.
+    Scratch "scratch" [create_allocation, destroy_allocation] { surface: Surface, pages: u64 }
+    /// Takes the reference of a local allocation away and gives it back.
+    Evict "evict" [evict, make_resident, query_allocation_residency, set_allocation_priority] {
+        buffer: BufferId,
+    }
+    /// Asks without changing anything.
+    Query "query" [
+        query_adapter_info, query_clock_calibration, device_state, query_video_memory_info,
+        queue_number,
+    ] { question: Question }
+    /// Sets the bands of the hardware context of a queue at the call surface.
+    SetPriority "set-priority" [
+        set_context_scheduling_priority, set_context_in_process_scheduling_priority,
+    ] {
+        queue: QueueId,
+        /// Steps below NORMAL, and below 0 inside of the process.
+        below: u64,
+    }
+    /// Reserves addresses, maps an allocation there in the order of a fence, and frees both.
+    Tiles "tiles" [
+        reserve_gpu_virtual_address, update_gpu_virtual_address, free_gpu_virtual_address, lock2,
+    ] {
+        /// Tiles of 64 KiB.
+        tiles: u64,
+    }
+    /// Shares allocations as a resource, opens it again, and ends both.
+    ShareResource "share-resource" [
+        create_resource, query_resource_info, open_resource, destroy_resource,
+    ] { pages: u64 }
+    /// Creates a semaphore, takes it and gives it back on a context, and destroys it.
+    Semaphore "semaphore" [
+        create_synchronization_object, open_synchronization_object,
+        wait_for_synchronization_objects, signal_synchronization_objects,
+    ] {
+        /// Times that it is taken and given back.
+        rounds: u64,
+    }
+    /// Creates a fence, shares it by a name of the thread, finds it again, and closes all.
+    NameFence "name-fence" [share_objects, open_sync_object_nt_handle_from_name] {
+        value: u64,
+    }
+    /// Waits for a vertical sync, on an adapter with a display.
+    Vsync "vsync" [display, wait_for_vertical_blank_event] {}
+    /// Presents a picture of a context and waits until it is shown.
+    Flip "flip" [present] { interval: u64 }
+    /// Lets time pass.
+    Rest "rest" [] {
+        /// Nanoseconds.
+        ns: u64,
+    }
+    /// Takes all hardware contexts off the run list for a time.
+    Suspend "suspend" [] {
+        /// Nanoseconds.
+        ns: u64,
+    }
+    /// Puts the adapter into D3 and back into D0.
+    SleepResume "sleep-resume" [] {
+        /// Nanoseconds between the two.
+        ns: u64,
+    }
+    /// Offers every idle engine for F1.
+    IdleEngines "idle-engines" [] {}
+    /// Resets an engine.
+    ResetEngine "reset-engine" [debug_timeouts] { class: Class }
+    /// Hangs the engine of a queue of a doomed process.
+    Hang "hang" [submit_command, submit_command_to_hw_queue] { queue: QueueId }
+    /// Puts the device of a doomed process into error.
+    MarkDevice "mark-device" [mark_device_as_error] { process: ProcessId }
+    /// Terminates a doomed process.
+    Kill "kill" [destroy_device] { process: ProcessId }
+}
+
+/// Kernel calls that no operation reaches yet, with the reason.
+pub const UNREACHED: &[(&str, &str)] = &[
+    ("disable_gpu_timeout", "its work may run for ever, so no bound of a wait holds beside it"),
+    ("render", "the model has no allocation lists; `split_buffers` in the tests has them"),
+];

@@ -1,0 +1,164 @@
+//! The oracles: what must be true of the objects while they are there, and of the machine after the
+//! run.
+
+use super::{EndOfWait, Stage};
+use crate::failure::Failure;
+use crate::words::Surface;
+use tidegate::calls::DeviceState;
+use tidegate::dxgkrnl::Census;
+use tidegate::platform::RunReport;
+
+impl Stage {
+    /// Judges memory, waits and devices when all threads have ended and all work is done.
+    pub(super) fn judge_objects(&self) {
+        self.drain();
+        self.judge_memory();
+        self.judge_waits();
+        self.judge_devices();
+    }
+
+    /// Waits for the work of all queues. It ends, because the program was admitted.
+    fn drain(&self) {
+        for (id, slot) in &self.queues {
+            let Some(queue) = slot.peek() else { continue };
+            let process = self.end.queues[id].process;
+            if let Err(error) = queue.drain()
+                && !error.is_end_of_run()
+                && !self.program.is_doomed(process)
+            {
+                self.fail(Failure::Blame(format!("{id} of {process} is lost: {error}")));
+            }
+        }
+    }
+
+    fn judge_memory(&self) {
+        for (id, slot) in &self.buffers {
+            let Some(buffer) = slot.peek() else { continue };
+            if self.program.is_doomed(self.end.buffers[id].process) {
+                continue;
+            }
+            for (word, value) in self.end.words(*id) {
+                match buffer.read(word) {
+                    Ok(found) if found == value => {}
+                    Ok(found) => self.fail(Failure::Memory(format!(
+                        "word {word} of {id} is {found}, and the model says {value}"
+                    ))),
+                    Err(error) => self.fail(Failure::Memory(format!(
+                        "word {word} of {id} cannot be read: {error}"
+                    ))),
+                }
+            }
+        }
+    }
+
+    fn judge_waits(&self) {
+        for (step, wait, end) in self.ended_waits.lock().iter() {
+            let notices = wait.notices();
+            let allowed = match end {
+                // An awaited notice of the queue API is taken.
+                EndOfWait::Awaited => u64::from(wait.is_counted()),
+                EndOfWait::Cancelled { notices } if wait.is_counted() => *notices,
+                EndOfWait::Cancelled { .. } => 0,
+            };
+            let is_doomed = self.program.is_doomed(self.program.process_of(step.thread));
+            if notices > allowed.max(u64::from(wait.is_counted()))
+                || (notices != allowed && !is_doomed)
+            {
+                self.fail(Failure::Event(format!(
+                    "the wait of '{} {}' ({end:?}) has {notices} notices, and {allowed} are right",
+                    step.thread, step.operation
+                )));
+            }
+        }
+    }
+
+    /// A steady process keeps its devices. A hang names its queue.
+    fn judge_devices(&self) {
+        for (index, process) in self.all_processes().iter().enumerate() {
+            let raw = process.client.kernel.device_state(process.client.device);
+            let api = process.device().ok().and_then(|device| device.removed_reason());
+            if !process.is_doomed {
+                if raw != Ok(DeviceState::Active) {
+                    self.fail(Failure::Blame(format!("the device of p{index} is {raw:?}")));
+                }
+                if let Some(reason) = api {
+                    self.fail(Failure::Blame(format!("the device of p{index} was lost: {reason}")));
+                }
+                continue;
+            }
+            if let Ok(DeviceState::Hung(hang)) = raw {
+                let injected = self.injected.lock();
+                let of_process = injected
+                    .iter()
+                    .filter(|i| usize::from(i.process.0) == index && i.surface == Surface::Raw);
+                let mut queues = of_process.flat_map(|injected| injected.queues.iter());
+                // A forced reset of an engine is not a hang of a queue.
+                let forced = self.program.steps.iter().any(|step| {
+                    matches!(step.operation, crate::operation::Operation::ResetEngine { .. })
+                });
+                if !forced && !queues.any(|queue| *queue == hang.queue) {
+                    let text = format!("p{index} hung by queue {}, which did not hang", hang.queue);
+                    drop(injected);
+                    self.fail(Failure::Blame(text));
+                }
+            }
+        }
+    }
+
+    /// Compares the kernel's objects with those before the processes.
+    fn leak(&self) -> Option<String> {
+        for (index, before) in self.before.iter().enumerate() {
+            let after = self.machine.adapter_at(index).census();
+            // The memory manager makes a device with a context of its own on first use. Context
+            // allocations and regions of memory are kept for reuse.
+            let own = after.contexts.saturating_sub(before.contexts).min(1);
+            let kept = Census {
+                context_allocations: before.context_allocations,
+                local_context_allocations: before.local_context_allocations,
+                memory_regions: before.memory_regions,
+                devices: after.devices.saturating_sub(own),
+                contexts: after.contexts - own,
+                ..after
+            };
+            if kept != *before {
+                return Some(format!("adapter {index} has {after:?} and had {before:?}"));
+            }
+        }
+        None
+    }
+}
+
+impl Stage {
+    /// Returns what is wrong after the run, most telling first.
+    pub fn verdict(&self, report: &RunReport) -> Option<Failure> {
+        self.is_over.store(1);
+
+        let machine = &self.machine;
+        for index in 0..machine.adapter_count() {
+            let adapter = machine.adapter_at(index);
+            if let Some(bug) = adapter.bug_checks().first() {
+                return Some(Failure::BugCheck(bug.to_string()));
+            }
+            if let Some(fault) = adapter.driver_faults().first() {
+                return Some(Failure::Driver(fault.to_string()));
+            }
+            if let Some(violation) = machine.driver_at(index).violations().first() {
+                return Some(Failure::Driver(format!("{violation:?}")));
+            }
+        }
+        if let Some(panic) = report.panics.first() {
+            return Some(Failure::Panic(panic.clone()));
+        }
+        if let Some(failure) = self.failures.lock().first() {
+            return Some(failure.clone());
+        }
+        if !report.blocked.is_empty() {
+            return Some(Failure::Standstill(machine.standstill(report)));
+        }
+        let refused = self.all_processes().iter().position(|p| !p.is_doomed && p.refused() > 0);
+        if let Some(process) = refused {
+            return Some(Failure::Leak(format!("destroy calls of p{process} were refused")));
+        }
+        self.leak().map(Failure::Leak)
+    }
+}

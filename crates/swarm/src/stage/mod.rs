@@ -1,0 +1,365 @@
+//! A run of a program: the machine, its processes, and the threads that carry out their steps.
+//!
+//! Order: 1. the machine and its processes are made; 2. the threads run; 3. the objects are judged
+//! (`judge`); 4. everything is dropped, process by process; 5. the machine is judged. 2 to 4 happen
+//! inside of the run.
+//!
+//! Rooms: `process` · `slot` (objects shared by threads) · `objects` (calls on them) · `steps` (an arm for each
+//! operation), `stories` (those of several calls) · `judge` (the oracles).
+
+mod judge;
+mod objects;
+mod process;
+mod slot;
+mod steps;
+mod stories;
+
+use crate::coverage::Overlaps;
+use crate::failure::Failure;
+use crate::model::{Facts, Model};
+use crate::program::{Program, ProgramStep};
+use crate::words::{BufferId, FenceId, ProcessId, QueueId, Surface, ThreadId, WaitId};
+use objects::{BufferObject, CallError, Called, FenceObject, QueueObject, Registered};
+use process::{RunProcess, SocketService, Transport};
+use slot::{Key, Objects, Slot};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use tidegate::calls::NtHandle;
+use tidegate::dxgkrnl::Census;
+use tidegate::platform::{Mutex, QueueNumber, Word};
+use tidegate::service::server::{ServerConfig, Sessions};
+use tidegate::{Machine, MachineError, Platform};
+
+/// A hang that a step has injected.
+struct Injected {
+    process: ProcessId,
+    surface: Surface,
+    queues: Vec<QueueNumber>,
+}
+
+/// Time after the end of the last process, before leaks are looked for: more than two hangs of work
+/// that a killed process has left take to be found.
+const SETTLE_NS: u64 = 10_000_000_000;
+
+/// The longest run in virtual time. Programs of the generator take some seconds with hangs.
+const LIMIT_NS: u64 = 120_000_000_000;
+
+/// The service of a run, to be ended.
+enum Running {
+    InProcess,
+    Agents(Sessions),
+    Socket(SocketService),
+}
+
+/// A run of a program.
+pub struct Stage {
+    program: Arc<Program>,
+    /// The state of the model after the last step.
+    end: Model,
+    platform: Platform,
+    /// Opened at the beginning of the run.
+    processes: OnceLock<Vec<RunProcess>>,
+    queues: BTreeMap<QueueId, Slot<QueueObject>>,
+    fences: BTreeMap<(FenceId, ProcessId, Surface), Slot<FenceObject>>,
+    handles: BTreeMap<FenceId, Slot<NtHandle>>,
+    buffers: BTreeMap<BufferId, Slot<BufferObject>>,
+    surfaces: BTreeMap<QueueId, Surface>,
+    failures: Mutex<Vec<Failure>>,
+    injected: Mutex<Vec<Injected>>,
+    /// Registered waits after their threads have ended.
+    ended_waits: Mutex<Vec<(ProgramStep, Registered, EndOfWait)>>,
+    overlaps: Overlaps,
+    /// Kernel objects of each adapter before the processes.
+    before: Vec<Census>,
+    /// Counts the steps that have ended, for a watchdog.
+    progress: Word,
+    is_over: Word,
+    machine: Arc<Machine>,
+}
+
+/// How a thread has ended a registered wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndOfWait {
+    Awaited,
+    Cancelled {
+        /// The notices by the end of the cancellation.
+        notices: u64,
+    },
+}
+
+impl Stage {
+    /// Makes the machine and the processes of a program.
+    ///
+    /// # Errors
+    /// A configuration that contradicts itself, or a process that is refused.
+    pub fn new(platform: &Platform, program: Arc<Program>) -> Result<Stage, MachineError> {
+        let mut builder = Machine::builder(platform);
+        for adapter in &program.adapters {
+            builder = builder.reference(adapter.config(platform));
+        }
+        let machine = Arc::new(builder.start()?);
+        let before = (0..machine.adapter_count()).map(|a| machine.adapter_at(a).census()).collect();
+        let facts = Facts::of(&program);
+        let mut end = Model::default();
+        for step in &program.steps {
+            let admitted = end.admit(&facts, step);
+            debug_assert_eq!(admitted, Ok(()), "{} {}", step.thread, step.operation);
+        }
+        let surfaces = slot::surfaces(&program);
+        let mut stage = Stage {
+            end,
+            platform: platform.clone(),
+            processes: OnceLock::new(),
+            queues: BTreeMap::new(),
+            fences: BTreeMap::new(),
+            handles: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+            surfaces,
+            failures: platform.mutex("failures of the program", Vec::new()),
+            injected: platform.mutex("injected hangs", Vec::new()),
+            ended_waits: platform.mutex("ended waits", Vec::new()),
+            overlaps: Overlaps::new(platform),
+            before,
+            progress: platform.page(1).word(0).named("steps that have ended"),
+            is_over: platform.page(1).word(0),
+            machine,
+            program,
+        };
+        stage.make_slots();
+        Ok(stage)
+    }
+
+    fn objects_of(&self, step: &ProgramStep) -> Objects {
+        let process = self.program.process_of(step.thread);
+        Objects::of(step.operation, process, |queue| self.surfaces[&queue])
+    }
+
+    fn make_slots(&mut self) {
+        let mut uses: BTreeMap<Key, u64> = BTreeMap::new();
+        let program = self.program.clone();
+        for step in &program.steps {
+            let objects = self.objects_of(step);
+            objects.made.iter().for_each(|key| *uses.entry(*key).or_default() += 0);
+            objects.used.iter().for_each(|key| *uses.entry(*key).or_default() += 1);
+        }
+        let platform = self.platform.clone();
+        for (key, count) in uses {
+            match key {
+                Key::Queue(queue) => drop(self.queues.insert(queue, Slot::new(&platform, count))),
+                Key::Fence(fence, process, surface) => {
+                    let slot = Slot::new(&platform, count);
+                    drop(self.fences.insert((fence, process, surface), slot));
+                }
+                Key::Handle(fence) => {
+                    drop(self.handles.insert(fence, Slot::new(&platform, count)));
+                }
+                Key::Buffer(buffer) => {
+                    drop(self.buffers.insert(buffer, Slot::new(&platform, count)));
+                }
+            }
+        }
+    }
+
+    /// Returns the machine.
+    pub fn machine(&self) -> &Arc<Machine> {
+        &self.machine
+    }
+
+    /// Returns the number of steps that have ended, for a watchdog.
+    pub fn progress(&self) -> u64 {
+        self.progress.load()
+    }
+
+    /// Returns whether the run has been judged.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load() != 0
+    }
+
+    /// Returns the steps that are under way.
+    pub(crate) fn steps_under_way(&self) -> Vec<String> {
+        self.overlaps.under_way().iter().map(|kind| kind.name().to_owned()).collect()
+    }
+
+    /// Returns the pairs of operations that were under way at the same time.
+    pub fn overlaps(&self) -> &Overlaps {
+        &self.overlaps
+    }
+
+    /// Opens the processes, runs the threads, judges their objects and drops everything. The main
+    /// agent of a run.
+    pub fn perform(self: &Arc<Stage>) {
+        let service = match self.platform.unexplored(|| self.open()) {
+            Ok(service) => service,
+            Err(why) => return self.fail(Failure::Panic(why)),
+        };
+        self.limit_time();
+        let threads: Vec<_> = (0..self.program.threads.len() as u16)
+            .map(|thread| {
+                let stage = self.clone();
+                let thread = ThreadId(thread);
+                self.platform.spawn(thread.to_string(), move || stage.run_thread(thread))
+            })
+            .collect();
+        for thread in threads {
+            thread.join();
+        }
+        self.platform.unexplored(|| {
+            if self.failures.lock().is_empty() && !self.platform.is_stopped() {
+                self.judge_objects();
+            }
+            self.drop_all();
+            match service {
+                Running::InProcess => {}
+                Running::Agents(sessions) => sessions.end(),
+                Running::Socket(service) => service.stop(),
+            }
+            // The kernel lets go of the last objects when the engines have.
+            if self.platform.is_cooperative() {
+                let settled = self.platform.now().after(SETTLE_NS);
+                self.platform.sleep_until(settled);
+            }
+        });
+    }
+
+    /// Ends a run in virtual time that goes on for ever: timers move although no thread does.
+    fn limit_time(self: &Arc<Stage>) {
+        if !self.platform.is_cooperative() {
+            return;
+        }
+        let stage = Arc::downgrade(self);
+        let (platform, end) = (self.platform.clone(), self.platform.now().after(LIMIT_NS));
+        self.platform.spawn_worker("limit of the run", move || {
+            platform.sleep_until(end);
+            if let Some(stage) = stage.upgrade()
+                && !platform.is_stopped()
+            {
+                let waits = platform
+                    .blocked_agents()
+                    .into_iter()
+                    .map(|(agent, what)| format!("'{agent}' waits for {what}"));
+                stage.fail(Failure::Standstill(waits.collect()));
+                platform.stop();
+            }
+        });
+    }
+
+    /// Opens the processes. Returns the service that they are clients of.
+    fn open(&self) -> Result<Running, String> {
+        let (running, transport) = match (self.program.served, self.platform.is_cooperative()) {
+            (false, _) => (Running::InProcess, Transport::InProcess),
+            (true, true) => {
+                let sessions = self.machine.sessions(ServerConfig::default());
+                (Running::Agents(sessions.clone()), Transport::Agents(sessions))
+            }
+            (true, false) => {
+                let service = SocketService::start(&self.machine)?;
+                let transport = Transport::Socket(service.path.clone());
+                (Running::Socket(service), transport)
+            }
+        };
+        let open = |index| RunProcess::open(&self.machine, &self.program, &transport, index);
+        let processes = (0..self.program.processes.len()).map(open).collect::<Result<_, _>>()?;
+        let _first = self.processes.set(processes);
+        Ok(running)
+    }
+
+    fn run_process(&self, process: ProcessId) -> &RunProcess {
+        &self.all_processes()[usize::from(process.0)]
+    }
+
+    fn all_processes(&self) -> &[RunProcess] {
+        self.processes.get().map_or(&[], Vec::as_slice)
+    }
+
+    fn run_thread(&self, thread: ThreadId) {
+        let mut waits: BTreeMap<WaitId, (ProgramStep, Registered)> = BTreeMap::new();
+        for step in self.program.steps.iter().filter(|step| step.thread == thread) {
+            let kind = step.operation.kind();
+            let under_way = self.overlaps.begin(kind);
+            let called = self.carry_out(step, &mut waits);
+            self.overlaps.end(under_way);
+            self.progress.fetch_add(1);
+            if let Err(error) = called
+                && !self.accepts(step, &error)
+            {
+                self.fail(Failure::Refused { step: *step, error: error.to_string() });
+            }
+            let objects = self.objects_of(step);
+            objects.used.iter().for_each(|key| self.end_use(*key));
+        }
+        // What is still registered is cancelled, as by a program that ends.
+        for (_, (step, mut wait)) in waits {
+            let notices = wait.cancel();
+            self.ended_waits.lock().push((step, wait, EndOfWait::Cancelled { notices }));
+        }
+    }
+
+    /// Returns whether the step may fail with this error.
+    fn accepts(&self, step: &ProgramStep, error: &CallError) -> bool {
+        let process = self.program.process_of(step.thread);
+        // The failure of the step that should have made the object counts.
+        let is_consequence =
+            error.is_end_of_run() || *error == CallError::Missing || self.platform.is_stopped();
+        is_consequence || (self.program.is_doomed(process) && error.is_loss())
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.failures.lock().push(failure);
+    }
+
+    fn end_use(&self, key: Key) {
+        match key {
+            Key::Queue(queue) => self.queues[&queue].end_use(),
+            Key::Fence(fence, process, surface) => {
+                self.fences[&(fence, process, surface)].end_use();
+            }
+            Key::Handle(fence) => self.handles[&fence].end_use(),
+            Key::Buffer(buffer) => self.buffers[&buffer].end_use(),
+        }
+    }
+
+    fn process_of(&self, step: &ProgramStep) -> (ProcessId, &RunProcess) {
+        let process = self.program.process_of(step.thread);
+        (process, self.run_process(process))
+    }
+
+    /// Drops the objects that are left, then the devices and the processes.
+    fn drop_all(&self) {
+        for (_, wait, _) in self.ended_waits.lock().iter_mut() {
+            wait.cancel();
+        }
+        let note = |what: &str, process: &RunProcess, called: Called| {
+            if let Err(error) = called
+                && !self.platform.is_stopped()
+                && !(error.is_end_of_run() || (process.is_doomed && error.is_loss()))
+            {
+                self.fail(Failure::Leak(format!("{what} is not destroyed: {error}")));
+            }
+        };
+        for (id, slot) in &self.queues {
+            if let (Some(queue), Some(state)) = (slot.take_now(), self.end.queues.get(id)) {
+                let process = self.run_process(state.process);
+                note(&id.to_string(), process, queue.destroy());
+            }
+        }
+        for (id, slot) in &self.buffers {
+            if let (Some(buffer), Some(state)) = (slot.take_now(), self.end.buffers.get(id)) {
+                let process = self.run_process(state.process);
+                note(&id.to_string(), process, buffer.destroy());
+            }
+        }
+        for ((id, process, _), slot) in &self.fences {
+            if let Some(fence) = slot.take_now() {
+                let process = self.run_process(*process);
+                note(&id.to_string(), process, fence.destroy());
+            }
+        }
+        self.handles.values().for_each(|slot| drop(slot.take_now()));
+        for process in self.all_processes() {
+            process.drop_device();
+            let destroyed = process.client.kernel.destroy_device(process.client.device);
+            note("a device", process, destroyed.map_err(CallError::from));
+            process.kill();
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Carries out one step: an arm for each operation.
+
+use super::objects::{
+    BufferObject, CallError, Called, FenceObject, QueueObject, RawBuffer, RawQueue, Registered,
+};
+use super::process::RunProcess;
+use super::{EndOfWait, Injected, Stage, stories};
+use crate::model::PAGE_WORDS;
+use crate::operation::Operation;
+use crate::program::ProgramStep;
+use crate::words::{
+    Band, BufferId, Class, FenceId, FenceKind, Model, ProcessId, Question, QueueId, Sharing,
+    Surface, WaitId,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate::calls::{
+    AllocationKind, CreatePagingQueue, DeviceErrorReason, PagingPriority, Placement, Priority,
+    ResidencyPriority, SegmentGroup, SyncObjectFlags, TdrTest,
+};
+use tidegate::d3d12::{BufferDesc, CommandListType, FenceDesc, FenceFlags, Heap, QueueDesc};
+use tidegate::ddi::DevicePowerState;
+use tidegate::softgpu::EngineClass;
+
+type Waits = BTreeMap<WaitId, (ProgramStep, Registered)>;
+
+impl Stage {
+    /// Carries out a step. The error of a call is returned; an object that could not be made is
+    /// [`CallError::Missing`] to later steps.
+    pub(super) fn carry_out(&self, step: &ProgramStep, waits: &mut Waits) -> Called {
+        let (id, process) = self.process_of(step);
+        match step.operation {
+            Operation::CreateQueue { queue, surface, model, class, band } => {
+                let made = self.create_queue(process, queue, (surface, model, class, band));
+                put(&self.queues[&queue], made)
+            }
+            Operation::DropQueue { queue } => {
+                let taken = self.queues[&queue].take().ok_or(CallError::Missing)?;
+                taken.destroy()
+            }
+            Operation::Execute { queue, ns } => self.queue(queue)?.execute(&process.device()?, ns),
+            Operation::Hang { queue } => self.hang(id, process, queue),
+            Operation::Store { queue, buffer, word, value } => {
+                let target = self.buffer(buffer)?;
+                self.queue(queue)?.store(&process.device()?, &target, word, value as u32)
+            }
+            Operation::Drain { queue } => self.queue(queue)?.drain(),
+            Operation::CreateFence { fence, surface, kind, sharing, initial } => {
+                self.create_fence(id, process, fence, (surface, kind, sharing, initial))
+            }
+            Operation::OpenFence { fence, surface } => self.open_fence(id, process, fence, surface),
+            Operation::DropFence { fence, surface } => {
+                let slot = &self.fences[&(fence, id, surface)];
+                slot.take().ok_or(CallError::Missing)?.destroy()
+            }
+            Operation::QueueSignal { queue, fence, value } => {
+                let target = self.fence(fence, id, self.surfaces[&queue])?;
+                self.queue(queue)?.signal(&target, value)
+            }
+            Operation::QueueWait { queue, fence, value } => {
+                let target = self.fence(fence, id, self.surfaces[&queue])?;
+                self.queue(queue)?.wait(&target, value)
+            }
+            Operation::PulseQueue { queue, fence, value, low } => {
+                let target = self.fence(fence, id, self.surfaces[&queue])?;
+                self.queue(queue)?.wait(&target, value)?;
+                target.signal(value)?;
+                target.signal(low)
+            }
+            Operation::Signal { fence, surface, value } => {
+                self.fence(fence, id, surface)?.signal(value)
+            }
+            Operation::PulseWait { fence, surface, value, low } => {
+                let target = self.fence(fence, id, surface)?;
+                let wait = target.register(&self.platform, value)?;
+                target.signal(value)?;
+                target.signal(low)?;
+                let waited = wait.wait();
+                self.ended_waits.lock().push((*step, wait, EndOfWait::Awaited));
+                waited
+            }
+            Operation::Wait { fence, surface, value } => {
+                self.fence(fence, id, surface)?.wait(value)
+            }
+            Operation::Register { wait, fence, surface, value } => {
+                let registered = self.fence(fence, id, surface)?.register(&self.platform, value)?;
+                waits.insert(wait, (*step, registered));
+                Ok(())
+            }
+            Operation::Await { wait } => {
+                let (step, registered) = waits.remove(&wait).ok_or(CallError::Missing)?;
+                let waited = registered.wait();
+                self.ended_waits.lock().push((step, registered, EndOfWait::Awaited));
+                waited
+            }
+            Operation::Cancel { wait } => {
+                let (step, mut registered) = waits.remove(&wait).ok_or(CallError::Missing)?;
+                let end = EndOfWait::Cancelled { notices: registered.cancel() };
+                self.ended_waits.lock().push((step, registered, end));
+                Ok(())
+            }
+            Operation::CreateBuffer { buffer, surface, pages } => {
+                put(&self.buffers[&buffer], self.create_buffer(process, surface, pages))
+            }
+            Operation::DropBuffer { buffer } => {
+                self.buffers[&buffer].take().ok_or(CallError::Missing)?.destroy()
+            }
+            Operation::Scratch { surface, pages } => {
+                self.create_buffer(process, surface, pages)?.destroy()
+            }
+            Operation::Evict { buffer } => self.buffer(buffer)?.evict(),
+            Operation::Query { question } => self.query(process, question),
+            Operation::SetPriority { queue, below } => self.queue(queue)?.set_priority(below),
+            Operation::Tiles { tiles } => stories::tiles(&process.client, tiles),
+            Operation::ShareResource { pages } => {
+                stories::share_resource(&process.client, pages * PAGE_WORDS * 4)
+            }
+            Operation::Semaphore { rounds } => stories::semaphore(&process.client, rounds),
+            Operation::NameFence { value } => {
+                stories::name_fence(&process.client, step.thread, value)
+            }
+            Operation::Vsync {} => stories::vsync(&process.client),
+            Operation::Flip { interval } => stories::flip(&process.client, interval as u32),
+            Operation::Rest { .. }
+            | Operation::Suspend { .. }
+            | Operation::SleepResume { .. }
+            | Operation::IdleEngines {}
+            | Operation::ResetEngine { .. }
+            | Operation::MarkDevice { .. }
+            | Operation::Kill { .. } => self.carry_out_on_machine(process, step.operation),
+        }
+    }
+
+    /// Carries out a step that is not of one object.
+    fn carry_out_on_machine(&self, process: &RunProcess, operation: Operation) -> Called {
+        match operation {
+            Operation::Rest { ns } => {
+                self.platform.sleep_until(self.platform.now().after(ns));
+                Ok(())
+            }
+            Operation::Suspend { ns } => {
+                let held = self.machine.adapter_at(process.adapter).suspend_contexts()?;
+                self.platform.sleep_until(self.platform.now().after(ns));
+                drop(held);
+                Ok(())
+            }
+            Operation::SleepResume { ns } => {
+                let adapter = self.machine.adapter_at(process.adapter);
+                adapter.set_power_state(DevicePowerState::D3)?;
+                self.platform.sleep_until(self.platform.now().after(ns));
+                adapter.set_power_state(DevicePowerState::D0)?;
+                Ok(())
+            }
+            Operation::IdleEngines {} => {
+                self.machine.adapter_at(process.adapter).power_down_idle_engines();
+                Ok(())
+            }
+            Operation::ResetEngine { class } => {
+                let node_ordinal = self.node(process, class).ok_or(CallError::Missing)?;
+                let test = TdrTest::EngineTdr { node_ordinal, engine_ordinal: 0 };
+                Ok(self.machine.adapter_at(process.adapter).debug_timeouts(test)?)
+            }
+            Operation::MarkDevice { .. } => {
+                let reason = DeviceErrorReason::Generic;
+                Ok(process.client.kernel.mark_device_as_error(process.client.device, reason)?)
+            }
+            Operation::Kill { process } => {
+                self.run_process(process).kill();
+                Ok(())
+            }
+            _ => Err(CallError::Missing),
+        }
+    }
+
+    fn queue(&self, queue: QueueId) -> Called<QueueObject> {
+        self.queues[&queue].get().ok_or(CallError::Missing)
+    }
+
+    fn buffer(&self, buffer: BufferId) -> Called<BufferObject> {
+        self.buffers[&buffer].get().ok_or(CallError::Missing)
+    }
+
+    fn fence(&self, fence: FenceId, process: ProcessId, surface: Surface) -> Called<FenceObject> {
+        self.fences[&(fence, process, surface)].get().ok_or(CallError::Missing)
+    }
+
+    /// Returns the first node of a class.
+    fn node(&self, process: &RunProcess, class: Class) -> Option<u32> {
+        let nodes = self.program.adapters[process.adapter].config(&self.platform).gpu.nodes;
+        let wanted = match class {
+            Class::Direct => EngineClass::ThreeD,
+            Class::Compute => EngineClass::Compute,
+            Class::Copy => EngineClass::Copy,
+        };
+        nodes.iter().position(|node| node.class == wanted).map(|node| node as u32)
+    }
+
+    fn create_queue(
+        &self,
+        process: &RunProcess,
+        id: QueueId,
+        (surface, model, class, band): (Surface, Model, Class, Band),
+    ) -> Called<QueueObject> {
+        let priority = match band {
+            Band::Normal => Priority::Normal,
+            Band::High => Priority::High,
+        };
+        if surface == Surface::Api {
+            let list_type = match class {
+                Class::Direct => CommandListType::Direct,
+                Class::Compute => CommandListType::Compute,
+                Class::Copy => CommandListType::Copy,
+            };
+            let desc = QueueDesc::new(list_type)
+                .name(id.to_string())
+                .priority(priority)
+                .submission(model.submission());
+            return Ok(QueueObject::Api(process.device()?.create_queue(desc)?));
+        }
+        let client = &process.client;
+        let node = self.node(process, class).ok_or(CallError::Missing)?;
+        let queue = match model {
+            Model::Packet => RawQueue::packet(client, client.try_context(node, priority)?)?,
+            Model::Hardware => {
+                let context = client.try_hw_context(node)?;
+                RawQueue::hardware(client, context, client.hw_queue_in(context, false)?)?
+            }
+            Model::User => {
+                let context = client.try_hw_context(node)?;
+                let queue = client.try_with_ring(client.hw_queue_in(context, true)?)?;
+                queue.connect()?;
+                RawQueue::user(client, context, queue)?
+            }
+        };
+        Ok(QueueObject::Raw(Arc::new(queue)))
+    }
+
+    fn create_fence(
+        &self,
+        id: ProcessId,
+        process: &RunProcess,
+        fence: FenceId,
+        (surface, kind, sharing, initial): (Surface, FenceKind, Sharing, u64),
+    ) -> Called {
+        let made = self.make_fence(process, fence, (surface, kind, sharing, initial));
+        let handle = match (&made, sharing) {
+            (_, Sharing::Private) | (Err(_), _) => Ok(None),
+            (Ok(FenceObject::Api(fence)), _) => {
+                process.device().and_then(|d| Ok(Some(d.create_shared_handle(fence)?)))
+            }
+            (Ok(FenceObject::Raw(client, fence)), _) => {
+                let access = tidegate::calls::SyncObjectAccess::all();
+                client.share(fence, access).map(Some).map_err(CallError::from)
+            }
+        };
+        self.handles[&fence].put(handle.as_ref().ok().cloned().flatten());
+        put(&self.fences[&(fence, id, surface)], made)?;
+        handle.map(|_| ())
+    }
+
+    fn make_fence(
+        &self,
+        process: &RunProcess,
+        fence: FenceId,
+        (surface, kind, sharing, initial): (Surface, FenceKind, Sharing, u64),
+    ) -> Called<FenceObject> {
+        if surface == Surface::Api {
+            let flags = match sharing {
+                Sharing::Private => FenceFlags::empty(),
+                Sharing::Shared => FenceFlags::SHARED,
+                Sharing::Cross => FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER,
+            };
+            let desc = FenceDesc::new(fence.to_string()).initial_value(initial).flags(flags);
+            return Ok(FenceObject::Api(process.device()?.create_fence_with(desc)?));
+        }
+        let shared = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+        let flags = match sharing {
+            Sharing::Private => SyncObjectFlags::empty(),
+            Sharing::Shared => shared,
+            Sharing::Cross => shared | SyncObjectFlags::CROSS_ADAPTER,
+        };
+        let client = &process.client;
+        let made = match kind {
+            FenceKind::Native => client.try_native(initial, flags)?,
+            FenceKind::Monitored => client.try_monitored(initial, flags)?,
+        };
+        Ok(FenceObject::Raw(client.clone(), made))
+    }
+
+    fn open_fence(
+        &self,
+        id: ProcessId,
+        process: &RunProcess,
+        fence: FenceId,
+        surface: Surface,
+    ) -> Called {
+        let open = || {
+            let handle = self.handles[&fence].get().ok_or(CallError::Missing)?;
+            if surface == Surface::Api {
+                let opened = process.device()?.open_shared_handle(&fence.to_string(), &handle)?;
+                return Ok(FenceObject::Api(opened));
+            }
+            let opened = process.client.open_shared(&handle, SyncObjectFlags::empty())?;
+            Ok(FenceObject::Raw(process.client.clone(), opened))
+        };
+        put(&self.fences[&(fence, id, surface)], open())
+    }
+
+    fn create_buffer(
+        &self,
+        process: &RunProcess,
+        surface: Surface,
+        pages: u64,
+    ) -> Called<BufferObject> {
+        let bytes = pages * PAGE_WORDS * 4;
+        if surface == Surface::Api {
+            let desc = BufferDesc::new("buffer", bytes).heap(Heap::Readback);
+            return Ok(BufferObject::Api(process.device()?.create_buffer(desc)?));
+        }
+        let client = process.client.clone();
+        let allocation = client.try_allocate(bytes, AllocationKind::Bulk, Placement::Local)?;
+        let args = CreatePagingQueue { device: client.device, priority: PagingPriority::Normal };
+        let paging = client.kernel.create_paging_queue(args)?;
+        let priority = ResidencyPriority::NORMAL;
+        client.kernel.set_allocation_priority(client.device, &[allocation.handle], priority)?;
+        Ok(BufferObject::Raw(Arc::new(RawBuffer { client, allocation, paging })))
+    }
+
+    fn hang(&self, id: ProcessId, process: &RunProcess, queue: QueueId) -> Called {
+        let object = self.queue(queue)?;
+        let injected =
+            Injected { process: id, surface: self.surfaces[&queue], queues: object.numbers() };
+        self.injected.lock().push(injected);
+        object.hang(&process.device()?)
+    }
+
+    fn query(&self, process: &RunProcess, question: Question) -> Called {
+        let Client { kernel, device, .. } = &process.client;
+        match question {
+            Question::Adapter => drop(kernel.query_adapter_info()),
+            Question::Clock => drop(kernel.query_clock_calibration(0, 0)?),
+            Question::Device => drop(kernel.device_state(*device)?),
+            Question::Memory => drop(kernel.query_video_memory_info(SegmentGroup::Local)?),
+        }
+        Ok(())
+    }
+}
+
+use tidegate_testbed::Client;
+
+/// Puts a made object into its slot.
+fn put<T: Clone>(slot: &super::slot::Slot<T>, made: Called<T>) -> Called {
+    match made {
+        Ok(value) => {
+            slot.put(Some(value));
+            Ok(())
+        }
+        Err(error) => {
+            slot.put(None);
+            Err(error)
+        }
+    }
+}
