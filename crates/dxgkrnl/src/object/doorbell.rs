@@ -268,6 +268,7 @@ impl Doorbell {
             return Err(Status::INVALID_PARAMETER);
         };
         let rings = PinnedRings::new(level.into(), &queue.device.layers.memory, &ring, &control)?;
+        let ddi = port.driver(level);
         let transition = doorbells.transition.lock_device();
         // A queue that is being destroyed gets no doorbell.
         if !queue.is_live() {
@@ -298,7 +299,7 @@ impl Doorbell {
             },
             private_data: std::mem::take(private_data),
         };
-        let driver = port.driver(level).create_doorbell(level, &mut args)?;
+        let driver = ddi.create_doorbell(level, &mut args)?;
         // The caller's buffer keeps its length.
         // spec: UMS-172
         *private_data = args.private_data;
@@ -326,6 +327,7 @@ impl Doorbell {
         });
         doorbells.table.lock().insert(&doorbell);
         drop(transition);
+        drop(ddi);
         Ok(doorbell)
     }
 
@@ -341,6 +343,7 @@ impl Doorbell {
     // spec: UMS-181
     /// Ends the doorbell (D3DKMTDestroyDoorbell). Idempotent.
     pub(crate) fn end(&self, level: &Passive) {
+        let driver = self.port().driver(level);
         let transition = self.all.transition.lock_device();
         if std::mem::replace(&mut self.state.lock().ended, true) {
             return;
@@ -353,10 +356,11 @@ impl Doorbell {
             self.hide();
         }
         // 3. The driver drains the doorbell a last time and releases it.
-        self.port().driver(level).destroy_doorbell(level, self.driver);
+        driver.destroy_doorbell(level, self.driver);
         let victimised = self.all.take_victimised();
         let rings = std::mem::take(&mut *self.rings.lock());
         drop(transition);
+        drop(driver);
         // 4. Ring and control area may leave memory.
         drop(rings);
         notify_victimised(level, victimised);
@@ -515,10 +519,12 @@ impl Doorbell {
 
     /// Returns whether it was connected.
     fn take_hardware(&self, level: &Passive, reason: DisconnectReason) -> bool {
+        let driver = self.port().driver(level);
         let transition = self.all.transition.lock_device();
         let was_connected = self.disconnect_in_transition(level, reason);
         let victimised = self.all.take_victimised();
         drop(transition);
+        drop(driver);
         notify_victimised(level, victimised);
         was_connected
     }

@@ -5,6 +5,7 @@
 //! with DEVICE_REMOVED.
 
 mod allocations;
+mod answers;
 mod calls;
 mod cpu_waits;
 mod older;
