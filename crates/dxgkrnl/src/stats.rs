@@ -60,7 +60,7 @@ pub struct LostHistory {
 impl fmt::Display for LostHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = self.values;
-        write!(f, "its history dropped {values} values, of which the wait may have missed one")
+        write!(f, "its history dropped {values} values, and a wait made before may have missed one")
     }
 }
 

@@ -138,6 +138,21 @@ fn no_ring_is_lost_in_a_reset() {
     }
 }
 
+// spec: PRE-142
+#[test]
+fn a_reset_ends_while_a_context_is_destroyed() {
+    is_sampled("destroy-against-reset");
+    finds_its_bugs("destroy-against-reset");
+}
+
+#[test]
+fn an_object_is_created_before_its_owner_is_destroyed_or_not_at_all() {
+    for name in ["create-doorbell-against-destroy", "create-fence-against-destroy"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
 // spec: PRE-042
 #[test]
 fn a_preempted_packet_stays_ahead_of_the_wait_behind_it() {

@@ -50,7 +50,7 @@ impl ThreadGate {
     }
 
     /// Enters the driver. Blocks while the gate is closed, but not in a call from inside.
-    // spec: PRE-188
+    // spec: PRE-142
     pub(crate) fn enter(&self, level: Irql<'_>) -> Inside<'_> {
         let Some(word) = &self.word else { return Inside(None) };
         if self.passage.is_inside() && !self.platform.fault(NESTED_WAITS) {

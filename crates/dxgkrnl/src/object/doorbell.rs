@@ -31,6 +31,9 @@ use tidegate_platform::{
 };
 use tidegate_trace::{Kind, Record};
 
+/// The fault of a doorbell that enters the table after its transition.
+const LISTED_LATE: &str = "a doorbell is listed late";
+
 #[derive(Default)]
 struct State {
     /// The current connection.
@@ -325,9 +328,16 @@ impl Doorbell {
             last_queued: Untrusted::new(queued),
             state: platform.mutex("a doorbell", State::default()),
         });
-        doorbells.table.lock().insert(&doorbell);
+        // In the transition: the destruction of the queue looks for its doorbells there.
+        let late = platform.fault(LISTED_LATE);
+        if !late {
+            doorbells.table.lock().insert(&doorbell);
+        }
         drop(transition);
         drop(ddi);
+        if late {
+            doorbells.table.lock().insert(&doorbell);
+        }
         Ok(doorbell)
     }
 
@@ -374,39 +384,37 @@ impl Doorbell {
     /// D3DKMTConnectDoorbell.
     pub(crate) fn connect(&self, level: &Passive) -> Result<Connection, Status> {
         let port = self.port();
+        if let Some(decided) = self.is_decided() {
+            return decided;
+        }
+        // Before the driver connects, device and engine are powered and evicted rings paged in.
+        // Suspended contexts are resumed afterwards, before the status is written. The power comes
+        // before the driver's gate, and the gate before the lock of transitions.
+        // spec: UMS-061
+        let waking = port.awake_but_suspended(level);
+        let _engine = port.engine_in_use(level, self.queue.engine());
+        let driver = port.driver(level);
         // 1. One transition at a time.
         let transition = self.all.transition.lock_device();
-        {
-            let state = self.state.lock();
-            // spec: UMS-042
-            if state.aborted {
-                return Err(Status::DEVICE_REMOVED);
-            }
-            // spec: UMS-031
-            if let Some(connection) = &state.connection {
-                return Ok(connection.clone());
-            }
+        if let Some(decided) = self.is_decided() {
+            return decided;
         }
         port.count(Count::doorbell_connects);
         port.platform.spend(Step::ConnectDoorbell);
         port.watch_for_hangs();
-        // Before the driver connects, device and engine are powered and evicted rings paged in.
-        // Suspended contexts are resumed afterwards, before the status is written.
-        // spec: UMS-061
-        let waking = port.awake_but_suspended(level);
-        let _engine = port.engine_in_use(level, self.queue.engine());
         // 2. The driver allocates hardware. It may victimise another doorbell through the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
         };
         // spec: UMS-063
-        let connected = port.driver(level).connect_doorbell(level, self.driver, flags);
+        let connected = driver.connect_doorbell(level, self.driver, flags);
         // spec: UMS-062
         let _awake = waking.resume();
         let victimised = self.all.take_victimised();
         let connected = connected.map_err(Some).and_then(|c| self.show(level, c));
         drop(transition);
+        drop(driver);
         // 5. A victimised doorbell may have lost a ring. Its disconnect is complete by now.
         notify_victimised(level, victimised);
         match connected {
@@ -421,6 +429,17 @@ impl Doorbell {
                 Ok(connection)
             }
         }
+    }
+
+    /// Returns the outcome of a connect that has nothing to do.
+    fn is_decided(&self) -> Option<Result<Connection, Status>> {
+        let state = self.state.lock();
+        // spec: UMS-042
+        if state.aborted {
+            return Some(Err(Status::DEVICE_REMOVED));
+        }
+        // spec: UMS-031
+        state.connection.clone().map(Ok)
     }
 
     /// Records an event on the timeline, in the queue's lane.

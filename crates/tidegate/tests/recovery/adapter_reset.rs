@@ -1,8 +1,10 @@
 //! The reset of an adapter: the published order, which devices are lost, and what works afterwards.
 
+use tidegate::Platform;
 use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
+use tidegate::ddi::DevicePowerState;
 use tidegate::ddi::record::Paging;
-use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome};
+use tidegate::dxgkrnl::{BugCheck, PowerManagement, RecoveryOutcome};
 use tidegate::gpu_abi::Command;
 use tidegate_testbed::*;
 
@@ -144,5 +146,55 @@ fn a_call_during_the_reset_waits_until_it_is_done() {
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
         assert_eq!(w.platform.now().0 / S, 1);
         late.join();
+    });
+}
+
+/// The driver ends the save area of a context, for which the kernel calls the driver again.
+// spec: PRE-142
+#[test]
+fn a_reset_waits_for_a_call_that_calls_the_kernel_and_the_driver_again() {
+    for (entry, create) in [("DestroyContext", false), ("CreateContext", true)] {
+        let setup = setup(|config| config.driver.save_areas = true);
+        setup.start_behind(|driver| SaveAreas::new(&Platform::host(), driver)).0.run(move |w| {
+            let (other, platform) = (w.client("in the driver"), w.platform.clone());
+            let context = other.context(0);
+            w.pass(SETTLED_NS);
+            w.hooked.on(entry, move || _ = platform.sleep_until(platform.now().after(S)));
+            let inside = w.platform.spawn("in the driver", move || match create {
+                true => _ = other.context(0),
+                false => other.kernel.destroy_context(context).unwrap(),
+            });
+            w.pass(SETTLED_NS);
+            let before = w.platform.now();
+            w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+            assert_eq!(w.platform.now().since(before).div_ceil(S), 1, "{entry}");
+            inside.join();
+            assert_eq!(w.adapter().bug_checks(), []);
+        });
+    }
+}
+
+/// The agent that powers the device waits at the driver's gate, and the reset for the power.
+// spec: PRE-142
+#[test]
+fn a_reset_while_the_device_gets_power_waits_for_the_power_first() {
+    let managed = |config: &mut tidegate::MachineConfig| {
+        config.kernel.power = PowerManagement::Managed;
+    };
+    world_with(managed).run(|w| {
+        let local = w.allocate_in(64 << 10, Placement::Local);
+        let d3 = w.adapter().set_power_state(DevicePowerState::D3).unwrap();
+        assert_eq!(d3, DevicePowerState::D3);
+        let platform = w.platform.clone();
+        w.hooked.on("SetPowerState", move || _ = platform.sleep_until(platform.now().after(S)));
+        let adapter = w.adapter().clone();
+        let waking = w.platform.spawn("waking", move || {
+            adapter.set_power_state(DevicePowerState::D0).unwrap();
+        });
+        w.pass(SETTLED_NS);
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        waking.join();
+        assert_eq!(w.adapter().bug_checks(), []);
+        drop(local);
     });
 }

@@ -327,6 +327,7 @@ fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, valu
 
 /// Waits for work of an ending process. A removal ends the work that it finds, and nothing is waited
 /// for after it has begun.
+// spec: PRE-144
 fn is_set_by(port: &DriverPort, event: &Event, deadline: CpuTime) -> bool {
     event.try_take()
         || port.check_present().is_ok()
