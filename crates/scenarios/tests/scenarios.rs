@@ -79,7 +79,7 @@ fn finds_its_bugs(name: &str) {
 // spec: NF-050, NF-051, NF-054, NF-055
 #[test]
 fn a_signal_through_seven_stations_loses_no_waiter() {
-    is_exhausted_in("seven-stations", 338);
+    is_exhausted_in("seven-stations", 336);
     finds_its_bugs("seven-stations");
 }
 
@@ -104,7 +104,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 5_196);
+    is_exhausted_in("shadow-against-signal", 5_221);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -177,14 +177,14 @@ fn a_queue_that_waits_for_the_cpu_is_unblocked() {
 // spec: MF-036
 #[test]
 fn a_cpu_signal_that_is_a_store_loses_no_waiter() {
-    is_exhausted_in("cpu-signal-against-wait", 395);
+    is_exhausted_in("cpu-signal-against-wait", 389);
     finds_its_bugs("cpu-signal-against-wait");
 }
 
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_in("cancel-against-signal", 10_549);
+    is_exhausted_in("cancel-against-signal", 10_490);
     finds_its_bugs("cancel-against-signal");
 }
 

@@ -33,7 +33,6 @@ enum Work {
         _memories: Vec<Arc<CommandMemory>>,
     },
     /// A wait holds no fence and ends with it.
-    // spec: NF-107
     Wait(Weak<FenceObject>, FenceWait),
     Signal(Arc<FenceObject>, u64),
     Marker,

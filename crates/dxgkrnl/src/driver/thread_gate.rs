@@ -53,11 +53,12 @@ impl ThreadGate {
     // spec: PRE-142
     pub(crate) fn enter(&self, level: Irql<'_>) -> Inside<'_> {
         let Some(word) = &self.word else { return Inside(None) };
-        if self.passage.is_inside() && !self.platform.fault(NESTED_WAITS) {
+        let nested = self.passage.is_inside();
+        if nested && !self.platform.fault(NESTED_WAITS) {
             return Inside(None);
         }
         let may_wait = level.passive().is_some();
-        self.passage.enter(may_wait);
+        self.passage.enter(may_wait && !nested);
         loop {
             let closed = word.add_and_test(1, CLOSED);
             if !closed || !may_wait || self.exclusive.is_mine() {

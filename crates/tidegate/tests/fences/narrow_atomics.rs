@@ -187,7 +187,7 @@ fn a_fence_is_not_opened_by_a_gpu_with_other_atomics() {
 
 // spec: MF-098
 #[test]
-fn members_of_a_fence_agree_above_32_bits_whoever_signals() {
+fn members_of_a_fence_agree_above_32_bits_on_signals_of_each_side() {
     for wide in [false, true] {
         let (machine, clients) = pair([wide; 2]);
         machine

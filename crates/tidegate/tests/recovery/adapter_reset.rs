@@ -1,6 +1,5 @@
 //! The reset of an adapter: the published order, which devices are lost, and what works afterwards.
 
-use tidegate::Platform;
 use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
 use tidegate::ddi::DevicePowerState;
 use tidegate::ddi::record::Paging;
@@ -151,9 +150,7 @@ fn a_call_during_the_reset_waits_until_it_is_done() {
 
 /// A reset meets a call of this entry, for which the driver calls the kernel, and the kernel the driver.
 fn reset_meets(entry: &'static str, call: fn(&Client, tidegate::calls::Handle)) {
-    let setup = setup(|config| config.driver.save_areas = true);
-    let (w, _areas) = setup.start_behind(|driver| SaveAreas::new(&Platform::host(), driver));
-    w.run(move |w| {
+    world_with(|config| config.driver.save_areas = true).run(move |w| {
         let (other, platform) = (w.client("in the driver"), w.platform.clone());
         let context = other.context(0);
         w.pass(SETTLED_NS);

@@ -10,7 +10,6 @@ use tidegate_platform::{Event, QueueNumber};
 
 impl Process {
     /// Returns the status of a call that failed.
-    // spec: PRE-095
     fn answer<T>(&self, outcome: Result<T, Status>) -> Result<T, Status> {
         outcome.map_err(|status| match self.objects.port.check_present() {
             Ok(()) => status,

@@ -11,25 +11,24 @@ use crate::object::doorbell::{Doorbell, DoorbellRequest};
 use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::object::object_table::Object;
 use crate::object::paging_queue::PagingQueueObject;
-use crate::object::port::FlipDesc;
 use crate::scheduling::render::RenderError;
-use crate::scheduling::{CommandKind, PacketContext, Signal, SignalAction, fence_signal};
+use crate::scheduling::{CommandKind, PacketContext, Signal, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, AllocationResidency, ClockCalibration,
     CpuWaitRegistration, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
-    CreateSynchronizationObject, DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance,
-    FenceValue, Handle, LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle,
-    OpenSyncObject, OpenSynchronizationObject, OpenedResource, Present, PresentQueue, Priority,
-    ReadOnly, Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority,
-    Resource, ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status,
-    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
-    SynchronizationObject, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
+    CreateSynchronizationObject, DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle,
+    LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
+    OpenSynchronizationObject, OpenedResource, Priority, ReadOnly, Render,
+    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, Resource,
+    ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SynchronizationObject,
+    TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
-use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{EngineId, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, QueueNumber};
 
 /// Maximum number of allocations in one call. A limit of this project; the headers state none.
@@ -733,53 +732,6 @@ impl Process {
             .as_ref()
             .map_or_else(LogDetail::default, |logs| self.objects.log_reader.detail(logs)))
     }
-
-    pub(super) fn display(&self) -> Option<DisplayInfo> {
-        let caps = self.objects.port.caps.display?;
-        Some(DisplayInfo { refresh_period_ns: caps.refresh_period_ns })
-    }
-
-    pub(super) fn present(&self, args: Present) -> Result<(), Status> {
-        let level = &entered();
-        let desc = || {
-            let shown = args
-                .shown
-                .map(|shown| self.signal_targets(&[shown], SignalFlags::empty()))
-                .transpose()?;
-            Ok(FlipDesc {
-                vid_pn_source_id: args.vid_pn_source_id,
-                allocation: self.allocation(args.allocation)?,
-                surface: args.surface,
-                sync_interval: args.sync_interval,
-                shown: shown.and_then(|mut targets| targets.pop()),
-            })
-        };
-        match args.queue {
-            PresentQueue::Context(context) => {
-                let context = self.context(context)?;
-                context.device.check()?;
-                self.take_room(1)?;
-                let flip = self.begin_flip(level.into(), &context.device, desc()?)?;
-                self.objects.sched.signal(level, &[context.scheduled()], Signal::action(flip));
-            }
-            PresentQueue::HwQueue(queue) => {
-                let queue = self.hw_queue(queue)?;
-                queue.device.check()?;
-                if queue.user_mode_submission {
-                    return Err(Status::GRAPHICS_PRESENT_DENIED);
-                }
-                self.take_room(1)?;
-                let flip = self.begin_flip(level.into(), &queue.device, desc()?)?;
-                self.objects.sched.signal(level, &[queue.scheduled()], Signal::action(flip));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
-        let level = &entered();
-        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank(level)
-    }
 }
 
 /// Enters PASSIVE level, at which process calls run.
@@ -788,15 +740,6 @@ pub(super) fn entered() -> Passive {
 }
 
 impl Process {
-    fn begin_flip(
-        &self,
-        level: Irql<'_>,
-        device: &Arc<Device>,
-        desc: FlipDesc,
-    ) -> Result<Box<dyn SignalAction>, Status> {
-        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.begin_flip(level, device, desc)
-    }
-
     fn handle_of_fence(&self, fence: &Arc<FenceObject>) -> Option<Handle> {
         let handle = *fence.handle.get()?;
         match self.handles.lock().get(handle)? {

@@ -8,6 +8,7 @@ mod allocations;
 mod answers;
 mod calls;
 mod cpu_waits;
+mod flips;
 mod older;
 mod queue_room;
 mod queued;
