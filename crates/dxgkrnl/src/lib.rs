@@ -53,5 +53,5 @@ pub use recovery::{
     HeldBack, Promotion, RecoveryHook, RecoveryOutcome, RecoveryReason, RecoveryReport,
     TimeoutCause, WorkAtReset,
 };
-pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
+pub use stats::{Census, FenceRewind, KernelStats, LostHistory, LostSignal};
 pub use suspension::Suspended;

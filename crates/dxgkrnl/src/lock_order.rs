@@ -3,7 +3,8 @@
 //! Invariants: an agent takes a lock only while every lock that it holds stands before it in
 //! [`LOCK_ORDER`]; debug builds check this at run time. No two locks of one name are held together,
 //! so no two adapters' locks are. The first group orders calls and is held over DDI calls
-//! (`Mutex::lock_device`). The second guards policy state; nothing is called while it is held. The
+//! (`Mutex::lock_device`). Locks after the gate are those that a DPC or a call from inside the driver
+//! takes, so no caller waits at the gate with one (decision 142). The second guards policy state; nothing is called while it is held. The
 //! last group are leaves: nothing is taken inside them.
 
 /// Names of locks, as they are made with `Platform::mutex`.
@@ -15,18 +16,20 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "the way to D3",
     "mapping of a shareable fence",
     "joining a cross-adapter fence",
-    "moves of fence storage",
     "the paging context",
+    "tiles of reserved addresses",
+    "priorities of a context",
+    "the way to D0",
+    "exclusive call of the driver",
+    "the driver's gate",
+    "moves of fence storage",
     "doorbell transition",
     "CPU updates of a fence",
-    "the way to D0",
     "reading of fence logs",
     "idle contexts",
     "system process",
-    "tiles of reserved addresses",
     "page tables",
     "suspensions of a context",
-    "exclusive call of the driver",
     "interrupt lock",
     "a CPU wait",
     "spare CPU waits",
@@ -44,7 +47,6 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "fence table",
     "parts of a context",
     "an older object",
-    "priorities of a context",
     // Leaves.
     "a doorbell",
     "a last use",
@@ -69,6 +71,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "interrupt worker",
     "last relay of a cross-adapter fence",
     "link of a cross-adapter fence",
+    "lost histories",
     "lost signals",
     "mappings of a fence",
     "mappings of fence storage",
@@ -111,7 +114,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// The names of the locks that the sources below `folder` make.
+    /// The names of the locks and gates that the sources below `folder` make.
     fn made_in(folder: &Path, names: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
             let path = entry.path();
@@ -122,7 +125,8 @@ mod tests {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
-            for rest in text.split(".mutex(").skip(1) {
+            let after = |maker| text.split(maker).skip(1);
+            for rest in after(".mutex(").chain(after(".passage(")) {
                 if let Some(name) = rest.trim_start().strip_prefix('"') {
                     names.insert(name.split('"').next().unwrap().to_owned());
                 }

@@ -2,7 +2,8 @@
 //!
 //! Invariants: waiters are released by the maximum of their fences before their handles go. The
 //! driver ends each object in the published order of an abnormal termination. DxgkDdiStopDevice
-//! comes last, alone. After that the driver is not called (`gone`).
+//! comes last, alone. After that the driver is not called (`gone`). A call that is under way waits
+//! for nothing that the removal has ended, and a hold keeps no context: no wait below takes its time.
 //!
 //! Lock order: `one_at_a_time` is taken first, and is held over all of it.
 //!
@@ -70,6 +71,7 @@ impl Removal {
                 lose_device(&self.recovery, level, &device, DeviceState::Removed);
             }
             // No answer of the hardware is waited for.
+            objects.memory.cut_off_waits();
             self.recovery.complete_suspensions(|_| true);
             objects.sched.end_kernel_packets(level.into());
             objects.sched.end_all_packets(level);

@@ -11,6 +11,9 @@ const REWINDS_KEPT: usize = 64;
 /// Fences that lost a process which could signal them, kept for a report; older ones are dropped.
 const LOST_SIGNALS_KEPT: usize = 64;
 
+/// Fences whose histories dropped values, kept for a report; older ones are only counted.
+const LOST_HISTORIES_KEPT: usize = 64;
+
 /// A signal below its fence's value that did not announce it (AllowFenceRewind).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRewind {
@@ -41,6 +44,23 @@ impl fmt::Display for LostSignal {
             Some(value) => write!(f, " with a signal of {value} queued, which never comes"),
             None => write!(f, ", and what it had queued never comes"),
         }
+    }
+}
+
+/// A fence whose history had no room for all values that it had before it fell. A wait that was made
+/// before may have missed one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostHistory {
+    /// The fence's name.
+    pub fence: String,
+    /// The number of dropped values.
+    pub values: u64,
+}
+
+impl fmt::Display for LostHistory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values;
+        write!(f, "its history dropped {values} values, and a wait made before may have missed one")
     }
 }
 
@@ -149,8 +169,8 @@ counters! {
     /// Fence interrupts that released no waiter. They are allowed: another check had released the
     /// waiter, or there was none.
     spurious_fence_interrupts,
-    /// Peaks of fence values that histories had no room for, of fences that have ended: each may
-    /// have lost a waiter.
+    /// Peaks of fence values that histories had no room for: each may have lost a waiter. See
+    /// `Adapter::lost_histories`.
     fence_history_lost,
     /// Fence log entries that were overwritten before they were read.
     log_entries_lost,
@@ -195,13 +215,15 @@ pub(crate) struct Stats {
     counts: Counters,
     rewinds: Mutex<VecDeque<FenceRewind>>,
     lost_signals: Mutex<VecDeque<(OsHandle, LostSignal)>>,
+    lost_histories: Mutex<VecDeque<(OsHandle, LostHistory)>>,
 }
 
 impl Stats {
     pub(crate) fn new(platform: &Platform) -> Stats {
         let rewinds = platform.mutex("fence rewinds", VecDeque::new());
         let lost_signals = platform.mutex("lost signals", VecDeque::new());
-        Stats { counts: Counters::new(platform, COUNTS), rewinds, lost_signals }
+        let lost_histories = platform.mutex("lost histories", VecDeque::new());
+        Stats { counts: Counters::new(platform, COUNTS), rewinds, lost_signals, lost_histories }
     }
 
     /// Counts an unannounced rewind, and keeps it for a report.
@@ -228,6 +250,27 @@ impl Stats {
     pub(crate) fn lost_signal_of(&self, fence: OsHandle) -> Option<LostSignal> {
         let kept = self.lost_signals.lock();
         kept.iter().rev().find(|(of, _)| *of == fence).map(|(_, lost)| lost.clone())
+    }
+
+    /// Records, for reports, a fence whose history dropped values.
+    pub(crate) fn note_lost_history(&self, fence: OsHandle, lost: LostHistory) {
+        let mut kept = self.lost_histories.lock();
+        kept.retain(|(of, _)| *of != fence);
+        if kept.len() == LOST_HISTORIES_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((fence, lost));
+    }
+
+    /// What the history of this fence dropped.
+    pub(crate) fn lost_history_of(&self, fence: OsHandle) -> Option<LostHistory> {
+        let kept = self.lost_histories.lock();
+        kept.iter().find(|(of, _)| *of == fence).map(|(_, lost)| lost.clone())
+    }
+
+    /// The last fences whose histories dropped values, oldest first.
+    pub(crate) fn lost_histories(&self) -> Vec<LostHistory> {
+        self.lost_histories.lock().iter().map(|(_, lost)| lost.clone()).collect()
     }
 
     pub(crate) fn add(&self, count: Count, by: u64) {

@@ -15,7 +15,7 @@ use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
 use crate::stats::Count;
 use crate::timer::{AtPassive, EndAtPassive};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, Event, Mutex, Step, WaitEnd};
 
@@ -44,20 +44,22 @@ struct State {
     since_ns: u64,
 }
 
-/// An object with a suspension: a hardware context, kept alive while it is held.
+/// An object with a suspension: a hardware context.
 pub(crate) trait Suspendable: Send + Sync {
     fn suspension(&self) -> &Suspension;
 }
 
-/// Contexts that are off the run list. Dropping it, or [`Suspended::resume`], ends the hold.
+/// Contexts that are off the run list. Dropping it, or [`Suspended::resume`], ends the hold. A held
+/// context may end: with its process, or with its adapter.
 #[must_use = "dropping it resumes the contexts"]
 pub struct Suspended {
     held: AtPassive<Held>,
     complete: bool,
 }
 
-/// The contexts of one hold.
-struct Held(Vec<Arc<dyn Suspendable>>);
+/// The contexts of one hold. Weak, so that a hold that lasts keeps no context from ending.
+// spec: PRE-143
+struct Held(Vec<Weak<dyn Suspendable>>);
 
 impl Suspended {
     /// Returns whether the driver has acknowledged every context. The devices of other contexts
@@ -77,7 +79,8 @@ impl Suspended {
 
 impl EndAtPassive for Held {
     fn end(&mut self, level: &Passive) {
-        self.0.drain(..).for_each(|context| context.suspension().release(level));
+        let live = self.0.drain(..).filter_map(|context| context.upgrade());
+        live.for_each(|context| context.suspension().release(level));
     }
 }
 
@@ -100,7 +103,8 @@ pub(crate) fn hold(
                 && suspension.is_acknowledged();
         }
     }
-    Suspended { held: AtPassive::wrap(&port.timer, Held(contexts)), complete }
+    let held = Held(contexts.iter().map(Arc::downgrade).collect());
+    Suspended { held: AtPassive::wrap(&port.timer, held), complete }
 }
 
 impl Suspension {
@@ -132,6 +136,7 @@ impl Suspension {
     // spec: UMS-044
     fn request(&self, level: &Passive, is_probe: bool) {
         let port = &self.port;
+        let driver = port.driver(level);
         let _one_call_at_a_time = self.calls.lock_device();
         let fence = {
             let mut state = self.state.lock();
@@ -146,9 +151,10 @@ impl Suspension {
             state.fence
         };
         port.count(Count::suspensions);
-        let done = port.driver(level).suspend_context(level, self.driver, fence);
-        // A driver that fails the call never acknowledges, so a waiter times out.
-        if let Ok(true) = done {
+        let done = driver.suspend_context(level, self.driver, fence);
+        // A driver that fails the call never acknowledges, so a waiter times out. A removal completes
+        // the requests that it finds, and waits for no acknowledgement of later ones.
+        if done == Ok(true) || port.check_present().is_err() {
             self.complete(fence);
         }
     }
@@ -217,6 +223,7 @@ impl Suspension {
     pub(crate) fn release(&self, level: &Passive) {
         let port = &self.port;
         let resumed = {
+            let driver = port.driver(level);
             let _one_call_at_a_time = self.calls.lock_device();
             {
                 let mut state = self.state.lock();
@@ -226,7 +233,7 @@ impl Suspension {
                 }
                 (state.pending, state.is_probe) = (None, false);
             }
-            port.driver(level).resume_context(level, self.driver)
+            driver.resume_context(level, self.driver)
         };
         match resumed {
             Ok(()) => port.record_power("resume context", port.platform.stamp_ns(), 0),

@@ -65,6 +65,8 @@ struct Known {
     collecting: Collecting,
     /// Held locks in the order in which they were taken. Kept in debug builds.
     locks: Vec<HeldLock>,
+    /// The numbers of the gates that the agent is inside of.
+    inside: Vec<u64>,
     recorder: Option<Recorder>,
     /// What the types of [`crate::check`] keep with an agent.
     of_check: Option<Arc<dyn Any + Send + Sync>>,
@@ -88,10 +90,12 @@ impl Belongings {
     /// Keeps the memory for another agent of this thread.
     pub(crate) fn recycle(self) {
         let Some(mut known) = self.known else { return };
-        let Known { name, number, is_agent, collecting, locks, recorder, of_check } = &mut *known;
+        let Known { name, number, is_agent, collecting, locks, inside, recorder, of_check } =
+            &mut *known;
         *name = Cow::Borrowed("");
         (*number, *is_agent, *collecting) = (0, false, Collecting::default());
         locks.clear();
+        inside.clear();
         (*recorder, *of_check) = (None, None);
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < POOLED {
@@ -265,6 +269,25 @@ pub(crate) fn lock_dropped(address: usize) {
             m.locks.remove(at);
         }
     });
+}
+
+/// Records that the calling agent is inside of the gate of this number.
+pub(crate) fn entered(gate: u64) {
+    with(|m| m.inside.push(gate));
+}
+
+/// Records that the calling agent has left the gate once.
+pub(crate) fn left(gate: u64) {
+    with(|m| {
+        if let Some(at) = m.inside.iter().rposition(|inside| *inside == gate) {
+            m.inside.swap_remove(at);
+        }
+    });
+}
+
+/// Returns whether the calling agent is inside of the gate of this number.
+pub(crate) fn is_inside(gate: u64) -> bool {
+    with(|m| m.inside.contains(&gate))
 }
 
 pub(crate) fn with_recorder<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {

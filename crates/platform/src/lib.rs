@@ -13,7 +13,7 @@
 //! Files, each layer over the next:
 //!
 //! - [`Platform`], [`agent`] (turns and services), `tracing`, `instruments`, `window` (onto bytes that move)
-//! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), [`mapping`] (a window that can be rotated)
+//! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), `passage` (a gate in the lock order), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
 //! - [`check`] (types like those of std, for programs to explore), `running`
@@ -43,6 +43,7 @@ pub mod level;
 pub mod mapping;
 pub mod memory;
 pub mod os;
+mod passage;
 mod run_report;
 mod running;
 mod site;
@@ -70,6 +71,7 @@ pub use memory::{
     Bulk, CacheType, FoundRegion, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
     SharedFile, Target, Untrusted, Word,
 };
+pub use passage::Passage;
 pub use run_report::{RunReport, note_panic_place};
 pub use site::Site;
 pub use steps::{Happened, StepEvent, StepLog};
@@ -392,6 +394,11 @@ impl Platform {
     /// Creates a mutex. The name appears in panics and reports.
     pub fn mutex<T>(&self, name: &'static str, value: T) -> Mutex<T> {
         Mutex::new(self, name, value)
+    }
+
+    /// Creates the place of a gate in the lock order.
+    pub fn passage(&self, name: &'static str) -> Passage {
+        Passage::new(self, name)
     }
 
     /// Creates an event. A manual-reset event stays set until reset; any other releases one waiter

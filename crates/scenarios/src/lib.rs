@@ -18,9 +18,11 @@ mod completion_against_reset;
 mod connect_against_connect;
 mod cpu_signal_against_park;
 mod cpu_signal_against_wait;
+mod create_against_destroy;
 mod cross_adapter_relay;
 mod demote_against_signal;
 mod destroy_against_lookup;
+mod destroy_against_reset;
 mod destroy_against_signal;
 mod destroy_against_victimise;
 mod destroy_against_wait;
@@ -157,6 +159,7 @@ const RACES: &[&Race] = &[
     &hang_against_signal::RACE,
     &reset_against_doorbell::OF_ENGINE,
     &reset_against_doorbell::OF_ADAPTER,
+    &destroy_against_reset::RACE,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
     &store_against_rotation::RACE,
@@ -164,6 +167,8 @@ const RACES: &[&Race] = &[
     &ring_against_disconnect::BY_DRIVER,
     &destroy_against_victimise::RACE,
     &destroy_against_lookup::RACE,
+    &create_against_destroy::OF_DOORBELL,
+    &create_against_destroy::OF_FENCE,
     &remove_against_submit::RACE,
     &terminate_against_ring::RACE,
     &mutex_against_death::RACE,

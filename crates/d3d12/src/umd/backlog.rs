@@ -15,7 +15,7 @@ use crate::umd::failure::Failure;
 use crate::umd::fence::FenceObject;
 use crate::umd::submit::Unit;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_platform::{CpuTime, Platform, Queued};
 
@@ -32,20 +32,22 @@ enum Work {
         lists: Vec<ClosedList>,
         _memories: Vec<Arc<CommandMemory>>,
     },
-    Wait(Arc<FenceObject>, FenceWait),
+    /// A wait holds no fence and ends with it.
+    Wait(Weak<FenceObject>, FenceWait),
     Signal(Arc<FenceObject>, u64),
     Marker,
 }
 
 impl Waiting {
-    /// Calls `act` with the original submission. A wait keeps the epoch of its call.
-    pub(crate) fn with_unit<R>(&self, act: impl FnOnce(&Unit<'_>) -> R) -> R {
-        match &self.work {
+    /// Calls `act` with the original submission. A wait keeps the epoch of its call. Returns `None`
+    /// for a wait that has ended with its fence.
+    pub(crate) fn with_unit<R>(&self, act: impl FnOnce(&Unit<'_>) -> R) -> Option<R> {
+        Some(match &self.work {
             Work::Execute { lists, .. } => act(&Unit::Execute(&lists.iter().collect::<Vec<_>>())),
-            Work::Wait(fence, wait) => act(&Unit::Wait(fence, *wait)),
+            Work::Wait(fence, wait) => act(&Unit::Wait(&fence.upgrade()?, *wait)),
             Work::Signal(fence, value) => act(&Unit::Signal(fence, *value)),
             Work::Marker => act(&Unit::Marker),
-        }
+        })
     }
 }
 
@@ -86,7 +88,7 @@ impl Backlog {
                 let lists = lists.iter().map(|list| (*list).clone()).collect();
                 Work::Execute { lists, _memories }
             }
-            Unit::Wait(fence, wait) => Work::Wait(Arc::clone(fence), wait),
+            Unit::Wait(fence, wait) => Work::Wait(Arc::downgrade(fence), wait),
             Unit::Signal(fence, value) => Work::Signal(Arc::clone(fence), value),
             Unit::Marker => Work::Marker,
         };
@@ -161,7 +163,8 @@ impl Backlog {
         stats.ring_wait_ns +=
             self.wait_ns + self.since.map_or(0, |since| platform.now().since(since));
         for waiting in &self.waiting {
-            waiting.with_unit(|unit| unit.count_in(stats));
+            let ended = waiting.with_unit(|unit| unit.count_in(stats)).is_none();
+            stats.waits += u64::from(ended);
         }
     }
 }

@@ -34,6 +34,11 @@ impl Why {
         Why::Aborted.into()
     }
 
+    /// Returns whether the kernel refused a call with this status.
+    pub(crate) fn is_status(&self, status: Status) -> bool {
+        matches!(self, Why::Refused(_, refused) if *refused == status)
+    }
+
     /// Returns a function that converts the status of a refused call into a failure.
     pub(crate) fn of(call: &'static str) -> impl Fn(Status) -> Failure {
         move |status| Why::Refused(call, status).into()

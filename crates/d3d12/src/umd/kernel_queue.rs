@@ -27,7 +27,7 @@ use crate::umd::submit::Unit;
 use std::sync::Arc;
 use tidegate_calls::{
     CreateHwContext, CreateHwQueue, FenceValue, Handle, Present, PresentQueue, SignalFlags,
-    SignalFromGpu2, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues,
+    SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues,
 };
 use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -164,11 +164,15 @@ impl KernelQueue {
     }
 
     #[inline(never)]
-    pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64) -> Result {
+    pub(crate) fn wait(&self, fence: &FenceObject, value: u64) -> Result {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        self.hold(&mut state, fence)?;
         self.queue_wait(&mut state, fence.at(value))
+    }
+
+    /// Counts a wait that ended with its fence before it was submitted.
+    pub(crate) fn count_ended_wait(&self) {
+        self.state.lock_device().stats.waits += 1;
     }
 
     #[inline(never)]
@@ -202,7 +206,11 @@ impl KernelQueue {
         let at = |handle: u32, value| FenceValue { fence: Handle(handle), value };
         match (*packet, memory) {
             (RingPacket::Wait { value, fence_handle, .. }, _) => {
-                self.queue_wait(&mut state, at(fence_handle, value))
+                match self.queue_wait(&mut state, at(fence_handle, value)) {
+                    // The fence has ended, and the wait with it.
+                    Err(failure) if failure.is_status(Status::INVALID_PARAMETER) => Ok(()),
+                    queued => queued,
+                }
             }
             (RingPacket::Signal { value, fence_handle, .. }, _) => {
                 self.queue_signal(&mut state, at(fence_handle, value))
@@ -345,8 +353,8 @@ impl KernelQueue {
         Ok(())
     }
 
-    /// Holds `fence` until the queue reaches the progress value behind the signal or wait that is
-    /// queued next. If many fences are held without a later progress value, queues one.
+    /// Holds `fence` until the queue reaches the progress value behind the signal that is queued
+    /// next. If many fences are held without a later progress value, queues one.
     fn hold(&self, state: &mut State, fence: &Arc<FenceObject>) -> Result {
         if state.held.is_due() {
             state.held.collect(self.reached());

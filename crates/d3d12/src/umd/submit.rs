@@ -72,7 +72,7 @@ pub(crate) struct Submitter {
     pub(crate) signal_log: LogCursor,
     pub(crate) verbose_log: VerboseLog,
     pub(crate) in_flight: InFlight,
-    /// Fences of the ring's signals and waits, held until their slots are taken.
+    /// Fences of the ring's signals, held until their slots are taken.
     pub(crate) held: HeldFences,
     pub(crate) stats: QueueStats,
     /// The last slot stores a progress value, so nothing is queued behind it.
@@ -125,10 +125,11 @@ impl Submitter {
                 self.hold_buffers(lists);
                 self.ends_with_progress = true;
             }
-            Unit::Wait(fence, _) | Unit::Signal(fence, _) => {
+            Unit::Signal(fence, _) => {
                 self.held.hold(fence, self.ring.written());
                 self.ends_with_progress = false;
             }
+            Unit::Wait(..) => self.ends_with_progress = false,
             Unit::Marker => self.ends_with_progress = true,
         }
         accepted

@@ -63,6 +63,14 @@ impl Present {
         }
     }
 
+    /// Counts a wait that ended with its fence before it was submitted.
+    fn count_ended_wait(&mut self) {
+        match self {
+            Present::User(user) => user.submitter.stats.waits += 1,
+            Present::Hardware(queue, _) => queue.count_ended_wait(),
+        }
+    }
+
     /// Returns whether memory shows that all work outside the backlog is complete. The work of a
     /// lost device counts as complete.
     fn is_known_idle(&self) -> bool {
@@ -213,15 +221,14 @@ impl UserQueue {
                 waiting.with_unit(|unit| self.place(present, unit, &waiting.queued, &mut earlier));
             backlog.keep_failure(earlier);
             match placed {
-                Placed::Full(target) => {
+                Some(Placed::Full(target)) => {
                     backlog.put_back(waiting);
                     return Some(target);
                 }
-                Placed::Done(done) => {
-                    backlog.keep_failure(done.err());
-                    backlog.count_left(&self.id.device.platform);
-                }
+                Some(Placed::Done(done)) => backlog.keep_failure(done.err()),
+                None => present.count_ended_wait(),
             }
+            backlog.count_left(&self.id.device.platform);
         }
         None
     }

@@ -6,7 +6,7 @@ use crate::driver::{DriverFault, OutstandingWork};
 use crate::error::BugCheck;
 use crate::fence::log::LogTimeFault;
 use crate::memory::LocalMemoryUse;
-use crate::stats::{Census, FenceRewind, KernelStats, LostSignal};
+use crate::stats::{Census, FenceRewind, KernelStats, LostHistory, LostSignal};
 use std::collections::BTreeMap;
 use tidegate_calls::PendingWait;
 use tidegate_ddi::{FeatureId, FeatureState, Status};
@@ -26,6 +26,7 @@ impl Adapter {
 
     /// Returns the counters.
     pub fn stats(&self) -> KernelStats {
+        self.objects.fences.note_lost_histories();
         self.objects.port.stats.read()
     }
 
@@ -49,6 +50,13 @@ impl Adapter {
     /// Their waiters may never be released.
     pub fn lost_signals(&self) -> Vec<LostSignal> {
         self.objects.port.stats.lost_signals()
+    }
+
+    /// Returns the last 64 fences whose histories dropped values, oldest first. Waits made before may
+    /// have missed one, and may never end.
+    pub fn lost_histories(&self) -> Vec<LostHistory> {
+        self.objects.fences.note_lost_histories();
+        self.objects.port.stats.lost_histories()
     }
 
     /// Returns the waits and signals that VidSch has carried out, by context and kernel-mode

@@ -3,14 +3,15 @@
 //!
 //! Invariants: one word holds the count and the closed bit, so each side sees the other. A caller
 //! counts itself and reads the bit in one step; it steps back while the gate is closed. A caller
-//! that leaves a closed gate empty sets `emptied`. Callers do not read the count while the gate is
-//! open, so their steps commute. A DPC counts itself and passes: level three admits interrupts and
-//! DPCs, and a DPC must not wait.
+//! that leaves a closed gate empty sets `emptied`. A DPC counts itself and passes, since it must
+//! not wait. A call from inside the driver passes: the exclusive call waits for it (decision 142).
+//!
+//! Lock order: a caller that may wait holds no lock that a caller inside can want (`lock_order`).
 //!
 //! Entry points: [`ThreadGate::enter`], [`ThreadGate::exclusive`] (DDI threading level three).
 
 use tidegate_ddi::Irql;
-use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, Word};
+use tidegate_platform::{Event, Mutex, Passage, Platform, Step, WaitEnd, Word};
 
 /// The bit of the word that is set while the gate is closed. The bits below it count callers.
 const CLOSED: u64 = 1 << 32;
@@ -19,6 +20,8 @@ pub(crate) struct ThreadGate {
     platform: Platform,
     /// `None` on an adapter that makes no exclusive calls.
     word: Option<Word>,
+    /// The callers that are inside, by agent, and the gate's place in the lock order.
+    passage: Passage,
     /// Set when the gate opens again; `None` while it is open.
     opened: Mutex<Option<Event>>,
     /// Set by the last caller that leaves a closed gate.
@@ -27,8 +30,12 @@ pub(crate) struct ThreadGate {
     exclusive: Mutex<()>,
 }
 
-/// A call is under way as long as this lives.
+/// A call is under way as long as this lives. Empty for a call from inside the driver, which the
+/// outer call counts.
 pub(crate) struct Inside<'a>(Option<&'a ThreadGate>);
+
+/// The fault of a gate that lets a call from inside the driver wait for an exclusive call.
+const NESTED_WAITS: &str = "nested call waits at the gate";
 
 impl ThreadGate {
     pub(crate) fn new(platform: &Platform, counts: bool) -> ThreadGate {
@@ -37,24 +44,33 @@ impl ThreadGate {
             word: counts.then(|| platform.page(1).word(0).named("the driver's gate")),
             opened: platform.mutex("opening of the driver's gate", None),
             emptied: platform.event(false),
+            passage: platform.passage("the driver's gate"),
             exclusive: platform.mutex("exclusive call of the driver", ()),
         }
     }
 
-    /// Enters the driver. Blocks while the gate is closed.
+    /// Enters the driver. Blocks while the gate is closed, but not in a call from inside.
+    // spec: PRE-142
     pub(crate) fn enter(&self, level: Irql<'_>) -> Inside<'_> {
         let Some(word) = &self.word else { return Inside(None) };
+        let nested = self.passage.is_inside();
+        if nested && !self.platform.fault(NESTED_WAITS) {
+            return Inside(None);
+        }
+        let may_wait = level.passive().is_some();
+        self.passage.enter(may_wait && !nested);
         loop {
             let closed = word.add_and_test(1, CLOSED);
-            if !closed || self.exclusive.is_mine() || level.passive().is_none() {
+            if !closed || !may_wait || self.exclusive.is_mine() {
                 return Inside(Some(self));
             }
-            self.leave(word);
+            self.step_out(word);
             let opened = self.opened.lock().clone();
             if opened.is_some_and(|event| {
                 event.wait_for(None, "the end of an exclusive call of the driver")
                     == WaitEnd::Stopped
             }) {
+                self.passage.leave();
                 return Inside(None);
             }
         }
@@ -90,7 +106,7 @@ impl ThreadGate {
         !self.platform.fault("gate counted twice") || is_empty()
     }
 
-    fn leave(&self, word: &Word) {
+    fn step_out(&self, word: &Word) {
         if word.add_and_test(u64::MAX, CLOSED) && word.load() == CLOSED {
             self.emptied.set(Step::ThreadWake);
         }
@@ -102,7 +118,8 @@ impl Drop for Inside<'_> {
         if let Some(gate) = self.0
             && let Some(word) = &gate.word
         {
-            gate.leave(word);
+            gate.step_out(word);
+            gate.passage.leave();
         }
     }
 }

@@ -8,9 +8,11 @@
 //! A member ends with the last hold on its adapter. Waits left in rings there read the adapter's
 //! ended fence. The cell is condemned with the last member.
 
+use super::instance::is_narrow;
 use super::link;
 use super::object::{CrossAdapterFence, Fence, Fences};
 use super::storage::{FenceStorage, StorageKind};
+use super::value::FenceValue;
 use crate::memory::FenceValuePage;
 use std::sync::Arc;
 use tidegate_calls::{Status, SyncObjectFlags};
@@ -35,6 +37,7 @@ impl CrossAdapterFence {
             memory: memory.clone(),
             name: name.to_owned(),
             flags,
+            narrow: is_narrow(fences, flags).then(|| FenceValue::shared(platform)),
             traced: platform.trace_fence(name),
             joining: platform.mutex("joining a cross-adapter fence", ()),
             linked: platform.mutex("link of a cross-adapter fence", link::is_capable(fences)),

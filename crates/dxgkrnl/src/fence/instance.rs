@@ -230,16 +230,18 @@ pub(super) fn create_fence(
     let os_handle = port.new_handle();
     let mut private_data_back = [0; 64];
     // A fence in local memory must not move between Create and the first residency notification.
+    let driver = args.native.map(|fence_type| (fence_type, port.driver(level)));
     let still = storage.hold_still(&fences.memory);
-    let native = match args.native {
+    let native = match &driver {
         None => None,
-        Some(fence_type) => {
+        Some((fence_type, driver)) => {
+            let fence_type = *fence_type;
             let private_data = args.private_data;
             // spec: NF-075
             let system_process_va = storage.system_process_va;
             let create =
                 CreateNativeFence { os_handle, fence_type, system_process_va, private_data };
-            let (driver_global, answer) = port.driver(level).create_native_fence(level, create)?;
+            let (driver_global, answer) = driver.create_native_fence(level, create)?;
             // spec: NF-100
             private_data_back = answer;
             Some(NativeParts { monitored: storage.monitored(), driver_global })
@@ -250,7 +252,7 @@ pub(super) fn create_fence(
     if cross_adapter.as_ref().is_some_and(|shared| !shared.is_linked()) {
         waiters.pin();
     }
-    let current = value_of(fences, args, &storage);
+    let current = value_of(fences, args, &storage, cross_adapter.as_deref());
     let direct = direct_signals(level, port, current.as_ref(), native.as_ref(), &storage)
         .filter(|_| cross_adapter.is_none());
     let fence = Arc::new(Fence {
@@ -283,6 +285,7 @@ pub(super) fn create_fence(
         let notified = residency::notify_residency(level, port, &[fence]);
         // A failure ends the fence with its only hold.
         drop(still);
+        drop(driver);
         notified?;
     }
     Ok(hold)
@@ -315,13 +318,32 @@ fn direct_signals(
 
 /// A GPU that updates only 32 bits atomically holds the low half of the value, unless it never
 /// accesses the fence.
-fn value_of(fences: &Fences, args: &CreateFence<'_>, storage: &FenceStorage) -> Option<FenceValue> {
+fn value_of(
+    fences: &Fences,
+    args: &CreateFence<'_>,
+    storage: &FenceStorage,
+    cross_adapter: Option<&CrossAdapterFence>,
+) -> Option<FenceValue> {
     let cell = storage.current()?;
-    let narrow = fences.port.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
-    Some(match narrow && !args.flags.contains(SyncObjectFlags::NO_GPU_ACCESS) {
-        true => FenceValue::low_half(&fences.port.platform, cell, args.initial_value),
-        false => FenceValue::whole(cell),
-    })
+    if !is_narrow(fences, args.flags) {
+        return Some(FenceValue::whole(cell));
+    }
+    let known = cross_adapter.and_then(|shared| shared.narrow.clone());
+    let value = FenceValue::low_half(
+        cell,
+        known.unwrap_or_else(|| FenceValue::shared(&fences.port.platform)),
+    );
+    // A member that joins finds the value.
+    if cross_adapter.is_none_or(|shared| shared.members().is_empty()) {
+        value.store(args.initial_value);
+    }
+    Some(value)
+}
+
+/// Whether a fence with these flags holds the low half of its value.
+pub(super) fn is_narrow(fences: &Fences, flags: SyncObjectFlags) -> bool {
+    let no_64bit_atomics = fences.port.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
+    no_64bit_atomics && !flags.contains(SyncObjectFlags::NO_GPU_ACCESS)
 }
 
 // spec: MF-005, MF-016, NF-101
@@ -418,12 +440,14 @@ fn end(level: &Passive, fence: &Arc<Fence>) {
     // The last instance was closed; Destroy follows. An interrupt may name the fence until
     // Destroy returns, so the fence stays in the table until then. Dropping the last reference
     // frees the slot.
+    let native = fence.native.as_ref().map(|native| (native, fence.port().driver(level)));
     let still = fence.storage.hold_still(&fence.fences.memory);
     // spec: NF-089
-    if let Some(native) = &fence.native {
-        fence.port().driver(level).destroy_native_fence(level, native.driver_global);
+    if let Some((native, driver)) = &native {
+        driver.destroy_native_fence(level, native.driver_global);
     }
     drop(still);
+    drop(native);
     let mapped = std::mem::take(&mut *fence.mappings.lock());
     drop(mapped);
     // Last, because a removal stops the driver when no fence is left.

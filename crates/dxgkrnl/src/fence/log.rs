@@ -286,6 +286,7 @@ impl LogReader {
         level: Irql<'_>,
         queues: &[&dyn LoggedQueue],
     ) -> Vec<LogEntries> {
+        let _driver = level.passive().map(|level| self.port.driver(level));
         let _reading = self.reading.lock_device();
         self.read(level, queues, Barrier::OfDriver)
     }
@@ -310,6 +311,7 @@ impl LogReader {
 
     fn read_at_end(&self, level: &Passive, queue: &dyn LoggedQueue, barrier: Barrier) {
         if queue.logs().is_some() && self.port.platform.tracing() {
+            let _driver = self.port.driver(level);
             let _reading = self.reading.lock_device();
             let _signals = self.read(level.into(), &[queue], barrier);
         }

@@ -49,6 +49,7 @@ fn replace(
         _ => Some(reader.new_place(level, &logs.space, log.log_type, capacity)?),
     };
     let (old, signals) = {
+        let _driver = reader.port.driver(level);
         let _reading = reader.reading.lock_device();
         // 2.
         reader.set_buffer(level.into(), queue.driver(), log.log_type, new.as_deref());

@@ -5,7 +5,7 @@
 
 use super::event_set::EventSet;
 use super::storage::{FenceStorage, Mapping, MonitoredCell};
-use super::value::FenceValue;
+use super::value::{FenceValue, SharedValue};
 use super::waiters::Waiters;
 use crate::driver::DriverPort;
 use crate::memory::{FenceValuePage, Memory};
@@ -112,6 +112,8 @@ pub(crate) struct CrossAdapterFence {
     pub(super) memory: PhysicalMemory,
     pub(super) name: String,
     pub(super) flags: SyncObjectFlags,
+    /// `None` if the members' GPUs update all 64 bits.
+    pub(super) narrow: Option<SharedValue>,
     pub(super) traced: TracedFence,
     /// Serialises joins, so that no adapter gets two members.
     pub(super) joining: Mutex<()>,

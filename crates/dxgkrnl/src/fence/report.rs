@@ -2,9 +2,19 @@
 //!
 //! Reads made for a report are not part of any protocol.
 
-use super::object::Fence;
+use super::object::{Fence, Fences};
+use super::value::FenceValue;
+use crate::stats::{Count, LostHistory};
 use tidegate_calls::PendingWait;
 use tidegate_platform::QueueNumber;
+
+impl Fences {
+    /// Counts the dropped peaks of all fences, and names those that have any.
+    // spec: NF-341
+    pub(crate) fn note_lost_histories(&self) {
+        self.matching(|fence| fence.current.is_some()).iter().for_each(|f| f.note_history_lost());
+    }
+}
 
 impl Fence {
     /// Returns the text of a wait for `value`. Each wait that blocks has one, so it is put together
@@ -37,14 +47,36 @@ impl Fence {
             fence: self.name.clone(),
             value,
             current,
-            lost: self.lost_text(value),
+            lost: self.lost_text(value).or_else(|| self.lost_history_text()),
         })
+    }
+
+    /// Counts the peaks that the history has dropped since the last call, and keeps the fence for
+    /// reports. No agent is told by the cell when it drops them: an engine drops them by itself.
+    pub(crate) fn note_history_lost(&self) {
+        let total = self.current.as_ref().map_or(0, FenceValue::history_lost);
+        if total == 0 {
+            return;
+        }
+        let more = self.waiters.lock().count_history_lost(total);
+        if more > 0 {
+            let stats = &self.port().stats;
+            stats.add(Count::fence_history_lost, more);
+            let lost = LostHistory { fence: self.name.clone(), values: total };
+            stats.note_lost_history(self.os_handle, lost);
+        }
     }
 
     /// Names the ended process that could have signalled the fence.
     fn lost_text(&self, value: u64) -> Option<String> {
         let lost = self.port().stats.lost_signal_of(self.os_handle)?;
         (self.value() < value).then(|| lost.to_string())
+    }
+
+    /// Says that the wait may have missed a value.
+    fn lost_history_text(&self) -> Option<String> {
+        self.note_history_lost();
+        self.port().stats.lost_history_of(self.os_handle).map(|lost| lost.to_string())
     }
 
     /// Returns why satisfied waiters were not released: the driver's entry point and

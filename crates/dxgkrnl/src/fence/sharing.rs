@@ -136,8 +136,11 @@ fn join(
     shared: &Arc<CrossAdapterFence>,
     fences: &Arc<Fences>,
 ) -> Result<FenceHold, Status> {
-    // Adapters without common memory cannot share a value.
-    if !fences.port.system_memory.same(&shared.memory) {
+    // Adapters without common memory cannot share a value. Nor can a GPU that updates 32 bits and
+    // one that updates 64: above 2^32 each reads the other's signals as other values (decision 143).
+    // spec: MF-098
+    let narrow = instance::is_narrow(fences, shared.flags);
+    if !fences.port.system_memory.same(&shared.memory) || narrow != shared.narrow.is_some() {
         return Err(Status::NOT_SUPPORTED);
     }
     let (hold, unlinked) = {

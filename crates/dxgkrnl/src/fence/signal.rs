@@ -13,7 +13,7 @@ use super::monitor::{self, Satisfied};
 use super::object::{Fence, FenceTarget, NativeParts};
 use super::relay;
 use super::value::FenceValue;
-use crate::driver::DriverPort;
+use crate::driver::{DriverPort, Powered};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
@@ -157,13 +157,14 @@ pub(crate) fn signal_always(level: Irql<'_>, fences: &[Arc<Fence>]) {
 /// to reach.
 pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
     if let Some(current) = &fence.current {
-        fence.port().stats.add(Count::fence_history_lost, current.history_lost());
+        fence.note_history_lost();
         current.condemn();
     }
     let has_hardware_waits = fence.fences.has_user_mode_queues();
     if let Some(native) = &fence.native
         && has_hardware_waits
     {
+        let _driver = driver_of(level, fence);
         let _still = hold_out_of_reach(fence);
         let _ordered = fence.update.lock_device();
         // The hardware condemns a value that no CPU can access.
@@ -181,6 +182,7 @@ fn store_and_collect(
     value: u64,
     mode: UpdateCurrentMode,
 ) -> Satisfied {
+    let _driver = driver_of(level, fence);
     let _still = hold_out_of_reach(fence);
     let _ordered = fence.update.lock_device();
     store(level, fence, value, mode);
@@ -209,6 +211,7 @@ fn release<'a>(
 /// Makes the hardware re-check its waiting queues after another adapter stored the value.
 pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
     let Some(native) = &fence.native else { return };
+    let _driver = driver_of(level, fence);
     let _ordered = fence.update.lock_device();
     // An ending fence must not be named to the driver.
     if !fence.waiters.lock().is_closed() {
@@ -265,6 +268,11 @@ fn condemn(level: Irql<'_>, fence: &Fence, native: &NativeParts) {
 /// value there.
 fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
     fence.current.is_none().then(|| fence.storage.hold_still(&fence.fences.memory)).flatten()
+}
+
+/// Enters the driver for a native fence, before the locks that a DPC takes as well.
+fn driver_of<'a>(level: Irql<'_>, fence: &'a Fence) -> Option<Powered<'a>> {
+    fence.native.is_some().then(|| fence.port().driver(level))
 }
 
 fn update(

@@ -160,6 +160,7 @@ impl MappedPages {
         may_signal: bool,
         afterwards: Afterwards,
     ) -> Result<MappedPages, Status> {
+        let _driver = memory.driver.driver(level);
         let _still = pages.hold_still(memory);
         let (current, monitored) = (&pages.current, &pages.monitored);
         // spec: NF-012, MF-011, MF-012, ME-037, NF-113
@@ -194,6 +195,7 @@ impl MappedPages {
             return;
         }
         // Concurrent callers do the same work, and each returns only when it is done.
+        let _driver = self.memory.driver.driver(level);
         let _still = self.pages.hold_still(&self.memory);
         let current = &self.pages.current;
         let access = current.access(&self.memory.driver);
@@ -219,6 +221,7 @@ impl MappedPages {
 impl EndAtPassive for MappedPagesBody {
     fn end(&mut self, level: &Passive) {
         let Some(space) = self.space.upgrade() else { return };
+        let _driver = self.memory.driver.driver(level);
         let _still = self.pages.hold_still(&self.memory);
         self.pages.current.note_unmapped(&space, self.current_va);
         self.pages.monitored.note_unmapped(&space, self.monitored_va);

@@ -5,6 +5,7 @@
 //! therefore moves no further than its window, whatever stored to it. Such hardware keeps no
 //! histories. The kernel's own waits latch the values that the kernel reads.
 
+use std::sync::Arc;
 use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, REACHED, Snapshot};
 use tidegate_d3dukmdt::{FenceCell, FenceWait, low_half};
 use tidegate_platform::{Mutex, Platform};
@@ -13,10 +14,13 @@ use tidegate_platform::{Mutex, Platform};
 pub(crate) struct FenceValue {
     cell: FenceCell,
     /// The 64-bit value whose low half is the cell; `None` if the cell is the value.
-    followed: Option<Mutex<Followed>>,
+    followed: Option<SharedValue>,
 }
 
-struct Followed {
+/// The 64-bit value of a cell with its low half. The members of a cross-adapter fence have one.
+pub(super) type SharedValue = Arc<Mutex<Followed>>;
+
+pub(super) struct Followed {
     value: u64,
     /// Whether the fence reads as its maximum, whatever the cell holds.
     over: bool,
@@ -38,15 +42,15 @@ impl FenceValue {
         FenceValue { cell, followed: None }
     }
 
+    /// Creates the value of a cell that will hold its low half.
+    pub(super) fn shared(platform: &Platform) -> SharedValue {
+        let followed = Followed { value: 0, over: false };
+        Arc::new(platform.mutex("value of a 32-bit fence", followed))
+    }
+
     /// Creates a value whose low half is the cell.
-    pub(crate) fn low_half(platform: &Platform, cell: FenceCell, initial_value: u64) -> FenceValue {
-        let followed = Followed { value: initial_value, over: false };
-        let value = FenceValue {
-            cell,
-            followed: Some(platform.mutex("value of a 32-bit fence", followed)),
-        };
-        value.store(initial_value);
-        value
+    pub(super) fn low_half(cell: FenceCell, followed: SharedValue) -> FenceValue {
+        FenceValue { cell, followed: Some(followed) }
     }
 
     /// Returns whether the cell holds all 64 bits.

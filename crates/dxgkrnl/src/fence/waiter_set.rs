@@ -68,9 +68,18 @@ pub(crate) struct WaiterSet<W> {
     closed: bool,
     /// Nothing is published, whatever the waiters.
     pinned: bool,
+    /// Dropped peaks of the fence that were counted.
+    history_lost: u64,
 }
 
 impl<W> WaiterSet<W> {
+    /// Takes the total of the fence's dropped peaks. Returns how many of them were not counted.
+    pub(crate) fn count_history_lost(&mut self, total: u64) -> u64 {
+        let more = total.saturating_sub(self.history_lost);
+        self.history_lost += more;
+        more
+    }
+
     /// Creates an empty set. `published` is the content of MonitoredValue.
     pub(crate) fn new(published: u64) -> WaiterSet<W> {
         WaiterSet {
@@ -83,6 +92,7 @@ impl<W> WaiterSet<W> {
             awaited_seen: NO_WAITER,
             closed: false,
             pinned: false,
+            history_lost: 0,
         }
     }
 

@@ -4,8 +4,8 @@
 //! adapter of its mapping's [`Affinity`].
 //!
 //! Invariants
-//! - The lock orders page table updates. A caller wakes the device before it takes the lock,
-//!   because waking remaps memory evicted for power.
+//! - The lock orders page table updates. A caller wakes the device and enters the driver before it
+//!   takes the lock, because waking remaps memory evicted for power.
 //! - If the hardware is not coherent with CPU caches, mapped system memory is uncached.
 //!
 //! Entry points: [`AddressSpace::map`], [`AddressSpace::remap_on`], [`AddressSpace::unmap`].
@@ -122,7 +122,7 @@ impl AddressSpace {
 
     /// Maps regions consecutively, each in its own pages.
     pub(crate) fn map_regions(&self, level: &Passive, regions: &[Region]) -> Result<u64, Status> {
-        let _awake = self.driver.awake(level);
+        let _driver = self.driver.driver(level);
         let mut tables = self.tables.lock_device();
         let bytes: Vec<u64> = regions.iter().map(|(_, bytes, _)| *bytes).collect();
         let va = tables.ranges.reserve(&bytes)?;
@@ -141,7 +141,7 @@ impl AddressSpace {
         access: Access,
     ) -> Result<u64, Status> {
         let has_cpu_va = self.driver.system_memory.cache_type(from).is_some();
-        let _awake = self.driver.awake(level);
+        let _driver = self.driver.driver(level);
         let mut tables = self.tables.lock_device();
         let va = match self.driver.caps.io_mmu && has_cpu_va {
             true => tables.ranges.at_cpu_va(from, bytes)?,
@@ -175,7 +175,7 @@ impl AddressSpace {
         bytes: u64,
         access: Access,
     ) {
-        let _awake = self.driver.awake(level);
+        let _driver = self.driver.driver(level);
         let mut tables = self.tables.lock_device();
         let region = (to, bytes, access);
         let written = self.write_entries(level, &mut tables, affinity, va, &[region]);
@@ -185,7 +185,7 @@ impl AddressSpace {
 
     /// Removes a mapping. On return, no engine accesses it. Its addresses stay reserved.
     pub(crate) fn unmap(&self, level: &Passive, va: u64, bytes: u64) {
-        let _awake = self.driver.awake(level);
+        let _driver = self.driver.driver(level);
         let mut tables = self.tables.lock_device();
         let pages = tables.ranges.pages(bytes);
         let cleared = self.clear(level, &mut tables, va, pages);

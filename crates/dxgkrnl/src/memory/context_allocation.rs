@@ -73,7 +73,7 @@ impl Memory {
     /// # Errors
     /// INVALID_PARAMETER if the size is too large or not a multiple of the page size.
     /// INVALID_HANDLE for an unknown owner. INSUFFICIENT_RESOURCES if the owner has too many.
-    /// CANCELLED if the machine stopped.
+    /// CANCELLED if the machine stopped, or a reset or a removal waits for the driver's call.
     // spec: PRE-013
     pub(crate) fn create_context_allocation(
         self: &Arc<Memory>,
@@ -149,11 +149,26 @@ impl Memory {
             return Err(Status::INVALID_HANDLE);
         }
         let done = self.driver.platform.event(true);
+        let cut_off = {
+            let mut state = self.state.lock();
+            state.content_waits.push(done.clone());
+            state.cut_off
+        };
         self.queue_content(os_handle, owner, &area, Some(done.clone()));
-        match done.wait_for(None, "the first content of a context allocation") {
-            WaitEnd::Stopped => Err(Status::CANCELLED),
-            _ => Ok(ContextAllocation { os_handle, system_gpu_va }),
+        let end = match cut_off {
+            false => done.wait_for(None, "the first content of a context allocation"),
+            true => WaitEnd::Woken,
+        };
+        let cut_off = {
+            let mut state = self.state.lock();
+            state.content_waits.retain(|event| event.id() != done.id());
+            state.cut_off
+        };
+        if cut_off || end == WaitEnd::Stopped {
+            self.destroy_context_allocation(os_handle)?;
+            return Err(Status::CANCELLED);
         }
+        Ok(ContextAllocation { os_handle, system_gpu_va })
     }
 
     /// DxgkCbDestroyContextAllocation.

@@ -91,6 +91,7 @@ impl Memory {
         };
         let mut seen = Vec::new();
         let placed = {
+            let _driver = self.driver.driver(level);
             let _still = self.hold_fence_pages();
             // 1. Evict older pages.
             self.evict_fence_pages(level, keep.unwrap_or(budget), &mut seen).map(|_| {
@@ -129,6 +130,7 @@ impl Memory {
     ) -> Result<u64, Status> {
         let mut seen = Vec::new();
         let evicted = {
+            let _driver = self.driver.driver(level);
             let _still = self.hold_fence_pages();
             self.evict_fence_pages(level, keep_bytes, &mut seen)
         };

@@ -56,6 +56,13 @@ pub(super) struct State {
     pub(super) fence_pages: BTreeMap<FencePageId, Weak<FenceValuePage>>,
     /// By context allocation.
     pub(super) uninitialised: BTreeMap<OsHandle, Uninitialised>,
+    /// Events of callers that wait inside the driver for the content of a context allocation.
+    pub(super) content_waits: Vec<Event>,
+    /// Events of callers that wait for room.
+    room_waits: Vec<Event>,
+    /// No caller waits inside the driver: an exclusive call would wait for it, and the pager for the
+    /// exclusive call.
+    pub(super) cut_off: bool,
 }
 
 impl State {
@@ -153,6 +160,9 @@ impl Memory {
             allocations: BTreeMap::new(),
             fence_pages: BTreeMap::new(),
             uninitialised: BTreeMap::new(),
+            content_waits: Vec::new(),
+            room_waits: Vec::new(),
+            cut_off: false,
         };
         Arc::new(Memory {
             driver: driver.clone(),
@@ -187,7 +197,12 @@ impl Memory {
     /// Stops the start of paging operations, because the adapter stops.
     pub(crate) fn stop(&self, level: &Passive) {
         let context = self.paging_context.lock().take();
-        let left = self.state.lock().vidmm.take_operations();
+        self.cut_off_waits();
+        let (left, waits) = {
+            let mut state = self.state.lock();
+            (state.vidmm.take_operations(), std::mem::take(&mut state.room_waits))
+        };
+        waits.iter().for_each(|event| event.set(Step::ThreadWake));
         if let Some(context) = context {
             context.end(level);
         }
@@ -208,6 +223,7 @@ impl Memory {
 
     /// Returns the system process's address space, creating it on first use.
     pub(crate) fn system_space(&self, level: &Passive) -> Result<Arc<AddressSpace>, Status> {
+        let _driver = self.driver.driver(level);
         let mut space = self.system_space.lock_device();
         if let Some(space) = &*space {
             return Ok(space.clone());
@@ -523,13 +539,20 @@ impl Memory {
 
     fn queue_with_event(&self, state: &mut State, moves: Moves) -> (Event, Start) {
         let done = self.driver.platform.event(true);
+        state.room_waits.push(done.clone());
         let completion = Completion { fence: None, event: Some(done.clone()) };
         (done, state.vidmm.queue(None, moves, completion, self.driver.platform.stamp_ns()))
     }
 
     fn wait_for_operation(self: &Arc<Memory>, (done, start): (Event, Start)) -> Result<(), Status> {
         self.start_pager(start);
-        match done.wait_for(None, "room in local memory") {
+        // A removal ends the waits that it finds.
+        let end = match self.driver.check_present() {
+            Ok(()) => done.wait_for(None, "room in local memory"),
+            Err(_) => WaitEnd::Woken,
+        };
+        self.state.lock().room_waits.retain(|event| event.id() != done.id());
+        match end {
             WaitEnd::Stopped => Err(Status::CANCELLED),
             _ => self.driver.check(),
         }

@@ -14,6 +14,7 @@ use super::paging_context::Carrier;
 use std::sync::Arc;
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{OsHandle, Passive};
+use tidegate_platform::Step;
 use tidegate_vidmm::AllocationId;
 
 /// Allocations that were moved for power. Each may be the last reference. Dropped only when other
@@ -63,9 +64,24 @@ impl Memory {
         (devices, Moved(lost.into_iter().map(|(_, allocation)| allocation).collect()))
     }
 
+    /// Ends the waits of callers that are inside the driver. None begins until
+    /// [`Memory::end_reset`].
+    pub(crate) fn cut_off_waits(&self) {
+        let waits = {
+            let mut state = self.state.lock();
+            state.cut_off = true;
+            std::mem::take(&mut state.content_waits)
+        };
+        waits.iter().for_each(|event| event.set(Step::ThreadWake));
+    }
+
     /// Resumes paging after the reset.
     pub(crate) fn end_reset(&self) {
-        self.state.lock().vidmm.end_reset();
+        {
+            let mut state = self.state.lock();
+            state.vidmm.end_reset();
+            state.cut_off = false;
+        }
         self.wake_pager();
     }
 

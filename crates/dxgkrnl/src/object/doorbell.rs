@@ -31,6 +31,9 @@ use tidegate_platform::{
 };
 use tidegate_trace::{Kind, Record};
 
+/// The fault of a doorbell that enters the table after its transition.
+const LISTED_LATE: &str = "a doorbell is listed late";
+
 #[derive(Default)]
 struct State {
     /// The current connection.
@@ -268,6 +271,7 @@ impl Doorbell {
             return Err(Status::INVALID_PARAMETER);
         };
         let rings = PinnedRings::new(level.into(), &queue.device.layers.memory, &ring, &control)?;
+        let ddi = port.driver(level);
         let transition = doorbells.transition.lock_device();
         // A queue that is being destroyed gets no doorbell.
         if !queue.is_live() {
@@ -298,7 +302,7 @@ impl Doorbell {
             },
             private_data: std::mem::take(private_data),
         };
-        let driver = port.driver(level).create_doorbell(level, &mut args)?;
+        let driver = ddi.create_doorbell(level, &mut args)?;
         // The caller's buffer keeps its length.
         // spec: UMS-172
         *private_data = args.private_data;
@@ -324,8 +328,16 @@ impl Doorbell {
             last_queued: Untrusted::new(queued),
             state: platform.mutex("a doorbell", State::default()),
         });
-        doorbells.table.lock().insert(&doorbell);
+        // In the transition: the destruction of the queue looks for its doorbells there.
+        let late = platform.fault(LISTED_LATE);
+        if !late {
+            doorbells.table.lock().insert(&doorbell);
+        }
         drop(transition);
+        drop(ddi);
+        if late {
+            doorbells.table.lock().insert(&doorbell);
+        }
         Ok(doorbell)
     }
 
@@ -341,6 +353,7 @@ impl Doorbell {
     // spec: UMS-181
     /// Ends the doorbell (D3DKMTDestroyDoorbell). Idempotent.
     pub(crate) fn end(&self, level: &Passive) {
+        let driver = self.port().driver(level);
         let transition = self.all.transition.lock_device();
         if std::mem::replace(&mut self.state.lock().ended, true) {
             return;
@@ -353,10 +366,11 @@ impl Doorbell {
             self.hide();
         }
         // 3. The driver drains the doorbell a last time and releases it.
-        self.port().driver(level).destroy_doorbell(level, self.driver);
+        driver.destroy_doorbell(level, self.driver);
         let victimised = self.all.take_victimised();
         let rings = std::mem::take(&mut *self.rings.lock());
         drop(transition);
+        drop(driver);
         // 4. Ring and control area may leave memory.
         drop(rings);
         notify_victimised(level, victimised);
@@ -370,39 +384,37 @@ impl Doorbell {
     /// D3DKMTConnectDoorbell.
     pub(crate) fn connect(&self, level: &Passive) -> Result<Connection, Status> {
         let port = self.port();
+        if let Some(decided) = self.is_decided() {
+            return decided;
+        }
+        // Before the driver connects, device and engine are powered and evicted rings paged in.
+        // Suspended contexts are resumed afterwards, before the status is written. The power comes
+        // before the driver's gate, and the gate before the lock of transitions.
+        // spec: UMS-061
+        let waking = port.awake_but_suspended(level);
+        let _engine = port.engine_in_use(level, self.queue.engine());
+        let driver = port.driver(level);
         // 1. One transition at a time.
         let transition = self.all.transition.lock_device();
-        {
-            let state = self.state.lock();
-            // spec: UMS-042
-            if state.aborted {
-                return Err(Status::DEVICE_REMOVED);
-            }
-            // spec: UMS-031
-            if let Some(connection) = &state.connection {
-                return Ok(connection.clone());
-            }
+        if let Some(decided) = self.is_decided() {
+            return decided;
         }
         port.count(Count::doorbell_connects);
         port.platform.spend(Step::ConnectDoorbell);
         port.watch_for_hangs();
-        // Before the driver connects, device and engine are powered and evicted rings paged in.
-        // Suspended contexts are resumed afterwards, before the status is written.
-        // spec: UMS-061
-        let waking = port.awake_but_suspended(level);
-        let _engine = port.engine_in_use(level, self.queue.engine());
         // 2. The driver allocates hardware. It may victimise another doorbell through the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
         };
         // spec: UMS-063
-        let connected = port.driver(level).connect_doorbell(level, self.driver, flags);
+        let connected = driver.connect_doorbell(level, self.driver, flags);
         // spec: UMS-062
         let _awake = waking.resume();
         let victimised = self.all.take_victimised();
         let connected = connected.map_err(Some).and_then(|c| self.show(level, c));
         drop(transition);
+        drop(driver);
         // 5. A victimised doorbell may have lost a ring. Its disconnect is complete by now.
         notify_victimised(level, victimised);
         match connected {
@@ -417,6 +429,17 @@ impl Doorbell {
                 Ok(connection)
             }
         }
+    }
+
+    /// Returns the outcome of a connect that has nothing to do.
+    fn is_decided(&self) -> Option<Result<Connection, Status>> {
+        let state = self.state.lock();
+        // spec: UMS-042
+        if state.aborted {
+            return Some(Err(Status::DEVICE_REMOVED));
+        }
+        // spec: UMS-031
+        state.connection.clone().map(Ok)
     }
 
     /// Records an event on the timeline, in the queue's lane.
@@ -515,10 +538,12 @@ impl Doorbell {
 
     /// Returns whether it was connected.
     fn take_hardware(&self, level: &Passive, reason: DisconnectReason) -> bool {
+        let driver = self.port().driver(level);
         let transition = self.all.transition.lock_device();
         let was_connected = self.disconnect_in_transition(level, reason);
         let victimised = self.all.take_victimised();
         drop(transition);
+        drop(driver);
         notify_victimised(level, victimised);
         was_connected
     }

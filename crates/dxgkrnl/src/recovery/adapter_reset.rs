@@ -29,7 +29,11 @@ pub(super) fn carry_out(
     recovery.port.note_reset();
     // 1. All nodes stop: submissions end, and engine interrupts are ignored.
     let busy = recovery.objects.sched.stop_all_engines(level);
-    // 2. The driver resets the hardware. No other call is inside the driver.
+    // 2. The driver resets the hardware. No other call is inside the driver. Power does not change
+    //    meanwhile: the agent that changes it would wait for the exclusive call, and the call for
+    //    the power.
+    let _awake = recovery.port.awake(level);
+    recovery.objects.memory.cut_off_waits();
     let exclusive = |call: &mut dyn FnMut() -> Result<(), Status>| {
         recovery.port.threads.exclusive(config.ddi_delay_ns, call).ok_or(BugCheck::StuckInDriver)
     };

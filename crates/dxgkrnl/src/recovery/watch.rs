@@ -40,6 +40,7 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     // 4. Hardware queues: all engines are sampled.
     if detect::begin_sampling(recovery) {
         changed = true;
+        recovery.objects.fences.note_lost_histories();
         for engine in recovery.port.caps.engines() {
             if let Some(finding) = detect::sample(recovery, level, engine) {
                 recover(recovery, level, finding);

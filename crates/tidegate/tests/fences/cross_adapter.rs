@@ -789,8 +789,9 @@ fn a_member_ends_with_its_last_hold_and_the_value_with_the_last_member() {
     });
 }
 
+// spec: NF-107
 #[test]
-fn a_queued_wait_keeps_its_adapters_member_of_a_fence() {
+fn a_queued_wait_is_released_with_the_last_handle_on_its_adapter() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE; 2]).run(|w| {
         let (mut fences, handle) = w.fence_from(0, 0);
         let queue = w.queue(1, Submission::User);
@@ -801,9 +802,12 @@ fn a_queued_wait_keeps_its_adapters_member_of_a_fence() {
         assert_eq!((w.machine.gpu_at(1).parked_waits().len(), done.completed_value()), (1, 0));
         drop((fences.pop(), handle));
         pass(w, 1);
-        assert_eq!((w.machine.gpu_at(1).parked_waits().len(), done.completed_value()), (1, 0));
+        assert_eq!((w.machine.gpu_at(1).parked_waits().len(), done.completed_value()), (0, 1));
+        assert!(w.devices[1].removed_reason().is_none());
+        // The member of the other adapter is there.
+        assert_eq!(fences[0].completed_value(), 0);
         fences[0].signal(5).unwrap();
-        done.wait(1).unwrap();
+        assert_eq!(fences[0].completed_value(), 5);
     });
 }
 

@@ -2,9 +2,13 @@
 //! becomes, on every kind of queue and on the CPU. A pulse here is a signal of the value and a
 //! rewind to 0 right behind it.
 
-use tidegate::calls::{AllocationKind, FenceInstance, FenceValue, Handle, HwQueue, WaitMode};
+use tidegate::calls::{
+    AllocationKind, DeviceErrorReason, FenceInstance, FenceValue, Handle, HwQueue, SyncObjectFlags,
+    WaitMode,
+};
 use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate::ddi::{DriverHandle, HwQueueDdi, Passive};
+use tidegate::gpu_abi::Command;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::kmd::{DoorbellModel, InterruptMode};
 use tidegate::platform::{Event, Step, Word};
@@ -441,8 +445,9 @@ fn hardware_without_histories_tests_the_level_and_the_kernel_latches_what_it_see
     });
 }
 
+// spec: NF-341
 #[test]
-fn peaks_that_found_no_room_are_counted_when_the_fence_ends() {
+fn peaks_that_find_no_room_are_counted_when_they_are_dropped() {
     let w = world();
     let fences = [w.native(0), w.monitored(0)];
     let lost = |w: &World| w.stats().fence_history_lost;
@@ -455,7 +460,10 @@ fn peaks_that_found_no_room_are_counted_when_the_fence_ends() {
             w.signal(fence, value);
         }
         let reached = w.wait_event(fence, 900_000 - most);
-        assert!(!oldest.is_set() && reached.is_set() && lost(&w) == number * most / 2);
+        assert!(!oldest.is_set() && reached.is_set());
+        assert_eq!(lost(&w), (number + 1) * most / 2, "the fence is there");
+        let named = w.adapter().lost_histories().pop().unwrap();
+        assert_eq!(named.values, most / 2, "{}", named.fence);
         w.kernel.destroy_synchronization_object(fence.handle).unwrap();
         assert_eq!(lost(&w), (number + 1) * most / 2, "one peak more than there is room for");
     }
@@ -479,5 +487,67 @@ fn a_copy_onto_a_fence_is_a_signal_that_latches() {
         w.wait(done.handle, 1).unwrap();
         // Memory that is no fence has no history: a wait for a word of it is judged by the word.
         let _plain = w.allocate(64, AllocationKind::Protocol);
+    });
+}
+
+/// The engine drops the peaks, and no call of the kernel is made. A queue that waits since before them
+/// is named, and on every adapter that has the fence open.
+// spec: NF-341
+#[test]
+fn peaks_that_an_engine_drops_are_counted_and_name_the_queues_that_may_have_missed_one() {
+    world().run(|w| {
+        let (gate, head) = (w.native(0), w.native(0));
+        let (ring, stores) = (w.connected_queue(0), w.hw_queue_on(2));
+        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
+        ring.push(&wait_packet(&gate, 950_000, NO_LOG_ENTRY));
+        w.pass(SETTLED_NS);
+        let (at, mut value) = (gate.current_value_gpu_va, 1_000_000);
+        for number in 1..=9 {
+            let falling: Vec<_> = (0..2_000)
+                .map(|_| {
+                    value -= 1;
+                    store(at, value)
+                })
+                .collect();
+            w.submit(&stores, number, &falling);
+            w.finish(&stores, number);
+        }
+        let lost = w.stats().fence_history_lost;
+        assert!(lost > 8_000, "{lost} peaks were dropped");
+        assert_eq!(w.adapter().lost_histories().len(), 1);
+        w.signal(&head, 1);
+        w.pass(SETTLED_NS);
+        let context = w.context(1);
+        w.kernel
+            .wait_from_gpu(context, &[FenceValue { fence: gate.handle, value: 2_000_000 }])
+            .unwrap();
+        let pending = w.adapter().pending_waits();
+        let said = pending.iter().find_map(|wait| wait.lost.clone());
+        assert!(said.is_some_and(|text| text.contains("history dropped")), "{pending:?}");
+        assert_eq!(w.stats().fence_history_lost, lost, "each is counted once");
+        w.signal(&gate, 2_000_000);
+    });
+}
+
+/// An engine of another process stores to the fence while the driver is told of the maximum.
+// spec: ME-047
+#[test]
+fn a_fence_of_a_lost_device_reads_its_maximum_whatever_an_engine_stores_meanwhile() {
+    world().run(|w| {
+        let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+        let (fence, other) = (w.try_native(0, flags).unwrap(), w.client("other"));
+        let (opened, queue) = (other.open_fence(&w.share_all(&fence)), other.hw_queue());
+        let late = [Command::Timed { ns: SETTLED_NS }, store(opened.current_value_gpu_va, 2)];
+        other.submit(&queue, 1, &late);
+        let platform = w.platform.clone();
+        w.hooked.on("UpdateCurrentValuesFromCpu", move || {
+            platform.sleep_until(platform.now().after(5 * SETTLED_NS));
+        });
+        let waits = other.wait_event(&opened, 9);
+        let reason = DeviceErrorReason::DriverError;
+        w.kernel.mark_device_as_error(w.device, reason).unwrap();
+        assert!(waits.is_set());
+        assert_eq!(fence.value.load(), u64::MAX);
+        other.finish(&queue, 1);
     });
 }

@@ -1,11 +1,13 @@
 //! A GPU that updates only 32 bits atomically: the kernel follows fences through the wrap of their
 //! low halves, and refuses what it could not follow.
 
+use std::sync::Arc;
 use tidegate::calls::{SignalFlags, Status, SyncObjectFlags, WaitMode};
 use tidegate::d3d12::{CommandListType, DeviceOptions, QueueDesc};
 use tidegate::ddi::VidSchCaps;
-use tidegate::{BadConfig, MachineConfig, MachineError, Submission};
-use tidegate_testbed::{App, QueueApi, World, at, setup, store, world_with};
+use tidegate::platform::StepCosts;
+use tidegate::{BadConfig, Machine, MachineConfig, MachineError, Platform, Submission};
+use tidegate_testbed::{App, Client, QueueApi, World, at, setup, store, world_with};
 
 const BELOW_WRAP: u64 = 0x1_FFFF_FFF0;
 const ABOVE_WRAP: u64 = 0x2_0000_0005;
@@ -139,4 +141,93 @@ fn the_queue_api_reads_whole_values() {
         }
         queue.wait_idle().unwrap();
     });
+}
+
+/// Two adapters, each with or without 64-bit atomics, and a process on each.
+fn pair(wide: [bool; 2]) -> (Arc<Machine>, [Client; 2]) {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let config = |wide: bool| {
+        let mut config = MachineConfig::standard(&platform);
+        narrow(&mut config);
+        config.gpu.atomics_64bit = wide;
+        config
+    };
+    let machine = Machine::builder(&platform).reference(config(wide[0])).reference(config(wide[1]));
+    let machine = Arc::new(machine.start().unwrap());
+    let clients = [0, 1].map(|index| {
+        let kernel = machine.open_on(index, "app").unwrap();
+        let device = kernel.create_device().unwrap();
+        Client::of(&platform, kernel, device)
+    });
+    (machine, clients)
+}
+
+const CROSS: SyncObjectFlags = SyncObjectFlags::SHARED
+    .union(SyncObjectFlags::NT_SECURITY_SHARING)
+    .union(SyncObjectFlags::CROSS_ADAPTER);
+
+// spec: MF-098
+#[test]
+fn a_fence_is_not_opened_by_a_gpu_with_other_atomics() {
+    for wide in [[false, true], [true, false]] {
+        let (machine, [one, other]) = pair(wide);
+        machine
+            .run(move || {
+                let handle = one.share_all(&one.try_monitored(0, CROSS).unwrap());
+                let opened = other.open_shared(&handle, SyncObjectFlags::empty());
+                assert_eq!(opened.err(), Some(Status::NOT_SUPPORTED), "{wide:?}");
+                // No GPU accesses it: the kernel stores all 64 bits on both sides.
+                let of_cpus = CROSS | SyncObjectFlags::NO_GPU_ACCESS;
+                let handle = one.share_all(&one.try_monitored(0, of_cpus).unwrap());
+                other.open_shared(&handle, SyncObjectFlags::empty()).unwrap();
+            })
+            .unwrap();
+    }
+}
+
+// spec: MF-098
+#[test]
+fn members_of_a_fence_agree_above_32_bits_on_signals_of_each_side() {
+    for wide in [false, true] {
+        let (machine, clients) = pair([wide; 2]);
+        machine
+            .run(move || {
+                let platform = clients[0].platform.clone();
+                let first = clients[0].try_monitored(BELOW_WRAP, CROSS).unwrap();
+                let handle = clients[0].share_all(&first);
+                let context = [0, 1].map(|side: usize| clients[side].context(0));
+                // The other adapter joins when the fence is above 2^32.
+                clients[0].signal(&first, ABOVE_WRAP);
+                let second = clients[1].open_shared(&handle, SyncObjectFlags::empty()).unwrap();
+                let fences = [first, second];
+                let mut value = ABOVE_WRAP;
+                for step in 0..12 {
+                    value += 0x6000_0000;
+                    let side = step % 2;
+                    let waits = [0, 1].map(|at: usize| clients[at].wait_event(&fences[at], value));
+                    let later =
+                        [0, 1].map(|at: usize| clients[at].wait_event(&fences[at], value + 1));
+                    match step % 4 {
+                        0 | 1 => clients[side].signal(&fences[side], value),
+                        _ => {
+                            let signal = at(&fences[side], value);
+                            clients[side].kernel.signal_from_gpu(context[side], &signal).unwrap();
+                        }
+                    }
+                    platform.sleep_until(platform.now().after(1_000_000));
+                    for at in 0..2 {
+                        assert!(waits[at].is_set(), "64 bits {wide}: step {step}, side {at}");
+                        assert!(!later[at].is_set(), "64 bits {wide}: step {step}, side {at}");
+                        let expected = if wide { value } else { value & 0xFFFF_FFFF };
+                        assert_eq!(fences[at].value.load(), expected);
+                        // What is reached on one side is reached on the other.
+                        clients[at].wait(fences[at].handle, value).unwrap();
+                    }
+                }
+            })
+            .unwrap();
+        for index in 0..2 {
+            assert_eq!(machine.adapter_at(index).bug_checks(), []);
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! The reset of an adapter: the published order, which devices are lost, and what works afterwards.
 
 use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
+use tidegate::ddi::DevicePowerState;
 use tidegate::ddi::record::Paging;
-use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome};
+use tidegate::dxgkrnl::{BugCheck, PowerManagement, RecoveryOutcome};
 use tidegate::gpu_abi::Command;
 use tidegate_testbed::*;
 
@@ -144,5 +145,60 @@ fn a_call_during_the_reset_waits_until_it_is_done() {
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
         assert_eq!(w.platform.now().0 / S, 1);
         late.join();
+    });
+}
+
+/// A reset meets a call of this entry, for which the driver calls the kernel, and the kernel the driver.
+fn reset_meets(entry: &'static str, call: fn(&Client, tidegate::calls::Handle)) {
+    world_with(|config| config.driver.save_areas = true).run(move |w| {
+        let (other, platform) = (w.client("in the driver"), w.platform.clone());
+        let context = other.context(0);
+        w.pass(SETTLED_NS);
+        w.hooked.on(entry, move || _ = platform.sleep_until(platform.now().after(S)));
+        let inside = w.platform.spawn("in the driver", move || call(&other, context));
+        w.pass(SETTLED_NS);
+        let before = w.platform.now();
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        assert_eq!(w.platform.now().since(before).div_ceil(S), 1, "it waits for the call");
+        inside.join();
+    });
+}
+
+// spec: PRE-142
+#[test]
+fn a_reset_waits_for_a_context_that_ends_its_save_area() {
+    reset_meets("DestroyContext", |client, context| {
+        client.kernel.destroy_context(context).unwrap();
+    });
+}
+
+// spec: PRE-142
+#[test]
+fn a_reset_waits_for_a_context_that_makes_its_save_area() {
+    reset_meets("CreateContext", |client, _| _ = client.context(0));
+}
+
+/// The agent that powers the device waits at the driver's gate, and the reset for the power.
+// spec: PRE-142
+#[test]
+fn a_reset_while_the_device_gets_power_waits_for_the_power_first() {
+    let managed = |config: &mut tidegate::MachineConfig| {
+        config.kernel.power = PowerManagement::Managed;
+    };
+    world_with(managed).run(|w| {
+        let local = w.allocate_in(64 << 10, Placement::Local);
+        let d3 = w.adapter().set_power_state(DevicePowerState::D3).unwrap();
+        assert_eq!(d3, DevicePowerState::D3);
+        let platform = w.platform.clone();
+        w.hooked.on("SetPowerState", move || _ = platform.sleep_until(platform.now().after(S)));
+        let adapter = w.adapter().clone();
+        let waking = w.platform.spawn("waking", move || {
+            adapter.set_power_state(DevicePowerState::D0).unwrap();
+        });
+        w.pass(SETTLED_NS);
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        waking.join();
+        assert_eq!(w.adapter().bug_checks(), []);
+        drop(local);
     });
 }

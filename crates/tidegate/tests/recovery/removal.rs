@@ -2,12 +2,13 @@
 //! objects in the published order, and later calls return the reason.
 
 use std::sync::Arc;
+use tidegate::calls::Kernel;
 use tidegate::calls::{
     AllocationKind, DeviceState, DoorbellStatus, FenceInstance, NtHandle, SignalFlags, Status,
     SyncObjectFlags, TdrTest, WaitMode,
 };
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, RemovedReason};
-use tidegate::dxgkrnl::Adapter;
+use tidegate::dxgkrnl::{Adapter, Process};
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Step, StepCosts, WaitEnd};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -249,4 +250,118 @@ fn a_removal_waits_for_a_recovery_and_lets_no_other_begin() {
         let state = w.state();
         assert!(matches!(state, Ok(DeviceState::Hung(_))), "the first reason stays: {state:?}");
     });
+}
+
+// spec: PRE-143
+#[test]
+fn contexts_that_are_held_off_the_run_list_end_with_their_adapter() {
+    for user_mode in [false, true] {
+        world().run(move |w| {
+            match user_mode {
+                true => drop(w.connected_queue(0)),
+                false => drop(w.hw_queue()),
+            }
+            let held = w.adapter().suspend_contexts().unwrap();
+            w.driver.take();
+            let before = w.platform.now();
+            w.machine.remove_adapter(0);
+            assert_eq!(w.platform.now().since(before), 0, "nothing is waited for");
+            let calls = w.driver.take_names();
+            let place = |name| calls.iter().position(|called| *called == name);
+            assert!(place("DestroyContext") < place("StopDevice"), "{calls:?}");
+            assert_eq!(calls.last(), Some(&"StopDevice"));
+            held.resume();
+            assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "no context is left to resume");
+        });
+    }
+}
+
+/// A context may end while it is held, too.
+#[test]
+fn a_hold_keeps_no_context_of_a_process_that_ends() {
+    world().run(|w| {
+        let (other, held) = (w.client("other"), w.connected_queue(0));
+        let _queue = other.connected_queue(1);
+        let suspended = w.adapter().suspend_contexts().unwrap();
+        w.driver.take();
+        other.kernel.destroy_device(other.device).unwrap();
+        assert!(w.driver.take_names().contains(&"DestroyContext"));
+        suspended.resume();
+        assert_eq!(w.driver.take_names(), ["ResumeContext"], "that of the process that goes on");
+        drop(held);
+    });
+}
+
+/// Two times the timeout delay, if the end of the process waited for its work.
+// spec: PRE-144
+#[test]
+fn a_removal_does_not_wait_for_a_process_that_waits_for_its_work() {
+    let ends: [fn(&Process); 2] = [Process::close, Process::terminate];
+    for (end, late) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
+        world().run(move |w| {
+            let process = w.machine.process("ending").unwrap();
+            let device = process.create_device().unwrap();
+            let ending = Client::of(&w.platform, process.clone(), device);
+            ending.submit_packet(ending.context(0), &[Command::Timed { ns: 20 * S }]);
+            let queue = ending.hw_queue_on(1);
+            ending.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
+            let user = ending.connected_queue(2);
+            user.doorbell.last_queued.store(1);
+            w.pass(SETTLED_NS);
+            let before = w.platform.now();
+            let platform = w.platform.clone();
+            let agent = Arc::new(w.platform.mutex("an ending process", None));
+            let spawned = agent.clone();
+            // The hook keeps no process, which would keep the machine.
+            let of_process = Arc::downgrade(&process);
+            let start = move || {
+                let Some(process) = of_process.upgrade() else { return };
+                let ending = platform.spawn("ending", move || end(&process));
+                spawned.lock().get_or_insert(ending);
+            };
+            match late {
+                // While the removal suspends the contexts.
+                true => w.hooked.on("SuspendContext", start),
+                false => start(),
+            }
+            w.pass(SETTLED_NS);
+            w.machine.remove_adapter(0);
+            let ended = agent.lock().take();
+            ended.into_iter().for_each(|agent| _ = agent.join());
+            let waited = w.platform.now().since(before);
+            assert!(waited <= 2 * SETTLED_NS, "late {late}: {waited} ns");
+            drop((queue, user));
+        });
+    }
+}
+
+/// The objects of a call may be ending, or gone, when the removal meets it.
+// spec: PRE-095
+#[test]
+fn a_call_during_a_removal_says_that_the_device_was_removed() {
+    // No lock that the calls below take is held over these.
+    for entry in ["SuspendContext", "DestroyHwQueue", "DestroyContext", "DestroyDevice"] {
+        world().run(move |w| {
+            let (user, queue, context) = (w.connected_queue(0), w.hw_queue(), w.context(0));
+            // The hook keeps no process, which would keep the machine.
+            let (kernel, device) = (Arc::downgrade(&w.process), w.device);
+            let outcomes = Arc::new(w.platform.mutex("outcomes", Vec::new()));
+            let kept = outcomes.clone();
+            let doorbell = user.doorbell.handle;
+            w.hooked.on(entry, move || {
+                let Some(kernel) = kernel.upgrade() else { return };
+                let kernel: &dyn Kernel = &*kernel;
+                *kept.lock() = vec![
+                    // No object of this kind.
+                    kernel.destroy_context(doorbell),
+                    kernel.wait_from_gpu(context, &[]),
+                    kernel.evict(device, &[]),
+                ];
+            });
+            w.machine.remove_adapter(0);
+            let outcomes = outcomes.lock().clone();
+            assert_eq!(outcomes, [Err(Status::DEVICE_REMOVED); 3], "{entry}");
+            drop(queue);
+        });
+    }
 }

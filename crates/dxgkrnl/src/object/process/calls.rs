@@ -11,25 +11,24 @@ use crate::object::doorbell::{Doorbell, DoorbellRequest};
 use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::object::object_table::Object;
 use crate::object::paging_queue::PagingQueueObject;
-use crate::object::port::FlipDesc;
 use crate::scheduling::render::RenderError;
-use crate::scheduling::{CommandKind, PacketContext, Signal, SignalAction, fence_signal};
+use crate::scheduling::{CommandKind, PacketContext, Signal, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, AllocationMemory, AllocationResidency, ClockCalibration,
     CpuWaitRegistration, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
-    CreateSynchronizationObject, DeviceErrorReason, DeviceState, DisplayInfo, FenceInstance,
-    FenceValue, Handle, Kernel, LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle,
-    OpenSyncObject, OpenSynchronizationObject, OpenedResource, Present, PresentQueue, Priority,
-    ReadOnly, Render, ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority,
-    Resource, ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status,
-    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
-    SynchronizationObject, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
+    CreateSynchronizationObject, DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle,
+    LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
+    OpenSynchronizationObject, OpenedResource, Priority, ReadOnly, Render,
+    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, Resource,
+    ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SynchronizationObject,
+    TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
-use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{EngineId, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, QueueNumber};
 
 /// Maximum number of allocations in one call. A limit of this project; the headers state none.
@@ -38,8 +37,8 @@ pub(super) const MAX_ALLOCATIONS: usize = 4096;
 /// The GPU's clock counts nanoseconds (`DxgkDdiCalibrateGpuClock`).
 const GPU_CLOCK_HZ: u64 = 1_000_000_000;
 
-impl Kernel for Process {
-    fn query_adapter_info(&self) -> AdapterInfo {
+impl Process {
+    pub(super) fn query_adapter_info(&self) -> AdapterInfo {
         let caps = &self.objects.port.caps;
         let native = caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let nodes = caps.nodes.iter().map(|n| NodeInfo {
@@ -61,7 +60,7 @@ impl Kernel for Process {
         }
     }
 
-    fn query_clock_calibration(
+    pub(super) fn query_clock_calibration(
         &self,
         node_ordinal: u32,
         engine_ordinal: u32,
@@ -75,7 +74,7 @@ impl Kernel for Process {
         Ok(ClockCalibration { gpu_frequency: GPU_CLOCK_HZ, gpu_clock: read.gpu_ns, cpu: read.cpu })
     }
 
-    fn create_device(&self) -> Result<Handle, Status> {
+    pub(super) fn create_device(&self) -> Result<Handle, Status> {
         let level = &entered();
         let fences = Arc::downgrade(&self.handles) as Weak<dyn OpenFences>;
         let memory = self.memory.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
@@ -90,18 +89,25 @@ impl Kernel for Process {
         self.insert(level, Object::Device(device))
     }
 
-    fn destroy_device(&self, device: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
-        {
-            // An object being created for the device either is already in the table or is refused.
+        // An object being created for the device either is already in the table or is refused.
+        let retire = || {
             let _objects = self.handles.lock();
             device.retire();
+        };
+        let late = self.objects.port.platform.fault("a device is retired late");
+        if !late {
+            retire();
         }
         self.destroy_objects(&entered(), |object| object.device() == Some(device.os_handle));
+        if late {
+            retire();
+        }
         Ok(())
     }
 
-    fn device_state(&self, device: Handle) -> Result<DeviceState, Status> {
+    pub(super) fn device_state(&self, device: Handle) -> Result<DeviceState, Status> {
         let found = {
             let objects = self.handles.lock();
             (objects.get(device), objects.is_closed())
@@ -116,7 +122,7 @@ impl Kernel for Process {
         }
     }
 
-    fn mark_device_as_error(
+    pub(super) fn mark_device_as_error(
         &self,
         device: Handle,
         reason: DeviceErrorReason,
@@ -128,7 +134,7 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn disable_gpu_timeout(&self, object: Handle) -> Result<(), Status> {
+    pub(super) fn disable_gpu_timeout(&self, object: Handle) -> Result<(), Status> {
         if !self.kind.may_raise_priority {
             return Err(Status::ACCESS_DENIED);
         }
@@ -143,32 +149,36 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
+    pub(super) fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
         let level = &entered();
         self.objects.recovery.get().ok_or(Status::DEVICE_REMOVED)?.debug_timeouts(level, test)
     }
 
-    fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
+    pub(super) fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
         self.make_allocation(&args)
     }
 
-    fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
         let level = &entered();
         self.destroy(level, allocation, |o| matches!(o, Object::Allocation(a) if !a.is_shared()))
     }
 
     // spec: UMS-190
-    fn lock2(&self, device: Handle, allocation: Handle) -> Result<AllocationMemory, Status> {
+    pub(super) fn lock2(
+        &self,
+        device: Handle,
+        allocation: Handle,
+    ) -> Result<AllocationMemory, Status> {
         let device = self.live_device(device)?;
         let locked = self.allocations_of(&device, &[allocation])?;
         Ok(locked[0].memory.clone())
     }
 
-    fn create_resource(&self, args: CreateResource<'_>) -> Result<Resource, Status> {
+    pub(super) fn create_resource(&self, args: CreateResource<'_>) -> Result<Resource, Status> {
         self.make_resource(&args)
     }
 
-    fn query_resource_info(
+    pub(super) fn query_resource_info(
         &self,
         device: Handle,
         name: ResourceName<'_>,
@@ -176,7 +186,7 @@ impl Kernel for Process {
         self.resource_data(device, name)
     }
 
-    fn open_resource(
+    pub(super) fn open_resource(
         &self,
         device: Handle,
         name: ResourceName<'_>,
@@ -184,27 +194,30 @@ impl Kernel for Process {
         self.open_shared_resource(device, name)
     }
 
-    fn destroy_resource(&self, resource: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_resource(&self, resource: Handle) -> Result<(), Status> {
         self.end_resource(resource)
     }
 
-    fn reserve_gpu_virtual_address(
+    pub(super) fn reserve_gpu_virtual_address(
         &self,
         args: ReserveGpuVirtualAddress,
     ) -> Result<ReservedAddresses, Status> {
         self.reserve_addresses(&entered(), args)
     }
 
-    fn free_gpu_virtual_address(&self, reserved: Handle) -> Result<(), Status> {
+    pub(super) fn free_gpu_virtual_address(&self, reserved: Handle) -> Result<(), Status> {
         let level = &entered();
         self.destroy(level, reserved, |o| matches!(o, Object::Reserved(_)))
     }
 
-    fn update_gpu_virtual_address(&self, args: UpdateGpuVirtualAddress<'_>) -> Result<(), Status> {
+    pub(super) fn update_gpu_virtual_address(
+        &self,
+        args: UpdateGpuVirtualAddress<'_>,
+    ) -> Result<(), Status> {
         self.update_tiles(&entered(), args)
     }
 
-    fn create_paging_queue(
+    pub(super) fn create_paging_queue(
         &self,
         args: CreatePagingQueue,
     ) -> Result<tidegate_calls::PagingQueue, Status> {
@@ -216,7 +229,7 @@ impl Kernel for Process {
         Ok(tidegate_calls::PagingQueue { handle, fence })
     }
 
-    fn destroy_paging_queue(&self, paging_queue: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_paging_queue(&self, paging_queue: Handle) -> Result<(), Status> {
         let level = &entered();
         let queue = self.paging_queue(paging_queue)?;
         let fence = self.handle_of_fence(&queue.fence);
@@ -226,7 +239,7 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn make_resident(&self, args: MakeResident<'_>) -> Result<Residency, Status> {
+    pub(super) fn make_resident(&self, args: MakeResident<'_>) -> Result<Residency, Status> {
         let level = &entered();
         let queue = self.paging_queue(args.paging_queue)?;
         queue.device.check()?;
@@ -234,14 +247,14 @@ impl Kernel for Process {
         self.objects.memory.make_resident(level, &queue.queue, &allocations)
     }
 
-    fn evict(&self, device: Handle, allocations: &[Handle]) -> Result<(), Status> {
+    pub(super) fn evict(&self, device: Handle, allocations: &[Handle]) -> Result<(), Status> {
         let level = &entered();
         let device = self.device(device)?;
         let allocations = self.allocations_of(&device, allocations)?;
         self.objects.memory.evict(level, device.os_handle, &allocations)
     }
 
-    fn query_allocation_residency(
+    pub(super) fn query_allocation_residency(
         &self,
         device: Handle,
         allocations: &[Handle],
@@ -249,7 +262,7 @@ impl Kernel for Process {
         self.residency_of(device, allocations)
     }
 
-    fn set_allocation_priority(
+    pub(super) fn set_allocation_priority(
         &self,
         device: Handle,
         allocations: &[Handle],
@@ -258,7 +271,10 @@ impl Kernel for Process {
         self.set_priority(device, allocations, priority)
     }
 
-    fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {
+    pub(super) fn query_video_memory_info(
+        &self,
+        group: SegmentGroup,
+    ) -> Result<VideoMemoryInfo, Status> {
         let objects = self.handles.lock();
         let devices = objects.iter().filter_map(|(_, object)| match object {
             Object::Device(device) => Some(device.os_handle),
@@ -269,7 +285,10 @@ impl Kernel for Process {
         Ok(self.objects.memory.info(group, &devices))
     }
 
-    fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status> {
+    pub(super) fn create_context_virtual(
+        &self,
+        args: CreateContextVirtual,
+    ) -> Result<Handle, Status> {
         let level = &entered();
         let device = self.live_device(args.device)?;
         if args.priority == Priority::Realtime && !device.may_raise_priority {
@@ -285,12 +304,12 @@ impl Kernel for Process {
         self.insert(level, Object::Context(self.objects.create_context(level, &device, &desc)?))
     }
 
-    fn destroy_context(&self, context: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_context(&self, context: Handle) -> Result<(), Status> {
         let level = &entered();
         self.destroy(level, context, |o| matches!(o, Object::Context(_)))
     }
 
-    fn submit_command(&self, args: SubmitCommand) -> Result<(), Status> {
+    pub(super) fn submit_command(&self, args: SubmitCommand) -> Result<(), Status> {
         let level = &entered();
         let context = self.context(args.context)?;
         context.device.check()?;
@@ -302,7 +321,7 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn render(&self, args: Render<'_>) -> Result<(), Status> {
+    pub(super) fn render(&self, args: Render<'_>) -> Result<(), Status> {
         let level = &entered();
         let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
         let engines = contexts.iter().map(|c| c.engine.engine_ordinal);
@@ -342,13 +361,13 @@ impl Kernel for Process {
         })
     }
 
-    fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
+    pub(super) fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
         let context = self.context(queue).map(|context| context.os_handle);
         let number = context.or_else(|_| self.hw_queue(queue).map(|queue| queue.os_handle));
         number.ok().map(QueueNumber::from)
     }
 
-    fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
+    pub(super) fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
         let level = &entered();
         let device = self.live_device(args.device)?;
         let desc = ContextDesc {
@@ -361,12 +380,12 @@ impl Kernel for Process {
         self.insert(level, Object::HwContext(self.objects.create_context(level, &device, &desc)?))
     }
 
-    fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status> {
         let level = &entered();
         self.destroy(level, hw_context, |o| matches!(o, Object::HwContext(_)))
     }
 
-    fn set_context_scheduling_priority(
+    pub(super) fn set_context_scheduling_priority(
         &self,
         hw_context: Handle,
         priority: i32,
@@ -377,7 +396,7 @@ impl Kernel for Process {
         context.priority.set(level, &context.priority_request(), priority)
     }
 
-    fn set_context_in_process_scheduling_priority(
+    pub(super) fn set_context_in_process_scheduling_priority(
         &self,
         hw_context: Handle,
         priority: i32,
@@ -388,7 +407,10 @@ impl Kernel for Process {
         context.priority.set_in_process(level, &context.priority_request(), priority)
     }
 
-    fn create_hw_queue(&self, args: CreateHwQueue) -> Result<tidegate_calls::HwQueue, Status> {
+    pub(super) fn create_hw_queue(
+        &self,
+        args: CreateHwQueue,
+    ) -> Result<tidegate_calls::HwQueue, Status> {
         let level = &entered();
         let context = self.hw_context(args.hw_context)?;
         context.device.check()?;
@@ -412,7 +434,7 @@ impl Kernel for Process {
         })
     }
 
-    fn destroy_hw_queue(&self, hw_queue: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_hw_queue(&self, hw_queue: Handle) -> Result<(), Status> {
         let level = &entered();
         let queue = self.hw_queue(hw_queue)?;
         let progress = self.handle_of_fence(&queue.progress);
@@ -433,7 +455,10 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status> {
+    pub(super) fn submit_command_to_hw_queue(
+        &self,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
         let level = &entered();
         let queue = self.kernel_mode_queue(args.hw_queue)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
@@ -441,7 +466,7 @@ impl Kernel for Process {
         queue.submit_command(level, args.progress_fence_id, commands)
     }
 
-    fn submit_wait_to_hw_queue(
+    pub(super) fn submit_wait_to_hw_queue(
         &self,
         hw_queue: Handle,
         fences: &[FenceValue],
@@ -454,7 +479,10 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn submit_signal_to_hw_queues(&self, args: SubmitSignalToHwQueues<'_>) -> Result<(), Status> {
+    pub(super) fn submit_signal_to_hw_queues(
+        &self,
+        args: SubmitSignalToHwQueues<'_>,
+    ) -> Result<(), Status> {
         let level = &entered();
         let queues = one_packet(args.hw_queues, |h| self.kernel_mode_queue(h), |q| &q.device)?;
         // This call takes no event.
@@ -468,7 +496,7 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn create_monitored_fence(
+    pub(super) fn create_monitored_fence(
         &self,
         args: CreateMonitoredFence<'_>,
     ) -> Result<FenceInstance, Status> {
@@ -485,7 +513,10 @@ impl Kernel for Process {
     }
 
     // spec: NF-091
-    fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status> {
+    pub(super) fn create_native_fence(
+        &self,
+        args: CreateNativeFence<'_>,
+    ) -> Result<FenceInstance, Status> {
         let level = &entered();
         let create = CreateFence {
             name: args.name,
@@ -498,7 +529,7 @@ impl Kernel for Process {
         self.create_fence(level, args.device, &create)
     }
 
-    fn share_objects(
+    pub(super) fn share_objects(
         &self,
         objects: &[Handle],
         access: SyncObjectAccess,
@@ -510,7 +541,7 @@ impl Kernel for Process {
         }
     }
 
-    fn open_sync_object_nt_handle_from_name(
+    pub(super) fn open_sync_object_nt_handle_from_name(
         &self,
         name: &str,
         access: SyncObjectAccess,
@@ -518,14 +549,14 @@ impl Kernel for Process {
         self.open_fence_name(name, access)
     }
 
-    fn open_sync_object_from_nt_handle(
+    pub(super) fn open_sync_object_from_nt_handle(
         &self,
         args: OpenSyncObject<'_>,
     ) -> Result<FenceInstance, Status> {
         self.open_fence(&entered(), &args, false)
     }
 
-    fn open_native_fence_from_nt_handle(
+    pub(super) fn open_native_fence_from_nt_handle(
         &self,
         args: OpenSyncObject<'_>,
     ) -> Result<FenceInstance, Status> {
@@ -533,26 +564,26 @@ impl Kernel for Process {
     }
 
     // spec: NF-093, MF-051
-    fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
         let level = &entered();
         self.destroy(level, fence, |o| matches!(o, Object::Fence(_) | Object::Older(_)))
     }
 
-    fn create_synchronization_object(
+    pub(super) fn create_synchronization_object(
         &self,
         args: CreateSynchronizationObject,
     ) -> Result<SynchronizationObject, Status> {
         self.create_older(&args)
     }
 
-    fn open_synchronization_object(
+    pub(super) fn open_synchronization_object(
         &self,
         args: OpenSynchronizationObject<'_>,
     ) -> Result<Handle, Status> {
         self.open_older(args)
     }
 
-    fn wait_for_synchronization_objects(
+    pub(super) fn wait_for_synchronization_objects(
         &self,
         context: Handle,
         objects: &[Handle],
@@ -561,7 +592,7 @@ impl Kernel for Process {
         self.wait_for_older(context, objects, fence_value)
     }
 
-    fn signal_synchronization_objects(
+    pub(super) fn signal_synchronization_objects(
         &self,
         contexts: &[Handle],
         objects: &[Handle],
@@ -571,7 +602,7 @@ impl Kernel for Process {
         self.signal_older(contexts, objects, flags, fence_value)
     }
 
-    fn wait_from_cpu(
+    pub(super) fn wait_from_cpu(
         &self,
         fences: &[FenceValue],
         mode: WaitMode,
@@ -580,7 +611,7 @@ impl Kernel for Process {
         self.wait_on_cpu(&entered(), fences, mode, event)
     }
 
-    fn register_cpu_wait(
+    pub(super) fn register_cpu_wait(
         &self,
         fences: &[FenceValue],
         mode: WaitMode,
@@ -591,7 +622,11 @@ impl Kernel for Process {
 
     // spec: NF-003
     // spec: MF-001
-    fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status> {
+    pub(super) fn signal_from_cpu(
+        &self,
+        fences: &[FenceValue],
+        flags: SignalFlags,
+    ) -> Result<(), Status> {
         let level = &entered();
         // The other flags are for queues.
         check_flags(flags, SignalFlags::ALLOW_FENCE_REWIND)?;
@@ -604,7 +639,11 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+    pub(super) fn wait_from_gpu(
+        &self,
+        context: Handle,
+        fences: &[FenceValue],
+    ) -> Result<(), Status> {
         let level = &entered();
         let context = self.context(context)?;
         context.device.check()?;
@@ -614,7 +653,7 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status> {
+    pub(super) fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status> {
         let level = &entered();
         let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
         check_flags(args.flags, SignalFlags::all())?;
@@ -635,7 +674,10 @@ impl Kernel for Process {
     }
 
     // spec: UMS-018
-    fn create_doorbell(&self, args: CreateDoorbell) -> Result<tidegate_calls::Doorbell, Status> {
+    pub(super) fn create_doorbell(
+        &self,
+        args: CreateDoorbell,
+    ) -> Result<tidegate_calls::Doorbell, Status> {
         let level = &entered();
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
@@ -666,76 +708,29 @@ impl Kernel for Process {
     }
 
     // spec: UMS-019
-    fn connect_doorbell(&self, doorbell: Handle) -> Result<Connection, Status> {
+    pub(super) fn connect_doorbell(&self, doorbell: Handle) -> Result<Connection, Status> {
         let level = &entered();
         self.doorbell(doorbell)?.connect(level)
     }
 
     // spec: UMS-020
-    fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
+    pub(super) fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
         let level = &entered();
         self.destroy(level, doorbell, |o| matches!(o, Object::Doorbell(_)))
     }
 
     // spec: UMS-021
-    fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status> {
+    pub(super) fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status> {
         let level = &entered();
         self.doorbell(doorbell)?.notify(level)
     }
 
-    fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
+    pub(super) fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
         let queue = self.hw_queue(hw_queue)?;
         Ok(queue
             .logs
             .as_ref()
             .map_or_else(LogDetail::default, |logs| self.objects.log_reader.detail(logs)))
-    }
-
-    fn display(&self) -> Option<DisplayInfo> {
-        let caps = self.objects.port.caps.display?;
-        Some(DisplayInfo { refresh_period_ns: caps.refresh_period_ns })
-    }
-
-    fn present(&self, args: Present) -> Result<(), Status> {
-        let level = &entered();
-        let desc = || {
-            let shown = args
-                .shown
-                .map(|shown| self.signal_targets(&[shown], SignalFlags::empty()))
-                .transpose()?;
-            Ok(FlipDesc {
-                vid_pn_source_id: args.vid_pn_source_id,
-                allocation: self.allocation(args.allocation)?,
-                surface: args.surface,
-                sync_interval: args.sync_interval,
-                shown: shown.and_then(|mut targets| targets.pop()),
-            })
-        };
-        match args.queue {
-            PresentQueue::Context(context) => {
-                let context = self.context(context)?;
-                context.device.check()?;
-                self.take_room(1)?;
-                let flip = self.begin_flip(level.into(), &context.device, desc()?)?;
-                self.objects.sched.signal(level, &[context.scheduled()], Signal::action(flip));
-            }
-            PresentQueue::HwQueue(queue) => {
-                let queue = self.hw_queue(queue)?;
-                queue.device.check()?;
-                if queue.user_mode_submission {
-                    return Err(Status::GRAPHICS_PRESENT_DENIED);
-                }
-                self.take_room(1)?;
-                let flip = self.begin_flip(level.into(), &queue.device, desc()?)?;
-                self.objects.sched.signal(level, &[queue.scheduled()], Signal::action(flip));
-            }
-        }
-        Ok(())
-    }
-
-    fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
-        let level = &entered();
-        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.wait_for_vertical_blank(level)
     }
 }
 
@@ -745,15 +740,6 @@ pub(super) fn entered() -> Passive {
 }
 
 impl Process {
-    fn begin_flip(
-        &self,
-        level: Irql<'_>,
-        device: &Arc<Device>,
-        desc: FlipDesc,
-    ) -> Result<Box<dyn SignalAction>, Status> {
-        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.begin_flip(level, device, desc)
-    }
-
     fn handle_of_fence(&self, fence: &Arc<FenceObject>) -> Option<Handle> {
         let handle = *fence.handle.get()?;
         match self.handles.lock().get(handle)? {

@@ -5,8 +5,10 @@
 //! with DEVICE_REMOVED.
 
 mod allocations;
+mod answers;
 mod calls;
 mod cpu_waits;
+mod flips;
 mod older;
 mod queue_room;
 mod queued;

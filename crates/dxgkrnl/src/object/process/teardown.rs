@@ -12,6 +12,7 @@
 
 use super::calls::entered;
 use super::{FinalStates, Process};
+use crate::driver::DriverPort;
 use crate::fence::{EventSet, Fence, FenceTarget, Instance, WaitOwner, Waiter, instance, monitor};
 use crate::object::FenceObject;
 use crate::object::context::Context;
@@ -61,7 +62,8 @@ impl Process {
             return;
         };
         let objects = &self.objects;
-        let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
+        let port = &objects.port;
+        let deadline = port.platform.now().after(port.config.tdr.delay_ns);
         let of_process = self.objects_by_kind();
         // 1. The doorbells of all hardware queues are disconnected before any queue is waited for:
         //    a queue may wait for work whose ring on another queue was lost.
@@ -137,7 +139,7 @@ impl Process {
         if gpu_work == GpuWork::Awaited {
             let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
             let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
-            is_set_by(&objects.sched.drained(level, &contexts), deadline);
+            is_set_by(&objects.port, &objects.sched.drained(level, &contexts), deadline);
         }
         // 3. Each queue's doorbell is disconnected; ring, control area, doorbell and queue are
         //    destroyed; then the rest.
@@ -300,7 +302,7 @@ fn is_done_by(
             done.push(objects.sched.drained(level, &[queue.scheduled()]));
         }
     }
-    done.iter().all(|event| is_set_by(event, deadline))
+    done.iter().all(|event| is_set_by(&objects.port, event, deadline))
 }
 
 /// A kernel waiter that sets an event.
@@ -323,9 +325,13 @@ fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, valu
     event
 }
 
-fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
+/// Waits for work of an ending process. A removal ends the work that it finds, and nothing is waited
+/// for after it has begun.
+// spec: PRE-144
+fn is_set_by(port: &DriverPort, event: &Event, deadline: CpuTime) -> bool {
     event.try_take()
-        || event.wait_for(Some(deadline), "the work of an ending process") == WaitEnd::Woken
+        || port.check_present().is_ok()
+            && event.wait_for(Some(deadline), "the work of an ending process") == WaitEnd::Woken
 }
 
 impl Drop for Process {

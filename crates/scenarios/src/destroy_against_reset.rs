@@ -1,0 +1,49 @@
+//! The destruction of a packet context against a reset of the adapter. The driver ends the save area
+//! of the context from inside of DxgkDdiDestroyContext: it calls the kernel, which unmaps the area and
+//! for that calls the driver again. The reset meanwhile closes the driver's gate and waits for every
+//! call that is inside.
+//!
+//! The call from inside passes the gate, so the reset succeeds wherever it meets the destruction.
+
+use crate::prelude::*;
+use tidegate::calls::TdrTest;
+use tidegate::dxgkrnl::RecoveryOutcome;
+use tidegate::softgpu::{EngineClass, NodeConfig};
+
+pub(crate) const RACE: Race = Race {
+    name: "destroy-against-reset",
+    about: "a context with a save area is destroyed while the adapter is reset: the reset waits for the call, and no call waits for the reset that waits for it",
+    marks: &[],
+    planted: &[Bug {
+        name: "nested-call-waits",
+        about: "a call from inside of the driver waits at the driver's gate for the reset that waits for it",
+        fault: Fault::Product("nested call waits at the gate"),
+    }],
+    plans: Plans::samples(20_000, 1_000_000, 100_000),
+    prepare,
+};
+
+fn prepare(run: &Run<'_>) -> Prepared {
+    let world = run.world(|config| {
+        config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::ThreeD]);
+        config.driver.save_areas = true;
+    });
+    let client = world.client("in the driver");
+    let context = client.context(0);
+    let adapter = world.machine.adapter().clone();
+    let main = move |platform: &Platform| {
+        let debugger = platform.spawn("debugger", move || {
+            // If the machine stops meanwhile, that is the failure.
+            let _stopped = adapter.debug_timeouts(TdrTest::ForceTdr);
+        });
+        // A lost device has no context any more.
+        let _refused = client.kernel.destroy_context(context);
+        debugger.join();
+    };
+    world.race(main, move |world, end| {
+        let recoveries = world.machine.adapter().recoveries();
+        let reset = recoveries.iter().all(|r| r.outcome == RecoveryOutcome::AdapterReset);
+        end.eventually("the adapter is reset", recoveries.len() == 1 && reset);
+        end.eventually("the context is destroyed", world.machine.adapter().census().contexts <= 1);
+    })
+}
