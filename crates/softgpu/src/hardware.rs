@@ -22,8 +22,11 @@ use tidegate_gpu_abi::peer::{ANY_FENCE, CommonDoorbell};
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::{AdminError, QueueId};
 use tidegate_platform::{
-    Bulk, Mutex, MutexGuard, PhysicalAddress, Platform, Step, WaitEnd, WakeWord, Word,
+    Bulk, Mutex, MutexGuard, PhysicalAddress, Platform, Step, WaitClass, WaitEnd, WakeWord, Word,
 };
+
+/// The wait of a register write for an engine.
+pub(crate) static END_OF_TURN: WaitClass = WaitClass::named("the end of an engine's turn");
 
 /// The per-engine state outside the lock.
 pub(crate) struct NodePort {
@@ -236,12 +239,13 @@ impl Hardware {
         mut cmp: MutexGuard<'a, Cmp>,
         mut done: impl FnMut(&mut Cmp) -> bool,
     ) -> MutexGuard<'a, Cmp> {
+        cmp.may_drop_and_wait_for(&END_OF_TURN);
         while !done(&mut cmp) {
             self.request_queues(&mut cmp, 0..self.nodes.len() as u32);
             cmp.turn_is_awaited = true;
             let seen = self.turn_ends.load();
             drop(cmp);
-            let end = self.turn_ends.wait_while(seen as u32, None, "the end of an engine's turn");
+            let end = self.turn_ends.wait_while(seen as u32, None, &END_OF_TURN);
             cmp = self.cmp.lock();
             if end == WaitEnd::Stopped {
                 break;
@@ -256,6 +260,7 @@ impl Hardware {
         cmp: MutexGuard<'a, Cmp>,
         engines: Range<usize>,
     ) -> MutexGuard<'a, Cmp> {
+        cmp.may_drop_and_wait_for(&END_OF_TURN);
         if !cmp.nodes[engines.clone()].iter().any(|node| node.is_in_turn()) {
             return cmp;
         }

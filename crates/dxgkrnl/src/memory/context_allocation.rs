@@ -16,6 +16,7 @@ use super::allocation::AllocationObject;
 use super::local_memory::Memory;
 use super::ports::OwningDevice;
 use super::save_areas::{Areas, OfContext};
+use crate::wait_classes::FIRST_CONTENT;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::{
@@ -150,7 +151,7 @@ impl Memory {
         }
         let done = self.driver.platform.event(true);
         self.queue_content(os_handle, owner, &area, Some(done.clone()));
-        match done.wait_for(None, "the first content of a context allocation") {
+        match done.wait_for(None, &FIRST_CONTENT) {
             WaitEnd::Stopped => Err(Status::CANCELLED),
             _ => Ok(ContextAllocation { os_handle, system_gpu_va }),
         }

@@ -19,6 +19,7 @@ use super::save_areas::SaveAreas;
 use super::use_mark::UseMark;
 use crate::driver::DriverPort;
 use crate::port::Port;
+use crate::wait_classes::ROOM;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
@@ -529,7 +530,7 @@ impl Memory {
 
     fn wait_for_operation(self: &Arc<Memory>, (done, start): (Event, Start)) -> Result<(), Status> {
         self.start_pager(start);
-        match done.wait_for(None, "room in local memory") {
+        match done.wait_for(None, &ROOM) {
             WaitEnd::Stopped => Err(Status::CANCELLED),
             _ => self.driver.check(),
         }

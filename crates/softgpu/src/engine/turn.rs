@@ -25,14 +25,14 @@ use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
 use crate::doorbell::{Reading, Seat};
 use crate::granularity::may_switch;
-use crate::hardware::Hardware;
+use crate::hardware::{END_OF_TURN, Hardware};
 use crate::mmu::Space;
 use crate::queue::{PendingWait, Run};
 use crate::runlist::Place;
 use std::cell::OnceCell;
 use std::sync::Arc;
 use tidegate_gpu_abi::{Cause, QueueId, Summary, SummaryPlace};
-use tidegate_platform::{Agent, CpuTime, Step, Turn};
+use tidegate_platform::{Agent, CpuTime, Step, Turn, WaitClass};
 
 /// Timed work occupies the engine until this time, or until a queue that precedes calls it.
 struct Rest {
@@ -482,6 +482,10 @@ impl Engine {
 }
 
 impl Agent for Engine {
+    fn ends(&self) -> Option<&'static WaitClass> {
+        Some(&END_OF_TURN)
+    }
+
     fn turn(&mut self) -> Turn {
         if let Some(run) = self.kept.take() {
             return self.go_on(run);
