@@ -24,8 +24,7 @@ pub(crate) static SUSPENSION: WaitClass =
     WaitClass::named("the acknowledgement of a context suspension").ended_by(&[&DPC]);
 pub(crate) static WORK_OF_PROCESS: WaitClass =
     WaitClass::named("the work of an ending process").ended_by(&[&DPC]);
-pub(crate) static VERTICAL_SYNC: WaitClass =
-    WaitClass::named("a vertical sync").ended_by(&[&DPC]);
+pub(crate) static VERTICAL_SYNC: WaitClass = WaitClass::named("a vertical sync").ended_by(&[&DPC]);
 
 /// Owed by the agent that changes the power.
 pub(crate) static ADAPTER_POWER: WaitClass = WaitClass::named("the power of an adapter");

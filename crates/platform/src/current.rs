@@ -3,7 +3,6 @@
 //! It is thread-local on the host. In a cooperative machine the world switches it together with the
 //! fiber. Agents share none of it.
 
-use crate::wait_order::ClassId;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -241,7 +240,8 @@ pub(crate) struct HeldItem {
     pub(crate) name: &'static str,
     /// The position in the platform's lock order.
     pub(crate) rank: Option<u32>,
-    pub(crate) class: ClassId,
+    /// The number of its class in the order of waits; 0 for none.
+    pub(crate) class: u16,
     /// The identity of the platform.
     pub(crate) machine: usize,
 }
@@ -260,7 +260,9 @@ pub(crate) fn lock_taken(item: HeldItem) {
     });
     if let Some(held) = held {
         let (agent, name) = (self::name(), item.name);
-        panic!("agent '{agent}' takes the lock '{name}' while it holds '{held}', against the lock order");
+        panic!(
+            "agent '{agent}' takes the lock '{name}' while it holds '{held}', against the lock order"
+        );
     }
 }
 

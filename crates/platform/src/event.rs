@@ -218,11 +218,7 @@ impl Event {
 
     /// Blocks until the event is set or `deadline` has passed. `what` is the reason in reports of
     /// blocked agents, with the class of a wait that the machine itself ends.
-    pub fn wait_for<'a>(
-        &self,
-        deadline: Option<CpuTime>,
-        what: impl Into<Reason<'a>>,
-    ) -> WaitEnd {
+    pub fn wait_for<'a>(&self, deadline: Option<CpuTime>, what: impl Into<Reason<'a>>) -> WaitEnd {
         self.wait_until(deadline, what.into())
     }
 

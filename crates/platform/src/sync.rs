@@ -87,11 +87,7 @@ impl<T> Mutex<T> {
         Mutex::of_class(platform, (name, ClassId::NONE), value)
     }
 
-    fn of_class(
-        platform: &Platform,
-        (name, class): (&'static str, ClassId),
-        value: T,
-    ) -> Mutex<T> {
+    fn of_class(platform: &Platform, (name, class): (&'static str, ClassId), value: T) -> Mutex<T> {
         let kind = platform.kind();
         let id = if kind == PlatformKind::Explored { world::next_object_id() } else { 0 };
         let world = platform.inner.world;

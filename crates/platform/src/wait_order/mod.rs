@@ -8,77 +8,24 @@
 //! Entry points: [`WaitClass`], [`Platform::may_wait_for`], [`Platform::owe`]; locks, events and
 //! services call [`lock_taken`], [`begin_wait`], [`begin_service`].
 
+mod class;
 mod graph;
 mod reason;
+mod rows;
 mod sightings;
 
+pub(crate) use class::ClassId;
+pub use class::{DPC, INTERRUPT_ROUTINE, WaitClass};
+pub(crate) use graph::Graph;
 pub use reason::Reason;
 
-use crate::current::{self, HeldItem};
-use crate::level::Level;
+use crate::current::{self, HeldItem, Level};
 use crate::{Platform, PlatformKind, os};
-pub(crate) use graph::Graph;
+use class::{class_named, class_of_text};
+use sightings::Kind;
 use smallvec::SmallVec;
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-
-/// A class of locks or waits by its name, as a small number. [`ClassId::NONE`] is not ordered.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClassId(u16);
-
-impl ClassId {
-    pub(crate) const NONE: ClassId = ClassId(0);
-}
-
-/// A kind of wait. Waits of one class end in the same way, so all of them have the same place in
-/// the order of waits.
-pub struct WaitClass {
-    name: &'static str,
-    /// The classes of the code that ends such a wait, besides the agents that owe it.
-    ended_by: &'static [&'static WaitClass],
-    /// 0 until it is first used.
-    id: AtomicU16,
-}
-
-/// A DPC. A wait that is ended by one depends on every lock that a DPC takes.
-pub static DPC: WaitClass = WaitClass::named("a DPC");
-/// An interrupt routine.
-pub static INTERRUPT_ROUTINE: WaitClass = WaitClass::named("an interrupt routine");
-
-impl WaitClass {
-    /// Returns the class of this name.
-    pub const fn named(name: &'static str) -> WaitClass {
-        WaitClass { name, ended_by: &[], id: AtomicU16::new(0) }
-    }
-
-    /// Adds what ends a wait of this class, for an end that is not owed by an agent
-    /// ([`Platform::owe`]): [`DPC`], or another class.
-    pub const fn ended_by(self, ended_by: &'static [&'static WaitClass]) -> WaitClass {
-        WaitClass { ended_by, ..self }
-    }
-
-    /// Returns the name.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn id(&self) -> ClassId {
-        match self.id.load(Ordering::Relaxed) {
-            0 => {
-                let id = graph::class_named(self.name);
-                self.id.store(id.0, Ordering::Relaxed);
-                id
-            }
-            id => ClassId(id),
-        }
-    }
-}
-
-impl fmt::Debug for WaitClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WaitClass({})", self.name)
-    }
-}
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The calling agent owes the end of a wait until this is dropped.
 #[must_use = "the wait counts as ended when this is dropped"]
@@ -139,13 +86,13 @@ impl Platform {
     }
 
     fn machine(&self) -> usize {
-        std::sync::Arc::as_ptr(&self.inner).addr()
+        Arc::as_ptr(&self.inner).addr()
     }
 }
 
 /// Returns the class of locks of this name on `platform`.
 pub(crate) fn class_of_locks(platform: &Platform, name: &'static str) -> ClassId {
-    if platform.orders_waits() { graph::class_named(name) } else { ClassId::NONE }
+    if platform.orders_waits() { class_named(name) } else { ClassId::NONE }
 }
 
 /// Records that the calling agent is about to take a lock.
@@ -177,7 +124,7 @@ pub(crate) fn lock_taken_at_once(
     rank: Option<u32>,
 ) {
     let machine = platform.machine();
-    current::lock_taken(HeldItem { address, name, rank, class, machine });
+    current::lock_taken(HeldItem { address, name, rank, class: class.0, machine });
 }
 
 /// Records that the calling agent begins a wait.
@@ -204,21 +151,10 @@ fn add_ends(platform: &Platform, class: &'static WaitClass) {
     for end in class.ended_by {
         let edge = (class.id(), end.id());
         if !platform.inner.waits.has(edge.0, edge.1) {
-            platform.inner.waits.add(platform, edge, Kind::End);
+            add_edge(platform, edge, Kind::End);
             add_ends(platform, end);
         }
     }
-}
-
-/// How an agent comes to an edge.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// It takes a lock.
-    Lock,
-    /// It may wait for an agent.
-    Wait,
-    /// The class is declared to be ended by the other.
-    End,
 }
 
 /// Records an edge to `class` from all that the calling agent holds or owes, but for a lock that it
@@ -231,8 +167,9 @@ fn order_before(platform: &Platform, class: ClassId, kind: Kind, dropped: Option
         from != ClassId::NONE && (from != class || kind == Kind::Wait) && !graph.has(from, class)
     };
     current::each_held(|held| {
-        if held.machine == machine && Some(held.address) != dropped && is_new(held.class) {
-            new.push(held.class);
+        let from = ClassId(held.class);
+        if held.machine == machine && Some(held.address) != dropped && is_new(from) {
+            new.push(from);
         }
     });
     let routine = match current::level() {
@@ -242,7 +179,13 @@ fn order_before(platform: &Platform, class: ClassId, kind: Kind, dropped: Option
     };
     new.extend(routine.map(WaitClass::id).filter(|from| is_new(*from)));
     for from in new {
-        graph.add(platform, (from, class), kind);
+        add_edge(platform, (from, class), kind);
+    }
+}
+
+fn add_edge(platform: &Platform, edge: (ClassId, ClassId), kind: Kind) {
+    if let Some(circle) = platform.inner.waits.add(edge, kind) {
+        report_circle(platform, &circle);
     }
 }
 
@@ -250,14 +193,14 @@ fn owe(platform: &Platform, class: ClassId, name: &'static str) -> Owed {
     // Locks have even addresses.
     let address = usize::from(class.0) << 1 | 1;
     let machine = platform.machine();
-    current::lock_taken(HeldItem { address, name, rank: None, class, machine });
+    current::lock_taken(HeldItem { address, name, rank: None, class: class.0, machine });
     Owed(Some(address))
 }
 
 /// Returns the class of waits for the end of a service.
 pub(crate) fn class_of_service(platform: &Platform, name: &str) -> ClassId {
     match platform.orders_waits() {
-        true => graph::class_of_text(format!("the end of the service '{name}'")),
+        true => class_of_text(format!("the end of the service '{name}'")),
         false => ClassId::NONE,
     }
 }

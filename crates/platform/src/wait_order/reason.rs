@@ -1,6 +1,6 @@
 //! The reason of a wait: a text for reports, and the class of the wait.
 
-use super::WaitClass;
+use super::class::WaitClass;
 
 /// Why an agent waits: a text for reports of blocked agents, and a class for the order of waits. A
 /// text alone is for a wait that an application ends.

@@ -1,12 +1,23 @@
 //! Where each edge of the process was first seen, and the text of a circle.
 
-use super::graph::{self, CLASSES, Row};
-use super::{ClassId, Kind};
+use super::class::{CLASSES, ClassId, name_of};
+use super::rows::{Row, path};
 use crate::current;
 use std::backtrace::Backtrace;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
+
+/// How an agent comes to an edge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It takes a lock.
+    Lock,
+    /// It may wait for an agent.
+    Wait,
+    /// The class is declared to be ended by the other.
+    End,
+}
 
 /// The first sight of an edge in this process.
 struct Sighting {
@@ -43,12 +54,12 @@ pub(super) fn note((from, to): (ClassId, ClassId), kind: Kind) -> bool {
 
 /// Marks the classes of all circles that the edge closes.
 fn mark_circles(from: ClassId, to: ClassId) {
-    if graph::path(row, to, from).is_none() {
+    if path(row, to, from).is_none() {
         return;
     }
     for class in (1..CLASSES as u16).map(ClassId) {
-        let path = |from, to| from == to || graph::path(row, from, to).is_some();
-        if path(to, class) && path(class, from) {
+        let leads = |from, to| from == to || path(row, from, to).is_some();
+        if leads(to, class) && leads(class, from) {
             IN_CIRCLES.insert(class);
         }
     }
@@ -57,7 +68,7 @@ fn mark_circles(from: ClassId, to: ClassId) {
 /// Returns the text of a circle that runs from the first class to the last one, and from there to
 /// the first.
 pub(super) fn text_of_circle(circle: &[ClassId]) -> String {
-    let names: Vec<_> = circle.iter().map(|class| graph::name_of(*class)).collect();
+    let names: Vec<_> = circle.iter().map(|class| name_of(*class)).collect();
     let mut text = String::from("waits in a circle: ");
     for name in &names {
         let _ = write!(text, "'{name}', then ");
@@ -69,11 +80,13 @@ pub(super) fn text_of_circle(circle: &[ClassId]) -> String {
         let Some(seen) = sightings.as_ref().and_then(|all| all.get(&(from.0, to.0))) else {
             continue;
         };
-        let (from, to) = (graph::name_of(*from), graph::name_of(to));
+        let (from, to) = (name_of(*from), name_of(to));
         let agent = if seen.agent.is_empty() { "a thread" } else { &seen.agent };
         let _ = match seen.kind {
             Kind::Lock => write!(text, "\n  '{from}', then the lock '{to}', in agent '{agent}':"),
-            Kind::Wait => write!(text, "\n  '{from}', then the wait for '{to}', in agent '{agent}':"),
+            Kind::Wait => {
+                write!(text, "\n  '{from}', then the wait for '{to}', in agent '{agent}':")
+            }
             Kind::End => write!(text, "\n  '{from}' is ended by '{to}'"),
         };
         if let Some(stack) = &seen.stack {
@@ -93,7 +106,9 @@ fn write_stack(text: &mut String, stack: &Backtrace) {
         let function = line.split_once(": ").map_or(line, |(_, function)| function);
         Some((function, lines.next_if(|next| next.starts_with("at "))))
     });
-    for (function, place) in frames.filter(|(function, place)| is_own(function, *place)).take(FRAMES) {
+    for (function, place) in
+        frames.filter(|(function, place)| is_own(function, *place)).take(FRAMES)
+    {
         let _ = write!(text, "\n      {function}");
         if let Some(place) = place {
             let _ = write!(text, " {place}");

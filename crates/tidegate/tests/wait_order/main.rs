@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tidegate::calls::AllocationKind;
+use tidegate::calls::{Placement, Residency};
 use tidegate::ddi::{DevicePowerState, Overrides};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::gpu_abi::Command;
@@ -22,7 +22,7 @@ fn mixed_work(w: &World) {
     let (user_queue, user_done) = (submits.connected_queue(1), submits.native(0));
     let hw_queue = submits.hw_queue_on(1);
     let paging = allocates.paging_queue();
-    let timed = [Command::Timed { ns: 5_000 }; 4];
+    let timed = [const { Command::Timed { ns: 5_000 } }; 4];
     for round in 1..=4 {
         for _ in 0..4 {
             submits.submit_packet(context, &timed);
@@ -31,9 +31,12 @@ fn mixed_work(w: &World) {
         submits.kernel.signal_from_gpu(context, &at(&packets_done, round)).unwrap();
         user_queue.push(&signal_packet(&user_done, round, u32::MAX));
         submits.submit(&hw_queue, round, &timed);
-        let allocation = allocates.allocate(4096, AllocationKind::Bulk);
-        let residency = allocates.make_resident(&paging, &[&allocation]);
-        allocates.wait(paging.fence, residency.paging_fence_value).unwrap();
+        let allocation = allocates.allocate_in(4096, Placement::LocalOnDemand);
+        if let Residency::Pending { paging_fence_value } =
+            allocates.make_resident(&paging, &[&allocation])
+        {
+            allocates.wait(paging.fence.handle, paging_fence_value).unwrap();
+        }
         allocates.kernel.destroy_allocation(allocation.handle).unwrap();
         submits.wait(packets_done.handle, round).unwrap();
         submits.wait(user_done.handle, round).unwrap();

@@ -325,8 +325,7 @@ fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, valu
 }
 
 fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
-    event.try_take()
-        || event.wait_for(Some(deadline), &WORK_OF_PROCESS) == WaitEnd::Woken
+    event.try_take() || event.wait_for(Some(deadline), &WORK_OF_PROCESS) == WaitEnd::Woken
 }
 
 impl Drop for Process {
