@@ -41,6 +41,10 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Returns the word that changes, and wakes its sleepers, when a turn ends for which a pending
+    /// mailbox command waits.
+    fn turn_ends(&self) -> Word;
+
     /// Connects the interrupt line.
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>);
 

@@ -256,8 +256,7 @@ fn use_engine(power: &Power, level: Irql<'_>, port: &DriverPort, engine: EngineI
             FoundEngine::Unpowered(change) => {
                 let start_ns = port.platform.stamp_ns();
                 let f0 = ComponentState::F0;
-                let given =
-                    port.driver(level).set_power_component_f_state(&level.raise(), engine, f0);
+                let given = port.driver(level).set_power_component_f_state(level, engine, f0);
                 end_change(power, engine, EngineState::F0, 1, &change);
                 port.record_engine_power("F1 to F0", start_ns, engine);
                 if let Err(status) = given {

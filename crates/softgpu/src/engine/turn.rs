@@ -368,6 +368,9 @@ impl Engine {
             run.state.reread |= std::mem::take(&mut entry.kicked);
             let rung = std::mem::take(&mut run.state.rung);
             entry.run = Some(run);
+            if !entry.new_logs.is_empty() {
+                entry.take_new_logs(&gpu.posted);
+            }
             match outcome {
                 Outcome::More | Outcome::Empty => {}
                 Outcome::Until(until) => timed = Some(until),
@@ -386,7 +389,7 @@ impl Engine {
         cmp.enlist(queue, in_packet);
         self.stay(&mut cmp, queue, (timed, leaves), clock);
         gpu.publish(&mut cmp, self.exec.node as u32);
-        // Under the lock, so that a watcher that goes on finds nothing left to be done for it.
+        // Under the lock, so that a command that goes on finds nothing left to be done for it.
         if std::mem::take(&mut cmp.turn_is_awaited) {
             gpu.turn_ends.fetch_add(1);
             gpu.turn_ends.wake(u32::MAX, Step::ThreadWake);
