@@ -80,14 +80,11 @@ impl Display {
     }
 
     fn show(&self, level: Irql<'_>, flip: &Flip) -> Done {
-        // Taken before the interrupt lock: a call that wakes the device must be able to interrupt.
-        let _awake = self.objects.port.awake(level);
+        // Before the interrupt lock, which a DPC can want: a caller may wait for power and at the
+        // gate.
+        let driver = self.objects.port.driver(level);
         let held = self.objects.port.interrupt_lock.lock_device();
-        let done = self
-            .objects
-            .port
-            .driver(level)
-            .set_vid_pn_source_address(&level.raise_to_dirql(&held), address_of(flip));
+        let done = driver.set_vid_pn_source_address(&level.raise_to_dirql(&held), address_of(flip));
         ("DxgkDdiSetVidPnSourceAddress", done)
     }
 

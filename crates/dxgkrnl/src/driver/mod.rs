@@ -16,5 +16,5 @@ mod start;
 mod thread_gate;
 
 pub use fault::{DdiCall, DriverFault, OutstandingWork};
-pub(crate) use port::{Awake, DevicePower, DriverPort, EngineUse, FailurePort};
+pub(crate) use port::{Awake, DevicePower, DriverPort, EngineUse, FailurePort, Powered};
 pub(crate) use start::start;

@@ -75,6 +75,8 @@ pub(super) fn unlink(level: &Passive, member: &Fence) {
     let Some(native) = &member.native else { return };
     let port = member.port();
     {
+        // Before the interrupt lock, which a DPC can want: a caller may wait at the gate.
+        let driver = port.driver(level);
         let held = port.interrupt_lock.lock_device();
         let closed = {
             let mut waiters = member.waiters.lock();
@@ -85,7 +87,7 @@ pub(super) fn unlink(level: &Passive, member: &Fence) {
         if let Some(monitored_value) = monitored.as_ref().filter(|_| !closed) {
             let (fence, value) = (native.driver_global, EVERY_SIGNAL);
             let update = UpdateMonitoredValue { fence, value, monitored_value };
-            port.driver(level).update_monitored_values(&level.raise_to_dirql(&held), &[update]);
+            driver.update_monitored_values(&level.raise_to_dirql(&held), &[update]);
         }
     }
     forget_peers(level, member);

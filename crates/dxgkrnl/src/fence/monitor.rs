@@ -136,8 +136,8 @@ fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
 fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> Option<u64> {
     let native = fence.native.as_ref()?;
     let port = fence.port();
-    // Taken before the interrupt lock: a call that wakes the device must be able to interrupt.
-    let _awake = port.awake(level);
+    // Before the interrupt lock, which a DPC can want: a caller may wait for power and at the gate.
+    let driver = port.driver(level);
     // spec: NF-049
     let held = port.interrupt_lock.lock_device();
     // spec: NF-017
@@ -145,7 +145,7 @@ fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> Option<u64> {
     let value = fence.waiters.lock().take_unpublished()?;
     let update = UpdateMonitoredValue { fence: native.driver_global, value, monitored_value };
     port.count(Count::monitored_updates);
-    port.driver(level).update_monitored_values(&level.raise_to_dirql(&held), &[update]);
+    driver.update_monitored_values(&level.raise_to_dirql(&held), &[update]);
     Some(value)
 }
 

@@ -73,9 +73,9 @@ impl PowerTransitions {
             goes
         };
         let owed = goes.then(|| port.platform.owe(&ENGINE_POWER));
-        let (dispatch, f1) = (level.raise(), ComponentState::F1);
-        let gone =
-            goes && port.driver(level).set_power_component_f_state(&dispatch, engine, f1).is_ok();
+        let f1 = ComponentState::F1;
+        let power_off = || port.driver(level).set_power_component_f_state(level.into(), engine, f1);
+        let gone = goes && power_off().is_ok();
         if goes {
             let becomes = if gone { EngineState::F1 } else { EngineState::F0 };
             end_change(&self.power, engine, becomes, 0, &change);

@@ -258,8 +258,7 @@ fn use_engine(power: &Power, level: Irql<'_>, port: &DriverPort, engine: EngineI
                 let owed = port.platform.owe(&ENGINE_POWER);
                 let start_ns = port.platform.stamp_ns();
                 let f0 = ComponentState::F0;
-                let given =
-                    port.driver(level).set_power_component_f_state(&level.raise(), engine, f0);
+                let given = port.driver(level).set_power_component_f_state(level, engine, f0);
                 end_change(power, engine, EngineState::F0, 1, &change);
                 drop(owed);
                 port.record_engine_power("F1 to F0", start_ns, engine);

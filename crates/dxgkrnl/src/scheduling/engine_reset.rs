@@ -140,6 +140,9 @@ impl Scheduling {
     /// Resumes submissions to the engine, and accepts its completions again.
     pub(crate) fn resume_engine(&self, level: &Passive, engine: EngineId) {
         if let Some(reports) = self.reports.get() {
+            // An interrupt routine that read reports of aborted packets ends first, and they are
+            // ignored.
+            let _at_interrupt_level = self.port.interrupt_lock.lock_device();
             reports.heed_packets(engine);
         }
         let over = self.lock().resume(engine, self.now());

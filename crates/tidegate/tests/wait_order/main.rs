@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tidegate::calls::{Placement, Residency};
+use tidegate::calls::{AllocationKind, Placement, Residency};
 use tidegate::ddi::{DevicePowerState, Overrides};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::gpu_abi::Command;
@@ -66,6 +66,36 @@ fn mixed_work_closes_no_circle_of_waits() {
 fn mixed_work_on_threads_closes_no_circle_of_waits() {
     let managed = |config: &mut MachineConfig| config.kernel.power = PowerManagement::Managed;
     setup(managed).on(Platform::closed_host()).start().run(mixed_work);
+}
+
+/// The standstill of the machine that shipped: the driver waited for the end of a turn with its mailbox
+/// locked, and a DPC on that engine's thread wanted the mailbox. In this run the engine is idle when
+/// the driver waits.
+#[test]
+fn a_mailbox_that_is_locked_over_a_wait_for_a_turn_is_named_without_a_standstill() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    platform.plant("sleeps with the mailbox");
+    let inline = |config: &mut MachineConfig| config.kernel.interrupts = InterruptDelivery::Inline;
+    let (w, report) = setup(inline).on(platform).start().run_to_report(|w| {
+        let (context, done) = (w.context(0), w.monitored(0));
+        // The DPC of the first packet submits the next one.
+        for _ in 0..8 {
+            w.submit_packet(context, &[Command::Timed { ns: 5_000 }]);
+        }
+        w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+        w.wait(done.handle, 1).unwrap();
+        let allocation = w.allocate(4096, AllocationKind::Bulk);
+        w.kernel.destroy_allocation(allocation.handle).unwrap();
+    });
+    assert!(report.blocked.is_empty() && report.panics.is_empty(), "{report:?}");
+    let circles = w.machine.platform().take_wait_circles();
+    let shortest = circles.iter().min_by_key(|circle| circle.len()).expect("a circle");
+    for part in [
+        "'kmd mailbox', then the wait for 'the end of an engine's turn'",
+        "'the end of an engine's turn', then the lock 'kmd mailbox', in agent 'gpu",
+    ] {
+        assert!(shortest.contains(part), "{part} is missing: {circles:#?}");
+    }
 }
 
 /// The driver's deferred routine takes a lock that is also held over a call whose end needs a DPC. In
