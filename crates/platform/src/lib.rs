@@ -516,7 +516,7 @@ impl Platform {
             _ => world::run(self, Box::new(main)),
         };
         self.take_over_ended();
-        report.wait_circles = self.wait_circles();
+        report.wait_circles = self.wait_circles().into();
         report
     }
 
@@ -547,7 +547,7 @@ impl Platform {
         };
         self.take_over_ended();
         services.set_rest(false);
-        report.wait_circles = self.wait_circles();
+        report.wait_circles = self.wait_circles().into();
         if self.inner.host.as_ref().is_some_and(host::Host::is_open) {
             self.resume();
         }

@@ -22,7 +22,7 @@ pub struct RunReport {
     pub panics: Vec<String>,
     /// Circles of locks and waits, of which each may wait for the next ([`crate::wait_order`]), even if
     /// no agent was blocked.
-    pub wait_circles: Vec<String>,
+    pub wait_circles: Box<[String]>,
     /// Whether an agent of a cooperative machine panicked before the run stood still or was stopped.
     pub panicked_first: bool,
     /// The clock at the end.

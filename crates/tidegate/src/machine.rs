@@ -128,7 +128,7 @@ impl IncompleteRun {
     pub fn lines(&self) -> Vec<String> {
         let panics = self.report.panics.iter();
         panics
-            .chain(&self.report.wait_circles)
+            .chain(self.report.wait_circles.iter())
             .chain(self.waits.iter().filter(|_| !self.report.blocked.is_empty()))
             .cloned()
             .collect()

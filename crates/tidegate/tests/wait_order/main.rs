@@ -5,7 +5,6 @@
 #![cfg(debug_assertions)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate::calls::{AllocationKind, Placement, Residency};
 use tidegate::ddi::{DevicePowerState, Overrides};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
@@ -104,11 +103,12 @@ fn a_mailbox_that_is_locked_over_a_wait_for_a_turn_is_named_without_a_standstill
 fn a_circle_of_a_driver_is_named_without_a_standstill() {
     let platform = Platform::virtual_time(StepCosts::free());
     let lock: Arc<Mutex<()>> = Arc::new(platform.mutex("a lock of a driver", ()));
-    let takes = Arc::new(AtomicBool::new(true));
+    let takes = platform.page(1).word(0);
+    takes.store(1);
     let overrides = {
         let (lock, takes) = (lock.clone(), takes.clone());
         Overrides::default().dpc_routine(move |inner, level| {
-            let _held = takes.load(Ordering::Relaxed).then(|| lock.lock_device());
+            let _held = (takes.load() == 1).then(|| lock.lock_device());
             inner.dpc_routine(level);
         })
     };
@@ -123,7 +123,7 @@ fn a_circle_of_a_driver_is_named_without_a_standstill() {
         w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
         w.wait(done.handle, 1).unwrap();
         w.pass(1_000_000);
-        takes.store(false, Ordering::Relaxed);
+        takes.store(0);
         // It suspends contexts, and waits for the acknowledgements.
         let _queue = w.connected_queue(1);
         let _held = lock.lock_device();
