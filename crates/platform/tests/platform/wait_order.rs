@@ -109,7 +109,7 @@ fn a_lock_over_a_wait_for_a_service_that_takes_the_lock_is_named_without_a_stand
             "'mailbox', then the wait for 'the end of a turn', in agent 'main'",
             "'the end of a turn', then the lock 'mailbox', in agent 'engine'",
             "run_driver",
-            "::turn",
+            "turn at ",
         ] {
             assert!(circle.contains(part), "{part} is missing: {circle}");
         }
