@@ -40,7 +40,7 @@ use crate::table::{
     override_entries, reach_entries, recorded,
 };
 use crate::timeout::{DebugInfo, DebugReason, EngineStatus};
-use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};
+use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Irql, Passive, Status};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_platform::{PhysicalAddress, Word};
@@ -321,10 +321,11 @@ trait PowerDdi = Power, fn power, WDDM_2_0, None;
         -> Result<(), Status>;
 
     /// Changes an engine's power state; in F1 it runs nothing. The published call names the engine
-    /// as a component (ComponentIndex). F0 must succeed. F1 is refused when there is work: the
-    /// kernel does not know all work of user-mode queues.
+    /// as a component (ComponentIndex). F0 must succeed, and may be requested in a DPC. F1 is
+    /// requested at PASSIVE level and refused when there is work: the kernel does not know all work
+    /// of user-mode queues.
     SetPowerComponentFState "DxgkDdiSetPowerComponentFState"
-    fn set_power_component_f_state(&self, level: &Dispatch, engine: EngineId, state: ComponentState)
+    fn set_power_component_f_state(&self, level: Irql<'_>, engine: EngineId, state: ComponentState)
         -> Result<(), Status>;
 }
 

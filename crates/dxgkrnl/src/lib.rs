@@ -37,6 +37,7 @@ mod suspension;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod wait_classes;
 
 pub use adapter::{Adapter, EngineWait};
 pub use config::{

@@ -15,6 +15,7 @@ use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
 use crate::stats::Count;
 use crate::timer::{AtPassive, EndAtPassive};
+use crate::wait_classes::SUSPENSION;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, Event, Mutex, Step, WaitEnd};
@@ -179,10 +180,10 @@ impl Suspension {
 
     /// Step 3. Returns `false` when the deadline passed first.
     fn wait_acknowledged(&self, deadline: CpuTime) -> bool {
+        self.port.platform.may_wait_for(&SUSPENSION);
         let pending = self.state.lock().pending.clone();
         let Some(pending) = pending else { return true };
-        let what = "the acknowledgement of a context suspension";
-        matches!(pending.wait_for(Some(deadline), what), WaitEnd::Woken)
+        matches!(pending.wait_for(Some(deadline), &SUSPENSION), WaitEnd::Woken)
     }
 
     /// Handles the driver's acknowledgement of a request.

@@ -16,6 +16,8 @@ pub enum Failure {
     Blocked(Vec<(String, String)>),
     /// An agent or the check panicked.
     Panicked(String),
+    /// Locks and waits of which each may wait for the next, although no agent was blocked.
+    WaitCircle(String),
     /// A property that must hold in every run is violated.
     Always(String),
     /// A property that must hold by the end of the run does not.
@@ -33,7 +35,7 @@ impl fmt::Display for Failure {
                 }
                 Ok(())
             }
-            Failure::Panicked(text) => f.write_str(text),
+            Failure::Panicked(text) | Failure::WaitCircle(text) => f.write_str(text),
             Failure::Always(name) => write!(f, "violated property: {name}"),
             Failure::Eventually(name) => write!(f, "does not hold at the end of the run: {name}"),
         }
@@ -69,7 +71,8 @@ impl<'a> Verdict<'a> {
         let failure = if !rules.may_block && !panicked_first && !report.blocked.is_empty() {
             Some(Failure::Blocked(report.blocked.clone()))
         } else {
-            report.panics.first().cloned().map(Failure::Panicked)
+            let circle = || report.wait_circles.first().cloned().map(Failure::WaitCircle);
+            report.panics.first().cloned().map(Failure::Panicked).or_else(circle)
         };
         Verdict { report, failure, reached }
     }

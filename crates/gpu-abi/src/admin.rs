@@ -1,5 +1,9 @@
 //! Owns the commands that the driver sends to the context management processor (CMP) through the
 //! mailbox registers. A new command is one entry of the table of `commands!`.
+//!
+//! A write to MAILBOX_RUN returns without a wait. A command that needs the end of an engine's turn
+//! is begun, and its status is [`PENDING`]. The driver waits, with no lock that a DPC can want, until
+//! `Device::turn_ends` changes, and sends [`AdminCommand::Continue`].
 
 use crate::log::LogType;
 use crate::regs::MAILBOX_WORDS;
@@ -153,7 +157,8 @@ commands! {
         /// The queue.
         queue: QueueId,
     },
-    /// Sets a log buffer of a queue, starting with its next operation. `entries` 0 removes the log.
+    /// Sets a log buffer of a queue, starting with its next turn. `entries` 0 removes the log. The
+    /// turn that the queue is in still writes the old buffer. Never pending.
     10 => SetLogBuffer {
         /// The queue.
         queue: QueueId,
@@ -310,6 +315,14 @@ commands! {
     42 => QueryEngine {
         /// The engine's number.
         engine: u32,
+    },
+    /// Continues a pending command. The answer is that of the command, which may be [`PENDING`]
+    /// again.
+    43 => Continue {
+        /// The ticket, from the command's result.
+        ticket: u64,
+        /// Whether to complete the command although the turn may go on, because the system stops.
+        at_once: bool,
     },
     /// Adds or removes another GPU that watches a fence. Its common doorbell must be connected.
     21 => LinkPeer {
@@ -523,6 +536,10 @@ impl AdminError {
         all.into_iter().find(|e| *e as u64 == number)
     }
 }
+
+/// The mailbox status of a command that the CMP has begun, and that waits for the end of a turn.
+/// The first word of the result is the command's ticket.
+pub const PENDING: u64 = 1 << 32;
 
 /// The two result words of a command, or the error.
 pub type AdminAnswer = Result<(u64, u64), AdminError>;

@@ -5,7 +5,10 @@
 use crate::peer::CommonDoorbell;
 use crate::{QueueId, Register, Summary};
 use std::sync::Arc;
-use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, Word};
+use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, WaitClass, Word};
+
+/// The wait of a pending mailbox command ([`Device::turn_ends`]).
+pub static END_OF_TURN: WaitClass = WaitClass::named("the end of an engine's turn");
 
 /// A GPU as its kernel-mode driver sees it.
 pub trait Device: Send + Sync {
@@ -40,6 +43,10 @@ pub trait Device: Send + Sync {
     fn waiting_word(&self, _current_value: PhysicalAddress) -> Option<Word> {
         None
     }
+
+    /// Returns the word that changes, and wakes its sleepers, when a turn ends for which a pending
+    /// mailbox command waits.
+    fn turn_ends(&self) -> Word;
 
     /// Connects the interrupt line.
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>);

@@ -13,9 +13,10 @@ pub const MAILBOX_WORDS: u32 = 16;
 impl Register {
     /// First of [`MAILBOX_WORDS`] words of an admin command.
     pub const MAILBOX: Register = Register(0);
-    /// Any write runs the command in the mailbox.
+    /// Any write runs the command in the mailbox. It returns without a wait for an engine.
     pub const MAILBOX_RUN: Register = Register(32);
-    /// 0 if the last command succeeded, else the error's number.
+    /// 0 if the last command succeeded, [`PENDING`](crate::admin::PENDING) if it waits for the end
+    /// of a turn, else the error's number.
     pub const MAILBOX_STATUS: Register = Register(33);
     /// First word of the last command's result.
     pub const MAILBOX_RESULT: Register = Register(34);
@@ -66,7 +67,8 @@ impl Register {
     /// A write of the kernel's number of a context of DMA packets says that it has ended: the GPU need
     /// not keep its counts.
     pub const CONTEXT_ENDED: Register = Register(54);
-    /// First of one register per engine: the last completed submission fence id.
+    /// First of one register per engine: the last completed submission fence id. The driver writes it
+    /// after a reset, whose packets never complete, while the engine's ring is empty.
     pub const COMPLETED_FENCE: Register = Register(64);
     /// First of one register per node, the same on every physical GPU: its traits,
     /// see [`NodeTraits`].

@@ -124,7 +124,7 @@ impl ReferenceDriver {
     }
 
     /// Takes all hardware queues of the context off the run list. Returns `true` if that is
-    /// complete, which the synchronous mailbox makes the usual case. Returns `false` if an engine
+    /// complete, which is the usual case. Returns `false` if an engine
     /// cannot leave one of the queues yet, and an interrupt reports the completion. Doorbells stay
     /// connected. A queue that gets its ring later starts suspended.
     ///
@@ -132,11 +132,16 @@ impl ReferenceDriver {
     ///
     /// 1. The pending suspension is recorded with every queue of the context.
     /// 2. The hardware suspends each queue.
-    /// 3. A queue that has left the run list by the end of its command is removed from the record
-    ///    here. Interrupts remove the others. The step that empties the record reports the
+    /// 3. A queue that has left the run list by the end of its command, or is destroyed, is removed
+    ///    from the record here. Interrupts remove the others. The step that empties the record reports the
     ///    suspension as complete.
     // spec: UMS-043
-    pub(crate) fn suspend(&self, context: DriverHandle, fence: u64) -> Result<bool, KmdError> {
+    pub(crate) fn suspend(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        fence: u64,
+    ) -> Result<bool, KmdError> {
         // 1.
         let queues = self.mark_suspended(context, true)?;
         if queues.is_empty() {
@@ -146,7 +151,7 @@ impl ReferenceDriver {
         let mut complete = false;
         for queue in queues {
             // 2.
-            match self.mailbox.run(AdminCommand::SuspendQueue { queue }) {
+            match self.complete_for_queue(level, AdminCommand::SuspendQueue { queue }) {
                 Err(KmdError::Refused(AdminError::Busy)) => {}
                 // 3.
                 Ok(()) => complete |= self.objects.lock().queue_left(context, queue).is_some(),
@@ -158,9 +163,9 @@ impl ReferenceDriver {
 
     /// Puts the context's queues back on the run list. The hardware reloads each write pointer.
     // spec: UMS-046
-    pub(crate) fn resume(&self, context: DriverHandle) -> Result<(), KmdError> {
+    pub(crate) fn resume(&self, level: &Passive, context: DriverHandle) -> Result<(), KmdError> {
         for queue in self.mark_suspended(context, false)? {
-            self.mailbox.run(AdminCommand::ResumeQueue { queue })?;
+            self.complete_for_queue(level, AdminCommand::ResumeQueue { queue })?;
         }
         Ok(())
     }

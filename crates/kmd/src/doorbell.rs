@@ -21,8 +21,8 @@ use tidegate_ddi::{
 };
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, Ringer,
-    SLOT_BYTES, global_base,
+    AdminCommand, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, Ringer, SLOT_BYTES,
+    global_base,
 };
 
 /// Wakes the engine that reads the doorbells of this process.
@@ -64,7 +64,11 @@ impl ReferenceDriver {
     /// Creates the object, and the hardware queue that its ring makes possible. No physical
     /// doorbell is assigned.
     // spec: UMS-064
-    pub(crate) fn add_doorbell(&self, args: &CreateDoorbell) -> Result<DriverHandle, KmdError> {
+    pub(crate) fn add_doorbell(
+        &self,
+        level: &Passive,
+        args: &CreateDoorbell,
+    ) -> Result<DriverHandle, KmdError> {
         let place = ring_place(&args.ring)?;
         let os_queue = {
             let objects = self.objects.lock();
@@ -84,9 +88,9 @@ impl ReferenceDriver {
         };
         // In a resize, the old doorbell keeps its hardware until the kernel disconnects it, which
         // is its next call.
-        let hardware = self.make_hardware(args.hw_queue, &place)?;
+        let hardware = self.make_hardware(level, args.hw_queue, &place)?;
         self.keep_doorbell(args, os_queue, hardware).or_else(|error| {
-            self.retire_hardware(args.hw_queue, hardware)?;
+            self.retire_hardware(level, args.hw_queue, hardware)?;
             Err(error)
         })
     }
@@ -141,16 +145,15 @@ impl ReferenceDriver {
             // 3. Disconnect the hardware, which drains the page a last time.
             // spec: UMS-097
             if let Some(queue) = victim.hardware {
-                self.disconnect_hardware(queue)?;
+                self.disconnect_hardware(level, queue)?;
             }
         }
         // 4. Connect the new doorbell.
         if !claim.already_connected
-            && let Err(error) = self.mailbox.run_for_word(AdminCommand::ConnectDoorbell {
-                queue: claim.hardware,
-                global,
-                secondary,
-            })
+            && let Err(error) = self.mailbox.complete(
+                level,
+                AdminCommand::ConnectDoorbell { queue: claim.hardware, global, secondary },
+            )
         {
             self.objects.lock().seats.leave(handle);
             return Err(error);
@@ -233,23 +236,20 @@ impl ReferenceDriver {
 
     /// Disconnects the queue's doorbell. A queue that is already destroyed has none, which is
     /// no error.
-    fn disconnect_hardware(&self, queue: QueueId) -> Result<(), KmdError> {
-        match self.mailbox.run(AdminCommand::DisconnectDoorbell { queue }) {
-            Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
-            other => other,
-        }
+    fn disconnect_hardware(&self, level: &Passive, queue: QueueId) -> Result<(), KmdError> {
+        self.complete_for_queue(level, AdminCommand::DisconnectDoorbell { queue })
     }
 
     /// Disconnects the doorbell's hardware, if it has any. The seat is free only after the hardware
     /// has drained the page.
-    pub(crate) fn disconnect(&self, handle: DriverHandle) -> Result<(), KmdError> {
+    pub(crate) fn disconnect(&self, level: &Passive, handle: DriverHandle) -> Result<(), KmdError> {
         let (hw_queue, hardware, connected, superseded) = {
             let objects = self.objects.lock();
             let doorbell = objects.doorbells.get(handle)?;
             (doorbell.hw_queue, doorbell.hardware, doorbell.connected, doorbell.superseded)
         };
         let Some(queue) = hardware else { return Ok(()) };
-        let drained = if connected { self.disconnect_hardware(queue) } else { Ok(()) };
+        let drained = if connected { self.disconnect_hardware(level, queue) } else { Ok(()) };
         if connected || superseded {
             let mut objects = self.objects.lock();
             objects.seats.leave(handle);
@@ -259,13 +259,18 @@ impl ReferenceDriver {
             }
         }
         // A queue has one ring: the superseded ring is released for good.
-        let retired = if superseded { self.retire_hardware(hw_queue, queue) } else { Ok(()) };
+        let retired =
+            if superseded { self.retire_hardware(level, hw_queue, queue) } else { Ok(()) };
         drained.and(retired)
     }
 
     /// Frees the object and its hardware queue. The kernel releases the ring after this call.
-    pub(crate) fn remove_doorbell(&self, handle: DriverHandle) -> Result<(), KmdError> {
-        let drained = self.disconnect(handle);
+    pub(crate) fn remove_doorbell(
+        &self,
+        level: &Passive,
+        handle: DriverHandle,
+    ) -> Result<(), KmdError> {
+        let drained = self.disconnect(level, handle);
         let removed = {
             let mut objects = self.objects.lock();
             let removed = objects.doorbells.remove(handle)?;
@@ -276,7 +281,7 @@ impl ReferenceDriver {
             removed
         };
         let retired =
-            removed.hardware.map_or(Ok(()), |id| self.retire_hardware(removed.hw_queue, id));
+            removed.hardware.map_or(Ok(()), |id| self.retire_hardware(level, removed.hw_queue, id));
         drained.and(retired)
     }
 }

@@ -27,7 +27,7 @@ use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBand
 use tidegate_ddi::{
     AdapterResetDdi, CancelCommand, CancellationDdi, ComponentState, DdiVersion, DebugInfo,
     DebugReason, DevicePowerState, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId,
-    EngineResetDdi, EngineStatus, FeatureDdi, FenceWaitDdi, HwQueueDdi, InterruptService,
+    EngineResetDdi, EngineStatus, FeatureDdi, FenceWaitDdi, HwQueueDdi, InterruptService, Irql,
     LinkNativeFence, NativeFenceDdi, Passive, PatchDdi, PeerDdi, PeerDoorbell, PowerAction,
     PowerDdi, PreemptCommand, PreemptionDdi, PriorityBandDdi, SetVidPnSourceAddress, StartInfo,
     Status, UserModeSubmissionDdi,
@@ -75,7 +75,7 @@ entries! { Driver [
         Ok(self.start(level, start)?)
     }
     "DxgkDdiStopDevice"
-    fn stop_device(self, _level: &Passive), must { self.stop() }
+    fn stop_device(self, level: &Passive), must { self.stop(level) }
     "DxgkDdiQueryAdapterInfo"
     fn query_adapter_caps(self, _level: &Passive) -> AdapterCaps, { self.caps() }
     "DxgkDdiQueryAdapterInfo"
@@ -83,15 +83,15 @@ entries! { Driver [
     "DxgkDdiQueryAdapterInfo"
     fn query_segments(self, _level: &Passive) -> Vec<Segment>, { segments::report(&*self.device) }
     "DxgkDdiBuildPagingBuffer"
-    fn update_page_table(self, _level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status>, {
-        Ok(self.write_page_table(&args)?)
+    fn update_page_table(self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status>, {
+        Ok(self.write_page_table(level, &args)?)
     }
     "DxgkDdiBuildPagingBuffer"
-    fn build_paging_buffer(self, _level: &Passive, operation: PagingOperation<'_>)
-        -> Result<(), Status>, { Ok(self.page(operation)?) }
+    fn build_paging_buffer(self, level: &Passive, operation: PagingOperation<'_>)
+        -> Result<(), Status>, { Ok(self.page(level, operation)?) }
     "DxgkDdiSetRootPageTable"
-    fn set_root_page_table(self, _level: &Passive, args: SetRootPageTable) -> Result<(), Status>, {
-        Ok(self.set_root(args)?)
+    fn set_root_page_table(self, level: &Passive, args: SetRootPageTable) -> Result<(), Status>, {
+        Ok(self.set_root(level, args)?)
     }
     "DxgkDdiCreateDevice"
     fn create_device(self, _level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status>, {
@@ -139,18 +139,18 @@ entries! { FeatureDdi []
 
 entries! { HwQueueDdi []
     "DxgkDdiSuspendContext"
-    fn suspend_context(self, _level: &Passive, context: DriverHandle, suspend_fence: u64)
-        -> Result<bool, Status>, { Ok(self.suspend(context, suspend_fence)?) }
+    fn suspend_context(self, level: &Passive, context: DriverHandle, suspend_fence: u64)
+        -> Result<bool, Status>, { Ok(self.suspend(level, context, suspend_fence)?) }
     "DxgkDdiResumeContext"
-    fn resume_context(self, _level: &Passive, context: DriverHandle) -> Result<(), Status>, {
-        Ok(self.resume(context)?)
+    fn resume_context(self, level: &Passive, context: DriverHandle) -> Result<(), Status>, {
+        Ok(self.resume(level, context)?)
     }
     "DxgkDdiCreateHwQueue"
-    fn create_hw_queue(self, _level: &Passive, args: CreateHwQueue)
-        -> Result<DriverHandle, Status>, { Ok(self.add_hw_queue(&args)?) }
+    fn create_hw_queue(self, level: &Passive, args: CreateHwQueue)
+        -> Result<DriverHandle, Status>, { Ok(self.add_hw_queue(level, &args)?) }
     "DxgkDdiDestroyHwQueue"
-    fn destroy_hw_queue(self, _level: &Passive, hw_queue: DriverHandle), must {
-        self.remove_hw_queue(hw_queue)
+    fn destroy_hw_queue(self, level: &Passive, hw_queue: DriverHandle), must {
+        self.remove_hw_queue(level, hw_queue)
     }
     "DxgkDdiSubmitCommandToHwQueue"
     fn submit_command_to_hw_queue(self, _level: &Dispatch, args: SubmitCommandToHwQueue)
@@ -230,18 +230,18 @@ entries! { UserModeSubmissionDdi []
         caps::user_mode_submission_caps(&self.config)
     }
     "DxgkDdiCreateDoorbell"
-    fn create_doorbell(self, _level: &Passive, args: &mut CreateDoorbell)
-        -> Result<DriverHandle, Status>, { Ok(self.add_doorbell(args)?) }
+    fn create_doorbell(self, level: &Passive, args: &mut CreateDoorbell)
+        -> Result<DriverHandle, Status>, { Ok(self.add_doorbell(level, args)?) }
     "DxgkDdiConnectDoorbell"
     fn connect_doorbell(self, level: &Passive, doorbell: DriverHandle, flags: ConnectDoorbellFlags)
         -> Result<ConnectedDoorbell, Status>, { Ok(self.connect(level, doorbell, flags)?) }
     "DxgkDdiDisconnectDoorbell"
-    fn disconnect_doorbell(self, _level: &Passive, doorbell: DriverHandle), must {
-        self.disconnect(doorbell)
+    fn disconnect_doorbell(self, level: &Passive, doorbell: DriverHandle), must {
+        self.disconnect(level, doorbell)
     }
     "DxgkDdiDestroyDoorbell"
-    fn destroy_doorbell(self, _level: &Passive, doorbell: DriverHandle), must {
-        self.remove_doorbell(doorbell)
+    fn destroy_doorbell(self, level: &Passive, doorbell: DriverHandle), must {
+        self.remove_doorbell(level, doorbell)
     }
     "DxgkDdiNotifyWorkSubmission"
     fn notify_work_submission(self, _level: &Passive, hw_queue: DriverHandle), must {
@@ -251,11 +251,11 @@ entries! { UserModeSubmissionDdi []
 
 entries! { PowerDdi []
     "DxgkDdiSetPowerState"
-    fn set_power_state(self, _level: &Passive, state: DevicePowerState, action: PowerAction)
-        -> Result<(), Status>, { Ok(self.power_device(state, action)?) }
+    fn set_power_state(self, level: &Passive, state: DevicePowerState, action: PowerAction)
+        -> Result<(), Status>, { Ok(self.power_device(level, state, action)?) }
     "DxgkDdiSetPowerComponentFState"
-    fn set_power_component_f_state(self, _level: &Dispatch, engine: EngineId, state: ComponentState)
-        -> Result<(), Status>, { Ok(self.power_engine(engine, state)?) }
+    fn set_power_component_f_state(self, level: Irql<'_>, engine: EngineId, state: ComponentState)
+        -> Result<(), Status>, { Ok(self.power_engine(level, engine, state)?) }
 }
 
 entries! { PreemptionDdi []
@@ -284,8 +284,8 @@ entries! { AdapterResetDdi []
     "DxgkDdiRestartFromTimeout"
     fn restart_from_timeout(self, _level: &Passive) -> Result<(), Status>, { Ok(self.restart()?) }
     "DxgkDdiCollectDbgInfo"
-    fn collect_debug_info(self, _level: &Passive, engine: Option<EngineId>, _reason: DebugReason)
-        -> Result<DebugInfo, Status>, { Ok(self.debug_info(engine)?) }
+    fn collect_debug_info(self, level: &Passive, engine: Option<EngineId>, _reason: DebugReason)
+        -> Result<DebugInfo, Status>, { Ok(self.debug_info(level, engine)?) }
 }
 
 entries! { EngineResetDdi []
@@ -293,8 +293,8 @@ entries! { EngineResetDdi []
     fn query_dependent_engine_group(self, _level: &Passive, engine: EngineId)
         -> Result<u64, Status>, { Ok(self.dependent_nodes(engine)?) }
     "DxgkDdiQueryEngineStatus"
-    fn query_engine_status(self, _level: &Passive, engine: EngineId)
-        -> Result<EngineStatus, Status>, { Ok(self.engine_status(engine)?) }
+    fn query_engine_status(self, level: &Passive, engine: EngineId)
+        -> Result<EngineStatus, Status>, { Ok(self.engine_status(level, engine)?) }
     "DxgkDdiResetEngine"
     fn reset_engine(self, level: &Passive, engine: EngineId) -> Result<u32, Status>, {
         Ok(self.reset_node(level, engine)?)

@@ -11,9 +11,9 @@ use crate::objects::{HwQueue, LogPlace, Objects};
 use crate::scheduling::schedule;
 use crate::{Kind, KmdError, ReferenceDriver};
 use std::sync::Arc;
-use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
+use tidegate_ddi::{DriverHandle, InterruptData, Passive};
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{
     AdminCommand, AdminError, GpuVa, QueueId, QueueKind, QueueShape, RingPacket,
@@ -28,7 +28,11 @@ pub(crate) struct RingPlace {
 }
 
 impl ReferenceDriver {
-    pub(crate) fn add_hw_queue(&self, args: &CreateHwQueue) -> Result<DriverHandle, KmdError> {
+    pub(crate) fn add_hw_queue(
+        &self,
+        level: &Passive,
+        args: &CreateHwQueue,
+    ) -> Result<DriverHandle, KmdError> {
         let queue = self.describe_hw_queue(args)?;
         let handle = {
             let mut view = self.view.lock_device();
@@ -44,9 +48,10 @@ impl ReferenceDriver {
             }
             inserted?
         };
-        let made = if args.user_mode_submission { Ok(()) } else { self.give_kernel_ring(handle) };
+        let made =
+            if args.user_mode_submission { Ok(()) } else { self.give_kernel_ring(level, handle) };
         if let Err(error) = made.and_then(|()| self.join_context(args.context, handle)) {
-            self.remove_hw_queue(handle)?;
+            self.remove_hw_queue(level, handle)?;
             return Err(error);
         }
         Ok(handle)
@@ -94,7 +99,7 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    fn give_kernel_ring(&self, handle: DriverHandle) -> Result<(), KmdError> {
+    fn give_kernel_ring(&self, level: &Passive, handle: DriverHandle) -> Result<(), KmdError> {
         let memory = self.objects.lock().started()?.system_memory.clone();
         let ring =
             Arc::new(KernelRing::new(&self.platform, &memory, self.config.kernel_ring_slots));
@@ -104,7 +109,7 @@ impl ReferenceDriver {
             slots: ring.slots(),
             control: ring.control_at(),
         };
-        if let Err(error) = self.make_hardware(handle, &place) {
+        if let Err(error) = self.make_hardware(level, handle, &place) {
             ring.release(&memory);
             return Err(error);
         }
@@ -116,6 +121,7 @@ impl ReferenceDriver {
     /// the interrupt view, its priority, its suspension and its logs.
     pub(crate) fn make_hardware(
         &self,
+        level: &Passive,
         handle: DriverHandle,
         place: &RingPlace,
     ) -> Result<QueueId, KmdError> {
@@ -132,12 +138,12 @@ impl ReferenceDriver {
         let caught_up = self.note_hardware(handle, id).and_then(|(suspended, logs)| {
             self.apply_priority(handle, id)?;
             if suspended {
-                self.mailbox.run(AdminCommand::SuspendQueue { queue: id })?;
+                self.mailbox.complete(level, AdminCommand::SuspendQueue { queue: id })?;
             }
             logs.into_iter().flatten().try_for_each(|log| self.mailbox.run(set_log(id, log)))
         });
         if let Err(error) = caught_up {
-            self.retire_hardware(handle, id)?;
+            self.retire_hardware(level, handle, id)?;
             return Err(error);
         }
         Ok(id)
@@ -177,6 +183,7 @@ impl ReferenceDriver {
     /// Destroys the hardware queue. The object stays.
     pub(crate) fn retire_hardware(
         &self,
+        level: &Passive,
         handle: DriverHandle,
         id: QueueId,
     ) -> Result<(), KmdError> {
@@ -184,13 +191,57 @@ impl ReferenceDriver {
             queue.hardware = queue.hardware.filter(|present| *present != id);
         }
         self.view.lock_device().queues.remove(&id);
-        self.mailbox.run(AdminCommand::DestroyQueue { queue: id })
+        self.mailbox.complete(level, AdminCommand::DestroyQueue { queue: id })?;
+        self.end_suspension_of(level, id);
+        Ok(())
     }
 
-    pub(crate) fn remove_hw_queue(&self, handle: DriverHandle) -> Result<(), KmdError> {
+    /// Removes a destroyed queue from the suspension in flight of its context, and reports the
+    /// suspension if it waited for this queue only. No interrupt names the queue any longer.
+    fn end_suspension_of(&self, level: &Passive, id: QueueId) {
+        let view = self.view.lock_device();
+        let left = {
+            let mut objects = self.objects.lock();
+            let waits = |context: DriverHandle| {
+                objects.contexts.get(context).is_ok_and(|context| context.is_suspending(id))
+            };
+            let context = objects.contexts.handles().find(|context| waits(*context));
+            context.and_then(|context| {
+                let suspend_fence = objects.queue_left(context, id)?;
+                Some((objects.contexts.get(context).ok()?.os_handle, suspend_fence))
+            })
+        };
+        if let (Some((context, suspend_fence)), Some(callbacks)) = (left, &view.callbacks) {
+            let level = level.raise().raise_to_dirql(&view);
+            let report = InterruptData::SuspendContextCompleted { context, suspend_fence };
+            callbacks.notify_interrupt(&level, report);
+            callbacks.queue_dpc(&level);
+        }
+    }
+
+    /// Completes a command for a queue that was found before, without a lock held since. A queue that
+    /// another thread has destroyed meanwhile needs it no longer.
+    // spec: UMS-195
+    pub(crate) fn complete_for_queue(
+        &self,
+        level: &Passive,
+        command: AdminCommand,
+    ) -> Result<(), KmdError> {
+        let outcome = self.mailbox.complete(level, command);
+        match self.platform.fault("fails for a queue that is gone") {
+            true => outcome,
+            false => unless_gone(outcome),
+        }
+    }
+
+    pub(crate) fn remove_hw_queue(
+        &self,
+        level: &Passive,
+        handle: DriverHandle,
+    ) -> Result<(), KmdError> {
         let (queue, memory, orphan) = self.forget_hw_queue(handle)?;
         if let Some(id) = queue.hardware {
-            self.retire_hardware(handle, id)?;
+            self.retire_hardware(level, handle, id)?;
         }
         if let (Some(ring), Some(memory)) = (queue.ring, memory) {
             ring.release(&memory);
@@ -258,11 +309,16 @@ impl ReferenceDriver {
     pub(crate) fn kick(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let hardware = self.objects.lock().hw_queues.get(handle)?.hardware;
         let Some(queue) = hardware else { return Ok(()) };
-        match self.mailbox.run(AdminCommand::KickQueue { queue }) {
-            // The doorbell was destroyed meanwhile, and its ring with it.
-            Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
-            other => other,
-        }
+        // The doorbell may be destroyed meanwhile, and its ring with it.
+        unless_gone(self.mailbox.run(AdminCommand::KickQueue { queue }))
+    }
+}
+
+/// Accepts that the queue of a command is destroyed.
+pub(crate) fn unless_gone(outcome: Result<(), KmdError>) -> Result<(), KmdError> {
+    match outcome {
+        Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
+        other => other,
     }
 }
 

@@ -17,14 +17,14 @@
 //! 1. the interrupt view: held by the interrupt routine from cause to last report, and by passive
 //!    code while it changes the tables of the routine. A DDI that destroys a fence or a queue
 //!    therefore returns only when no routine can report it;
-//! 2. the mailbox: one admin command at a time;
+//! 2. the mailbox: one exchange with its registers at a time, never held over a wait;
 //! 3. the objects and each ring's write pointer: policy state, innermost, never held over a
 //!    callback or a register access.
 //!
 //! The first two order calls and guard no policy state (`Mutex::lock_device`). They are never held
-//! together. A mailbox command may wait for the end of an engine's turn, so none is issued from
-//! inside a turn. The interrupt routine issues none, and a thread that issues one holds neither
-//! view nor objects, so the routine never waits for a mailbox command. The DPC runs after the turn.
+//! together. A mailbox command that needs the end of an engine's turn is pending, and its caller waits
+//! at PASSIVE level with none of these locks. A DPC on the engine's thread can therefore take each
+//! of them before that turn ends. The interrupt routine issues no command.
 //!
 //! The driver relies on two properties of the device. Interrupts caused by a mailbox command are
 //! raised from an engine's turn, never inside the command. A queue's number is not reused while the

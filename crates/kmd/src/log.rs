@@ -2,7 +2,7 @@
 //! and the relation of their timestamps to CPU time. The hardware writes the entries. The driver
 //! never reads them.
 
-use crate::hwqueue::set_log;
+use crate::hwqueue::{set_log, unless_gone};
 use crate::objects::LogPlace;
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::DriverHandle;
@@ -22,9 +22,9 @@ fn slot_of(kind: LogType) -> usize {
 }
 
 impl ReferenceDriver {
-    /// Moves a log. After this call the new buffer is in use and no operation writes the old one:
-    /// the hardware switches between two turns of the queue. A user-mode queue without a ring
-    /// writes no log, and gets the buffer with its doorbell.
+    /// Moves a log. The hardware uses the new buffer from the queue's next turn on. The kernel unmaps
+    /// the old buffer, which waits for the turns that write it, before it reads it a last time. A
+    /// user-mode queue without a ring writes no log, and gets the buffer with its doorbell.
     pub(crate) fn place_log(&self, args: &SetNativeFenceLogBuffer) -> Result<(), KmdError> {
         let log = LogPlace {
             kind: args.log_type,
@@ -39,7 +39,8 @@ impl ReferenceDriver {
             queue.logs[slot_of(log.kind)] = Some(log).filter(|log| log.entries > 0);
             queue.hardware
         };
-        hardware.map_or(Ok(()), |id| self.mailbox.run(set_log(id, log)))
+        // The queue may be destroyed meanwhile.
+        hardware.map_or(Ok(()), |id| unless_gone(self.mailbox.run(set_log(id, log))))
     }
 
     /// Makes log entries visible that the indices loaded by the kernel count.

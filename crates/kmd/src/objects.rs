@@ -40,6 +40,13 @@ pub(crate) struct Context {
     pub(crate) save_area: SaveArea,
 }
 
+impl Context {
+    /// Returns whether its suspension in flight waits for this queue.
+    pub(crate) fn is_suspending(&self, queue: QueueId) -> bool {
+        self.suspending.as_ref().is_some_and(|(_, left)| left.contains(&queue))
+    }
+}
+
 /// The save area of a context.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SaveArea {

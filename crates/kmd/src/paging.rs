@@ -7,6 +7,7 @@
 
 use crate::{KmdError, ReferenceDriver};
 use smallvec::SmallVec;
+use tidegate_ddi::Passive;
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
 use tidegate_gpu_abi::address::{TABLE_ENTRIES, TABLE_LEVELS};
@@ -56,7 +57,11 @@ fn encode(entry: PageTableEntry, level: u32) -> Result<Pte, KmdError> {
 }
 
 impl ReferenceDriver {
-    pub(crate) fn write_page_table(&self, args: &UpdatePageTable<'_>) -> Result<(), KmdError> {
+    pub(crate) fn write_page_table(
+        &self,
+        level: &Passive,
+        args: &UpdatePageTable<'_>,
+    ) -> Result<(), KmdError> {
         let end = args.start_index.checked_add(args.entries.len() as u64);
         if args.level >= TABLE_LEVELS || end.is_none_or(|end| end > TABLE_ENTRIES) {
             return Err(KmdError::Argument(
@@ -77,12 +82,13 @@ impl ReferenceDriver {
             (AddressSpaceId(args.address_space), args.physical_adapter);
         // Without a root nothing can have been translated, so nothing is cached.
         if was_valid && self.objects.lock().rooted.contains(&(address_space, physical_gpu)) {
-            self.mailbox.run(AdminCommand::InvalidateTlb { address_space, physical_gpu })?;
+            let command = AdminCommand::InvalidateTlb { address_space, physical_gpu };
+            self.mailbox.complete(level, command)?;
         }
         Ok(())
     }
 
-    pub(crate) fn set_root(&self, args: SetRootPageTable) -> Result<(), KmdError> {
+    pub(crate) fn set_root(&self, level: &Passive, args: SetRootPageTable) -> Result<(), KmdError> {
         let (address_space, physical_gpu) =
             (AddressSpaceId(args.address_space), args.physical_adapter);
         if physical_gpu >= self.device.physical_gpu_count() {
@@ -98,9 +104,11 @@ impl ReferenceDriver {
             }
         };
         let root = args.root.unwrap_or_default();
-        self.mailbox.run(AdminCommand::SetAddressSpace { address_space, root, physical_gpu })?;
+        let command = AdminCommand::SetAddressSpace { address_space, root, physical_gpu };
+        self.mailbox.complete(level, command)?;
         if replaced && args.root.is_some() {
-            self.mailbox.run(AdminCommand::InvalidateTlb { address_space, physical_gpu })?;
+            let command = AdminCommand::InvalidateTlb { address_space, physical_gpu };
+            self.mailbox.complete(level, command)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! that they are idle.
 
 use crate::{KmdError, ReferenceDriver};
-use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, PowerAction};
+use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, Irql, Passive, PowerAction};
 use tidegate_gpu_abi::AdminCommand;
 
 impl ReferenceDriver {
@@ -10,6 +10,7 @@ impl ReferenceDriver {
     /// work. After D0 the register contents are unknown.
     pub(crate) fn power_device(
         &self,
+        level: &Passive,
         state: DevicePowerState,
         action: PowerAction,
     ) -> Result<(), KmdError> {
@@ -18,26 +19,43 @@ impl ReferenceDriver {
             self.mailbox.forget();
         }
         let if_idle = action == PowerAction::None && self.config.idle.looks_at_queues;
-        self.mailbox.run(AdminCommand::PowerDevice { on, if_idle })
+        self.mailbox.complete(level, AdminCommand::PowerDevice { on, if_idle })
     }
 
+    /// Sets an engine's power state. F1 is refused while the hardware has work for the engine.
     pub(crate) fn power_engine(
         &self,
+        level: Irql<'_>,
         engine: EngineId,
         state: ComponentState,
     ) -> Result<(), KmdError> {
-        self.set_power(engine, state == ComponentState::F0, self.config.idle.looks_at_queues)
+        match state {
+            ComponentState::F0 => self.power_on(engine),
+            ComponentState::F1 => {
+                let level = level.passive().ok_or(KmdError::Argument(
+                    "F1 waits for the end of a turn: request it at PASSIVE level",
+                ))?;
+                self.power_off(level, engine, self.config.idle.looks_at_queues)
+            }
+        }
     }
 
-    /// Powers an engine on or off. If requested, power is removed only from an engine without work.
-    pub(crate) fn set_power(
+    /// Powers an engine on, at any level.
+    pub(crate) fn power_on(&self, engine: EngineId) -> Result<(), KmdError> {
+        let engine = self.engine_number(engine)?;
+        self.mailbox.run(AdminCommand::PowerEngine { engine, on: true, if_idle: false })
+    }
+
+    /// Powers an engine off. If requested, only an engine without work.
+    pub(crate) fn power_off(
         &self,
+        level: &Passive,
         engine: EngineId,
-        on: bool,
         if_idle: bool,
     ) -> Result<(), KmdError> {
         let engine = self.engine_number(engine)?;
-        self.mailbox.run(AdminCommand::PowerEngine { engine, on, if_idle })
+        let command = AdminCommand::PowerEngine { engine, on: false, if_idle };
+        self.mailbox.complete(level, command)
     }
 
     /// Has every engine report once it was idle for the configured time.

@@ -16,7 +16,7 @@ use tidegate_ddi::{
     RunningCommand,
 };
 use tidegate_gpu_abi::admin::EngineAnswer;
-use tidegate_gpu_abi::{AdminCommand, QueueId, QueueState};
+use tidegate_gpu_abi::{AdminCommand, AdminError, QueueId, QueueState, Register};
 use tidegate_platform::QueueNumber;
 
 /// The maximum number of queues in the debug information.
@@ -28,20 +28,36 @@ impl ReferenceDriver {
         self.engine_number(engine).map(|_| 1 << engine.node_ordinal)
     }
 
-    fn query_engine(&self, engine: EngineId) -> Result<EngineAnswer, KmdError> {
+    fn query_engine(&self, level: &Passive, engine: EngineId) -> Result<EngineAnswer, KmdError> {
         let engine = self.engine_number(engine)?;
-        Ok(EngineAnswer::decode(self.mailbox.run_for_pair(AdminCommand::QueryEngine { engine })?))
+        let command = AdminCommand::QueryEngine { engine };
+        Ok(EngineAnswer::decode(self.mailbox.complete_for_pair(level, command)?))
     }
 
     /// Ends the engine's current work. Returns the packet that was aborted, or the last complete
     /// one, and the hardware queue whose work was cut off (see `report_cut_off`).
-    fn end_work(&self, engine: EngineId) -> Result<(u64, u64), KmdError> {
+    fn end_work(&self, level: &Passive, engine: EngineId) -> Result<(u64, u64), KmdError> {
         let engine = self.engine_number(engine)?;
-        self.mailbox.run_for_pair(AdminCommand::ResetEngine { engine })
+        self.mailbox.complete_for_pair(level, AdminCommand::ResetEngine { engine })
     }
 
-    pub(crate) fn engine_status(&self, engine: EngineId) -> Result<EngineStatus, KmdError> {
-        let answer = self.query_engine(engine)?;
+    /// Makes `last` the last completed packet of an engine whose ring a reset has emptied. The
+    /// packets up to it never complete, and the next reset must not return an earlier one.
+    // spec: PRE-151
+    fn continue_after(&self, engine: EngineId, last: u32) -> Result<(), KmdError> {
+        let register = Register::COMPLETED_FENCE.offset(self.engine_number(engine)?);
+        let mut view = self.view.lock_device();
+        self.device.write_register(register, u64::from(last));
+        view.reported[engine] = last;
+        Ok(())
+    }
+
+    pub(crate) fn engine_status(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, KmdError> {
+        let answer = self.query_engine(level, engine)?;
         let hw_context = answer.queue.and_then(|queue| self.context_of(queue));
         let held_back = match hw_context {
             Some(_) => None,
@@ -67,8 +83,12 @@ impl ReferenceDriver {
         };
         let mut held_back = Vec::new();
         for (os_handle, queue) in queues {
-            let (state, _) = self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue })?;
-            let state = QueueState::from_number(state);
+            let answer = self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue });
+            // Destroyed meanwhile.
+            if answer == Err(KmdError::Refused(AdminError::NoSuchQueue)) {
+                continue;
+            }
+            let state = QueueState::from_number(answer?.0);
             if !matches!(state, Some(QueueState::Idle | QueueState::Ready)) {
                 held_back.push(os_handle);
             }
@@ -88,8 +108,9 @@ impl ReferenceDriver {
 
     /// Resets an engine for packets. After this call the engine is idle and accepts new packets.
     pub(crate) fn reset_node(&self, level: &Passive, engine: EngineId) -> Result<u32, KmdError> {
-        let (aborted, cut_off) = self.end_work(engine)?;
-        self.suspend_again(engine)?;
+        let (aborted, cut_off) = self.end_work(level, engine)?;
+        self.continue_after(engine, aborted as u32)?;
+        self.suspend_again(level, engine)?;
         self.report_cut_off(level, cut_off, HwContextLoss::Culprit)?;
         Ok(aborted as u32)
     }
@@ -101,27 +122,29 @@ impl ReferenceDriver {
         engine: EngineId,
     ) -> Result<(), KmdError> {
         // 1.
-        self.set_power(engine, false, false)?;
+        self.power_off(level, engine, false)?;
         self.objects.lock().reset_engines.insert(engine);
         // 2.
-        let (_, cut_off) = self.end_work(engine)?;
+        let (_, cut_off) = self.end_work(level, engine)?;
         // 3.
-        self.suspend_again(engine)?;
+        self.suspend_again(level, engine)?;
         // 4.
         self.report_cut_off(level, cut_off, HwContextLoss::Culprit)
     }
 
     pub(crate) fn resume_queues_of(&self, engine: EngineId) -> Result<(), KmdError> {
         self.objects.lock().reset_engines.remove(&engine);
-        self.set_power(engine, true, false)
+        self.power_on(engine)
     }
 
     /// Holds and resets every engine. Contexts whose work is cut off are reported as bystanders.
     pub(crate) fn reset_all(&self, level: &Passive) -> Result<(), KmdError> {
-        self.mailbox.run(AdminCommand::HoldEngines)?;
+        self.mailbox.complete(level, AdminCommand::HoldEngines)?;
         for engine in self.engines() {
-            let (_, cut_off) = self.end_work(engine)?;
-            self.suspend_again(engine)?;
+            let (_, cut_off) = self.end_work(level, engine)?;
+            let submitted = self.objects.lock().started()?.packets[engine].submitted;
+            self.continue_after(engine, submitted)?;
+            self.suspend_again(level, engine)?;
             self.report_cut_off(level, cut_off, HwContextLoss::Bystander)?;
         }
         Ok(())
@@ -131,22 +154,22 @@ impl ReferenceDriver {
     pub(crate) fn restart(&self) -> Result<(), KmdError> {
         let unpowered = std::mem::take(&mut self.objects.lock().reset_engines);
         for engine in unpowered {
-            self.set_power(engine, true, false)?;
+            self.power_on(engine)?;
         }
         self.mailbox.run(AdminCommand::ReleaseEngines)
     }
 
     /// Completes suspensions of contexts that waited for the engine, which now holds no queue.
-    fn suspend_again(&self, engine: EngineId) -> Result<(), KmdError> {
+    fn suspend_again(&self, level: &Passive, engine: EngineId) -> Result<(), KmdError> {
         let queues: Vec<QueueId> = {
             let objects = self.objects.lock();
             let contexts = objects.contexts.values().filter(|c| c.suspended && c.engine == engine);
             let queues = contexts.flat_map(|c| &c.queues);
             queues.filter_map(|q| objects.hw_queues.get(*q).ok()?.hardware).collect()
         };
-        queues
-            .into_iter()
-            .try_for_each(|queue| self.mailbox.run(AdminCommand::SuspendQueue { queue }))
+        queues.into_iter().try_for_each(|queue| {
+            self.complete_for_queue(level, AdminCommand::SuspendQueue { queue })
+        })
     }
 
     /// `cut_off` is the number of a hardware queue plus one, 0 for none.
@@ -173,18 +196,27 @@ impl ReferenceDriver {
     }
 
     /// Returns the state of engines and their queues.
-    pub(crate) fn debug_info(&self, engine: Option<EngineId>) -> Result<DebugInfo, KmdError> {
+    pub(crate) fn debug_info(
+        &self,
+        level: &Passive,
+        engine: Option<EngineId>,
+    ) -> Result<DebugInfo, KmdError> {
         let engines = engine.map_or_else(|| self.engines().collect(), |engine| vec![engine]);
         let mut info = DebugInfo::default();
         for engine in engines {
-            self.describe_engine(engine, &mut info)?;
+            self.describe_engine(level, engine, &mut info)?;
         }
         Ok(info)
     }
 
-    fn describe_engine(&self, engine: EngineId, info: &mut DebugInfo) -> Result<(), KmdError> {
+    fn describe_engine(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+        info: &mut DebugInfo,
+    ) -> Result<(), KmdError> {
         let DebugInfo { text, commands } = info;
-        let answer = self.query_engine(engine)?;
+        let answer = self.query_engine(level, engine)?;
         if answer.command > 0 {
             let hw_queue = answer.queue.and_then(|queue| self.os_handle_of(queue));
             commands.push(RunningCommand { engine, hw_queue, number: answer.command.into() });
@@ -212,8 +244,12 @@ impl ReferenceDriver {
             (found.len(), found.into_iter().take(QUEUES_TOLD).collect())
         };
         for (_, id, queue) in queues {
-            let (state, taken) =
-                self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue: id })?;
+            let described = self.mailbox.run_for_pair(AdminCommand::QueryQueue { queue: id });
+            // Destroyed meanwhile.
+            if described == Err(KmdError::Refused(AdminError::NoSuchQueue)) {
+                continue;
+            }
+            let (state, taken) = described?;
             let state = match QueueState::from_number(state) {
                 Some(QueueState::Idle) => "is idle",
                 Some(QueueState::Ready) => "is running or ready",

@@ -2,6 +2,7 @@
 //! of a context. This hardware has no grace period: preempted work stops at the end of the current
 //! part of its packet.
 
+use crate::hwqueue::unless_gone;
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::scheduling::{
     SchedulingProperties, SetContextSchedulingProperties, SetupPriorityBands,
@@ -39,7 +40,9 @@ impl ReferenceDriver {
             let queues = context.queues.clone();
             queues.iter().filter_map(|queue| objects.hw_queues.get(*queue).ok()?.hardware).collect()
         };
-        queues.into_iter().try_for_each(|queue| self.mailbox.run(schedule(queue, &properties)))
+        // A queue may be destroyed meanwhile.
+        let set = |queue| unless_gone(self.mailbox.run(schedule(queue, &properties)));
+        queues.into_iter().try_for_each(set)
     }
 }
 

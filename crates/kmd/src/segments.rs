@@ -7,11 +7,11 @@
 //! The values of INTRA_GPU fences are in memory that is not.
 
 use crate::{KmdError, ReferenceDriver};
-use tidegate_ddi::NativeFenceType;
 use tidegate_ddi::memory::{
     AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType,
     PagingBuffer, PagingOperation, Segment,
 };
+use tidegate_ddi::{NativeFenceType, Passive};
 use tidegate_gpu_abi::{AdminCommand, Command, CommandWriter, Device, GpuVa};
 
 /// The first physical GPU's CPU-visible segment.
@@ -76,9 +76,13 @@ impl ReferenceDriver {
         }
     }
 
-    pub(crate) fn page(&self, operation: PagingOperation<'_>) -> Result<(), KmdError> {
+    pub(crate) fn page(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), KmdError> {
         match operation {
-            PagingOperation::HoldEngines => self.mailbox.run(AdminCommand::HoldEngines),
+            PagingOperation::HoldEngines => self.mailbox.complete(level, AdminCommand::HoldEngines),
             PagingOperation::ReleaseEngines => self.mailbox.run(AdminCommand::ReleaseEngines),
             PagingOperation::TransferFenceValues { from, to } => {
                 self.mailbox.run(AdminCommand::MoveFencePage { from, to })

@@ -47,7 +47,7 @@ impl ReferenceDriver {
         }
         self.mailbox.forget();
         let negotiated = Negotiated::negotiate(level, &self.config, info.features.as_ref())?;
-        let packets = self.create_node_rings(&info.system_memory)?;
+        let packets = self.create_node_rings(level, &info.system_memory)?;
         self.watch_idle_engines()?;
         let mut view = self.view.lock_device();
         view.callbacks = Some(Arc::clone(&info.callbacks));
@@ -71,6 +71,7 @@ impl ReferenceDriver {
 
     fn create_node_rings(
         &self,
+        level: &Passive,
         memory: &PhysicalMemory,
     ) -> Result<EngineMap<EnginePackets>, KmdError> {
         let (nodes, physical_gpus) = (self.device.node_count(), self.device.physical_gpu_count());
@@ -81,18 +82,23 @@ impl ReferenceDriver {
             Ok(EnginePackets { ring, submitted: 0 })
         });
         if packets.is_err() {
-            made.iter().try_for_each(|ring| self.destroy_node_ring(ring, memory))?;
+            made.iter().try_for_each(|ring| self.destroy_node_ring(level, ring, memory))?;
         }
         packets
     }
 
-    fn destroy_node_ring(&self, ring: &NodeRing, memory: &PhysicalMemory) -> Result<(), KmdError> {
-        self.mailbox.run(AdminCommand::DestroyQueue { queue: ring.queue })?;
+    fn destroy_node_ring(
+        &self,
+        level: &Passive,
+        ring: &NodeRing,
+        memory: &PhysicalMemory,
+    ) -> Result<(), KmdError> {
+        self.mailbox.complete(level, AdminCommand::DestroyQueue { queue: ring.queue })?;
         ring.ring.release(memory);
         Ok(())
     }
 
-    pub(crate) fn stop(&self) -> Result<(), KmdError> {
+    pub(crate) fn stop(&self, level: &Passive) -> Result<(), KmdError> {
         let objects = std::mem::replace(&mut *self.objects.lock(), Objects::new(&self.config));
         // From now on the interrupt routine reports nothing, and a running routine has ended.
         let view = std::mem::replace(&mut *self.view.lock_device(), InterruptView::new());
@@ -105,7 +111,7 @@ impl ReferenceDriver {
             .collect();
         left.sort();
         for queue in left {
-            self.mailbox.run(AdminCommand::DestroyQueue { queue })?;
+            self.mailbox.complete(level, AdminCommand::DestroyQueue { queue })?;
         }
         for fence in objects.fences.handles().filter(|_| started.monitored_shadow) {
             self.mailbox.run(AdminCommand::DropShadow { fence: fence.0 })?;
@@ -114,7 +120,8 @@ impl ReferenceDriver {
             ring.release(&started.system_memory);
         }
         let mut packets = started.packets.values();
-        packets.try_for_each(|of| self.destroy_node_ring(&of.ring, &started.system_memory))?;
+        packets
+            .try_for_each(|of| self.destroy_node_ring(level, &of.ring, &started.system_memory))?;
         objects
             .leftovers()
             .next()

@@ -6,6 +6,7 @@
 
 use crate::host::SLEEP_SLACK_NS;
 use crate::wait::Deadline;
+use crate::wait_order::{self, ClassId, WaitClass};
 use crate::world::Role;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,11 @@ pub trait Agent: Send {
     /// to end. The turn in which an agent begins to keep something is one that returns
     /// [`Turn::Again`].
     fn give_back(&mut self) {}
+
+    /// Returns the class of waits that the turns of this agent end.
+    fn ends(&self) -> Option<&'static WaitClass> {
+        None
+    }
 }
 
 /// A service: it runs, rests between two runs, or has ended.
@@ -46,6 +52,8 @@ struct Service {
     stop: crate::Word,
     /// Set while it does not run.
     done: Event,
+    /// The class of waits for its end.
+    end: ClassId,
     /// Its agents while it rests.
     resting: Mutex<Option<Vec<Box<dyn Agent>>>>,
 }
@@ -99,7 +107,8 @@ pub(crate) fn restart_services(platform: &Platform) {
 impl ServiceHandle {
     /// Stops the service after its current turn and waits until it has ended.
     pub fn stop(&self) {
-        let Service { wake, stop, done, .. } = &*self.0;
+        let Service { wake, stop, done, end, .. } = &*self.0;
+        wait_order::wait_for_service(stop.platform(), *end);
         stop.store(1);
         if let Some(agents) = self.0.resting().take() {
             drop(agents);
@@ -131,6 +140,7 @@ pub(crate) fn spawn_service(
     agents: Vec<Box<dyn Agent>>,
 ) -> ServiceHandle {
     let handle = ServiceHandle(Arc::new(Service {
+        end: wait_order::class_of_service(platform, &name),
         name,
         wake,
         stop: platform.page(1).word(0).named("the stop of a service"),
@@ -146,6 +156,8 @@ fn start(platform: &Platform, handle: &ServiceHandle, agents: Vec<Box<dyn Agent>
     let (own, served) = (handle.clone(), platform.clone());
     let body = Box::new(move || {
         let service = &own.0;
+        let ends = agents.iter().filter_map(|agent| agent.ends());
+        let _owed = wait_order::begin_service(&served, service.end, ends);
         let agents = serve(&served, service, agents);
         // Read first: under exploration the word is a step, and no run of a scenario rests.
         if served.rests() && service.stop.load() == 0 {

@@ -63,8 +63,9 @@ struct Known {
     /// Whether it is an agent of a machine, and not another thread that calls in.
     is_agent: bool,
     collecting: Collecting,
-    /// Held locks in the order in which they were taken. Kept in debug builds.
-    locks: Vec<HeldLock>,
+    /// Held locks, and waits whose ends are owed, in the order in which they were taken. Kept in
+    /// debug builds, and in explored machines.
+    held: Vec<HeldItem>,
     /// The numbers of the gates that the agent is inside of.
     inside: Vec<u64>,
     recorder: Option<Recorder>,
@@ -90,11 +91,11 @@ impl Belongings {
     /// Keeps the memory for another agent of this thread.
     pub(crate) fn recycle(self) {
         let Some(mut known) = self.known else { return };
-        let Known { name, number, is_agent, collecting, locks, inside, recorder, of_check } =
+        let Known { name, number, is_agent, collecting, held, inside, recorder, of_check } =
             &mut *known;
         *name = Cow::Borrowed("");
         (*number, *is_agent, *collecting) = (0, false, Collecting::default());
-        locks.clear();
+        held.clear();
         inside.clear();
         (*recorder, *of_check) = (None, None);
         SPARE.with_borrow_mut(|spare| {
@@ -235,12 +236,18 @@ pub fn assert_no_guards(what: &str) {
     );
 }
 
-/// A lock that an agent holds.
+/// A lock that an agent holds, or a wait whose end it owes.
 #[derive(Clone, Copy)]
-struct HeldLock {
-    address: usize,
-    name: &'static str,
-    rank: Option<u32>,
+pub(crate) struct HeldItem {
+    /// Its identity.
+    pub(crate) address: usize,
+    pub(crate) name: &'static str,
+    /// The position in the platform's lock order.
+    pub(crate) rank: Option<u32>,
+    /// The number of its class in the order of waits; 0 for none.
+    pub(crate) class: u16,
+    /// The identity of the platform.
+    pub(crate) machine: usize,
 }
 
 /// Records that the calling agent is about to take a lock.
@@ -248,25 +255,30 @@ struct HeldLock {
 /// # Panics
 ///
 /// The agent holds a lock that comes later in the platform's lock order.
-pub(crate) fn lock_taken(address: usize, name: &'static str, rank: Option<u32>) {
+pub(crate) fn lock_taken(item: HeldItem) {
     let held = with(|m| {
-        let inner = m.locks.iter().find(|held| rank.is_some() && held.rank >= rank).copied();
-        m.locks.push(HeldLock { address, name, rank });
+        let inner = m.held.iter().find(|held| item.rank.is_some() && held.rank >= item.rank);
+        let inner = inner.map(|held| held.name);
+        m.held.push(item);
         inner
     });
     if let Some(held) = held {
+        let (agent, name) = (self::name(), item.name);
         panic!(
-            "agent '{}' takes the lock '{name}' while it holds '{}', against the lock order",
-            self::name(),
-            held.name
+            "agent '{agent}' takes the lock '{name}' while it holds '{held}', against the lock order"
         );
     }
 }
 
+/// Calls `visit` with each lock that the calling agent holds, and with each wait whose end it owes.
+pub(crate) fn each_held(visit: impl FnMut(&HeldItem)) {
+    with(|m| m.held.iter().for_each(visit));
+}
+
 pub(crate) fn lock_dropped(address: usize) {
     with(|m| {
-        if let Some(at) = m.locks.iter().rposition(|held| held.address == address) {
-            m.locks.remove(at);
+        if let Some(at) = m.held.iter().rposition(|held| held.address == address) {
+            m.held.remove(at);
         }
     });
 }

@@ -15,7 +15,8 @@ pub use readiness::{DescriptorError, EventFd};
 
 use crate::memory::Word;
 use crate::sync::Mutex;
-use crate::wait::WaitEnd;
+use crate::wait::{Deadline, WaitEnd};
+use crate::wait_order::{self, Reason};
 use crate::{CpuTime, Platform, PlatformKind, Step, host, level, world};
 use readiness::Readiness;
 use std::collections::BTreeSet;
@@ -177,7 +178,7 @@ impl Event {
     /// machine stops.
     fn await_decision(&self, held: u64) -> bool {
         self.sleepers.fetch_add(1);
-        let end = self.state.wait_while(held as u32, None, "a wait for all events");
+        let end = self.state.wait_until(held as u32, None, "a wait for all events");
         self.sleepers.fetch_add(1u64.wrapping_neg());
         end != WaitEnd::Stopped
     }
@@ -216,9 +217,16 @@ impl Event {
     }
 
     /// Blocks until the event is set or `deadline` has passed. `what` is the reason in reports of
-    /// blocked agents.
-    pub fn wait_for(&self, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
-        level::assert_may_block(what);
+    /// blocked agents, with the class of a wait that the machine itself ends.
+    pub fn wait_for<'a>(&self, deadline: Option<CpuTime>, what: impl Into<Reason<'a>>) -> WaitEnd {
+        self.wait_until(deadline, what.into())
+    }
+
+    fn wait_until(&self, deadline: Option<CpuTime>, what: Reason<'_>) -> WaitEnd {
+        level::assert_may_block(what.text);
+        if cfg!(debug_assertions) || self.state.is_explored() {
+            wait_order::begin_wait(self.platform(), what);
+        }
         if self.take().is_ok() {
             return WaitEnd::Woken;
         }
@@ -227,7 +235,7 @@ impl Event {
             let Err(seen) = self.take() else { break WaitEnd::Woken };
             // A held event is decided without other agents, so no deadline applies meanwhile.
             let limit = deadline.filter(|_| seen == CLEAR);
-            match self.state.wait_while(seen as u32, limit, what) {
+            match self.state.wait_until(seen as u32, limit.map(Deadline::at), what.text) {
                 WaitEnd::Woken => {}
                 WaitEnd::TimedOut => match self.take() {
                     Ok(()) => break WaitEnd::Woken,
@@ -282,7 +290,7 @@ impl Event {
                 if let Some(index) = taken() {
                     break Ok(index);
                 }
-                match word.wait_while(CLEAR as u32, deadline, what) {
+                match word.wait_until(CLEAR as u32, deadline.map(Deadline::at), what) {
                     WaitEnd::Woken => {}
                     WaitEnd::TimedOut => {
                         let last = events.iter().position(|event| event.try_take());
@@ -320,7 +328,7 @@ impl Event {
                     All::Held(..) => break WaitEnd::Stopped,
                     All::Clear => {}
                 }
-                match word.wait_while(CLEAR as u32, deadline, what) {
+                match word.wait_until(CLEAR as u32, deadline.map(Deadline::at), what) {
                     WaitEnd::Woken => {}
                     WaitEnd::TimedOut => match take_all(&events) {
                         All::Taken => break WaitEnd::Woken,

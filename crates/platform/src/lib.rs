@@ -13,6 +13,7 @@
 //! Files, each layer over the next:
 //!
 //! - [`Platform`], [`agent`] (turns and services), `tracing`, `instruments`, `window` (onto bytes that move)
+//! - [`wait_order`] (what may wait for what)
 //! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), `passage` (a gate in the lock order), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
@@ -54,6 +55,7 @@ pub mod sync;
 pub mod time;
 mod tracing;
 mod wait;
+pub mod wait_order;
 mod window;
 mod world;
 
@@ -81,6 +83,7 @@ pub use tidegate_trace::{Part, QueueNumber, Queued, SubmissionKey, WorkStats};
 pub use time::{CpuTime, Step, StepCosts};
 pub use tracing::{Recording, TracedFence};
 pub use wait::WaitEnd;
+pub use wait_order::{Owed, WaitClass};
 pub use window::BulkWindow;
 pub use world::EnteredCall;
 
@@ -114,6 +117,7 @@ pub(crate) struct Inner {
     pub(crate) switches: instruments::Switches,
     pub(crate) world: Option<here::WorldId>,
     lock_order: OnceLock<&'static [&'static str]>,
+    waits: wait_order::Graph,
     /// The planted fault.
     fault: OnceLock<&'static str>,
     pub(crate) services: agent::Services,
@@ -185,6 +189,7 @@ impl Platform {
                 tracing: tracing::Tracing::new(clock),
                 world,
                 lock_order: OnceLock::new(),
+                waits: wait_order::Graph::new(kind),
                 fault: OnceLock::new(),
                 services: agent::Services::default(),
             }),
@@ -514,11 +519,12 @@ impl Platform {
             main();
             platform.end_agent();
         };
-        let report = match self.inner.kind {
+        let mut report = match self.inner.kind {
             PlatformKind::Host => self.host_threads().run(self, main),
             _ => world::run(self, Box::new(main)),
         };
         self.take_over_ended();
+        report.wait_circles = self.wait_circles().into();
         report
     }
 
@@ -543,12 +549,13 @@ impl Platform {
             main();
             self.end_agent();
         };
-        let report = match &self.inner.host {
+        let mut report = match &self.inner.host {
             Some(host) => host.run(self, main),
             None => fiber::lend(Box::new(main), |main| world::run(self, main)),
         };
         self.take_over_ended();
         services.set_rest(false);
+        report.wait_circles = self.wait_circles().into();
         if self.inner.host.as_ref().is_some_and(host::Host::is_open) {
             self.resume();
         }

@@ -172,3 +172,28 @@ pub(crate) fn processors() -> usize {
         if found == 0 { usize::try_from(libc::CPU_COUNT(&set)).unwrap_or(1).max(1) } else { 1 }
     }
 }
+
+/// Writes to the standard error, past the output that a test captures.
+pub(crate) fn write_error(text: &str) {
+    use std::io::Write;
+    // Without a standard error there is no reader.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+static FAILS: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Makes the process end with the status of a panic if `fails` returns true when it ends. Effective
+/// once.
+pub(crate) fn fail_at_exit_if(fails: fn() -> bool) {
+    extern "C" fn at_exit() {
+        if FAILS.get().is_some_and(|fails| fails()) {
+            write_error("the process fails: waits in a circle were found, see above\n");
+            // SAFETY: ends the process, which is ending already.
+            unsafe { libc::_exit(101) }
+        }
+    }
+    if FAILS.set(fails).is_ok() {
+        // SAFETY: the function is static, and it neither unwinds nor returns to freed state.
+        unsafe { libc::atexit(at_exit) };
+    }
+}

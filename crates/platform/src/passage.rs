@@ -5,7 +5,8 @@
 //! only locks that come after it. So no agent waits at a gate with a lock that an agent inside
 //! wants.
 
-use crate::{Platform, current};
+use crate::Platform;
+use crate::current::{self, HeldItem};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The place of one gate; see [`Platform::passage`].
@@ -31,7 +32,14 @@ impl Passage {
     /// In debug builds, if an agent that may have to wait holds a lock that comes after the gate.
     pub fn enter(&self, waits: bool) {
         if cfg!(debug_assertions) && waits {
-            current::lock_taken(self.address(), self.name, self.rank);
+            // The waits that the gate orders declare their own classes (`wait_order`).
+            current::lock_taken(HeldItem {
+                address: self.address(),
+                name: self.name,
+                rank: self.rank,
+                class: 0,
+                machine: 0,
+            });
         }
         current::entered(self.number);
     }

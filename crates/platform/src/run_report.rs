@@ -20,6 +20,9 @@ pub struct RunReport {
     pub blocked: Vec<(String, String)>,
     /// Panics of agents, with their names.
     pub panics: Vec<String>,
+    /// Circles of locks and waits, of which each may wait for the next ([`crate::wait_order`]), even if
+    /// no agent was blocked.
+    pub wait_circles: Box<[String]>,
     /// Whether an agent of a cooperative machine panicked before the run stood still or was stopped.
     pub panicked_first: bool,
     /// The clock at the end.
@@ -32,9 +35,9 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Returns whether every agent returned by itself.
+    /// Returns whether every agent returned by itself, and no circle of waits was found.
     pub fn completed(&self) -> bool {
-        self.blocked.is_empty() && self.panics.is_empty()
+        self.blocked.is_empty() && self.panics.is_empty() && self.wait_circles.is_empty()
     }
 }
 

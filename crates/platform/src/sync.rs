@@ -8,6 +8,7 @@ use crate::access::ClientAccess;
 use crate::cells::{Guarded, Header, Held, HeldHere};
 use crate::memory::Word;
 use crate::wait::{Deadline, WaitEnd};
+use crate::wait_order::{self, ClassId, WaitClass};
 use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
 use std::ops::{Deref, DerefMut};
 
@@ -24,6 +25,8 @@ struct Lock {
     id: u32,
     /// The position in the platform's lock order.
     rank: Option<u32>,
+    /// The class in the order of waits.
+    class: ClassId,
 }
 
 impl Lock {
@@ -33,6 +36,14 @@ impl Lock {
             PlatformKind::Host => host::thread_number(),
             _ => world::agent_number(),
         }
+    }
+
+    fn taken(&self, key: usize) {
+        wait_order::lock_taken(&self.platform, key, (self.name, self.class), self.rank);
+    }
+
+    fn taken_at_once(&self, key: usize) {
+        wait_order::lock_taken_at_once(&self.platform, key, (self.name, self.class), self.rank);
     }
 
     #[cold]
@@ -54,18 +65,34 @@ impl Header for Lock {
         match self.kind {
             PlatformKind::Host => {}
             PlatformKind::Virtual => world::lock_dropped(key),
-            PlatformKind::Explored => world::unlock(self.id),
+            PlatformKind::Explored => {
+                if !cfg!(debug_assertions) {
+                    current::lock_dropped(key);
+                }
+                world::unlock(self.id);
+            }
         }
     }
 }
 
 impl<T> Mutex<T> {
     pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
+        let class = wait_order::class_of_locks(platform, name);
+        Mutex::of_class(platform, (name, class), value)
+    }
+
+    /// Creates a mutex of a program to explore. All of them may have one name, so they have no
+    /// place in the order of waits.
+    pub(crate) fn of_program(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
+        Mutex::of_class(platform, (name, ClassId::NONE), value)
+    }
+
+    fn of_class(platform: &Platform, (name, class): (&'static str, ClassId), value: T) -> Mutex<T> {
         let kind = platform.kind();
         let id = if kind == PlatformKind::Explored { world::next_object_id() } else { 0 };
         let world = platform.inner.world;
         let rank = platform.lock_rank(name);
-        let lock = Lock { platform: platform.clone(), kind, name, id, rank };
+        let lock = Lock { platform: platform.clone(), kind, name, id, rank, class };
         Mutex(Guarded::new(lock, world, value))
     }
 
@@ -96,8 +123,8 @@ impl<T> Mutex<T> {
             return None;
         }
         let held = self.0.try_hold(lock.me(), false)?;
-        if cfg!(debug_assertions) {
-            current::lock_taken(self.0.key(), lock.name, lock.rank);
+        if cfg!(debug_assertions) || lock.kind == PlatformKind::Explored {
+            lock.taken_at_once(self.0.key());
         }
         Some(MutexGuard(held))
     }
@@ -124,7 +151,7 @@ impl<T> Mutex<T> {
             if self.is_mine() {
                 lock.panic_held();
             }
-            current::lock_taken(self.0.key(), lock.name, lock.rank);
+            lock.taken(self.0.key());
         }
         if lock.kind != PlatformKind::Host {
             return MutexGuard(self.take_in_world().counted(counted));
@@ -155,6 +182,9 @@ impl<T> Mutex<T> {
         let lock = &self.0.header;
         if self.is_mine() {
             lock.panic_held();
+        }
+        if !cfg!(debug_assertions) {
+            lock.taken(self.0.key());
         }
         world::lock(lock.id, lock.name);
         self.0.hold_here().unwrap_or_else(|| self.wait_for_builder())
@@ -195,6 +225,11 @@ impl<T> MutexGuard<'_, T> {
     /// Returns the platform of the lock.
     pub(crate) fn platform(&self) -> &Platform {
         &self.0.header().platform
+    }
+
+    /// Declares that the agent may wait here for `class`, and drops this lock meanwhile.
+    pub fn may_drop_and_wait_for(&self, class: &'static WaitClass) {
+        wait_order::wait_without(self.platform(), class, self.0.key());
     }
 }
 

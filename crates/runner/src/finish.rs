@@ -103,7 +103,7 @@ impl Prepared {
         let measured = self.measure(&state, &logs, times, run);
         let after = After { run: self, fences, measured };
 
-        let mut problems = run.panics.clone();
+        let mut problems = [&run.panics[..], &run.wait_circles].concat();
         problems.extend(self.what_failed(&state, &logs, &after.fences, run));
         let all_ended = state.finished_threads == self.workload.threads.len() && state.is_idle;
         let goes_on = run.completed() || self.options.shares_machine && run.panics.is_empty();

@@ -30,6 +30,7 @@ pub(crate) const BY_ENGINE: Race = Race {
             fault: Fault::Scenario,
         },
     ],
+    shape: Shape::Machine(&[setting::WORKER_INTERRUPTS]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare: by_engine,
 };
@@ -39,15 +40,13 @@ pub(crate) const BY_CPU: Race = Race {
     about: "a CPU thread begins to wait while another signals the value and rewinds the fence: the wait latches",
     marks: &[LATCHED, TOO_LATE],
     planted: &[],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare: by_cpu,
 };
 
 fn by_engine(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        worker_interrupts(config);
-        config.driver.fence_history = !run.has("no-history");
-    });
+    let world = run.world_with_bug(|config| config.driver.fence_history = !run.has("no-history"));
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("pulsed"));
     queue.signal(&fence, 5).expect("a submission");
     queue.signal(&fence, 1).expect("a submission");
@@ -55,7 +54,7 @@ fn by_engine(run: &Run<'_>) -> Prepared {
 }
 
 fn by_cpu(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let fence = world.fence("pulsed");
     let signalled = fence.clone();
     let pulse = move || {

@@ -6,7 +6,6 @@
 use crate::prelude::*;
 use tidegate::d3d12::{Buffer, BufferDesc, CommandListType, QueueDesc};
 use tidegate::programs::{Count, Saxpy};
-use tidegate::softgpu::{EngineClass, NodeConfig};
 
 const FIRST: &str = "the first queue's addition came first";
 const SECOND: &str = "the second queue's addition came first";
@@ -20,6 +19,7 @@ pub(crate) const RACE: Race = Race {
         about: "the program loads, adds and stores in separate steps: an addition in between is lost",
         fault: Fault::Scenario,
     }],
+    shape: Shape::Machine(&[setting::COMPUTE_ENGINES, setting::OWN_THREADS]),
     plans: Plans::samples(3_000, 1_000_000, 20_000),
     prepare,
 };
@@ -32,8 +32,7 @@ fn word(buffer: &Buffer) -> u32 {
 
 // spec: ME-008
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world =
-        run.world(|config| config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::Compute; 2]));
+    let world = run.world();
     let buffer =
         |name| world.device.create_buffer(BufferDesc::gpu_upload(name, 8)).expect("a buffer");
     let [counter, one] = ["counter", "one"].map(|name| world.keep(buffer(name)));

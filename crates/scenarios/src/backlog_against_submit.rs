@@ -22,12 +22,13 @@ pub(crate) const RACE: Race = Race {
         about: "the progress interrupt reports no fence: the worker of the backlog is not woken",
         fault: Fault::Driver(LeftOut::SignalReport),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let queue = world.queue("queue", Submission::User);
     let [gate, first, second] = ["gate", "first", "second"].map(|name| world.fence(name));
     queue.wait(&gate, 1).expect("a submission");

@@ -20,6 +20,7 @@ pub(crate) const RACE: Race = Race {
     about: "two threads signal over the same hardware queues, and one of them destroys a blocked queue: every packet is signalled",
     marks: &[MAIN_LAST, OTHER_LAST, TOO_LATE],
     planted: &[],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
@@ -36,7 +37,7 @@ fn broadcast(
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let client = world.client("broadcaster");
     let [first, second, blocked] = [(); 3].map(|()| client.hw_queue().handle);
     let [mains, others, order, never] = [(); 4].map(|()| client.monitored(0));

@@ -19,12 +19,13 @@ pub(crate) const RACE: Race = Race {
         about: "the driver omits the update that disarms MonitoredValue: every later signal interrupts without a waiter",
         fault: Fault::Driver(LeftOut::Disarm),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(1, 1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let queue = world.queue("copy", Submission::User);
     let (first, second) = (world.fence("first"), world.fence("second"));
     queue.signal(&first, 1).expect("a submission");

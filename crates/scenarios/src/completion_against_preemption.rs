@@ -21,12 +21,13 @@ pub(crate) const RACE: Race = Race {
         about: "the driver answers a request by the current completions, and the packets stay on the hardware",
         fault: Fault::Driver(LeftOut::Preemption),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(20_000), bounded(1, 50_000_000), sampled(20_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = Run { fences: FenceChoice::Monitored, ..*run }.world(|_| ());
+    let world = Run { fences: FenceChoice::Monitored, ..*run }.world();
     let (low, high) = (world.queue("low", Submission::Packet), world.urgent_queue("high"));
     let (low_done, high_done) = (world.fence("low"), world.fence("high"));
     let list = world.empty_list();

@@ -26,6 +26,7 @@ pub(crate) const RACE: Race = Race {
         about: "the driver names the packet after the aborted one: the aborted one counts as complete and never ran",
         fault: Fault::Driver(LeftOut::AbortedId),
     }],
+    shape: Shape::Machine(&[setting::NO_SAVE_AREAS]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -50,8 +51,7 @@ fn assert_ok_or_lost(call: Result<(), Error>) {
 
 fn prepare(run: &Run<'_>) -> Prepared {
     // Monitored fences need no save-area packets, so the reset meets only packets of processes.
-    let world = Run { fences: FenceChoice::Monitored, ..*run }
-        .world(|config| config.driver.save_areas = false);
+    let world = Run { fences: FenceChoice::Monitored, ..*run }.world();
     let (first, first_done) = submit(&world, &world.device, "first");
     let other = world.another_device();
     let (second, second_done) = submit(&world, &other, "second");

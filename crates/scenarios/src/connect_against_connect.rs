@@ -21,12 +21,13 @@ pub(crate) const RACE: Race = Race {
         about: "the driver makes DxgkCbDisconnectDoorbell on a worker and waits for it: the worker waits for the transition",
         fault: Fault::Driver(LeftOut::CallbackOwner),
     }],
+    shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = Run { bug: None, ..*run }.world(one_doorbell);
+    let world = Run { bug: None, ..*run }.world();
     let queues = ["first", "second", "third"].map(|name| world.queue(name, Submission::User));
     let fences = ["one", "two", "three"].map(|name| world.fence(name));
     for (queue, fence) in queues.iter().zip(&fences) {

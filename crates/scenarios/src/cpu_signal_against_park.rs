@@ -31,12 +31,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("no barrier in the CPU signal"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let queue = world.queue("consumer", Submission::User);
     let (ready, done) = (world.fence("ready"), world.fence("done"));
     queue.wait(&ready, 1).expect("a submission");

@@ -23,12 +23,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("no barrier in the CPU signal"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let fence = world.fence("gate");
     let (waited, signalled) = (fence.clone(), fence.clone());
     let main = move |platform: &Platform| {

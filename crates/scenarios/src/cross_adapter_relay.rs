@@ -7,8 +7,8 @@
 use crate::prelude::*;
 use crate::seam::{Seam, Seen};
 use std::sync::Arc;
+use tidegate::Machine;
 use tidegate::d3d12::{FenceDesc, FenceFlags};
-use tidegate::{Machine, MachineConfig};
 
 const STALLED: &str = "the queue parked before the signal";
 const PASSED: &str = "the signal came before the wait";
@@ -29,6 +29,7 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::Notification),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(1, 1_000_000)),
     prepare,
 };
@@ -46,17 +47,13 @@ pub(crate) struct Adapters {
 
 impl Adapters {
     /// Plants one bug per adapter.
-    pub(crate) fn new(
-        run: &Run<'_>,
-        left_out: [LeftOut; 2],
-        change: fn(&mut MachineConfig),
-    ) -> Adapters {
+    pub(crate) fn new(run: &Run<'_>, left_out: [LeftOut; 2]) -> Adapters {
         let seen = left_out.map(Seen::new);
         let probe = seen[0].probe.clone();
         let mut builder = Machine::builder(run.platform);
         for mut seen in seen {
             seen.probe = probe.clone();
-            builder = builder.reference_behind(run.config(change), move |inner| {
+            builder = builder.reference_behind(run.config(|_| ()), move |inner| {
                 Arc::new(Seam::new(run, inner, &seen))
             });
         }
@@ -108,7 +105,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         LeftOut::Notification => [LeftOut::Nothing, LeftOut::Notification],
         on_first => [on_first, LeftOut::Nothing],
     };
-    let world = Adapters::new(run, left_out, |_| ());
+    let world = Adapters::new(run, left_out);
     let event = world.devices[1].create_event(EventDesc::manual_reset());
     world.fences[1].set_event_on_completion(1, &event).expect("a registration");
     world.race(run.platform, move |_, end| end.eventually("the event is set", event.is_set()))

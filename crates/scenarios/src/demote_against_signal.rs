@@ -5,7 +5,6 @@
 //! The signal is in the ring before the run begins.
 
 use crate::prelude::*;
-use tidegate::ddi::feature::NativeFenceOsCaps;
 
 const INTERRUPTED: &str = "the signal interrupted for the event";
 const NOT_INTERRUPTED: &str = "the signal did not interrupt";
@@ -19,19 +18,17 @@ pub(crate) const RACE: Race = Race {
         about: "engines run while MonitoredValue has two copies: a signal compares with the old one",
         fault: Fault::Driver(LeftOut::EngineHold),
     }],
+    shape: Shape::Machine(&[
+        setting::WORKER_INTERRUPTS,
+        setting::LOCAL_MONITORED_VALUES,
+        setting::FEW_VALUES_A_PAGE,
+    ]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        worker_interrupts(config);
-        let optimized = NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE;
-        config.kernel.native_fence_os_caps.insert(optimized);
-        config.driver.local_monitored_values = true;
-        // Few values per page, so that moving the page takes few steps.
-        config.driver.fence_stride_bytes = 1024;
-    });
+    let world = run.world();
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("moving"));
     queue.signal(&fence, 1).expect("a submission");
     let event = world.device.create_event(EventDesc::manual_reset());

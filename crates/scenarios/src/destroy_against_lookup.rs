@@ -24,6 +24,7 @@ pub(crate) const RACE: Race = Race {
         about: "a doorbell lives until its last reference is dropped: the destroy call returns before the driver released it",
         fault: Fault::Driver(LeftOut::DoorbellEnd),
     }],
+    shape: Shape::Machine(&[setting::MANAGED_POWER]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -64,7 +65,7 @@ impl Process {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(managed_power);
+    let world = run.world();
     let [own, other] = ["one", "two"].map(|name| Process::new(&world, name));
     let done: [Arc<OnceLock<Result<(), Status>>>; 2] = Default::default();
     let ([of_own, of_other], adapter) = (done.clone(), world.machine.adapter().clone());

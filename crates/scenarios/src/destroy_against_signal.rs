@@ -18,12 +18,13 @@ pub(crate) const RACE: Race = Race {
     about: "a fence with a registered event is destroyed while an engine signals it: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
     planted: &[],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(5_000_000), bounded(1, 1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let client = world.client("app");
     let fence = client.native(0);
     client.connected_queue(0).push(&signal_packet(&fence, 1, NO_LOG_ENTRY));

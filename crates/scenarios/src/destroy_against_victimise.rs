@@ -18,12 +18,13 @@ pub(crate) const RACE: Race = Race {
     about: "a queue takes the only physical doorbell while its owner and another queue are destroyed: all calls finish",
     marks: &[VICTIMISED, FREE],
     planted: &[],
+    shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = Run { first_doorbell_lost: true, ..*run }.world(one_doorbell);
+    let world = Run { first_doorbell_lost: true, ..*run }.world();
     // Not kept by the world, because the run drops the last handles.
     let idle = queue_on(&world.device, "idle", Submission::User);
     // The victim has work, and so ends with its device at the latest.

@@ -18,12 +18,13 @@ pub(crate) const RACE: Race = Race {
     about: "an instance of a fence is destroyed while a CPU thread begins to wait on it: the wait is refused or released",
     marks: &[REFUSED, RELEASED],
     planted: &[],
+    shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let client = world.client("app");
     let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
     let first = client.try_monitored(0, flags).expect("a fence");

@@ -40,6 +40,7 @@ pub(crate) const RACE: Race = Race {
     about: "a process rings while its doorbell is disconnected: the hardware finds the ring (a model of the two orders)",
     marks: &[LAST_READ, REPEATED, BEFORE],
     planted: PLANTED,
+    shape: Shape::Model,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };

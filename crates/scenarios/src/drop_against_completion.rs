@@ -22,12 +22,13 @@ pub(crate) const RACE: Race = Race {
         about: "a queue ends with its last handle, whatever is queued",
         fault: Fault::Product("a queue ends with its last handle"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     // Not kept by the world, because the run drops the last handle.
     let queue = queue_on(&world.device, "queue", Submission::User);
     let (gate, done) = (world.fence("gate"), world.fence("done"));

@@ -8,7 +8,6 @@
 use crate::prelude::*;
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{Arg, Buffer, BufferDesc, CommandListType, EnginePolicy, QueueDesc};
-use tidegate::softgpu::{EngineClass, NodeConfig};
 
 const STALLED: &str = "the copy engine parked before the dispatch was done";
 const PASSED: &str = "the copy engine found the dispatch done";
@@ -25,14 +24,13 @@ pub(crate) const RACE: Race = Race {
         about: "the part on the other engine does not wait for the part before it",
         fault: Fault::Product("no hand-over between engines"),
     }],
+    shape: Shape::Machine(&[setting::COMPUTE_AND_COPY, setting::OWN_THREADS]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::Compute, EngineClass::Copy]);
-    });
+    let world = run.world();
     let device = &world.device;
     let desc = QueueDesc::compute("queue").submission(Submission::User);
     let queue = device.create_queue(desc.engines(EnginePolicy::ByCommands)).expect("a queue");

@@ -21,6 +21,7 @@ pub(crate) const RACE: Race = Race {
         about: "the eviction precedes the submission that uses the memory: the kernel misses the use and moves the memory",
         fault: Fault::Scenario,
     }],
+    shape: Shape::Machine(&[setting::LITTLE_LOCAL_MEMORY]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,
 };
@@ -29,7 +30,7 @@ pub(crate) const RACE: Race = Race {
 const BYTES: u64 = 64;
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| config.gpu.local_memory_bytes = BYTES);
+    let world = run.world();
     let queue = world.queue("copy", Submission::Hardware);
     let desc = |name: &str| BufferDesc::gpu_upload(name, BYTES);
     let used = world.keep(world.device.create_buffer(desc("used")).expect("a buffer"));

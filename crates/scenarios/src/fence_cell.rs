@@ -45,6 +45,7 @@ pub(crate) const TWO_REWINDERS: Race = Race {
     about: "two agents raise a fence's cell and rewind it while a third waits: exactly the waits for reached values end",
     marks: &[LATCHED, MISSED, BY_VALUE],
     planted: PLANTED,
+    shape: Shape::Model,
     plans: Plans::of(bounded(2, 5_000_000), exhaustive(50_000_000), bounded(3, 5_000_000)),
     prepare: |run| prepare(run, &Storers { initial: 2, first: &[7, 0], second: &[1] }, Past::None),
 };
@@ -54,6 +55,7 @@ pub(crate) const RAISE_AGAINST_REWIND: Race = Race {
     about: "an agent raises a fence's cell while another rewinds it and a third begins to wait: the wait latches",
     marks: &[LATCHED, MISSED, BY_VALUE],
     planted: PLANTED,
+    shape: Shape::Model,
     plans: Plans::of(exhaustive(5_000_000), exhaustive(5_000_000), bounded(3, 5_000_000)),
     prepare: |run| prepare(run, &Storers { initial: 3, first: &[7], second: &[1] }, Past::None),
 };
@@ -63,6 +65,7 @@ pub(crate) const RAISE_AGAINST_DEEP_REWIND: Race = Race {
     about: "as above with a full page of peaks, so that those of the run go into the annex",
     marks: &[LATCHED, MISSED, BY_VALUE],
     planted: PLANTED,
+    shape: Shape::Model,
     plans: Plans::of(bounded(2, 5_000_000), exhaustive(5_000_000), bounded(3, 5_000_000)),
     prepare: |run| prepare(run, &Storers { initial: 3, first: &[7], second: &[1] }, Past::FullPage),
 };
@@ -84,6 +87,7 @@ pub(crate) const RENEW_AGAINST_PARK: Race = Race {
         about: "the kernel does not have the hardware check when a fence is destroyed: a parked queue stays parked",
         fault: Fault::Scenario,
     }],
+    shape: Shape::Model,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare: prepare_renewal,
 };

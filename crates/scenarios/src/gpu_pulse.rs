@@ -27,6 +27,7 @@ pub(crate) const BY_ENGINE: Race = Race {
             fault: Fault::Product("no signal barrier"),
         },
     ],
+    shape: Shape::Machine(&[setting::TWO_ENGINES, setting::OWN_THREADS]),
     plans: PLANS,
     prepare: |run| prepare(run, true),
 };
@@ -36,13 +37,13 @@ pub(crate) const BY_CPU: Race = Race {
     about: "a CPU thread pulses the fence of a queued wait behind a blocked head: the queue is unblocked",
     marks: &[FELL_FIRST, PARKED],
     planted: &[NO_HISTORY],
+    shape: Shape::Machine(&[setting::TWO_ENGINES, setting::OWN_THREADS]),
     plans: PLANS,
     prepare: |run| prepare(run, false),
 };
 
 fn prepare(run: &Run<'_>, by_engine: bool) -> Prepared {
-    let world = run.world(|config| {
-        engines(config, 2);
+    let world = run.world_with_bug(|config| {
         config.driver.fence_history = !run.has(NO_HISTORY.name);
     });
     let (producer, consumer) = (world.queue_at(0, "producer"), world.queue_at(1, "consumer"));

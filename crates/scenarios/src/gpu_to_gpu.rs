@@ -5,7 +5,6 @@
 
 use crate::cross_adapter_relay::Adapters;
 use crate::prelude::*;
-use tidegate::ddi::PeerSignalCaps;
 
 pub(crate) const RACE: Race = Race {
     name: "gpu-to-gpu",
@@ -16,15 +15,13 @@ pub(crate) const RACE: Race = Race {
         about: "the signaller loads the count of parked queues while its CurrentValue is still in its store buffer",
         fault: Fault::Product("no signal barrier"),
     }],
+    shape: Shape::Machine(&[setting::PEER_SIGNALS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = Adapters::new(run, [LeftOut::Nothing; 2], |config| {
-        config.driver.peer_signal =
-            PeerSignalCaps { common_doorbell: true, shared_fence_storage: true };
-    });
+    let world = Adapters::new(run, [LeftOut::Nothing; 2]);
     world.race(run.platform, |world, end| {
         end.always("no CPU is interrupted", world.probe.seen(notes::INTERRUPTED).is_none());
     })

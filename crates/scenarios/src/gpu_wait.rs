@@ -18,12 +18,13 @@ pub(crate) const RACE: Race = Race {
         about: "the signaller reads the armed word while its CurrentValue is still in its store buffer",
         fault: Fault::Product("no signal barrier"),
     }],
+    shape: Shape::Machine(&[setting::TWO_ENGINES, setting::OWN_THREADS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| engines(config, 2));
+    let world = run.world();
     let (producer, consumer) = (world.queue_at(0, "producer"), world.queue_at(1, "consumer"));
     let (ready, done) = (world.fence("ready"), world.fence("done"));
     consumer.wait(&ready, 1).expect("a submission");

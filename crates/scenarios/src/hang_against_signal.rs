@@ -35,12 +35,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::Restart),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let innocent = world.queue("innocent", Submission::Hardware);
     let (gate, done) = (world.fence("gate"), world.fence("done"));
     innocent.wait(&gate, 1).expect("a wait");

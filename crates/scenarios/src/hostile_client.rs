@@ -36,6 +36,7 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::FaultReport),
         },
     ],
+    shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -136,7 +137,7 @@ fn crafted_slot(commands: GpuVa, bytes: u32) -> [u8; SLOT_BYTES as usize] {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(one_doorbell);
+    let world = run.world();
     let (queue, fence) = (world.queue("neighbour", Submission::User), world.fence("neighbour"));
     let (buffer, crafted) = target(&world);
     let hostile = Arc::new(Hostile::new(&world, crafted));

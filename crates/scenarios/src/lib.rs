@@ -5,8 +5,8 @@
 //! protocol.
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (the driver layer that
-//! records and omits steps) · `race` (the shape of a scenario) · `plan` (search limits). Callers
-//! are the command line and the tests.
+//! records and omits steps) · `setting` (differences from what ships) · `race` (the shape of a
+//! scenario) · `plan` (search limits). Callers are the command line and the tests.
 
 mod arm_against_rewind;
 mod atomic_against_atomic;
@@ -50,6 +50,7 @@ mod race;
 mod raise_against_arm;
 mod remove_against_submit;
 mod reset_against_doorbell;
+mod resume_against_destroy;
 mod reused_wait;
 mod ring_against_d3;
 mod ring_against_disconnect;
@@ -66,6 +67,7 @@ mod served_ring_against_park;
 mod served_slot_against_signal;
 mod served_stop_against_wait;
 mod served_wait_against_signal;
+mod setting;
 mod seven_stations;
 mod seven_stations_hardware;
 mod seven_stations_packet;
@@ -78,12 +80,14 @@ mod terminate_against_ring;
 mod two_interrupts;
 mod two_signallers;
 mod two_waiters;
+mod unmap_against_dpc;
 mod unmap_against_store;
 mod unregister_against_signal;
 mod wake_word;
 mod world;
 
 pub use plan::Plan;
+pub use setting::Setting;
 
 /// Imports common to all scenarios.
 mod prelude {
@@ -91,9 +95,9 @@ mod prelude {
     pub(crate) use crate::plan::{Plans, bounded, exhaustive, sampled};
     pub(crate) use crate::race::{Bug, Fault, Race, Run};
     pub(crate) use crate::seam::notes;
+    pub(crate) use crate::setting::{self, Shape};
     pub(crate) use crate::world::{
-        World, assert_ok, engines, list_of, managed_power, one_doorbell, queue_of, queue_on,
-        sleep_until_idle, sound, worker_interrupts,
+        World, assert_ok, list_of, queue_of, queue_on, sleep_until_idle, sound,
     };
     pub(crate) use tidegate::calls::Priority;
     pub(crate) use tidegate::d3d12::{Device, Error, EventDesc, Fence, FenceChoice, Queue};
@@ -142,6 +146,7 @@ const RACES: &[&Race] = &[
     &atomic_against_atomic::RACE,
     &evict_against_submit::RACE,
     &unmap_against_store::RACE,
+    &unmap_against_dpc::RACE,
     &cross_adapter_relay::RACE,
     &gpu_to_gpu::RACE,
     &backlog_against_submit::RACE,
@@ -151,6 +156,7 @@ const RACES: &[&Race] = &[
     &ring_against_d3::RACE,
     &page_against_d3::RACE,
     &suspend_against_signal::RACE,
+    &resume_against_destroy::RACE,
     &priority_against_dispatch::RACE,
     &packet_against_higher_band::RACE,
     &completion_against_preemption::RACE,
@@ -216,4 +222,17 @@ pub fn plan(name: &str, full: bool) -> Plan {
 /// Returns the search plan within which the planted bugs of scenario `name` must be found.
 pub fn plan_of_bugs(name: &str) -> Plan {
     race(name).map_or(LITMUS_PLAN, |race| race.plans.bugs)
+}
+
+/// Returns the settings in which every machine of the scenarios differs from the one that ships.
+pub fn settings_of_all() -> &'static [Setting] {
+    setting::EVERYWHERE
+}
+
+/// Returns the further settings of scenario `name`; `None` if it has no machine.
+pub fn settings(name: &str) -> Option<&'static [Setting]> {
+    match race(name)?.shape {
+        setting::Shape::Model => None,
+        setting::Shape::Machine(settings) => Some(settings),
+    }
 }

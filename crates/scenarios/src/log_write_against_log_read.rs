@@ -7,7 +7,6 @@
 //! interrupt reads both logs. Entries are posted and may become visible after their index.
 
 use crate::prelude::*;
-use tidegate::kmd::InterruptMode;
 
 const READ: &str = "a log with new entries was read";
 const BOTH: &str = "one interrupt found new entries of both queues";
@@ -21,17 +20,19 @@ pub(crate) const RACE: Race = Race {
         about: "UpdateNativeFenceLogs does nothing: the index is read before its entry is visible",
         fault: Fault::Driver(LeftOut::LogFlush),
     }],
+    shape: Shape::Machine(&[
+        setting::TWO_ENGINES,
+        setting::OWN_THREADS,
+        setting::WORKER_INTERRUPTS,
+        setting::POSTED_LOG_ENTRIES,
+        setting::NAMED_QUEUES,
+    ]),
     plans: Plans::of(sampled(45_000), bounded(2, 20_000_000), sampled(400_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = Run { names_all_queues: true, ..*run }.world(|config| {
-        engines(config, 2);
-        worker_interrupts(config);
-        config.gpu.posted_log_entries = true;
-        config.driver.interrupt = InterruptMode::HwQueueArray;
-    });
+    let world = Run { names_all_queues: true, ..*run }.world();
     let queues = [0, 1].map(|node| world.queue_at(node, "copy"));
     let fences = [world.fence("first"), world.fence("second")];
     for (queue, fence) in queues.iter().zip(&fences) {

@@ -35,12 +35,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("granted to the dead"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let neighbour = world.client("neighbour");
     let (done, own) = (neighbour.monitored(0), neighbour.context(0));
     let created = neighbour.kernel.create_synchronization_object(CreateSynchronizationObject {

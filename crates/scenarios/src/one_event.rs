@@ -24,12 +24,13 @@ pub(crate) const RACE: Race = Race {
         about: "each value is signalled separately: the waits are released one by one, and the waiter may be woken twice",
         fault: Fault::Scenario,
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let (fence, event) =
         (world.fence("shared"), world.device.create_event(EventDesc::auto_reset()));
     for value in [1, 2] {

@@ -24,6 +24,7 @@ pub(crate) const RACE: Race = Race {
         about: "the hardware preempts inside a packet, although it declares that it does not",
         fault: Fault::Scenario,
     }],
+    shape: Shape::Machine(&[setting::PREEMPTION_BETWEEN_BUFFERS]),
     plans: Plans::samples(3_000, 1_000_000, 20_000),
     prepare,
 };
@@ -37,11 +38,8 @@ fn words(memory: &Bulk) -> [u64; 2] {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        config.gpu.nodes[0].preemption.compute = match run.bug {
-            None => ComputePreemption::DmaBuffer,
-            Some(_) => ComputePreemption::ThreadGroup,
-        };
+    let world = run.world_with_bug(|config| {
+        config.gpu.nodes[0].preemption.compute = ComputePreemption::ThreadGroup;
     });
     let client = world.privileged_client("app");
     let low = client.hw_queue();

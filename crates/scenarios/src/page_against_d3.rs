@@ -23,6 +23,7 @@ pub(crate) const RACE: Race = Race {
         about: "the kernel powers down with a paging operation queued, and does not power up for it",
         fault: Fault::Product("paging unseen"),
     }],
+    shape: Shape::Machine(&[setting::MANAGED_POWER, setting::LITTLE_LOCAL_MEMORY]),
     plans: Plans::samples(20_000, 1_000_000, 100_000),
     prepare,
 };
@@ -34,10 +35,7 @@ const KEPT: usize = notes::OWN;
 const BYTES: u64 = 64;
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        managed_power(config);
-        config.gpu.local_memory_bytes = BYTES;
-    });
+    let world = run.world();
     let desc = |name: &str| BufferDesc::gpu_upload(name, BYTES);
     let left = world.device.create_buffer(desc("left")).expect("a buffer");
     left.write(0, &[9; BYTES as usize]).expect("a write");

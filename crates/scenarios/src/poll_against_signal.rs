@@ -29,6 +29,7 @@ pub(crate) const BY_CPU: Race = Race {
             fault: Fault::Product("future left to a signal call"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare: |run| prepare(run, false),
 };
@@ -38,6 +39,7 @@ pub(crate) const BY_ENGINE: Race = Race {
     about: "a task polls the future of a fence while an engine signals it: the task is woken",
     marks: &[AT_ONCE, WOKEN],
     planted: &[LATE_WAKER],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(20_000)),
     prepare: |run| prepare(run, true),
 };
@@ -58,7 +60,7 @@ impl Wake for Unpark {
 }
 
 fn prepare(run: &Run<'_>, by_engine: bool) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let queue = by_engine.then(|| world.queue("queue", Submission::User));
     let (fence, event) =
         (world.fence("awaited"), world.device.create_event(EventDesc::auto_reset()));

@@ -23,6 +23,7 @@ pub(crate) const RACE: Race = Race {
         about: "the driver reports preempted packets as resubmitted, but they are not",
         fault: Fault::Driver(LeftOut::Resubmission),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(20_000), bounded(1, 50_000_000), sampled(20_000)),
     prepare,
 };
@@ -30,7 +31,7 @@ pub(crate) const RACE: Race = Race {
 const VALUE: u32 = 7;
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = Run { fences: FenceChoice::Monitored, ..*run }.world(|_| ());
+    let world = Run { fences: FenceChoice::Monitored, ..*run }.world();
     let (low, high) = (world.queue("low", Submission::Packet), world.urgent_queue("high"));
     let [gate, low_done, high_done] = ["gate", "low", "high"].map(|name| world.fence(name));
     let buffer = |name: &str| {

@@ -28,6 +28,7 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("stale place"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 5_000_000), exhaustive(20_000_000), exhaustive(5_000_000)),
     prepare,
 };
@@ -36,7 +37,7 @@ pub(crate) const RACE: Race = Race {
 const BUFFERS: u64 = 2;
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = Run { bug: None, ..*run }.world(|_| ());
+    let world = Run { bug: None, ..*run }.world();
     let client = world.privileged_client("app");
     let falling = client.hw_context(0);
     let first = client.hw_queue_in(falling, false).expect("a queue");

@@ -4,6 +4,7 @@
 
 use crate::left_out::LeftOut;
 use crate::plan::Plans;
+use crate::setting::{Setting, Shape};
 use tidegate::Platform;
 use tidegate::d3d12::FenceChoice;
 use tidegate::explorer::{PlantedBug, Prepared, Scenario};
@@ -14,6 +15,8 @@ pub(crate) struct Race {
     pub(crate) about: &'static str,
     pub(crate) marks: &'static [&'static str],
     pub(crate) planted: &'static [Bug],
+    /// The settings in which its machine differs from what ships.
+    pub(crate) shape: Shape,
     pub(crate) plans: Plans,
     pub(crate) prepare: fn(&Run<'_>) -> Prepared,
 }
@@ -42,6 +45,8 @@ pub(crate) enum Fault {
 pub(crate) struct Run<'p> {
     pub(crate) platform: &'p Platform,
     pub(crate) bug: Option<&'static Bug>,
+    /// The scenario's own settings.
+    pub(crate) settings: &'static [Setting],
     /// The kind of fences that the devices create.
     pub(crate) fences: FenceChoice,
     /// Whether interrupts that name a hardware queue name all of them.
@@ -88,6 +93,7 @@ impl Scenario for Planted {
         (self.0.prepare)(&Run {
             platform,
             bug: self.1,
+            settings: self.0.shape.own(),
             fences: FenceChoice::Native,
             names_all_queues: false,
             first_doorbell_lost: false,

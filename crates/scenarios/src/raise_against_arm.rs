@@ -16,12 +16,13 @@ pub(crate) const RACE: Race = Race {
         about: "MonitoredValue is raised after the lock of the waiters was dropped: a lower value is lost",
         fault: Fault::Product("MonitoredValue raised without the lock"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let fence = world.fence("gate");
     let queue = world.queue("queue", Submission::User);
     queue.wait(&fence, 1).expect("a submission");

@@ -30,6 +30,7 @@ pub(crate) const RACE: Race = Race {
         about: "the kernel does not wait for a device's destruction: DxgkDdiStopDevice is called while the driver holds it",
         fault: Fault::Driver(LeftOut::DeviceEnd),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 1_000_000, 100_000),
     prepare,
 };
@@ -45,7 +46,7 @@ fn outcome(call: Result<(), Error>) -> Option<u64> {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let (queue, fence) = (world.queue("app", Submission::User), world.fence("f"));
     let (probe, adapter) = (world.probe.clone(), world.machine.adapter().clone());
     let (signalled, awaited) = (fence.clone(), fence.clone());

@@ -35,6 +35,7 @@ pub(crate) const OF_ENGINE: Race = Race {
     about: "an engine is reset while another process rings and connects doorbells on it: all rung work runs once",
     marks: &[BEFORE, DURING, AFTER],
     planted: &[NOT_BLAMED, NOT_RESTARTED],
+    shape: Shape::Machine(&[]),
     plans: PLANS,
     prepare: |run| prepare(run, TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 }),
 };
@@ -51,6 +52,7 @@ pub(crate) const OF_ADAPTER: Race = Race {
         },
         NOT_RESTARTED,
     ],
+    shape: Shape::Machine(&[]),
     plans: PLANS,
     prepare: |run| prepare(run, TdrTest::ForceTdr),
 };
@@ -60,7 +62,7 @@ const SUBMITTED: u64 = 3;
 
 fn prepare(run: &Run<'_>, test: TdrTest) -> Prepared {
     let of_adapter = test == TdrTest::ForceTdr;
-    let world = run.world(|_| ());
+    let world = run.world();
     let [connected, fresh] = ["connected", "fresh"].map(|name| world.queue(name, Submission::User));
     let list = world.empty_list();
     connected.execute(&[&list]).expect("a submission");

@@ -31,12 +31,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("registrations taken after the notice"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let (first, second) = (world.fence("first"), world.fence("second"));
     let (device, probe) = (world.device.clone(), world.probe.clone());
     let of_main = (first.clone(), second.clone());

@@ -26,12 +26,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::Resume),
         },
     ],
+    shape: Shape::Machine(&[setting::MANAGED_POWER]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(managed_power);
+    let world = run.world();
     let (queue, list) = (world.queue("copy", Submission::User), world.empty_list());
     queue.execute(&[&list]).expect("a submission");
     let adapter = world.machine.adapter().clone();

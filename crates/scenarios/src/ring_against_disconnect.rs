@@ -18,7 +18,8 @@ const REPEATED: &str = "the process read RETRY and rang again";
 const fn race(name: &'static str, about: &'static str, prepare: fn(&Run<'_>) -> Prepared) -> Race {
     let marks = &[RANG, REPEATED];
     let plans = Plans::samples(40_000, 3_000_000, 1);
-    Race { name, about, marks, planted: &[], plans, prepare }
+    let shape = Shape::Machine(&[setting::MANAGED_POWER]);
+    Race { name, about, marks, planted: &[], shape, plans, prepare }
 }
 
 pub(crate) const BY_KERNEL: Race = race(
@@ -50,7 +51,7 @@ pub(crate) const BY_DRIVER: Race = race(
 type Other = Box<dyn FnOnce() + Send>;
 
 fn prepare(run: &Run<'_>, other: impl FnOnce(&World) -> Other) -> Prepared {
-    let world = run.world(managed_power);
+    let world = run.world();
     world.leave_out(LeftOut::RingHint);
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("done"));
     queue.signal(&fence, 1).expect("a submission");

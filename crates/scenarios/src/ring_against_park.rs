@@ -32,12 +32,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("forgets its bit"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("done"));
     queue.signal(&fence, 1).expect("a submission");
     let signalled = fence.clone();

@@ -19,12 +19,13 @@ pub(crate) const RACE: Race = Race {
         about: "the driver victimises a doorbell without DxgkCbDisconnectDoorbell: its process still reads CONNECTED",
         fault: Fault::Driver(LeftOut::VictimNotice),
     }],
+    shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(one_doorbell);
+    let world = run.world();
     let [first, second] = ["first", "second"].map(|name| world.queue(name, Submission::User));
     let (one, two) = (world.fence("one"), world.fence("two"));
     first.signal(&one, 1).expect("a submission");

@@ -16,7 +16,7 @@ use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
     CallbackLayer, Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch,
     Driver, DriverHandle, DriverLayer, EngineId, HwContextLoss, InterruptData, InterruptService,
-    OsHandle, Passive, PowerAction, PreemptCommand, RingHint, StartInfo, Status,
+    Irql, OsHandle, Passive, PowerAction, PreemptCommand, RingHint, StartInfo, Status,
     SubmitCommandFlags,
 };
 use tidegate::explorer::Probe;
@@ -604,7 +604,7 @@ impl DriverLayer for Seam {
 
     fn set_power_component_f_state(
         &self,
-        level: &Dispatch,
+        level: Irql<'_>,
         engine: EngineId,
         state: ComponentState,
     ) -> Result<(), Status> {

@@ -21,12 +21,13 @@ pub(crate) const RACE: Race = Race {
         about: "a thread gives the connection back between its call and the answer: another thread takes the answer",
         fault: Fault::Product("turn given back before the answer"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let main = move |platform: &Platform| {

@@ -25,6 +25,7 @@ pub(crate) const RACE: Race = Race {
         about: "the client gives a notice after it has dropped the lock that orders it with the cancellation",
         fault: Fault::Product("notice after cancel"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare,
 };
@@ -45,7 +46,7 @@ impl WaitCallback for Callback {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let cancelled = run.platform.page(1).word(0).named("the cancellation");

@@ -36,12 +36,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("own copy seen"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let main = move |platform: &Platform| {

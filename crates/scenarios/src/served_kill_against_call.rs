@@ -31,6 +31,7 @@ pub(crate) const RACE: Race = Race {
         about: "the device of the client is lost before its death: the fence rises to its maximum, as after a timeout",
         fault: Fault::Scenario,
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -51,7 +52,7 @@ fn make_calls(client: &Client, shared: &FenceInstance, probe: &Probe) -> Status 
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let census = |world: &World| (world.machine.adapter().census(), world.machine.gpu().census());
     let before = census(&world);
     let served = Served::new(&world);

@@ -30,12 +30,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("no summary barrier"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let main = move |platform: &Platform| {

@@ -24,6 +24,7 @@ pub(crate) const RACE: Race = Race {
         about: "the service forgets a cancelled wait without ending it: its end is that of the next one in the slot",
         fault: Fault::Product("a cancelled wait goes on"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -37,7 +38,7 @@ impl WaitCallback for Callback {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let main = move |platform: &Platform| {

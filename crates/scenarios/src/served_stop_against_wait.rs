@@ -27,6 +27,7 @@ pub(crate) const BLOCKING: Race = Race {
             fault: Fault::Product("last session unseen"),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare: |run| prepare(run, false),
 };
@@ -40,6 +41,7 @@ pub(crate) const WITH_EVENT: Race = Race {
         about: "the client ends the waits of blocked threads alone: an event is never set",
         fault: Fault::Product("events forgotten"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare: |run| prepare(run, true),
 };
@@ -48,7 +50,7 @@ pub(crate) const WITH_EVENT: Race = Race {
 const CALLS_BEFORE: u64 = 2;
 
 fn prepare(run: &Run<'_>, with_event: bool) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let service = served.clone();
     let event = run.platform.event(true);

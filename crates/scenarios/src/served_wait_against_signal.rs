@@ -23,6 +23,7 @@ pub(crate) const BLOCKING: Race = Race {
         about: "the service arms the word of a wait after it has registered the wait: the end is overwritten",
         fault: Fault::Product("armed after the registration"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare: |run| prepare(run, false),
 };
@@ -36,12 +37,13 @@ pub(crate) const WITH_EVENT: Race = Race {
         about: "the service rings the client before it stores the end of the wait: the event is never set",
         fault: Fault::Product("rung before the end"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare: |run| prepare(run, true),
 };
 
 fn prepare(run: &Run<'_>, with_event: bool) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let event = run.platform.event(true);

@@ -29,12 +29,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::CpuBarrier),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("done"));
     queue.signal(&fence, 1).expect("a submission");
     let waited = fence.clone();

@@ -20,12 +20,13 @@ pub(crate) const RACE: Race = Race {
         about: "the engine loads MonitoredValue while its progress value is still in its store buffer",
         fault: Fault::Product("no signal barrier"),
     }],
+    shape: Shape::Machine(&[setting::WORKER_INTERRUPTS]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(worker_interrupts);
+    let world = run.world();
     let (queue, fence) = (world.queue("copy", Submission::Hardware), world.fence("done"));
     queue.execute(&[&world.empty_list()]).expect("a submission");
     let waited = fence.clone();

@@ -15,14 +15,14 @@ pub(crate) const RACE: Race = Race {
     about: "a signal is queued behind a context's packet while the packet completes: the waiter is released",
     marks: &[BLOCKED, LATE],
     planted: &[],
+    shape: Shape::Machine(&[setting::NO_SAVE_AREAS]),
     plans: Plans::of(bounded(1, 1_000_000), exhaustive(1_000_000), exhaustive(1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
     // Monitored fences need no save-area packets, which would be another race.
-    let world = Run { fences: FenceChoice::Monitored, ..*run }
-        .world(|config| config.driver.save_areas = false);
+    let world = Run { fences: FenceChoice::Monitored, ..*run }.world();
     let (queue, fence) = (world.queue("copy", Submission::Packet), world.fence("done"));
     queue.execute(&[&world.empty_list()]).expect("a submission");
     let (waited, probe) = (fence.clone(), world.probe.clone());

@@ -14,7 +14,7 @@ const CMP: &str = "the waiter was armed, and the CMP found CurrentValue above th
 const NOT_ARMED: &str = "no waiter was armed, and the signal did not interrupt";
 
 /// Number of shadows that the hardware supports.
-const SHADOWS: u32 = 4;
+pub(crate) const SHADOWS: u32 = 4;
 
 pub(crate) const RACE: Race = Race {
     name: "shadow-against-signal",
@@ -42,15 +42,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Product("no signal barrier"),
         },
     ],
+    shape: Shape::Machine(&[setting::SHADOWS]),
     plans: Plans::all(exhaustive(2_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        config.gpu.shadow_entries = SHADOWS;
-        config.gpu.posted_fence_writes = true;
-    });
+    let world = run.world();
     let queue = world.queue("copy", Submission::User);
     let others = if run.has("no-cpu-barrier") { SHADOWS } else { 0 };
     (0..others).for_each(|_| drop(world.fence("another")));

@@ -21,12 +21,13 @@ pub(crate) const RACE: Race = Race {
         about: "both fences are signalled before a thread is released: two sets may be one, and a thread sleeps for ever",
         fault: Fault::Scenario,
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let event = world.device.create_event(EventDesc::auto_reset());
     let fences = [world.fence("first"), world.fence("second")];
     for fence in &fences {

@@ -17,12 +17,13 @@ pub(crate) const RACE: Race = Race {
         about: "the engine leaves the ring without an interrupt for the signals that it holds back",
         fault: Fault::Product("held signals forgotten"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(20_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let fence = world.fence("done");
     let queue = world.queue("queue", Submission::User);
     for value in 1..=2 {

@@ -33,6 +33,7 @@ pub(crate) const RACE: Race = Race {
     about: "a process stores through a window that is rotated: no page is dropped during its use",
     marks: &[FIRST, LAST, BETWEEN],
     planted: PLANTED,
+    shape: Shape::Model,
     plans: Plans::all(exhaustive(5_000_000)),
     prepare,
 };

@@ -25,12 +25,13 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::Resume),
         },
     ],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("done"));
     queue.signal(&fence, 1).expect("a submission");
     let (signalled, seen) = (fence.clone(), fence.clone());

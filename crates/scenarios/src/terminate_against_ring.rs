@@ -29,12 +29,13 @@ pub(crate) const RACE: Race = Race {
         about: "the queue is still on the run list when it is destroyed: work runs for a terminated process",
         fault: Fault::Driver(LeftOut::Suspension),
     }],
+    shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(one_doorbell);
+    let world = run.world();
     let (theirs, done) = (world.queue("neighbour", Submission::User), world.fence("done"));
     let shared =
         world.device.create_fence_with(FenceDesc::new("shared").shared()).expect("a fence");

@@ -25,15 +25,17 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::SecondAtAddress),
         },
     ],
+    shape: Shape::Machine(&[
+        setting::TWO_ENGINES,
+        setting::OWN_THREADS,
+        setting::WORKER_INTERRUPTS,
+    ]),
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        engines(config, 2);
-        worker_interrupts(config);
-    });
+    let world = run.world();
     let neighbour = world.another_device();
     let fences = [&world.device, &neighbour]
         .map(|device| world.keep(device.create_fence("done", 0).expect("a fence")));

@@ -13,12 +13,13 @@ pub(crate) const RACE: Race = Race {
     about: "an engine and a CPU thread signal one fence while another thread begins to wait: it is released in every order",
     marks: &[CPU_LAST, GPU_LAST, INTERRUPTED],
     planted: &[],
+    shape: Shape::Machine(&[setting::WORKER_INTERRUPTS]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(worker_interrupts);
+    let world = run.world();
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("shared"));
     queue.signal(&fence, 1).expect("a submission");
     let (waited, signalled) = (fence.clone(), fence.clone());

@@ -13,12 +13,13 @@ pub(crate) const RACE: Race = Race {
     marks: &[INTERRUPTED, AT_ONCE],
     planted: &[],
     // Losing a waiter takes two forced switches.
+    shape: Shape::Machine(&[setting::WORKER_INTERRUPTS]),
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(worker_interrupts);
+    let world = run.world();
     let (queue, fence) = (world.queue("copy", Submission::User), world.fence("shared"));
     queue.signal(&fence, 1).expect("a submission");
     let (first, second) = (fence.clone(), fence);

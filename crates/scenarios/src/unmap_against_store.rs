@@ -22,6 +22,7 @@ pub(crate) const RACE: Race = Race {
         about: "the CMP invalidates translations and does not wait for the turns that use the old ones",
         fault: Fault::Product("unawaited turns"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 5_000_000), exhaustive(20_000_000), exhaustive(5_000_000)),
     prepare,
 };
@@ -34,7 +35,7 @@ const NEXT: u64 = 9;
 const GIVEN_AWAY: usize = notes::OWN;
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let client = world.client("app");
     let target = client.allocate(8, AllocationKind::Protocol);
     let AllocationMemory::Protocol(words) = target.memory else { panic!("words were requested") };

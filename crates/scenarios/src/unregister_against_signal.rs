@@ -20,12 +20,13 @@ pub(crate) const RACE: Race = Race {
         about: "the cancellation does not wait for a notice that is being given: it sets the event later",
         fault: Fault::Product("stale wake"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let (fence, event) =
         (world.fence("shared"), world.device.create_event(EventDesc::manual_reset()));
     let registration = fence.register_event(1, &event).expect("a registration");

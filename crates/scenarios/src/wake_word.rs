@@ -37,6 +37,7 @@ pub(crate) const RACE: Race = Race {
     about: "a ringer loads the wake word while the engine goes to sleep: the ring is served (a model of the protocol)",
     marks: &[WOKEN, FOUND],
     planted: PLANTED,
+    shape: Shape::Model,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,
 };

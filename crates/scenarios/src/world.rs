@@ -9,6 +9,7 @@
 use crate::left_out::LeftOut;
 use crate::race::Run;
 use crate::seam::{Seam, Seen};
+use crate::setting::EVERYWHERE;
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,12 +17,9 @@ use tidegate::calls::{Kernel, Priority};
 use tidegate::d3d12::{
     ClosedList, CommandList, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
 };
-use tidegate::ddi::feature::NativeFenceOsCaps;
-use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement, TdrLevel};
+use tidegate::dxgkrnl::TdrLevel;
 use tidegate::explorer::{Prepared, Verdict};
-use tidegate::kmd::IdlePolicy;
 use tidegate::platform::QueueNumber;
-use tidegate::softgpu::{EngineClass, NodeConfig};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::Client;
@@ -48,45 +46,20 @@ impl Deref for World {
     }
 }
 
-/// Runs interrupts on their own agent, as on another processor.
-pub(crate) fn worker_interrupts(config: &mut MachineConfig) {
-    config.kernel.interrupts = InterruptDelivery::Worker;
-}
-
-/// Enables power management of the adapter and its engines. The driver does not poll its queues.
-pub(crate) fn managed_power(config: &mut MachineConfig) {
-    config.kernel.power = PowerManagement::Managed;
-}
-
-/// Provides a single physical doorbell, so that each connect victimises the previous owner.
-pub(crate) fn one_doorbell(config: &mut MachineConfig) {
-    config.driver.doorbells = tidegate::kmd::DoorbellModel::Dedicated { physical: 1 };
-}
-
-/// Provides `count` copy engines.
-pub(crate) fn engines(config: &mut MachineConfig, count: u32) {
-    config.gpu.nodes = NodeConfig::of_classes(&vec![EngineClass::Copy; count as usize]);
-}
-
 impl Run<'_> {
-    /// Returns the configuration of the scenario's adapter after `change`.
+    /// Returns the configuration of the scenario's adapter: as shipped but for its settings. `change`
+    /// is made for a planted bug only.
     pub(crate) fn config(&self, change: impl FnOnce(&mut MachineConfig)) -> MachineConfig {
         let mut config = MachineConfig::standard(self.platform);
-        config.kernel.interrupts = InterruptDelivery::Inline;
-        // Few entries, which no queue of a scenario fills, so that the log is created quickly.
-        config.kernel.log_entries = 8;
-        config.kernel.native_fence_os_caps.remove(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE);
-        config.driver.kernel_ring_slots = 2;
-        config.driver.idle = IdlePolicy { engine_after_ns: 0, looks_at_queues: false };
-        // Few entries, because a machine is created for every run.
-        config.gpu.kept_translations = 32;
-        engines(&mut config, 1);
+        EVERYWHERE.iter().chain(self.settings).for_each(|setting| (setting.apply)(&mut config));
         if self.left_out() == LeftOut::CpuBarrier || self.platform.fault("no shadow barrier") {
             // At the end of each call, the driver's gate executes a locked operation that would
             // replace the barrier. Without recovery there is no gate.
             config.kernel.tdr.level = TdrLevel::Off;
         }
-        change(&mut config);
+        if self.bug.is_some() {
+            change(&mut config);
+        }
         config
     }
 
@@ -96,7 +69,12 @@ impl Run<'_> {
     }
 
     /// Builds the machine of the run.
-    pub(crate) fn world(&self, change: impl FnOnce(&mut MachineConfig)) -> World {
+    pub(crate) fn world(&self) -> World {
+        self.world_with_bug(|_| ())
+    }
+
+    /// Builds the machine of the run. A planted bug changes its configuration.
+    pub(crate) fn world_with_bug(&self, change: impl FnOnce(&mut MachineConfig)) -> World {
         let (platform, seen) = (self.platform, Seen::new(self.left_out()));
         let machine = Machine::builder(platform)
             .reference_behind(self.config(change), |inner| Arc::new(Seam::new(self, inner, &seen)));

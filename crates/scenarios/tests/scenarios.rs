@@ -225,6 +225,20 @@ fn no_store_reaches_unmapped_memory() {
     finds_its_bugs("unmap-against-store");
 }
 
+// spec: UMS-195
+#[test]
+fn a_resumption_meets_a_queue_that_is_destroyed() {
+    is_exhausted_up_to(1, "resume-against-destroy", 0);
+    finds_its_bugs("resume-against-destroy");
+}
+
+// spec: PRE-150
+#[test]
+fn an_unmapping_beside_a_dpc_on_the_thread_of_its_engine_completes() {
+    is_exhausted_up_to(1, "unmap-against-dpc", 0);
+    finds_its_bugs("unmap-against-dpc");
+}
+
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {

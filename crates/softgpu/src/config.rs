@@ -112,8 +112,8 @@ pub struct Config {
     /// higher number spreads the cost of a turn over more packets. It bounds how long a queue of
     /// higher priority, or another engine of the same service, waits.
     pub slots_per_turn: u32,
-    /// The number of host threads that the engines share. Cooperative platforms give each engine
-    /// its own fiber.
+    /// The number of threads that the engines share, and of agents under exploration. In virtual
+    /// time each engine has its own agent, because the modelled times of one agent add up.
     pub service_threads: usize,
     /// The time in nanoseconds after an interrupt for a fence signal in which an engine holds
     /// further ones back, while it goes on with ring slots that take no time; 0 for an interrupt

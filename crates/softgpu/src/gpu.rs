@@ -145,7 +145,7 @@ impl SoftGpu {
     pub fn stats(&self) -> Stats {
         let (now, gpu_now) = (self.hardware.platform.now().0, self.hardware.clock.now());
         let gpu = &self.hardware;
-        let cmp = gpu.await_ends_of_turns(gpu.cmp.lock(), 0..gpu.nodes.len());
+        let cmp = gpu.await_ends_of_turns();
         let mut stats = cmp.stats.clone();
         for (queue, since) in cmp.held_back() {
             stats.queues.entry(queue).or_default().blocked_ns += gpu_now.0.saturating_sub(since.0);

@@ -18,11 +18,12 @@ use crate::posted_stores::PostedStores;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
+use tidegate_gpu_abi::device::END_OF_TURN;
 use tidegate_gpu_abi::peer::{ANY_FENCE, CommonDoorbell};
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::{AdminError, QueueId};
 use tidegate_platform::{
-    Bulk, Mutex, MutexGuard, PhysicalAddress, Platform, Step, WaitEnd, WakeWord, Word,
+    Bulk, Mutex, MutexGuard, PhysicalAddress, Platform, Step, WaitEnd, WakeWord, Word, current,
 };
 
 /// The per-engine state outside the lock.
@@ -51,7 +52,7 @@ pub(crate) struct Hardware {
     pub(crate) wakes: Vec<WakeWord>,
     /// Counts turns whose end a mailbox command waits for.
     pub(crate) turn_ends: Word,
-    /// The mailbox: words, status and two results. The driver serialises commands.
+    /// The mailbox: words, status and two results. The driver serialises the writes to it.
     pub(crate) mailbox: Bulk,
     /// Stores that are not yet in memory.
     pub(crate) posted: PostedStores,
@@ -70,7 +71,8 @@ struct Wakes(u64);
 
 impl Hardware {
     pub(crate) fn new(platform: &Platform, bus: Bus, config: Config) -> Hardware {
-        let services = match platform.is_cooperative() {
+        // The modelled times of engines on one agent would add up.
+        let services = match platform.models_time() {
             true => config.engines(),
             false => config.service_threads.clamp(1, config.engines()),
         };
@@ -229,41 +231,25 @@ impl Hardware {
         if self.platform.tracing() { self.platform.stamp_ns() } else { 0 }
     }
 
-    /// Sleeps, with the lock dropped, until `done` holds at the end of a turn, or until the
-    /// machine stops.
-    pub(crate) fn await_turns<'a>(
-        &'a self,
-        mut cmp: MutexGuard<'a, Cmp>,
-        mut done: impl FnMut(&mut Cmp) -> bool,
-    ) -> MutexGuard<'a, Cmp> {
-        while !done(&mut cmp) {
+    /// Sleeps, without the lock, until every turn has ended that an engine was in, or until the
+    /// machine stops. Then takes the lock.
+    pub(crate) fn await_ends_of_turns(&self) -> MutexGuard<'_, Cmp> {
+        current::assert_no_guards("a wait for the end of a turn");
+        self.platform.may_wait_for(&END_OF_TURN);
+        let mut cmp = self.cmp.lock();
+        let turns: Vec<u64> = cmp.nodes.iter().map(|node| node.turns).collect();
+        while !cmp.nodes.iter().zip(&turns).all(|(node, turn)| node.has_ended(*turn)) {
             self.request_queues(&mut cmp, 0..self.nodes.len() as u32);
             cmp.turn_is_awaited = true;
             let seen = self.turn_ends.load();
             drop(cmp);
-            let end = self.turn_ends.wait_while(seen as u32, None, "the end of an engine's turn");
+            let end = self.turn_ends.wait_while(seen as u32, None, &END_OF_TURN);
             cmp = self.cmp.lock();
             if end == WaitEnd::Stopped {
                 break;
             }
         }
         cmp
-    }
-
-    /// Sleeps, with the lock dropped, until every turn that `engines` are in has ended.
-    pub(crate) fn await_ends_of_turns<'a>(
-        &'a self,
-        cmp: MutexGuard<'a, Cmp>,
-        engines: Range<usize>,
-    ) -> MutexGuard<'a, Cmp> {
-        if !cmp.nodes[engines.clone()].iter().any(|node| node.is_in_turn()) {
-            return cmp;
-        }
-        let turns: Vec<u64> = cmp.nodes[engines.clone()].iter().map(|node| node.turns).collect();
-        self.await_turns(cmp, |cmp| {
-            let nodes = cmp.nodes[engines.clone()].iter();
-            nodes.zip(&turns).all(|(node, turn)| node.has_ended(*turn))
-        })
     }
 
     /// Has engines that are in a turn return their queues at its end. They are awake.

@@ -22,6 +22,11 @@ impl EngineBits {
         self.0.fetch_or(1 << engine);
     }
 
+    /// Removes an engine.
+    pub(crate) fn forget(&self, engine: usize) {
+        self.0.fetch_and(!(1 << engine));
+    }
+
     /// Takes the recorded engines.
     pub(crate) fn take(&self) -> u64 {
         self.0.exchange(0)

@@ -4,6 +4,7 @@ use crate::cmp::peers::Peers;
 use crate::cmp::reports::FaultRecord;
 use crate::config::{Config, NodeConfig};
 use crate::gpu::SoftGpu;
+use crate::hardware::Hardware;
 use crate::mailbox::{self, STATUS_OFFSET};
 use std::sync::Arc;
 use tidegate_gpu_abi::peer::CommonDoorbell;
@@ -85,6 +86,9 @@ impl Device for SoftGpu {
             }
             Register::MAILBOX_RUN => mailbox::run(gpu),
             Register::FENCE_STORED => gpu.unblock(Some(PhysicalAddress(value)), None),
+            Register(n) if is_completed(gpu, n) => {
+                gpu.nodes[(n - Register::COMPLETED_FENCE.0) as usize].completed.store(value);
+            }
             Register::CONTEXT_ENDED => gpu.cmp.lock().stats.note_end(QueueNumber(value)),
             Register::SHADOW_FENCE => gpu.shadow.chosen.store(value),
             Register::SHADOW_VALUE => mailbox::shadow::update(gpu, gpu.shadow.chosen.load(), value),
@@ -115,6 +119,10 @@ impl Device for SoftGpu {
         gpu.peers.get_or_init(|| Peers::new(&gpu.platform)).connect(peer, doorbell);
     }
 
+    fn turn_ends(&self) -> Word {
+        self.hardware().turn_ends.clone()
+    }
+
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {
         self.hardware().line.connect(sink);
     }
@@ -138,6 +146,12 @@ impl Device for SoftGpu {
     fn physical_gpu_count(&self) -> u32 {
         self.hardware().config.physical_gpus
     }
+}
+
+/// Returns whether it holds the last completed packet of an engine.
+fn is_completed(gpu: &Hardware, number: u32) -> bool {
+    let first = Register::COMPLETED_FENCE.0;
+    (first..first + gpu.nodes.len() as u32).contains(&number)
 }
 
 /// Returns whether it is a register of the display.

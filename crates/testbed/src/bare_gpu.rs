@@ -11,7 +11,7 @@ use tidegate::d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
 use tidegate::explorer::machine;
 use tidegate::explorer::strategy::replay::Replay;
 use tidegate::gpu_abi::address::TABLE_LEVELS;
-use tidegate::gpu_abi::admin::Mailbox;
+use tidegate::gpu_abi::admin::{Mailbox, PENDING};
 use tidegate::gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{
@@ -165,11 +165,36 @@ impl Machine {
         Arc::new(Machine { platform: platform.clone(), system, gpu, line, processes, mailbox })
     }
 
-    /// Executes a CMP command and ignores its result.
+    /// Executes a CMP command and ignores its result. Waits for a command that is pending.
     ///
     /// # Errors
     /// The CMP's refusal, as in the other commands.
     pub fn run_command(&self, command: AdminCommand) -> Result<(), AdminError> {
+        self.admin(command).map(|_| ())
+    }
+
+    /// Executes a CMP command and returns its result. Waits for a command that is pending.
+    ///
+    /// # Errors
+    /// The CMP's refusal.
+    pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
+        let (mut command, turn_ends) = (command, self.gpu.turn_ends());
+        loop {
+            let seen = turn_ends.load();
+            let (status, results) = self.exchange(command);
+            match status {
+                0 => return Ok(results),
+                PENDING => {}
+                error => return Err(AdminError::from_number(error).expect("a known error")),
+            }
+            let stopped =
+                turn_ends.wait_while(seen as u32, None, "the end of a turn") == WaitEnd::Stopped;
+            command = AdminCommand::Continue { ticket: results.0, at_once: stopped };
+        }
+    }
+
+    /// Writes a command to the mailbox. Returns the status and the results.
+    pub fn exchange(&self, command: AdminCommand) -> (u64, (u64, u64)) {
         let words = command.encode();
         let mut mailbox = self.mailbox.lock();
         for (number, (word, old)) in words.into_iter().zip(mailbox.iter_mut()).enumerate() {
@@ -179,20 +204,9 @@ impl Machine {
         }
         drop(mailbox);
         self.gpu.write_register(Register::MAILBOX_RUN, 1);
-        match self.gpu.read_register(Register::MAILBOX_STATUS) {
-            0 => Ok(()),
-            error => Err(AdminError::from_number(error).expect("a known error")),
-        }
-    }
-
-    /// Executes a CMP command and returns its result.
-    ///
-    /// # Errors
-    /// The CMP's refusal.
-    pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
-        self.run_command(command)?;
-        let (low, high) = (Register::MAILBOX_RESULT, Register::MAILBOX_RESULT_HIGH);
-        Ok((self.gpu.read_register(low), self.gpu.read_register(high)))
+        let status = self.gpu.read_register(Register::MAILBOX_STATUS);
+        let result = self.gpu.read_register(Register::MAILBOX_RESULT);
+        (status, (result, self.gpu.read_register(Register::MAILBOX_RESULT_HIGH)))
     }
 
     /// Returns the state of a queue.

@@ -112,7 +112,8 @@ pub enum MachineError {
     Device(#[from] tidegate_d3d12::Error),
 }
 
-/// A run in which an agent panicked, or in which no agent could move before all had ended.
+/// A run in which an agent panicked, in which no agent could move before all had ended, or in which
+/// locks and waits made a circle.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the run did not complete: {}", self.lines().join("; "))]
 pub struct IncompleteRun {
@@ -123,10 +124,11 @@ pub struct IncompleteRun {
 }
 
 impl IncompleteRun {
-    /// Returns the panics of agents, and then the waits.
+    /// Returns the panics of agents, the circles of waits, and then the waits.
     pub fn lines(&self) -> Vec<String> {
         let panics = self.report.panics.iter();
         panics
+            .chain(self.report.wait_circles.iter())
             .chain(self.waits.iter().filter(|_| !self.report.blocked.is_empty()))
             .cloned()
             .collect()

@@ -327,10 +327,10 @@ impl Engine {
         self.last_submitted
     }
 
-    /// Removes the packet that a reset aborted, which counts as the last completed one.
-    pub(crate) fn take_aborted(&mut self, id: u32) -> Option<Packet> {
-        let at = self.in_flight.iter().position(|packet| packet.id == id)?;
+    /// Makes the packet that a reset returned the last completed one. Removes it if it was aborted.
+    pub(crate) fn end_at_reset(&mut self, id: u32) -> Option<Packet> {
         self.last_completed = id;
+        let at = self.in_flight.iter().position(|packet| packet.id == id)?;
         self.in_flight.remove(at)
     }
 

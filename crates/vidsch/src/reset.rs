@@ -65,12 +65,14 @@ impl<P: Payload> VidSch<P> {
             }
             return Vec::new();
         };
-        let aborted = if aborted { e.take_aborted(last) } else { None };
-        if let Some(packet) = &aborted {
+        let aborted = aborted && e.in_flight.iter().any(|packet| packet.id == last);
+        let complete = if aborted { last.wrapping_sub(1) } else { last };
+        let completed = self.complete_up_to(engine, complete, now);
+        // After the completion of earlier packets: the aborted one is the last that is complete.
+        let aborted = self.engines[engine].end_at_reset(last);
+        if let Some(packet) = aborted {
             self.left_engine(packet.context, now);
         }
-        let complete = if aborted.is_some() { last.wrapping_sub(1) } else { last };
-        let completed = self.complete_up_to(engine, complete, now);
         let e = &mut self.engines[engine];
         e.withdraw();
         let packets = e.reclaim_in_flight();

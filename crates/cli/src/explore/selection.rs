@@ -4,7 +4,7 @@ use crate::BadInput;
 use crate::streams::outln;
 use glob::Pattern;
 use tidegate::explorer::Scenario;
-use tidegate_scenarios::{all, find, plan};
+use tidegate_scenarios::{Setting, all, find, plan, settings, settings_of_all};
 
 /// The searches of an exploration: scenarios, each followed by its selected planted bugs.
 pub(super) struct Selection {
@@ -122,12 +122,18 @@ impl Selection {
         if let Some(note) = &self.note {
             outln!("{note}");
         }
+        outln!("Every machine differs from the one that ships in these settings:");
+        settings_of_all().iter().for_each(list_setting);
         let mut shown = "";
         for scenario in &self.searches {
             if shown != scenario.name() {
                 shown = scenario.name();
                 let plans = (plan(shown, false), plan(shown, true));
                 outln!("{shown}: {}; with --full {}\n    {}", plans.0, plans.1, scenario.about());
+                match settings(shown) {
+                    Some(own) => own.iter().for_each(list_setting),
+                    None => outln!("    a model of one protocol, without a machine"),
+                }
             }
             if let Some(bug) = scenario.bug() {
                 let about =
@@ -136,6 +142,11 @@ impl Selection {
             }
         }
     }
+}
+
+/// Prints a setting in which a machine differs from the one that ships.
+fn list_setting(setting: &Setting) {
+    outln!("    differs: {} ({})", setting.what, setting.why);
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::state::Display;
 use crate::error::BugCheck;
 use crate::fence::signal;
+use crate::wait_classes::VERTICAL_SYNC;
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::display::VID_PN_TARGET;
@@ -60,7 +61,7 @@ impl Display {
         // A removal releases only the waiters registered before it began.
         port.check()?;
         self.run(level.into(), Some(level));
-        match event.wait_for(None, "a vertical sync") {
+        match event.wait_for(None, &VERTICAL_SYNC) {
             WaitEnd::Stopped => Err(Status::CANCELLED),
             _ => port.check(),
         }

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 use tidegate_ddi::{
-    ComponentState, DdiCall, DevicePowerState, Dispatch, Driver, DriverLayer, EngineId, Entry,
-    Passive, PowerAction, Status,
+    ComponentState, DdiCall, DevicePowerState, Driver, DriverLayer, EngineId, Entry, Irql, Passive,
+    PowerAction, Status,
 };
 
 /// Stands in front of a driver that has stopped.
@@ -36,7 +36,7 @@ impl DriverLayer for RemovedDriver {
 
     fn set_power_component_f_state(
         &self,
-        _: &Dispatch,
+        _: Irql<'_>,
         _: EngineId,
         _: ComponentState,
     ) -> Result<(), Status> {

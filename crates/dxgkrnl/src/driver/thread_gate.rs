@@ -10,8 +10,9 @@
 //!
 //! Entry points: [`ThreadGate::enter`], [`ThreadGate::exclusive`] (DDI threading level three).
 
+use crate::wait_classes::{CALLS_LEAVE, END_OF_EXCLUSIVE_CALL};
 use tidegate_ddi::Irql;
-use tidegate_platform::{Event, Mutex, Passage, Platform, Step, WaitEnd, Word};
+use tidegate_platform::{Event, Mutex, Owed, Passage, Platform, Step, WaitEnd, Word};
 
 /// The bit of the word that is set while the gate is closed. The bits below it count callers.
 const CLOSED: u64 = 1 << 32;
@@ -32,7 +33,7 @@ pub(crate) struct ThreadGate {
 
 /// A call is under way as long as this lives. Empty for a call from inside the driver, which the
 /// outer call counts.
-pub(crate) struct Inside<'a>(Option<&'a ThreadGate>);
+pub(crate) struct Inside<'a>(Option<(&'a ThreadGate, Owed)>);
 
 /// The fault of a gate that lets a call from inside the driver wait for an exclusive call.
 const NESTED_WAITS: &str = "nested call waits at the gate";
@@ -59,16 +60,18 @@ impl ThreadGate {
         }
         let may_wait = level.passive().is_some();
         self.passage.enter(may_wait && !nested);
+        if may_wait && !self.exclusive.is_mine() {
+            self.platform.may_wait_for(&END_OF_EXCLUSIVE_CALL);
+        }
         loop {
             let closed = word.add_and_test(1, CLOSED);
             if !closed || !may_wait || self.exclusive.is_mine() {
-                return Inside(Some(self));
+                return Inside(Some((self, self.platform.owe(&CALLS_LEAVE))));
             }
             self.step_out(word);
             let opened = self.opened.lock().clone();
             if opened.is_some_and(|event| {
-                event.wait_for(None, "the end of an exclusive call of the driver")
-                    == WaitEnd::Stopped
+                event.wait_for(None, &END_OF_EXCLUSIVE_CALL) == WaitEnd::Stopped
             }) {
                 self.passage.leave();
                 return Inside(None);
@@ -81,6 +84,8 @@ impl ThreadGate {
     pub(crate) fn exclusive<R>(&self, timeout_ns: u64, call: impl FnOnce() -> R) -> Option<R> {
         let Some(word) = &self.word else { return Some(call()) };
         let _one_at_a_time = self.exclusive.lock_device();
+        let _owed = self.platform.owe(&END_OF_EXCLUSIVE_CALL);
+        self.platform.may_wait_for(&CALLS_LEAVE);
         let opened = self.platform.event(true);
         *self.opened.lock() = Some(opened.clone());
         word.fetch_add(CLOSED);
@@ -98,7 +103,7 @@ impl ThreadGate {
         let is_empty = || word.load() == CLOSED;
         // The event may be set from an earlier exclusive call, so the count decides.
         while !is_empty() {
-            let end = self.emptied.wait_for(Some(deadline), "calls to leave the driver");
+            let end = self.emptied.wait_for(Some(deadline), &CALLS_LEAVE);
             if end != WaitEnd::Woken {
                 return is_empty();
             }
@@ -115,7 +120,7 @@ impl ThreadGate {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        if let Some(gate) = self.0
+        if let Some((gate, _owed)) = self.0.take()
             && let Some(word) = &gate.word
         {
             gate.step_out(word);

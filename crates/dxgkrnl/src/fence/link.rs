@@ -75,6 +75,7 @@ pub(super) fn unlink(level: &Passive, member: &Fence) {
     let Some(native) = &member.native else { return };
     let port = member.port();
     {
+        // Before the interrupt lock, which a DPC can want: a caller may wait at the gate.
         let driver = port.driver(level);
         let held = port.interrupt_lock.lock_device();
         let closed = {

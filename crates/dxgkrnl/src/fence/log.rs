@@ -14,7 +14,7 @@
 use super::log_place::{LogBuffer, capacity_while_traced};
 use super::log_timeline::{self, GpuClock, ReadEntries};
 use super::object::Fence;
-use crate::driver::DriverPort;
+use crate::driver::{DriverPort, Powered};
 use crate::memory::{AddressSpace, Memory};
 use crate::stats::Count;
 use std::sync::Arc;
@@ -112,7 +112,8 @@ pub(crate) struct LogMode {
 /// Reads the fence logs of one adapter.
 pub(crate) struct LogReader {
     pub(super) port: Arc<DriverPort>,
-    /// Serialises readings and log relocations. Held across the DDI calls of both.
+    /// Serialises readings and the ends of log relocations. A DPC takes it: a holder has entered
+    /// the driver before, and waits for nothing.
     pub(super) reading: Mutex<()>,
     mode: Mutex<LogMode>,
     faults: Mutex<Vec<LogTimeFault>>,
@@ -152,8 +153,9 @@ struct Unread<'a> {
 
 /// The barrier between reading the index and reading the entries.
 #[derive(Clone, Copy)]
-pub(super) enum Barrier {
-    OfDriver,
+pub(super) enum Barrier<'a> {
+    /// `None` in a DPC, which enters the driver without a wait.
+    OfDriver(Option<&'a Powered<'a>>),
     /// The driver has destroyed the queue, which must not be named to it.
     OfCpu,
 }
@@ -286,9 +288,9 @@ impl LogReader {
         level: Irql<'_>,
         queues: &[&dyn LoggedQueue],
     ) -> Vec<LogEntries> {
-        let _driver = level.passive().map(|level| self.port.driver(level));
+        let driver = level.passive().map(|level| self.port.driver(level));
         let _reading = self.reading.lock_device();
-        self.read(level, queues, Barrier::OfDriver)
+        self.read(level, queues, Barrier::OfDriver(driver.as_ref()))
     }
 
     /// Reads all logs of `queues` for the timeline, up to now.
@@ -301,17 +303,18 @@ impl LogReader {
     /// Reads the logs of a queue that is about to be destroyed, for the timeline, while the driver
     /// can still supply its barrier.
     pub(crate) fn read_before_end(&self, level: &Passive, queue: &dyn LoggedQueue) {
-        self.read_at_end(level, queue, Barrier::OfDriver);
+        self.read_at_end(level, queue, true);
     }
 
     /// Reads, for the last time, the logs of a queue that the driver has destroyed.
     pub(crate) fn read_last(&self, level: &Passive, queue: &dyn LoggedQueue) {
-        self.read_at_end(level, queue, Barrier::OfCpu);
+        self.read_at_end(level, queue, false);
     }
 
-    fn read_at_end(&self, level: &Passive, queue: &dyn LoggedQueue, barrier: Barrier) {
+    fn read_at_end(&self, level: &Passive, queue: &dyn LoggedQueue, is_with_driver: bool) {
         if queue.logs().is_some() && self.port.platform.tracing() {
-            let _driver = self.port.driver(level);
+            let driver = is_with_driver.then(|| self.port.driver(level));
+            let barrier = driver.as_ref().map_or(Barrier::OfCpu, |d| Barrier::OfDriver(Some(d)));
             let _reading = self.reading.lock_device();
             let _signals = self.read(level.into(), &[queue], barrier);
         }
@@ -322,7 +325,7 @@ impl LogReader {
         &self,
         level: Irql<'_>,
         queues: &[&dyn LoggedQueue],
-        barrier: Barrier,
+        barrier: Barrier<'_>,
     ) -> Vec<LogEntries> {
         let tracing = self.port.platform.tracing();
         // 1. The index of each log, as one word.
@@ -351,8 +354,11 @@ impl LogReader {
             return signals;
         }
         match barrier {
-            Barrier::OfDriver => {
-                self.port.driver(level).update_native_fence_logs(&level.raise(), &drivers)
+            Barrier::OfDriver(Some(driver)) => {
+                driver.update_native_fence_logs(&level.raise(), &drivers);
+            }
+            Barrier::OfDriver(None) => {
+                self.port.driver(level).update_native_fence_logs(&level.raise(), &drivers);
             }
             Barrier::OfCpu => self.port.platform.fence(),
         }

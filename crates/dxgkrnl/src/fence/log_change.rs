@@ -1,8 +1,10 @@
 //! Relocates the logs when the mode of an adapter's logs changes.
 //!
 //! Order of a change: 1. the new log is allocated and mapped; 2. the driver is given its address,
-//! after which no operation writes the old log; 3. the old log is read a last time; 4. the old log
-//! is unmapped and freed. A log is mapped before its first reading, and unmapped after its last.
+//! which holds from the queue's next turn on; 3. the old log is unmapped: afterwards no operation
+//! writes it; 4. under the reading lock, the old log is read a last time, the new log takes its
+//! place, and is read; 5. the old log is freed. Steps 2 and 3 wait, so no lock is held that a DPC can
+//! want. An interrupt in between finds the old log; step 4 reads the signals that it missed.
 
 use super::log::{Barrier, FenceLog, FenceLogs, LogReader, LoggedQueue};
 use super::signaled;
@@ -48,19 +50,28 @@ fn replace(
         0 => None,
         _ => Some(reader.new_place(level, &logs.space, log.log_type, capacity)?),
     };
+    // 2.
+    reader.set_buffer(level.into(), queue.driver(), log.log_type, new.as_deref());
+    // 3.
+    if let Some(old) = log.place() {
+        old.unmap(level);
+    }
+    // 4.
+    let driver = reader.port.driver(level);
     let (old, signals) = {
         let _driver = reader.port.driver(level);
         let _reading = reader.reading.lock_device();
-        // 2.
-        reader.set_buffer(level.into(), queue.driver(), log.log_type, new.as_deref());
-        // 3.
-        let signals = reader.read(level.into(), &[queue], Barrier::OfDriver);
+        let read = || reader.read(level.into(), &[queue], Barrier::OfDriver(Some(&driver)));
+        let last = read();
         let old = std::mem::replace(&mut *log.place.lock(), new);
         log.position.lock().word = 0;
-        (old, signals)
+        (old, [last, read()])
     };
-    // 4.
+    drop(driver);
+    // 5.
     drop(old);
-    signaled::wake_logged(level.into(), &[queue], signals);
+    for signals in signals {
+        signaled::wake_logged(level.into(), &[queue], signals);
+    }
     Ok(())
 }

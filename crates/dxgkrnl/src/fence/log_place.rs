@@ -11,7 +11,7 @@
 use crate::driver::DriverPort;
 use crate::memory::{Access, AddressSpace, Memory};
 use crate::timer::{AtPassive, EndAtPassive};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::Status;
 use tidegate_d3dukmdt::log::{LOG_ENTRY_BYTES, LOG_HEADER_BYTES};
 use tidegate_ddi::fence::{LogType, SetNativeFenceLogBuffer};
@@ -44,6 +44,8 @@ pub(crate) struct LogBufferBody {
     pub(crate) gpu_va: u64,
     in_process: Mapped,
     in_system_process: Mapped,
+    /// Set once it is mapped nowhere.
+    unmapped: OnceLock<()>,
     /// Declared after the mappings: memory leaves the bus once it is mapped nowhere.
     on_bus: OnBus,
 }
@@ -79,8 +81,17 @@ impl Mapped {
 
 impl EndAtPassive for LogBufferBody {
     fn end(&mut self, level: &Passive) {
-        self.in_process.unmap(level);
-        self.in_system_process.unmap(level);
+        self.unmap(level);
+    }
+}
+
+impl LogBufferBody {
+    /// Unmaps the log. Afterwards no engine is in a turn that began before, so none writes it.
+    pub(crate) fn unmap(&self, level: &Passive) {
+        if self.unmapped.set(()).is_ok() {
+            self.in_process.unmap(level);
+            self.in_system_process.unmap(level);
+        }
     }
 }
 
@@ -130,6 +141,7 @@ impl LogBuffer {
             gpu_va: in_process.header_va(page_bytes),
             in_process,
             in_system_process,
+            unmapped: OnceLock::new(),
             on_bus,
         };
         Ok(AtPassive::wrap(&driver.timer, body))

@@ -164,7 +164,7 @@ pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
     if let Some(native) = &fence.native
         && has_hardware_waits
     {
-        let _driver = driver_of(level, fence);
+        let driver = fence.port().driver(level);
         let _still = hold_out_of_reach(fence);
         let _ordered = fence.update.lock_device();
         // The hardware condemns a value that no CPU can access.
@@ -172,7 +172,7 @@ pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
             Some(_) => UpdateCurrentMode::NotificationOnly,
             None => UpdateCurrentMode::AlwaysSignaled,
         };
-        update(level, fence, native, u64::MAX, mode);
+        update(level, &driver, fence, native, (u64::MAX, mode));
     }
 }
 
@@ -182,10 +182,10 @@ fn store_and_collect(
     value: u64,
     mode: UpdateCurrentMode,
 ) -> Satisfied {
-    let _driver = driver_of(level, fence);
+    let driver = fence.native.as_ref().map(|native| (native, fence.port().driver(level)));
     let _still = hold_out_of_reach(fence);
     let _ordered = fence.update.lock_device();
-    store(level, fence, value, mode);
+    store(level, fence, driver.as_ref(), value, mode);
     monitor::collect_satisfied(fence, Some(value).filter(|_| !fence.port().caps.fence_history))
 }
 
@@ -211,16 +211,23 @@ fn release<'a>(
 /// Makes the hardware re-check its waiting queues after another adapter stored the value.
 pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
     let Some(native) = &fence.native else { return };
-    let _driver = driver_of(level, fence);
+    let driver = fence.port().driver(level);
     let _ordered = fence.update.lock_device();
     // An ending fence must not be named to the driver.
     if !fence.waiters.lock().is_closed() {
-        update(level, fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
+        let now = (fence.value(), UpdateCurrentMode::NotificationOnly);
+        update(level, &driver, fence, native, now);
     }
 }
 
-fn store(level: Irql<'_>, fence: &Fence, value: u64, mode: UpdateCurrentMode) {
-    match &fence.native {
+fn store(
+    level: Irql<'_>,
+    fence: &Fence,
+    native: Option<&(&NativeParts, Powered<'_>)>,
+    value: u64,
+    mode: UpdateCurrentMode,
+) {
+    match native {
         // The last instance is being closed, so the fence must not be named to the driver. It has
         // no waiters.
         Some(_) if fence.waiters.lock().is_closed() => {
@@ -228,9 +235,11 @@ fn store(level: Irql<'_>, fence: &Fence, value: u64, mode: UpdateCurrentMode) {
                 current.store(value);
             }
         }
-        Some(native) if mode == UpdateCurrentMode::AlwaysSignaled => condemn(level, fence, native),
+        Some((native, driver)) if mode == UpdateCurrentMode::AlwaysSignaled => {
+            condemn(level, driver, fence, native);
+        }
         // spec: NF-135
-        Some(native) => update(level, fence, native, value, mode),
+        Some((native, driver)) => update(level, driver, fence, native, (value, mode)),
         None => {
             // spec: MF-035
             match (&fence.current, mode) {
@@ -248,19 +257,19 @@ fn store(level: Irql<'_>, fence: &Fence, value: u64, mode: UpdateCurrentMode) {
 /// stores the value that readers see. Order: (1) store the maximum, (2) call the driver, (3) store
 /// the maximum again if an engine stored between 1 and 2. A wait that began in between saw the
 /// engine's value, so the hardware re-checks its queues.
-fn condemn(level: Irql<'_>, fence: &Fence, native: &NativeParts) {
+fn condemn(level: Irql<'_>, driver: &Powered<'_>, fence: &Fence, native: &NativeParts) {
     // 1.
     if let Some(current) = &fence.current {
         current.store(u64::MAX);
     }
     // 2.
-    update(level, fence, native, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    update(level, driver, fence, native, (u64::MAX, UpdateCurrentMode::AlwaysSignaled));
     // 3.
     if let Some(current) = &fence.current
         && current.load() != u64::MAX
     {
         current.store(u64::MAX);
-        update(level, fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
+        update(level, driver, fence, native, (u64::MAX, UpdateCurrentMode::NotificationOnly));
     }
 }
 
@@ -270,17 +279,14 @@ fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
     fence.current.is_none().then(|| fence.storage.hold_still(&fence.fences.memory)).flatten()
 }
 
-/// Enters the driver for a native fence, before the locks that a DPC takes as well.
-fn driver_of<'a>(level: Irql<'_>, fence: &'a Fence) -> Option<Powered<'a>> {
-    fence.native.is_some().then(|| fence.port().driver(level))
-}
-
+/// The update lock is held, which a DPC can want. The caller has therefore entered the driver
+/// before: it may wait for power and at the gate.
 fn update(
     level: Irql<'_>,
+    driver: &Powered<'_>,
     fence: &Fence,
     native: &NativeParts,
-    value: u64,
-    mode: UpdateCurrentMode,
+    (value, mode): (u64, UpdateCurrentMode),
 ) {
     let update = UpdateCurrentValue {
         fence: native.driver_global,
@@ -288,6 +294,5 @@ fn update(
         // spec: NF-011
         current_value: fence.current.as_ref().map(FenceValue::cell),
     };
-    let driver = fence.port().driver(level);
     driver.update_current_values_from_cpu(&level.raise(), &[update], mode);
 }

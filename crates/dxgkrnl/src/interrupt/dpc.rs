@@ -197,6 +197,10 @@ impl ReportPort for Interrupts {
         serve_reports(&self);
     }
 
+    fn has_reports(&self) -> bool {
+        self.dpc.wanted.load() != 0
+    }
+
     fn flush_reports(&self) {
         flush(self);
     }

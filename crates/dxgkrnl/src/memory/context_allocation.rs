@@ -16,6 +16,7 @@ use super::allocation::AllocationObject;
 use super::local_memory::Memory;
 use super::ports::OwningDevice;
 use super::save_areas::{Areas, OfContext};
+use crate::wait_classes::FIRST_CONTENT;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::{
@@ -156,7 +157,7 @@ impl Memory {
         };
         self.queue_content(os_handle, owner, &area, Some(done.clone()));
         let end = match cut_off {
-            false => done.wait_for(None, "the first content of a context allocation"),
+            false => done.wait_for(None, &FIRST_CONTENT),
             true => WaitEnd::Woken,
         };
         let cut_off = {

@@ -21,13 +21,16 @@ use tidegate_ddi::memory::{
 };
 use tidegate_ddi::{Irql, Passive};
 use tidegate_platform::MutexGuard;
+use tidegate_platform::level::assert_may_block;
 use tidegate_vidmm::{FencePage, FencePageId, choose_segment};
 
 const WORD_BYTES: u64 = 8;
 
 impl Memory {
-    /// Prevents pages of fence values from moving until the guard is dropped.
+    /// Prevents pages of fence values from moving until the guard is dropped. The lock is held over
+    /// waits for the ends of turns, so a DPC must not take it.
     pub(crate) fn hold_fence_pages(&self) -> MutexGuard<'_, ()> {
+        assert_may_block("the moves of fence storage");
         self.fence_pages.moves.lock_device()
     }
 

@@ -19,6 +19,7 @@ use super::save_areas::SaveAreas;
 use super::use_mark::UseMark;
 use crate::driver::DriverPort;
 use crate::port::Port;
+use crate::wait_classes::ROOM;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
@@ -548,7 +549,7 @@ impl Memory {
         self.start_pager(start);
         // A removal ends the waits that it finds.
         let end = match self.driver.check_present() {
-            Ok(()) => done.wait_for(None, "room in local memory"),
+            Ok(()) => done.wait_for(None, &ROOM),
             Err(_) => WaitEnd::Woken,
         };
         self.state.lock().room_waits.retain(|event| event.id() != done.id());

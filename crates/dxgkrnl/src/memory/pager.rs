@@ -15,6 +15,7 @@ use super::paging_context::{Carrier, Ended, PagingContext};
 use super::use_mark::UseMark;
 use crate::error::BugCheck;
 use crate::stats::Count;
+use crate::wait_classes::{EVICTION, PAGER};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::Status;
@@ -60,6 +61,7 @@ impl Memory {
 
     /// Runs the pager until the queue is empty.
     fn carry_out_all(&self, level: &Passive) -> Result<(), Stopped> {
+        let _owed = self.driver.platform.owe(&PAGER);
         loop {
             self.initialise_save_areas(level)?;
             let quiet = self.hold_contexts();
@@ -82,7 +84,7 @@ impl Memory {
     ) -> Result<(), Stopped> {
         let what = format!("{} allocations in use that must be evicted", in_use.len());
         let deadline = self.state.lock().vidmm.deadline(in_use, self.driver.platform.now());
-        match self.changed.wait_for(deadline, &what) {
+        match self.changed.wait_for(deadline, (&EVICTION, what.as_str())) {
             WaitEnd::Woken => Ok(()),
             WaitEnd::Stopped => Err(Stopped),
             WaitEnd::TimedOut => {

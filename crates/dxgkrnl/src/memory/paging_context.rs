@@ -14,6 +14,7 @@ use super::address_space::AddressSpace;
 use super::ports::{EngineWork, PagingPackets};
 use crate::driver::DriverPort;
 use crate::error::BugCheck;
+use crate::wait_classes::PAGING_OPERATION;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
@@ -198,7 +199,7 @@ impl PagingContext {
             self.packets.give_up(level.into());
         }
         // 4.
-        let end = done.wait_for(None, "a paging operation");
+        let end = done.wait_for(None, &PAGING_OPERATION);
         // 5.
         self.space.unmap(level, windows.source, bytes);
         self.space.unmap(level, windows.destination, bytes);

@@ -15,6 +15,7 @@ use crate::error::BugCheck;
 use crate::object::doorbell::Doorbell;
 use crate::stats::Count;
 use crate::suspension::Suspended;
+use crate::wait_classes::{ADAPTER_POWER, DPCS_OF_ADAPTER};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -26,6 +27,7 @@ impl WakeDevice for PowerTransitions {
     fn wake(&self, level: &Passive, change: &Event) -> Option<Suspended> {
         let port = &self.objects.port;
         let start_ns = port.platform.stamp_ns();
+        let owed = port.platform.owe(&ADAPTER_POWER);
         let waking = self.power.waking.lock_device();
         // 1. Power.
         // spec: UMS-059
@@ -43,6 +45,7 @@ impl WakeDevice for PowerTransitions {
         };
         drop(waking);
         change.set(Step::ThreadWake);
+        drop(owed);
         port.count(Count::wakes_from_d3);
         port.record_power("D3 to D0", start_ns, 0);
         if let Err(status) = given {
@@ -129,11 +132,12 @@ impl PowerTransitions {
                 state.dpcs_over = Some(over.clone());
                 over
             };
-            if dpcs_over.wait_for(None, "the DPCs of an adapter") == WaitEnd::Stopped {
+            if dpcs_over.wait_for(None, &DPCS_OF_ADAPTER) == WaitEnd::Stopped {
                 self.power.state.lock().device = Device::D0;
                 break false;
             }
         };
+        let owed = goes.then(|| port.platform.owe(&ADAPTER_POWER));
         if goes {
             self.screen_off(level);
         }
@@ -158,7 +162,7 @@ impl PowerTransitions {
             if gone { state.suspended.replace(suspended) } else { Some(suspended) }
         };
         change.set(Step::ThreadWake);
-        drop(kept);
+        drop((owed, kept));
         port.count(if gone { Count::sleeps_in_d3 } else { Count::power_downs_given_up });
         port.record_power(if gone { "D0 to D3" } else { "D0, not D3" }, start_ns, 0);
         Ok(if gone { d3 } else { DevicePowerState::D0 })

@@ -10,6 +10,7 @@ use super::progress::Announced;
 use super::state::{Device, EngineState, end_change};
 use super::transitions::PowerTransitions;
 use crate::stats::Count;
+use crate::wait_classes::ENGINE_POWER;
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{ComponentState, EngineId, Passive};
 
@@ -71,13 +72,15 @@ impl PowerTransitions {
                 if goes { EngineState::Changing(change.clone()) } else { EngineState::F0 };
             goes
         };
-        let (dispatch, f1) = (level.raise(), ComponentState::F1);
-        let gone =
-            goes && port.driver(level).set_power_component_f_state(&dispatch, engine, f1).is_ok();
+        let owed = goes.then(|| port.platform.owe(&ENGINE_POWER));
+        let f1 = ComponentState::F1;
+        let power_off = || port.driver(level).set_power_component_f_state(level.into(), engine, f1);
+        let gone = goes && power_off().is_ok();
         if goes {
             let becomes = if gone { EngineState::F1 } else { EngineState::F0 };
             end_change(&self.power, engine, becomes, 0, &change);
         }
+        drop(owed);
         port.count(if gone { Count::engines_in_f1 } else { Count::power_downs_given_up });
         port.record_engine_power(if gone { "F0 to F1" } else { "F0, not F1" }, start_ns, engine);
     }

@@ -12,6 +12,7 @@ use crate::driver::{Awake, DevicePower, DriverPort, EngineUse};
 use crate::error::BugCheck;
 use crate::port::Port;
 use crate::suspension::Suspended;
+use crate::wait_classes::{ADAPTER_POWER, ENGINE_POWER};
 use std::any::Any;
 use tidegate_ddi::{AdapterCaps, ComponentState, EngineId, EngineMap, Irql, Passive};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
@@ -163,7 +164,7 @@ impl Power {
                 Found::Pass => return Awake::uncounted(),
                 // A stopping machine wakes every agent, and the power state no longer matters.
                 Found::Wait(change) => {
-                    if change.wait_for(None, "the power of an adapter") == WaitEnd::Stopped {
+                    if change.wait_for(None, &ADAPTER_POWER) == WaitEnd::Stopped {
                         return Awake::uncounted();
                     }
                 }
@@ -249,16 +250,17 @@ fn use_engine(power: &Power, level: Irql<'_>, port: &DriverPort, engine: EngineI
             FoundEngine::Powered => return EngineUse::Counted,
             FoundEngine::Wait(_) if level.passive().is_none() => return EngineUse::Changing,
             FoundEngine::Wait(change) => {
-                if change.wait_for(None, "the power of an engine") == WaitEnd::Stopped {
+                if change.wait_for(None, &ENGINE_POWER) == WaitEnd::Stopped {
                     return EngineUse::Uncounted;
                 }
             }
             FoundEngine::Unpowered(change) => {
+                let owed = port.platform.owe(&ENGINE_POWER);
                 let start_ns = port.platform.stamp_ns();
                 let f0 = ComponentState::F0;
-                let given =
-                    port.driver(level).set_power_component_f_state(&level.raise(), engine, f0);
+                let given = port.driver(level).set_power_component_f_state(level, engine, f0);
                 end_change(power, engine, EngineState::F0, 1, &change);
+                drop(owed);
                 port.record_engine_power("F1 to F0", start_ns, engine);
                 if let Err(status) = given {
                     let ddi = "DxgkDdiSetPowerComponentFState";

@@ -4,6 +4,7 @@
 //! to it is in progress.
 
 use super::scheduler::Scheduling;
+use crate::wait_classes::{DEPENDENT_PACKETS, SUBMISSION_RIGHT};
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::{CpuTime, WaitEnd};
 use tidegate_vidsch::{Submitter, WaiterId};
@@ -23,6 +24,7 @@ impl Scheduling {
     fn with_right(&self, level: &Passive, change: impl FnOnce()) {
         let platform = &self.port.platform;
         let _went_on = self.carry_out_deferred(level);
+        platform.may_wait_for(&SUBMISSION_RIGHT);
         let wait = {
             let mut state = self.lock();
             match state.try_take_right(Submitter::Packets) {
@@ -43,7 +45,7 @@ impl Scheduling {
             loop {
                 // A DPC that defers an effect wakes this waiter, which continues in its place.
                 let _went_on = self.carry_out_deferred(level);
-                let end = handoff.wait_for(Some(deadline), "the right to submit packets");
+                let end = handoff.wait_for(Some(deadline), &SUBMISSION_RIGHT);
                 if end != WaitEnd::Woken && self.cancel_handoff(waiter) {
                     return change();
                 }
@@ -127,7 +129,7 @@ impl Scheduling {
         };
         if waits {
             let deadline = platform.now().after(self.port.config.tdr.dependent_delay_ns);
-            empty.wait_for(Some(deadline), "the packets of dependent engines");
+            empty.wait_for(Some(deadline), &DEPENDENT_PACKETS);
             self.lock().empty.retain(|(_, event)| event.id() != empty.id());
         }
         let (silent, empty) =
@@ -138,6 +140,9 @@ impl Scheduling {
     /// Resumes submissions to the engine, and accepts its completions again.
     pub(crate) fn resume_engine(&self, level: &Passive, engine: EngineId) {
         if let Some(reports) = self.reports.get() {
+            // An interrupt routine that read reports of aborted packets ends first, and they are
+            // ignored.
+            let _at_interrupt_level = self.port.interrupt_lock.lock_device();
             reports.heed_packets(engine);
         }
         let over = self.lock().resume(engine, self.now());

@@ -65,6 +65,9 @@ pub(crate) trait ReportPort: Send + Sync {
     /// Takes reports that the driver made outside an interrupt.
     fn serve_reports(self: Arc<Self>);
 
+    /// Returns whether the driver requested a DPC that has not run.
+    fn has_reports(&self) -> bool;
+
     /// Takes all pending reports.
     fn flush_reports(&self);
 
@@ -75,6 +78,6 @@ pub(crate) trait ReportPort: Send + Sync {
     /// Returns the last completion still pending.
     fn ignore_packets(&self, engine: EngineId) -> Option<u32>;
 
-    /// Accepts completions of the engine's packets again.
+    /// Accepts completions of the engine's packets again. The caller holds the interrupt lock.
     fn heed_packets(&self, engine: EngineId);
 }

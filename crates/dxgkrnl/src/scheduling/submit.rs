@@ -6,6 +6,7 @@ use super::scheduler::{PROGRESS, Scheduling};
 use crate::error::BugCheck;
 use crate::fence::{FenceTarget, signal};
 use crate::stats::Count;
+use crate::wait_classes::SUBMISSION_RIGHT;
 use tidegate_calls::Status;
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
@@ -36,6 +37,7 @@ impl Scheduling {
     /// Carries out packet effects. The caller holds the right.
     pub(super) fn carry_out_packets(&self, level: Irql<'_>) {
         let Some(objects) = self.objects.get() else { return };
+        let _owed = self.port.platform.owe_in_debug(&SUBMISSION_RIGHT);
         loop {
             let (effect, finished, handoff, quiet, released) = {
                 let mut state = self.lock();

@@ -141,6 +141,11 @@ impl<H: Header, T> Held<'_, H, T> {
     pub(crate) fn header(&self) -> &H {
         &self.of.header
     }
+
+    /// Returns the address of the lock.
+    pub(crate) fn key(&self) -> usize {
+        self.of.key()
+    }
 }
 
 impl<H: Header, T> Drop for Held<'_, H, T> {

@@ -41,7 +41,10 @@ impl Condvar {
             None => Inner::Std(std::sync::Condvar::new()),
             Some(platform) => {
                 let name = name_of("Condvar", Site::caller());
-                Inner::Machine { waiters: platform.mutex(name, VecDeque::new()), name }
+                Inner::Machine {
+                    waiters: crate::Mutex::of_program(&platform, name, VecDeque::new()),
+                    name,
+                }
             }
         })
     }

@@ -40,7 +40,7 @@ impl<T> Mutex<T> {
             Some(platform) => {
                 let name = name_of("Mutex", Site::caller());
                 let guarded = Guarded { value, is_poisoned: false };
-                Inner::Machine(crate::Mutex::new(&platform, name, guarded))
+                Inner::Machine(crate::Mutex::of_program(&platform, name, guarded))
             }
         })
     }

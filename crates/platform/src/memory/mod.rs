@@ -21,6 +21,7 @@ pub use untrusted::Untrusted;
 
 use crate::cells::{Annexes, Cells, PageCells, PinnedCell, WordRef};
 use crate::wait::{Deadline, WaitEnd};
+use crate::wait_order::{self, Reason};
 use crate::{CpuTime, Object, Platform, PlatformKind, Step, world};
 use std::fmt;
 use std::sync::Arc;
@@ -191,6 +192,11 @@ impl Word {
     /// Stores without a step, before another agent knows the word.
     pub(crate) fn put(&self, value: u64) {
         self.at.page.cells.put(self.at.index as usize, value);
+    }
+
+    #[inline]
+    pub(crate) fn is_explored(&self) -> bool {
+        self.at.explored
     }
 
     #[inline]
@@ -398,8 +404,17 @@ impl Word {
 
     /// Sleeps while the low 32 bits are `expected`. May return [`WaitEnd::Woken`] spuriously, so
     /// the caller must check again.
-    pub fn wait_while(&self, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
-        self.wait_until(expected, deadline.map(Deadline::at), what)
+    pub fn wait_while<'a>(
+        &self,
+        expected: u32,
+        deadline: Option<CpuTime>,
+        what: impl Into<Reason<'a>>,
+    ) -> WaitEnd {
+        let what = what.into();
+        if cfg!(debug_assertions) || self.at.explored {
+            wait_order::begin_wait(self.platform(), what);
+        }
+        self.wait_until(expected, deadline.map(Deadline::at), what.text)
     }
 
     pub(crate) fn wait_until(

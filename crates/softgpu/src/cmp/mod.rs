@@ -1,12 +1,14 @@
 //! Owns the state of the context management processor (CMP), under the `cmp` lock: the queues,
 //! their run state, and their waits. A queue's [`Run`] is here while no engine runs the queue.
 //!
-//! Rooms: `queues` (their table) · `node` (an engine) · `waits` (parked queues) · `reports` (lists for
-//! the interrupt routine) · `shadow` (copies of MonitoredValue) · `peers` (other GPUs).
+//! Rooms: `queues` (their table) · `posted` (pending commands) · `node` (an engine) · `waits`
+//! (parked queues) · `reports` (lists for the interrupt routine) · `shadow` (copies of
+//! MonitoredValue) · `peers` (other GPUs).
 //! [`crate::hardware`] takes the lock and wakes engines.
 
 pub(crate) mod node;
 pub(crate) mod peers;
+pub(crate) mod posted;
 mod queues;
 pub(crate) mod reports;
 pub(crate) mod shadow;
@@ -15,16 +17,20 @@ pub(crate) mod waits;
 use crate::config::{Config, NodeConfig};
 use crate::doorbell::{Doorbells, Seat};
 use crate::granularity::{may_give_back, may_switch};
+use crate::log::LogBuffer;
 use crate::mmu::Space;
+use crate::posted_stores::PostedStores;
 use crate::queue::{Packet, Run, Shape};
 use crate::runlist::Place;
 use crate::stats::{Census, NodeStats, Overlap, ParkedWait, Stats};
 use node::Node;
+use posted::Posted;
 use queues::Queues;
 use reports::{FaultList, SignaledList};
 use shadow::ShadowedFences;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AddressSpaceId, AdminError, GpuTime, QueueId, QueueKind};
 use tidegate_platform::{PhysicalAddress, Platform, QueueNumber};
 use waits::{Armed, WaitKey, Waits};
@@ -51,6 +57,8 @@ pub(crate) struct Entry {
     pub(crate) last_ring: u64,
     /// Slots taken by the end of the last turn.
     pub(crate) taken: u64,
+    /// Logs that were set while an engine ran the queue. `None` removes a log.
+    pub(crate) new_logs: Vec<(LogType, Option<LogBuffer>)>,
 }
 
 impl Entry {
@@ -69,7 +77,22 @@ impl Entry {
             seat: None,
             last_ring: 0,
             taken: 0,
+            new_logs: Vec::new(),
         }
+    }
+
+    /// Uses the new logs from now on. No engine runs the queue. The entries in the old logs that
+    /// their indices count are then in memory.
+    pub(crate) fn take_new_logs(&mut self, stores: &PostedStores) {
+        let Some(run) = &mut self.run else { return };
+        for (kind, log) in self.new_logs.drain(..) {
+            match kind {
+                LogType::Waits => run.state.wait_log = log,
+                LogType::Signals => run.state.signal_log = log,
+                LogType::Commands => run.state.command_log = log,
+            }
+        }
+        stores.flush();
     }
 
     /// Returns whether the queue is in the middle of a command buffer.
@@ -122,6 +145,10 @@ pub(crate) struct Cmp {
     pub(crate) turn_is_awaited: bool,
     /// The number of holds. While it is not 0, no engine takes a queue.
     pub(crate) holds: u32,
+    /// Mailbox commands that wait for the end of a turn, by ticket.
+    pub(crate) posted: BTreeMap<u64, Posted>,
+    /// The last ticket given.
+    pub(crate) last_ticket: u64,
     /// The clock of the run lists.
     platform: Platform,
 }
@@ -147,6 +174,8 @@ impl Cmp {
             asleep: false,
             turn_is_awaited: false,
             holds: 0,
+            posted: BTreeMap::new(),
+            last_ticket: 0,
             platform: platform.clone(),
         }
     }
@@ -225,7 +254,8 @@ impl Cmp {
 
     /// Returns whether an engine may take a queue.
     pub(crate) fn serves(&self, engine: usize) -> bool {
-        !self.asleep && !self.nodes[engine].unpowered && self.nodes[engine].hung.is_none()
+        let node = &self.nodes[engine];
+        !self.asleep && !node.unpowered && node.holds == 0 && node.hung.is_none()
     }
 
     /// Returns the new attention level of an engine if it differs from the published one.
@@ -272,12 +302,17 @@ impl Cmp {
     /// Removes the address space from a physical GPU, where its number then maps nothing. Removal
     /// from the last physical GPU makes its doorbell groups vacant. The GPU's `engines` drop the memory
     /// that they have mapped last, and those of the groups the summaries. Returns the engines to call.
+    /// An address space that got another root table meanwhile stays.
     pub(crate) fn forget_space(
         &mut self,
         (id, physical_gpu): (AddressSpaceId, u32),
         engines: Range<usize>,
     ) -> Vec<u32> {
         let mut called: Vec<u32> = engines.map(|engine| engine as u32).collect();
+        let has_root = |space: &SpaceEntry| space.root != PhysicalAddress(0);
+        if self.spaces.get(&(id, physical_gpu)).is_some_and(has_root) {
+            return called;
+        }
         self.spaces.remove(&(id, physical_gpu));
         if self.spaces.keys().all(|(other, _)| *other != id) {
             for engine in self.doorbells.forget_space(id) {

@@ -24,6 +24,9 @@ pub(crate) struct Node {
     pub(crate) queue_requested: bool,
     /// The number of doorbell summaries added and removed so far.
     pub(crate) summaries: u64,
+    /// The number of mailbox commands that need the engine between two turns. While it is not 0,
+    /// the engine takes no queue.
+    pub(crate) holds: u32,
     /// The engine has no power: its list is not served.
     pub(crate) unpowered: bool,
     /// The queue that the engine took last, unless the engine has left it.
@@ -98,7 +101,7 @@ impl Node {
 
     fn level(&self, held_back: bool) -> u64 {
         match self.resting {
-            _ if held_back || self.unpowered || self.hung.is_some() => 0,
+            _ if held_back || self.unpowered || self.holds > 0 || self.hung.is_some() => 0,
             _ if self.recall => RECALL,
             _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
             _ if self.is_in_turn() && self.list.is_outranked() => OUTRANKED,

@@ -149,6 +149,11 @@ impl FaultList {
         self.records.front()
     }
 
+    /// Drops the records of a queue.
+    pub(crate) fn forget(&mut self, queue: QueueId) {
+        self.records.retain(|record| record.queue != queue);
+    }
+
     /// Takes the oldest record.
     pub(crate) fn take(&mut self) -> Option<FaultRecord> {
         self.records.pop_front()

@@ -31,8 +31,9 @@ use crate::queue::{PendingWait, Run};
 use crate::runlist::Place;
 use std::cell::OnceCell;
 use std::sync::Arc;
+use tidegate_gpu_abi::device::END_OF_TURN;
 use tidegate_gpu_abi::{Cause, QueueId, Summary, SummaryPlace};
-use tidegate_platform::{Agent, CpuTime, Step, Turn};
+use tidegate_platform::{Agent, CpuTime, Step, Turn, WaitClass};
 
 /// Timed work occupies the engine until this time, or until a queue that precedes calls it.
 struct Rest {
@@ -368,6 +369,9 @@ impl Engine {
             run.state.reread |= std::mem::take(&mut entry.kicked);
             let rung = std::mem::take(&mut run.state.rung);
             entry.run = Some(run);
+            if !entry.new_logs.is_empty() {
+                entry.take_new_logs(&gpu.posted);
+            }
             match outcome {
                 Outcome::More | Outcome::Empty => {}
                 Outcome::Until(until) => timed = Some(until),
@@ -386,7 +390,7 @@ impl Engine {
         cmp.enlist(queue, in_packet);
         self.stay(&mut cmp, queue, (timed, leaves), clock);
         gpu.publish(&mut cmp, self.exec.node as u32);
-        // Under the lock, so that a watcher that goes on finds nothing left to be done for it.
+        // Under the lock, so that a command that goes on finds nothing left to be done for it.
         if std::mem::take(&mut cmp.turn_is_awaited) {
             gpu.turn_ends.fetch_add(1);
             gpu.turn_ends.wake(u32::MAX, Step::ThreadWake);
@@ -482,6 +486,10 @@ impl Engine {
 }
 
 impl Agent for Engine {
+    fn ends(&self) -> Option<&'static WaitClass> {
+        Some(&END_OF_TURN)
+    }
+
     fn turn(&mut self) -> Turn {
         if let Some(run) = self.kept.take() {
             return self.go_on(run);

@@ -1,33 +1,52 @@
 //! Address spaces: root tables and the invalidation of stale translations.
 
+use crate::cmp::Cmp;
+use crate::cmp::posted::Until;
 use crate::hardware::Hardware;
+use std::ops::Range;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AddressSpaceId, AdminError};
-use tidegate_platform::{PhysicalAddress, Step};
+use tidegate_platform::{MutexGuard, PhysicalAddress, Step};
 
-/// Gives an address space a new generation on a physical GPU, then waits for the turns there that
-/// may still use the old one. Waiting queues there were parked with the old translations, so they
-/// are unparked and translate their cells again.
+fn engines_of(gpu: &Hardware, physical_gpu: u32) -> Range<usize> {
+    let (nodes, first) = (gpu.config.nodes.len(), physical_gpu as usize);
+    first * nodes..(first + 1) * nodes
+}
+
+/// Gives an address space a new generation on a physical GPU. Turns there may still use the old one
+/// until they end.
 // spec: NF-326
 pub(super) fn renew(
     gpu: &Hardware,
     id: AddressSpaceId,
     physical_gpu: u32,
     root: Option<PhysicalAddress>,
-) -> AdminAnswer {
+) -> Result<(MutexGuard<'_, Cmp>, Until), AdminError> {
     if id == AddressSpaceId(u32::MAX) {
         return Err(AdminError::BadValue);
     }
     if physical_gpu >= gpu.config.physical_gpus {
         return Err(AdminError::NoSuchEngine);
     }
-    let nodes = gpu.config.nodes.len();
-    let engines = physical_gpu as usize * nodes..(physical_gpu as usize + 1) * nodes;
     let mut cmp = gpu.awake()?;
     cmp.renew_space((id, physical_gpu), root);
     // spec: RES-018
-    let unawaited = gpu.platform.fault("unawaited turns");
-    let mut cmp = if unawaited { cmp } else { gpu.await_ends_of_turns(cmp, engines.clone()) };
+    let until = match gpu.platform.fault("unawaited turns") {
+        true => Until::NOW,
+        false => Until::turns_of(&cmp, engines_of(gpu, physical_gpu)),
+    };
+    Ok((cmp, until))
+}
+
+/// Ends a renewal after those turns. Waiting queues were parked with the old translations, so they
+/// are unparked and translate their cells again.
+pub(super) fn renewed(
+    gpu: &Hardware,
+    mut cmp: MutexGuard<'_, Cmp>,
+    (id, physical_gpu): (AddressSpaceId, u32),
+    root: Option<PhysicalAddress>,
+) -> AdminAnswer {
+    let engines = engines_of(gpu, physical_gpu);
     let mut called = cmp.unpark(&gpu.armed, id, &engines);
     if root == Some(PhysicalAddress(0)) {
         called.extend(cmp.forget_space((id, physical_gpu), engines));

@@ -1,13 +1,18 @@
 //! Connect and disconnect of a queue's doorbell.
 
-use super::queues::hold;
+use crate::cmp::Cmp;
 use crate::doorbell::{Placement, Reading};
 use crate::hardware::Hardware;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AdminError, QueueId, QueueKind};
+use tidegate_platform::MutexGuard;
 
-pub(super) fn connect(gpu: &Hardware, queue: QueueId, placement: Placement) -> AdminAnswer {
-    let mut cmp = hold(gpu, queue)?;
+pub(super) fn connect(
+    gpu: &Hardware,
+    mut cmp: MutexGuard<'_, Cmp>,
+    queue: QueueId,
+    placement: Placement,
+) -> AdminAnswer {
     cmp.note_ring(queue);
     let (entry, doorbells) = cmp.queue_and_doorbells(queue).ok_or(AdminError::NoSuchQueue)?;
     if entry.shape.kind != QueueKind::User {
@@ -35,8 +40,11 @@ pub(super) fn connect(gpu: &Hardware, queue: QueueId, placement: Placement) -> A
 }
 
 // spec: UMS-009
-pub(super) fn disconnect(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
-    let mut cmp = hold(gpu, queue)?;
+pub(super) fn disconnect(
+    gpu: &Hardware,
+    mut cmp: MutexGuard<'_, Cmp>,
+    queue: QueueId,
+) -> AdminAnswer {
     let (entry, doorbells) = cmp.queue_and_doorbells(queue).ok_or(AdminError::NoSuchQueue)?;
     if let Some(seat) = entry.seat.take() {
         doorbells.disconnect(&seat);

@@ -12,16 +12,6 @@ use tidegate_gpu_abi::AdminError;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_platform::{Page, PhysicalAddress, Target};
 
-pub(super) fn hold_engines(gpu: &Hardware) -> AdminAnswer {
-    let mut cmp = gpu.cmp.lock();
-    cmp.holds += 1;
-    for engine in 0..gpu.nodes.len() {
-        gpu.publish(&mut cmp, engine as u32);
-    }
-    drop(gpu.await_ends_of_turns(cmp, 0..gpu.nodes.len()));
-    DONE
-}
-
 pub(super) fn release_engines(gpu: &Hardware) -> AdminAnswer {
     let mut cmp = gpu.cmp.lock();
     if cmp.holds == 0 {

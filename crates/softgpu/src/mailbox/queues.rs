@@ -16,22 +16,6 @@ use tidegate_gpu_abi::{
 };
 use tidegate_platform::{MutexGuard, PhysicalAddress, QueueNumber, Target};
 
-/// Takes the lock once no engine runs `queue`.
-pub(super) fn hold(gpu: &Hardware, queue: QueueId) -> Result<MutexGuard<'_, Cmp>, AdminError> {
-    let mut cmp = gpu.awake()?;
-    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
-    if entry.run.is_none() {
-        entry.holds += 1;
-        cmp = gpu.await_turns(cmp, |cmp| cmp.queue(queue).is_none_or(|e| e.run.is_some()));
-        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
-        entry.holds -= 1;
-        if entry.run.is_none() {
-            return Err(AdminError::NoSuchQueue);
-        }
-    }
-    Ok(cmp)
-}
-
 /// Creates a queue in `band`, in the context with the driver's number, or in its own if that is 0.
 pub(super) fn create(
     gpu: &Hardware,
@@ -77,8 +61,7 @@ fn stands_on_bus(gpu: &Hardware, made: &QueueShape) -> bool {
         && matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words)
 }
 
-pub(super) fn destroy(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
-    let mut cmp = hold(gpu, queue)?;
+pub(super) fn destroy(gpu: &Hardware, mut cmp: MutexGuard<'_, Cmp>, queue: QueueId) -> AdminAnswer {
     let entry = cmp.remove_queue(&gpu.armed, queue).ok_or(AdminError::NoSuchQueue)?;
     mark_interrupted(gpu, &cmp, &entry);
     gpu.recall(cmp, entry.shape.engine);
@@ -100,8 +83,7 @@ fn mark_interrupted(gpu: &Hardware, cmp: &Cmp, entry: &Entry) {
     }
 }
 
-pub(super) fn suspend(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
-    let mut cmp = hold(gpu, queue)?;
+pub(super) fn suspend(gpu: &Hardware, mut cmp: MutexGuard<'_, Cmp>, queue: QueueId) -> AdminAnswer {
     let now = gpu.platform.now();
     let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
     let node = gpu.config.node_of(entry.shape.engine as usize);
@@ -123,8 +105,7 @@ pub(super) fn suspend(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
 }
 
 // spec: UMS-047
-pub(super) fn resume(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
-    let mut cmp = hold(gpu, queue)?;
+pub(super) fn resume(gpu: &Hardware, mut cmp: MutexGuard<'_, Cmp>, queue: QueueId) -> AdminAnswer {
     let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
     (entry.suspended, entry.suspending) = (false, false);
     if let Some(run) = &mut entry.run {
@@ -151,6 +132,8 @@ pub(super) fn kick(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
     DONE
 }
 
+/// Does not wait for the queue's turn, because the kernel sets logs at DISPATCH level. A queue in a
+/// turn gets the log at its end.
 pub(super) fn set_log(
     gpu: &Hardware,
     queue: QueueId,
@@ -165,18 +148,15 @@ pub(super) fn set_log(
             Some(found.ok_or(AdminError::BadAddress)?)
         }
     };
-    let mut cmp = hold(gpu, queue)?;
-    if let Some(run) = cmp.queue(queue).and_then(|e| e.run.as_mut()) {
-        let state = &mut run.state;
-        match kind {
-            LogType::Waits => state.wait_log = log,
-            LogType::Signals => state.signal_log = log,
-            LogType::Commands => state.command_log = log,
-        }
-        // A last reader of the old log finds every entry that its index counts.
-        gpu.posted.flush();
+    let mut cmp = gpu.awake()?;
+    let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+    entry.new_logs.push((kind, log));
+    let engine = entry.shape.engine;
+    if entry.run.is_some() {
+        entry.take_new_logs(&gpu.posted);
+    } else {
+        gpu.request_queues(&mut cmp, engine..engine + 1);
     }
-    gpu.release_queue(cmp, queue);
     DONE
 }
 

@@ -1,12 +1,12 @@
 //! Removes work from an engine: ring preemption, engine reset, and the progress query.
 //!
 //! A preemption is only recorded here. The engine answers it (`engine::preemption`), immediately if
-//! none of the ring's work runs. A reset runs here, between two turns: a hung engine is not in a
-//! turn and takes no queues.
+//! none of the ring's work runs. A reset runs between two turns: a hung engine is not in a turn and
+//! takes no queues.
 //!
-//! Order of a reset: 1. wait for the end of the turn; 2. find the work that is cut off; 3. stop the
+//! Order of a reset: 1. the turn ends, and none begins; 2. find the work that is cut off; 3. stop the
 //! process's queue that it belongs to, or save a packet that is not the culprit; 4. empty the ring;
-//! 5. clear the hang and the request; 6. recall the engine.
+//! 5. clear the hang, the request, and the reports of the ring's packets; 6. recall the engine.
 
 use crate::cmp::{Cmp, Entry};
 use crate::hardware::Hardware;
@@ -16,6 +16,7 @@ use crate::save_area::{self, SYSTEM_PROCESS};
 use std::sync::Arc;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE, EngineAnswer};
 use tidegate_gpu_abi::{AdminError, QueueId};
+use tidegate_platform::MutexGuard;
 
 #[doc(alias = "DxgkDdiPreemptCommand")]
 pub(super) fn preempt_node(gpu: &Hardware, engine: u32, preemption_fence_id: u32) -> AdminAnswer {
@@ -33,11 +34,8 @@ pub(super) fn preempt_node(gpu: &Hardware, engine: u32, preemption_fence_id: u32
 }
 
 #[doc(alias = "DxgkDdiQueryEngineStatus")]
-pub(super) fn query_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
-    let (cmp, index) = gpu.awake_engine(engine)?;
-    // A queue that the engine keeps is in no command, and the CMP learns of its progress.
-    let mut cmp = gpu.await_ends_of_turns(cmp, index..index + 1);
-    let node = &cmp.nodes[index];
+pub(super) fn query_engine(mut cmp: MutexGuard<'_, Cmp>, engine: u32) -> AdminAnswer {
+    let node = &cmp.nodes[engine as usize];
     let (hung, current, progress) = (node.hung, node.current, node.progress);
     let queue = hung.or_else(|| current.filter(|q| cmp.queue(*q).is_some_and(|e| is_amid(e))));
     let command = queue.and_then(|queue| cmp.queue(queue)?.command_number()).unwrap_or(0);
@@ -50,10 +48,12 @@ fn is_amid(entry: &Entry) -> bool {
 }
 
 #[doc(alias = "DxgkDdiResetEngine")]
-pub(super) fn reset_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
-    let (cmp, index) = gpu.awake_engine(engine)?;
-    // 1.
-    let mut cmp = gpu.await_turns(cmp, |cmp| !cmp.nodes[index].is_in_turn());
+pub(super) fn reset_engine(
+    gpu: &Hardware,
+    mut cmp: MutexGuard<'_, Cmp>,
+    engine: u32,
+) -> AdminAnswer {
+    let index = engine as usize;
     // 2.
     let ring = cmp.ring_of(index);
     let current = cmp.nodes[index].hung.or(cmp.nodes[index].current);
@@ -72,6 +72,11 @@ pub(super) fn reset_engine(gpu: &Hardware, engine: u32) -> AdminAnswer {
     let node = &mut cmp.nodes[index];
     (node.hung, node.current, node.preemption) = (None, None, None);
     (node.ring_requested, node.requested) = (None, None);
+    // Reports of the packets that ended in the reset are void.
+    gpu.line.preempted.forget(index);
+    if let Some(ring) = ring {
+        cmp.faults.forget(ring);
+    }
     let last = aborted.unwrap_or_else(|| gpu.nodes[index].completed.load() as u32);
     // 6.
     gpu.recall(cmp, engine);

@@ -6,15 +6,17 @@ use crate::machine::{
     on,
 };
 use crate::packets;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_gpu_abi::Register;
+use tidegate_gpu_abi::admin::PENDING;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
-    Device, GpuVa, QueueId, QueueKind, QueueShape, QueueState, RingPacket, SLOT_BYTES,
+    Device, GpuVa, InterruptSink, QueueId, QueueKind, QueueShape, QueueState, RingPacket,
+    SLOT_BYTES,
 };
-use tidegate_platform::{CpuTime, Platform, QueueNumber, StepCosts};
+use tidegate_platform::{CpuTime, Event, Platform, QueueNumber, Step, StepCosts};
 use tidegate_softgpu::Config;
 
 // spec: UMS-004, UMS-006
@@ -704,5 +706,49 @@ fn hundreds_of_queues_share_three_engines() {
             done.push(fence);
         }
         done.iter().for_each(|f| machine.await_signals(f, 1));
+    });
+}
+
+/// Posts an invalidation from the interrupt routine, and keeps its answer.
+struct Posting {
+    machine: Weak<Machine>,
+    space: AddressSpaceId,
+    answer: OnceLock<(u64, u64)>,
+    raised: Event,
+}
+
+impl InterruptSink for Posting {
+    fn raise(&self) {
+        let machine = self.machine.upgrade().expect("the machine runs");
+        let (status, (ticket, _)) = machine.exchange(invalidate(self.space));
+        let _first = self.answer.set((status, ticket));
+        self.raised.set(Step::ThreadWake);
+    }
+
+    fn turn_ended(&self) {}
+}
+
+// spec: PRE-150
+#[test]
+fn a_command_from_inside_of_a_turn_is_pending_until_that_turn_ends() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let fence = process.fence(0, 0);
+        let sink = Arc::new(Posting {
+            machine: Arc::downgrade(machine),
+            space: process.id,
+            answer: OnceLock::new(),
+            raised: machine.platform.event(true),
+        });
+        machine.gpu.connect_interrupt(sink.clone());
+        let mut queue = process.queue(COPY);
+        queue.submit(&[fence.signal(1)]);
+        sink.raised.wait();
+        let (status, ticket) = *sink.answer.get().expect("it is raised");
+        assert_eq!(status, PENDING, "the turn goes on while its interrupt routine runs");
+        let completed = machine.admin(AdminCommand::Continue { ticket, at_once: false });
+        assert_eq!(completed, Ok((0, 0)));
+        let again = machine.admin(AdminCommand::Continue { ticket, at_once: false });
+        assert_eq!(again, Err(AdminError::BadValue), "it is complete");
     });
 }

@@ -83,6 +83,7 @@ fn hardware(nodes: &[(&str, EngineClass)]) -> Config {
     Config {
         nodes: nodes.iter().map(|(name, class)| NodeConfig::new(*name, *class)).collect(),
         kept_translations: 32,
+        service_threads: nodes.len(),
         ..Config::default()
     }
 }

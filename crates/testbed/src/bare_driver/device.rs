@@ -65,6 +65,8 @@ pub struct Scripted {
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
     /// The waiting word of every fence.
     pub waiting: Word,
+    /// The count of turns whose end a command waits for. No command of this device waits.
+    turn_ends: Word,
 }
 
 impl Scripted {
@@ -82,6 +84,7 @@ impl Scripted {
             script: platform.mutex("script", script),
             sink: platform.mutex("sink", None),
             waiting: platform.page(1).word(0),
+            turn_ends: platform.page(1).word(0),
         })
     }
 
@@ -189,6 +192,9 @@ impl Device for Scripted {
                 script.display.push((register, value));
                 script.traits.insert(register, value);
             }
+            Register(n) if (Register::COMPLETED_FENCE.0..Register::NODE_TRAITS.0).contains(&n) => {
+                script.completed.insert(n - Register::COMPLETED_FENCE.0, value);
+            }
             other => panic!("the driver writes {other:?}"),
         }
     }
@@ -204,6 +210,10 @@ impl Device for Scripted {
 
     fn waiting_word(&self, _current_value: PhysicalAddress) -> Option<Word> {
         Some(self.waiting.clone())
+    }
+
+    fn turn_ends(&self) -> Word {
+        self.turn_ends.clone()
     }
 
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {

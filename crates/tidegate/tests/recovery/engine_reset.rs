@@ -2,7 +2,9 @@
 //! on afterwards.
 
 use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, FenceInstance, Handle, HwQueue, Placement, Residency, Status};
+use tidegate::calls::{
+    DeviceState, FenceInstance, Handle, HwQueue, Placement, Residency, Status, TdrTest,
+};
 use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::ddi::{DdiCall, EngineId, InterruptData};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
@@ -391,5 +393,47 @@ fn an_engine_that_gets_no_request_is_reset_when_a_packet_ran_for_too_long() {
         let reason = reports[0].reason.to_string();
         assert!(reason.contains("longer than TdrDelay"), "{reason}");
         run_short(&n, innocent);
+    });
+}
+
+/// Resets the engine of the 3D node on demand.
+fn reset_on_demand(w: &World) -> Result<(), Status> {
+    let test = TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 };
+    w.kernel.debug_timeouts(test)
+}
+
+// spec: PRE-049, PRE-151
+#[test]
+fn a_second_reset_before_the_next_packet_begins_returns_the_first_one_s_packet() {
+    world().run(|w| {
+        let n = w.client("innocent");
+        let (guilty, innocent) = (w.context(0), n.context(0));
+        run_short(&n, innocent);
+        w.submit_packet(guilty, &[Command::Hang]);
+        w.pass(SETTLED_NS);
+        reset_on_demand(w).unwrap();
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        reset_on_demand(w).unwrap();
+        assert!(hung(w.state()));
+        assert_eq!((n.state(), wait_done(&n, innocent)), (Ok(DeviceState::Active), Ok(())));
+        assert_eq!(w.machine.adapter().bug_checks(), []);
+    });
+}
+
+// spec: PRE-151
+#[test]
+fn an_engine_reset_after_an_adapter_reset_returns_the_last_submitted_packet() {
+    world().run(|w| {
+        let n = w.client("innocent");
+        let guilty = w.context(0);
+        w.submit_packet(guilty, &[Command::Hang]);
+        w.pass(SETTLED_NS);
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        assert!(hung(w.state()) || w.state().is_err());
+        let innocent = n.context(0);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        reset_on_demand(w).unwrap();
+        assert_eq!((n.state(), wait_done(&n, innocent)), (Ok(DeviceState::Active), Ok(())));
+        assert_eq!(w.machine.adapter().bug_checks(), []);
     });
 }

@@ -80,6 +80,20 @@ fn a_reset_that_names_a_complete_packet_completes_those_before_it() {
 }
 
 #[test]
+// spec: PRE-151
+fn the_last_completed_packet_is_the_one_that_a_reset_returned() {
+    let mut s = machine(true);
+    for command_va in 10..13 {
+        s.push_command(A, command(command_va), NOW);
+    }
+    assert_eq!(next(&mut s, NOW).len(), 3);
+    s.stop(ENGINE);
+    assert_eq!(s.note_reset(ENGINE, 2, true), Some((A, false)));
+    assert_eq!(s.resume(ENGINE, NOW), [A], "the packet before the aborted one");
+    assert_eq!(s.completed_and_submitted(ENGINE).0, 2);
+}
+
+#[test]
 fn a_stopped_engine_can_be_resumed_without_a_reset() {
     let mut s = machine(true);
     s.push_command(A, command(10), NOW);

@@ -23,6 +23,7 @@ use crate::object::objects::Objects;
 use crate::object::port::OpenProcess;
 use crate::stats::Count;
 use crate::suspension::{self, Suspendable};
+use crate::wait_classes::WORK_OF_PROCESS;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -331,7 +332,7 @@ fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, valu
 fn is_set_by(port: &DriverPort, event: &Event, deadline: CpuTime) -> bool {
     event.try_take()
         || port.check_present().is_ok()
-            && event.wait_for(Some(deadline), "the work of an ending process") == WaitEnd::Woken
+            && event.wait_for(Some(deadline), &WORK_OF_PROCESS) == WaitEnd::Woken
 }
 
 impl Drop for Process {
