@@ -9,7 +9,7 @@ use crate::driver::OutstandingWork;
 use crate::error::BugCheck;
 use std::fmt;
 use tidegate_calls::PendingWait;
-use tidegate_ddi::{EngineId, Status};
+use tidegate_ddi::{EngineId, OsHandle, Status};
 use tidegate_platform::{CpuTime, QueueNumber};
 
 /// Number of recovery reports kept.
@@ -173,6 +173,12 @@ impl fmt::Display for RecoveryReason {
 pub struct WorkAtReset {
     /// Its context or hardware queue.
     pub queue: QueueNumber,
+    /// The context; of a packet, the same as `queue`.
+    pub context: OsHandle,
+    /// The kernel's handle of the device.
+    pub device: OsHandle,
+    /// Whether the engine ran it, as the driver reports.
+    pub running: bool,
     /// The running or next work: a packet or a command buffer.
     pub command: String,
     /// The progress value of the command buffer, or the packet's number.

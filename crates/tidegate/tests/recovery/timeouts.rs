@@ -14,7 +14,7 @@ const S: u64 = 1_000_000_000;
 /// As long as nothing that the tests do takes.
 const SETTLED_NS: u64 = 1_000_000;
 
-fn hung(state: Result<DeviceState, Status>) -> bool {
+pub(crate) fn hung(state: Result<DeviceState, Status>) -> bool {
     matches!(state, Ok(DeviceState::Hung(_)))
 }
 
