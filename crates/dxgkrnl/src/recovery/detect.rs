@@ -29,9 +29,18 @@ const GRACE_NS: u64 = 1_000_000;
 
 /// Creates the finding of an engine timeout. Every device with work on the engine is suspected.
 pub(super) fn of_engine(recovery: &Recovery, engine: EngineId, cause: TimeoutCause) -> Finding {
-    let (devices, had_packets) = device_loss::devices_on(recovery, engine);
+    let (mut devices, had_packets) = device_loss::devices_on(recovery, engine);
+    // What the engine runs after a fault is innocent, and so is everything once the fault has named
+    // its work.
+    let suspects_all = match cause {
+        TimeoutCause::EngineFaulted { is_named, .. } => {
+            devices.retain(|_| !is_named);
+            false
+        }
+        _ => true,
+    };
     let suspects = devices.into_iter().map(Culprit::of_device).collect();
-    Finding { cause, engine: Some(engine), suspects, suspects_all: true, had_packets }
+    Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets }
 }
 
 /// Queues a finding for the timer's agent. Any level. A second finding for the same engine

@@ -7,7 +7,7 @@
 //! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
 
 use super::blame::{Blame, Culprit};
-use super::report::{RecoveryReport, WorkAtReset};
+use super::report::{RecoveryReport, TimeoutCause, WorkAtReset};
 use super::state::Recovery;
 use crate::fence::{Fence, signal};
 use crate::object::context::Context;
@@ -167,8 +167,13 @@ pub(super) fn lose_work(
     engine: EngineId,
 ) {
     let now = recovery.port.platform.now();
-    mark_guilty(report, &blame.culprits);
-    for culprit in &blame.culprits {
+    // If a fault named the work at fault, what the reset cut off is innocent.
+    let (culprits, innocent) = match report.reason.cause {
+        TimeoutCause::EngineFaulted { is_named: true, .. } => blame.culprits.split_at(0),
+        _ => blame.culprits.split_at(blame.culprits.len()),
+    };
+    mark_guilty(report, culprits);
+    for culprit in culprits {
         let device = &culprit.device;
         let reason = hang_of(culprit, &report.work, report.reason.to_string());
         let named = Some(reason.queue).filter(|queue| *queue != QueueNumber::default());
@@ -181,7 +186,7 @@ pub(super) fn lose_work(
             report.blocked |= recovery.history.lock().blocked.insert(process);
         }
     }
-    for device in &blame.bystanders {
+    for device in blame.bystanders.iter().chain(innocent.iter().map(|c| &c.device)) {
         let what =
             format!("{engine} was reset for the work of another device, and work on it was lost");
         let queues = queues_of(recovery, device);

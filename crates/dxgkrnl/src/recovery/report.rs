@@ -54,6 +54,8 @@ pub enum TimeoutCause {
     EngineFaulted {
         /// The engine.
         engine: EngineId,
+        /// Whether the fault named its queue, context or process. The reset then costs innocent work.
+        is_named: bool,
     },
     /// A fault after which the driver wants the adapter reset.
     AdapterFaulted {
@@ -78,7 +80,7 @@ impl TimeoutCause {
             | TimeoutCause::ContextNotSuspended { engine }
             | TimeoutCause::WorkNotServed { engine, .. }
             | TimeoutCause::EngineReportedHung { engine }
-            | TimeoutCause::EngineFaulted { engine }
+            | TimeoutCause::EngineFaulted { engine, .. }
             | TimeoutCause::EngineForced { engine } => Some(*engine),
             TimeoutCause::AdapterFaulted { .. } | TimeoutCause::AdapterForced => None,
         }
@@ -114,7 +116,7 @@ impl fmt::Display for TimeoutCause {
             TimeoutCause::EngineReportedHung { engine } => {
                 write!(f, "the driver of {engine} reported that it is hung")
             }
-            TimeoutCause::EngineFaulted { engine } => {
+            TimeoutCause::EngineFaulted { engine, .. } => {
                 write!(f, "{engine} faulted, and its driver requested an engine reset")
             }
             TimeoutCause::AdapterFaulted { engine } => {
