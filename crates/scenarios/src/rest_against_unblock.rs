@@ -1,6 +1,6 @@
-//! Hang detection at rest against a signal that calls no kernel. A queue waits until detection rests.
-//! While the engines are sampled at rest, another engine signals its fence, and the work behind the
-//! wait hangs. It is found by that sample or by the next one, and its waiter is released.
+//! Hang detection at rest against a signal that calls no kernel. A queue waits until detection
+//! rests. While the engines are sampled at rest, another engine signals its fence, and the work
+//! behind the wait hangs. That sample or the next one finds it, and its waiter is released.
 
 use crate::prelude::*;
 use tidegate::d3d12::testing::TestCommands;
@@ -44,7 +44,9 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let probe = world.probe.clone();
     let main = move |platform: &Platform| {
         let clock = platform.clone();
-        platform.spawn("clock", move || clock.sleep_until(END));
+        platform.spawn("clock", move || {
+            clock.sleep_until(END);
+        });
         let (clock, found) = (platform.clone(), probe);
         let waiter = platform.spawn("waiter", move || match never.wait(1) {
             Err(Error::DeviceRemoved(_)) => found.note(FOUND_AT, clock.now().0 / S),

@@ -21,7 +21,7 @@ use tidegate::ddi::{
 };
 use tidegate::explorer::Probe;
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
-use tidegate::platform::{CpuTime, Event, Page, Word};
+use tidegate::platform::{CpuTime, Event, Page, Step, Word};
 
 /// Numbers of the notes that the layer takes.
 pub(crate) mod notes {
@@ -184,7 +184,7 @@ impl Seen {
         if let Some((event, after)) = self.sampled.get()
             && now() > *after
         {
-            event.set();
+            event.set(Step::ThreadWake);
         }
     }
 

@@ -14,8 +14,8 @@ use tidegate_platform::CpuTime;
 /// A snapshot of an engine's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineSample {
-    /// A number that changes whenever work is announced or completed; 0 if no work is pending and no
-    /// context runs.
+    /// A number that changes whenever work is announced or completed; 0 if no work is pending and
+    /// no context runs.
     pub announced: u64,
     /// Whether the driver reports the engine as responsive.
     pub responsive: bool,
@@ -30,7 +30,7 @@ pub struct EngineSample {
 /// The action to take for an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangVerdict {
-    /// The engine has nothing to do now. Work that starts without a call is found by a later sample.
+    /// The engine has nothing to do now. A later sample finds work that starts without a call.
     Rest,
     /// Sample again after the timeout delay.
     SampleAgain,
@@ -48,7 +48,7 @@ pub struct EngineWatch {
     last: Option<EngineSample>,
     /// The running context and progress at which a hang was ignored.
     ignored: Option<(Option<OsHandle>, u64)>,
-    /// The progress at which a preempted context left the engine, until all contexts were preempted.
+    /// The progress at which a preempted context left the engine, until all contexts are preempted.
     left_at: Option<u64>,
     /// The sample after which an unserved context was preempted.
     unserved_request: Option<EngineSample>,
@@ -108,9 +108,9 @@ impl EngineWatch {
     }
 }
 
-/// The deadline of the next sample of all engines. At rest it is a deadline that no agent waits for:
-/// the engines have nothing to do, but a doorbell or a signal of the GPU may change that, and
-/// neither calls the kernel.
+/// The deadline of the next sample of all engines. At rest no agent waits for it: the engines have
+/// nothing to do, but a doorbell or a signal of the GPU may change that, and neither calls the
+/// kernel.
 #[derive(Default)]
 pub struct SampleTimer {
     due: Option<CpuTime>,

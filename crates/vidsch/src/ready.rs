@@ -1,8 +1,8 @@
 //! The contexts of one engine whose head is a packet, by priority band.
 //!
 //! Bands are served in order of priority, and the contexts of a band take turns, packet by packet.
-//! A band that is owed a quantum is lifted until it has had it (`share`), so that HIGH cannot starve
-//! it: its contexts then rank as HIGH and run before those of HIGH.
+//! A band that is owed a quantum is lifted until it has had it (`share`), so HIGH cannot starve it:
+//! its contexts then rank as HIGH and run before those of HIGH.
 //!
 //! | band | guaranteed share while higher bands are saturated | longest wait |
 //! |---|---|---|

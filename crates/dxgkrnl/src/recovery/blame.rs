@@ -1,4 +1,5 @@
-//! The devices whose work a reset interrupted, as reported by DxgkCbInvalidateHwContext.
+//! The devices whose work hung or was interrupted by a reset (decision 141). The driver names
+//! contexts by DxgkCbInvalidateHwContext.
 //!
 //! Invariant: the callback is accepted only while a reset collects, and recoveries are serialised.
 //!
@@ -37,6 +38,7 @@ impl Culprit {
 
     /// Returns the index of its work: what the engine ran, or else the first of its device. Returns
     /// whether the engine's facts name it.
+    // spec: PRE-104
     pub(super) fn find_work(&self, work: &[WorkAtReset]) -> Option<(usize, bool)> {
         let known = |work: &WorkAtReset| {
             let by_packet = self.packet.is_some_and(|id| u64::from(id) == work.fence_id);

@@ -1,9 +1,9 @@
 //! Detects lack of GPU progress, in packets, in hardware queues and from driver reports.
 //!
 //! Packets time out by VidSch's deadlines. Engines of hardware queues are sampled once per timeout
-//! delay; a sample in doubt preempts contexts (probes), and a probe without an acknowledgement by the
-//! next sample is a timeout. Without work to do, sampling rests: it goes on in the background, since
-//! doorbells and GPU signals start work without a call (decision 140).
+//! delay. A sample in doubt preempts contexts (probes). A probe without an acknowledgement by the
+//! next sample is a timeout. At rest, sampling goes on in the background, since doorbells and GPU
+//! signals start work without a call (decision 140).
 //!
 //! Order of sampling: 1. `watched` is cleared; 2. the engines are sampled. Work announced after 1
 //! starts the next sampling, and work announced before is seen in 2.
@@ -408,8 +408,8 @@ fn resolve_named(
     Named::Wrong
 }
 
-/// Records a driver fault if every context was preempted, this one did not leave the engine, and the
-/// driver names another one as the running one.
+/// Records a driver fault if every context was preempted, this one did not leave the engine, and
+/// the driver names another context as running.
 fn note_wrong_name(recovery: &Recovery, level: &Passive, engine: EngineId, stuck: &Context) {
     let (each, noted) = recovery.detector.engine(engine, |state| (state.probes_each, state.noted));
     if !each {

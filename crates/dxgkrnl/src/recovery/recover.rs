@@ -80,8 +80,11 @@ fn narrow_down(
                 *suspects = vec![Culprit::of_context(&context)];
             }
         }
-        // Nothing runs, so the reset interrupts nothing.
-        None if responsive && !recovery.objects.sched.lock().has_packets(engine) => {
+        // Nothing runs, so the reset interrupts nothing. A driver that reported a hang knows more.
+        None if responsive
+            && matches!(report.reason.cause, TimeoutCause::EngineForced { .. })
+            && !recovery.objects.sched.lock().has_packets(engine) =>
+        {
             suspects.clear();
         }
         None => {}

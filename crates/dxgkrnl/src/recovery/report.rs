@@ -54,7 +54,8 @@ pub enum TimeoutCause {
     EngineFaulted {
         /// The engine.
         engine: EngineId,
-        /// Whether the fault named its queue, context or process. The reset then costs innocent work.
+        /// Whether the fault named its queue, context or process. What a reset cuts off is then
+        /// innocent.
         is_named: bool,
     },
     /// A fault after which the driver wants the adapter reset.

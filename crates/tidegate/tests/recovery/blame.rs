@@ -1,6 +1,6 @@
-//! Blame: a hang is reported with the queue, the command buffer and the command that the engine ran,
-//! whatever else the device had queued. A driver whose engine status is wrong is named, and hides
-//! no hang.
+//! Blame: a hang is reported with the queue, the command buffer and the command that the engine
+//! ran, whatever else the device had queued. A driver whose engine status is wrong is named, and
+//! hides no hang.
 
 use crate::timeouts::hung;
 use std::sync::Arc;
@@ -117,8 +117,8 @@ fn a_packet_that_hangs_is_reported_and_not_one_that_waits() {
     });
 }
 
-/// An engine that hangs in a hardware queue answers no preemption request of its packets. The device
-/// of the packets is innocent, and so is a hardware queue that waits while a packet hangs.
+/// An engine that hangs in a hardware queue answers no preemption request of its packets. The
+/// device of the packets is innocent, and so is a hardware queue that waits while a packet hangs.
 // spec: PRE-104
 #[test]
 fn the_work_of_one_model_is_not_blamed_for_that_of_another() {

@@ -231,7 +231,7 @@ fn work_that_a_page_in_starts_is_found() {
     });
 }
 
-/// The engine may not leave the work of a queue without a timeout. What waits behind it hangs when it
+/// The engine may not leave the work of a queue without a timeout. The work after it hangs when it
 /// gets the engine.
 // spec: PRE-102
 #[test]
