@@ -202,7 +202,7 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
         watch_for_hangs(recovery);
         end_answered_probes(recovery, level);
         let stuck = detector.engine(engine, |state| state.probes.first().cloned());
-        let Some(context) = stuck else { return None };
+        let context = stuck?;
         note_wrong_name(recovery, level, engine, &context);
         return Some(Finding::of_context(&context));
     }
