@@ -50,7 +50,7 @@ pub struct RunningCommand {
     pub engine: EngineId,
     /// The hardware queue; `None` for the first packet that is in flight on the engine.
     pub hw_queue: Option<OsHandle>,
-    /// Its number in its command buffer, counted from 1 without labels.
+    /// Its number in its command buffer, counted from 1 without labels; 0 if unknown.
     pub number: u64,
 }
 
@@ -59,6 +59,6 @@ pub struct RunningCommand {
 pub struct DebugInfo {
     /// As text.
     pub text: String,
-    /// The commands that engines ran, as far as they are known.
+    /// What the engines ran, as far as it is known.
     pub commands: Vec<RunningCommand>,
 }

@@ -217,8 +217,8 @@ impl ReferenceDriver {
     ) -> Result<(), KmdError> {
         let DebugInfo { text, commands } = info;
         let answer = self.query_engine(level, engine)?;
-        if answer.command > 0 {
-            let hw_queue = answer.queue.and_then(|queue| self.os_handle_of(queue));
+        if let Some(queue) = answer.queue {
+            let hw_queue = self.os_handle_of(queue);
             commands.push(RunningCommand { engine, hw_queue, number: answer.command.into() });
         }
         let stands = match (answer.responsive, answer.queue) {

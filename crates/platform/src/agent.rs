@@ -22,7 +22,8 @@ pub enum Turn {
     /// The agent has nothing to do before this time.
     Until(CpuTime),
     /// As `Until`, for background work: a machine in which no other agent can move counts as
-    /// stalled and does not wait for it.
+    /// stalled and does not wait for it. In virtual time it waits for two expirations first, once
+    /// for each stall: what the machine did without a deadline may have to be noticed.
     Background(CpuTime),
 }
 

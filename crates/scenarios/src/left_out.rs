@@ -42,7 +42,8 @@ pub(crate) enum LeftOut {
     InterruptInRoutine,
     /// The hardware queue in the report of a fault.
     FaultReport,
-    /// The report that names the context aborted by an engine reset.
+    /// The report that names the context aborted by an engine reset, and every other fact about
+    /// what the engine ran.
     Blame,
     /// The ID of the packet that an engine reset aborted. The driver names the next one.
     AbortedId,

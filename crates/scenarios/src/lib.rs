@@ -50,6 +50,7 @@ mod race;
 mod raise_against_arm;
 mod remove_against_submit;
 mod reset_against_doorbell;
+mod rest_against_unblock;
 mod resume_against_destroy;
 mod reused_wait;
 mod ring_against_d3;
@@ -163,6 +164,7 @@ const RACES: &[&Race] = &[
     &preemption_against_wait::RACE,
     &completion_against_reset::RACE,
     &hang_against_signal::RACE,
+    &rest_against_unblock::RACE,
     &reset_against_doorbell::OF_ENGINE,
     &reset_against_doorbell::OF_ADAPTER,
     &destroy_against_reset::RACE,

@@ -14,14 +14,14 @@ use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::{CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
-    CallbackLayer, Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch,
-    Driver, DriverHandle, DriverLayer, EngineId, HwContextLoss, InterruptData, InterruptService,
-    Irql, OsHandle, Passive, PowerAction, PreemptCommand, RingHint, StartInfo, Status,
-    SubmitCommandFlags,
+    CallbackLayer, Callbacks, ComponentState, DebugInfo, DebugReason, DevicePowerState, Dirql,
+    DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, EngineStatus,
+    HwContextLoss, InterruptData, InterruptService, Irql, OsHandle, Passive, PowerAction,
+    PreemptCommand, RingHint, StartInfo, Status, SubmitCommandFlags,
 };
 use tidegate::explorer::Probe;
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
-use tidegate::platform::{Page, Word};
+use tidegate::platform::{CpuTime, Event, Page, Step, Word};
 
 /// Numbers of the notes that the layer takes.
 pub(crate) mod notes {
@@ -152,6 +152,8 @@ pub(crate) struct Seen {
     pub(crate) watched: Arc<OnceLock<CurrentValueView>>,
     /// The first doorbell that was created.
     pub(crate) first: FirstDoorbell,
+    /// An event for the first query of an engine's status after a time.
+    sampled: Arc<OnceLock<(Event, CpuTime)>>,
     left_out: Arc<OnceLock<LeftOut>>,
 }
 
@@ -163,6 +165,7 @@ impl Seen {
             monitored: Monitored::default(),
             watched: Arc::default(),
             first: FirstDoorbell::default(),
+            sampled: Arc::default(),
             left_out: Arc::default(),
         };
         if left_out != LeftOut::Nothing {
@@ -174,6 +177,20 @@ impl Seen {
     /// Makes the driver omit a step from now on.
     pub(crate) fn leave_out(&self, left_out: LeftOut) {
         self.left_out.get_or_init(|| left_out);
+    }
+
+    /// Calls `set` for the event of a sampled engine, if one is wanted and its time has come.
+    fn note_sample(&self, now: impl Fn() -> CpuTime) {
+        if let Some((event, after)) = self.sampled.get()
+            && now() > *after
+        {
+            event.set(Step::ThreadWake);
+        }
+    }
+
+    /// Sets `event` when the kernel queries an engine's status after this time.
+    pub(crate) fn note_samples(&self, event: Event, after: CpuTime) {
+        self.sampled.get_or_init(|| (event, after));
     }
 
     /// Returns whether a note was taken.
@@ -360,6 +377,31 @@ impl DriverLayer for Seam {
             routine: self.routine.clone(),
         };
         self.inner.start_device(level, StartInfo { callbacks: Arc::new(callbacks), ..start })
+    }
+
+    /// Without blame, the driver has no fact about the work of an engine.
+    fn query_engine_status(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, Status> {
+        self.seen.note_sample(|| self.platform.now());
+        match self.seen.leaves_out(LeftOut::Blame) {
+            true => Err(Status::NOT_SUPPORTED),
+            false => self.inner.query_engine_status(level, engine),
+        }
+    }
+
+    fn collect_debug_info(
+        &self,
+        level: &Passive,
+        engine: Option<EngineId>,
+        reason: DebugReason,
+    ) -> Result<DebugInfo, Status> {
+        match self.seen.leaves_out(LeftOut::Blame) {
+            true => Ok(DebugInfo::default()),
+            false => self.inner.collect_debug_info(level, engine, reason),
+        }
     }
 
     fn create_hw_queue(

@@ -19,7 +19,7 @@ use tidegate::d3d12::{
 };
 use tidegate::dxgkrnl::TdrLevel;
 use tidegate::explorer::{Prepared, Verdict};
-use tidegate::platform::QueueNumber;
+use tidegate::platform::{CpuTime, Event, QueueNumber};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::Client;
@@ -171,6 +171,13 @@ impl World {
     /// Returns the number of completed packets of the queues with these numbers.
     pub(crate) fn packets_of_numbers(&self, numbers: &[QueueNumber]) -> u64 {
         self.machine.gpu().stats().of(numbers).packets
+    }
+
+    /// Returns an event that is set when the kernel samples an engine after this time.
+    pub(crate) fn sampled_after(&self, after: CpuTime) -> Event {
+        let event = self.keep(self.machine.platform().event(true));
+        self.note_samples(event.clone(), after);
+        event
     }
 
     /// Creates a fence with value 0.

@@ -129,6 +129,13 @@ fn a_hang_loses_only_the_guilty_device_whenever_another_queue_is_unblocked() {
     finds_its_bugs("hang-against-signal");
 }
 
+// spec: PRE-102
+#[test]
+fn a_hang_that_begins_while_detection_rests_is_found() {
+    is_sampled("rest-against-unblock");
+    finds_its_bugs("rest-against-unblock");
+}
+
 // spec: UMS-040
 #[test]
 fn no_ring_is_lost_in_a_reset() {

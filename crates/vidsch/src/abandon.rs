@@ -58,7 +58,7 @@ impl<P: Payload> VidSch<P> {
             for item in queue.items.take() {
                 match item.work {
                     Work::Command(Command { kind: CommandKind::HwQueue { .. }, .. }) => {}
-                    Work::Command(command) if !item.returned => {
+                    Work::Command(command) if item.returned.is_none() => {
                         abandoned.packets.push((*handle, command))
                     }
                     Work::Command(_) => {}

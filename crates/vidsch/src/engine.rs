@@ -13,7 +13,7 @@
 use crate::config::Config;
 use crate::fence_id::{FenceIds, is_after};
 use crate::queue::{Command, CommandKind};
-use crate::ready::{Candidate, LIFTED, Ready};
+use crate::ready::{Candidate, Ready};
 use std::collections::{BTreeSet, VecDeque};
 use tidegate_ddi::{OsHandle, Priority};
 use tidegate_platform::CpuTime;
@@ -36,17 +36,23 @@ pub(crate) struct Packet {
     pub(crate) context: OsHandle,
     pub(crate) command: Command,
     pub(crate) priority: Priority,
-    /// Time from which its band had been starved, if the band was lifted.
-    pub(crate) lifted_since: Option<CpuTime>,
+    /// The part of its context's turn that it had used before this submission, in nanoseconds.
+    pub(crate) used_ns: u64,
     /// Time at which the packet became the first in flight.
     pub(crate) began: Option<CpuTime>,
     pub(crate) submitted: CpuTime,
 }
 
 impl Packet {
-    fn rank(&self, quantum_ns: u64, now: CpuTime) -> Priority {
-        let over = self.began.is_some_and(|began| now >= began.after(quantum_ns));
-        if self.lifted_since.is_some() && !over { self.priority.max(LIFTED) } else { self.priority }
+    /// Returns the used part of its context's turn, in nanoseconds.
+    pub(crate) fn turn_ns(&self, now: CpuTime) -> u64 {
+        let ran_ns = self.began.map_or(0, |began| now.since(began));
+        self.used_ns.saturating_add(ran_ns)
+    }
+
+    /// Returns when its context's turn ends.
+    fn turn_ends(&self, quantum_ns: u64) -> Option<CpuTime> {
+        Some(self.began?.after(quantum_ns.saturating_sub(self.used_ns)))
     }
 }
 
@@ -70,6 +76,8 @@ pub(crate) struct Engine {
     /// Preempted paging packets in submission order.
     pub(crate) returned: VecDeque<Packet>,
     pub(crate) ready: Ready,
+    /// The time up to which the shares of the bands are counted.
+    counted: CpuTime,
     request: Option<PreemptionRequest>,
     /// The last withdrawn request.
     withdrawn: Option<u32>,
@@ -108,6 +116,7 @@ impl Engine {
             in_flight: VecDeque::new(),
             returned: VecDeque::new(),
             ready: Ready::default(),
+            counted: CpuTime(0),
             request: None,
             withdrawn: None,
             timed_out: None,
@@ -124,17 +133,34 @@ impl Engine {
         !self.stopped && self.request.is_none() && self.in_flight.len() < self.cap
     }
 
-    /// Submits a packet of the candidate's context. Returns its fence ID.
-    pub(crate) fn submit(&mut self, of: Candidate, command: Command, now: CpuTime) -> u32 {
+    /// Counts the time since the last call for the band of the first packet in flight, and for
+    /// those that wait. Called before the packets in flight change, and before a decision.
+    pub(crate) fn count_shares(&mut self, quantum_ns: u64, now: CpuTime) {
+        let since = std::mem::replace(&mut self.counted, now);
+        let Some(first) = self.in_flight.front() else { return };
+        let since = first.began.map_or(now, |began| began.max(since));
+        let (running, spent_ns) = (first.priority, now.since(since));
+        let behind = waits_behind(&self.in_flight);
+        self.ready.account(running, behind, (spent_ns, quantum_ns));
+    }
+
+    /// Submits a packet of the candidate's context, which has used `used_ns` of its turn. Returns
+    /// its fence ID.
+    pub(crate) fn submit(
+        &mut self,
+        of: Candidate,
+        (command, used_ns): (Command, u64),
+        now: CpuTime,
+    ) -> u32 {
         let id = self.fence_ids.next();
-        let Candidate { context, priority, lifted_since } = of;
+        let Candidate { context, priority, .. } = of;
         match command.kind {
             CommandKind::Patched { last: false } => self.split = Some(context),
             CommandKind::Patched { last: true } => self.clear_split(context),
             _ => {}
         }
         self.enter(
-            Packet { id, context, command, priority, lifted_since, began: None, submitted: now },
+            Packet { id, context, command, priority, used_ns, began: None, submitted: now },
             now,
         );
         id
@@ -217,14 +243,10 @@ impl Engine {
             return Some(PreemptionReason::Timeout);
         }
         let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
-        let ran_ns = now.since(first.began?);
-        let (waits, rank) =
-            (self.highest_waiting(config, now)?, first.rank(config.quantum_ns, now));
-        match waits.cmp(&rank) {
+        let turn_ends = first.turn_ends(config.quantum_ns)?;
+        match self.highest_waiting()?.cmp(&self.ready.rank(first.priority)) {
             std::cmp::Ordering::Greater => Some(PreemptionReason::Priority),
-            std::cmp::Ordering::Equal if ran_ns >= config.quantum_ns => {
-                Some(PreemptionReason::Quantum)
-            }
+            std::cmp::Ordering::Equal if now >= turn_ends => Some(PreemptionReason::Quantum),
             _ => None,
         }
     }
@@ -265,24 +287,27 @@ impl Engine {
 
     /// Returns the highest rank of a context that waits behind the first packet, on the engine or
     /// in the ready list. Returns `None` if the first packet cannot be preempted for it.
-    fn highest_waiting(&self, config: &Config, now: CpuTime) -> Option<Priority> {
+    fn highest_waiting(&self) -> Option<Priority> {
         let first = self.in_flight.front().filter(|packet| packet.command.kind.is_preemptible())?;
         let behind = self.in_flight.iter().skip(1).filter(|packet| packet.context != first.context);
-        let behind = behind.map(|packet| packet.rank(config.quantum_ns, now));
-        let ready = self.ready.best(config.quantum_ns, now, Some((first.context, first.priority)));
-        behind.chain(ready.map(|candidate| candidate.rank())).max()
+        let behind = behind.map(|packet| self.ready.rank(packet.priority));
+        let ready = self.ready.best(Some(first.context));
+        behind.chain(ready.map(|candidate| candidate.rank)).max()
     }
 
-    /// Returns the next deadline after `since` at which a preemption may become due.
+    /// Returns the next deadline after `since` at which a preemption may become due. The shares are
+    /// counted up to `since`.
     pub(crate) fn deadline(&self, config: &Config, since: CpuTime) -> Option<CpuTime> {
         let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
         let began = first.began?;
         let timeout = self.timeout_ns(config).map(|delay_ns| began.after(delay_ns));
-        let waits = self.highest_waiting(config, since).filter(|_| config.preempts);
-        let quantum =
-            waits.filter(|w| *w >= first.priority).map(|_| began.after(config.quantum_ns));
-        let lifts = self.ready.lifts(config.quantum_ns).filter(|_| waits.is_some());
-        timeout.into_iter().chain(quantum).chain(lifts).filter(|deadline| *deadline > since).min()
+        let waits = self.highest_waiting().filter(|_| config.preempts);
+        let turn = waits.filter(|w| *w >= first.priority);
+        let turn = turn.and_then(|_| first.turn_ends(config.quantum_ns));
+        let behind = waits_behind(&self.in_flight);
+        let changes = self.ready.rank_changes(first.priority, behind, config.quantum_ns);
+        let changes = changes.filter(|_| waits.is_some()).map(|ns| self.counted.after(ns));
+        timeout.into_iter().chain(turn).chain(changes).filter(|deadline| *deadline > since).min()
     }
 
     /// Opens a preemption request. Returns its fence ID.
@@ -353,6 +378,11 @@ impl Engine {
     pub(crate) fn last_completed(&self) -> u32 {
         self.last_completed
     }
+}
+
+/// Returns the bands with a packet behind the first one in flight.
+fn waits_behind(in_flight: &VecDeque<Packet>) -> impl Fn(Priority) -> bool {
+    |priority| in_flight.iter().skip(1).any(|packet| packet.priority == priority)
 }
 
 /// The request that a DMA_PREEMPTED report answers.

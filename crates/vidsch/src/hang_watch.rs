@@ -1,11 +1,12 @@
 //! Hang detection for engines that run hardware queues.
 //!
-//! Engines are sampled once per timeout delay while work may be announced. An engine is preempted
-//! if it runs a context and is unresponsive or made no progress since the last sample. It is hung
-//! if the context is still running at the next sample. An engine that runs no context is not hung,
-//! because its queues may be waiting legally. If it has work that the driver reports as neither
-//! running nor blocked, its context is preempted as well; the work is lost if that changes nothing.
-//! Sampling stops after two equal samples and resumes when work is announced.
+//! Engines are sampled once per timeout delay. An engine is preempted if it runs a context and is
+//! unresponsive or made no progress since the last sample. It is hung if the context is still
+//! running at the next sample. If the context left and the engine still makes no progress, every
+//! context is preempted, because the driver may have named the wrong one. An engine that runs no
+//! context is not hung, because its queues may be waiting legally. If it has work that the driver
+//! reports as neither running nor blocked, its context is preempted as well; the work is lost if
+//! that changes nothing. Two equal samples without a running context are a rest (`SampleTimer`).
 
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
@@ -13,7 +14,8 @@ use tidegate_platform::CpuTime;
 /// A snapshot of an engine's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineSample {
-    /// A number that changes whenever work is announced or completed; 0 if no work is pending.
+    /// A number that changes whenever work is announced or completed; 0 if no work is pending and
+    /// no context runs.
     pub announced: u64,
     /// Whether the driver reports the engine as responsive.
     pub responsive: bool,
@@ -28,12 +30,14 @@ pub struct EngineSample {
 /// The action to take for an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangVerdict {
-    /// Stop sampling until work is announced.
+    /// The engine has nothing to do now. A later sample finds work that starts without a call.
     Rest,
     /// Sample again after the timeout delay.
     SampleAgain,
     /// Preempt this context, and sample again after the timeout delay.
     Preempt(OsHandle),
+    /// Preempt every context of the engine, and sample again after the timeout delay.
+    PreemptEach,
     /// Work of this context is lost: the driver accepted it, and neither runs nor blocks it.
     Lost(OsHandle),
 }
@@ -44,6 +48,8 @@ pub struct EngineWatch {
     last: Option<EngineSample>,
     /// The running context and progress at which a hang was ignored.
     ignored: Option<(Option<OsHandle>, u64)>,
+    /// The progress at which a preempted context left the engine, until all contexts are preempted.
+    left_at: Option<u64>,
     /// The sample after which an unserved context was preempted.
     unserved_request: Option<EngineSample>,
 }
@@ -61,7 +67,13 @@ impl EngineWatch {
         let still = before
             .is_some_and(|b| (b.works_for, b.progress) == (sample.works_for, sample.progress));
         match sample.works_for {
-            Some(context) if still || !sample.responsive => HangVerdict::Preempt(context),
+            Some(context) if still || !sample.responsive => {
+                match self.left_at.take() == Some(sample.progress) {
+                    true => HangVerdict::PreemptEach,
+                    false => HangVerdict::Preempt(context),
+                }
+            }
+            None if !sample.responsive => HangVerdict::PreemptEach,
             Some(_) => HangVerdict::SampleAgain,
             // spec: PRE-096
             None if sample.unserved.is_some() && self.unserved_request == Some(sample) => {
@@ -84,31 +96,55 @@ impl EngineWatch {
         self.ignored = Some((sample.works_for, sample.progress));
     }
 
-    /// Discards the last sample. Called when the engine was preempted or reset.
+    /// Records that the preempted contexts left the engine. `each`: they were all of its contexts.
+    pub fn preempted(&mut self, each: bool) {
+        let last = self.last.take().filter(|last| !each && last.works_for.is_some());
+        self.left_at = last.map(|last| last.progress);
+    }
+
+    /// Discards what was sampled. Called when the engine was reset.
     pub fn forget(&mut self) {
-        self.last = None;
+        (self.last, self.left_at) = (None, None);
     }
 }
 
-/// The deadline of the next sample of all engines.
+/// The deadline of the next sample of all engines. At rest no agent waits for it: the engines have
+/// nothing to do, but a doorbell or a signal of the GPU may change that, and neither calls the
+/// kernel.
 #[derive(Default)]
 pub struct SampleTimer {
     due: Option<CpuTime>,
+    at_rest: bool,
 }
 
 impl SampleTimer {
-    /// Arms the timer, because work may have been announced. Returns the deadline if it is new.
+    /// Arms the timer, because work may have been announced. Ends a rest. Returns the deadline if
+    /// it is new.
     pub fn start(&mut self, now: CpuTime, delay_ns: u64) -> Option<CpuTime> {
-        if self.due.is_some() {
+        if self.due.is_some() && !self.at_rest {
             return None;
         }
-        self.due = Some(now.after(delay_ns));
+        (self.due, self.at_rest) = (Some(now.after(delay_ns)), false);
         self.due
     }
 
-    /// Returns the time of the next sample.
+    /// Arms the timer for a sample at rest, unless it is armed. Returns whether it was not.
+    pub fn rest(&mut self, now: CpuTime, delay_ns: u64) -> bool {
+        let begins = self.due.is_none();
+        if begins {
+            (self.due, self.at_rest) = (Some(now.after(delay_ns)), true);
+        }
+        begins
+    }
+
+    /// Returns the time of the next sample. Without one, or at rest, returns `None`.
     pub fn deadline(&self) -> Option<CpuTime> {
-        self.due
+        self.due.filter(|_| !self.at_rest)
+    }
+
+    /// Returns the time of the next sample at rest.
+    pub fn deadline_at_rest(&self) -> Option<CpuTime> {
+        self.due.filter(|_| self.at_rest)
     }
 
     /// Returns whether a sample is due, and disarms the timer if so.
@@ -161,10 +197,10 @@ mod tests {
         assert_eq!(watch.judge(idle(7)), HangVerdict::SampleAgain);
         assert_eq!(watch.judge(idle(8)), HangVerdict::SampleAgain, "the engine has run something");
         assert_eq!(watch.judge(idle(8)), HangVerdict::Preempt(A));
-        watch.forget();
+        watch.preempted(false);
         assert_eq!(watch.judge(idle(9)), HangVerdict::SampleAgain, "the request helped");
         assert_eq!(watch.judge(idle(9)), HangVerdict::Preempt(A));
-        watch.forget();
+        watch.preempted(false);
         assert_eq!(watch.judge(idle(9)), HangVerdict::Lost(A));
     }
 
@@ -174,9 +210,36 @@ mod tests {
         assert_eq!(watch.judge(works(1)), HangVerdict::SampleAgain);
         assert_eq!(watch.judge(works(2)), HangVerdict::SampleAgain, "slow is not hung");
         assert_eq!(watch.judge(works(2)), HangVerdict::Preempt(A));
-        watch.forget();
+        watch.preempted(false);
         assert_eq!(watch.judge(works(2)), HangVerdict::SampleAgain, "it answered");
         assert_eq!(watch.judge(EngineSample { announced: 0, ..works(2) }), HangVerdict::Rest);
+    }
+
+    // spec: PRE-103
+    #[test]
+    fn every_context_is_preempted_when_the_named_one_left_and_nothing_moved() {
+        let unresponsive = |progress| EngineSample { responsive: false, ..works(progress) };
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(unresponsive(1)), HangVerdict::Preempt(A));
+        watch.preempted(false);
+        assert_eq!(watch.judge(unresponsive(1)), HangVerdict::PreemptEach);
+        // None of them hangs: it is long work on an engine that lets go.
+        watch.preempted(true);
+        assert_eq!(watch.judge(unresponsive(1)), HangVerdict::Preempt(A));
+        watch.preempted(false);
+        assert_eq!(watch.judge(unresponsive(2)), HangVerdict::Preempt(A), "the engine moved");
+        watch.preempted(false);
+        watch.forget();
+        assert_eq!(watch.judge(unresponsive(2)), HangVerdict::Preempt(A), "it was reset");
+        // The engine responds, or names no context.
+        let mut watch = EngineWatch::default();
+        watch.judge(works(1));
+        assert_eq!(watch.judge(works(1)), HangVerdict::Preempt(A));
+        watch.preempted(false);
+        assert_eq!(watch.judge(works(1)), HangVerdict::SampleAgain);
+        assert_eq!(watch.judge(works(1)), HangVerdict::PreemptEach);
+        let silent = EngineSample { works_for: None, ..unresponsive(1) };
+        assert_eq!(EngineWatch::default().judge(silent), HangVerdict::PreemptEach);
     }
 
     #[test]
@@ -205,5 +268,18 @@ mod tests {
         assert_eq!(timer.start(CpuTime(6), 10), None);
         assert!(!timer.take_due(CpuTime(14)));
         assert!(timer.take_due(CpuTime(15)) && timer.deadline().is_none());
+    }
+
+    // spec: PRE-102
+    #[test]
+    fn a_sample_at_rest_is_periodic_and_announced_work_gets_a_whole_delay() {
+        let mut timer = SampleTimer::default();
+        assert!(timer.rest(CpuTime(5), 10) && !timer.rest(CpuTime(6), 10));
+        assert_eq!((timer.deadline(), timer.deadline_at_rest()), (None, Some(CpuTime(15))));
+        assert!(timer.take_due(CpuTime(15)) && timer.rest(CpuTime(15), 10));
+        assert_eq!(timer.start(CpuTime(24), 10), Some(CpuTime(34)), "the rest is over");
+        assert_eq!((timer.deadline(), timer.deadline_at_rest()), (Some(CpuTime(34)), None));
+        assert!(!timer.rest(CpuTime(30), 10), "a sample is due");
+        assert_eq!(timer.start(CpuTime(33), 10), None, "it is not put off");
     }
 }

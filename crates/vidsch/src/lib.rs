@@ -25,6 +25,7 @@ mod report;
 mod reset;
 mod save_area;
 mod scheduler;
+mod share;
 mod submission_right;
 
 #[cfg(test)]

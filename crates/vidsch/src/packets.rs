@@ -64,7 +64,7 @@ impl<P: Payload> VidSch<P> {
     pub fn holds_places(&self) -> bool {
         let holds = |item: &Item<P::Fence>| match &item.work {
             Work::Command(command) => {
-                item.returned && matches!(command.kind, CommandKind::Patched { .. })
+                item.returned.is_some() && matches!(command.kind, CommandKind::Patched { .. })
             }
             _ => false,
         };
@@ -90,6 +90,8 @@ impl<P: Payload> VidSch<P> {
         fence_id: u32,
         now: Now,
     ) -> Vec<OsHandle> {
+        let quantum_ns = self.config.quantum_ns;
+        self.engines[engine].count_shares(quantum_ns, now.at);
         let completed = self.engines[engine].complete_up_to(fence_id, now.at);
         for context in &completed {
             if let Some(state) = self.queues.get_mut(context).and_then(SoftwareQueue::context_mut) {
@@ -149,12 +151,11 @@ impl<P: Payload> VidSch<P> {
             match packet.command.kind {
                 CommandKind::Paging => self.engines[engine].returned.push_front(packet),
                 CommandKind::Render | CommandKind::Patched { .. } => {
-                    let began = packet.began.filter(|_| packet.lifted_since.is_some());
-                    let lift_ended =
-                        began.is_some_and(|began| now.at >= began.after(self.config.quantum_ns));
-                    let turn_ended =
-                        place == 0 && (reason == PreemptionReason::Quantum || lift_ended);
-                    self.requeue_command(&packet, turn_ended, now);
+                    let used_ns = packet.turn_ns(now.at);
+                    let is_used_up =
+                        reason == PreemptionReason::Quantum || used_ns >= self.config.quantum_ns;
+                    let continues = (place > 0 || !is_used_up).then_some(used_ns);
+                    self.requeue_command(&packet, continues, now);
                 }
                 CommandKind::ContextSwitch | CommandKind::HwQueue { .. } => {
                     self.left_engine(packet.context, now)
@@ -163,8 +164,10 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
+    /// Requeues a preempted command. `continues` is the used part of its context's turn in
+    /// nanoseconds, or `None` if the turn is over.
     // spec: PRE-031, PRE-041
-    fn requeue_command(&mut self, packet: &Packet, turn_ended: bool, now: Now) {
+    fn requeue_command(&mut self, packet: &Packet, continues: Option<u64>, now: Now) {
         let context = packet.context;
         let Some(queue) = self.queues.get_mut(&context) else { return };
         let Some(state) = queue.context_mut().filter(|state| !state.abandoned) else {
@@ -173,7 +176,8 @@ impl<P: Payload> VidSch<P> {
         state.in_flight -= 1;
         let Command { queued_ns, kind, bytes, .. } = packet.command;
         let (cost, work) = (kind.cost(bytes as usize), Work::Command(packet.command));
-        let item = Item { ticket: 0, cost, queued_ns, head_ns: None, returned: true, work };
+        let returned = Some(continues.unwrap_or(0));
+        let item = Item { ticket: 0, cost, queued_ns, head_ns: None, returned, work };
         queue.items.push_front(item);
         self.holds.area_became_movable |= queue.can_move_area();
         let signalling = queue.signalling;
@@ -185,9 +189,9 @@ impl<P: Payload> VidSch<P> {
         if std::mem::replace(&mut state.listed, true) {
             ready.remove(context, state.priority);
         }
-        match turn_ended {
-            true => ready.push_back(context, state.priority, now.at),
-            false => ready.push_front(context, state.priority, (now.at, packet.lifted_since)),
+        match continues {
+            None => ready.push_back(context, state.priority),
+            Some(_) => ready.push_front(context, state.priority),
         }
     }
 
@@ -215,6 +219,8 @@ impl<P: Payload> VidSch<P> {
     /// Returns the next effect of the packets. If there is none, the submission right is released.
     pub fn next_effect(&mut self, now: Now) -> Option<Effect<P>> {
         self.decided_at = now.at;
+        let quantum_ns = self.config.quantum_ns;
+        self.engines.iter_mut().for_each(|(_, engine)| engine.count_shares(quantum_ns, now.at));
         // Hand off the right before deciding further effects.
         let effect = match self.right.has_waiter() {
             true => None,
@@ -255,7 +261,7 @@ impl<P: Payload> VidSch<P> {
             let flags = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
             return Some(Effect::Submit { context, engine, command, fence_id, flags });
         }
-        while let Some(candidate) = self.take_candidate(engine, now) {
+        while let Some(candidate) = self.take_candidate(engine) {
             let context = candidate.context;
             let Some(queue) = self.queues.get_mut(&context) else { continue };
             if let Some(state) = queue.context_mut() {
@@ -265,21 +271,22 @@ impl<P: Payload> VidSch<P> {
                 self.advance(context, now);
                 continue;
             };
-            let returned = queue.items.pop_front().is_some_and(|item| item.returned);
+            let returned = queue.items.pop_front().and_then(|item| item.returned);
             return Some(self.submit(engine, candidate, (command, returned), now));
         }
         // spec: PRE-012
         let idle = self.engines[engine].idle_switch_due();
         let context = idle.filter(|_| self.held_for_split(engine).is_none())?;
-        let idle = Candidate { context, priority: Priority::Realtime, lifted_since: None };
-        Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, false), now))
+        let priority = Priority::Realtime;
+        let idle = Candidate { context, priority, rank: priority };
+        Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, None), now))
     }
 
     /// Takes the next context to run. An engine held for a split buffer runs only paging contexts,
     /// then the context of that buffer.
-    fn take_candidate(&mut self, engine: EngineId, now: Now) -> Option<Candidate> {
+    fn take_candidate(&mut self, engine: EngineId) -> Option<Candidate> {
         let Some(held) = self.held_for_split(engine) else {
-            return self.engines[engine].ready.pop(self.config.quantum_ns, now.at);
+            return self.engines[engine].ready.pop();
         };
         let mut found = None;
         for (handle, queue) in &self.queues {
@@ -296,7 +303,7 @@ impl<P: Payload> VidSch<P> {
         }
         let (context, priority) = found?;
         self.engines[engine].ready.remove(context, priority);
-        Some(Candidate { context, priority, lifted_since: None })
+        Some(Candidate { context, priority, rank: priority })
     }
 
     // spec: PRE-111
@@ -313,11 +320,12 @@ impl<P: Payload> VidSch<P> {
         &mut self,
         engine: EngineId,
         candidate: Candidate,
-        (command, returned): (Command, bool),
+        (command, returned): (Command, Option<u64>),
         now: Now,
     ) -> Effect<P> {
         let context = candidate.context;
-        let fence_id = self.engines[engine].submit(candidate, command, now.at);
+        let used_ns = returned.unwrap_or(0);
+        let fence_id = self.engines[engine].submit(candidate, (command, used_ns), now.at);
         if let Some(state) = self.queues.get_mut(&context).and_then(SoftwareQueue::context_mut) {
             state.in_flight += 1;
         }
@@ -325,7 +333,7 @@ impl<P: Payload> VidSch<P> {
         let mut flags = SubmitCommandFlags::empty();
         flags.set(SubmitCommandFlags::PAGING, command.kind == CommandKind::Paging);
         flags.set(SubmitCommandFlags::CONTEXT_SWITCH, command.kind == CommandKind::ContextSwitch);
-        flags.set(SubmitCommandFlags::RESUBMISSION, returned);
+        flags.set(SubmitCommandFlags::RESUBMISSION, returned.is_some());
         Effect::Submit { context, engine, command, fence_id, flags }
     }
 }

@@ -153,8 +153,9 @@ pub(crate) struct Item<F> {
     pub(crate) queued_ns: u64,
     /// Timeline time at which it reached the head of its queue, in nanoseconds.
     pub(crate) head_ns: Option<u64>,
-    /// Whether an engine returned the command unfinished.
-    pub(crate) returned: bool,
+    /// The used part of its context's turn in nanoseconds, if an engine returned the command
+    /// unfinished.
+    pub(crate) returned: Option<u64>,
     pub(crate) work: Work<F>,
 }
 
@@ -308,14 +309,7 @@ impl<F: Clone> SoftwareQueue<F> {
     }
 
     pub(crate) fn push(&mut self, ticket: u64, queued_ns: u64, (work, cost): (Work<F>, usize)) {
-        self.items.push_back(Item {
-            ticket,
-            cost,
-            queued_ns,
-            head_ns: None,
-            returned: false,
-            work,
-        });
+        self.items.push_back(Item { ticket, cost, queued_ns, head_ns: None, returned: None, work });
     }
 
     /// Returns the sum of the costs of what is queued.

@@ -1,7 +1,7 @@
 //! The contexts of one engine whose head is a packet, by priority band.
 //!
 //! Bands are served in order of priority, and the contexts of a band take turns, packet by packet.
-//! A band that has been starved too long is lifted for a quantum, so that HIGH cannot starve it:
+//! A band that is owed a quantum is lifted until it has had it (`share`), so HIGH cannot starve it:
 //! its contexts then rank as HIGH and run before those of HIGH.
 //!
 //! | band | guaranteed share while higher bands are saturated | longest wait |
@@ -13,22 +13,11 @@
 //! Preemption latency and the turns of other contexts in the band add to the wait. REALTIME needs a
 //! privilege and may starve every band. Without preemption, the bounds start at the packet's end.
 
+use crate::share::Share;
 use std::collections::VecDeque;
 use tidegate_ddi::{OsHandle, Priority};
-use tidegate_platform::CpuTime;
 
 const BANDS: usize = 4;
-
-// spec: PRE-072
-/// Returns the time for which a band waits before it is lifted. `None` for HIGH, which only
-/// REALTIME can starve, and for REALTIME.
-fn starvation_limit_ns(priority: Priority, quantum_ns: u64) -> Option<u64> {
-    match priority {
-        Priority::Idle => Some(quantum_ns.saturating_mul(99)),
-        Priority::Normal => Some(quantum_ns.saturating_mul(9)),
-        Priority::High | Priority::Realtime => None,
-    }
-}
 
 /// The rank of a lifted packet.
 pub(crate) const LIFTED: Priority = Priority::High;
@@ -36,19 +25,7 @@ pub(crate) const LIFTED: Priority = Priority::High;
 #[derive(Default)]
 struct Band {
     contexts: VecDeque<OsHandle>,
-    /// Time from which a context has been waiting while no context of the band was served.
-    starved_since: Option<CpuTime>,
-    /// End of the current lift.
-    lifted_until: CpuTime,
-}
-
-impl Band {
-    /// Returns the time from which the band has been starved, if it is lifted now.
-    fn lifted_since(&self, priority: Priority, quantum_ns: u64, now: CpuTime) -> Option<CpuTime> {
-        let limit_ns = starvation_limit_ns(priority, quantum_ns)?;
-        let since = self.starved_since?;
-        (now < self.lifted_until || now >= since.after(limit_ns)).then_some(since)
-    }
+    share: Share,
 }
 
 /// The contexts of one engine whose heads are packets.
@@ -62,15 +39,8 @@ pub(crate) struct Ready {
 pub(crate) struct Candidate {
     pub(crate) context: OsHandle,
     pub(crate) priority: Priority,
-    /// Time from which its band has been starved, if the band is lifted.
-    pub(crate) lifted_since: Option<CpuTime>,
-}
-
-impl Candidate {
-    /// Returns the priority at which the context competes.
-    pub(crate) fn rank(&self) -> Priority {
-        if self.lifted_since.is_some() { self.priority.max(LIFTED) } else { self.priority }
-    }
+    /// The priority at which it competes.
+    pub(crate) rank: Priority,
 }
 
 const PRIORITIES: [Priority; BANDS] =
@@ -78,72 +48,87 @@ const PRIORITIES: [Priority; BANDS] =
 
 impl Ready {
     /// Appends a context to its band.
-    pub(crate) fn push_back(&mut self, context: OsHandle, priority: Priority, now: CpuTime) {
-        let band = &mut self.bands[priority as usize];
-        band.contexts.push_back(context);
-        band.starved_since.get_or_insert(now);
+    pub(crate) fn push_back(&mut self, context: OsHandle, priority: Priority) {
+        self.bands[priority as usize].contexts.push_back(context);
     }
 
-    /// Prepends a context to its band, because its turn continues. `starved_since` is the start of
-    /// the band's wait before that turn, if the band is still owed time.
-    pub(crate) fn push_front(
-        &mut self,
-        context: OsHandle,
-        priority: Priority,
-        (now, starved_since): (CpuTime, Option<CpuTime>),
-    ) {
-        let band = &mut self.bands[priority as usize];
-        band.contexts.push_front(context);
-        let since = starved_since.unwrap_or(now);
-        band.starved_since = Some(band.starved_since.map_or(since, |known| known.min(since)));
+    /// Prepends a context to its band, because its turn continues.
+    pub(crate) fn push_front(&mut self, context: OsHandle, priority: Priority) {
+        self.bands[priority as usize].contexts.push_front(context);
     }
 
     pub(crate) fn remove(&mut self, context: OsHandle, priority: Priority) {
-        let band = &mut self.bands[priority as usize];
-        band.contexts.retain(|c| *c != context);
-        if band.contexts.is_empty() {
-            band.starved_since = None;
+        self.bands[priority as usize].contexts.retain(|c| *c != context);
+    }
+
+    /// Counts `spent_ns` in which the engine ran a packet of `running`. `behind` returns whether a
+    /// packet of a band waits on the engine. Time of REALTIME counts for no band.
+    // spec: PRE-072
+    pub(crate) fn account(
+        &mut self,
+        running: Priority,
+        behind: impl Fn(Priority) -> bool,
+        (spent_ns, quantum_ns): (u64, u64),
+    ) {
+        if running == Priority::Realtime {
+            return;
+        }
+        for priority in PRIORITIES {
+            let band = &mut self.bands[priority as usize];
+            if priority == running {
+                band.share.served(priority, spent_ns);
+            } else if !band.contexts.is_empty() || behind(priority) {
+                band.share.waited(priority, spent_ns, quantum_ns);
+            }
+        }
+    }
+
+    /// Returns the priority at which a context of this band competes.
+    pub(crate) fn rank(&self, priority: Priority) -> Priority {
+        match self.bands[priority as usize].share.is_lifted() {
+            true => priority.max(LIFTED),
+            false => priority,
         }
     }
 
     /// Removes and returns the next context.
-    pub(crate) fn pop(&mut self, quantum_ns: u64, now: CpuTime) -> Option<Candidate> {
-        let next = self.best(quantum_ns, now, None)?;
-        let band = &mut self.bands[next.priority as usize];
-        band.contexts.pop_front();
-        band.starved_since = (!band.contexts.is_empty()).then_some(now);
-        if next.lifted_since.is_some() && now >= band.lifted_until {
-            band.lifted_until = now.after(quantum_ns);
-        }
+    pub(crate) fn pop(&mut self) -> Option<Candidate> {
+        let next = self.best(None)?;
+        self.bands[next.priority as usize].contexts.pop_front();
         Some(next)
     }
 
-    /// Returns the context that would run next if the packet of `running` ended. Excludes that
-    /// context. Its band is not lifted, because it is being served.
-    pub(crate) fn best(
-        &self,
-        quantum_ns: u64,
-        now: CpuTime,
-        running: Option<(OsHandle, Priority)>,
-    ) -> Option<Candidate> {
-        let excluded = running.map(|(context, _)| context);
+    /// Returns the context that would run next if the packet of `running` ended, without that
+    /// context itself.
+    pub(crate) fn best(&self, running: Option<OsHandle>) -> Option<Candidate> {
         let candidates = PRIORITIES.into_iter().filter_map(|priority| {
-            let band = &self.bands[priority as usize];
-            let context = *band.contexts.iter().find(|c| Some(**c) != excluded)?;
-            let served = running.is_some_and(|(_, of)| of == priority);
-            let lifted_since = band.lifted_since(priority, quantum_ns, now).filter(|_| !served);
-            Some(Candidate { context, priority, lifted_since })
+            let contexts = &self.bands[priority as usize].contexts;
+            let context = *contexts.iter().find(|c| Some(**c) != running)?;
+            Some(Candidate { context, priority, rank: self.rank(priority) })
         });
-        // Among equal ranks a lifted band wins, and among lifted bands the longest waiting.
-        candidates
-            .max_by_key(|c| (c.rank(), c.lifted_since.map(|since| u64::MAX - since.0), c.priority))
+        // Among equal ranks a lifted band wins, and among lifted bands the one that is owed most.
+        candidates.max_by_key(|c| {
+            (c.rank, self.bands[c.priority as usize].share.lifted_owed_ns(), c.priority)
+        })
     }
 
-    /// Returns the times at which waiting bands will be lifted.
-    pub(crate) fn lifts(&self, quantum_ns: u64) -> impl Iterator<Item = CpuTime> {
-        PRIORITIES.into_iter().filter_map(move |priority| {
-            let since = self.bands[priority as usize].starved_since?;
-            Some(since.after(starvation_limit_ns(priority, quantum_ns)?))
+    /// Returns the further times of `running`, in nanoseconds, after which a band's rank changes.
+    pub(crate) fn rank_changes(
+        &self,
+        running: Priority,
+        behind: impl Fn(Priority) -> bool,
+        quantum_ns: u64,
+    ) -> impl Iterator<Item = u64> {
+        let counts = running != Priority::Realtime;
+        PRIORITIES.into_iter().filter(move |_| counts).filter_map(move |priority| {
+            let Band { contexts, share } = &self.bands[priority as usize];
+            if priority == running {
+                share.lift_ends_after_ns(priority)
+            } else if !contexts.is_empty() || behind(priority) {
+                share.lift_begins_after_ns(priority, quantum_ns)
+            } else {
+                None
+            }
         })
     }
 }
@@ -153,16 +138,23 @@ mod tests {
     use super::*;
 
     const QUANTUM_NS: u64 = 10;
-    const START: CpuTime = CpuTime(0);
 
     fn ready(contexts: &[(u64, Priority)]) -> Ready {
         let mut ready = Ready::default();
-        contexts.iter().for_each(|(c, priority)| ready.push_back(OsHandle(*c), *priority, START));
+        contexts.iter().for_each(|(c, priority)| ready.push_back(OsHandle(*c), *priority));
         ready
     }
 
-    fn next(ready: &mut Ready, now: u64) -> Option<(u64, bool)> {
-        ready.pop(QUANTUM_NS, CpuTime(now)).map(|c| (c.context.0, c.lifted_since.is_some()))
+    fn runs(ready: &mut Ready, running: Priority, spent_ns: u64) {
+        ready.account(running, |_| false, (spent_ns, QUANTUM_NS));
+    }
+
+    fn next(ready: &mut Ready) -> Option<(u64, bool)> {
+        ready.pop().map(|c| (c.context.0, c.rank != c.priority))
+    }
+
+    fn changes(ready: &Ready, running: Priority) -> Vec<u64> {
+        ready.rank_changes(running, |_| false, QUANTUM_NS).collect()
     }
 
     #[test]
@@ -174,74 +166,104 @@ mod tests {
             (4, Priority::Normal),
             (5, Priority::High),
         ]);
-        let order: Vec<_> =
-            std::iter::from_fn(|| next(&mut all, 0)).map(|(context, _)| context).collect();
+        let order: Vec<_> = std::iter::from_fn(|| next(&mut all)).map(|(c, _)| c).collect();
         assert_eq!(order, [3, 5, 1, 4, 2]);
-        assert_eq!(all.lifts(QUANTUM_NS).count(), 0, "no context waits");
+        assert_eq!(changes(&all, Priority::High), [], "no context waits");
     }
 
     #[test]
     fn a_band_that_has_waited_nine_quanta_goes_before_high_once() {
         let mut all = ready(&[(1, Priority::Normal), (2, Priority::Normal), (3, Priority::High)]);
-        all.push_back(OsHandle(4), Priority::High, START);
-        assert_eq!(all.lifts(QUANTUM_NS).collect::<Vec<_>>(), [CpuTime(90)]);
-        assert_eq!(next(&mut all, 89), Some((3, false)));
-        assert_eq!(next(&mut all, 90), Some((1, true)));
-        assert_eq!(
-            next(&mut all, 100),
-            Some((4, false)),
-            "the band has had its quantum: its wait restarts"
-        );
-        all.push_back(OsHandle(4), Priority::High, CpuTime(100));
-        assert_eq!(next(&mut all, 179), Some((4, false)));
-        all.push_back(OsHandle(4), Priority::Realtime, CpuTime(179));
-        assert_eq!(next(&mut all, 180), Some((4, false)), "no band goes before realtime");
-        assert_eq!(next(&mut all, 180), Some((2, true)));
+        all.push_back(OsHandle(4), Priority::High);
+        assert_eq!(changes(&all, Priority::High), [90]);
+        runs(&mut all, Priority::High, 89);
+        assert_eq!(next(&mut all), Some((3, false)));
+        assert_eq!(changes(&all, Priority::High), [1]);
+        runs(&mut all, Priority::High, 1);
+        assert_eq!(next(&mut all), Some((1, true)));
+        assert_eq!(changes(&all, Priority::Normal), [10]);
+        runs(&mut all, Priority::Normal, 10);
+        assert_eq!(next(&mut all), Some((4, false)), "the band has had its quantum");
+        all.push_back(OsHandle(4), Priority::High);
+        runs(&mut all, Priority::High, 90);
+        all.push_back(OsHandle(5), Priority::Realtime);
+        assert_eq!(next(&mut all), Some((5, false)), "no band goes before realtime");
+        runs(&mut all, Priority::Realtime, 1_000);
+        assert_eq!(changes(&all, Priority::Realtime), [], "its time counts for no band");
+        assert_eq!(next(&mut all), Some((2, true)));
     }
 
     #[test]
-    fn a_lifted_band_has_a_quantum_whatever_the_length_of_its_packets() {
+    fn a_lifted_band_has_a_quantum_of_work_whatever_the_length_of_its_packets() {
         let mut all = ready(&[(1, Priority::Normal), (2, Priority::Normal), (3, Priority::High)]);
-        assert_eq!(next(&mut all, 90), Some((1, true)));
-        all.push_back(OsHandle(1), Priority::Normal, CpuTime(95));
-        assert_eq!((next(&mut all, 95), next(&mut all, 99)), (Some((2, true)), Some((1, true))));
-        all.push_back(OsHandle(1), Priority::Normal, CpuTime(99));
-        assert_eq!(next(&mut all, 100), Some((3, false)));
+        runs(&mut all, Priority::High, 90);
+        assert_eq!(next(&mut all), Some((1, true)));
+        all.push_back(OsHandle(1), Priority::Normal);
+        // It was preempted before it ran, by REALTIME for example: nothing is paid.
+        runs(&mut all, Priority::Normal, 0);
+        assert_eq!(next(&mut all), Some((2, true)));
+        runs(&mut all, Priority::Normal, 9);
+        assert_eq!(next(&mut all), Some((1, true)));
+        all.push_back(OsHandle(1), Priority::Normal);
+        runs(&mut all, Priority::Normal, 1);
+        assert_eq!(next(&mut all), Some((3, false)));
+    }
+
+    #[test]
+    fn a_band_that_runs_a_little_between_higher_packets_is_owed_the_rest_of_its_tenth() {
+        // HIGH leaves the engine for 1 in 30 of the time: not enough, so the band is lifted.
+        let mut all = ready(&[(1, Priority::Normal)]);
+        let mut waited = 0;
+        while all.rank(Priority::Normal) == Priority::Normal {
+            runs(&mut all, Priority::High, 29);
+            runs(&mut all, Priority::Normal, 1);
+            waited += 30;
+            assert!(waited < 1_000, "{waited}");
+        }
+        // For 1 in 8 of the time: its share, so it is not.
+        let mut all = ready(&[(1, Priority::Normal)]);
+        for _ in 0..1_000 {
+            runs(&mut all, Priority::High, 7);
+            runs(&mut all, Priority::Normal, 1);
+            assert_eq!(all.rank(Priority::Normal), Priority::Normal);
+        }
+    }
+
+    #[test]
+    fn a_band_that_wants_nothing_for_a_moment_keeps_what_it_is_owed_and_earns_nothing() {
+        let mut all = ready(&[(1, Priority::Normal)]);
+        runs(&mut all, Priority::High, 50);
+        assert_eq!(next(&mut all), Some((1, false)));
+        runs(&mut all, Priority::High, 1_000);
+        all.push_back(OsHandle(1), Priority::Normal);
+        assert_eq!(changes(&all, Priority::High), [40]);
     }
 
     #[test]
     fn idle_has_one_quantum_in_a_hundred_also_against_normal() {
         let mut all = ready(&[(1, Priority::Idle), (2, Priority::Normal)]);
-        assert_eq!(next(&mut all, 89), Some((2, false)));
-        all.push_back(OsHandle(2), Priority::Normal, CpuTime(89));
-        assert_eq!(next(&mut all, 989), Some((2, true)));
-        all.push_back(OsHandle(2), Priority::Normal, CpuTime(989));
-        assert_eq!(next(&mut all, 990), Some((1, true)));
+        runs(&mut all, Priority::Normal, 989);
+        assert_eq!(next(&mut all), Some((2, false)));
+        all.push_back(OsHandle(2), Priority::Normal);
+        runs(&mut all, Priority::Normal, 1);
+        assert_eq!(next(&mut all), Some((1, true)));
+        // Both are owed a quantum by HIGH: the one that is owed more goes first.
+        let mut all = ready(&[(1, Priority::Idle), (2, Priority::Normal), (3, Priority::High)]);
+        runs(&mut all, Priority::High, 2_000);
+        assert_eq!(next(&mut all), Some((1, true)));
+        assert_eq!(next(&mut all), Some((2, true)));
+        assert_eq!(next(&mut all), Some((3, false)));
     }
 
     #[test]
-    fn a_band_whose_packet_runs_does_not_starve_and_its_context_is_not_next() {
+    fn a_packet_that_waits_on_the_engine_waits_and_the_context_that_runs_is_not_next() {
         let all = ready(&[(1, Priority::Normal), (2, Priority::Normal)]);
-        let running = |context, priority| {
-            all.best(QUANTUM_NS, CpuTime(1000), Some((OsHandle(context), priority)))
-                .map(|c| (c.context.0, c.rank()))
-        };
-        assert_eq!(running(1, Priority::Normal), Some((2, Priority::Normal)));
-        assert_eq!(running(7, Priority::High), Some((1, LIFTED)));
-    }
-
-    #[test]
-    fn a_preempted_context_is_first_and_its_band_stays_owed() {
-        let mut all = ready(&[(1, Priority::Normal)]);
-        all.push_front(OsHandle(2), Priority::Normal, (CpuTime(50), None));
-        all.push_back(OsHandle(3), Priority::High, CpuTime(50));
-        assert_eq!(next(&mut all, 89), Some((3, false)));
-        let lifted = all.pop(QUANTUM_NS, CpuTime(90)).unwrap();
-        assert_eq!((lifted.context, lifted.lifted_since), (OsHandle(2), Some(START)));
-        all.push_front(lifted.context, lifted.priority, (CpuTime(91), lifted.lifted_since));
-        all.push_back(OsHandle(3), Priority::High, CpuTime(91));
-        assert_eq!(next(&mut all, 91), Some((2, true)));
-        all.remove(OsHandle(1), Priority::Normal);
-        assert_eq!(all.lifts(QUANTUM_NS).count(), 0);
+        let next = |running| all.best(Some(OsHandle(running))).map(|c| c.context.0);
+        assert_eq!((next(1), next(7)), (Some(2), Some(1)));
+        let mut all = Ready::default();
+        let behind = |priority| priority == Priority::Normal;
+        all.account(Priority::High, behind, (90, QUANTUM_NS));
+        assert_eq!(all.rank(Priority::Normal), LIFTED);
+        assert_eq!(all.rank(Priority::Idle), Priority::Idle);
     }
 }

@@ -315,7 +315,7 @@ impl<P: Payload> VidSch<P> {
                 {
                     state.listed = true;
                     let ready = &mut self.engines[state.engine].ready;
-                    ready.push_back(handle, state.priority, now.at);
+                    ready.push_back(handle, state.priority);
                 }
             }
             // spec: MF-023

@@ -22,7 +22,7 @@ use crate::object::idle_contexts;
 use crate::object::process::{Process, ProcessKind};
 use crate::object::{Layers, Objects};
 use crate::power::{Power, PowerTransitions, ProgressWatch};
-use crate::recovery::{Recovery, TimeoutWatch};
+use crate::recovery::{Recovery, TimeoutWatch, TimeoutWatchAtRest};
 use crate::removal::Removal;
 use crate::scheduling::{SchedulerWatch, Scheduling};
 use crate::supervisor::{self, Watches};
@@ -90,7 +90,10 @@ impl Adapter {
                 Arc::new(SchedulerWatch(Arc::downgrade(&objects.sched))),
                 Arc::new(TimeoutWatch(Arc::downgrade(&recovery))),
             ],
-            background: vec![Arc::new(ProgressWatch(Arc::downgrade(&power)))],
+            background: vec![
+                Arc::new(ProgressWatch(Arc::downgrade(&power))),
+                Arc::new(TimeoutWatchAtRest(Arc::downgrade(&recovery))),
+            ],
         };
         supervisor::start(&port, watches);
         // 4. The driver may interrupt after this.

@@ -142,7 +142,10 @@ pub(super) fn hw_queue_faulted(
             lose_devices_later(recovery, level, devices, &state(QueueNumber::default()));
         }
         // The devices that have work on the engine are suspected.
-        Faulted::Engine => return report_finding(recovery, TimeoutCause::EngineFaulted { engine }),
+        Faulted::Engine => {
+            let cause = TimeoutCause::EngineFaulted { engine, is_named: false };
+            return report_finding(recovery, cause);
+        }
     }
     // spec: HS-019
     if fault.flags.contains(PageFaultFlags::FATAL_HARDWARE_ERROR) {
@@ -150,7 +153,7 @@ pub(super) fn hw_queue_faulted(
     } else if fault.flags.contains(PageFaultFlags::ADAPTER_RESET_REQUIRED) {
         adapter_faulted(recovery, level, engine);
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
-        report_finding(recovery, TimeoutCause::EngineFaulted { engine });
+        report_finding(recovery, TimeoutCause::EngineFaulted { engine, is_named: true });
     }
 }
 

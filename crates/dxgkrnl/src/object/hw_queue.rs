@@ -68,7 +68,7 @@ impl HwQueueTable {
     }
 
     /// Returns whether a user-mode queue is live.
-    pub(super) fn has_user_mode_queues(&self) -> bool {
+    pub(crate) fn has_user_mode_queues(&self) -> bool {
         self.user_mode > 0
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Entry point: [`carry_out`].
 
-use super::device_loss::{hang_of, lose_device, queues_of};
+use super::blame::Culprit;
+use super::device_loss::{hang_of, lose_device, mark_guilty, queues_of};
 use super::report::RecoveryReport;
 use super::state::Recovery;
 use crate::error::BugCheck;
@@ -11,7 +12,7 @@ use crate::object::device::Device;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};
-use tidegate_ddi::{OsHandle, Passive};
+use tidegate_ddi::Passive;
 use tidegate_platform::QueueNumber;
 
 /// Resets the adapter. Returns the lost queues, each with whether its device is guilty.
@@ -22,10 +23,11 @@ use tidegate_platform::QueueNumber;
 pub(super) fn carry_out(
     recovery: &Recovery,
     level: &Passive,
-    guilty: &[Arc<Device>],
-    report: &RecoveryReport,
+    guilty: &[Culprit],
+    report: &mut RecoveryReport,
 ) -> Result<Vec<(QueueNumber, bool)>, BugCheck> {
-    let (config, reason) = (&recovery.port.config.tdr, &report.reason);
+    let config = &recovery.port.config.tdr;
+    let reason = report.reason.to_string();
     recovery.port.note_reset();
     // 1. All nodes stop: submissions end, and engine interrupts are ignored.
     let busy = recovery.objects.sched.stop_all_engines(level);
@@ -55,24 +57,26 @@ pub(super) fn carry_out(
     let _pages = recovery.objects.memory.trim_fence_storage(level, 0);
     // Devices with work, or with content in local memory, are lost.
     let mut devices = BTreeMap::new();
-    let hung: Vec<OsHandle> = guilty.iter().chain(&blame.culprits).map(|d| d.os_handle).collect();
+    let culprits: Vec<Culprit> = blame.culprits.into_iter().chain(guilty.iter().cloned()).collect();
+    mark_guilty(report, &culprits);
     let at_work = recovery.devices_at_work(&busy);
-    for device in
-        guilty.iter().chain(&blame.culprits).chain(&blame.bystanders).chain(&at_work).chain(&owners)
-    {
+    let guilty = culprits.iter().map(|culprit| &culprit.device);
+    for device in guilty.chain(&blame.bystanders).chain(&at_work).chain(&owners) {
         devices.insert(device.os_handle, device.clone());
     }
     let mut lost = Vec::new();
     for (handle, device) in devices.iter().filter(|(_, d)| !d.is_of_kernel()) {
-        let is_guilty = hung.contains(handle);
-        let queues = queues_of(recovery, device);
-        let state = match is_guilty {
-            true => DeviceState::Hung(hang_of(&queues, &report.work, reason.to_string())),
-            false => DeviceState::Reset(format!("the adapter was reset: {reason}")),
+        let culprit = culprits.iter().find(|culprit| culprit.device.os_handle == *handle);
+        let hang = culprit.map(|culprit| hang_of(culprit, &report.work, reason.clone()));
+        let named = hang.as_ref().map(|hang| hang.queue);
+        let named = named.filter(|queue| *queue != QueueNumber::default());
+        let queue = named.or_else(|| queues_of(recovery, device).first().copied());
+        let state = match hang {
+            Some(hang) => DeviceState::Hung(hang),
+            None => DeviceState::Reset(format!("the adapter was reset: {reason}")),
         };
-        let queue = queues.first().copied();
         if lose_device(recovery, level, device, state) {
-            lost.extend(queue.map(|queue| (queue, is_guilty)));
+            lost.extend(queue.map(|queue| (queue, culprit.is_some())));
         }
     }
     recovery.objects.sched.end_all_packets(level);

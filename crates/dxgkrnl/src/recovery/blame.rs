@@ -1,21 +1,61 @@
-//! The devices whose work a reset interrupted, as reported by DxgkCbInvalidateHwContext.
+//! The devices whose work hung or was interrupted by a reset (decision 141). The driver names
+//! contexts by DxgkCbInvalidateHwContext.
 //!
 //! Invariant: the callback is accepted only while a reset collects, and recoveries are serialised.
 //!
 //! Entry points: [`ContextLosses::collect`] (around the DDI call), [`ContextLosses::note`] (the
 //! callback).
 
+use super::report::WorkAtReset;
 use crate::object::context::Context;
 use crate::object::device::Device;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::HwContextLoss;
+use tidegate_ddi::{HwContextLoss, OsHandle};
 use tidegate_platform::{Mutex, Platform};
+
+/// A device at fault, and which of its work the engine ran.
+#[derive(Clone)]
+pub(super) struct Culprit {
+    pub(super) device: Arc<Device>,
+    /// The context whose work the engine ran; `None` if unknown.
+    pub(super) context: Option<OsHandle>,
+    /// The packet that the engine ran; `None` for a hardware queue, or if unknown.
+    pub(super) packet: Option<u32>,
+}
+
+impl Culprit {
+    /// The device of which only the fault is known.
+    pub(super) fn of_device(device: Arc<Device>) -> Culprit {
+        Culprit { device, context: None, packet: None }
+    }
+
+    /// Work of a context ran.
+    pub(super) fn of_context(context: &Context) -> Culprit {
+        let (device, context) = (context.device.clone(), Some(context.os_handle));
+        Culprit { device, context, packet: None }
+    }
+
+    /// Returns the index of its work: what the engine ran, or else the first of its device. Returns
+    /// whether the engine's facts name it.
+    // spec: PRE-104
+    pub(super) fn find_work(&self, work: &[WorkAtReset]) -> Option<(usize, bool)> {
+        let known = |work: &WorkAtReset| {
+            let by_packet = self.packet.is_some_and(|id| u64::from(id) == work.fence_id);
+            let by_context = self.context == Some(work.context);
+            (by_context && by_packet, by_context && work.running, by_context, work.running)
+        };
+        let own = work.iter().enumerate().filter(|(_, w)| w.device == self.device.os_handle);
+        // The first of equals.
+        let (at, found) = own.rev().max_by_key(|(_, work)| known(work))?;
+        Some((at, known(found) != (false, false, false, false)))
+    }
+}
 
 /// The devices whose work a reset interrupted.
 #[derive(Default)]
 pub(super) struct Blame {
-    pub(super) culprits: Vec<Arc<Device>>,
+    pub(super) culprits: Vec<Culprit>,
     pub(super) bystanders: Vec<Arc<Device>>,
 }
 
@@ -37,7 +77,7 @@ impl ContextLosses {
         let mut blame = Blame::default();
         for (context, loss) in named {
             match loss {
-                HwContextLoss::Culprit => blame.culprits.push(context.device.clone()),
+                HwContextLoss::Culprit => blame.culprits.push(Culprit::of_context(&context)),
                 HwContextLoss::Bystander => blame.bystanders.push(context.device.clone()),
             }
         }

@@ -5,7 +5,7 @@ use super::report::{
 };
 use super::state::Recovery;
 use crate::fence::{Fence, FenceTarget};
-use crate::object::device::Device;
+use crate::object::hw_queue::HwQueue;
 use std::sync::Arc;
 use tidegate_calls::PendingWait;
 use tidegate_ddi::{DebugInfo, DebugReason, EngineId, OsHandle, Passive, RunningCommand};
@@ -17,23 +17,22 @@ const NAMED: usize = 16;
 const DRIVER_BYTES: usize = 4096;
 
 /// Creates the report of a starting recovery, with the work of `engine` or of the whole adapter.
-/// Work of `suspects` is marked guilty.
 pub(super) fn collect(
     recovery: &Recovery,
     level: &Passive,
     engine: Option<EngineId>,
     cause: TimeoutCause,
-    suspects: &[Arc<Device>],
 ) -> RecoveryReport {
     let reason = match engine {
         Some(_) => DebugReason::EngineTimeoutDetected,
         None => DebugReason::TimeoutDetected,
     };
-    let guilty = |device: &Device| suspects.iter().any(|s| s.os_handle == device.os_handle);
     let at = recovery.port.platform.now();
     let DebugInfo { text: driver, commands } = driver_info(recovery, level, engine, reason);
-    let mut work = work_of(recovery, engine, guilty, &commands);
+    let mut work = work_of(recovery, engine, &commands);
     let held_back = held_back(recovery, &work);
+    // Work that runs stays in a shortened list.
+    work.sort_by_key(|work| !work.running);
     work.truncate(NAMED);
     RecoveryReport {
         number: 0,
@@ -50,35 +49,37 @@ pub(super) fn collect(
     }
 }
 
-fn work_of(
+/// Returns the work of `engine` or of the whole adapter. `commands` are what the engines ran.
+pub(super) fn work_of(
     recovery: &Recovery,
     engine: Option<EngineId>,
-    guilty: impl Fn(&Device) -> bool,
     commands: &[RunningCommand],
 ) -> Vec<WorkAtReset> {
-    let number = |of: EngineId, hw_queue: Option<OsHandle>| {
-        let running = |c: &&RunningCommand| c.engine == of && c.hw_queue == hw_queue;
-        commands.iter().find(running).map_or(0, |c| c.number)
+    let ran = |of: EngineId, hw_queue: Option<OsHandle>| {
+        commands.iter().find(|c| c.engine == of && c.hw_queue == hw_queue)
     };
     let here = |of: EngineId| engine.is_none_or(|e| e == of);
     let mut work = Vec::new();
-    for queue in
-        recovery.objects.hw_queues_of(|q| here(q.engine()) && q.has_work(&recovery.objects))
-    {
+    let on_engine = |queue: &HwQueue| {
+        let runs = ran(queue.engine(), Some(queue.os_handle)).is_some();
+        here(queue.engine()) && (runs || queue.has_work(&recovery.objects))
+    };
+    for queue in recovery.objects.hw_queues_of(on_engine) {
         let (command, fence_id, progress) = queue.describe_work(&recovery.objects);
-        let command_number = number(queue.engine(), Some(queue.os_handle));
+        let running = ran(queue.engine(), Some(queue.os_handle));
         let mut signals = vec![progress];
         signals.extend(named(&recovery.objects.sched.queued_signals(queue.os_handle)));
-        let (guilty, queue) = (guilty(&queue.device), queue.os_handle.into());
-        let commands_gpu_va = 0;
         work.push(WorkAtReset {
-            queue,
+            queue: queue.os_handle.into(),
+            context: queue.context.os_handle,
+            device: queue.device.os_handle,
+            running: running.is_some(),
             command,
             fence_id,
-            commands_gpu_va,
-            command_number,
+            commands_gpu_va: 0,
+            command_number: running.map_or(0, |c| c.number),
             signals,
-            guilty,
+            guilty: false,
         });
     }
     for engine in recovery.port.caps.engines().filter(|engine| here(*engine)) {
@@ -86,21 +87,19 @@ fn work_of(
         let packets = in_flight.into_iter().flat_map(|in_flight| in_flight.packets);
         for (at, packet) in packets.enumerate() {
             // The engine runs the first of them.
-            let command_number = if at == 0 { number(engine, None) } else { 0 };
+            let running = ran(engine, None).filter(|_| at == 0);
             let context = recovery.objects.contexts_of(|c| c.os_handle == packet.context).pop();
-            let guilty = context.as_ref().is_some_and(|c| guilty(&c.device));
-            let signals = named(&packet.signals);
-            let command = packet_text(&packet);
-            let (queue, fence_id) = (packet.context.into(), packet.id.into());
-            let commands_gpu_va = packet.command.address();
             work.push(WorkAtReset {
-                queue,
-                command,
-                fence_id,
-                commands_gpu_va,
-                command_number,
-                signals,
-                guilty,
+                queue: packet.context.into(),
+                context: packet.context,
+                device: context.map_or(OsHandle(0), |context| context.device.os_handle),
+                running: running.is_some(),
+                command: packet_text(&packet),
+                fence_id: packet.id.into(),
+                commands_gpu_va: packet.command.address(),
+                command_number: running.map_or(0, |c| c.number),
+                signals: named(&packet.signals),
+                guilty: false,
             });
         }
     }

@@ -1,20 +1,22 @@
 //! Detects lack of GPU progress, in packets, in hardware queues and from driver reports.
 //!
 //! Packets time out by VidSch's deadlines. Engines of hardware queues are sampled once per timeout
-//! delay while work may be announced; a sample in doubt preempts a context (a probe), and a probe
-//! without an acknowledgement by the next sample is a timeout. An agent that cannot run a recovery
-//! queues its finding for the timer's agent.
+//! delay. A sample in doubt preempts contexts (probes). A probe without an acknowledgement by the
+//! next sample is a timeout. At rest, sampling goes on in the background, since doorbells and GPU
+//! signals start work without a call (decision 140).
 //!
 //! Order of sampling: 1. `watched` is cleared; 2. the engines are sampled. Work announced after 1
 //! starts the next sampling, and work announced before is seen in 2.
 //!
 //! Entry points: [`report_finding`], [`next_deadline`]; the rest is called by `run_detection`.
 
-use super::detector::{EngineState, Finding};
+use super::blame::Culprit;
+use super::detector::Finding;
 use super::device_loss;
 use super::report::TimeoutCause;
 use super::state::Recovery;
 use crate::fence::{monitor, signaled};
+use crate::object::context::Context;
 use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
 use std::sync::Arc;
@@ -27,8 +29,18 @@ const GRACE_NS: u64 = 1_000_000;
 
 /// Creates the finding of an engine timeout. Every device with work on the engine is suspected.
 pub(super) fn of_engine(recovery: &Recovery, engine: EngineId, cause: TimeoutCause) -> Finding {
-    let (suspects, had_packets) = device_loss::devices_on(recovery, engine);
-    Finding { cause, engine: Some(engine), suspects, had_packets }
+    let (mut devices, had_packets) = device_loss::devices_on(recovery, engine);
+    // What the engine runs after a fault is innocent, and so is everything once the fault has named
+    // its work.
+    let suspects_all = match cause {
+        TimeoutCause::EngineFaulted { is_named, .. } => {
+            devices.retain(|_| !is_named);
+            false
+        }
+        _ => true,
+    };
+    let suspects = devices.into_iter().map(Culprit::of_device).collect();
+    Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets }
 }
 
 /// Queues a finding for the timer's agent. Any level. A second finding for the same engine
@@ -65,7 +77,12 @@ pub(super) fn take_reported(recovery: &Recovery) -> Option<Finding> {
     })
 }
 
-/// Returns when detection runs next.
+/// Returns when the engines are sampled next, if sampling rests.
+pub(super) fn next_deadline_at_rest(recovery: &Recovery) -> Option<CpuTime> {
+    recovery.detector.state.lock().sampling.deadline_at_rest()
+}
+
+/// Returns when detection runs next, apart from samplings at rest.
 pub(super) fn next_deadline(recovery: &Recovery) -> Option<CpuTime> {
     let packets = recovery.objects.sched.next_timeout();
     if !answered_probes(recovery).is_empty() {
@@ -91,14 +108,17 @@ pub(super) fn timed_out_packets(recovery: &Recovery) -> Vec<Finding> {
         let work = work.collect();
         let first = recovery.objects.sched.lock().contexts_in_flight(engine).first().copied();
         let first = first.and_then(|context| recovery.objects.contexts.lock().get(context));
-        let suspects = first.map(|context| context.device.clone()).filter(|d| !d.is_of_kernel());
+        let suspects = first.filter(|context| !context.device.is_of_kernel());
+        let suspects = suspects.map(|context| Culprit::of_context(&context));
         let preempts = recovery.objects.sched.lock().preempts();
         let cause = match preempts {
             true => TimeoutCause::PreemptionNotAnswered { engine, work },
             false => TimeoutCause::PacketTooLong { engine, work },
         };
         let suspects = suspects.into_iter().collect();
-        Finding { cause, engine: Some(engine), suspects, had_packets: true }
+        // The engine may hang in work of a hardware queue, and give back no packet for that.
+        let suspects_all = true;
+        Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets: true }
     };
     recovery.objects.sched.take_timed_out().into_iter().map(finding).collect()
 }
@@ -106,31 +126,35 @@ pub(super) fn timed_out_packets(recovery: &Recovery) -> Vec<Finding> {
 /// Ends acknowledged probes. Returns whether there was any.
 pub(super) fn end_answered_probes(recovery: &Recovery, level: &Passive) -> bool {
     let answered = answered_probes(recovery);
-    answered.iter().for_each(|engine| end_probe(recovery, level, *engine));
+    for (engine, context) in &answered {
+        recovery.detector.engine(*engine, |state| {
+            state.probes.retain(|probe| probe.os_handle != context.os_handle);
+            if state.probes.is_empty() {
+                state.watch.preempted(state.probes_each);
+            }
+        });
+        context.suspension.release(level);
+    }
     !answered.is_empty()
 }
 
-/// Returns the engines whose probe is acknowledged.
-fn answered_probes(recovery: &Recovery) -> Vec<EngineId> {
+/// Returns the contexts whose probe is acknowledged.
+fn answered_probes(recovery: &Recovery) -> Vec<(EngineId, Arc<Context>)> {
     let probes: Vec<_> = {
         let state = recovery.detector.state.lock();
-        let probe =
-            |(engine, state): (&EngineId, &EngineState)| Some((*engine, state.probe.clone()?));
-        state.engines.iter().filter_map(probe).collect()
+        let probes = state.engines.iter();
+        probes.flat_map(|(id, of)| of.probes.iter().map(|probe| (*id, probe.clone()))).collect()
     };
-    let answered = probes.iter().filter(|(_, context)| context.suspension.is_acknowledged());
-    answered.map(|(engine, _)| *engine).collect()
+    probes.into_iter().filter(|(_, context)| context.suspension.is_acknowledged()).collect()
 }
 
-/// Resumes the context that a probe suspended.
-fn end_probe(recovery: &Recovery, level: &Passive, engine: EngineId) {
-    let probe = recovery.detector.engine(engine, |state| {
+/// Resumes the contexts that probes suspended, because the engine was recovered.
+fn end_probes(recovery: &Recovery, level: &Passive, engine: EngineId) {
+    let probes = recovery.detector.engine(engine, |state| {
         state.watch.forget();
-        state.probe.take()
+        std::mem::take(&mut state.probes)
     });
-    if let Some(context) = probe {
-        context.suspension.release(level);
-    }
+    probes.iter().for_each(|context| context.suspension.release(level));
 }
 
 /// Starts a sampling if one is due. Returns whether one was.
@@ -151,6 +175,20 @@ pub(super) fn end_sampling(level: &Passive, recovery: &Recovery) {
         reports.take_overdue_reports(level);
     }
     note_unreleased(recovery);
+    rest_if_idle(recovery);
+}
+
+/// Goes on sampling in the background if no engine had something to do, as long as work can start
+/// without a call: in a ring, or on a queue that a signal of the GPU unblocks.
+// spec: PRE-102
+fn rest_if_idle(recovery: &Recovery) {
+    let objects = &recovery.objects;
+    let may_start = objects.hw_queues.lock().has_user_mode_queues()
+        || !objects.hw_queues_of(|queue| queue.has_work(objects)).is_empty();
+    if may_start && !recovery.port.platform.fault("hang detection rests") {
+        let (now, delay_ns) = (recovery.port.platform.now(), recovery.port.config.tdr.delay_ns);
+        recovery.detector.state.lock().sampling.rest(now, delay_ns);
+    }
 }
 
 /// Samples one engine and handles the result, except for a timeout, which is returned. A device
@@ -160,13 +198,12 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
         return None;
     }
     let detector = &recovery.detector;
-    let probe = detector.state.lock().engines.get(&engine).and_then(|state| state.probe.clone());
-    if let Some(context) = probe {
+    if detector.engine(engine, |state| !state.probes.is_empty()) {
         watch_for_hangs(recovery);
-        if context.suspension.is_acknowledged() {
-            end_probe(recovery, level, engine);
-            return None;
-        }
+        end_answered_probes(recovery, level);
+        let stuck = detector.engine(engine, |state| state.probes.first().cloned());
+        let context = stuck?;
+        note_wrong_name(recovery, level, engine, &context);
         return Some(Finding::of_context(&context));
     }
     let sample = observe(recovery, level, engine);
@@ -182,7 +219,13 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
             if sample.unserved == Some(context) {
                 note_unserved(recovery, engine, context);
             }
-            begin_probe(recovery, level, engine, context);
+            begin_probes(recovery, level, engine, &[context]);
+            None
+        }
+        HangVerdict::PreemptEach => {
+            watch_for_hangs(recovery);
+            begin_probes(recovery, level, engine, &contexts_with_timeout(recovery, engine));
+            detector.engine(engine, |state| state.probes_each = true);
             None
         }
         HangVerdict::Lost(context) => {
@@ -195,7 +238,7 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
 /// Ends the probe after a finding of [`sample`] was handled. An ignored hang is not reported again
 /// until the engine makes progress.
 pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId) {
-    end_probe(recovery, level, engine);
+    end_probes(recovery, level, engine);
     if recovery.ignores_timeouts() {
         let sample = observe(recovery, level, engine);
         recovery.detector.engine(engine, |state| state.watch.ignore(sample));
@@ -266,52 +309,133 @@ fn lost_work(recovery: &Recovery, context: OsHandle) -> Option<Finding> {
     let work = work.filter(|work| work.context == context.os_handle).collect();
     let engine = context.engine;
     let cause = TimeoutCause::WorkNotServed { engine, work };
-    let suspects = vec![context.device.clone()];
-    Some(Finding { cause, engine: Some(engine), suspects, had_packets: false })
+    let suspects = vec![Culprit::of_context(&context)];
+    let suspects_all = false;
+    Some(Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets: false })
+}
+
+/// The context that the driver names as the running one.
+enum Named {
+    None,
+    Context(OsHandle),
+    /// It does not exist, or belongs to another engine.
+    Wrong,
 }
 
 fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSample {
-    let busy = |q: &HwQueue| {
-        q.engine() == engine
-            && q.has_timeout()
-            && q.device.check().is_ok()
-            && q.has_work(&recovery.objects)
+    let queues = recovery.objects.hw_queues_of(|q: &HwQueue| {
+        q.engine() == engine && q.has_timeout() && q.device.check().is_ok()
+    });
+    let has_work = |q: &&Arc<HwQueue>| q.has_work(&recovery.objects);
+    let busy: Vec<_> = queues.iter().filter(has_work).cloned().collect();
+    let idle = EngineSample {
+        announced: 0,
+        responsive: true,
+        works_for: None,
+        progress: 0,
+        unserved: None,
     };
-    let queues = recovery.objects.hw_queues_of(busy);
-    let Some(first) = queues.first() else {
-        return EngineSample {
-            announced: 0,
-            responsive: true,
-            works_for: None,
-            progress: 0,
-            unserved: None,
-        };
-    };
-    let done: u64 = queues.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
-    let wanted: u64 =
-        queues.iter().map(|q| q.announced_by_anyone(&recovery.objects)).fold(0, u64::wrapping_add);
-    let announced = (done.wrapping_mul(3) ^ wanted.wrapping_mul(5)).max(1);
-    let exempt = |context: OsHandle| {
-        !recovery
-            .objects
-            .hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout())
-            .is_empty()
-    };
-    match recovery.port.driver(level).query_engine_status(level, engine) {
-        Ok(status) => EngineSample {
-            announced,
-            responsive: status.responsive,
-            works_for: status.hw_context.filter(|context| !exempt(*context)),
-            progress: status.progress,
-            unserved: unserved(recovery, &queues, &status),
-        },
-        // A driver without engine status is probed for the first queue that makes no progress. A
-        // queue that only waits acknowledges the probe immediately.
-        Err(_) => {
-            let works_for = Some(first.context.os_handle);
-            EngineSample { announced, responsive: true, works_for, progress: done, unserved: None }
-        }
+    // A process may ring without an announcement.
+    if busy.is_empty() && !queues.iter().any(|queue| queue.user_mode_submission) {
+        return idle;
     }
+    let done: u64 = busy.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
+    let wanted: u64 =
+        busy.iter().map(|q| q.announced_by_anyone(&recovery.objects)).fold(0, u64::wrapping_add);
+    let announced = (done.wrapping_mul(3) ^ wanted.wrapping_mul(5)).max(1);
+    // A driver that cannot name the running context is probed for the first queue that makes no
+    // progress, and then for every one. A queue that only waits acknowledges the probe immediately.
+    let by_progress = |responsive| match busy.first() {
+        Some(first) => {
+            let works_for = Some(first.context.os_handle);
+            EngineSample { announced, responsive, works_for, progress: done, unserved: None }
+        }
+        None => EngineSample { announced: u64::from(!responsive), responsive, ..idle },
+    };
+    let Ok(status) = recovery.port.driver(level).query_engine_status(level, engine) else {
+        return by_progress(true);
+    };
+    let works_for = match resolve_named(recovery, level, engine, status.hw_context) {
+        Named::Wrong => return by_progress(status.responsive),
+        Named::Context(context) => Some(context),
+        Named::None => None,
+    };
+    if busy.is_empty() && works_for.is_none() && status.responsive {
+        return idle;
+    }
+    let exempt = |context: OsHandle| {
+        let of_context = |q: &HwQueue| q.context.os_handle == context && !q.has_timeout();
+        !recovery.objects.hw_queues_of(of_context).is_empty()
+    };
+    let is_exempt = works_for.is_some_and(exempt);
+    EngineSample {
+        announced,
+        responsive: status.responsive || is_exempt,
+        works_for: works_for.filter(|_| !is_exempt),
+        progress: status.progress,
+        unserved: unserved(recovery, &busy, &status),
+    }
+}
+
+/// Checks the context that a driver names as the running one. A wrong one is a fault of the driver.
+// spec: PRE-103
+fn resolve_named(
+    recovery: &Recovery,
+    level: &Passive,
+    engine: EngineId,
+    named: Option<OsHandle>,
+) -> Named {
+    let Some(handle) = named else { return Named::None };
+    let find = || recovery.objects.hw_contexts.lock().named(handle);
+    let wrong = match find().map(|context| context.upgrade()) {
+        Some(Some(context)) if context.engine == engine => return Named::Context(handle),
+        Some(Some(context)) => format!("context {}, which belongs to {}", handle.0, context.engine),
+        // Its end is under way.
+        Some(None) => return Named::None,
+        // It may have ended after the driver was called, but not before it is called again.
+        None => {
+            let again = recovery.port.driver(level).query_engine_status(level, engine);
+            if again.map_or(None, |status| status.hw_context) != named {
+                return Named::None;
+            }
+            format!("context {}, which does not exist", handle.0)
+        }
+    };
+    let noted = recovery.detector.engine(engine, |state| state.noted.replace(handle));
+    if noted != Some(handle) {
+        note_status_fault(recovery, format!("{engine} works for {wrong}"));
+    }
+    Named::Wrong
+}
+
+/// Records a driver fault if every context was preempted, this one did not leave the engine, and
+/// the driver names another context as running.
+fn note_wrong_name(recovery: &Recovery, level: &Passive, engine: EngineId, stuck: &Context) {
+    let (each, noted) = recovery.detector.engine(engine, |state| (state.probes_each, state.noted));
+    if !each {
+        return;
+    }
+    let status = recovery.port.driver(level).query_engine_status(level, engine);
+    let named = status.ok().and_then(|status| status.hw_context);
+    let stuck = stuck.os_handle;
+    if let Some(named) = named.filter(|named| *named != stuck && Some(*named) != noted) {
+        let (named, stuck) = (named.0, stuck.0);
+        let what = format!("{engine} works for context {named}, and context {stuck} is on it");
+        note_status_fault(recovery, what);
+    }
+}
+
+fn note_status_fault(recovery: &Recovery, what: String) {
+    recovery.port.note_driver_fault("DxgkDdiQueryEngineStatus", what);
+}
+
+/// Returns the contexts of an engine that timeouts may preempt.
+fn contexts_with_timeout(recovery: &Recovery, engine: EngineId) -> Vec<OsHandle> {
+    let queues = recovery.objects.hw_queues_of(|q| q.engine() == engine && q.has_timeout());
+    let mut contexts: Vec<_> = queues.iter().map(|queue| queue.context.os_handle).collect();
+    contexts.sort();
+    contexts.dedup();
+    contexts
 }
 
 /// Returns the context of the first queue that the driver does not report as held back, if the
@@ -332,12 +456,13 @@ fn unserved(
     Some(queue.context.os_handle)
 }
 
-/// Sends the preemption request of hardware queues. Its acknowledgement arms the timer.
-fn begin_probe(recovery: &Recovery, level: &Passive, engine: EngineId, context: OsHandle) {
-    let found = recovery.objects.hw_contexts.lock().get(context);
-    let Some(context) = found.filter(|c| c.device.check().is_ok()) else { return };
-    context.suspension.probe(level);
-    recovery.detector.engine(engine, |state| state.probe = Some(context));
+/// Sends the preemption requests of hardware queues. An acknowledgement arms the timer.
+fn begin_probes(recovery: &Recovery, level: &Passive, engine: EngineId, contexts: &[OsHandle]) {
+    let find = |context: &OsHandle| recovery.objects.hw_contexts.lock().get(*context);
+    let found: Vec<_> =
+        contexts.iter().filter_map(find).filter(|c| c.device.check().is_ok()).collect();
+    found.iter().for_each(|context| context.suspension.probe(level));
+    recovery.detector.engine(engine, |state| (state.probes, state.probes_each) = (found, false));
 }
 
 /// Schedules a sampling after the timeout delay, because work may have been announced to a

@@ -1,9 +1,9 @@
 //! Findings of detection, and its state between runs.
 
+use super::blame::Culprit;
 use super::report::TimeoutCause;
 use crate::driver::OutstandingWork;
 use crate::object::context::Context;
-use crate::object::device::Device;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate_ddi::{EngineId, OsHandle};
@@ -15,8 +15,10 @@ pub(super) struct Finding {
     pub(super) cause: TimeoutCause,
     /// `None` for the adapter as a whole.
     pub(super) engine: Option<EngineId>,
-    /// Devices suspected by the kernel. Blame reported by the driver takes precedence.
-    pub(super) suspects: Vec<Arc<Device>>,
+    /// Work suspected by the kernel. Blame reported by the driver takes precedence.
+    pub(super) suspects: Vec<Culprit>,
+    /// Whether the suspects are all that the engine has. What the engine runs narrows them down.
+    pub(super) suspects_all: bool,
     /// Whether the engine had packets at detection. If they are complete by now, no reset
     /// takes place.
     pub(super) had_packets: bool,
@@ -24,7 +26,8 @@ pub(super) struct Finding {
 
 impl Finding {
     pub(super) fn of_adapter(cause: TimeoutCause) -> Finding {
-        Finding { cause, engine: None, suspects: Vec::new(), had_packets: false }
+        let (suspects, suspects_all) = (Vec::new(), false);
+        Finding { cause, engine: None, suspects, suspects_all, had_packets: false }
     }
 
     /// Creates the finding for a context whose suspension was not acknowledged in time, or
@@ -33,7 +36,8 @@ impl Finding {
         Finding {
             cause: TimeoutCause::ContextNotSuspended { engine: context.engine },
             engine: Some(context.engine),
-            suspects: vec![context.device.clone()],
+            suspects: vec![Culprit::of_context(context)],
+            suspects_all: false,
             had_packets: false,
         }
     }
@@ -59,8 +63,12 @@ pub(super) struct State {
 #[derive(Default)]
 pub(super) struct EngineState {
     pub(super) watch: EngineWatch,
-    /// The context that was preempted after the last sample.
-    pub(super) probe: Option<Arc<Context>>,
+    /// The contexts that were preempted after the last sample and have not left the engine.
+    pub(super) probes: Vec<Arc<Context>>,
+    /// Whether every context of the engine was preempted.
+    pub(super) probes_each: bool,
+    /// The wrong context that the driver named last, which is noted once.
+    pub(super) noted: Option<OsHandle>,
     /// Unserved work at the time of the probe.
     pub(super) unserved: Option<OutstandingWork>,
 }

@@ -6,8 +6,8 @@
 //!
 //! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
 
-use super::blame::Blame;
-use super::report::{RecoveryReport, WorkAtReset};
+use super::blame::{Blame, Culprit};
+use super::report::{RecoveryReport, TimeoutCause, WorkAtReset};
 use super::state::Recovery;
 use crate::fence::{Fence, signal};
 use crate::object::context::Context;
@@ -167,19 +167,26 @@ pub(super) fn lose_work(
     engine: EngineId,
 ) {
     let now = recovery.port.platform.now();
-    for device in &blame.culprits {
-        let queues = queues_of(recovery, device);
-        report.work.iter_mut().filter(|w| queues.contains(&w.queue)).for_each(|w| w.guilty = true);
-        let reason = hang_of(&queues, &report.work, report.reason.to_string());
+    // If a fault named the work at fault, what the reset cut off is innocent.
+    let (culprits, innocent) = match report.reason.cause {
+        TimeoutCause::EngineFaulted { is_named: true, .. } => blame.culprits.split_at(0),
+        _ => blame.culprits.split_at(blame.culprits.len()),
+    };
+    mark_guilty(report, culprits);
+    for culprit in culprits {
+        let device = &culprit.device;
+        let reason = hang_of(culprit, &report.work, report.reason.to_string());
+        let named = Some(reason.queue).filter(|queue| *queue != QueueNumber::default());
+        let queue = named.or_else(|| queues_of(recovery, device).first().copied());
         if lose_device(recovery, level, device, DeviceState::Hung(reason)) {
-            report.lost.extend(queues.first().map(|queue| (*queue, true)));
+            report.lost.extend(queue.map(|queue| (queue, true)));
         }
         let process = device.space.number;
         if recovery.policy.lock().blocks_process(process, now) {
             report.blocked |= recovery.history.lock().blocked.insert(process);
         }
     }
-    for device in &blame.bystanders {
+    for device in blame.bystanders.iter().chain(innocent.iter().map(|c| &c.device)) {
         let what =
             format!("{engine} was reset for the work of another device, and work on it was lost");
         let queues = queues_of(recovery, device);
@@ -189,16 +196,30 @@ pub(super) fn lose_work(
     }
 }
 
-/// Creates the report of a device whose work hung: the first work that its queues had.
-pub(super) fn hang_of(queues: &[QueueNumber], work: &[WorkAtReset], what: String) -> HangReport {
-    match work.iter().find(|work| queues.contains(&work.queue)) {
-        Some(work) => HangReport {
+/// Marks the work of the culprits as guilty: what the engine ran, or all of a device of which
+/// nothing is known to have run.
+pub(super) fn mark_guilty(report: &mut RecoveryReport, culprits: &[Culprit]) {
+    report.work.iter_mut().for_each(|work| work.guilty = false);
+    for culprit in culprits {
+        let Some((at, is_known)) = culprit.find_work(&report.work) else { continue };
+        let device = culprit.device.os_handle;
+        report.work[at].guilty = true;
+        if !is_known {
+            report.work.iter_mut().filter(|w| w.device == device).for_each(|w| w.guilty = true);
+        }
+    }
+}
+
+/// Creates the report of a device whose work hung: the work that the engine ran.
+pub(super) fn hang_of(culprit: &Culprit, work: &[WorkAtReset], what: String) -> HangReport {
+    match culprit.find_work(work) {
+        Some((at, _)) => HangReport {
             what,
-            queue: work.queue,
-            fence_id: work.fence_id,
-            command: work.command.clone(),
-            commands_gpu_va: work.commands_gpu_va,
-            command_number: work.command_number,
+            queue: work[at].queue,
+            fence_id: work[at].fence_id,
+            command: work[at].command.clone(),
+            commands_gpu_va: work[at].commands_gpu_va,
+            command_number: work[at].command_number,
         },
         None => HangReport { what, ..HangReport::default() },
     }

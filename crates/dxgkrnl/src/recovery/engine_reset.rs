@@ -3,13 +3,11 @@
 //!
 //! Entry point: [`carry_out`].
 
-use super::blame::Blame;
+use super::blame::{Blame, Culprit};
 use super::device_loss::lose_work;
 use super::report::{Promotion, RecoveryOutcome, RecoveryReport};
 use super::state::Recovery;
 use crate::error::BugCheck;
-use crate::object::device::Device;
-use std::sync::Arc;
 use tidegate_ddi::{EngineId, Passive};
 
 /// Why the reset of an engine was not enough.
@@ -23,8 +21,8 @@ pub(super) enum Escalation {
 /// The work that an engine is reset for.
 pub(super) enum Work<'a> {
     Packets,
-    /// Work of hardware queues, with the devices to blame if the driver names none.
-    HwQueues(&'a [Arc<Device>]),
+    /// Work of hardware queues, with the work to blame if the driver names none.
+    HwQueues(&'a [Culprit]),
 }
 
 /// Resets an engine, loses the devices whose work was interrupted, and resumes the engine.
@@ -77,7 +75,7 @@ fn reset_hw_queues(
     recovery: &Recovery,
     level: &Passive,
     engine: EngineId,
-    suspects: &[Arc<Device>],
+    suspects: &[Culprit],
 ) -> Result<Blame, Escalation> {
     let reset = || recovery.port.driver(level).reset_hw_engine(level, engine);
     let (reset, mut blame) = recovery.losses.collect(reset);
@@ -140,13 +138,20 @@ fn reset_packets(
         return Err(Escalation::Stop(bug));
     }
     recovery.complete_suspensions(|context| context.engine == engine);
-    // 9. The device of the interrupted packet is to blame. Later packets are resubmitted when the
-    //    engine resumes.
+    // 9. The device of the interrupted packet is to blame, unless the driver names a hardware queue
+    //    that the engine ran: then the packet only lost its work. Later packets are resubmitted
+    //    when the engine resumes.
     let cut_off = recovery.objects.sched.lock().note_reset(engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
         let context = recovery.objects.contexts.lock().get(context);
-        let device = context.map(|context| context.device.clone());
-        blame.culprits.extend(device.filter(|device| !device.is_of_kernel()));
+        let of_process = context.filter(|context| !context.device.is_of_kernel());
+        match (of_process, blame.culprits.is_empty()) {
+            (Some(context), true) => blame
+                .culprits
+                .push(Culprit { packet: Some(aborted), ..Culprit::of_context(&context) }),
+            (Some(context), false) => blame.bystanders.push(context.device.clone()),
+            (None, _) => {}
+        }
         if pages {
             return Err(Escalation::AdapterReset(Promotion::PagingCutOff));
         }

@@ -28,4 +28,4 @@ pub use report::{
 };
 pub(crate) use state::Recovery;
 pub use state::RecoveryHook;
-pub(crate) use watch::TimeoutWatch;
+pub(crate) use watch::{TimeoutWatch, TimeoutWatchAtRest};

@@ -2,12 +2,12 @@
 //!
 //! Entry points: [`recover`], and the ports that lower rooms call.
 
-use super::blame::Blame;
+use super::blame::{Blame, Culprit};
 use super::decide::{self, Decision, EngineAction, Scope};
 use super::detector::Finding;
 use super::device_loss::{self, lose_work};
 use super::engine_reset::{self, Escalation};
-use super::report::{RecoveryOutcome, RecoveryReport, TimeoutCause};
+use super::report::{RecoveryOutcome, RecoveryReport, TimeoutCause, WorkAtReset};
 use super::state::Recovery;
 use super::{adapter_reset, collect, detect};
 use crate::driver::FailurePort;
@@ -17,17 +17,18 @@ use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_calls::{DeviceErrorReason, DeviceState, HangReport, Status, TdrTest};
-use tidegate_ddi::{DebugReason, EngineId, Irql, OsHandle, Passive};
+use tidegate_calls::{DeviceErrorReason, DeviceState, Status, TdrTest};
+use tidegate_ddi::{DebugReason, EngineId, EngineStatus, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
 /// Recovers from a timeout as configured.
 pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
-    let Finding { cause, engine, suspects, had_packets } = finding;
+    let Finding { cause, engine, mut suspects, suspects_all, had_packets } = finding;
     if decide::only_loses_devices(&recovery.port.config.tdr, &cause) {
-        for device in &suspects {
-            let hang = HangReport { what: cause.to_string(), ..HangReport::default() };
-            device_loss::lose_device(recovery, level, device, DeviceState::Hung(hang));
+        let work = collect::work_of(recovery, engine, &[]);
+        for culprit in &suspects {
+            let hang = device_loss::hang_of(culprit, &work, cause.to_string());
+            device_loss::lose_device(recovery, level, &culprit.device, DeviceState::Hung(hang));
         }
         return;
     }
@@ -36,7 +37,11 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
         return;
     }
     let start_ns = recovery.port.platform.stamp_ns();
-    let mut report = collect::collect(recovery, level, engine, cause, &suspects);
+    let mut report = collect::collect(recovery, level, engine, cause);
+    if suspects_all && let Some(engine) = engine {
+        narrow_down(recovery, level, engine, &mut suspects, &report);
+    }
+    device_loss::mark_guilty(&mut report, &suspects);
     match engine {
         None => recover_adapter(recovery, level, &mut report, &[]),
         Some(engine) => {
@@ -47,11 +52,50 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
     recovery.keep(report);
 }
 
+/// Reduces the suspects to what the engine runs: innocent work waits behind it. Without any fact
+/// about that, all of them stay suspected.
+fn narrow_down(
+    recovery: &Recovery,
+    level: &Passive,
+    engine: EngineId,
+    suspects: &mut Vec<Culprit>,
+    report: &RecoveryReport,
+) {
+    let running: Vec<_> = report.work.iter().filter(|work| work.running).collect();
+    if !running.is_empty() {
+        let of_running = |work: &&WorkAtReset| {
+            let device = recovery.objects.devices.lock().get(work.device)?;
+            let context = Some(work.context);
+            (!device.is_of_kernel()).then_some(Culprit { device, context, packet: None })
+        };
+        *suspects = running.iter().filter_map(of_running).collect();
+        return;
+    }
+    let status = recovery.port.driver(level).query_engine_status(level, engine);
+    let Ok(EngineStatus { responsive, hw_context, .. }) = status else { return };
+    match hw_context {
+        Some(context) => {
+            let context = recovery.objects.hw_contexts.lock().get(context);
+            if let Some(context) = context.filter(|context| context.engine == engine) {
+                *suspects = vec![Culprit::of_context(&context)];
+            }
+        }
+        // Nothing runs, so the reset interrupts nothing. A driver that reported a hang knows more.
+        None if responsive
+            && matches!(report.reason.cause, TimeoutCause::EngineForced { .. })
+            && !recovery.objects.sched.lock().has_packets(engine) =>
+        {
+            suspects.clear();
+        }
+        None => {}
+    }
+}
+
 fn recover_engine(
     recovery: &Recovery,
     level: &Passive,
     engine: EngineId,
-    (suspects, had_packets): (&[Arc<Device>], bool),
+    (suspects, had_packets): (&[Culprit], bool),
     report: &mut RecoveryReport,
     start_ns: u64,
 ) {
@@ -92,7 +136,7 @@ fn recover_adapter(
     recovery: &Recovery,
     level: &Passive,
     report: &mut RecoveryReport,
-    guilty: &[Arc<Device>],
+    guilty: &[Culprit],
 ) {
     report.code = DebugReason::TimeoutDetected as u32;
     if !may_begin(level.into(), recovery, report, Scope::Adapter) {

@@ -9,7 +9,7 @@ use crate::driver::OutstandingWork;
 use crate::error::BugCheck;
 use std::fmt;
 use tidegate_calls::PendingWait;
-use tidegate_ddi::{EngineId, Status};
+use tidegate_ddi::{EngineId, OsHandle, Status};
 use tidegate_platform::{CpuTime, QueueNumber};
 
 /// Number of recovery reports kept.
@@ -54,6 +54,9 @@ pub enum TimeoutCause {
     EngineFaulted {
         /// The engine.
         engine: EngineId,
+        /// Whether the fault named its queue, context or process. What a reset cuts off is then
+        /// innocent.
+        is_named: bool,
     },
     /// A fault after which the driver wants the adapter reset.
     AdapterFaulted {
@@ -78,7 +81,7 @@ impl TimeoutCause {
             | TimeoutCause::ContextNotSuspended { engine }
             | TimeoutCause::WorkNotServed { engine, .. }
             | TimeoutCause::EngineReportedHung { engine }
-            | TimeoutCause::EngineFaulted { engine }
+            | TimeoutCause::EngineFaulted { engine, .. }
             | TimeoutCause::EngineForced { engine } => Some(*engine),
             TimeoutCause::AdapterFaulted { .. } | TimeoutCause::AdapterForced => None,
         }
@@ -114,7 +117,7 @@ impl fmt::Display for TimeoutCause {
             TimeoutCause::EngineReportedHung { engine } => {
                 write!(f, "the driver of {engine} reported that it is hung")
             }
-            TimeoutCause::EngineFaulted { engine } => {
+            TimeoutCause::EngineFaulted { engine, .. } => {
                 write!(f, "{engine} faulted, and its driver requested an engine reset")
             }
             TimeoutCause::AdapterFaulted { engine } => {
@@ -173,6 +176,12 @@ impl fmt::Display for RecoveryReason {
 pub struct WorkAtReset {
     /// Its context or hardware queue.
     pub queue: QueueNumber,
+    /// The context; of a packet, the same as `queue`.
+    pub context: OsHandle,
+    /// The kernel's handle of the device.
+    pub device: OsHandle,
+    /// Whether the engine ran it, as the driver reports.
+    pub running: bool,
     /// The running or next work: a packet or a command buffer.
     pub command: String,
     /// The progress value of the command buffer, or the packet's number.

@@ -25,6 +25,23 @@ impl Watch for TimeoutWatch {
     }
 }
 
+/// Serves the samplings at rest, for which no other agent waits.
+pub(crate) struct TimeoutWatchAtRest(pub(crate) Weak<Recovery>);
+
+impl Watch for TimeoutWatchAtRest {
+    fn name(&self) -> &'static str {
+        "timeouts at rest"
+    }
+
+    fn next_deadline(&self) -> Option<CpuTime> {
+        detect::next_deadline_at_rest(&*self.0.upgrade()?)
+    }
+
+    fn run(&self, level: &Passive) -> bool {
+        self.0.upgrade().is_some_and(|recovery| run_detection(&recovery, level))
+    }
+}
+
 /// Recovers from all detected timeouts. Returns whether anything changed.
 fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     // 1. Findings queued by agents that cannot run a recovery.

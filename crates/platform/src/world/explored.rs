@@ -213,16 +213,24 @@ impl World {
         }
     }
 
-    /// Advances time to the earliest deadline, because nothing else can happen. Deadlines of
-    /// background work do not count.
+    /// Advances time to the earliest deadline, because nothing else can happen. A deadline of
+    /// background work expires only if a later one exists that is not.
     fn pass_time(&mut self) -> Option<()> {
         if self.scripts_live == 0 && !self.stopped && self.may_stop() {
             return None;
         }
         let sleeping = self.agents.iter().enumerate().filter(|(_, s)| s.state == State::Blocked);
         let deadlines = sleeping.filter_map(|(i, s)| Some((s.wait.as_ref()?.deadline?, i)));
-        let timers = deadlines.filter(|(d, _)| !d.in_background).map(|(d, i)| (d.time, i));
-        let (deadline, index) = timers.min()?;
+        let (mut first, mut first_of_all) = (None, None);
+        for (deadline, index) in deadlines {
+            let timer = (deadline.time, index);
+            first_of_all = Some(first_of_all.map_or(timer, |known| timer.min(known)));
+            if !deadline.in_background {
+                first = Some(first.map_or(timer, |known| timer.min(known)));
+            }
+        }
+        first?;
+        let (deadline, index) = first_of_all?;
         self.now = self.now.max(deadline.0);
         self.relate_all();
         self.end_sleep(AgentIx(index as u16), WaitEnd::TimedOut, 0);

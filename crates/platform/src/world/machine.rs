@@ -31,6 +31,8 @@ pub(crate) struct World {
     /// The number of keys on which more than one agent sleeps.
     pub(super) crowded_words: usize,
     pub(super) stopped: bool,
+    /// How far the other agents had come at the last stall, and the expirations that are left.
+    pub(super) stall: (u64, u32),
     pub(super) is_running: bool,
     /// Whether the run rests at its end.
     pub(super) rests: bool,
@@ -136,6 +138,7 @@ impl World {
             sleepers: Map::default(),
             crowded_words: 0,
             stopped: false,
+            stall: (0, 0),
             is_running: false,
             rests: false,
             report: RunReport::default(),
@@ -156,13 +159,14 @@ impl World {
             sleepers,
             crowded_words,
             stopped,
+            stall,
             is_running,
             rests,
             report,
             is_left_behind,
         } = self;
         *id = new_id;
-        (*now, *steps) = (0, 0);
+        (*now, *steps, *stall) = (0, 0, (0, 0));
         agents.clear();
         *scripts_live = 0;
         *current = None;
@@ -220,7 +224,7 @@ impl World {
 
     /// Begins a run, which `rests` at its end or not.
     pub(super) fn begin_run(&mut self, rests: bool) {
-        (self.is_running, self.rests) = (true, rests);
+        (self.is_running, self.rests, self.stall) = (true, rests, (0, 0));
         self.note_outside();
     }
 

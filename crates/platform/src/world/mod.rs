@@ -208,6 +208,9 @@ impl World {
             match next {
                 Some(agent) => return Some(agent),
                 None if !self.stopped => {
+                    if let Some(agent) = self.pick_at_stall() {
+                        return Some(agent);
+                    }
                     if self.scripts_live > 0 {
                         self.report.blocked = self.blocked();
                     }

@@ -31,9 +31,12 @@ pub(super) struct RunQueue {
     /// The earliest entry of the foreground, apart from the others; [`Entry::NONE`] if there is none.
     earliest: Entry,
     queue: Wheel,
-    /// Timers that expire only if a later event exists. They do not keep a machine running.
+    /// Timers that expire only if a later event exists, or in the last moments of a stalled
+    /// machine. They do not keep a machine running.
     background: BinaryHeap<Reverse<Entry>>,
     entries: u64,
+    /// Whether a timer of the background expires although no later event exists.
+    pub(super) is_stalled: bool,
 }
 
 /// An entry that has left the queue.
@@ -50,6 +53,7 @@ impl RunQueue {
             queue: Wheel::default(),
             background: BinaryHeap::new(),
             entries: 0,
+            is_stalled: false,
         }
     }
 
@@ -129,13 +133,16 @@ impl RunQueue {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Popped> {
         let earliest = self.earliest;
-        if earliest == Entry::NONE {
+        if earliest == Entry::NONE && !self.is_stalled {
             return None;
         }
         if let Some(Reverse(timer)) = self.background.peek()
             && *timer < earliest
         {
             return self.background.pop().map(|Reverse(timer)| Popped::Background(timer));
+        }
+        if earliest == Entry::NONE {
+            return None;
         }
         self.earliest = self.queue.pop(earliest).unwrap_or(Entry::NONE);
         Some(Popped::Foreground(earliest))

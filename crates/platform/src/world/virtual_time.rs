@@ -6,12 +6,16 @@
 
 use super::machine::{Discipline, World, with};
 use super::run_queue::{Popped, QueuedTimer, RunQueue};
-use super::slot::State;
+use super::slot::{Role, State};
 use super::wheel::Entry;
 use crate::controller::AgentIx;
 use crate::fiber;
 use crate::time::Step;
 use crate::wait::WaitEnd;
+
+/// How many timers of the background expire at a stall: one for each kind of background work that
+/// one agent has (power and hang detection).
+const LAST_EXPIRATIONS: u32 = 2;
 
 impl World {
     fn virtual_mut(&mut self) -> &mut RunQueue {
@@ -49,6 +53,24 @@ impl World {
             self.steps += 1;
             return Some(agent);
         }
+    }
+
+    /// Returns the agent of a background timer that expires although the machine stalls. Each stall
+    /// has [`LAST_EXPIRATIONS`] of them: it ends when an agent other than a service has run.
+    pub(super) fn pick_at_stall(&mut self) -> Option<AgentIx> {
+        if !matches!(self.discipline, Discipline::Virtual(_)) || self.scripts_live == 0 {
+            return None;
+        }
+        let others = self.agents.iter().filter(|slot| slot.role != Role::Service);
+        let moved = others.map(|slot| slot.entry).max().unwrap_or(0);
+        if self.stall.0 != moved {
+            self.stall = (moved, LAST_EXPIRATIONS);
+        }
+        self.stall.1 = self.stall.1.checked_sub(1)?;
+        self.virtual_mut().is_stalled = true;
+        let agent = self.pick_earliest();
+        self.virtual_mut().is_stalled = false;
+        agent
     }
 
     /// Starts to load what the switch to the earliest agent will touch, which mostly is the next one.

@@ -254,6 +254,31 @@ fn a_process_that_was_away_is_owed_nothing_and_still_owes() {
     assert!(one <= other + 20 * MS, "{one} {other}");
 }
 
+/// Two processes shared the engine while a third was away. It starts level with them, whether it
+/// comes for the first time or comes back.
+// spec: HS-006
+#[test]
+fn a_process_that_comes_among_two_others_gets_a_third_from_then_on() {
+    for quantum in [0, 2 * MS] {
+        let mut loads: Vec<_> = (1..=3).map(|n| load(place(n, n.into(), 1), MS, MS)).collect();
+        loads.push(load(place(4, 4, 0), MS, MS));
+        let bands = Bands { process_quantum_ns: [quantum; 4], normal_percent: 10 };
+        let mut engine = Engine::new(bands, loads);
+        let third = QueueId(2);
+        for away in 1..=3 {
+            engine.list.remove(third);
+            engine.run_for(away * 100 * MS);
+            engine.list.push(third, engine.loads[2].place, false, || engine.now);
+            let before: Vec<u64> = engine.loads.iter().map(|l| l.had_ns).collect();
+            engine.run_for(60 * MS);
+            let had: Vec<u64> =
+                engine.loads.iter().zip(before).map(|(l, before)| l.had_ns - before).collect();
+            let even = 20 * MS - 2 * quantum.max(MS)..=20 * MS + 2 * quantum.max(MS);
+            assert!(had[..3].iter().all(|had| even.contains(had)), "{quantum} {away}: {had:?}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_kept_of_processes_that_come_and_go() {
     let mut engine = Engine::new(Bands::default(), vec![load(place(0, 0, 1), 10, 10)]);

@@ -1,7 +1,9 @@
 //! Recovery: timeouts, page faults, resets of an engine and of the adapter, removal.
 
 mod adapter_reset;
+mod blame;
 mod engine_reset;
 mod page_faults;
 mod removal;
+mod rest;
 mod timeouts;

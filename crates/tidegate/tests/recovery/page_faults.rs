@@ -271,6 +271,9 @@ fn what_must_be_reset_takes_others_along() {
             w.pass(10_000_000);
             assert_eq!(faulted(w).flags, flags);
             assert_eq!(busy.state() != DeviceState::Active, busy_lost, "{flags:?}");
+            if flags == engine {
+                assert!(matches!(busy.state(), DeviceState::Reset(_)), "{:?}", busy.state());
+            }
             assert_eq!(idle.state() != DeviceState::Active, idle_lost, "{flags:?}");
             let stats = w.stats();
             assert_eq!((stats.engine_timeouts, stats.adapter_resets), resets, "{flags:?}");

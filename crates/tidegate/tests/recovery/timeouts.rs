@@ -3,18 +3,20 @@
 
 use std::sync::Arc;
 use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, DoorbellStatus, Status, TdrTest};
+use tidegate::calls::{DeviceErrorReason, DeviceState, DoorbellStatus, Status, TdrTest};
 use tidegate::ddi::EngineState;
 use tidegate::ddi::{HwContextLoss, Passive};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
+use tidegate::platform::StepCosts;
+use tidegate::runner::cost::CostModel;
 use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
 /// As long as nothing that the tests do takes.
 const SETTLED_NS: u64 = 1_000_000;
 
-fn hung(state: Result<DeviceState, Status>) -> bool {
+pub(crate) fn hung(state: Result<DeviceState, Status>) -> bool {
     matches!(state, Ok(DeviceState::Hung(_)))
 }
 
@@ -336,4 +338,34 @@ fn engines_are_reset_on_demand() {
         w.kernel.debug_timeouts(engine(0)).unwrap();
         assert!(hung(w.state()));
     });
+}
+
+/// The fences of a lost device read as their maximum once its queues are off the run list and its
+/// queued work is given up. Work that waits for one of them never runs.
+#[test]
+fn work_that_waits_for_a_fence_of_its_lost_device_never_runs() {
+    for costs in [StepCosts::free(), CostModel::nominal().steps] {
+        let w = setup(|_| ()).costs(costs).start();
+        w.run(|w| {
+            let n = w.client("lost");
+            let ((memory, va), own) = (n.bytes(64), n.native(0));
+            let user = n.connected_queue(1);
+            user.doorbell.last_queued.store(1);
+            user.push(&wait_packet(&own, 1, u32::MAX));
+            user.push(&n.execute_packet(&[store(va, 1)], 1));
+            let hardware = n.hw_queue_on(1);
+            n.kernel.submit_wait_to_hw_queue(hardware.handle, &at(&own, 1)).unwrap();
+            n.submit(&hardware, 1, &[store(va + 8, 1)]);
+            let packets = n.context(2);
+            n.kernel.wait_from_gpu(packets, &at(&own, 1)).unwrap();
+            n.submit_packet(packets, &[store(va + 16, 1)]);
+            w.pass(SETTLED_NS);
+            n.kernel.mark_device_as_error(n.device, DeviceErrorReason::DriverError).unwrap();
+            assert_eq!(own.value.load(), u64::MAX);
+            w.pass(S);
+            let mut stored = [0; 24];
+            memory.read(0, &mut stored).unwrap();
+            assert_eq!(stored, [0; 24]);
+        });
+    }
 }
