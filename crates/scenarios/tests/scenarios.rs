@@ -319,6 +319,13 @@ fn two_connects_that_victimise_each_other_both_finish() {
     finds_its_bugs("connect-against-connect");
 }
 
+// spec: UMS-099
+#[test]
+fn a_ring_after_connected_reaches_the_hardware() {
+    is_exhausted_up_to(2, "ring-against-connect", 0);
+    finds_its_bugs("ring-against-connect");
+}
+
 // spec: UMS-083, UMS-101
 #[test]
 fn a_process_that_reads_connected_has_rung_the_hardware() {
@@ -447,7 +454,7 @@ fn a_ring_over_the_service_reaches_an_engine_that_goes_to_sleep() {
 
 #[test]
 fn a_wait_over_the_service_ends_with_the_signal_of_another_client() {
-    is_exhausted_up_to(1, "served-wait-against-signal", 10_998);
+    is_exhausted_up_to(1, "served-wait-against-signal", 9_301);
     finds_its_bugs("served-wait-against-signal");
     is_exhausted_up_to(1, "served-event-against-signal", 25_961);
     finds_its_bugs("served-event-against-signal");
@@ -463,6 +470,34 @@ fn no_notice_of_the_service_follows_a_cancellation() {
 fn a_wait_over_the_service_ends_with_its_own_value_in_a_slot_that_is_used_again() {
     is_sampled("served-slot-against-signal");
     finds_its_bugs("served-slot-against-signal");
+}
+
+#[test]
+fn a_create_call_against_the_end_of_its_parent_is_refused_or_leaves_nothing() {
+    for name in ["create-against-destroy", "doorbell-against-destroy"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
+#[test]
+fn a_ring_of_a_leaf_is_found_by_this_scan_or_the_next_one() {
+    is_exhausted_in("leaf-ring-against-scan", 10);
+    finds_its_bugs("leaf-ring-against-scan");
+}
+
+#[test]
+fn waits_for_any_and_for_all_of_common_events_end() {
+    is_sampled("wait-any-against-wait-all");
+    finds_its_bugs("wait-any-against-wait-all");
+}
+
+#[test]
+fn a_registration_of_a_client_ends_its_own_wait_and_no_later_one() {
+    for name in ["served-cancel-against-register", "served-destroy-against-wait"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
 }
 
 #[test]
