@@ -1,7 +1,7 @@
 //! Objects that are created for a device while another thread of the process destroys it. Each create
 //! call is refused, or the end of the device destroys the object.
 //!
-//! At the end the adapter has as many contexts and fences as before.
+//! At the end the adapter has as many devices and fences as before.
 
 use crate::prelude::*;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let kernel: Arc<dyn Kernel> = client.kernel.clone();
     let counted = |world: &World| {
         let census = world.machine.adapter().census();
-        (census.devices, census.contexts, census.fences)
+        (census.devices, census.fences)
     };
     let before = counted(&world);
     let device = kernel.create_device().expect("a device");
@@ -41,12 +41,10 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let probe = world.probe.clone();
     let main = move |platform: &Platform| {
         platform.spawn("destroyer", move || kernel.destroy_device(device).expect("it exists"));
-        let context = ending.try_context(0, Priority::Normal).is_ok();
-        let fence = ending.try_monitored(0, SyncObjectFlags::empty()).is_ok();
-        probe.note(CREATED, u64::from(context) + u64::from(fence));
+        let fences = [0, 1].map(|_| ending.try_monitored(0, SyncObjectFlags::empty()).is_ok());
+        probe.note(CREATED, fences.into_iter().map(u64::from).sum());
     };
     world.race(main, move |world, end| {
-        eprintln!("DBG {:?} {before:?} {:?}", counted(world), world.probe.seen(CREATED));
         end.eventually("no object outlives its device", counted(world) == before);
         let created = world.probe.seen(CREATED);
         end.sometimes(REFUSED, created == Some(0));

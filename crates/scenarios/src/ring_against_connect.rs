@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
         about: "the kernel stores CONNECTED before it shows the hardware's page: a ring after CONNECTED hits the dummy page",
         fault: Fault::Product("connected before the mapping"),
     }],
-    plans: Plans::all(bounded(2, 5_000_000)),
+    plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 

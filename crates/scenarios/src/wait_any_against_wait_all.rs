@@ -31,14 +31,16 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world(|_| ());
     let new = || world.device.create_event(EventDesc::auto_reset());
     let [common, second, never] = [new(), new(), new()];
-    let ended = run.platform.page(1).word(0).named("waits that have ended");
+    let page = run.platform.page(2);
+    let ended = page.word(0).named("waits that have ended");
+    let any_is_over = page.word(1).named("whether the wait for any has ended");
     common.set();
     second.set();
     let probe = world.probe.clone();
     let events = [common.clone(), second.clone()];
     let main = move |platform: &Platform| {
         let (own, also, order) = (common.clone(), second.clone(), ended.clone());
-        let noted = probe.clone();
+        let (noted, over) = (probe.clone(), any_is_over.clone());
         platform.spawn("any", move || {
             match tidegate::d3d12::Event::wait_any(&[&own, &never]) {
                 Ok(0) => {}
@@ -46,11 +48,17 @@ fn prepare(run: &Run<'_>) -> Prepared {
                 Err(stopped) => return assert_ok(Err(stopped)),
             }
             noted.note(ANY, order.fetch_add(1));
+            over.exchange(1);
             own.set();
             also.set();
         });
         let taken = second.clone();
-        platform.spawn("one", move || _ = taken.try_take());
+        platform.spawn("one", move || {
+            // The end of the wait for any sets the event later if it is still to come.
+            if taken.try_take() && any_is_over.load() == 1 {
+                taken.set();
+            }
+        });
         assert_ok(tidegate::d3d12::Event::wait_all(&[&common, &second]));
         probe.note(ALL, ended.fetch_add(1));
         common.set();

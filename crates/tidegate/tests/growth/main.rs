@@ -1,5 +1,5 @@
 //! What a machine keeps of objects that have ended. Each kind is made and ended ten thousand times on
-//! one machine, after a thousand times for the tables to reach their size. The heap of this process has
+//! one machine, after two thousand times for the tables to reach their size. The heap of this process has
 //! no more bytes in use then. It is a test of its own because the heap is that of the whole process.
 //! Resident memory is not compared: it also depends on what the heap and the host give back, and when.
 
@@ -20,12 +20,21 @@ use tidegate::{Machine, MachineConfig, Platform};
 use tidegate_testbed::{Client, UserQueue, at, setup, signal_packet};
 
 /// Objects of a kind that are made and ended before the memory is measured, and meanwhile.
-const BEFORE: u64 = 1_000;
+const BEFORE: u64 = 2_000;
 const MEASURED: u64 = 10_000;
 
-/// Growth in which a table with an entry of 16 bytes for each object shows. What threads keep for
-/// their next objects differs by less.
-const ALLOWED_BYTES: u64 = MEASURED * 8;
+/// Growth in which a table with an entry of 64 bytes for each object shows. What tables and threads
+/// keep for their next objects differs by less.
+const ALLOWED_BYTES: u64 = MEASURED * 32;
+
+/// The addresses of a shareable fence that has ended stay mapped while its process lives, because a
+/// ring may hold waits for them. Each has two entries in the page tables.
+const SHARED_FENCE: &str = "a shared fence";
+const MAPPED_BYTES: u64 = MEASURED * 16;
+
+fn allowed_bytes(kind: &str) -> u64 {
+    ALLOWED_BYTES + if kind == SHARED_FENCE { MAPPED_BYTES } else { 0 }
+}
 
 /// A machine without the layers of tests, which record each call, a process, and a device of the
 /// queue API in another process.
@@ -246,7 +255,7 @@ fn what_has_ended_leaves_nothing() {
         ("a user-mode queue", user_mode_queue),
         ("a hardware queue", hardware_queue),
         ("a context", packet_context),
-        ("a shared fence", shared_fence),
+        (SHARED_FENCE, shared_fence),
         ("a fence with rewinds", fence_with_rewinds),
         ("a mutex", mutex),
         ("an allocation", allocation),
@@ -274,6 +283,6 @@ fn what_has_ended_leaves_nothing() {
         })
     });
     let grown = run.expect("the run ends");
-    let over = grown.iter().filter(|(_, bytes)| *bytes > ALLOWED_BYTES);
+    let over = grown.iter().filter(|(kind, bytes)| *bytes > allowed_bytes(kind));
     assert_eq!(over.count(), 0, "bytes that stay of {MEASURED} objects: {grown:?}");
 }

@@ -92,18 +92,7 @@ impl Kernel for Process {
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
-        // The fault is the mistake that the scenario create-against-destroy must find.
-        if self.objects.port.platform.fault("device retired after its objects") {
-            self.destroy_objects(&entered(), |object| object.device() == Some(device.os_handle));
-            device.retire();
-            return Ok(());
-        }
-        {
-            // An object being created for the device either is already in the table or is refused.
-            let _objects = self.handles.lock();
-            device.retire();
-        }
-        self.destroy_objects(&entered(), |object| object.device() == Some(device.os_handle));
+        self.end_device(&entered(), &device);
         Ok(())
     }
 
