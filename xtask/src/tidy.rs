@@ -1,13 +1,14 @@
 //! `cargo xtask tidy`: the laws that the compiler does not check.
 //!
 //! `layers` and `circles` hold the laws of dependency, `levels` where level tokens are made, `rust`
-//! those of a Rust file, `prose` those of names and documents, `links` those of their links.
+//! those of a Rust file, `reuse` those of identifiers that are used again, `prose` those of names and documents, `links` those of their links.
 
 mod circles;
 mod layers;
 mod levels;
 mod links;
 mod prose;
+mod reuse;
 mod rust;
 
 use std::path::Path;
@@ -19,11 +20,15 @@ use crate::{performance, tree};
 /// Checks everything.
 pub fn check(root: &Path) -> Result<(), String> {
     let mut findings = layers::check(root)?;
+    let reused = std::fs::read_to_string(root.join(reuse::PAGE))
+        .map_err(|error| format!("{}: {error}", reuse::PAGE))?;
+    findings.extend(reuse::check_table(root, &reused));
     for folder in ["crates", "fuzz", "xtask"] {
         for file in tree::files(root, folder, &["rs"])? {
             let source = Source::of(&file.text);
             findings.extend(rust::check(&file.path, &source));
             findings.extend(levels::check(&file.path, &source));
+            findings.extend(reuse::check(&file.path, &source, &reused));
         }
     }
     findings.extend(circles::check(root)?);

@@ -4,7 +4,7 @@ use crate::{AdapterInfo, Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-use tidegate_platform::{CacheType, Event, Step};
+use tidegate_platform::{CacheType, Event, Platform, Step};
 
 /// Most fences of a CPU wait. Not published: bounds the copy of the caller's arrays.
 pub const MAX_OBJECTS_PER_CPU_WAIT: usize = 4096;
@@ -202,11 +202,13 @@ pub enum WaitNotice {
 }
 
 impl WaitNotice {
-    /// Sets the event, or calls the function.
-    pub fn give(&self) {
+    /// Sets the event, or calls the function. A panic of the function ends here.
+    pub fn give(&self, platform: &Platform) {
         match self {
             WaitNotice::Event(event) => event.set(Step::ThreadWake),
-            WaitNotice::Callback(callback) => callback.wait_is_over(),
+            WaitNotice::Callback(callback) => {
+                let _contained = platform.call_foreign(|| callback.wait_is_over());
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! [`Kernel`] is the surface of one process. The graphics kernel implements it in process; a
 //! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`device`]
 //! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] · [`older`] ·
-//! [`paging`] (residency) · [`resource`] · [`share`] · [`handle`] · [`HandleTable`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a
+//! [`paging`] (residency) · [`resource`] · [`share`] · [`handle`] · [`HandleTable`] · [`Slots`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a
 //! machine). The C structures of these calls are in `wddm-abi`.
 //!
 //! CPU addresses are returned as typed views of memory: [`ReadOnly`] where the process may not
@@ -24,6 +24,7 @@ pub mod paging;
 pub mod report;
 pub mod resource;
 pub mod share;
+mod slots;
 pub mod snapshot;
 pub mod view;
 
@@ -61,6 +62,7 @@ pub use resource::{
     ResourceData, ResourceName,
 };
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
+pub use slots::{SlotKey, Slots};
 pub use tidegate_d3dukmdt::{
     DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, PixelFormat, Priority,
     RenderPipelineStage, RingBits, RingHint, Status, Surface, SyncObjectFlags,

@@ -386,11 +386,15 @@ impl Device {
         allocator.record()
     }
 
-    /// Returns what the hazard check of the machine has found so far; `None` while it is off
-    /// ([`Validation::HAZARDS`]). Any thread may call it at any time: a circle of waits is in the
-    /// report once its last call was submitted.
+    /// Returns what the hazard check has found so far about this device: its memory, its queues and
+    /// the fences that it uses. `None` while the check is off ([`Validation::HAZARDS`]). A circle of
+    /// waits is in the report once its last call was submitted. It may include other devices that
+    /// exist.
+    ///
+    /// Any thread may call it at any time.
     pub fn hazards(&self) -> Option<Report> {
-        self.shared.umd.platform.hazard_report()
+        let umd = &self.shared.umd;
+        umd.platform.hazard_report_of(umd.kernel.space)
     }
 
     /// Returns the list of destroy calls of this device, its queues and its resources that the

@@ -70,8 +70,11 @@ impl Queue {
         let submission = submission_on(device, &desc, node_ordinal)?;
         let QueueDesc { name, list_type, priority, flags, node_mask, engines, .. } = desc;
         // spec: ME-018
+        let group = &umd.options.process_name;
+        let traced = Arc::new(umd.platform.trace_lane(LaneKind::Queue, group, &name));
         let id = QueueIdentity {
-            lane: umd.platform.lane(LaneKind::Queue, &umd.options.process_name, &name),
+            lane: traced.id(),
+            traced,
             device: Arc::clone(umd),
             name: name.clone(),
             list_type,

@@ -61,12 +61,10 @@ const COLLECT_FIRST: usize = 64;
 
 #[derive(Default)]
 struct Queues {
-    /// By lane, in the order of their creation.
-    live: BTreeMap<LaneId, Weak<UmdQueue>>,
+    /// By the serial of their lane, in the order of their creation.
+    live: BTreeMap<u64, Weak<UmdQueue>>,
     /// The number of queues at which ended ones are removed.
     collect_at: usize,
-    /// Queue names by lane, kept for reports on queues that have ended.
-    names: BTreeMap<LaneId, String>,
     /// The default queues that exist, by list type and submission model.
     defaults: Vec<((CommandListType, Submission), Weak<QueueHandle>)>,
 }
@@ -107,8 +105,7 @@ impl SharedDevice {
 
     pub(crate) fn add_queue(&self, queue: &Arc<UmdQueue>) {
         let mut queues = self.queues.lock();
-        queues.names.insert(queue.id.lane, queue.id.name.clone());
-        queues.live.insert(queue.id.lane, Arc::downgrade(queue));
+        queues.live.insert(queue.id.traced.serial(), Arc::downgrade(queue));
         if queues.live.len() >= queues.collect_at {
             queues.live.retain(|_, queue| queue.strong_count() > 0);
             queues.collect_at = COLLECT_FIRST.max(2 * queues.live.len());
@@ -290,9 +287,13 @@ impl SharedDevice {
 
     /// Returns the name of a queue, and the queue if it has not ended.
     fn queue_of(&self, number: QueueNumber) -> (Option<String>, Option<Arc<UmdQueue>>) {
-        let Some(lane) = self.umd.platform.lane_of(number) else { return (None, None) };
-        let queue = self.live_queues().into_iter().find(|queue| queue.id.lane == lane);
-        (self.queues.lock().names.get(&lane).cloned(), queue)
+        let lane = self.umd.platform.lane_of(number);
+        let queue = self.live_queues().into_iter().find(|queue| Some(queue.id.lane) == lane);
+        let name = match &queue {
+            Some(queue) => Some(queue.id.name.clone()),
+            None => self.umd.unfinished.lock().get(&number).cloned(),
+        };
+        (name, queue)
     }
 
     // spec: ME-036, ME-044

@@ -19,7 +19,7 @@ pub(crate) struct StateTracker {
 }
 
 fn key(id: &QueueIdentity) -> (u64, &str) {
-    (u64::from(id.lane.0), &id.name)
+    (id.traced.serial(), &id.name)
 }
 
 impl StateTracker {

@@ -43,6 +43,11 @@ impl TeardownReport {
         self.0.lock().clone()
     }
 
+    /// Returns whether it is complete: nothing of the device holds it any more.
+    pub fn is_complete(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// Adds a refused call.
     pub(crate) fn note(&self, call: &'static str, object: Handle, done: Result<(), Status>) {
         match done {

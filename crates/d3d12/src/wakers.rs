@@ -8,11 +8,11 @@
 //!
 //! Invariant: a waker is stored under the slot's lock, and is in place before its wait is
 //! registered, so the end of the wait either calls it or is seen by the poll. Locks: no lock is
-//! held while a waker is called or dropped.
+//! held while a waker is cloned, called or dropped. A panic of a waker ends there (decisions/0145).
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use tidegate_calls::WaitCallback;
+use tidegate_calls::{SlotKey, Slots, WaitCallback};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, Word, current};
 
 /// The thread of a device that wakes tasks. Dropping it ends the thread.
@@ -22,6 +22,8 @@ pub(crate) struct Wakers {
 
 struct Shared {
     platform: Platform,
+    /// For [`current::collect_for`].
+    number: u64,
     /// Set when a slot is ready for the thread, and at the end.
     event: Event,
     /// 1 from the first future on.
@@ -29,14 +31,11 @@ struct Shared {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     /// Slots whose wait is over and whose waker was not called yet.
     ready: Vec<Arc<Slot>>,
-    /// Slots that await a fence, at their numbers: a machine that stops wakes them all.
-    waiting: Vec<Weak<Slot>>,
-    /// Numbers without a slot.
-    free: Vec<usize>,
+    /// Slots that await a fence: a machine that stops wakes them all.
+    waiting: Slots<Weak<Slot>>,
     is_running: bool,
     has_ended: bool,
 }
@@ -52,14 +51,14 @@ struct SlotState {
 }
 
 impl Slot {
-    fn wake(&self, is_over: bool) {
+    fn wake(&self, platform: &Platform, is_over: bool) {
         let waker = {
             let mut state = self.state.lock();
             state.is_over |= is_over;
             state.waker.take()
         };
         if let Some(waker) = waker {
-            waker.wake();
+            let _contained = platform.call_foreign(|| waker.wake());
         }
     }
 }
@@ -76,7 +75,7 @@ const FORGOTTEN: &str = "future left to a signal call";
 impl WaitCallback for Report {
     fn wait_is_over(&self) {
         let shared = &self.shared;
-        let is_collected = current::collects_for(shared.number());
+        let is_collected = current::collects_for(shared.number);
         shared.state.lock().ready.push(Arc::clone(&self.slot));
         if !is_collected {
             shared.event.set(Step::ThreadWake);
@@ -87,7 +86,7 @@ impl WaitCallback for Report {
 /// A slot that is registered with the thread. Dropping it removes the slot.
 pub(crate) struct Entry {
     slot: Arc<Slot>,
-    number: usize,
+    key: SlotKey,
     shared: Arc<Shared>,
 }
 
@@ -99,33 +98,48 @@ impl Entry {
 
     /// Returns whether the wait is over. Otherwise `waker` is called when it is.
     pub(crate) fn poll(&self, waker: &Waker) -> bool {
-        let former = {
+        if self.slot.state.lock().is_over {
+            return true;
+        }
+        let waker = waker.clone();
+        let (is_over, unused) = {
             let mut state = self.slot.state.lock();
-            if state.is_over {
-                return true;
+            // The end of the wait calls no waker that comes after it.
+            match state.is_over {
+                true => (true, Some(waker)),
+                false => (false, state.waker.replace(waker)),
             }
-            state.waker.replace(waker.clone())
         };
-        drop(former);
-        false
+        drop(unused);
+        is_over
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
-        state.waiting[self.number] = Weak::new();
-        state.free.push(self.number);
+        let _slot = self.shared.state.lock().waiting.remove(self.key);
+        // The kernel's callback may keep the slot. The waker must not be dropped there.
+        let waker = self.slot.state.lock().waker.take();
+        let _contained = self.shared.platform.call_foreign(|| drop(waker));
     }
 }
 
 impl Wakers {
     pub(crate) fn new(platform: &Platform) -> Wakers {
-        let state = platform.mutex("futures of a device", State::default());
+        let state = platform.mutex(
+            "futures of a device",
+            State {
+                ready: Vec::new(),
+                waiting: Slots::new(u32::MAX),
+                is_running: false,
+                has_ended: false,
+            },
+        );
         let event = platform.event(false);
         Wakers {
             shared: Arc::new(Shared {
                 platform: platform.clone(),
+                number: platform.serial(),
                 event,
                 is_used: platform.page(1).word(0).named("whether a device has futures"),
                 state,
@@ -139,14 +153,9 @@ impl Wakers {
         shared.is_used.store(1);
         let state = SlotState { is_over: false, waker: Some(waker) };
         let slot = Arc::new(Slot { state: shared.platform.mutex("a future", state) });
-        let mut state = shared.state.lock();
-        let number = state.free.pop().unwrap_or_else(|| {
-            state.waiting.push(Weak::new());
-            state.waiting.len() - 1
-        });
-        state.waiting[number] = Arc::downgrade(&slot);
-        drop(state);
-        Entry { slot, number, shared: Arc::clone(shared) }
+        let key = shared.state.lock().waiting.insert(Arc::downgrade(&slot));
+        let key = key.expect("fewer than 2^32 futures");
+        Entry { slot, key, shared: Arc::clone(shared) }
     }
 
     /// Makes a signal call, and then wakes the tasks whose waits it has ended. Application code
@@ -163,7 +172,7 @@ impl Wakers {
     /// As [`Wakers::wake_after`], for a device that has had futures.
     #[cold]
     fn wake_collected<R>(&self, signal: impl FnOnce() -> R) -> R {
-        let (result, any) = current::collect_for(self.shared.number(), signal);
+        let (result, any) = current::collect_for(self.shared.number, signal);
         if any && !self.shared.platform.fault(FORGOTTEN) {
             let (one, several) = {
                 let mut state = self.shared.state.lock();
@@ -172,7 +181,7 @@ impl Wakers {
                     _ => (None, std::mem::take(&mut state.ready)),
                 }
             };
-            one.iter().chain(&several).for_each(|slot| slot.wake(true));
+            one.iter().chain(&several).for_each(|slot| slot.wake(&self.shared.platform, true));
         }
         result
     }
@@ -197,11 +206,6 @@ impl Drop for Wakers {
 }
 
 impl Shared {
-    /// A number of its own, for [`current::collect_for`].
-    fn number(&self) -> u64 {
-        std::ptr::from_ref(self).addr() as u64
-    }
-
     /// Waits for slots that are ready, and calls their wakers. Returns whether the thread goes on.
     fn wake_ready(&self) -> bool {
         let stopped = self.event.wait_for(None, "the end of a future's wait") == WaitEnd::Stopped;
@@ -209,15 +213,15 @@ impl Shared {
             let mut state = self.state.lock();
             let ready = std::mem::take(&mut state.ready);
             let others: Vec<Arc<Slot>> = match stopped {
-                true => state.waiting.iter().filter_map(Weak::upgrade).collect(),
+                true => state.waiting.iter().filter_map(|(_, slot)| slot.upgrade()).collect(),
                 false => Vec::new(),
             };
             state.is_running = !stopped && !state.has_ended;
             (ready, others, state.is_running)
         };
-        ready.iter().for_each(|slot| slot.wake(true));
+        ready.iter().for_each(|slot| slot.wake(&self.platform, true));
         // Their next poll sees that the machine has stopped.
-        others.iter().for_each(|slot| slot.wake(false));
+        others.iter().for_each(|slot| slot.wake(&self.platform, false));
         goes_on
     }
 }

@@ -139,7 +139,10 @@ impl Summary {
 
     #[inline(never)]
     fn take_bits(&self, rung: &mut impl FnMut(u32)) {
-        let mut root = self.root.exchange(0);
+        // The fault is the mistake that the scenario leaf-ring-against-scan must find.
+        let is_late = self.root.platform().fault("root cleared after its leaves");
+        let taken = if is_late { self.root.load() } else { self.root.exchange(0) };
+        let mut root = taken;
         while root != 0 {
             let in_root = root & root.wrapping_neg();
             root &= !in_root;
@@ -148,6 +151,9 @@ impl Summary {
             } else {
                 self.take_leaves(in_root, rung);
             }
+        }
+        if is_late {
+            self.root.fetch_and(!taken);
         }
     }
 

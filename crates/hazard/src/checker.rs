@@ -18,7 +18,7 @@ use crate::open_waits::Findings;
 use crate::resources::{ResourceKey, Resources};
 use crate::shadow::{AccessId, Found, Shadow};
 use crate::waits::Waits;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -193,6 +193,14 @@ pub(crate) enum CpuWaitOn {
     Idle(QueueKey),
 }
 
+/// The findings of the open waits when the machine stopped.
+#[derive(Debug)]
+pub(crate) struct AtStop {
+    pub(crate) findings: Findings,
+    /// The address spaces of devices that had not ended.
+    pub(crate) living: BTreeSet<SpaceKey>,
+}
+
 /// The state of a check.
 #[derive(Debug, Default)]
 pub struct Checker {
@@ -205,8 +213,10 @@ pub struct Checker {
     links: HashMap<u32, Link>,
     pub(crate) events: HashMap<u64, EventState>,
     pub(crate) cpu_waits: Vec<CpuWait>,
-    /// The findings of the open waits when the machine stopped.
-    pub(crate) at_stop: Option<Findings>,
+    /// The findings of the open waits when a machine stopped.
+    pub(crate) at_stop: Vec<AtStop>,
+    /// The address spaces of devices that have ended.
+    pub(crate) ended: BTreeSet<SpaceKey>,
     accesses: Vec<Access>,
     sweep_at: usize,
     spaces: BTreeMap<SpaceKey, Shadow>,
@@ -379,6 +389,26 @@ impl Checker {
         let key = self.add_fence(name(), initial);
         self.fence_numbers.insert(number, key);
         key
+    }
+
+    /// Records that a device uses a fence.
+    pub fn use_fence(&mut self, fence: FenceKey, space: SpaceKey) {
+        let spaces = &mut self.fences[fence.0 as usize].spaces;
+        if !spaces.contains(&space) {
+            spaces.push(space);
+        }
+    }
+
+    /// Records that the numbers of [`Checker::fence`] name other fences from now on.
+    pub fn end_fence_numbers(&mut self) {
+        self.fence_numbers.clear();
+    }
+
+    /// Records that a device has ended. Its findings are kept, and the history of its memory is not.
+    pub fn end_space(&mut self, space: SpaceKey) {
+        self.free_memory(space, 0..u64::MAX);
+        self.spaces.remove(&space);
+        self.ended.insert(space);
     }
 
     /// Names a range of an address space.

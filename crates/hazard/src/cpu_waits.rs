@@ -3,15 +3,18 @@
 //! When the first blocked wait is ended because the machine stopped, the findings of the open waits
 //! are kept.
 
+use crate::access::SpaceKey;
 use crate::checker::{
-    Armed, Call, CallKind, Checker, CpuWait, CpuWaitOn, FenceKey, QueueKey, Timeline,
+    Armed, AtStop, Call, CallKind, Checker, CpuWait, CpuWaitOn, FenceKey, QueueKey, Timeline,
 };
 use crate::clock::TimelineId;
 use crate::deadlock::FenceState;
 use crate::fence::Fence;
+use crate::finding::TimelineKind;
 use crate::open_waits::{
     BlockedOn, BlockedThread, Findings, HeldCall, HeldQueue, NO_PLACE, OpenWaits,
 };
+use std::collections::BTreeSet;
 
 impl Call {
     /// Returns the call as a held call, if it is a wait or a signal.
@@ -47,23 +50,46 @@ impl Checker {
     /// Reports that a CPU thread no longer blocks. `stopped`: because the machine stopped or its
     /// run ended.
     pub fn cpu_wait_end(&mut self, thread: TimelineId, stopped: bool) {
-        if stopped && self.at_stop.is_none() {
-            self.at_stop = Some(self.open_waits().findings().of_standstill());
+        if stopped {
+            self.keep_findings();
         }
         if let Some(at) = self.cpu_waits.iter().rposition(|wait| wait.thread == thread) {
             self.cpu_waits.remove(at);
         }
     }
 
+    /// Keeps the findings of the open waits, once for each machine that stops.
+    fn keep_findings(&mut self) {
+        let of_devices = self.timelines.iter().filter(|of| of.kind != TimelineKind::Thread);
+        let spaces = of_devices.map(|timeline| timeline.space);
+        let living: BTreeSet<SpaceKey> =
+            spaces.filter(|space| !self.ended.contains(space)).collect();
+        let is_other = |stop: &AtStop| !living.is_empty() && stop.living.is_disjoint(&living);
+        if self.at_stop.iter().all(is_other) {
+            let findings = self.open_waits(None).findings().of_standstill();
+            self.at_stop.push(AtStop { findings, living });
+        }
+    }
+
     /// Returns the findings kept when the machine stopped and those of the waits that are open now.
-    pub(crate) fn wait_findings(&self) -> Findings {
-        let mut found = self.at_stop.clone().unwrap_or_default();
-        found.add(self.open_waits().findings());
+    /// `only`: for this device, without those of devices that have ended.
+    pub(crate) fn wait_findings(&self, only: Option<SpaceKey>) -> Findings {
+        let is_wanted = |stop: &&AtStop| only.is_none_or(|only| stop.living.contains(&only));
+        let mut found = Findings::default();
+        let at_stop = self.at_stop.iter().filter(is_wanted);
+        at_stop.for_each(|stop| found.add(stop.findings.clone()));
+        found.add(self.open_waits(only).findings());
         found
     }
 
-    fn open_waits(&self) -> OpenWaits {
-        let is_held = |index: &usize| !self.timelines[*index].held.is_empty();
+    fn open_waits(&self, only: Option<SpaceKey>) -> OpenWaits {
+        let is_gone = |timeline: &Timeline| {
+            only.is_some_and(|only| only != timeline.space && self.ended.contains(&timeline.space))
+        };
+        let is_held = |index: &usize| {
+            let timeline = &self.timelines[*index];
+            !timeline.held.is_empty() && !is_gone(timeline)
+        };
         let held: Vec<usize> = (0..self.timelines.len()).filter(is_held).collect();
         let queue = |index: &usize| {
             let Timeline { name, held, .. } = &self.timelines[*index];

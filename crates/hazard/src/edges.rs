@@ -15,6 +15,7 @@
 //! An edge begins at the signal that a wait could use. It resolves all pairs that the wait would
 //! order.
 
+use crate::access::SpaceKey;
 use crate::clock::{Clock, Epoch, Place, TimelineId};
 use crate::fence::Fence;
 use crate::groups::{Group, Groups, Pair};
@@ -234,11 +235,18 @@ pub(crate) struct Edges<'a> {
     pub(crate) implied: Vec<Edge<'a>>,
 }
 
-pub(crate) fn missing<'a>(groups: &'a Groups, signals: &Signals) -> Edges<'a> {
-    let kept = (COMPARED / groups.of.len().max(1)).max(1);
+/// Returns the missing edges of one address space, or of all.
+pub(crate) fn missing<'a>(
+    groups: &'a Groups,
+    signals: &Signals,
+    only: Option<SpaceKey>,
+) -> Edges<'a> {
+    let is_wanted = |space: SpaceKey| only.is_none_or(|only| only == space);
+    let wanted = || groups.of.iter().filter(|((_, space, _), _)| is_wanted(*space));
+    let kept = (COMPARED / wanted().count().max(1)).max(1);
     let mut edges: Vec<Edge> = Vec::new();
     let mut open = Vec::new();
-    for ((_, resource), group) in &groups.of {
+    for ((_, _, resource), group) in wanted() {
         for (pair, first) in group.pairs.iter().zip(by_signals(group, signals, kept)) {
             match first {
                 Some(first) => edges.push(Edge::of(resource, group, pair, first, signals)),

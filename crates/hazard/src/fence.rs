@@ -7,6 +7,7 @@
 //! At most [`KEPT`] signals are kept. A wait for a lower value counts as a wait for the first kept
 //! signal.
 
+use crate::access::SpaceKey;
 use crate::clock::{Clock, Epoch, TimelineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ impl Signal {
 #[derive(Debug)]
 pub(crate) struct Fence {
     pub(crate) name: String,
+    /// The address spaces of the devices that use it.
+    pub(crate) spaces: Vec<SpaceKey>,
     signals: VecDeque<Signal>,
     /// Values increase, and each signal precedes the next.
     ordered: bool,
@@ -77,6 +80,7 @@ impl Fence {
         let first = Signal::new(initial, 0, None, Arc::default());
         Fence {
             name,
+            spaces: Vec::new(),
             signals: VecDeque::from([first]),
             ordered: true,
             held: Vec::new(),

@@ -1,6 +1,6 @@
 //! Unordered pairs of conflicting accesses, grouped by timelines and resource.
 
-use crate::access::Access;
+use crate::access::{Access, SpaceKey};
 use crate::clock::TimelineId;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -41,8 +41,8 @@ pub(crate) struct Group {
     seen: HashSet<[u32; 2]>,
 }
 
-/// Two timelines, the lower first, and the resource's name.
-pub(crate) type Key = ([TimelineId; 2], Option<String>);
+/// Two timelines, the lower first, the address space, and the resource's name.
+pub(crate) type Key = ([TimelineId; 2], SpaceKey, Option<String>);
 
 /// All pairs of a run.
 #[derive(Debug, Default)]
@@ -51,9 +51,10 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(crate) fn add(&mut self, pair: Pair, resource: Option<String>) {
+    pub(crate) fn add(&mut self, pair: Pair, space: SpaceKey, resource: Option<String>) {
         let epochs = [pair.of[0].place.epoch, pair.of[1].place.epoch];
-        let group = self.of.entry((epochs.map(|epoch| epoch.timeline), resource)).or_default();
+        let key = (epochs.map(|epoch| epoch.timeline), space, resource);
+        let group = self.of.entry(key).or_default();
         group.count += 1;
         if group.pairs.len() < KEPT_PAIRS && group.seen.insert(epochs.map(|epoch| epoch.tick)) {
             group.pairs.push(pair);

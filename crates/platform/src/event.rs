@@ -26,12 +26,12 @@ use std::sync::{Arc, OnceLock};
 
 /// The identity of an [`Event`] while a clone of it is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventId(usize);
+pub struct EventId(u64);
 
 impl EventId {
     /// Returns the identity as a number.
     pub fn number(self) -> u64 {
-        self.0 as u64
+        self.0
     }
 }
 
@@ -108,7 +108,7 @@ impl Event {
 
     /// Returns the identity of the event, which its clones share.
     pub fn id(&self) -> EventId {
-        EventId(self.state.address())
+        EventId(self.serial)
     }
 
     /// Returns the platform of the event.
@@ -400,7 +400,9 @@ fn decide(events: &[&Event], mine: u64, state: u64) {
         let ended = event.state.compare_exchange(mine, state).is_ok();
         if ended && event.sleepers.load() > 0 {
             event.state.wake(u32::MAX, Step::ThreadWake);
-            if state == SET {
+            // The fault is the mistake that the scenario wait-any-against-wait-all must find.
+            let wakes = !event.platform().fault("given back without a wake");
+            if state == SET && wakes {
                 event.attached.wake_watchers(Step::ThreadWake);
             }
         }

@@ -6,7 +6,7 @@
 
 use crate::{Platform, current};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tidegate_hazard::{Checker, Released, Report, TimelineId};
+use tidegate_hazard::{Checker, Released, Report, SpaceKey, TimelineId};
 
 #[derive(Default)]
 pub(crate) struct Hazards {
@@ -75,6 +75,11 @@ impl Platform {
     /// Returns what the hazard check has found so far; `None` while it is off.
     pub fn hazard_report(&self) -> Option<Report> {
         self.hazard_checker(Checker::report)
+    }
+
+    /// Returns what the hazard check has found so far about one device; `None` while it is off.
+    pub fn hazard_report_of(&self, device: SpaceKey) -> Option<Report> {
+        self.hazard_checker(|checker| checker.report_of(device))
     }
 
     /// Releases what the calling agent has done, for an agent that it starts.

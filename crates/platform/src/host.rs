@@ -348,6 +348,13 @@ impl Host {
         if self.closed { self.threads().blocked() } else { Vec::new() }
     }
 
+    /// Records a panic that the calling agent has contained. Other threads have no report.
+    pub(crate) fn report_panic(&self, payload: &(dyn std::any::Any + Send)) {
+        if AGENT_OF.get() == self.number {
+            self.threads().panics.push(panic_text(&current::name(), payload));
+        }
+    }
+
     /// Runs `main` on this thread and joins every agent. On a closed host the watch detects
     /// standstill meanwhile.
     pub(crate) fn run(&self, platform: &Platform, main: impl FnOnce()) -> RunReport {

@@ -13,7 +13,7 @@
 //! Files, each layer over the next:
 //!
 //! - [`Platform`], [`agent`] (turns and services), `tracing`, `instruments`, `window` (onto bytes that move)
-//! - [`wait_order`] (what may wait for what)
+//! - [`wait_order`] (what may wait for what), `foreign` (calls of wakers and callbacks of the application)
 //! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), `passage` (a gate in the lock order), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
@@ -36,6 +36,7 @@ pub mod event;
 pub mod fiber;
 mod fiber_scope;
 mod findings;
+mod foreign;
 mod hazards;
 mod here;
 mod host;
@@ -81,7 +82,7 @@ pub use sync::{Mutex, MutexGuard, WakeWord};
 pub use tidegate_hazard as hazard;
 pub use tidegate_trace::{Part, QueueNumber, Queued, SubmissionKey, WorkStats};
 pub use time::{CpuTime, Step, StepCosts};
-pub use tracing::{Recording, TracedFence};
+pub use tracing::{Recording, TracedFence, TracedLane};
 pub use wait::WaitEnd;
 pub use wait_order::{Owed, WaitClass};
 pub use window::BulkWindow;

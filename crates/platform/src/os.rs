@@ -1,5 +1,5 @@
-//! Owns the system calls: futex wait and wake, barriers of all threads, CPU clocks, eventfd, and the
-//! processors of threads. One of the rooms that may use `unsafe`.
+//! Owns the system calls: futex wait and wake, barriers of all threads, CPU clocks, eventfd, the
+//! processors of threads, and the size of the heap. One of the rooms that may use `unsafe`.
 
 #![allow(unsafe_code)]
 
@@ -29,6 +29,20 @@ impl Sharing {
             Sharing::Shared => 0,
         }
     }
+}
+
+/// Returns the bytes of this process's heap that are in use; `None` if the C library does not count
+/// them. Unlike resident memory they do not depend on the load of the host: pages that the heap has
+/// given back or keeps are not among them.
+pub fn heap_bytes() -> Option<u64> {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: mallinfo2 has no arguments and takes the locks of the heap itself.
+        let info = unsafe { libc::mallinfo2() };
+        Some((info.uordblks + info.hblkhd) as u64)
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    None
 }
 
 /// Sleeps while the low 32 bits of `word` are `expected`. Returns early on a wake, on a signal, or

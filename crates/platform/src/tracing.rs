@@ -2,7 +2,7 @@
 //! recorder, which is merged when the agent ends or the trace is taken.
 
 use crate::{Instruments, Platform, PlatformKind, StepLog, current, findings, world};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tidegate_trace::{
     ClockName, FenceId, Known, LaneId, LaneKind, LinkId, NameId, Part, QueueNumber, QueueTable,
@@ -18,6 +18,8 @@ pub(crate) struct Tracing {
     clock: ClockName,
     /// The last allocated link.
     links: AtomicU32,
+    /// The last number of [`Platform::serial`].
+    serials: AtomicU64,
     /// The number of traces that were taken. Each begins a new builder.
     taken: AtomicU32,
     /// Records for which a recording has room; 0 before the first one. Records then go to the
@@ -67,6 +69,43 @@ impl Drop for TracedFence {
     }
 }
 
+/// A lane of the timeline that ends with its object. Its number is used again, unless a record may
+/// name it: while a timeline is on.
+pub struct TracedLane {
+    platform: Platform,
+    id: LaneId,
+    serial: u64,
+    /// [`Tracing::taken`] at the registration.
+    taken: u32,
+}
+
+impl TracedLane {
+    /// Returns the number by which records name it.
+    pub fn id(&self) -> LaneId {
+        self.id
+    }
+
+    /// Returns a number that no other lane or object of this platform has or gets.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+}
+
+impl Drop for TracedLane {
+    fn drop(&mut self) {
+        let tracing = &self.platform.inner.tracing;
+        if self.platform.tracing() {
+            return;
+        }
+        tracing.queues().remove_lane(self.id);
+        tracing.with_builder(|builder| {
+            if tracing.taken.load(Ordering::Relaxed) == self.taken {
+                builder.remove_lane(self.id);
+            }
+        });
+    }
+}
+
 impl Tracing {
     pub(crate) fn new(clock: ClockName) -> Tracing {
         Tracing {
@@ -75,6 +114,7 @@ impl Tracing {
             queues: Mutex::new(QueueTable::new()),
             clock,
             links: AtomicU32::new(0),
+            serials: AtomicU64::new(0),
             taken: AtomicU32::new(0),
             room: AtomicUsize::new(0),
         }
@@ -128,6 +168,22 @@ impl Platform {
     /// Registers a lane of the timeline.
     pub fn lane(&self, kind: LaneKind, group: &str, name: &str) -> LaneId {
         self.inner.tracing.with_builder(|b| b.add_lane(kind, group, name))
+    }
+
+    /// Registers a lane of the timeline that ends with its object.
+    pub fn trace_lane(&self, kind: LaneKind, group: &str, name: &str) -> TracedLane {
+        let (tracing, serial) = (&self.inner.tracing, self.serial());
+        // The builder's lock orders this with `take_trace`.
+        let register = |b: &mut TraceBuilder| {
+            (b.add_lane(kind, group, name), tracing.taken.load(Ordering::Relaxed))
+        };
+        let (id, taken) = tracing.with_builder(register);
+        TracedLane { platform: self.clone(), id, serial, taken }
+    }
+
+    /// Returns a number that this platform gives to no other object.
+    pub fn serial(&self) -> u64 {
+        self.inner.tracing.serials.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Assigns the work of a queue to `lane`.
@@ -261,6 +317,8 @@ impl Platform {
             std::mem::replace(b, empty)
         };
         let mut trace = tracing.with_builder(take).finish();
+        // The fences of the next trace take the same numbers.
+        self.hazard_checker(tidegate_hazard::Checker::end_fence_numbers);
         trace.title = title.to_owned();
         if let Some(report) = self.hazard_report() {
             findings::add(&mut trace, &report);

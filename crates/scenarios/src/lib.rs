@@ -26,6 +26,7 @@ mod destroy_against_reset;
 mod destroy_against_signal;
 mod destroy_against_victimise;
 mod destroy_against_wait;
+mod doorbell_against_destroy;
 mod doorbell_order;
 mod drop_against_completion;
 mod engine_hand_over;
@@ -36,6 +37,7 @@ mod gpu_to_gpu;
 mod gpu_wait;
 mod hang_against_signal;
 mod hostile_client;
+mod leaf_ring_against_scan;
 mod left_out;
 mod log_write_against_log_read;
 mod mutex_against_death;
@@ -53,6 +55,7 @@ mod reset_against_doorbell;
 mod rest_against_unblock;
 mod resume_against_destroy;
 mod reused_wait;
+mod ring_against_connect;
 mod ring_against_d3;
 mod ring_against_disconnect;
 mod ring_against_f1;
@@ -61,7 +64,9 @@ mod ring_against_victimise;
 mod seam;
 mod served;
 mod served_call_against_call;
+mod served_cancel_against_register;
 mod served_cancel_against_signal;
+mod served_destroy_against_wait;
 mod served_handle_against_death;
 mod served_kill_against_call;
 mod served_ring_against_park;
@@ -84,6 +89,7 @@ mod two_waiters;
 mod unmap_against_dpc;
 mod unmap_against_store;
 mod unregister_against_signal;
+mod wait_any_against_wait_all;
 mod wake_word;
 mod world;
 
@@ -171,16 +177,19 @@ const RACES: &[&Race] = &[
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
     &store_against_rotation::RACE,
+    &ring_against_connect::RACE,
     &ring_against_disconnect::BY_KERNEL,
     &ring_against_disconnect::BY_DRIVER,
     &destroy_against_victimise::RACE,
     &destroy_against_lookup::RACE,
-    &create_against_destroy::OF_DOORBELL,
-    &create_against_destroy::OF_FENCE,
     &remove_against_submit::RACE,
     &terminate_against_ring::RACE,
     &mutex_against_death::RACE,
     &connect_against_connect::RACE,
+    &create_against_destroy::RACE,
+    &doorbell_against_destroy::RACE,
+    &leaf_ring_against_scan::RACE,
+    &wait_any_against_wait_all::RACE,
     &log_write_against_log_read::RACE,
     &served_call_against_call::RACE,
     &served_ring_against_park::RACE,
@@ -188,6 +197,8 @@ const RACES: &[&Race] = &[
     &served_wait_against_signal::WITH_EVENT,
     &served_cancel_against_signal::RACE,
     &served_slot_against_signal::RACE,
+    &served_cancel_against_register::RACE,
+    &served_destroy_against_wait::RACE,
     &served_stop_against_wait::BLOCKING,
     &served_stop_against_wait::WITH_EVENT,
     &served_kill_against_call::RACE,

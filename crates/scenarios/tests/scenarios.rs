@@ -152,14 +152,6 @@ fn a_reset_ends_while_a_context_is_destroyed() {
     finds_its_bugs("destroy-against-reset");
 }
 
-#[test]
-fn an_object_is_created_before_its_owner_is_destroyed_or_not_at_all() {
-    for name in ["create-doorbell-against-destroy", "create-fence-against-destroy"] {
-        is_sampled(name);
-        finds_its_bugs(name);
-    }
-}
-
 // spec: PRE-042
 #[test]
 fn a_preempted_packet_stays_ahead_of_the_wait_behind_it() {
@@ -355,6 +347,13 @@ fn two_connects_that_victimise_each_other_both_finish() {
     finds_its_bugs("connect-against-connect");
 }
 
+// spec: UMS-099
+#[test]
+fn a_ring_after_connected_reaches_the_hardware() {
+    is_sampled("ring-against-connect");
+    finds_its_bugs("ring-against-connect");
+}
+
 // spec: UMS-083, UMS-101
 #[test]
 fn a_process_that_reads_connected_has_rung_the_hardware() {
@@ -483,15 +482,15 @@ fn a_ring_over_the_service_reaches_an_engine_that_goes_to_sleep() {
 
 #[test]
 fn a_wait_over_the_service_ends_with_the_signal_of_another_client() {
-    is_exhausted_up_to(1, "served-wait-against-signal", 10_998);
+    is_exhausted_up_to(1, "served-wait-against-signal", 9_301);
     finds_its_bugs("served-wait-against-signal");
-    is_exhausted_up_to(1, "served-event-against-signal", 25_961);
+    is_exhausted_up_to(1, "served-event-against-signal", 22_210);
     finds_its_bugs("served-event-against-signal");
 }
 
 #[test]
 fn no_notice_of_the_service_follows_a_cancellation() {
-    is_exhausted_up_to(1, "served-cancel-against-signal", 9_943);
+    is_exhausted_up_to(1, "served-cancel-against-signal", 8_067);
     finds_its_bugs("served-cancel-against-signal");
 }
 
@@ -499,6 +498,34 @@ fn no_notice_of_the_service_follows_a_cancellation() {
 fn a_wait_over_the_service_ends_with_its_own_value_in_a_slot_that_is_used_again() {
     is_sampled("served-slot-against-signal");
     finds_its_bugs("served-slot-against-signal");
+}
+
+#[test]
+fn a_create_call_against_the_end_of_its_parent_is_refused_or_leaves_nothing() {
+    for name in ["create-against-destroy", "doorbell-against-destroy"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
+#[test]
+fn a_ring_of_a_leaf_is_found_by_this_scan_or_the_next_one() {
+    is_exhausted_in("leaf-ring-against-scan", 10);
+    finds_its_bugs("leaf-ring-against-scan");
+}
+
+#[test]
+fn waits_for_any_and_for_all_of_common_events_end() {
+    is_sampled("wait-any-against-wait-all");
+    finds_its_bugs("wait-any-against-wait-all");
+}
+
+#[test]
+fn a_registration_of_a_client_ends_its_own_wait_and_no_later_one() {
+    for name in ["served-cancel-against-register", "served-destroy-against-wait"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
 }
 
 #[test]

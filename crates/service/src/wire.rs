@@ -10,15 +10,15 @@ use tidegate_calls::{
     AdapterInfo, CreateAllocation, CreateContextVirtual, CreateHwContext, CreateHwQueue,
     CreateSynchronizationObject, DeviceErrorReason, FenceValue, Handle, NativeFenceType,
     PagingPriority, Present, ReserveGpuVirtualAddress, ResidencyPriority, ResourceData,
-    SegmentGroup, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectAccess,
-    SyncObjectFlags, TdrTest, TileOperation, WaitMode,
+    SegmentGroup, SignalFlags, SlotKey, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SyncObjectAccess, SyncObjectFlags, TdrTest, TileOperation, WaitMode,
 };
 use tidegate_platform::{CacheType, ClientAccess, Part};
 
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -250,15 +250,16 @@ pub(crate) enum FenceCall {
         native: bool,
     },
     DestroySynchronizationObject(Handle),
-    /// Arms a CPU wait. Its end stores [`OVER`] to the word `slot` of the notices.
+    /// Arms a CPU wait. Its end stores [`over`] to the word of its slot.
     RegisterWait {
         fences: Vec<FenceValue>,
         mode: WaitMode,
-        slot: u32,
+        key: SlotKey,
         announced: bool,
     },
+    /// Cancels this wait. A later wait in the same slot goes on.
     CancelWait {
-        slot: u32,
+        key: SlotKey,
     },
     /// Whether the instances of a wait that is over are still those of a device that works.
     CheckWait {
@@ -266,12 +267,12 @@ pub(crate) enum FenceCall {
     },
     SignalFromCpu(Vec<FenceValue>, SignalFlags),
     WaitFromGpu(Handle, Vec<FenceValue>),
-    /// A CPU event stores [`OVER`] to the word `event` of the notices.
+    /// A CPU event stores [`over`] to the word of its slot.
     SignalFromGpu2 {
         contexts: Vec<Handle>,
         fences: Vec<FenceValue>,
         flags: SignalFlags,
-        event: Option<u32>,
+        event: Option<SlotKey>,
     },
     NativeFenceLogDetail(Handle),
     CreateSynchronizationObject(CreateSynchronizationObject),
@@ -344,12 +345,18 @@ pub(crate) enum DoorbellCall {
     WakeEngine(Handle),
 }
 
-/// A word of the notices whose wait is armed.
-pub(crate) const ARMED: u64 = 0;
-/// A word of the notices whose wait is over.
-pub(crate) const OVER: u64 = 1;
-/// What a client stores to the words of its notices when the service is gone.
-pub(crate) const LOST: u64 = 2;
+/// What the word of a slot holds while this wait is armed. It is even.
+pub(crate) fn armed(key: SlotKey) -> u64 {
+    key.generation << 1
+}
+
+/// What the word of a slot holds when this wait is over. It is odd.
+pub(crate) fn over(key: SlotKey) -> u64 {
+    armed(key) | 1
+}
+
+/// What a client stores to the words of its notices when the service is gone. It is odd.
+pub(crate) const LOST: u64 = u64::MAX;
 
 /// A protocol page in a file.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

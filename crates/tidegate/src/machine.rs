@@ -276,7 +276,7 @@ impl<'a> MachineBuilder<'a> {
             hardware.start();
             units.push(Unit { hardware, adapter, reference });
         }
-        let teardowns = platform.mutex("teardown reports", Vec::new());
+        let teardowns = platform.mutex("teardown reports", Teardowns::default());
         Ok(Machine { platform, units, teardowns })
     }
 }
@@ -304,7 +304,17 @@ pub struct Machine {
     platform: Platform,
     units: Vec<Unit>,
     /// The report of each device that was made by [`Machine::device`] and the like.
-    teardowns: Mutex<Vec<TeardownReport>>,
+    teardowns: Mutex<Teardowns>,
+}
+
+/// The number of reports at which those of ended devices are first removed. The next is twice the
+/// number of those that are left, so the cost of a device does not depend on their number.
+const COLLECT_FIRST: usize = 64;
+
+#[derive(Default)]
+struct Teardowns {
+    reports: Vec<TeardownReport>,
+    collect_at: usize,
 }
 
 impl Drop for Machine {
@@ -336,14 +346,26 @@ impl Machine {
 
     /// A device, whose teardown is reported by the machine.
     fn reported(&self, device: Device) -> Device {
-        self.teardowns.lock().push(device.teardown_report());
+        let all = {
+            let mut teardowns = self.teardowns.lock();
+            teardowns.reports.push(device.teardown_report());
+            if teardowns.reports.len() < teardowns.collect_at.max(COLLECT_FIRST) {
+                return device;
+            }
+            std::mem::take(&mut teardowns.reports)
+        };
+        let is_needed = |of: &TeardownReport| !of.is_complete() || !of.refused().is_empty();
+        let needed: Vec<TeardownReport> = all.into_iter().filter(is_needed).collect();
+        let mut teardowns = self.teardowns.lock();
+        teardowns.collect_at = 2 * needed.len();
+        teardowns.reports.extend(needed);
         device
     }
 
     /// The destroy calls of this machine's devices, their queues and their resources that the
     /// kernel refused. Each left an object behind.
     pub fn refused_destroys(&self) -> Vec<RefusedDestroy> {
-        let reports = self.teardowns.lock().clone();
+        let reports = self.teardowns.lock().reports.clone();
         reports.iter().flat_map(TeardownReport::refused).collect()
     }
 

@@ -14,6 +14,8 @@ pub struct TraceBuilder {
     pub(crate) removed: Vec<FenceId>,
     /// Fences that ended during a recording.
     pub(crate) ended: Vec<FenceId>,
+    /// Lanes that were removed, whose numbers are used again.
+    pub(crate) removed_lanes: Vec<LaneId>,
 }
 
 impl TraceBuilder {
@@ -33,6 +35,7 @@ impl TraceBuilder {
             },
             removed: Vec::new(),
             ended: Vec::new(),
+            removed_lanes: Vec::new(),
         }
     }
 
@@ -46,9 +49,20 @@ impl TraceBuilder {
         group: impl Into<String>,
         name: impl Into<String>,
     ) -> LaneId {
+        let (name, group) = (name.into(), group.into());
+        if let Some(id) = self.removed_lanes.pop() {
+            self.trace.lanes[id.0 as usize] = Lane { id, kind, name, group };
+            return id;
+        }
         let id = LaneId(u32::try_from(self.trace.lanes.len()).expect("fewer than 2^32 lanes"));
-        self.trace.lanes.push(Lane { id, kind, name: name.into(), group: group.into() });
+        self.trace.lanes.push(Lane { id, kind, name, group });
         id
+    }
+
+    /// Removes a lane that no record names. It is drawn under its name until another one takes its
+    /// number.
+    pub fn remove_lane(&mut self, id: LaneId) {
+        self.removed_lanes.push(id);
     }
 
     /// A new fence.
@@ -197,6 +211,18 @@ mod tests {
         let trace = b.finish();
         let names: Vec<_> = trace.fences.iter().map(|fence| fence.name.as_str()).collect();
         assert_eq!((names, second), (vec!["third", "second", "fourth"], FenceId(1)));
+    }
+
+    #[test]
+    fn the_number_of_a_removed_lane_is_used_again() {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let [first, second] = ["first", "second"].map(|n| b.add_lane(LaneKind::Queue, "app", n));
+        b.remove_lane(first);
+        let third = b.add_lane(LaneKind::Queue, "app", "third");
+        assert_eq!((third, b.add_lane(LaneKind::Queue, "app", "fourth")), (first, LaneId(2)));
+        let trace = b.finish();
+        let names: Vec<_> = trace.lanes.iter().map(|lane| lane.name.as_str()).collect();
+        assert_eq!((names, second), (vec!["third", "second", "fourth"], LaneId(1)));
     }
 
     #[test]

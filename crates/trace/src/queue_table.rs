@@ -6,7 +6,7 @@
 
 use crate::model::{LaneId, LinkId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The kernel's number of a context or hardware queue: unique on the machine, never reused.
@@ -54,18 +54,31 @@ impl Queued {
 #[derive(Debug, Default)]
 pub struct QueueTable {
     lanes: BTreeMap<QueueNumber, LaneId>,
+    /// By lane.
+    of_lanes: BTreeSet<(LaneId, QueueNumber)>,
     queued: BTreeMap<(QueueNumber, SubmissionKey), Queued>,
 }
 
 impl QueueTable {
     /// An empty table.
     pub const fn new() -> QueueTable {
-        QueueTable { lanes: BTreeMap::new(), queued: BTreeMap::new() }
+        QueueTable { lanes: BTreeMap::new(), of_lanes: BTreeSet::new(), queued: BTreeMap::new() }
     }
 
     /// Draws the work of `queue` on `lane`.
     pub fn assign_lane(&mut self, queue: QueueNumber, lane: LaneId) {
-        self.lanes.insert(queue, lane);
+        if let Some(former) = self.lanes.insert(queue, lane) {
+            self.of_lanes.remove(&(former, queue));
+        }
+        self.of_lanes.insert((lane, queue));
+    }
+
+    /// Removes the queues whose work was drawn on `lane`.
+    pub fn remove_lane(&mut self, lane: LaneId) {
+        for queue in self.queues_on(lane) {
+            self.lanes.remove(&queue);
+            self.of_lanes.remove(&(lane, queue));
+        }
     }
 
     /// Returns the lane of `queue`.
@@ -75,7 +88,8 @@ impl QueueTable {
 
     /// Returns the queues whose work is drawn on `lane`, in the order of their numbers.
     pub fn queues_on(&self, lane: LaneId) -> Vec<QueueNumber> {
-        self.lanes.iter().filter(|(_, of)| **of == lane).map(|(queue, _)| *queue).collect()
+        let range = (lane, QueueNumber(0))..=(lane, QueueNumber(u64::MAX));
+        self.of_lanes.range(range).map(|(_, queue)| *queue).collect()
     }
 
     /// Enters a submission.

@@ -8,7 +8,7 @@ use tidegate_platform::hazard::{AccessKind, Checker, ResourceKey, SpaceKey};
 
 /// Returns the address space of a device's resources.
 pub(crate) fn space(device: &Arc<KernelDevice>) -> SpaceKey {
-    SpaceKey(Arc::as_ptr(device) as u64)
+    device.space
 }
 
 /// Names a range of GPU addresses.

@@ -11,13 +11,14 @@ use crate::umd::failure::{Failure, Why};
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::thunk::{CPU_WAIT_CALL, Thunk};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{
     AdapterInfo, CreatePagingQueue, DeviceState, FenceValue, Handle, Kernel, MakeResident,
     PagingPriority, ReadOnly, Residency, Status, WaitMode,
 };
 use tidegate_gpu_abi::{Command, CommandWriter};
-use tidegate_platform::{Mutex, Platform};
+use tidegate_platform::{Mutex, Platform, QueueNumber};
 
 pub(crate) struct UmdDevice {
     pub(crate) platform: Platform,
@@ -32,6 +33,8 @@ pub(crate) struct UmdDevice {
     paging: Mutex<Option<(Owned, Handle)>>,
     /// Statistics of destroyed queues.
     pub(crate) ended: Mutex<QueueStats>,
+    /// Names of queues that ended before their work was complete, for reports of their device's loss.
+    pub(crate) unfinished: Mutex<BTreeMap<QueueNumber, String>>,
     pub(crate) kernel: Arc<KernelDevice>,
 }
 
@@ -58,6 +61,7 @@ impl UmdDevice {
             residency: platform.mutex("residency of submissions", ()),
             paging: platform.mutex("paging queue of a device", None),
             ended: platform.mutex("statistics of ended queues", QueueStats::default()),
+            unfinished: platform.mutex("names of unfinished queues", BTreeMap::new()),
             kernel,
         })
     }

@@ -92,6 +92,14 @@ impl EngineQueue {
         }
     }
 
+    /// Returns whether all queued work is complete and the device was not lost before.
+    pub(crate) fn has_completed(&self) -> bool {
+        match &self.path {
+            Path::Kernel(queue) => queue.has_completed(),
+            Path::User(queue) => queue.has_completed(),
+        }
+    }
+
     /// Returns whether queued work is incomplete.
     pub(crate) fn is_pending(&self) -> Result<bool> {
         match &self.path {

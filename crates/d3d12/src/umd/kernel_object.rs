@@ -4,17 +4,21 @@
 use crate::umd::thunk::Thunk;
 use std::sync::Arc;
 use tidegate_calls::{Handle, Kernel, Status};
+use tidegate_platform::hazard::SpaceKey;
 
 /// The kernel's device: the parent of every other object.
 pub(crate) struct KernelDevice {
     thunk: Arc<Thunk>,
     handle: Handle,
+    /// Its key in the hazard check.
+    pub(crate) space: SpaceKey,
 }
 
 impl KernelDevice {
     pub(crate) fn create(thunk: &Arc<Thunk>) -> Result<KernelDevice, Status> {
         let handle = thunk.enter().create_device()?;
-        Ok(KernelDevice { thunk: Arc::clone(thunk), handle })
+        let space = SpaceKey(thunk.platform().serial());
+        Ok(KernelDevice { thunk: Arc::clone(thunk), handle, space })
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -35,6 +39,7 @@ impl Drop for KernelDevice {
     fn drop(&mut self) {
         let done = self.enter().destroy_device(self.handle);
         self.thunk.teardown().note("D3DKMTDestroyDevice", self.handle, done);
+        self.thunk.platform().hazard_checker(|checker| checker.end_space(self.space));
     }
 }
 

@@ -267,6 +267,11 @@ impl KernelQueue {
         state.ends_with_progress && self.progress.load() >= state.progress
     }
 
+    /// Returns whether all queued work is complete and the device was not lost before.
+    pub(crate) fn has_completed(&self) -> bool {
+        self.is_known_idle() && self.progress.load() != u64::MAX
+    }
+
     /// Returns whether queued work is incomplete. Queues a progress value behind it if there is
     /// none. The work of a lost device counts as complete.
     pub(crate) fn is_pending(&self) -> Result<bool> {

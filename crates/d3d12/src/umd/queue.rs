@@ -434,7 +434,15 @@ fn whole(submitted: Submitted) -> Result {
 impl Drop for UmdQueue {
     fn drop(&mut self) {
         let stats = self.stats();
-        *self.id.device.ended.lock() += stats;
+        let QueueIdentity { device, name, lane, .. } = &*self.id;
+        *device.ended.lock() += stats;
+        // A report on a lost device names the queue whose work was not complete. A queue whose work
+        // was complete is in no report.
+        if !self.parts().all(EngineQueue::has_completed) {
+            let numbers = device.platform.queues_on(*lane);
+            let named = numbers.into_iter().map(|number| (number, name.clone()));
+            device.unfinished.lock().extend(named);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceState, FenceValue, Handle, NodeInfo, Priority, Status, WaitMode};
 use tidegate_gpu_abi::EngineClass;
 use tidegate_platform::hazard::QueueKey;
-use tidegate_platform::{QueueNumber, Queued};
+use tidegate_platform::{QueueNumber, Queued, TracedLane};
 use tidegate_trace::{Kind, LaneId, Record};
 
 /// The name in the error when a queue without a GPU timeout is refused.
@@ -25,8 +25,10 @@ pub(crate) struct QueueIdentity {
     pub(crate) priority: Priority,
     pub(crate) flags: QueueFlags,
     pub(crate) on_abort: OnAbort,
-    /// Its timeline lane, unique on the machine.
+    /// Its timeline lane. The number is used again after the end of the queue.
     pub(crate) lane: LaneId,
+    /// Holds the lane. Its serial is unique on the platform.
+    pub(crate) traced: Arc<TracedLane>,
     /// Its key in the hazard check.
     pub(crate) checked: Option<QueueKey>,
 }

@@ -85,6 +85,13 @@ impl Present {
             Present::Hardware(queue, _) => queue.is_known_idle(),
         }
     }
+
+    fn is_lost(&self) -> bool {
+        match self {
+            Present::User(user) => user.progress.load() == u64::MAX,
+            Present::Hardware(queue, _) => !queue.has_completed(),
+        }
+    }
 }
 
 /// A progress value of the queue, to sleep on.
@@ -417,6 +424,11 @@ impl UserQueue {
     pub(crate) fn is_known_idle(&self) -> bool {
         let state = self.state.lock_device();
         state.backlog.is_empty() && state.present.is_known_idle()
+    }
+
+    /// Returns whether all queued work is complete and the device was not lost before.
+    pub(crate) fn has_completed(&self) -> bool {
+        self.is_known_idle() && !self.state.lock_device().present.is_lost()
     }
 
     /// Returns whether queued work is incomplete. Submits as much of the backlog as fits, as a

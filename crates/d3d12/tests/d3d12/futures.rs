@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
-use tidegate_platform::Platform;
+use tidegate_platform::{Platform, Word};
 use tidegate_testbed::App;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -109,6 +109,67 @@ fn a_future_that_is_dropped_leaves_no_registration_and_no_wake() {
         b.work();
         assert!(!executor.event.is_set(), "a waker was called for a dropped future");
     });
+}
+
+/// Panics when it is called, and when it is dropped uncalled.
+struct Panics(Word);
+
+impl Panics {
+    fn waker(app: &App) -> Waker {
+        Waker::from(Arc::new(Panics(app.machine.platform().page(1).word(0))))
+    }
+}
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        self.0.store(1);
+        panic!("a waker");
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        assert!(self.0.load() == 1, "a waker that is dropped");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_leaves_the_other_futures_and_the_signal() {
+    let app = App::new(DeviceOptions::default(), |_| ());
+    let (ended, report) = app.machine.run_to_report(|| {
+        let fence = app.create_fence("f", 0).unwrap();
+        let desc = QueueDesc::copy("q").submission(Submission::User);
+        let queue = app.create_queue(desc).unwrap();
+        for (value, by_engine) in [(1, false), (2, true)] {
+            let events = [(); 2].map(|()| app.create_event(EventDesc::auto_reset()));
+            let [one, two] = events.clone().map(|event| Waker::from(Arc::new(Unpark(event))));
+            let wakers = [Panics::waker(&app), one, Panics::waker(&app), two, Panics::waker(&app)];
+            let mut futures = wakers.map(|waker| (Box::pin(fence.reached(value)), waker));
+            for (future, waker) in &mut futures {
+                assert!(future.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+            }
+            match by_engine {
+                true => queue.signal(&fence, value).unwrap(),
+                false => fence.signal(value).unwrap(),
+            }
+            // A standstill if a waker is not called.
+            events.iter().for_each(|event| event.wait().unwrap());
+            for (future, waker) in &mut futures {
+                let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+                assert_eq!(polled, Poll::Ready(Ok(())));
+            }
+        }
+        // A future whose wait is cancelled drops its waker.
+        let mut cancelled = Box::pin(fence.reached(3));
+        {
+            let waker = Panics::waker(&app);
+            assert!(cancelled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        drop(cancelled);
+    });
+    assert_eq!(ended, Some(()), "{report:?}");
+    let of = |text: &str| report.panics.iter().filter(|panic| panic.contains(text)).count();
+    assert_eq!((of("a waker that is dropped"), report.panics.len()), (1, 7), "{report:?}");
 }
 
 #[test]

@@ -26,7 +26,8 @@ use tidegate_platform::{Event, Mutex, Platform, WaitEnd};
 /// One CPU wait.
 pub(crate) struct CpuWait {
     port: Arc<DriverPort>,
-    notice: WaitNotice,
+    /// `None` once it is dropped.
+    notice: Option<WaitNotice>,
     end: NoticeEnd,
     state: Mutex<WaitState>,
 }
@@ -94,10 +95,20 @@ impl CpuWait {
     fn notify(&self, events: &mut EventSet) {
         self.port.count(Count::cpu_wakes);
         match &self.notice {
-            WaitNotice::Event(event) => {
+            Some(WaitNotice::Event(event)) => {
                 events.set(event);
             }
-            WaitNotice::Callback(callback) => callback.wait_is_over(),
+            Some(callback) => callback.give(&self.port.platform),
+            None => {}
+        }
+    }
+}
+
+impl Drop for CpuWait {
+    fn drop(&mut self) {
+        if let Some(notice @ WaitNotice::Callback(_)) = self.notice.take() {
+            // Its destructor is the application's.
+            let _contained = self.port.platform.call_foreign(|| drop(notice));
         }
     }
 }
@@ -219,6 +230,7 @@ fn new_wait(
 ) -> Use {
     let state = WaitState::of(0, instances.len(), mode);
     let state = fences.port.platform.mutex("a CPU wait", state);
+    let notice = Some(notice);
     let wait = Arc::new(CpuWait { port: fences.port.clone(), notice, end, state });
     Use { wait, number: 0 }
 }
@@ -267,7 +279,7 @@ fn register<'a>(
             None => {
                 let ended = wait.state.lock().satisfied();
                 if let Some(leftover) = ended {
-                    wait.notice.give();
+                    wait.notice.iter().for_each(|notice| notice.give(&wait.port.platform));
                     remove_registrations(level, leftover);
                 }
             }
@@ -299,7 +311,7 @@ impl EnteredWait {
         fences: &[(Arc<Fence>, u64)],
     ) -> Result<(), Status> {
         let used = self.used;
-        let WaitNotice::Event(event) = &used.wait.notice else { return Ok(()) };
+        let Some(WaitNotice::Event(event)) = &used.wait.notice else { return Ok(()) };
         if event.try_take() {
             spare.keep(used);
             return Ok(());

@@ -328,16 +328,13 @@ impl Doorbell {
             last_queued: Untrusted::new(queued),
             state: platform.mutex("a doorbell", State::default()),
         });
-        // In the transition: the destruction of the queue looks for its doorbells there.
-        let late = platform.fault(LISTED_LATE);
-        if !late {
-            doorbells.table.lock().insert(&doorbell);
-        }
-        drop(transition);
+        // In the transition: the destruction of the queue looks for its doorbells there. The fault is
+        // the mistake that the scenario doorbell-against-destroy must find.
+        let ordered =
+            (!platform.fault("doorbell entered after its transition")).then_some(transition);
+        doorbells.table.lock().insert(&doorbell);
+        drop(ordered);
         drop(ddi);
-        if late {
-            doorbells.table.lock().insert(&doorbell);
-        }
         Ok(doorbell)
     }
 
@@ -469,24 +466,28 @@ impl Doorbell {
             self.port().driver(level).disconnect_doorbell(level, self.driver);
             return Err(Some(Status::DEVICE_REMOVED));
         }
+        let status = match connected.status {
+            DoorbellStatus::Connected if self.notifies => DoorbellStatus::ConnectedNotify,
+            status => status,
+        };
+        // The fault is the mistake that the scenario ring-against-connect must find.
+        if self.port().platform.fault("connected before the mapping") {
+            self.status.store(status as u64);
+        }
         // 3. The mapping.
         // spec: UMS-026
         self.window.show(&connected.page);
         if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {
             window.show(page);
         }
-        // 4. The status.
-        // spec: UMS-099
+        // 4. The status, after the mapping: a ring that reads CONNECTED must have reached the hardware.
         let connection = Connection { value_base: connected.value_base, hint: connected.hint };
         {
             let mut state = self.state.lock();
             state.connection = Some(connection.clone());
             state.connected = Some(CpuTime(self.port().platform.stamp_ns()));
         }
-        let status = match connected.status {
-            DoorbellStatus::Connected if self.notifies => DoorbellStatus::ConnectedNotify,
-            status => status,
-        };
+        // spec: UMS-099
         self.status.store(status as u64);
         Ok(connection)
     }

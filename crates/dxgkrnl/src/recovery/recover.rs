@@ -179,7 +179,7 @@ fn may_begin(
     }
     let hook = if breaks { recovery.history.lock().hook.clone() } else { None };
     if let Some(hook) = hook {
-        hook(report);
+        let _contained = recovery.port.platform.call_foreign(|| hook(report));
     }
     let bug = match decision {
         Decision::StopAtFirst => BugCheck::Timeout(report.reason.to_string()),

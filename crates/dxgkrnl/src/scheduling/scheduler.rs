@@ -211,7 +211,7 @@ impl Scheduling {
         let refused = self.lock().push_signal(&handles, signal, self.now());
         // A thread may wait for the event of a packet whose queues have ended.
         if let Some(Signal { effect: SignalEffect::Event(event), .. }) = refused {
-            event.give();
+            event.give(&self.port.platform);
         }
         let mut last = None;
         for (_, submitter) in queues {

@@ -202,7 +202,7 @@ impl Scheduling {
             // spec: MF-028
             SignalEffect::Event(event) => {
                 self.port.count(Count::queued_events);
-                event.give();
+                event.give(&self.port.platform);
             }
             SignalEffect::Action(action) => action.carry_out(level),
         }

@@ -4,7 +4,8 @@ use super::{Checker, Timeline};
 use crate::access::{Access, SpaceKey, Table, side};
 use crate::clock::TimelineId;
 use crate::edges::{self, Edge, Signals};
-use crate::finding::{FenceSignal, Hazard, Hint, Report, Side};
+use crate::fence::Fence;
+use crate::finding::{FenceSignal, Hazard, Hint, Report, Side, TimelineKind};
 use crate::footprint::AccessKind;
 use crate::groups::Pair;
 use crate::open_waits::Findings;
@@ -61,19 +62,29 @@ impl Checker {
             only_producer: only_producer.map(|id| usize::from(ids[1] == id)),
             guess: usize::from(ids[1] == first),
         };
-        self.groups.add(pair, resource);
+        self.groups.add(pair, space, resource);
     }
 
     /// Returns the findings so far.
     pub fn report(&mut self) -> Report {
+        self.report_on(None)
+    }
+
+    /// Returns the findings so far about one device: its memory, its queues and its fences. A circle
+    /// of waits may have other devices in it, as long as they exist.
+    pub fn report_of(&mut self, space: SpaceKey) -> Report {
+        self.report_on(Some(space))
+    }
+
+    fn report_on(&mut self, only: Option<SpaceKey>) -> Report {
         for index in 0..self.timelines.len() {
             self.add_presents(TimelineId(index as u32), u32::MAX);
         }
-        let edges = edges::missing(&self.groups, &Signals::of(&self.fences));
+        let edges = edges::missing(&self.groups, &Signals::of(&self.fences), only);
         let hazards_of = |edges: &[Edge]| edges.iter().map(|edge| self.hazard(edge)).collect();
         let (hazards, implied) = (hazards_of(&edges.needed), hazards_of(&edges.implied));
-        let Findings { deadlocks, unsignalled } = self.wait_findings();
-        Report { hazards, implied, hints: self.hints(), deadlocks, unsignalled }
+        let Findings { deadlocks, unsignalled } = self.wait_findings(only);
+        Report { hazards, implied, hints: self.hints(only), deadlocks, unsignalled }
     }
 
     // spec: ME-074
@@ -94,13 +105,20 @@ impl Checker {
         }
     }
 
-    fn hints(&self) -> Vec<Hint> {
+    fn hints(&self, only: Option<SpaceKey>) -> Vec<Hint> {
+        let is_wanted = |fence: &Fence| only.is_none_or(|only| fence.spaces.contains(&only));
         let name = |id: TimelineId| self.timelines[id.0 as usize].name.clone();
         let mut hints = Vec::new();
         for timeline in &self.timelines {
             for (fence, remark) in timeline.waits.remarks(&self.fences) {
-                let waiter = timeline.name.clone();
-                let fence = self.fences[fence as usize].name.clone();
+                let fence = &self.fences[fence as usize];
+                let is_own = only == Some(timeline.space);
+                // A queue of another device waits for a shared fence.
+                let is_of_another = timeline.kind != TimelineKind::Thread && !is_own;
+                if only.is_some() && (is_of_another || !is_wanted(fence)) {
+                    continue;
+                }
+                let (waiter, fence) = (timeline.name.clone(), fence.name.clone());
                 hints.push(match remark {
                     Remark::Redundant { first: value, count } => {
                         Hint::RedundantWait { waiter, fence, value, count, of: count }
@@ -111,7 +129,7 @@ impl Checker {
                 });
             }
         }
-        for fence in &self.fences {
+        for fence in self.fences.iter().filter(|fence| is_wanted(fence)) {
             if let Some([one, other]) = fence.unordered_signallers {
                 let timelines = [name(one), name(other)];
                 hints.push(Hint::TwoSignallers { fence: fence.name.clone(), timelines });

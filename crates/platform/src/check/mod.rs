@@ -23,6 +23,8 @@ mod parking;
 mod rw_lock;
 pub mod thread;
 
+pub(crate) use belonging::Stopped;
+
 /// Locks, and what waits with them.
 ///
 /// `Arc` and `Weak` are those of std: their counters are no steps, and their orders are not seen by

@@ -125,6 +125,16 @@ pub(crate) fn report_panic(payload: &(dyn std::any::Any + Send)) {
     with(|w| w.report_panic(text));
 }
 
+/// As [`report_panic`], for a panic that ends here: a later payload may have the same address.
+pub(crate) fn report_contained(payload: &(dyn std::any::Any + Send)) {
+    report_panic(payload);
+    with(|w| {
+        if let Some(me) = w.current {
+            w.slot(me).reported_panic = 0;
+        }
+    });
+}
+
 /// Lets agents block and services start after a run that only rests.
 pub(crate) fn resume() {
     with(World::resume);

@@ -6,7 +6,9 @@ use crate::transport::Attachment;
 use crate::wire::{Call, ConnectionView, DoorbellCall, DoorbellView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_calls::{Connection, Doorbell, Handle, RingBits, RingHint, Status};
+use tidegate_calls::{
+    Connection, Doorbell, DoorbellStatus, Handle, ReadOnly, RingBits, RingHint, Status,
+};
 use tidegate_platform::{Mapping, Mutex, Platform};
 
 /// Words of the page that a doorbell shows before its first connect.
@@ -15,6 +17,7 @@ const DUMMY_WORDS: usize = 8;
 struct Shown {
     mapping: Mapping,
     secondary: Option<Mapping>,
+    status: ReadOnly,
 }
 
 /// The doorbells of a process, by handle.
@@ -33,6 +36,14 @@ impl Doorbells {
         self.shown.lock().remove(&doorbell);
     }
 
+    /// Removes those that have ended with their device. No connect shows them any more.
+    pub(super) fn forget_ended(&self) {
+        let is_aborted = |status: &ReadOnly| {
+            DoorbellStatus::from_word(status.load()) == DoorbellStatus::DisconnectedAbort
+        };
+        self.shown.lock().retain(|_, shown| !is_aborted(&shown.status));
+    }
+
     pub(super) fn enter(
         &self,
         mapped: &Mapped,
@@ -49,7 +60,8 @@ impl Doorbells {
             last_queued: mapped.word(view.last_queued, files)?,
             private_data: view.private_data,
         };
-        self.shown.lock().insert(view.handle, Shown { mapping, secondary });
+        let status = doorbell.status.clone();
+        self.shown.lock().insert(view.handle, Shown { mapping, secondary, status });
         Ok(doorbell)
     }
 

@@ -44,7 +44,13 @@ pub struct RemoteKernel {
     mapped: Mapped,
     doorbells: Doorbells,
     /// The values of open fences that the process may wait for.
-    values: Mutex<BTreeMap<Handle, CurrentValueView>>,
+    values: Mutex<BTreeMap<Handle, OpenFence>>,
+}
+
+/// A fence that is open until its device or paging queue ends.
+struct OpenFence {
+    ends_with: [Handle; 2],
+    value: CurrentValueView,
 }
 
 impl fmt::Debug for RemoteKernel {
@@ -115,22 +121,34 @@ impl RemoteKernel {
         self.channel.call(&Call::Work(call))
     }
 
-    fn make_fence(&self, call: FenceCall, may_wait: bool) -> Result<FenceInstance, Status> {
+    fn make_fence(
+        &self,
+        device: Handle,
+        call: FenceCall,
+        may_wait: bool,
+    ) -> Result<FenceInstance, Status> {
         let (view, files): (FenceView, _) = self.channel.call_with(&Call::Fence(call), &[])?;
-        self.keep_fence(view, &files, may_wait)
+        self.keep_fence([device; 2], view, &files, may_wait)
     }
 
     fn keep_fence(
         &self,
+        ends_with: [Handle; 2],
         view: FenceView,
         files: &[Attachment],
         may_wait: bool,
     ) -> Result<FenceInstance, Status> {
         let made = self.mapped.fence(view, files)?;
         if may_wait && !self.info.no_64bit_atomics {
-            self.values.lock().insert(made.handle, made.value.clone());
+            let open = OpenFence { ends_with, value: made.value.clone() };
+            self.values.lock().insert(made.handle, open);
         }
         Ok(made)
+    }
+
+    /// Removes the fences that have ended with their device or paging queue.
+    fn end_fences_of(&self, ended: Handle) {
+        self.values.lock().retain(|_, open| !open.ends_with.contains(&ended));
     }
 
     /// Returns whether a wait is over, as far as the values say. A fence that reads its maximum may
@@ -138,7 +156,7 @@ impl RemoteKernel {
     fn is_reached(&self, fences: &[FenceValue], mode: WaitMode) -> bool {
         let values = self.values.lock();
         let reached = |wanted: &FenceValue| {
-            let value = values.get(&wanted.fence).and_then(|value| value.get());
+            let value = values.get(&wanted.fence).and_then(|open| open.value.get());
             value.is_some_and(|value| value >= wanted.value && value != u64::MAX)
         };
         match mode {
@@ -173,7 +191,8 @@ impl RemoteKernel {
         let call = FenceCall::OpenSyncObject { device, flags, engine_affinity, native };
         let (view, files) =
             self.channel.call_with(&Call::Fence(call), std::slice::from_ref(file))?;
-        self.keep_fence(view, &files, !flags.contains(SyncObjectFlags::NO_WAIT))
+        let may_wait = !flags.contains(SyncObjectFlags::NO_WAIT);
+        self.keep_fence([device; 2], view, &files, may_wait)
     }
 }
 
@@ -193,7 +212,10 @@ impl Kernel for RemoteKernel {
     }
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
-        self.object(ObjectCall::DestroyDevice(device))
+        self.object::<()>(ObjectCall::DestroyDevice(device))?;
+        self.end_fences_of(device);
+        self.doorbells.forget_ended();
+        Ok(())
     }
 
     fn device_state(&self, device: Handle) -> Result<DeviceState, Status> {
@@ -305,11 +327,14 @@ impl Kernel for RemoteKernel {
         let CreatePagingQueue { device, priority } = args;
         let call = Call::Object(ObjectCall::CreatePagingQueue { device, priority });
         let ((handle, fence), files) = self.channel.call_with(&call, &[])?;
-        Ok(PagingQueue { handle, fence: self.keep_fence(fence, &files, true)? })
+        let fence = self.keep_fence([device, handle], fence, &files, true)?;
+        Ok(PagingQueue { handle, fence })
     }
 
     fn destroy_paging_queue(&self, paging_queue: Handle) -> Result<(), Status> {
-        self.object(ObjectCall::DestroyPagingQueue(paging_queue))
+        self.object::<()>(ObjectCall::DestroyPagingQueue(paging_queue))?;
+        self.end_fences_of(paging_queue);
+        Ok(())
     }
 
     fn make_resident(&self, args: MakeResident<'_>) -> Result<Residency, Status> {
@@ -435,7 +460,7 @@ impl Kernel for RemoteKernel {
         let name = name.to_owned();
         let call =
             FenceCall::CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
-        self.make_fence(call, !flags.contains(SyncObjectFlags::NO_WAIT))
+        self.make_fence(device, call, !flags.contains(SyncObjectFlags::NO_WAIT))
     }
 
     fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status> {
@@ -448,7 +473,7 @@ impl Kernel for RemoteKernel {
             private_data: args.private_data.to_vec(),
             name: args.name.to_owned(),
         };
-        self.make_fence(call, !args.flags.contains(SyncObjectFlags::NO_WAIT))
+        self.make_fence(args.device, call, !args.flags.contains(SyncObjectFlags::NO_WAIT))
     }
 
     fn share_objects(
@@ -541,7 +566,7 @@ impl Kernel for RemoteKernel {
         };
         match args.cpu_event.clone() {
             // Nothing cancels a queued event.
-            Some(event) => self.notices.announce(event, |slot| call(Some(slot))).map(drop),
+            Some(event) => self.notices.announce(event, |key| call(Some(key))).map(drop),
             None => self.fence(call(None)),
         }
     }

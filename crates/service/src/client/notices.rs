@@ -2,26 +2,46 @@
 //!
 //! A thread that blocks sleeps on its word. Events and callbacks are served by one thread, which sleeps
 //! until the session's bell rings or the connection ends. Then all waits end.
+//!
+//! Invariants: a wait is known by its slot and its generation, at both ends and in the word, because a
+//! registration outlives its wait (decisions/0144). A slot is therefore free as soon as its notice is
+//! given or cancelled, before the service has forgotten the wait.
 
 use super::channel::Channel;
 use crate::transport::{Bell, Heard};
-use crate::wire::{ARMED, Call, FenceCall, LOST};
+use crate::wire::{Call, FenceCall, LOST, armed};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use tidegate_calls::{FenceValue, RegisteredWait, Status, WaitMode, WaitNotice};
+use tidegate_calls::{FenceValue, RegisteredWait, SlotKey, Slots, Status, WaitMode, WaitNotice};
 use tidegate_platform::{Mutex, Page, Platform, Step, WaitEnd};
 
 pub(super) struct Notices {
+    platform: Platform,
     channel: Arc<Channel>,
     page: Page,
-    slots: Mutex<Slots>,
+    waits: Mutex<Waits>,
 }
 
-struct Slots {
-    free: Vec<u32>,
+struct Waits {
+    platform: Platform,
+    slots: Slots<()>,
     /// What the end of a wait does, for waits that no thread sleeps for.
-    announced: BTreeMap<u32, WaitNotice>,
+    announced: BTreeMap<SlotKey, WaitNotice>,
+}
+
+impl Waits {
+    /// Takes the notice of a wait that has neither been given nor cancelled, and frees its slot.
+    fn take_notice(&mut self, key: SlotKey) -> Option<WaitNotice> {
+        // The fault is the mistake that the scenario served-destroy-against-wait must find.
+        let key = match self.platform.fault("a registration is known by its slot") {
+            true => *self.announced.keys().find(|other| other.slot == key.slot)?,
+            false => key,
+        };
+        let notice = self.announced.remove(&key)?;
+        self.slots.remove(key);
+        Some(notice)
+    }
 }
 
 impl Notices {
@@ -35,10 +55,11 @@ impl Notices {
         page: Page,
         bell: Bell,
     ) -> io::Result<Arc<Notices>> {
-        let free = (0..page.len() as u32).rev().collect();
-        let slots = Slots { free, announced: BTreeMap::new() };
-        let slots = platform.mutex("waits of a client", slots);
-        let notices = Arc::new(Notices { channel: channel.clone(), page, slots });
+        let slots = Slots::new(page.len() as u32);
+        let waits = Waits { platform: platform.clone(), slots, announced: BTreeMap::new() };
+        let waits = platform.mutex("waits of a client", waits);
+        let notices =
+            Arc::new(Notices { platform: platform.clone(), channel: channel.clone(), page, waits });
         let served = notices.clone();
         platform.spawn_outside("tidegate waits", move || served.serve(&bell))?;
         Ok(notices)
@@ -57,15 +78,13 @@ impl Notices {
     pub(super) fn give_due(&self) {
         // The lock orders a notice with the cancellation: after that has returned, none is given. The
         // fault is the mistake that the scenario served-cancel-against-signal must find.
-        let mut slots = self.slots.lock_device();
-        let is_over = |slot: &u32| self.page.load(*slot as usize) != ARMED;
-        let over: Vec<u32> = slots.announced.keys().copied().filter(is_over).collect();
+        let mut waits = self.waits.lock_device();
+        let is_over = |key: &SlotKey| self.page.load(key.slot as usize) != armed(*key);
+        let ended: Vec<SlotKey> = waits.announced.keys().copied().filter(is_over).collect();
         let due: Vec<WaitNotice> =
-            over.iter().filter_map(|slot| slots.announced.remove(slot)).collect();
-        slots.free.extend(over);
-        let held =
-            Some(slots).filter(|_| !self.page.word(0).platform().fault("notice after cancel"));
-        due.iter().for_each(WaitNotice::give);
+            ended.into_iter().filter_map(|key| waits.take_notice(key)).collect();
+        let held = Some(waits).filter(|waits| !waits.platform.fault("notice after cancel"));
+        due.iter().for_each(|notice| notice.give(&self.platform));
         drop(held);
     }
 
@@ -75,7 +94,9 @@ impl Notices {
         self.channel.close();
         for slot in 0..self.page.len() {
             let word = self.page.word(slot);
-            let was_armed = word.compare_exchange(ARMED, LOST).is_ok();
+            let value = word.load();
+            // An odd word is that of a wait that is over.
+            let was_armed = value & 1 == 0 && word.compare_exchange(value, LOST).is_ok();
             if was_armed && !word.platform().fault("lost without a wake") {
                 word.wake(u32::MAX, Step::ThreadWake);
             }
@@ -85,10 +106,20 @@ impl Notices {
         }
     }
 
-    fn take(&self) -> Result<u32, Status> {
-        let slot = self.slots.lock().free.pop().ok_or(Status::INSUFFICIENT_RESOURCES)?;
-        self.page.store(slot as usize, ARMED);
-        Ok(slot)
+    /// Takes a slot and arms its word, for a wait that gives `notice` or that a thread sleeps for.
+    fn take(&self, notice: Option<WaitNotice>) -> Result<SlotKey, Status> {
+        let mut waits = self.waits.lock();
+        let key = waits.slots.insert(()).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        // Armed before the notice can be found: the word holds the end of the slot's former use.
+        self.page.store(key.slot as usize, armed(key));
+        if let Some(notice) = notice {
+            waits.announced.insert(key, notice);
+        }
+        Ok(key)
+    }
+
+    fn release(&self, key: SlotKey) {
+        self.waits.lock().slots.remove(key);
     }
 
     /// Blocks until a wait is over.
@@ -96,30 +127,30 @@ impl Notices {
     /// # Errors
     /// Those of the call; CANCELLED when the platform stops; DEVICE_REMOVED when the service is gone.
     pub(super) fn block(&self, fences: &[FenceValue], mode: WaitMode) -> Result<(), Status> {
-        let slot = self.take()?;
+        let key = self.take(None)?;
         let fences = fences.to_vec();
-        let call = FenceCall::RegisterWait { fences, mode, slot, announced: false };
-        let result = self.channel.call(&Call::Fence(call)).and_then(|()| self.sleep(slot));
+        let call = FenceCall::RegisterWait { fences, mode, key, announced: false };
+        let result = self.channel.call(&Call::Fence(call)).and_then(|()| self.sleep(key));
         if result == Err(Status::CANCELLED) {
             let _: Result<(), Status> =
-                self.channel.call(&Call::Fence(FenceCall::CancelWait { slot }));
+                self.channel.call(&Call::Fence(FenceCall::CancelWait { key }));
         }
-        self.slots.lock().free.push(slot);
+        self.release(key);
         result
     }
 
-    fn sleep(&self, slot: u32) -> Result<(), Status> {
-        let word = self.page.word(slot as usize);
+    fn sleep(&self, key: SlotKey) -> Result<(), Status> {
+        let word = self.page.word(key.slot as usize);
         loop {
             match word.load() {
+                LOST => return Err(Status::DEVICE_REMOVED),
                 // The call that registered this wait found the connection open after the word was
                 // armed, so the thread that ends all waits finds it armed.
-                ARMED => {}
-                LOST => return Err(Status::DEVICE_REMOVED),
+                value if value == armed(key) => {}
                 _ => return Ok(()),
             }
             let what = "a fence of a service";
-            if word.wait_while(ARMED as u32, None, what) == WaitEnd::Stopped {
+            if word.wait_while(armed(key) as u32, None, what) == WaitEnd::Stopped {
                 return Err(Status::CANCELLED);
             }
         }
@@ -135,58 +166,53 @@ impl Notices {
         mode: WaitMode,
         notice: WaitNotice,
     ) -> Result<Wait, Status> {
-        self.announce(notice, |slot| {
+        self.announce(notice, |key| {
             let fences = fences.to_vec();
-            FenceCall::RegisterWait { fences, mode, slot, announced: true }
+            FenceCall::RegisterWait { fences, mode, key, announced: true }
         })
     }
 
-    /// Makes the call that has `notice` given at the end of what it enters, by the slot that it names.
+    /// Makes the call that has `notice` given at the end of what it enters, by the key that it names.
     ///
     /// # Errors
     /// As [`Notices::register`].
     pub(super) fn announce(
         self: &Arc<Notices>,
         notice: WaitNotice,
-        call: impl FnOnce(u32) -> FenceCall,
+        call: impl FnOnce(SlotKey) -> FenceCall,
     ) -> Result<Wait, Status> {
-        let slot = self.take()?;
-        self.slots.lock().announced.insert(slot, notice);
-        match self.channel.call(&Call::Fence(call(slot))) {
+        let key = self.take(Some(notice))?;
+        match self.channel.call(&Call::Fence(call(key))) {
             Ok(()) => {
                 // What was over at once.
                 self.give_due();
-                Ok(Wait { notices: self.clone(), slot })
+                Ok(Wait { notices: self.clone(), key })
             }
             Err(status) => {
-                let mut slots = self.slots.lock();
-                if slots.announced.remove(&slot).is_some() {
-                    slots.free.push(slot);
-                }
+                let _not_given = self.waits.lock().take_notice(key);
                 Err(status)
             }
         }
     }
 }
 
-/// A registered wait.
+/// A registered wait. Its slot may have a later wait when it is over.
 pub(super) struct Wait {
     notices: Arc<Notices>,
-    slot: u32,
+    key: SlotKey,
 }
 
 impl RegisteredWait for Wait {
     fn is_over(&self) -> bool {
-        !self.notices.slots.lock().announced.contains_key(&self.slot)
+        !self.notices.waits.lock().announced.contains_key(&self.key)
     }
 
     fn cancel(&self) {
-        if self.notices.slots.lock_device().announced.remove(&self.slot).is_none() {
+        let notices = &self.notices;
+        if notices.waits.lock_device().take_notice(self.key).is_none() {
             return;
         }
-        // The slot is free when the service has forgotten the wait.
-        let call = Call::Fence(FenceCall::CancelWait { slot: self.slot });
-        let _: Result<(), Status> = self.notices.channel.call(&call);
-        self.notices.slots.lock().free.push(self.slot);
+        let call = Call::Fence(FenceCall::CancelWait { key: self.key });
+        let _: Result<(), Status> = notices.channel.call(&call);
     }
 }

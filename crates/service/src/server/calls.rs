@@ -152,7 +152,9 @@ impl Answerer {
         destroy: impl FnOnce(&dyn Kernel, Handle) -> Result<(), Status>,
     ) -> Result<(), Status> {
         destroy(&*self.opened.kernel, handle)?;
-        self.ledger.leave(handle);
+        for ended in self.ledger.leave(handle) {
+            self.doorbells.remove(&ended);
+        }
         Ok(())
     }
 
@@ -393,14 +395,14 @@ impl Answerer {
             FenceCall::DestroySynchronizationObject(fence) => encode(
                 self.destroy(fence, |kernel, fence| kernel.destroy_synchronization_object(fence)),
             ),
-            FenceCall::RegisterWait { fences, mode, slot, announced } => {
+            FenceCall::RegisterWait { fences, mode, key, announced } => {
                 let count = fences.len();
-                encode(self.notices.register(slot, announced, count, |notice| {
+                encode(self.notices.register(key, announced, count, |notice| {
                     kernel.register_cpu_wait(&fences, mode, notice)
                 }))
             }
-            FenceCall::CancelWait { slot } => {
-                self.notices.cancel(slot);
+            FenceCall::CancelWait { key } => {
+                self.notices.cancel(key);
                 encode(Ok(()))
             }
             FenceCall::CheckWait { fences } => {
@@ -415,7 +417,7 @@ impl Answerer {
                 encode(kernel.wait_from_gpu(context, &fences))
             }
             FenceCall::SignalFromGpu2 { contexts, fences, flags, event } => {
-                let notice = event.map(|slot| self.notices.notice(slot, true)).transpose();
+                let notice = event.map(|key| self.notices.notice(key, true)).transpose();
                 encode(notice.and_then(|cpu_event| {
                     let (contexts, fences) = (&contexts[..], &fences[..]);
                     kernel.signal_from_gpu2(SignalFromGpu2 { contexts, fences, flags, cpu_event })
@@ -637,7 +639,6 @@ impl Answerer {
             }
             DoorbellCall::ConnectDoorbell(doorbell) => encode(self.connect(doorbell, files)),
             DoorbellCall::DestroyDoorbell(doorbell) => {
-                self.doorbells.remove(&doorbell);
                 encode(self.destroy(doorbell, |kernel, doorbell| kernel.destroy_doorbell(doorbell)))
             }
             DoorbellCall::NotifyWorkSubmission(doorbell) => {

@@ -69,8 +69,8 @@ impl Ledger {
         held.filter_map(|handle| self.objects.get(handle)).map(|(_, charge)| charge.bytes).sum()
     }
 
-    /// Records that an object has ended, and what it holds with it.
-    pub(super) fn leave(&mut self, handle: Handle) {
+    /// Records that an object has ended, and what it holds with it. Returns all that have ended.
+    pub(super) fn leave(&mut self, handle: Handle) -> Vec<Handle> {
         let of_device = |(_, (device, _)): &(&Handle, &(Handle, Charge))| *device == handle;
         let mut ended: Vec<Handle> = match self.objects.get(&handle) {
             Some((device, _)) if *device == handle => {
@@ -80,13 +80,14 @@ impl Ledger {
         };
         ended.push(handle);
         ended.extend(self.held.remove(&handle).unwrap_or_default());
-        for handle in ended {
-            self.held.remove(&handle);
-            if let Some((_, charge)) = self.objects.remove(&handle) {
+        for handle in &ended {
+            self.held.remove(handle);
+            if let Some((_, charge)) = self.objects.remove(handle) {
                 self.bytes -= charge.bytes;
                 self.queues -= u32::from(charge.queue);
             }
         }
+        ended
     }
 }
 
@@ -115,12 +116,12 @@ mod tests {
         assert_eq!(ledger.check(of_queue), Err(Status::INSUFFICIENT_RESOURCES));
         ledger.enter(memory, device, of_memory);
         assert_eq!(ledger.check(Charge::default()), Err(Status::INSUFFICIENT_RESOURCES));
-        ledger.leave(queue);
+        assert_eq!(ledger.leave(queue), [queue]);
         assert_eq!(
             (ledger.check(of_queue), ledger.check(of_memory)),
             (Ok(()), Err(Status::NO_MEMORY))
         );
-        ledger.leave(device);
+        let _ended = ledger.leave(device);
         assert_eq!(ledger.held(), (0, 0, 0));
     }
 
@@ -134,11 +135,11 @@ mod tests {
             ledger.enter(resource, device, Charge { bytes: 10, queue: false });
             ledger.hold(resource, vec![memory]);
             assert_eq!((ledger.bytes_held_by(resource), ledger.bytes_held_by(memory)), (60, 0));
-            ledger.leave(resource);
+            let _ended = ledger.leave(resource);
             assert_eq!((ledger.held(), ledger.bytes_held_by(resource)), ((1, 0, 0), 0));
             ledger.enter(resource, device, Charge::default());
             ledger.hold(resource, vec![memory]);
-            ledger.leave(device);
+            let _ended = ledger.leave(device);
             assert!(ledger.objects.is_empty() && ledger.held.is_empty());
         }
     }
@@ -150,9 +151,9 @@ mod tests {
         ledger.enter(device, device, Charge::default());
         ledger.enter(context, device, Charge::default());
         ledger.enter(queue, context, Charge { bytes: 0, queue: true });
-        ledger.leave(device);
+        let _ended = ledger.leave(device);
         assert_eq!(ledger.objects.len(), 0);
-        ledger.leave(queue);
+        let _ended = ledger.leave(queue);
         assert_eq!(ledger.queues, 0, "an object ends once");
     }
 }

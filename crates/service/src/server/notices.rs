@@ -5,13 +5,14 @@
 //! most `Limits::wait_fences` fences together, because the kernel keeps each of them.
 //!
 //! Order: the word is armed before the wait is registered, and holds its end before the bell rings.
+//! Slots are used again: each use has a generation, which the word holds (decisions/0144).
 
 use super::config::Limits;
 use crate::transport::Bell;
-use crate::wire::{ARMED, OVER};
+use crate::wire::{armed, over};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_calls::{CpuWaitRegistration, Status, WaitCallback, WaitNotice};
+use tidegate_calls::{CpuWaitRegistration, SlotKey, Status, WaitCallback, WaitNotice};
 use tidegate_platform::{ClientAccess, Page, Platform, Step};
 
 /// The notices of one client.
@@ -26,27 +27,33 @@ pub(super) struct Notices {
 
 /// A wait that was registered. One that is over is kept until its slot or its room is needed.
 struct Registered {
+    generation: u64,
     wait: CpuWaitRegistration,
     fences: u64,
 }
 
 struct Notice {
     page: Page,
-    slot: u32,
+    key: SlotKey,
     /// Rung for a client that does not sleep on the word.
     bell: Option<Bell>,
 }
 
 impl WaitCallback for Notice {
     fn wait_is_over(&self) {
-        let word = self.page.word(self.slot as usize);
+        let word = self.page.word(self.key.slot as usize);
         // The fault is the mistake that the scenario served-event-against-signal must find.
         if word.platform().fault("rung before the end") {
             self.bell.iter().for_each(Bell::ring);
-            word.store(OVER);
+            word.store(over(self.key));
             return;
         }
-        word.store(OVER);
+        // An end that comes late leaves the next use of the slot as it is. The fault is the mistake
+        // that the scenario served-slot-against-signal must find.
+        match word.platform().fault("a cancelled wait goes on") {
+            true => word.store(word.load() | 1),
+            false => _ = word.compare_exchange(armed(self.key), over(self.key)),
+        }
         word.wake(u32::MAX, Step::ThreadWake);
         if let Some(bell) = &self.bell {
             bell.ring();
@@ -63,29 +70,30 @@ impl Notices {
         Notices { page, bell, registered: BTreeMap::new(), fences: 0, most_fences }
     }
 
-    /// Has `register` enter a wait for so many fences that tells its end in `slot`. A wait that was there
-    /// is cancelled.
+    /// Has `register` enter a wait for so many fences that tells its end in the slot of `key`. A wait
+    /// that was there is cancelled.
     ///
     /// # Errors
     /// INVALID_PARAMETER for a slot that there is not; INSUFFICIENT_RESOURCES for more fences than the
     /// limit; those of `register`.
     pub(super) fn register(
         &mut self,
-        slot: u32,
+        key: SlotKey,
         announced: bool,
         fences: usize,
         register: impl FnOnce(WaitNotice) -> Result<CpuWaitRegistration, Status>,
     ) -> Result<(), Status> {
-        let notice = self.notice(slot, announced)?;
+        let notice = self.notice(key, announced)?;
         let fences = fences as u64;
         self.check_fences(fences)?;
         let wait = register(notice)?;
         // The fault is the mistake that the scenario served-wait-against-signal must find.
         if self.page.word(0).platform().fault("armed after the registration") {
-            self.page.store(slot as usize, ARMED);
+            self.page.store(key.slot as usize, armed(key));
         }
         self.fences += fences;
-        self.registered.insert(slot, Registered { wait, fences });
+        let generation = key.generation;
+        self.registered.insert(key.slot, Registered { generation, wait, fences });
         Ok(())
     }
 
@@ -106,26 +114,36 @@ impl Notices {
         }
     }
 
-    /// Returns a notice that tells its end in `slot`. A wait that was there is cancelled.
+    /// Returns a notice that tells its end in the slot of `key`. A wait that was there is cancelled.
     ///
     /// # Errors
     /// INVALID_PARAMETER for a slot that there is not.
-    pub(super) fn notice(&mut self, slot: u32, announced: bool) -> Result<WaitNotice, Status> {
-        if slot as usize >= self.page.len() {
+    pub(super) fn notice(&mut self, key: SlotKey, announced: bool) -> Result<WaitNotice, Status> {
+        if key.slot as usize >= self.page.len() {
             return Err(Status::INVALID_PARAMETER);
         }
-        self.cancel(slot);
-        self.page.store(slot as usize, ARMED);
+        self.remove(key.slot);
+        self.page.store(key.slot as usize, armed(key));
         let bell = announced.then(|| self.bell.clone());
-        let notice = Notice { page: self.page.clone(), slot, bell };
+        let notice = Notice { page: self.page.clone(), key, bell };
         Ok(WaitNotice::Callback(Arc::new(notice)))
     }
 
-    /// Cancels the wait of `slot`, if there is one. Its end is not told any more.
-    pub(super) fn cancel(&mut self, slot: u32) {
+    /// Cancels a wait. Its end is not told any more. A later wait in its slot goes on.
+    pub(super) fn cancel(&mut self, key: SlotKey) {
+        let is_it = |registered: &Registered| registered.generation == key.generation;
+        // The fault is the mistake that the scenario served-cancel-against-register must find.
+        if self.registered.get(&key.slot).is_some_and(is_it)
+            || self.page.word(0).platform().fault("a wait is cancelled by its slot")
+        {
+            self.remove(key.slot);
+        }
+    }
+
+    /// Cancels the wait of a slot, if there is one.
+    fn remove(&mut self, slot: u32) {
         let cancelled = self.registered.remove(&slot);
         self.fences -= cancelled.as_ref().map_or(0, |cancelled| cancelled.fences);
-        // The fault is the mistake that the scenario served-slot-against-signal must find.
         if self.page.word(0).platform().fault("a cancelled wait goes on") {
             let kept = cancelled.map(|cancelled| Registered { fences: 0, ..cancelled });
             self.registered.extend(kept.map(|kept| (u32::MAX - slot, kept)));

@@ -91,7 +91,7 @@ impl Answerer {
             [(opened.handle, of_resource)].into_iter().chain(charges).collect();
         for (index, (handle, charge)) in all.iter().enumerate() {
             if let Err(refusal) = self.ledger.check(*charge) {
-                all[..index].iter().for_each(|(handle, _)| self.ledger.leave(*handle));
+                all[..index].iter().for_each(|(handle, _)| _ = self.ledger.leave(*handle));
                 return Err(refusal);
             }
             self.ledger.enter(*handle, device, *charge);

@@ -3,11 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc, Validation};
+use tidegate::platform::StepCosts;
 use tidegate::platform::hazard::{Hazard, Report};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{LoadOptions, load_bytes};
-use tidegate::{RunRequest, Submission, d3d12::Validation, run_workload};
+use tidegate::{Machine, MachineConfig, Platform, RunRequest, Submission, run_workload};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads")
@@ -315,4 +317,39 @@ fn a_missing_edge_is_on_the_timeline_between_the_two_commands() {
             }
         }
     }
+}
+
+/// Reads back what a device has copied, with or without a wait for the copy. Returns the number of
+/// hazards in the report of that device.
+fn read_back(machine: &Machine, waits: bool) -> usize {
+    let found = machine.run(|| {
+        let options = DeviceOptions::new("reads back").validation(Validation::HAZARDS);
+        let device = machine.device(options).unwrap();
+        let queue = device.create_queue(QueueDesc::copy("copies")).unwrap();
+        let fence = device.create_fence("copied", 0).unwrap();
+        let from = device.create_buffer(BufferDesc::new("from", 4096)).unwrap();
+        let to = device.create_buffer(BufferDesc::readback("to", 4096)).unwrap();
+        let mut list = device.create_command_list(CommandListType::Copy);
+        list.copy(&to, 0, &from, 0, 4096).unwrap();
+        queue.execute(&[&list.close().unwrap()]).unwrap();
+        queue.signal(&fence, 1).unwrap();
+        if waits {
+            fence.wait(1).unwrap();
+        }
+        to.read(0, &mut [0; 4096]).unwrap();
+        fence.wait(1).unwrap();
+        device.hazards().unwrap().hazards.len()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn the_report_of_a_device_has_nothing_of_other_devices_and_machines() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let new_machine = || Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+    let machine = new_machine();
+    assert_eq!([false, true, false, true].map(|waits| read_back(&machine, waits)), [1, 0, 1, 0]);
+    assert_eq!(read_back(&new_machine(), true), 0, "on another machine of the platform");
+    let of_all = platform.hazard_report().unwrap();
+    assert_eq!(of_all.hazards.len(), 2, "the report of the platform has all of them");
 }

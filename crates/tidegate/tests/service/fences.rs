@@ -1,13 +1,15 @@
 //! Fences between clients: sharing by file and by name, waits, and what outlives a client.
 
 use super::clients::Service;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel,
-    NativeFenceType, NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess,
-    SyncObjectFlags, WaitMode, WaitNotice,
+    CpuWaitRegistration, CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue,
+    Handle, Kernel, NativeFenceType, NtHandle, OpenSyncObject, SignalFlags, Status,
+    SyncObjectAccess, SyncObjectFlags, WaitCallback, WaitMode, WaitNotice,
 };
+use tidegate::platform::{Event, Step, Word};
 use tidegate::service::client::{RemoteKernel, nt_handle, nt_handle_file};
 use tidegate::service::server::ServerConfig;
 
@@ -110,6 +112,138 @@ fn a_registered_wait_sets_its_event_and_a_cancelled_one_does_not() {
     client.signal(fence.handle, 1).unwrap();
     due.wait();
     assert!(kept.is_over() && !cancelled.is_set());
+}
+
+/// Counts its calls, and sets its event.
+struct Counted {
+    given: Word,
+    event: Event,
+}
+
+impl Counted {
+    fn new(platform: &Platform) -> Arc<Counted> {
+        Arc::new(Counted { given: platform.page(1).word(0), event: platform.event(false) })
+    }
+
+    fn register(
+        self: &Arc<Counted>,
+        client: &Client,
+        fence: &FenceInstance,
+        value: u64,
+    ) -> CpuWaitRegistration {
+        let fences = [FenceValue { fence: fence.handle, value }];
+        let notice = WaitNotice::Callback(self.clone());
+        client.kernel.register_cpu_wait(&fences, WaitMode::All, notice).unwrap()
+    }
+}
+
+impl WaitCallback for Counted {
+    fn wait_is_over(&self) {
+        self.given.fetch_add(1);
+        self.event.set(Step::ThreadWake);
+    }
+}
+
+#[test]
+fn the_end_of_a_device_leaves_the_waits_of_another_device() {
+    let service = Service::start(ServerConfig::default());
+    let platform = Platform::host();
+    let ending = Client::new(&service, "two devices");
+    let kernel = ending.kernel.clone();
+    let staying = Client { device: kernel.create_device().unwrap(), kernel };
+    let [first, second] = [&ending, &staying].map(|client| client.fence(SyncObjectFlags::empty()));
+    let (ended, later) = (Counted::new(&platform), Counted::new(&platform));
+    let over = ended.register(&ending, &first, 1);
+    ending.signal(first.handle, 1).unwrap();
+    ended.event.wait();
+    let pending = later.register(&staying, &second, 1);
+    assert!(over.is_over() && !pending.is_over());
+    drop(over);
+    ending.kernel.destroy_device(ending.device).unwrap();
+    assert!(!pending.is_over());
+    staying.signal(second.handle, 1).unwrap();
+    later.event.wait();
+    assert!(pending.is_over());
+    assert_eq!((ended.given.load(), later.given.load()), (1, 1));
+}
+
+#[test]
+fn a_wait_for_a_fence_that_has_ended_with_its_device_is_refused() {
+    let service = Service::start(ServerConfig::default());
+    let client = Client::new(&service, "two devices");
+    let fence = client.fence(SyncObjectFlags::empty());
+    client.signal(fence.handle, 1).unwrap();
+    client.wait(fence.handle, 1).unwrap();
+    client.kernel.destroy_device(client.device).unwrap();
+    assert_eq!(client.wait(fence.handle, 1), Err(Status::INVALID_PARAMETER));
+}
+
+struct Panics;
+
+impl WaitCallback for Panics {
+    fn wait_is_over(&self) {
+        panic!("a callback");
+    }
+}
+
+#[test]
+fn a_callback_that_panics_leaves_the_other_waits_of_its_client() {
+    let service = Service::start(ServerConfig::default());
+    let platform = Platform::host();
+    let client = Client::new(&service, "panics");
+    let fence = client.fence(SyncObjectFlags::empty());
+    for value in 1..=2 {
+        let fences = [FenceValue { fence: fence.handle, value }];
+        let notice = WaitNotice::Callback(Arc::new(Panics));
+        let _panics = client.kernel.register_cpu_wait(&fences, WaitMode::All, notice).unwrap();
+        let counted = Counted::new(&platform);
+        let _counted = counted.register(&client, &fence, value);
+        client.signal(fence.handle, value).unwrap();
+        counted.event.wait();
+        assert_eq!(counted.given.load(), 1);
+    }
+}
+
+/// Registrations that a thread keeps after their waits are over.
+const KEPT: usize = 5;
+const ROUNDS: u64 = 400;
+
+#[test]
+fn each_event_of_several_threads_and_devices_is_set_once() {
+    let service = Service::start(ServerConfig::default());
+    let platform = Platform::host();
+    let process = Client::new(&service, "threads");
+    // Each thread has two devices. It signals one value of each, cancels a wait of the other device
+    // and drops registrations late.
+    let work = || {
+        let kernel = process.kernel.clone();
+        let devices = [0, 1]
+            .map(|_| Client { device: kernel.create_device().unwrap(), kernel: kernel.clone() });
+        let fences = devices.each_ref().map(|device| device.fence(SyncObjectFlags::empty()));
+        let (mut kept, mut all) = (VecDeque::new(), Vec::new());
+        for value in 1..=ROUNDS {
+            let (at, other) = ((value % 2) as usize, (value % 2 ^ 1) as usize);
+            let (waits, cancelled) = (Counted::new(&platform), Counted::new(&platform));
+            drop(cancelled.register(&devices[other], &fences[other], u64::MAX));
+            kept.push_back(waits.register(&devices[at], &fences[at], value));
+            devices[at].signal(fences[at].handle, value).unwrap();
+            // Without an end if the event is lost.
+            waits.event.wait();
+            all.push((waits, cancelled));
+            if kept.len() > KEPT {
+                kept.pop_front();
+            }
+        }
+        kernel.destroy_device(devices[0].device).unwrap();
+        drop(kept);
+        all
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let given = all.iter().map(|(waits, cancelled)| (waits.given.load(), cancelled.given.load()));
+    assert_eq!(given.filter(|given| *given != (1, 0)).count(), 0);
 }
 
 #[test]

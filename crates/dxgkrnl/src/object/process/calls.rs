@@ -91,19 +91,7 @@ impl Process {
 
     pub(super) fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
-        // An object being created for the device either is already in the table or is refused.
-        let retire = || {
-            let _objects = self.handles.lock();
-            device.retire();
-        };
-        let late = self.objects.port.platform.fault("a device is retired late");
-        if !late {
-            retire();
-        }
-        self.destroy_objects(&entered(), |object| object.device() == Some(device.os_handle));
-        if late {
-            retire();
-        }
+        self.end_device(&entered(), &device);
         Ok(())
     }
 

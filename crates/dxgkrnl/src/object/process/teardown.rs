@@ -251,6 +251,24 @@ impl Process {
         drop(memory);
     }
 
+    /// Ends a device and its objects.
+    pub(super) fn end_device(&self, level: &Passive, device: &Device) {
+        let retire = || {
+            // An object being created for the device either is already in the table or is refused.
+            let _objects = self.handles.lock();
+            device.retire();
+        };
+        // The fault is the mistake that the scenario create-against-destroy must find.
+        let is_late = self.objects.port.platform.fault("device retired after its objects");
+        if !is_late {
+            retire();
+        }
+        self.destroy_objects(level, |object| object.device() == Some(device.os_handle));
+        if is_late {
+            retire();
+        }
+    }
+
     /// Destroys objects, each before the objects it holds, doorbells first. A call in progress may
     /// briefly keep an object alive, with everything that the object needs.
     // spec: UMS-036

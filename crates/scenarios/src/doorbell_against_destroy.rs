@@ -1,0 +1,59 @@
+//! A doorbell that is created for a queue while another thread of the process destroys the queue. A queue
+//! with a doorbell cannot be destroyed, and a queue that is being destroyed gets no doorbell.
+//!
+//! So exactly one of the two calls succeeds.
+
+use crate::prelude::*;
+use tidegate::calls::{AllocationKind, CreateDoorbell, CreateDoorbellFlags};
+use tidegate::gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
+
+const CREATED: &str = "the doorbell was created";
+const DESTROYED: &str = "the queue was destroyed";
+
+const WAS_CREATED: usize = notes::OWN;
+const WAS_DESTROYED: usize = notes::OWN + 1;
+
+pub(crate) const RACE: Race = Race {
+    name: "doorbell-against-destroy",
+    about: "a doorbell is created while another thread destroys its queue: one of the calls is refused",
+    marks: &[CREATED, DESTROYED],
+    planted: &[Bug {
+        name: "late-entry",
+        about: "the doorbell is found only after its transition: the queue is destroyed meanwhile, and the doorbell lives on",
+        fault: Fault::Product("doorbell entered after its transition"),
+    }],
+    plans: Plans::samples(30_000, 3_000_000, 100_000),
+    prepare,
+};
+
+fn prepare(run: &Run<'_>) -> Prepared {
+    let world = run.world(|_| ());
+    let client = world.client("app");
+    let ring = client.allocate(4 * SLOT_BYTES, AllocationKind::Bulk).handle;
+    let control = client.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol).handle;
+    let hw_queue = client.try_hw_queue(0, true).expect("a queue").handle;
+    let kernel = client.kernel.clone();
+    let (probe, noted) = (world.probe.clone(), world.probe.clone());
+    let main = move |platform: &Platform| {
+        let destroying = kernel.clone();
+        platform.spawn("destroyer", move || {
+            let destroyed = destroying.destroy_hw_queue(hw_queue).is_ok();
+            noted.note(WAS_DESTROYED, u64::from(destroyed));
+        });
+        let created = kernel.create_doorbell(CreateDoorbell {
+            hw_queue,
+            ring,
+            control,
+            flags: CreateDoorbellFlags::empty(),
+            private_data: Vec::new(),
+        });
+        probe.note(WAS_CREATED, u64::from(created.is_ok()));
+    };
+    world.race(main, move |world, end| {
+        let [created, destroyed] = [WAS_CREATED, WAS_DESTROYED].map(|note| world.probe.seen(note));
+        let both = created.zip(destroyed).map(|(created, destroyed)| created + destroyed);
+        end.always("one of the calls is refused", both.is_none_or(|succeeded| succeeded == 1));
+        end.sometimes(CREATED, created == Some(1));
+        end.sometimes(DESTROYED, destroyed == Some(1));
+    })
+}
