@@ -61,8 +61,12 @@ impl Header for Lock {
 
 impl<T> Mutex<T> {
     pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
+        Mutex::numbered(platform, world::new_object_id(platform), name, value)
+    }
+
+    /// Creates the lock with a number that was drawn before.
+    pub(crate) fn numbered(platform: &Platform, id: u32, name: &'static str, value: T) -> Mutex<T> {
         let kind = platform.kind();
-        let id = if kind == PlatformKind::Explored { world::next_object_id() } else { 0 };
         let world = platform.inner.world;
         let rank = platform.lock_rank(name);
         let lock = Lock { platform: platform.clone(), kind, name, id, rank };

@@ -2,6 +2,7 @@
 //! a search over all schedules. This checks the platform's hashing of states and the explorer's
 //! rules for commuting steps.
 
+use crate::dice::Dice;
 use crate::worlds::{Op, Program, search, search_with};
 use std::collections::BTreeSet;
 use tidegate_explorer::strategy::bounded::Bounded;
@@ -9,17 +10,7 @@ use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_explorer::strategy::replay::Replay;
 use tidegate_explorer::{MemoryModel, Options, machine};
 
-/// SplitMix64.
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-
     fn memory_op(&mut self) -> Op {
         let word = self.below(2) as usize;
         match self.below(8) {
