@@ -163,6 +163,24 @@ fn agents_that_forget() {
     assert!(fewest < most);
 }
 
+/// What an agent left behind a lock outlives its memory of it, so it is part of the state.
+#[test]
+fn agents_that_forget_what_they_put_behind_a_lock() {
+    use Op::{Forget, Load, Locked, Put, Swap};
+    let mut program =
+        Program::new(&[&[Put(0, 5), Forget, Load(1), Locked(0)], &[Put(0, 7), Forget, Swap(1, 1)]]);
+    for options in [Options::default(), Options { reduce: false, ..Options::default() }] {
+        program.forgets = false;
+        let (all, _) = search_with(&program, &options, Box::new(Exhaustive::new()));
+        program.forgets = true;
+        let (seen, _) = search_with(&program, &options, Box::new(Exhaustive::new()));
+        assert_eq!(seen, all);
+        // With the word of the second agent, the first one finds either value behind the lock.
+        let found: BTreeSet<_> = seen.iter().filter(|o| o[0] == 1).map(|o| o[1]).collect();
+        assert_eq!(found, BTreeSet::from([5, 7]));
+    }
+}
+
 /// Searched by themselves, groups of agents that share nothing observe and store the same values,
 /// and agents that share something keep the same outcomes.
 #[test]

@@ -53,20 +53,13 @@ struct State {
 struct Machine<'p> {
     ops: Vec<Vec<Op>>,
     manual: &'p [bool; EVENTS],
-    /// The agent that begins when all others have ended.
-    last: Option<usize>,
     buffers: bool,
 }
 
 /// Returns all outcomes of `program`, and the number of states that it passes through.
 pub fn outcomes(program: &Statements, model: MemoryModel) -> (BTreeSet<Outcome>, usize) {
-    let mut ops = program.agents.clone();
-    if program.joined {
-        ops.push(vec![Op::Load(0), Op::Load(1)]);
-    }
     let machine = Machine {
-        last: program.joined.then_some(ops.len() - 1),
-        ops,
+        ops: program.agents.clone(),
         manual: &program.manual,
         buffers: model == MemoryModel::TotalStoreOrder,
     };
@@ -164,13 +157,7 @@ impl Machine<'_> {
         let me = &state.agents[agent];
         let (drained, phase) = (me.buffer.is_empty(), me.phase);
         let Some(op) = self.ops[agent].get(me.next).copied() else { return false };
-        let others_ended = |state: &State| {
-            let mut others = state.agents.iter().zip(&self.ops).enumerate();
-            others.all(|(i, (other, ops))| {
-                i == agent || other.next == ops.len() && other.buffer.is_empty()
-            })
-        };
-        if self.last == Some(agent) && !others_ended(state) || matches!(phase, Phase::Sleeps(_)) {
+        if matches!(phase, Phase::Sleeps(_)) {
             return false;
         }
         let until = |limit: Limit| (limit == Limit::Nanosecond).then_some(state.now + 1);
@@ -192,6 +179,14 @@ impl Machine<'_> {
             Op::Store(at, value) => self.store(state, agent, Stored::Word(at, value)),
             Op::WriteBytes(at, value) => self.store(state, agent, Stored::Bytes(at, value)),
             Op::Unlock(at) => self.store(state, agent, Stored::Unlock(at)),
+            Op::Now => state.done(agent, Some(state.now)),
+            Op::Join(of) => {
+                let other = &state.agents[of];
+                if other.next < self.ops[of].len() || !other.buffer.is_empty() {
+                    return false;
+                }
+                state.done(agent, None);
+            }
             Op::IsSet(at) => state.done(agent, Some(u64::from(state.is_set[at]))),
             Op::Nap => state.agents[agent].phase = Phase::Sleeps(Some(state.now + 1)),
             // Events that are reset by hand are only loaded.

@@ -5,12 +5,12 @@
 //! [`OBSERVED`] values. An agent whose wait is stopped returns.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use tidegate_explorer::{Options, Platform, Prepared, Probe, Report, Scenario, Strategy};
 use tidegate_explorer::{Verdict, explore_with};
-use tidegate_platform::{Bulk, Event, Mutex, Step, WaitEnd, Word};
+use tidegate_platform::{AgentHandle, Bulk, Event, Mutex, Step, WaitEnd, Word};
 
 /// One statement of an agent. Numbers of words, events and locks are indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,10 @@ pub enum Op {
     ReadBytes(u64),
     WriteBytes(u64, u64),
     AddToBytes(u64, u64),
+    /// Observes the clock.
+    Now,
+    /// Waits for the end of this agent; a statement of `main`.
+    Join(usize),
 }
 
 /// Whether a wait ends after a nanosecond.
@@ -71,29 +75,32 @@ pub struct Statements {
     pub agents: Vec<Vec<Op>>,
     /// Whether each event is reset by hand.
     pub manual: [bool; EVENTS],
-    /// Whether `main` waits for the end of all agents and loads the words.
-    pub joined: bool,
     /// Whether groups of agents that share nothing are searched by themselves.
     pub apart: bool,
-    seen: Rc<RefCell<BTreeSet<Outcome>>>,
+    /// The outcome of each final state.
+    seen: Rc<RefCell<BTreeMap<u64, Outcome>>>,
 }
 
 impl Statements {
     pub fn new(agents: Vec<Vec<Op>>) -> Statements {
         let seen = Rc::default();
-        Statements { agents, manual: [false, false, true], joined: false, apart: false, seen }
+        Statements { agents, manual: [false, false, true], apart: false, seen }
     }
 
-    /// Returns the outcomes and the report of a search.
+    /// Returns the outcomes and the report of a search. What only the runs before the last pass
+    /// reached does not count: a search that is complete reaches it again.
     pub fn search(
         &self,
         options: &Options<'_>,
         strategy: Box<dyn Strategy>,
     ) -> (BTreeSet<Outcome>, Report) {
         self.seen.borrow_mut().clear();
-        let report = explore_with(self, options, strategy).unwrap();
+        let options = Options { keep_ends: true, ..*options };
+        let report = explore_with(self, &options, strategy).unwrap();
         assert!(report.failure.is_none(), "{report:?}");
-        (self.seen.take(), report)
+        let seen = self.seen.take().into_iter();
+        let of_last_pass = seen.filter(|(end, _)| report.ends.contains(end));
+        (of_last_pass.map(|(_, outcome)| outcome).collect(), report)
     }
 }
 
@@ -185,7 +192,8 @@ impl Things {
             Op::All(events, limit) => {
                 ended(Event::wait_all(&both(events), until(limit), "all events"))?
             }
-            Op::Lock(_) | Op::Unlock(_) => None,
+            Op::Lock(_) | Op::Unlock(_) | Op::Join(_) => None,
+            Op::Now => Some(self.platform.now().0),
             Op::ReadBytes(at) => Some(self.bulk.read_u64(8 * at).unwrap()),
             Op::WriteBytes(at, value) => {
                 self.bulk.write_u64(8 * at, value).unwrap();
@@ -197,13 +205,14 @@ impl Things {
         })
     }
 
-    fn run(&self, agent: usize, ops: &[Op]) {
+    fn run(&self, agent: usize, ops: &[Op], others: &[AgentHandle]) {
         let mut held: Vec<_> = (0..LOCKS).map(|_| None).collect();
         let mut note = agent * OBSERVED;
         for op in ops {
             match *op {
                 Op::Lock(at) => held[at] = Some(self.locks[at].lock()),
                 Op::Unlock(at) => held[at] = None,
+                Op::Join(of) if others[of - 1].join() == WaitEnd::Stopped => return,
                 _ => {}
             }
             match self.perform(*op) {
@@ -249,28 +258,19 @@ impl Scenario for Statements {
     fn prepare(&self, platform: &Platform) -> Prepared {
         let things = Things::new(platform, self.manual);
         let (inside, seen) = (things.clone(), Rc::clone(&self.seen));
-        let (agents, joined) = (self.agents.clone(), self.joined);
+        let agents = self.agents.clone();
         let count = agents.len();
         let main = move || {
-            let mut handles = Vec::new();
+            let mut others = Vec::new();
             for (agent, ops) in agents.iter().enumerate().skip(1) {
                 let (mine, ops) = (inside.clone(), ops.clone());
-                let handle = inside.platform.spawn("agent", move || mine.run(agent, &ops));
-                handles.push(handle);
+                let body = move || mine.run(agent, &ops, &[]);
+                others.push(inside.platform.spawn("agent", body));
             }
-            let mut own = agents[0].clone();
-            if joined {
-                inside.run(0, &own);
-                if handles.iter().any(|handle| handle.join() == WaitEnd::Stopped) {
-                    return;
-                }
-                own = vec![Op::Load(0), Op::Load(1)];
-            }
-            inside.run(if joined { count } else { 0 }, &own);
+            inside.run(0, &agents[0], &others);
         };
-        let noted = count + usize::from(joined);
-        Prepared::new(main, move |_: &mut Verdict<'_>| {
-            seen.borrow_mut().insert(things.outcome(noted));
+        Prepared::new(main, move |verdict: &mut Verdict<'_>| {
+            seen.borrow_mut().insert(verdict.report().state, things.outcome(count));
         })
         .may_block()
     }
