@@ -152,14 +152,14 @@ fn a_preempted_packet_stays_ahead_of_the_wait_behind_it() {
 // spec: NF-005, NF-006
 #[test]
 fn a_queue_that_waits_for_another_engine_is_unblocked() {
-    is_exhausted_in("gpu-wait", 730);
+    is_exhausted_in("gpu-wait", 698);
     finds_its_bugs("gpu-wait");
 }
 
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_is_unblocked() {
-    is_exhausted_in("cpu-signal-against-park", 83);
+    is_exhausted_in("cpu-signal-against-park", 65);
     finds_its_bugs("cpu-signal-against-park");
 }
 
@@ -217,7 +217,7 @@ fn no_store_reaches_unmapped_memory() {
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_the_waiter_on_another() {
-    is_exhausted_in("cross-adapter-relay", 77);
+    is_exhausted_in("cross-adapter-relay", 71);
     finds_its_bugs("cross-adapter-relay");
 }
 
@@ -267,7 +267,7 @@ fn a_suspended_context_runs_its_work_after_the_resume() {
 // spec: HS-013
 #[test]
 fn a_demoted_context_yields_at_the_end_of_its_turn() {
-    is_exhausted_up_to(1, "priority-against-dispatch", 1_512);
+    is_exhausted_up_to(1, "priority-against-dispatch", 1_258);
     finds_its_bugs("priority-against-dispatch");
 }
 
