@@ -14,6 +14,7 @@
 )]
 
 mod cargo;
+mod coverage;
 mod finding;
 mod fuzz;
 mod install;
@@ -43,6 +44,9 @@ tasks:
   spec --prune      remove those exceptions from spec/exceptions.toml
   mutants [ID...]   switch off the code under each tag (or under tags whose ids begin so): a tagged test must fail
   mutants --touched the same for tags whose code or tests have changed since the verdict in spec/mutants.toml
+  mistakes [WORD...] put each mistake of xtask/mistakes.toml (or those that name a word) into the code: a test must fail
+  coverage [PACKAGE...]
+                    list the lines of product crates that no test reaches and xtask/coverage.toml does not accept
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
@@ -72,6 +76,8 @@ fn main() -> ExitCode {
         ["spec", "--prune"] => spec::prune(&root),
         ["mutants", "--touched"] => mutants::run_touched(&root),
         ["mutants", ids @ ..] => mutants::run(&root, ids),
+        ["mistakes", words @ ..] => mutants::mistakes::run(&root, words),
+        ["coverage", packages @ ..] => coverage::run(&root, packages),
         ["tidy"] => tidy::check(&root),
         ["fuzz", words @ ..] => match fuzz::request(words) {
             Some(request) => fuzz::run(&root, &request),

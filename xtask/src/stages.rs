@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cargo::cargo;
-use crate::{fuzz, instructions, mutants, setup, spec, tables, test_programs, tidy};
+use crate::{coverage, fuzz, instructions, mutants, setup, spec, tables, test_programs, tidy};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {
@@ -54,6 +54,8 @@ const LONG: &[Stage] = &[
     ),
     cargo_line("long tests", "test --workspace --profile quick --quiet -- --ignored"),
     own("mutants", |root| mutants::run(root, &[])),
+    own("mistakes", |root| mutants::mistakes::run(root, &[])),
+    own("coverage", |root| coverage::run(root, &[])),
     own("fuzz, long", fuzz::long),
     own("tables", tables::check),
     own("instructions", instructions::check),

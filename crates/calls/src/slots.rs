@@ -88,10 +88,12 @@ mod tests {
         let first = slots.insert('a').unwrap();
         assert_eq!(slots.insert('b'), None, "the only slot is in use");
         assert_eq!(slots.remove(first), Some('a'));
-        assert_eq!((slots.get(first), slots.remove(first)), (None, None));
+        assert_eq!(slots.get(first), None);
+        assert_eq!(slots.remove(first), None);
         let second = slots.insert('b').unwrap();
         assert_eq!((second.slot, second == first), (first.slot, false));
-        assert_eq!((slots.get(first), slots.remove(first)), (None, None));
+        assert_eq!(slots.get(first), None);
+        assert_eq!(slots.remove(first), None);
         assert_eq!(slots.iter().collect::<Vec<_>>(), [(second, &'b')]);
         assert_eq!(slots.remove(second), Some('b'));
     }

@@ -159,12 +159,6 @@ impl<S: Strategy> Controller for Handle<S> {
         }
     }
 
-    fn forwarded(&mut self, agent: AgentIx, object: Object) {
-        if let Some(sharing) = &mut self.0.borrow_mut().sharing {
-            sharing.forwarded(agent, object);
-        }
-    }
-
     fn forgot(&mut self, agent: AgentIx, position: u32) {
         if let Some(sharing) = &mut self.0.borrow_mut().sharing {
             sharing.forgot(agent, position);

@@ -33,6 +33,10 @@ pub struct Options<'a> {
     /// Whether a systematic search performs steps that commute with all others without consulting
     /// its strategy. Off only in tests of the reduction.
     pub reduce: bool,
+    /// Maximum number of random runs before a systematic search. They end earlier when as many in a
+    /// row as the longest run has steps have shown no new sharing. Fewer only in tests of the
+    /// reduction.
+    pub first_runs: u64,
     /// Whether the report contains the final states of runs.
     pub keep_ends: bool,
     /// Maximum number of runs for shrinking a failing schedule; 0 disables shrinking.
@@ -58,6 +62,7 @@ impl Default for Options<'_> {
             max_states: 20_000_000,
             seed: 1,
             reduce: true,
+            first_runs: 64,
             keep_ends: false,
             shrink_runs: 2_000,
             keep_going: &always,
@@ -153,10 +158,6 @@ pub fn explore_with(
     Ok(search.report(failure))
 }
 
-/// Maximum number of random runs before a systematic search. They end earlier when as many in a
-/// row as the longest run has steps have shown no new sharing.
-const FIRST_RUNS: u64 = 64;
-
 struct Failed {
     failure: Failure,
     trail: Trail,
@@ -226,7 +227,7 @@ impl<'a> Search<'a> {
             let strategy = self.runner.exchange_strategy(random);
             // A run takes the steps of all groups at once.
             let is_enough = |s: &Self| s.quiet_runs >= s.longest / s.runner.groups();
-            let failed = self.run_at_most(FIRST_RUNS, is_enough);
+            let failed = self.run_at_most(self.options.first_runs, is_enough);
             self.runner.exchange_strategy(strategy);
             if let Some(failed) = failed? {
                 return Ok(Some(failed));

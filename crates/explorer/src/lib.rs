@@ -8,7 +8,7 @@
 //! is formed (blocked, panicked, a property does not hold); 4. the first failure is repeated,
 //! shrunk and printed.
 //!
-//! Files, from top to bottom layer: [`litmus`], [`planted`], [`verify`] (replay) ·
+//! Files, from top to bottom layer: [`litmus`], [`planted`], [`states`], [`verify`] (replay) ·
 //! [`explore`](mod@explore) · `shrink` · `execution` (one run) · [`schedule`] (a line), `lane`
 //! (choices of a group), `sharing` (reduction) · [`strategy`] · [`scenario`], [`property`].
 //!
@@ -41,6 +41,7 @@ pub mod scenario;
 pub mod schedule;
 mod sharing;
 mod shrink;
+pub mod states;
 pub mod strategy;
 pub mod verify;
 
@@ -53,6 +54,7 @@ pub use probe::Probe;
 pub use property::{Failure, Verdict};
 pub use scenario::{PlantedBug, Prepared, Scenario};
 pub use schedule::Schedule;
+pub use states::{StateList, list_states};
 pub use strategy::{Coverage, Strategy, StrategyKind};
 pub use verify::{Move, Replayed, replay, replay_observed, step_in_words};
 

@@ -9,8 +9,8 @@
 //!
 //! Groups of agents of which no two access an object that one of them writes are found the same way.
 //!
-//! Entry points: [`Sharing::touched`], [`Sharing::forwarded`], [`Sharing::commuting`],
-//! [`Sharing::closed_group`], [`Sharing::take_refuted`].
+//! Entry points: [`Sharing::touched`], [`Sharing::commuting`], [`Sharing::closed_group`],
+//! [`Sharing::take_refuted`].
 
 use tidegate_platform::{AgentIx, Choice, Object, OpKind, Point, WaitsFor};
 
@@ -77,8 +77,6 @@ struct Accesses {
     /// For each agent, its number of accesses up to its last one to this object, counted as
     /// [`Sharing::forgot`] says.
     until: Vec<[u64; 3]>,
-    /// Agents that loaded the object from their own store buffer.
-    forwarders: u64,
     /// `None` before the first access.
     locks: Option<LockSet>,
     racy: bool,
@@ -109,8 +107,6 @@ pub(crate) struct Sharing {
     held: Vec<Vec<u32>>,
     /// Number of accesses made by each agent.
     made: Vec<u64>,
-    /// Agents that loaded a racy object from their own store buffer.
-    forwarders: u64,
     refuted: bool,
     /// Agents, as bits, that do what they have done in an earlier run. Their accesses are known.
     repeating: u64,
@@ -205,20 +201,10 @@ impl Sharing {
         }
         self.count_access(agent);
         if self.repeating & bit(agent) == 0 {
-            self.note_access(agent, place, Kind::of(op), false);
+            self.note_access(agent, place, Kind::of(op));
         }
         if let (OpKind::Lock, Object::Mutex(mutex)) = (op, object) {
             self.held[index].push(mutex);
-        }
-    }
-
-    /// Records a load that the agent's own store buffer answered.
-    pub(crate) fn forwarded(&mut self, agent: AgentIx, object: Object) {
-        if let Some(place) = place(object) {
-            self.count_access(agent);
-            if self.repeating & bit(agent) == 0 {
-                self.note_access(agent, place, Kind::Read, true);
-            }
         }
     }
 
@@ -235,7 +221,7 @@ impl Sharing {
         *grown(&mut self.made, slot(agent)) += u64::from(agent.0 < LAST_BIT);
     }
 
-    fn note_access(&mut self, agent: AgentIx, place: Place, kind: Kind, forwards: bool) {
+    fn note_access(&mut self, agent: AgentIx, place: Place, kind: Kind) {
         let index = slot(agent);
         let until = self.made.get(index).map_or(1, |made| (*made).max(1));
         let held = self.held.get(index).map_or(&[][..], Vec::as_slice);
@@ -247,18 +233,13 @@ impl Sharing {
         let is_later = *until_now < until;
         *until_now = until.max(*until_now);
         known.agents[kind as usize] |= bit(agent);
-        known.forwarders |= if forwards { bit(agent) } else { 0 };
         let was_racy = known.racy;
         if !was_racy {
             let locks = known.locks.get_or_insert_with(|| LockSet::of(held));
             locks.retain(held);
             known.racy = locks.len == 0 && known.conflicts();
         }
-        if known.racy {
-            let forwarders = self.forwarders | known.forwarders;
-            self.refuted |= !was_racy || is_later || forwarders != self.forwarders;
-            self.forwarders = forwarders;
-        }
+        self.refuted |= known.racy && (!was_racy || is_later);
         let [readers, writers, adders] = known.agents;
         let all = readers | writers | adders;
         if self.groups.is_some() && writers | adders != 0 && all & (all - 1) != 0 {
@@ -270,15 +251,8 @@ impl Sharing {
     pub(crate) fn commuting(&self, point: &Point<'_>) -> Option<usize> {
         point.choices.iter().position(|choice| match choice {
             Choice::Find(..) => false,
-            Choice::Flush(_) => self.commutes(*choice, point),
-            Choice::Run(agent) => self.commutes(*choice, point) && !self.may_forward(*agent, point),
+            Choice::Flush(_) | Choice::Run(_) => self.commutes(*choice, point),
         })
-    }
-
-    /// Whether the agent's next step may include loads from its own store buffer. Whether the
-    /// buffer or memory answers them depends on when the stores are flushed.
-    fn may_forward(&self, agent: AgentIx, point: &Point<'_>) -> bool {
-        self.forwarders & bit(agent) != 0 && point.choices.contains(&Choice::Flush(agent))
     }
 
     fn known(&self, [maker, number, word]: Place) -> Option<&Accesses> {

@@ -1,7 +1,7 @@
 //! The decisions of an explorer: at every visible step of an explored machine, which agent moves
 //! next. Caller: `world`. Implementations: the explorer's strategies.
 //!
-//! A *visible step* is a load from memory, a barrier, a locked operation, a lock, a wait or a wake.
+//! A *visible step* is a load, a barrier, a locked operation, a lock, a wait or a wake.
 //! A store goes to its agent's own store buffer, which no other agent sees, so it is no choice.
 //! Leaving the buffer is one ([`Choice::Flush`]). The value read from a hostile process's memory is
 //! a separate choice ([`Choice::Find`]), offered without other kinds. Its first entry is the value
@@ -48,7 +48,7 @@ impl Choice {
 pub enum OpKind {
     /// First step of an agent.
     Start,
-    /// A load from memory.
+    /// A load, from memory or from the agent's own store buffer.
     Load,
     /// A store directly to memory (sequentially consistent model, or through a kernel).
     Store,
@@ -166,9 +166,6 @@ pub trait Controller {
     /// Reports that `agent` did `op` to `object`. A buffered store is reported when it
     /// reaches memory.
     fn touched(&mut self, _agent: AgentIx, _op: OpKind, _object: Object) {}
-
-    /// Reports that `agent` loaded `object` from its own store buffer, which is no step.
-    fn forwarded(&mut self, _agent: AgentIx, _object: Object) {}
 
     /// Reports that `agent`'s history was replaced by `position`
     /// ([`crate::Platform::forget_history`]).

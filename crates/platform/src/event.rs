@@ -55,8 +55,10 @@ pub struct Event {
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// What few events need. Each part is allocated by its first use.
-#[derive(Default)]
 struct Attached {
+    /// The number of the lock of `watchers`. Drawn with the event: the agents that may make the lock
+    /// race, and states must not differ by which of them did.
+    lock: u32,
     /// The wake words of agents that wait for several events.
     watchers: OnceLock<Mutex<Vec<Word>>>,
     readiness: OnceLock<Readiness>,
@@ -70,7 +72,8 @@ impl fmt::Debug for Attached {
 
 impl Attached {
     fn add_watcher(&self, word: &Word) {
-        let new = || word.platform().mutex("waiters for several events", Vec::new());
+        let name = "waiters for several events";
+        let new = || Mutex::numbered(word.platform(), self.lock, name, Vec::new());
         self.watchers.get_or_init(new).lock().push(word.clone());
     }
 
@@ -101,7 +104,9 @@ enum All {
 impl Event {
     pub(crate) fn new(platform: &Platform, manual_reset: bool) -> Event {
         let page = platform.page(2).named("an event");
-        let attached = Arc::new(Attached::default());
+        let lock = world::new_object_id(platform);
+        let (watchers, readiness) = (OnceLock::new(), OnceLock::new());
+        let attached = Arc::new(Attached { lock, watchers, readiness });
         let serial = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
         Event { state: page.word(0), sleepers: page.word(1), manual_reset, serial, attached }
     }

@@ -77,19 +77,29 @@ impl Header for Lock {
 
 impl<T> Mutex<T> {
     pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
+        Mutex::numbered(platform, world::new_object_id(platform), name, value)
+    }
+
+    /// Creates the lock with a number that was drawn before.
+    pub(crate) fn numbered(platform: &Platform, id: u32, name: &'static str, value: T) -> Mutex<T> {
         let class = wait_order::class_of_locks(platform, name);
-        Mutex::of_class(platform, (name, class), value)
+        Mutex::of_class(platform, id, (name, class), value)
     }
 
     /// Creates a mutex of a program to explore. All of them may have one name, so they have no
     /// place in the order of waits.
     pub(crate) fn of_program(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
-        Mutex::of_class(platform, (name, ClassId::NONE), value)
+        let id = world::new_object_id(platform);
+        Mutex::of_class(platform, id, (name, ClassId::NONE), value)
     }
 
-    fn of_class(platform: &Platform, (name, class): (&'static str, ClassId), value: T) -> Mutex<T> {
+    fn of_class(
+        platform: &Platform,
+        id: u32,
+        (name, class): (&'static str, ClassId),
+        value: T,
+    ) -> Mutex<T> {
         let kind = platform.kind();
-        let id = if kind == PlatformKind::Explored { world::next_object_id() } else { 0 };
         let world = platform.inner.world;
         let rank = platform.lock_rank(name);
         let lock = Lock { platform: platform.clone(), kind, name, id, rank, class };

@@ -23,12 +23,13 @@ pub(crate) const RACE: Race = Race {
         about: "the device is retired after its objects were destroyed: an object that is created in between outlives it",
         fault: Fault::Product("device retired after its objects"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let client = world.client("app");
     let kernel: Arc<dyn Kernel> = client.kernel.clone();
     let counted = |world: &World| {

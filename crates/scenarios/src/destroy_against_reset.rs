@@ -8,7 +8,6 @@
 use crate::prelude::*;
 use tidegate::calls::TdrTest;
 use tidegate::dxgkrnl::RecoveryOutcome;
-use tidegate::softgpu::{EngineClass, NodeConfig};
 
 pub(crate) const RACE: Race = Race {
     name: "destroy-against-reset",
@@ -19,15 +18,13 @@ pub(crate) const RACE: Race = Race {
         about: "a call from inside of the driver waits at the driver's gate for the reset that waits for it",
         fault: Fault::Product("nested call waits at the gate"),
     }],
+    shape: Shape::Machine(&[setting::ONE_3D_ENGINE]),
     plans: Plans::samples(20_000, 1_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| {
-        config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::ThreeD]);
-        config.driver.save_areas = true;
-    });
+    let world = run.world();
     let client = world.client("in the driver");
     let context = client.context(0);
     let adapter = world.machine.adapter().clone();

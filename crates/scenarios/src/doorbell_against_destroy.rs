@@ -22,12 +22,13 @@ pub(crate) const RACE: Race = Race {
         about: "the doorbell is found only after its transition: the queue is destroyed meanwhile, and the doorbell lives on",
         fault: Fault::Product("doorbell entered after its transition"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let client = world.client("app");
     let ring = client.allocate(4 * SLOT_BYTES, AllocationKind::Bulk).handle;
     let control = client.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol).handle;

@@ -26,12 +26,13 @@ pub(crate) const RACE: Race = Race {
         about: "the kernel samples no engine after two equal samples, until a call announces work",
         fault: Fault::Product("hang detection rests"),
     }],
+    shape: Shape::Machine(&[setting::TWO_ENGINES]),
     plans: Plans::samples(3_000, 300_000, 1_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|config| engines(config, 2));
+    let world = run.world();
     let (guilty, signaller) = (world.queue_at(0, "guilty"), world.queue_at(1, "signaller"));
     let (gate, never, warm) = (world.fence("gate"), world.fence("never"), world.fence("warm"));
     // Its doorbell is connected, so its next signal is a store.

@@ -24,12 +24,13 @@ pub(crate) const RACE: Race = Race {
         about: "the kernel stores CONNECTED before it shows the hardware's page: a ring after CONNECTED hits the dummy page",
         fault: Fault::Product("connected before the mapping"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let client = world.client("two threads");
     let (queue, fence) = (std::sync::Arc::new(client.user_queue(0)), client.native(0));
     world.keep(queue.clone());

@@ -29,6 +29,7 @@ pub(crate) const RACE: Race = Race {
         about: "the service cancels the wait that it finds in the slot: that is the later wait if its call came first",
         fault: Fault::Product("a wait is cancelled by its slot"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -48,7 +49,7 @@ impl WaitCallback for Callback {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let page = run.platform.page(6);

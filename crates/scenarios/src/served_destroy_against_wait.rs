@@ -26,6 +26,7 @@ pub(crate) const RACE: Race = Race {
         about: "a registration is known by its slot: the end of one that is over cancels the next wait of the slot",
         fault: Fault::Product("a registration is known by its slot"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -40,7 +41,7 @@ impl WaitCallback for Callback {
 }
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let page = run.platform.page(3);

@@ -113,6 +113,12 @@ pub(crate) const COMPUTE_AND_COPY: Setting = Setting {
     },
 };
 
+pub(crate) const ONE_3D_ENGINE: Setting = Setting {
+    what: "gpu.nodes = 1 3D engine",
+    why: "the race is about the save areas of contexts, which copy engines lack",
+    apply: |config| config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::ThreeD]),
+};
+
 pub(crate) const OWN_THREADS: Setting = Setting {
     what: "gpu.service_threads = one for each engine",
     why: "engines of one thread take turns, so they never race; more threads are a supported choice",

@@ -23,12 +23,13 @@ pub(crate) const RACE: Race = Race {
         about: "an event that a wait for all gives back wakes no wait for several events: the wait for any sleeps for ever",
         fault: Fault::Product("given back without a wake"),
     }],
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
-    let world = run.world(|_| ());
+    let world = run.world();
     let new = || world.device.create_event(EventDesc::auto_reset());
     let [common, second, never] = [new(), new(), new()];
     let page = run.platform.page(2);

@@ -317,6 +317,48 @@ mod tests {
         );
     }
 
+    /// The lane of a wait runs in order: only its earlier signals can release the wait.
+    #[test]
+    fn a_later_signal_of_the_own_lane_releases_nothing() {
+        let own = |s: &mut Scene, at| {
+            let r = Record::instant(s.1[0], Kind::Signal, NameId::NONE, at).on_fence(s.2, 3);
+            s.0.append(vec![r]);
+        };
+        let mut during = Scene::new();
+        during.wait(0, 1, 10, 3);
+        own(&mut during, 10);
+        during.signal(14, 3);
+        assert_eq!(during.arrows(), [(14, 3, 1)], "in the last moment of the wait");
+        let mut after = Scene::new();
+        after.wait(0, 1, 10, 3);
+        own(&mut after, 12);
+        own(&mut after, 13);
+        after.signal(14, 4);
+        assert_eq!(after.arrows(), [(14, 4, 1)], "after the wait");
+        let mut alone = Scene::new();
+        alone.wait(0, 1, 10, 3);
+        own(&mut alone, 12);
+        assert_eq!(alone.arrows(), [], "no other lane");
+        let mut before = Scene::new();
+        own(&mut before, 1);
+        before.wait(0, 2, 2, 3).signal(14, 3);
+        assert_eq!(before.arrows(), [(1, 3, 2)], "an earlier signal is one like any other");
+    }
+
+    /// Records without length, and signals in the moments in which a wait is queued, begins and ends.
+    #[test]
+    fn moments_of_a_wait_that_touch_signals() {
+        let at = |signal: u64| Scene::new().signal(signal, 3).wait(5, 8, 8, 3).arrows();
+        assert_eq!(at(8), [(8, 3, 8)], "as it begins and ends");
+        assert_eq!(at(5), [(5, 3, 8)], "as it is queued");
+        let mut s = Scene::new();
+        s.signal(4, 5).signal(5, 0).wait(5, 8, 8, 5);
+        assert_eq!(s.arrows(), [(4, 5, 8)], "rewound as it was queued");
+        let mut s = Scene::new();
+        s.signal(8, 3).signal(8, 0).signal(9, 3).wait(5, 8, 8, 3);
+        assert_eq!(s.arrows(), [(8, 3, 8)], "a pulse in the moment of the wait");
+    }
+
     #[test]
     fn no_signal_no_arrow() {
         assert_eq!(Scene::new().wait(0, 1, 10, 0).signal(4, 2).arrows(), []);

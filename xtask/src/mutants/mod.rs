@@ -10,6 +10,7 @@
 
 mod build;
 mod compiler;
+pub mod mistakes;
 mod runs;
 mod switches;
 

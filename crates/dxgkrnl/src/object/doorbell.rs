@@ -31,9 +31,6 @@ use tidegate_platform::{
 };
 use tidegate_trace::{Kind, Record};
 
-/// The fault of a doorbell that enters the table after its transition.
-const LISTED_LATE: &str = "a doorbell is listed late";
-
 #[derive(Default)]
 struct State {
     /// The current connection.

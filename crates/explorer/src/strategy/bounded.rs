@@ -2,7 +2,8 @@
 //!
 //! **Guarantee.** After round c, every state reachable with at most c forced switches was reached.
 //! A failure found in round c needs c switches. A forced switch runs another agent although the
-//! last one could continue; flushes of stores cost nothing. Most bugs need one or two switches:
+//! last one could continue; flushes of stores cost nothing. Steps that commute with all others are
+//! taken at once and are no switches (`decisions/0147`). Most bugs need one or two switches:
 //! Musuvathi and Qadeer, "Iterative context bounding for systematic testing of multithreaded
 //! programs", PLDI 2007.
 //!

@@ -1,8 +1,12 @@
-//! The explorer: litmus programs, pruning, schedules and replay.
+//! The explorer: litmus programs, pruning, brute force, schedules and replay.
 
+mod brute_force;
+mod dice;
 mod events;
 mod litmus_book;
 mod pair;
 mod pruning;
+mod reference;
 mod schedules;
+mod statements;
 mod worlds;

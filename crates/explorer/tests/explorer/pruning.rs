@@ -2,6 +2,7 @@
 //! a search over all schedules. This checks the platform's hashing of states and the explorer's
 //! rules for commuting steps.
 
+use crate::dice::Dice;
 use crate::worlds::{Op, Program, search, search_with};
 use std::collections::BTreeSet;
 use tidegate_explorer::strategy::bounded::Bounded;
@@ -9,17 +10,7 @@ use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_explorer::strategy::replay::Replay;
 use tidegate_explorer::{MemoryModel, Options, machine};
 
-/// SplitMix64.
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-
     fn memory_op(&mut self) -> Op {
         let word = self.below(2) as usize;
         match self.below(8) {
@@ -170,6 +161,24 @@ fn agents_that_forget() {
     }
     println!("{most} states with histories, {fewest} without");
     assert!(fewest < most);
+}
+
+/// What an agent left behind a lock outlives its memory of it, so it is part of the state.
+#[test]
+fn agents_that_forget_what_they_put_behind_a_lock() {
+    use Op::{Forget, Load, Locked, Put, Swap};
+    let mut program =
+        Program::new(&[&[Put(0, 5), Forget, Load(1), Locked(0)], &[Put(0, 7), Forget, Swap(1, 1)]]);
+    for options in [Options::default(), Options { reduce: false, ..Options::default() }] {
+        program.forgets = false;
+        let (all, _) = search_with(&program, &options, Box::new(Exhaustive::new()));
+        program.forgets = true;
+        let (seen, _) = search_with(&program, &options, Box::new(Exhaustive::new()));
+        assert_eq!(seen, all);
+        // With the word of the second agent, the first one finds either value behind the lock.
+        let found: BTreeSet<_> = seen.iter().filter(|o| o[0] == 1).map(|o| o[1]).collect();
+        assert_eq!(found, BTreeSet::from([5, 7]));
+    }
 }
 
 /// Searched by themselves, groups of agents that share nothing observe and store the same values,

@@ -26,6 +26,8 @@ pub enum Op {
     Swap(usize, u64),
     /// Increments the counter behind a lock and observes the old value.
     Locked(usize),
+    /// Replaces the counter behind a lock and observes the old value.
+    Put(usize, u64),
     /// Under a lock, stores to the word of the same number and loads the other word.
     Guarded(usize, u64),
     /// Sets an event.
@@ -79,7 +81,7 @@ impl Program {
     }
 
     fn observing(op: &Op) -> bool {
-        matches!(op, Op::Load(_) | Op::Swap(..) | Op::Locked(_) | Op::Await(_))
+        matches!(op, Op::Load(_) | Op::Swap(..) | Op::Locked(_) | Op::Put(..) | Op::Await(_))
     }
 
     /// Returns the index of the first statement whose observation is part of the outcome.
@@ -118,6 +120,9 @@ impl Things {
                     let mut count = self.counters[lock].lock();
                     *count += 1;
                     Some(*count - 1)
+                }
+                Op::Put(lock, value) => {
+                    Some(std::mem::replace(&mut *self.counters[lock].lock(), value))
                 }
                 Op::Guarded(word, value) => {
                     let _guard = self.counters[word].lock();

@@ -1,10 +1,10 @@
 //! Owns the explored discipline: words behind store buffers, and a choice at every visible step.
 //!
-//! Rules: a store goes to its agent's own buffer and is no choice. A load that this buffer cannot
-//! answer, a locked operation, a lock, a wait and a wake are visible: before one, the controller
-//! chooses the next agent. All of these but the load, and a barrier, need an empty buffer. A
-//! barrier of all agents is no choice either: it waits until each buffer has been empty. An
-//! unlock leaves the buffer in order, like a store. Time passes only if nothing else can happen.
+//! Rules: a store goes to its agent's own buffer and is no choice. A load, a locked operation, a
+//! lock, a wait and a wake are visible: before one, the controller chooses the next agent. All of
+//! these but the load, and a barrier, need an empty buffer. A barrier of all agents is no choice
+//! either: it waits until each buffer has been empty. An unlock leaves the buffer in order, like a
+//! store. Time passes only if nothing else can happen.
 //!
 //! The state of an agent is the hash of all that it observed and did, since it is deterministic
 //! between observations. A lock's hash covers its policy state: each owner adds its history at
@@ -21,6 +21,7 @@ use crate::controller::{AgentIx, Agents, Choice, MemoryModel, Object, OpKind, Po
 use crate::fiber;
 use crate::site::Site;
 use crate::wait::WaitEnd;
+use crate::{Platform, PlatformKind};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -464,6 +465,12 @@ pub(super) fn visible_unless<R>(
     })
 }
 
+/// Returns the number of a new object of `platform`; 0 unless it is explored.
+#[inline]
+pub(crate) fn new_object_id(platform: &Platform) -> u32 {
+    if platform.kind() == PlatformKind::Explored { next_object_id() } else { 0 }
+}
+
 /// Returns the number of a new page, run of bytes, lock or window: its maker in the upper half (0
 /// before the run), its number among the maker's in the lower half. Agents do not race for numbers.
 pub(crate) fn next_object_id() -> u32 {
@@ -526,25 +533,19 @@ pub(super) fn seed(w: &mut World) -> AgentState {
 }
 
 /// Loads a word; `order` matters to the clocks alone.
+///
+/// A load that the agent's own store buffer answers is a step too. Else no flush could come between
+/// a store and a load of the same word, and the load would never find the store of another agent.
 #[inline(never)]
 pub(crate) fn load_as(word: WordRef<'_>, order: Ordering) -> u64 {
-    let own = |w: &mut World| {
-        let value = w.forwarded(w.current?, word)?;
-        // The same as for a load from memory, because no agent can tell the two apart.
-        w.absorb(OpKind::Load as u64 + 1);
+    visible(OpKind::Load, word_object(word), |w| {
+        let own = w.current.and_then(|me| w.forwarded(me, word));
+        // The same history for both, because no agent can tell the two apart.
+        let value = own.unwrap_or_else(|| word.cell().load(Ordering::Relaxed));
         w.absorb(value);
-        let me = w.current?;
-        let explored = w.explored_mut();
-        if explored.is_observed {
-            explored.controller.forwarded(me, word_object(word));
+        if own.is_none() {
+            w.clock_load(word, order);
         }
-        Some(value)
-    };
-    visible_unless(OpKind::Load, word_object(word), own, |w| {
-        // Other agents may have run meanwhile, but none fills this agent's buffer.
-        let value = word.cell().load(Ordering::Relaxed);
-        w.absorb(value);
-        w.clock_load(word, order);
         w.log(|log, _| log.value(value));
         value
     })

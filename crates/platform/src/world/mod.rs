@@ -32,7 +32,8 @@ mod wheel;
 
 pub(crate) use barrier::{agent_index, agents, fence_of_agents};
 pub(crate) use explored::{
-    bulk_read_untrusted, bulk_update, forget_history, next_object_id, update_as, update_at_once,
+    bulk_read_untrusted, bulk_update, forget_history, new_object_id, next_object_id, update_as,
+    update_at_once,
 };
 pub(crate) use machine::{ELSEWHERE, World, agent_number, close, lock_dropped, wait_for_lock};
 pub(crate) use outside::{

@@ -409,6 +409,108 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_for_two_fences_counts_once_and_ends_with_the_last_signal() {
+        let mut scene = Scene::new();
+        let ([a, _, c], thread) = (scene.queues, scene.thread);
+        let other = scene.builder.add_fence("g");
+        scene.submit(0, 2).execute(0, Kind::Timed, (1, 4, 24));
+        scene.on_fence(a, Kind::Signal, (1, 24, 25), 1);
+        scene.submit(2, 3).execute(2, Kind::Copy, (2, 5, 30));
+        scene.add(Record::span(c, Kind::Signal, NONE, 30, 32).queued(2).on_fence(other, 1));
+        scene.on_fence(thread, Kind::CpuWait, (3, 3, 40), 1);
+        scene.add(Record::span(thread, Kind::CpuWait, NONE, 3, 40).queued(3).on_fence(other, 1));
+        scene.submit(45, 47).execute(0, Kind::Timed, (46, 50, 62));
+        let found = scene.account(0, 62);
+        let wanted = Account {
+            gpu_ns: 10,
+            copy_ns: 23,
+            // 8 from the later signal to the end of the wait, 2 in that signal.
+            sync_ns: 10,
+            host_ns: 5,
+            // From the end: 2 in the front end, 3 after the call, 2 in it; 2, 2 and 1 for the copy;
+            // 2 in the first call.
+            launch_ns: 14,
+            cpu_submission_ns: 5,
+            // One wait from 3 to 40, with a record for each fence.
+            cpu_waiting_ns: 37,
+            ..Account::default()
+        };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn waits_of_equal_length_of_two_threads_count_twice() {
+        let mut scene = Scene::new();
+        let second = scene.builder.add_lane(LaneKind::CpuThread, "app", "second");
+        scene.submit(0, 2).execute(0, Kind::Timed, (1, 4, 24));
+        scene.on_fence(scene.queues[0], Kind::Signal, (1, 24, 25), 1);
+        scene.on_fence(scene.thread, Kind::CpuWait, (2, 2, 40), 1);
+        scene.on_fence(second, Kind::CpuWait, (2, 2, 40), 1);
+        assert_eq!(scene.account(0, 40).cpu_waiting_ns, 2 * 38);
+    }
+
+    /// Records that touch: each one begins in the nanosecond in which another ends.
+    #[test]
+    fn work_that_begins_when_its_wait_ends_follows_that_wait() {
+        let mut scene = Scene::new();
+        let [a, _, c] = scene.queues;
+        scene.submit(0, 2).execute(2, Kind::Copy, (1, 4, 40));
+        // A signal without length.
+        scene.on_fence(c, Kind::Signal, (1, 40, 40), 1);
+        scene.on_fence(a, Kind::Wait, (2, 5, 48), 1).execute(0, Kind::Timed, (2, 48, 60));
+        let found = scene.account(0, 60);
+        let wanted = Account {
+            copy_ns: 34,
+            gpu_ns: 10,
+            sync_ns: 8,
+            // 2 in the front end of the work; 2, 2 and 2 for the copy.
+            launch_ns: 8,
+            cpu_submission_ns: 2,
+            ..Account::default()
+        };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn work_that_begins_when_other_work_of_its_engine_ends_follows_it() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50));
+        scene.submit(4, 8).execute(1, Kind::Dispatch, (6, 50, 62));
+        let found = scene.account(0, 62);
+        assert_eq!((found.gpu_ns, found.launch_ns), (42 + 10, 4 + 2 + 2 + 2), "{found:?}");
+    }
+
+    #[test]
+    fn work_queued_in_the_last_moment_of_its_call_is_of_that_call() {
+        for queued in [10, 15] {
+            let mut scene = Scene::new();
+            scene.submit(10, 15).execute(0, Kind::Timed, (queued, 20, 52));
+            let found = scene.account(0, 52);
+            assert_eq!((found.host_ns, found.launch_ns, found.gpu_ns), (10, 12, 30), "{queued}");
+        }
+    }
+
+    #[test]
+    fn command_buffers_without_length_take_nothing_and_end_no_path() {
+        let mut scene = Scene::new();
+        let a = scene.queues[0];
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50));
+        for _ in 0..2 {
+            scene.add(Record::span(a, Kind::Execute, NONE, 50, 50).queued(3));
+        }
+        scene.execute(0, Kind::Copy, (3, 50, 60));
+        let found = scene.account(0, 60);
+        let wanted = Account {
+            gpu_ns: 42,
+            copy_ns: 8,
+            launch_ns: 4 + 2 + 2 + 2,
+            cpu_submission_ns: 4,
+            ..Account::default()
+        };
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
     fn gaps_of_a_recording_are_idle_and_what_comes_before_the_run_does_not_count() {
         let mut scene = Scene::new();
         scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50));

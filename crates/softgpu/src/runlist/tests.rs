@@ -279,6 +279,39 @@ fn a_process_that_comes_among_two_others_gets_a_third_from_then_on() {
     }
 }
 
+/// Time is counted only while processes compete, so it takes two that stay for a third to be owed
+/// something.
+// spec: HS-006
+#[test]
+fn a_third_process_that_was_away_gets_no_more_than_its_third() {
+    let loads = (0..3).map(|n| load(place(n, u64::from(n), 1), MS, MS)).collect();
+    let mut engine = Engine::new(Bands::default(), loads);
+    let away = QueueId(2);
+    engine.list.remove(away);
+    engine.run_for(100 * MS);
+    assert_eq!(engine.loads[2].had_ns, 0);
+    engine.list.push(away, engine.loads[2].place, false, || engine.now);
+    let before: Vec<u64> = engine.loads.iter().map(|l| l.had_ns).collect();
+    engine.run_for(30 * MS);
+    for (load, before) in engine.loads.iter().zip(before) {
+        let had = load.had_ns - before;
+        assert!((8 * MS..=12 * MS).contains(&had), "{had} of 30 ms");
+    }
+    // It leaves after each of its turns and returns at once, and still gets no more.
+    let before = engine.loads[2].had_ns;
+    let end = engine.now.after(60 * MS);
+    while engine.now < end {
+        engine.turn();
+        if engine.order.last() == Some(&away.0) {
+            engine.list.remove(away);
+            engine.turn();
+            engine.list.push(away, engine.loads[2].place, false, || engine.now);
+        }
+    }
+    let had = engine.loads[2].had_ns - before;
+    assert!(had <= 24 * MS, "{had} of 60 ms");
+}
+
 #[test]
 fn nothing_is_kept_of_processes_that_come_and_go() {
     let mut engine = Engine::new(Bands::default(), vec![load(place(0, 0, 1), 10, 10)]);

@@ -157,16 +157,18 @@ fn a_context_is_fifo_over_commands_waits_and_signals() {
 
 #[test]
 fn higher_priority_first_and_equals_take_turns() {
-    let mut s = with_contexts(&[Priority::Normal, Priority::Normal, Priority::High], CONFIG);
-    for handle in [1, 2, 3, 1, 2, 3] {
+    // Three equals: of two, every order but one is that of turns.
+    let normal = Priority::Normal;
+    let mut s = with_contexts(&[normal, normal, Priority::High, normal], CONFIG);
+    for handle in [1, 2, 3, 4, 1, 2, 3, 4] {
         s.push_command(OsHandle(handle), command(handle), NOW);
     }
     let mut order = Vec::new();
-    for id in 1..=6 {
+    for id in 1..=8 {
         order.push(submitted(&mut s).unwrap().0);
         assert!(s.completed(ENGINE, id, NOW).is_some());
     }
-    assert_eq!(order, [3, 3, 1, 2, 1, 2]);
+    assert_eq!(order, [3, 3, 1, 2, 4, 1, 2, 4]);
 }
 
 #[test]

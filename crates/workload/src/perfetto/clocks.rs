@@ -111,4 +111,47 @@ mod tests {
         assert_eq!((clocks.time(9, 6, 21), clocks.time(9, 3, 21)), (Some(21), Some(21)));
         assert_eq!(clocks.time(5, 64, u64::MAX), None);
     }
+
+    /// A snapshot of the trace's clock at `trace`, and of clock 64 with more fields.
+    fn snapshot_of_64(trace: u8, at: u8, fields: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(4 + fields.len()).unwrap();
+        let mut message = snapshot(&[(6, trace)]);
+        message.extend([0x0a, length, 0x08, 64, 0x10, at]);
+        message.extend(fields);
+        message
+    }
+
+    /// The field that says how many nanoseconds a tick has.
+    const MULTIPLIER: u8 = 0x20;
+    const INCREMENTAL: u8 = 0x18;
+
+    #[test]
+    fn the_ticks_of_a_clock_are_multiplied_in_its_snapshots_too() {
+        let mut clocks = Clocks::default();
+        clocks.snapshot(5, &snapshot_of_64(50, 10, &[MULTIPLIER, 100]));
+        // Tick 10 is 50 ns of the trace, and each further tick takes 100 ns.
+        assert_eq!(clocks.time(5, 64, 10), Some(50));
+        assert_eq!(clocks.time(5, 64, 12), Some(250));
+        assert_eq!(clocks.time(5, 64, 9), Some(-50));
+        // A second snapshot corrects the clock: tick 11 is 60 ns of the trace.
+        clocks.snapshot(5, &snapshot_of_64(60, 11, &[MULTIPLIER, 100]));
+        assert_eq!(clocks.time(5, 64, 10), Some(50), "by the first snapshot");
+        assert_eq!(clocks.time(5, 64, 12), Some(160), "by the second");
+    }
+
+    #[test]
+    fn differences_of_ticks_are_multiplied() {
+        let mut clocks = Clocks::default();
+        clocks.snapshot(5, &snapshot_of_64(50, 10, &[INCREMENTAL, 1, MULTIPLIER, 10]));
+        // Two ticks after the snapshot, then three more.
+        assert_eq!(clocks.time(5, 64, 2), Some(70));
+        assert_eq!(clocks.time(5, 64, 3), Some(100));
+    }
+
+    #[test]
+    fn a_multiplier_of_0_is_1() {
+        let mut clocks = Clocks::default();
+        clocks.snapshot(5, &snapshot_of_64(50, 10, &[MULTIPLIER, 0]));
+        assert_eq!(clocks.time(5, 64, 12), Some(52));
+    }
 }

@@ -1,0 +1,286 @@
+//! `cargo xtask coverage`: the lines of product crates that no test and no scenario reaches.
+//!
+//! The order: 1. the test programs are built with counters, below the build folder; 2. they run; 3. the
+//! counts of all programs are merged; 4. a line that a compiler counter belongs to and that no program
+//! reached must be accepted in `xtask/coverage.toml`, with a reason.
+//!
+//! Invariants: a protocol (one of [`PROTOCOLS`]) has no accepted lines. An accepted line that is reached,
+//! or is no longer there, fails too, so the list only has what is true.
+//!
+//! The counters need the component `llvm-tools` of the toolchain. Scenarios run as tests, in their
+//! bounded form.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::{cargo, test_programs, tree};
+
+/// Where lines are accepted, relative to the repository.
+const FILE: &str = "xtask/coverage.toml";
+
+/// Crates that only tests use, or that no default build has.
+const NO_PRODUCT: [&str; 4] = ["testbed", "scenarios", "peers", "explorer"];
+
+/// Files and folders of which each line is reached.
+const PROTOCOLS: [&str; 12] = [
+    "crates/dxgkrnl/src/fence",
+    "crates/dxgkrnl/src/interrupt",
+    "crates/dxgkrnl/src/power",
+    "crates/dxgkrnl/src/recovery",
+    "crates/dxgkrnl/src/display",
+    "crates/dxgkrnl/src/removal.rs",
+    "crates/dxgkrnl/src/scheduling",
+    "crates/dxgkrnl/src/suspension.rs",
+    "crates/dxgkrnl/src/timer.rs",
+    "crates/dxgkrnl/src/object/doorbell.rs",
+    "crates/kmd/src",
+    "crates/vidsch/src",
+];
+
+/// Lines that need not be reached.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Accepted {
+    file: PathBuf,
+    /// The text of the line, without indentation: all lines of the file with this text.
+    code: String,
+    /// Why no test reaches it.
+    reason: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceptedFile {
+    #[serde(default)]
+    accepted: Vec<Accepted>,
+}
+
+/// How often each line of each file was reached.
+type Counts = BTreeMap<PathBuf, BTreeMap<usize, u64>>;
+
+/// Runs the tests of `packages`, or of the workspace, and judges the crates of this name.
+///
+/// # Errors
+/// The lines that no test reached and that are not accepted, and the entries that are not needed.
+pub fn run(root: &Path, packages: &[&str]) -> Result<(), String> {
+    let tools = tools()?;
+    let folder = tree::build_folder(root).join("coverage");
+    let profiles = folder.join("profiles");
+    // Counts of other programs would say nothing about these.
+    let _ = fs::remove_dir_all(&profiles);
+    let environment: Vec<(&str, OsString)> = vec![
+        ("CARGO_TARGET_DIR", folder.clone().into_os_string()),
+        ("RUSTFLAGS", "-C instrument-coverage".into()),
+        // Processes of one program add to few files.
+        ("LLVM_PROFILE_FILE", profiles.join("%2m.profraw").into_os_string()),
+    ];
+    let mut arguments = vec!["test", "--quiet", "--tests"];
+    if packages.is_empty() {
+        arguments.push("--workspace");
+    }
+    arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
+    let listed: Vec<&str> =
+        [arguments.as_slice(), &["--no-run", "--message-format", "json"]].concat();
+    let (built, output) = cargo::cargo_output(root, &listed, &environment, Stdio::inherit())?;
+    if !built {
+        return Err("the test programs do not build with counters".to_owned());
+    }
+    cargo::cargo(root, &arguments, &environment)?;
+    let merged = folder.join("merged.profdata");
+    let mut merge = Command::new(tools.join("llvm-profdata"));
+    merge.args(["merge", "--sparse", "--output"]).arg(&merged).arg(&profiles);
+    output_of(merge)?;
+    let mut export = Command::new(tools.join("llvm-cov"));
+    export.args(["export", "--format", "lcov", "--instr-profile"]).arg(&merged);
+    for program in test_programs::programs(&output) {
+        export.arg("--object").arg(program.executable());
+    }
+    let counts = counts(&output_of(export)?, root);
+    let of_crate = |file: &Path| {
+        packages.is_empty()
+            || packages.iter().any(|p| crate_of(file) == p.strip_prefix("tidegate-"))
+    };
+    let unreached = unreached(root, &counts, of_crate)?;
+    judge(&unreached, read(root)?, of_crate)
+}
+
+/// The folder of the tools that belong to the compiler.
+fn tools() -> Result<PathBuf, String> {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir"]);
+    let libraries = PathBuf::from(output_of(rustc)?.trim());
+    let folder = libraries.parent().map(|folder| folder.join("bin")).unwrap_or_default();
+    if folder.join("llvm-cov").exists() {
+        return Ok(folder);
+    }
+    Err(format!(
+        "no llvm-cov in {}: `rustup component add llvm-tools` installs it",
+        folder.display()
+    ))
+}
+
+fn output_of(mut command: Command) -> Result<String, String> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|e| format!("cannot run {command:?}: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text).ok_or_else(|| format!("{command:?} failed"))
+}
+
+fn crate_of(file: &Path) -> Option<&str> {
+    let mut parts = file.iter();
+    (parts.next()? == "crates").then(|| parts.next()?.to_str())?
+}
+
+fn is_product(file: &Path) -> bool {
+    let Some(name) = crate_of(file) else { return false };
+    !NO_PRODUCT.contains(&name) && file.iter().nth(2).is_some_and(|part| part == "src")
+}
+
+/// Reads the counts that `llvm-cov` exports. A line of several programs has the highest count.
+fn counts(lcov: &str, root: &Path) -> Counts {
+    let mut counts = Counts::new();
+    let mut file: Option<PathBuf> = None;
+    for line in lcov.lines() {
+        match line.split_once(':') {
+            Some(("SF", path)) => {
+                let path = Path::new(path).strip_prefix(root).ok();
+                file = path.filter(|path| is_product(path)).map(Path::to_path_buf);
+            }
+            Some(("DA", rest)) => {
+                let mut numbers = rest.split(',').map_while(|number| number.parse::<u64>().ok());
+                if let (Some(file), Some(at), Some(count)) = (&file, numbers.next(), numbers.next())
+                {
+                    let lines = counts.entry(file.clone()).or_default();
+                    let known = lines.entry(at as usize).or_default();
+                    *known = count.max(*known);
+                }
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// A line that was not reached: its number from 1, and its text without indentation.
+type Line = (usize, String);
+
+/// The lines that were not reached, without those of tests, which stand last in a file.
+fn unreached(
+    root: &Path,
+    counts: &Counts,
+    of_crate: impl Fn(&Path) -> bool,
+) -> Result<BTreeMap<PathBuf, Vec<Line>>, String> {
+    let mut unreached = BTreeMap::new();
+    for (file, lines) in counts.iter().filter(|(file, _)| of_crate(file)) {
+        let text = fs::read_to_string(root.join(file))
+            .map_err(|e| format!("{}: cannot read: {e}", file.display()))?;
+        let lines = lines.iter().filter(|(_, count)| **count == 0).map(|(at, _)| *at);
+        let found = of_code(&text, lines);
+        if !found.is_empty() {
+            unreached.insert(file.clone(), found);
+        }
+    }
+    Ok(unreached)
+}
+
+/// The text of these lines, without those that only close what others begin.
+fn of_code(text: &str, lines: impl Iterator<Item = usize>) -> Vec<Line> {
+    let all: Vec<&str> = text.lines().collect();
+    let tests = all.iter().position(|line| *line == "#[cfg(test)]").unwrap_or(all.len());
+    let text_of = |at: usize| all.get(at - 1).map_or("", |line| line.trim()).to_owned();
+    let is_code = |(at, text): &Line| *at <= tests && text.chars().any(char::is_alphanumeric);
+    lines.map(|at| (at, text_of(at))).filter(is_code).collect()
+}
+
+fn read(root: &Path) -> Result<Vec<Accepted>, String> {
+    let text =
+        fs::read_to_string(root.join(FILE)).map_err(|e| format!("{FILE}: cannot read: {e}"))?;
+    let file: AcceptedFile = toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))?;
+    Ok(file.accepted)
+}
+
+fn judge(
+    unreached: &BTreeMap<PathBuf, Vec<Line>>,
+    accepted: Vec<Accepted>,
+    of_crate: impl Fn(&Path) -> bool,
+) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    let mut known = BTreeSet::new();
+    for Accepted { file, code, reason } in accepted {
+        if PROTOCOLS.iter().any(|room| file.starts_with(room)) {
+            wrong.push(format!("{FILE}: {} is of a protocol: reach its lines", file.display()));
+        } else if reason.trim().is_empty() {
+            wrong.push(format!("{FILE}: no reason for '{code}' of {}", file.display()));
+        } else if of_crate(&file) {
+            let is_there = unreached.get(&file).is_some_and(|l| l.iter().any(|(_, t)| *t == code));
+            if !is_there {
+                let file = file.display();
+                wrong.push(format!("{FILE}: '{code}' of {file} is reached or gone: remove it"));
+            }
+            known.insert((file, code));
+        }
+    }
+    let mut lines = 0;
+    for (file, of_file) in unreached {
+        for (at, text) in of_file {
+            lines += 1;
+            if !known.contains(&(file.clone(), text.clone())) {
+                wrong.push(format!("{}:{at}: no test reaches: {text}", file.display()));
+            }
+        }
+    }
+    println!("{lines} lines of {} files are not reached", unreached.len());
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let next = format!("reach these lines by a test, or accept them in {FILE} with a reason");
+    Err(format!("{}\n{} findings: {next}", wrong.join("\n"), wrong.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_two_programs_is_reached_by_either() {
+        let lcov = "SF:/w/crates/kmd/src/lib.rs\nDA:3,0\nDA:4,2\nend_of_record\n\
+                    SF:/w/crates/kmd/src/lib.rs\nDA:3,1\nDA:5,0\nend_of_record\n\
+                    SF:/w/crates/testbed/src/lib.rs\nDA:1,0\nSF:/other/lib.rs\nDA:1,0\n";
+        let counts = counts(lcov, Path::new("/w"));
+        assert_eq!(counts.len(), 1);
+        let lines = &counts[Path::new("crates/kmd/src/lib.rs")];
+        assert_eq!(lines.iter().collect::<Vec<_>>(), [(&3, &1), (&4, &2), (&5, &0)]);
+    }
+
+    #[test]
+    fn brackets_and_tests_are_no_lines_of_the_product() {
+        let text = "fn a() {\n    b();\n}\n#[cfg(test)]\nmod tests {\n    c();\n}\n";
+        assert_eq!(of_code(text, [2, 3, 6].into_iter()), [(2, "b();".to_owned())]);
+    }
+
+    #[test]
+    fn each_unreached_line_is_accepted_for_a_reason_and_each_entry_is_needed() {
+        let accepted = |file: &str, code: &str, reason: &str| Accepted {
+            file: file.into(),
+            code: code.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let file = "crates/trace/src/lib.rs";
+        let unreached = BTreeMap::from([(PathBuf::from(file), vec![(2, "b();".to_owned())])]);
+        let judge = |accepted| judge(&unreached, accepted, |_| true);
+        assert!(judge(vec![accepted(file, "b();", "only without a disk")]).is_ok());
+        let open = judge(Vec::new()).unwrap_err();
+        assert!(open.starts_with("crates/trace/src/lib.rs:2: no test reaches: b();"), "{open}");
+        let why = vec![accepted(file, "b();", " ")];
+        assert!(judge(why).unwrap_err().contains("no reason"));
+        let both = vec![accepted(file, "b();", "a"), accepted(file, "c();", "a")];
+        assert!(judge(both).unwrap_err().contains("'c();' of crates/trace/src/lib.rs is reached"));
+        let protocol = vec![accepted("crates/kmd/src/lib.rs", "b();", "a")];
+        assert!(judge(protocol).unwrap_err().contains("is of a protocol"));
+    }
+}
