@@ -79,7 +79,7 @@ fn finds_its_bugs(name: &str) {
 // spec: NF-050, NF-051, NF-054, NF-055
 #[test]
 fn a_signal_through_seven_stations_loses_no_waiter() {
-    is_exhausted_in("seven-stations", 338);
+    is_exhausted_in("seven-stations", 336);
     finds_its_bugs("seven-stations");
 }
 
@@ -93,7 +93,7 @@ fn the_litmus_scenarios_are_exhausted() {
 
 #[test]
 fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
-    is_exhausted_up_to(1, "seven-stations-hardware", 37_273);
+    is_exhausted_up_to(1, "seven-stations-hardware", 37_415);
     finds_its_bugs("seven-stations-hardware");
 }
 
@@ -104,7 +104,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 5_196);
+    is_exhausted_in("shadow-against-signal", 5_221);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -162,14 +162,14 @@ fn a_queue_that_waits_for_the_cpu_is_unblocked() {
 // spec: MF-036
 #[test]
 fn a_cpu_signal_that_is_a_store_loses_no_waiter() {
-    is_exhausted_in("cpu-signal-against-wait", 395);
+    is_exhausted_in("cpu-signal-against-wait", 389);
     finds_its_bugs("cpu-signal-against-wait");
 }
 
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_in("cancel-against-signal", 10_549);
+    is_exhausted_in("cancel-against-signal", 10_490);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -182,7 +182,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_be_destroyed_while_it_is_signalled() {
-    is_exhausted_in("destroy-against-signal", 3_305);
+    is_exhausted_in("destroy-against-signal", 3_236);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn memory_in_use_is_evicted_after_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_reaches_unmapped_memory() {
-    is_exhausted_up_to(1, "unmap-against-store", 4_403);
+    is_exhausted_up_to(1, "unmap-against-store", 5_796);
     finds_its_bugs("unmap-against-store");
 }
 
@@ -520,7 +520,7 @@ fn an_event_is_not_set_after_its_registration_ended() {
 
 #[test]
 fn a_wait_that_is_used_again_ends_with_its_own_signal() {
-    is_exhausted_up_to(1, "reused-wait-against-signal", 6_445);
+    is_exhausted_up_to(1, "reused-wait-against-signal", 6_346);
     finds_its_bugs("reused-wait-against-signal");
 }
 
@@ -532,7 +532,7 @@ fn no_page_of_a_window_is_dropped_during_its_use() {
 
 #[test]
 fn a_task_that_polls_a_fence_is_woken_by_its_signal() {
-    is_exhausted_in("poll-against-signal", 6_723);
+    is_exhausted_in("poll-against-signal", 6_480);
     finds_its_bugs("poll-against-signal");
 }
 
