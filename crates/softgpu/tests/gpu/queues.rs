@@ -13,7 +13,8 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
-    Device, GpuVa, InterruptSink, QueueId, QueueKind, QueueShape, QueueState, RingPacket, SLOT_BYTES,
+    Device, GpuVa, InterruptSink, QueueId, QueueKind, QueueShape, QueueState, RingPacket,
+    SLOT_BYTES,
 };
 use tidegate_platform::{CpuTime, Event, Platform, QueueNumber, Step, StepCosts};
 use tidegate_softgpu::Config;
