@@ -10,12 +10,13 @@ mod links;
 mod prose;
 mod reuse;
 mod rust;
+mod swarm;
 
 use std::path::Path;
 
 use crate::finding::report;
 use crate::source::Source;
-use crate::{performance, tree};
+use crate::{mutants, performance, tree};
 
 /// Checks everything.
 pub fn check(root: &Path) -> Result<(), String> {
@@ -35,5 +36,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     findings.extend(prose::check(root)?);
     findings.extend(links::check(root)?);
     findings.extend(performance::check(root)?);
+    findings.extend(swarm::check(root)?);
+    mutants::mistakes::check(root)?;
     report("tidy", findings)
 }

@@ -296,7 +296,7 @@ commands! {
     /// Preempts the packets of an engine's node ring as soon as its granularity allows. The state
     /// of a packet preempted in the middle goes to its save area. All packets of the ring that are
     /// not complete are dropped. [`crate::Cause::DMA_PREEMPTED`] answers. A second request before
-    /// the answer is refused with [`AdminError::Busy`].
+    /// the answer replaces the first. Packets that are submitted after the request stay.
     40 => PreemptNode {
         /// The engine's number.
         engine: u32,

@@ -7,6 +7,7 @@
 
 use crate::interrupt_view::QueueView;
 use crate::kernel_ring::{KernelRing, check_command_bytes};
+use crate::mailbox::unless_gone;
 use crate::objects::{HwQueue, LogPlace, Objects};
 use crate::scheduling::schedule;
 use crate::{Kind, KmdError, ReferenceDriver};
@@ -15,9 +16,7 @@ use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
 use tidegate_ddi::{DriverHandle, InterruptData, Passive};
 use tidegate_gpu_abi::log::LogType;
-use tidegate_gpu_abi::{
-    AdminCommand, AdminError, GpuVa, QueueId, QueueKind, QueueShape, RingPacket,
-};
+use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind, QueueShape, RingPacket};
 
 /// The location of a ring: in the process's address space, or on the bus.
 pub(crate) struct RingPlace {
@@ -311,14 +310,6 @@ impl ReferenceDriver {
         let Some(queue) = hardware else { return Ok(()) };
         // The doorbell may be destroyed meanwhile, and its ring with it.
         unless_gone(self.mailbox.run(AdminCommand::KickQueue { queue }))
-    }
-}
-
-/// Accepts that the queue of a command is destroyed.
-pub(crate) fn unless_gone(outcome: Result<(), KmdError>) -> Result<(), KmdError> {
-    match outcome {
-        Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
-        other => other,
     }
 }
 

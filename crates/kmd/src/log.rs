@@ -2,7 +2,8 @@
 //! and the relation of their timestamps to CPU time. The hardware writes the entries. The driver
 //! never reads them.
 
-use crate::hwqueue::{set_log, unless_gone};
+use crate::hwqueue::set_log;
+use crate::mailbox::unless_gone;
 use crate::objects::LogPlace;
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::DriverHandle;

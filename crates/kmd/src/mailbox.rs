@@ -171,3 +171,11 @@ impl Mailbox {
         *self.held.lock_device() = None;
     }
 }
+
+/// Accepts that the queue of a command is destroyed.
+pub(crate) fn unless_gone(outcome: Result<(), KmdError>) -> Result<(), KmdError> {
+    match outcome {
+        Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
+        other => other,
+    }
+}

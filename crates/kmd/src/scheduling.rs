@@ -2,7 +2,7 @@
 //! of a context. This hardware has no grace period: preempted work stops at the end of the current
 //! part of its packet.
 
-use crate::hwqueue::unless_gone;
+use crate::mailbox::unless_gone;
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::scheduling::{
     SchedulingProperties, SetContextSchedulingProperties, SetupPriorityBands,

@@ -42,6 +42,7 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StepCosts;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_foreign_code_is_reported_and_the_caller_goes_on() {
-        for platform in [Platform::host(), Platform::virtual_time()] {
+        for platform in [Platform::host(), Platform::virtual_time(StepCosts::free())] {
             let went_on = Arc::new(AtomicU32::new(0));
             let (own, counted) = (platform.clone(), went_on.clone());
             let report = platform.run(move || {
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_panic_outside_of_a_run_is_contained() {
-        for platform in [Platform::host(), Platform::virtual_time()] {
+        for platform in [Platform::host(), Platform::virtual_time(StepCosts::free())] {
             assert_eq!(platform.call_foreign(|| panic!("planted")), None::<()>);
         }
     }

@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
         fault: Fault::Product("fails for a queue that is gone"),
     }],
     shape: Shape::Machine(&[]),
-    plans: Plans::of(bounded(1, 5_000_000), bounded(2, 20_000_000), bounded(2, 5_000_000)),
+    plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };
 

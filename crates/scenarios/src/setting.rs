@@ -212,19 +212,14 @@ pub(crate) const PREEMPTION_BETWEEN_BUFFERS: Setting = Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::Platform;
-
-    /// The grouping of agents into threads and the place of ISR and DPC.
-    fn threads(config: &MachineConfig) -> (usize, InterruptDelivery) {
-        (config.gpu.service_threads, config.kernel.interrupts)
-    }
+    use tidegate::{Platform, ThreadShape};
 
     #[test]
     fn explored_machines_have_the_threads_of_the_machine_that_ships() {
         let shipped = MachineConfig::standard(&Platform::host());
-        assert_eq!(threads(&shipped), (1, InterruptDelivery::Inline));
+        assert_eq!(shipped.thread_shape(), ThreadShape::SHIPPED);
         let mut explored = shipped.clone();
         EVERYWHERE.iter().for_each(|setting| (setting.apply)(&mut explored));
-        assert_eq!(threads(&explored), threads(&shipped));
+        assert_eq!(explored.thread_shape(), ThreadShape::SHIPPED);
     }
 }

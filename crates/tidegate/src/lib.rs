@@ -63,7 +63,7 @@ pub mod variants;
 pub use check::check;
 pub use machine::{
     AdapterParts, BadConfig, Bus, Hardware, IncompleteRun, Machine, MachineBuilder, MachineConfig,
-    MachineError,
+    MachineError, ThreadShape,
 };
 pub use run::{PreemptionChoice, RunError, RunRequest, RunResult, run_workload};
 pub use served::{ConnectedRun, run_connected};

@@ -25,7 +25,36 @@ pub struct MachineConfig {
     pub kernel: AdapterConfig,
 }
 
+/// How the agents of an adapter share threads: the grouping of its engines, and where its interrupt
+/// routine and DPCs run. Explored machines take the shape that ships.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadShape {
+    /// The number of threads that the engines share. Virtual time gives each engine its own agent.
+    pub engine_threads: usize,
+    /// Where interrupts run.
+    pub interrupts: tidegate_dxgkrnl::InterruptDelivery,
+}
+
+impl ThreadShape {
+    /// The shape that ships: all engines on one thread, and interrupts inline on it.
+    pub const SHIPPED: ThreadShape =
+        ThreadShape { engine_threads: 1, interrupts: tidegate_dxgkrnl::InterruptDelivery::Inline };
+}
+
 impl MachineConfig {
+    /// Returns how its agents share threads.
+    pub fn thread_shape(&self) -> ThreadShape {
+        let (engine_threads, interrupts) = (self.gpu.service_threads, self.kernel.interrupts);
+        ThreadShape { engine_threads, interrupts }
+    }
+
+    /// The same with another sharing of threads.
+    pub fn with_thread_shape(mut self, shape: ThreadShape) -> MachineConfig {
+        self.gpu.service_threads = shape.engine_threads;
+        self.kernel.interrupts = shape.interrupts;
+        self
+    }
+
     /// A 3D, a compute and a copy engine, everything switched on.
     pub fn standard(platform: &Platform) -> MachineConfig {
         MachineConfig {

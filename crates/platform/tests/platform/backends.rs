@@ -369,7 +369,7 @@ impl Agent for Finds {
         if self.clock.now() >= self.next {
             self.next = self.clock.now().after(1_000_000);
             if self.done.load() != 0 {
-                self.event.set();
+                self.event.set(Step::ThreadWake);
             }
         }
         Turn::Background(self.next)

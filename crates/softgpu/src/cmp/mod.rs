@@ -24,7 +24,7 @@ use crate::queue::{Packet, Run, Shape};
 use crate::runlist::Place;
 use crate::stats::{Census, NodeStats, Overlap, ParkedWait, Stats};
 use node::Node;
-use posted::Posted;
+use posted::{Posted, Until};
 use queues::Queues;
 use reports::{FaultList, SignaledList};
 use shadow::ShadowedFences;
@@ -250,6 +250,51 @@ impl Cmp {
             Some(Packet::Wait(wait)) => Some((entry.shape.number, wait.observed)),
             _ => None,
         })
+    }
+
+    /// Waits for the turns that `engines` are in.
+    pub(crate) fn turns_of(&self, engines: Range<usize>) -> Until {
+        let in_turn = engines.filter(|engine| self.nodes[*engine].is_in_turn());
+        Until::TurnEnds(in_turn.map(|engine| (engine, self.nodes[engine].turns)).collect())
+    }
+
+    pub(crate) fn is_met(&self, until: &Until) -> bool {
+        match until {
+            Until::TurnEnds(turns) => {
+                turns.iter().all(|(engine, turn)| self.nodes[*engine].has_ended(*turn))
+            }
+            Until::Between(engines) => {
+                !self.nodes[engines.clone()].iter().any(|node| node.is_in_turn())
+            }
+            Until::Returned(queue) => self.entry(*queue).is_none_or(|entry| entry.run.is_some()),
+        }
+    }
+
+    /// Returns the engines whose turns a command waits for.
+    pub(crate) fn awaited_engines(&self, until: &Until) -> Vec<u32> {
+        match until {
+            Until::TurnEnds(turns) => turns.iter().map(|(engine, _)| *engine as u32).collect(),
+            Until::Between(engines) => engines.clone().map(|engine| engine as u32).collect(),
+            Until::Returned(queue) => {
+                self.entry(*queue).map(|entry| entry.shape.engine).into_iter().collect()
+            }
+        }
+    }
+
+    /// Holds the engines or the queue of a command, or ends that hold.
+    pub(crate) fn hold(&mut self, until: &Until, holds: bool) {
+        let count = |of: &mut u32| *of = if holds { *of + 1 } else { *of - 1 };
+        match until {
+            Until::TurnEnds(_) => {}
+            Until::Between(engines) => {
+                self.nodes[engines.clone()].iter_mut().for_each(|node| count(&mut node.holds));
+            }
+            Until::Returned(queue) => {
+                if let Some(entry) = self.queue(*queue) {
+                    count(&mut entry.holds);
+                }
+            }
+        }
     }
 
     /// Returns whether an engine may take a queue.

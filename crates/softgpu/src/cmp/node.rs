@@ -35,6 +35,8 @@ pub(crate) struct Node {
     pub(crate) hung: Option<QueueId>,
     /// The fence id of an unanswered preemption request for its ring.
     pub(crate) preemption: Option<u32>,
+    /// The slot that followed the ring's packets when that was requested. Later packets stay.
+    pub(crate) preempted_until: u64,
     /// When that was requested, for statistics.
     pub(crate) ring_requested: Option<CpuTime>,
     /// An unanswered request by a queue that precedes the running one, for statistics.

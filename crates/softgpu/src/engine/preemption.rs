@@ -74,7 +74,15 @@ impl Executor {
         self.end_busy();
         let gpu = &self.gpu;
         run.pause(gpu.platform.now());
-        let system = gpu.cmp.lock().space(SYSTEM_PROCESS, self.physical_gpu);
+        let (system, until) = {
+            let cmp = gpu.cmp.lock();
+            (cmp.space(SYSTEM_PROCESS, self.physical_gpu), cmp.nodes[self.node].preempted_until)
+        };
+        // A late answer to a withdrawn request: packets that were submitted since stay.
+        // spec: PRE-152
+        if run.state.taken >= until {
+            return Outcome::GivenBack(None);
+        }
         let mut fault = None;
         if let Some(Packet::Execute(work)) = &run.packet {
             self.tally.of(work.queue).preempted += u64::from(work.is_begun());

@@ -33,7 +33,7 @@ pub(super) fn renew(
     // spec: RES-018
     let until = match gpu.platform.fault("unawaited turns") {
         true => Until::NOW,
-        false => Until::turns_of(&cmp, engines_of(gpu, physical_gpu)),
+        false => cmp.turns_of(engines_of(gpu, physical_gpu)),
     };
     Ok((cmp, until))
 }

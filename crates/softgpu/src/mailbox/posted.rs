@@ -25,10 +25,10 @@ pub(super) enum Reply {
 /// Carries out steps 1 and 2.
 pub(super) fn post(gpu: &Hardware, command: AdminCommand) -> Result<Reply, AdminError> {
     let (mut cmp, until) = begin(gpu, command)?;
-    if until.is_met(&cmp) {
+    if cmp.is_met(&until) {
         return finish(gpu, cmp, command).map(Reply::Done);
     }
-    until.hold(&mut cmp, true);
+    cmp.hold(&until, true);
     cmp.last_ticket += 1;
     let ticket = cmp.last_ticket;
     Ok(wait(gpu, cmp, ticket, Posted { until, command }))
@@ -38,16 +38,16 @@ pub(super) fn post(gpu: &Hardware, command: AdminCommand) -> Result<Reply, Admin
 pub(super) fn go_on(gpu: &Hardware, ticket: u64, at_once: bool) -> Result<Reply, AdminError> {
     let mut cmp = gpu.cmp.lock();
     let posted = cmp.posted.remove(&ticket).ok_or(AdminError::BadValue)?;
-    if !at_once && !posted.until.is_met(&cmp) {
+    if !at_once && !cmp.is_met(&posted.until) {
         return Ok(wait(gpu, cmp, ticket, posted));
     }
-    posted.until.hold(&mut cmp, false);
+    cmp.hold(&posted.until, false);
     finish(gpu, cmp, posted.command).map(Reply::Done)
 }
 
 /// Has the engines return their queues at the ends of their turns, and announce these ends.
 fn wait(gpu: &Hardware, mut cmp: MutexGuard<'_, Cmp>, ticket: u64, posted: Posted) -> Reply {
-    for engine in posted.until.engines(&cmp) {
+    for engine in cmp.awaited_engines(&posted.until) {
         gpu.request_queues(&mut cmp, engine..engine + 1);
     }
     cmp.turn_is_awaited = true;
@@ -81,7 +81,7 @@ fn begin(
             cmp.holds += 1;
             let engines = 0..gpu.nodes.len();
             engines.clone().for_each(|engine| gpu.publish(&mut cmp, engine as u32));
-            let until = Until::turns_of(&cmp, engines);
+            let until = cmp.turns_of(engines);
             Ok((cmp, until))
         }
         // Power is given at once.
@@ -100,7 +100,7 @@ fn begin(
         // A queue that the engine keeps is in no command, and the CMP learns of its progress.
         AdminCommand::QueryEngine { engine } => {
             let (cmp, index) = gpu.awake_engine(engine)?;
-            let until = Until::turns_of(&cmp, index..index + 1);
+            let until = cmp.turns_of(index..index + 1);
             Ok((cmp, until))
         }
         _ => Err(AdminError::Malformed),

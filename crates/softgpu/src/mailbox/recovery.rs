@@ -15,18 +15,22 @@ use crate::queue::Packet;
 use crate::save_area::{self, SYSTEM_PROCESS};
 use std::sync::Arc;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE, EngineAnswer};
-use tidegate_gpu_abi::{AdminError, QueueId};
-use tidegate_platform::MutexGuard;
+use tidegate_gpu_abi::{AdminError, CONTROL_WRITE_WORD, QueueId};
+use tidegate_platform::{MutexGuard, PhysicalAddress, Target};
 
+/// Records a request. One that is not answered yet is replaced: its packets are complete, and the
+/// kernel has withdrawn it.
 #[doc(alias = "DxgkDdiPreemptCommand")]
 pub(super) fn preempt_node(gpu: &Hardware, engine: u32, preemption_fence_id: u32) -> AdminAnswer {
     let (mut cmp, index) = gpu.awake_engine(engine)?;
-    cmp.ring_of(index).ok_or(AdminError::NoSuchQueue)?;
+    let ring = cmp.ring_of(index).ok_or(AdminError::NoSuchQueue)?;
+    let control = cmp.queue(ring).map(|entry| entry.shape.control);
+    let control = control.and_then(|at| gpu.bus.resolve(PhysicalAddress(at.0)));
+    let Some(Target::Protocol(page, start)) = control else { return Err(AdminError::BadAddress) };
+    let written = page.word((start / 8) as usize + CONTROL_WRITE_WORD).load();
     let node = &mut cmp.nodes[index];
-    if node.preemption.is_some() {
-        return Err(AdminError::Busy);
-    }
     node.preemption = Some(preemption_fence_id);
+    node.preempted_until = written;
     node.ring_requested = Some(gpu.platform.now());
     cmp.stats.nodes[index].preemptions_requested += 1;
     gpu.recall(cmp, engine);

@@ -429,7 +429,6 @@ fn an_engine_reset_after_an_adapter_reset_returns_the_last_submitted_packet() {
         w.submit_packet(guilty, &[Command::Hang]);
         w.pass(SETTLED_NS);
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
-        assert!(hung(w.state()) || w.state().is_err());
         let innocent = n.context(0);
         n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
         reset_on_demand(w).unwrap();
