@@ -74,10 +74,6 @@ impl SchedulingPort for Above {
 }
 
 impl ReportPort for Above {
-    fn has_reports(&self) -> bool {
-        false
-    }
-
     fn serve_reports(self: Arc<Self>) {}
 
     fn has_reports(&self) -> bool {
