@@ -9,10 +9,15 @@ use crate::prelude::*;
 use tidegate::calls::TdrTest;
 use tidegate::dxgkrnl::RecoveryOutcome;
 
+const FIRST: &str = "the context was destroyed before its device was lost";
+const LATE: &str = "the device was lost first";
+
+const DESTROYED: usize = notes::OWN;
+
 pub(crate) const RACE: Race = Race {
     name: "destroy-against-reset",
     about: "a context with a save area is destroyed while the adapter is reset: the reset waits for the call, and no call waits for the reset that waits for it",
-    marks: &[],
+    marks: &[FIRST, LATE],
     planted: &[Bug {
         name: "nested-call-waits",
         about: "a call from inside of the driver waits at the driver's gate for the reset that waits for it",
@@ -27,20 +32,24 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world();
     let client = world.client("in the driver");
     let context = client.context(0);
-    let adapter = world.machine.adapter().clone();
+    let (adapter, probe) = (world.machine.adapter().clone(), world.probe.clone());
     let main = move |platform: &Platform| {
         let debugger = platform.spawn("debugger", move || {
             // If the machine stops meanwhile, that is the failure.
             let _stopped = adapter.debug_timeouts(TdrTest::ForceTdr);
         });
         // A lost device has no context any more.
-        let _refused = client.kernel.destroy_context(context);
+        let destroyed = client.kernel.destroy_context(context);
+        probe.note(DESTROYED, u64::from(destroyed.is_ok()));
         debugger.join();
     };
     world.race(main, move |world, end| {
         let recoveries = world.machine.adapter().recoveries();
         let reset = recoveries.iter().all(|r| r.outcome == RecoveryOutcome::AdapterReset);
         end.eventually("the adapter is reset", recoveries.len() == 1 && reset);
+        let destroyed = world.probe.seen(DESTROYED);
+        end.sometimes(FIRST, destroyed == Some(1));
+        end.sometimes(LATE, destroyed == Some(0));
         end.eventually("the context is destroyed", world.machine.adapter().census().contexts <= 1);
     })
 }

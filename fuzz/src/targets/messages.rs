@@ -49,7 +49,7 @@ const CALLS: [&[&str]; 4] = [
         "hH", "hHc", "c",
     ],
     &[
-        "hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "Fcnb", "n", "F", "Fn", "hF", "HFnO", "h",
+        "hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "FcnNb", "nN", "F", "Fn", "hF", "HFnK", "h",
         "hkn", "Oin", "hHN", "HHnN",
     ],
     &[
@@ -268,6 +268,13 @@ impl Client<'_> {
                 true => {
                     out.push(1);
                     self.field('n', input, out);
+                }
+                false => out.push(0),
+            },
+            'K' => match input.flag() {
+                true => {
+                    out.push(1);
+                    "nN".chars().for_each(|part| self.field(part, input, out));
                 }
                 false => out.push(0),
             },
