@@ -37,3 +37,18 @@ fn a_sleep_of_the_system_recovers_an_engine_that_hangs() {
          t0 queue q5 raw user copy normal; t0 hang q5; t0 sleep-resume 631",
     );
 }
+
+#[test]
+fn a_tile_update_behind_an_engine_that_hangs_keeps_no_recovery_from_it() {
+    for line in [
+        "swarm/virtual | adapter standard; process a0 steady; process a0 doomed; \
+         process a0 steady; thread p0; thread p1; thread p2; t1 queue q1 api user copy normal; \
+         t2 queue q4 api packet copy high; t1 hang q1; t0 tiles 1",
+        "swarm/virtual | adapter standard; process a0 steady; process a0 steady; \
+         process a0 doomed; thread p0; thread p1; thread p2; t2 queue q3 api packet copy normal; \
+         t1 fence f1 raw monitored shared 0; t2 hang q3; t1 queue q9 api packet copy normal; \
+         t2 queue q12 raw packet compute normal; t0 tiles 2",
+    ] {
+        assert_holds(line);
+    }
+}
