@@ -449,7 +449,9 @@ impl Model {
         // The storage of a fence has one width on all adapters (decision 143).
         let atomics = |process| facts.caps(process).atomics_64bit;
         require(atomics(state.owner) == atomics(process), "the adapters have different atomics")?;
-        require(owner.fate == Fate::Steady || state.owner == process, "its owner is doomed")?;
+        // The devices of a doomed process are lost one by one: what one no longer signals, another
+        // would wait for.
+        require(owner.fate == Fate::Steady, "its owner is doomed")?;
         let is_near = owner.adapter == facts.program.process(process).adapter;
         require(
             match state.sharing {
