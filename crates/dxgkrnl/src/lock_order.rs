@@ -12,8 +12,8 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     // Order calls.
     "grants of a context",
     "removal of an adapter",
-    "recovery of an adapter",
     "the way to D3",
+    "recovery of an adapter",
     "mapping of a shareable fence",
     "joining a cross-adapter fence",
     "the paging context",

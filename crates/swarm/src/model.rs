@@ -446,7 +446,12 @@ impl Model {
         let state = self.fences.get_mut(&fence).ok_or("there is no such fence")?;
         require(!state.instances.is_empty(), "every instance is closed")?;
         let owner = facts.program.process(state.owner);
-        require(owner.fate == Fate::Steady || state.owner == process, "its owner is doomed")?;
+        // The storage of a fence has one width on all adapters (decision 143).
+        let atomics = |process| facts.caps(process).atomics_64bit;
+        require(atomics(state.owner) == atomics(process), "the adapters have different atomics")?;
+        // The devices of a doomed process are lost one by one: what one no longer signals, another
+        // would wait for.
+        require(owner.fate == Fate::Steady, "its owner is doomed")?;
         let is_near = owner.adapter == facts.program.process(process).adapter;
         require(
             match state.sharing {

@@ -1,8 +1,9 @@
 //! Updates of reserved addresses in the order of a queue.
 //!
 //! An update, in order: 1. the fence reaches the value of the update; 2. the tiles are mapped and
-//! unmapped; 3. the fence is signalled with the next value. A work item carries out 2 and 3, because
-//! the end of a wait may be at DISPATCH_LEVEL.
+//! unmapped; 3. the fence is signalled with the next value. A task of its own carries out 2 and 3,
+//! because they wait for the paging operation that is under way, and its engine may hang. The timer's
+//! agent, which recovers engines, only starts the task: the end of a wait may be at DISPATCH_LEVEL.
 //!
 //! The update holds no instance of the fence: where the fence ends first, step 3 has no effect.
 
@@ -47,7 +48,10 @@ impl TileUpdate {
 impl WaitCallback for TileUpdate {
     fn wait_is_over(&self) {
         let Some(changes) = self.changes.lock().take() else { return };
-        self.port.timer.queue_work(Box::new(move |level| changes.carry_out(level)));
+        let platform = self.port.platform.clone();
+        self.port.timer.queue_work(Box::new(move |_| {
+            platform.spawn_task("tile update", move || changes.carry_out(&Passive::enter()));
+        }));
     }
 }
 

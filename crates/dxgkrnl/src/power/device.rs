@@ -4,7 +4,8 @@
 //! is evicted, and its last picture is restored after page-in.
 //!
 //! Lock order: the agent that removes power waits only for suspension acknowledgements, with
-//! `going_down` held. The agent that restores power never waits: its own CPU copies memory.
+//! `going_down` held, and recovers an engine that gives none. No recovery starts a power-down. The
+//! agent that restores power never waits: its own CPU copies memory.
 //!
 //! Entry points: [`PowerTransitions::set_device_state`], [`PowerTransitions::power_down_if_idle`],
 //! [`WakeDevice`].

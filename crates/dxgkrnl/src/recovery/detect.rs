@@ -3,7 +3,8 @@
 //! Packets time out by VidSch's deadlines. Engines of hardware queues are sampled once per timeout
 //! delay. A sample in doubt preempts contexts (probes). A probe without an acknowledgement by the
 //! next sample is a timeout. At rest, sampling goes on in the background, since doorbells and GPU
-//! signals start work without a call (decision 140).
+//! signals start work without a call (decision 140). Work of a lost device occupies an engine like
+//! any other, but no call waits for it.
 //!
 //! Order of sampling: 1. `watched` is cleared; 2. the engines are sampled. Work announced after 1
 //! starts the next sampling, and work announced before is seen in 2.
@@ -323,9 +324,10 @@ enum Named {
 }
 
 fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSample {
-    let queues = recovery.objects.hw_queues_of(|q: &HwQueue| {
-        q.engine() == engine && q.has_timeout() && q.device.check().is_ok()
-    });
+    let timed = recovery.objects.hw_queues_of(|q| q.engine() == engine && is_timed(q));
+    // Abandoned work of a lost device is never done. The engine may still run it.
+    let (queues, lost): (Vec<_>, Vec<_>) =
+        timed.into_iter().partition(|queue| queue.device.check().is_ok());
     let has_work = |q: &&Arc<HwQueue>| q.has_work(&recovery.objects);
     let busy: Vec<_> = queues.iter().filter(has_work).cloned().collect();
     let idle = EngineSample {
@@ -336,7 +338,8 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
         unserved: None,
     };
     // A process may ring without an announcement.
-    if busy.is_empty() && !queues.iter().any(|queue| queue.user_mode_submission) {
+    let may_run = || queues.iter().chain(&lost).any(|queue| queue.user_mode_submission);
+    if busy.is_empty() && !may_run() && !lost.iter().any(|queue| has_work(&queue)) {
         return idle;
     }
     let done: u64 = busy.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
@@ -364,7 +367,7 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
         return idle;
     }
     let exempt = |context: OsHandle| {
-        let of_context = |q: &HwQueue| q.context.os_handle == context && !q.has_timeout();
+        let of_context = |q: &HwQueue| q.context.os_handle == context && !is_timed(q);
         !recovery.objects.hw_queues_of(of_context).is_empty()
     };
     let is_exempt = works_for.is_some_and(exempt);
@@ -375,6 +378,11 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
         progress: status.progress,
         unserved: unserved(recovery, &busy, &status),
     }
+}
+
+/// Returns whether the work of a queue times out. A lost device has no work to be spared.
+fn is_timed(queue: &HwQueue) -> bool {
+    queue.has_timeout() || queue.device.check().is_err()
 }
 
 /// Checks the context that a driver names as the running one. A wrong one is a fault of the driver.
@@ -431,7 +439,7 @@ fn note_status_fault(recovery: &Recovery, what: String) {
 
 /// Returns the contexts of an engine that timeouts may preempt.
 fn contexts_with_timeout(recovery: &Recovery, engine: EngineId) -> Vec<OsHandle> {
-    let queues = recovery.objects.hw_queues_of(|q| q.engine() == engine && q.has_timeout());
+    let queues = recovery.objects.hw_queues_of(|q| q.engine() == engine && is_timed(q));
     let mut contexts: Vec<_> = queues.iter().map(|queue| queue.context.os_handle).collect();
     contexts.sort();
     contexts.dedup();
@@ -456,11 +464,11 @@ fn unserved(
     Some(queue.context.os_handle)
 }
 
-/// Sends the preemption requests of hardware queues. An acknowledgement arms the timer.
+/// Sends the preemption requests of hardware queues. An acknowledgement arms the timer. The loss of a
+/// device has suspended its contexts already; a probe of one waits for that request.
 fn begin_probes(recovery: &Recovery, level: &Passive, engine: EngineId, contexts: &[OsHandle]) {
     let find = |context: &OsHandle| recovery.objects.hw_contexts.lock().get(*context);
-    let found: Vec<_> =
-        contexts.iter().filter_map(find).filter(|c| c.device.check().is_ok()).collect();
+    let found: Vec<_> = contexts.iter().filter_map(find).collect();
     found.iter().for_each(|context| context.suspension.probe(level));
     recovery.detector.engine(engine, |state| (state.probes, state.probes_each) = (found, false));
 }

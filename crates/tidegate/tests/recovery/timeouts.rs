@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceErrorReason, DeviceState, DoorbellStatus, Status, TdrTest};
 use tidegate::ddi::EngineState;
-use tidegate::ddi::{HwContextLoss, Passive};
+use tidegate::ddi::{HwContextLoss, Overrides, Passive};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
 use tidegate::platform::StepCosts;
@@ -338,6 +338,41 @@ fn engines_are_reset_on_demand() {
         w.kernel.debug_timeouts(engine(0)).unwrap();
         assert!(hung(w.state()));
     });
+}
+
+/// Work of a device that is lost for another reason may still hang the engine. An exemption from
+/// timeouts ends with the device, and the driver may name no running context.
+// spec: PRE-102
+#[test]
+fn work_of_a_lost_device_that_occupies_an_engine_is_found_and_reset() {
+    for (exempt, has_status) in [(false, true), (true, true), (false, false)] {
+        let overrides = Overrides::default().query_engine_status(move |inner, level, engine| {
+            if has_status {
+                inner.query_engine_status(level, engine)
+            } else {
+                Err(Status::NOT_SUPPORTED)
+            }
+        });
+        let w = setup(|_| ()).overriding(overrides).start();
+        w.run(move |w| {
+            let lost = Client::privileged(&w.machine, "lost");
+            let hanging = lost.hw_queue_on(1);
+            if exempt {
+                lost.kernel.disable_gpu_timeout(hanging.handle).unwrap();
+            }
+            lost.submit(&hanging, 1, &[Command::Hang]);
+            w.pass(SETTLED_NS);
+            lost.kernel.mark_device_as_error(lost.device, DeviceErrorReason::DriverError).unwrap();
+            let innocent = w.hw_queue_on(1);
+            w.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
+            w.pass(20 * S);
+            assert_eq!(innocent.progress_value.load(), 1, "{exempt} {has_status}");
+            assert_eq!(w.state(), Ok(DeviceState::Active));
+            assert!(matches!(lost.state(), Ok(DeviceState::MarkedAsError(_))));
+            let report = only_report(w);
+            assert_eq!((&report.outcome, report.lost), (&RecoveryOutcome::EngineReset, vec![]));
+        });
+    }
 }
 
 /// The fences of a lost device read as their maximum once its queues are off the run list and its

@@ -1,8 +1,9 @@
-//! The D3DKMT calls of a process, and what each returns once the adapter is removed.
+//! The D3DKMT calls of a process, and what each returns once the adapter is removed or the process has
+//! ended.
 //!
-//! Invariant: a call that fails because of a removal returns DEVICE_REMOVED, wherever the removal met
-//! it. The object that the call names may have ended meanwhile, and every other status would blame
-//! the caller.
+//! Invariant: a call that fails because of a removal, or of the end of its process, returns
+//! DEVICE_REMOVED, wherever that met it. The object that the call names may have ended meanwhile, and
+//! every other status would blame the caller.
 
 use super::Process;
 use tidegate_calls::*;
@@ -12,6 +13,7 @@ impl Process {
     /// Returns the status of a call that failed.
     fn answer<T>(&self, outcome: Result<T, Status>) -> Result<T, Status> {
         outcome.map_err(|status| match self.objects.port.check_present() {
+            Ok(()) if self.handles.lock().is_closed() => Status::DEVICE_REMOVED,
             Ok(()) => status,
             Err(removed) => removed,
         })

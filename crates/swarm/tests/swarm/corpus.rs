@@ -1,0 +1,54 @@
+//! Shrunk programs of the swarm, each named for what it must show.
+
+use tidegate_swarm::assert_holds;
+
+#[test]
+fn work_of_a_marked_device_that_hangs_an_engine_does_not_hold_up_other_processes() {
+    assert_holds(
+        "swarm/virtual | service; adapter standard; process a0 steady; process a0 doomed; \
+         thread p0; thread p1; t1 queue q1 raw hardware compute normal; t1 hang q1; \
+         t0 queue q2 api user compute normal; t1 mark-device p1; t0 execute q2 0",
+    );
+}
+
+#[test]
+fn a_queue_that_is_made_while_its_process_ends_is_refused_as_removed() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 steady; process a0 steady; \
+         process a0 doomed; thread p0; thread p1; thread p2; t0 queue q0 api packet direct high; \
+         t2 queue q1 api user direct high; t1 queue q2 raw user direct normal; \
+         t0 fence f1 api native private 4; t0 queue-signal q0 f1 5; t0 kill p2",
+    );
+}
+
+#[test]
+fn a_queue_of_a_device_that_hung_is_refused_as_removed() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 doomed; thread p0; \
+         t0 queue q1 raw user compute normal; t0 hang q1; t0 drain q1; \
+         t0 queue q2 raw user copy normal",
+    );
+}
+
+#[test]
+fn a_sleep_of_the_system_recovers_an_engine_that_hangs() {
+    assert_holds(
+        "swarm/virtual | adapter standard managed-power=1; process a0 doomed; thread p0; \
+         t0 queue q5 raw user copy normal; t0 hang q5; t0 sleep-resume 631",
+    );
+}
+
+#[test]
+fn a_tile_update_behind_an_engine_that_hangs_keeps_no_recovery_from_it() {
+    for line in [
+        "swarm/virtual | adapter standard; process a0 steady; process a0 doomed; \
+         process a0 steady; thread p0; thread p1; thread p2; t1 queue q1 api user copy normal; \
+         t2 queue q4 api packet copy high; t1 hang q1; t0 tiles 1",
+        "swarm/virtual | adapter standard; process a0 steady; process a0 steady; \
+         process a0 doomed; thread p0; thread p1; thread p2; t2 queue q3 api packet copy normal; \
+         t1 fence f1 raw monitored shared 0; t2 hang q3; t1 queue q9 api packet copy normal; \
+         t2 queue q12 raw packet compute normal; t0 tiles 2",
+    ] {
+        assert_holds(line);
+    }
+}

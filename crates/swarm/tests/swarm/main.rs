@@ -1,0 +1,3 @@
+//! Programs of the swarm that failed once.
+
+mod corpus;
