@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cargo::cargo;
-use crate::{coverage, fuzz, instructions, mutants, setup, spec, swarm, tables, test_programs, tidy};
+use crate::{
+    coverage, fuzz, instructions, mutants, setup, spec, swarm, tables, test_programs, tidy,
+};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {

@@ -144,7 +144,10 @@ mod tests {
         assert_eq!(run_program(&program, &folder.path().join("out"), &request), Ok(()));
         write("#!/bin/sh\ntest \"$3\" != threads\n");
         let message = run_program(&program, &folder.path().join("out"), &request).unwrap_err();
-        assert!(message.contains("threads-0.txt") && !message.contains("virtual-0.txt"), "{message}");
+        assert!(
+            message.contains("threads-0.txt") && !message.contains("virtual-0.txt"),
+            "{message}"
+        );
         assert!(message.ends_with("again: cargo xtask swarm --seed 7 --seconds 5"), "{message}");
     }
 }

@@ -151,7 +151,7 @@ fn run_once(
         Ground::Threads => threads(program),
         Ground::Explored { schedules } => {
             run::sample(program, seed, schedules, pairs).map(|found| found.0)
-        },
+        }
     }
 }
 
@@ -181,7 +181,7 @@ fn shrink_failure(
             Ground::Explored { schedules } => {
                 let found = run::sample(&candidate, seed, schedules * 4, &mut Pairs::new());
                 Some(found?.0)
-            },
+            }
         }
     };
     let budget = 1_000;
