@@ -420,7 +420,8 @@ Examples:
   tidegate swarm --on all --seconds 600 --shard 0/4 --json shard-0.json
   tidegate swarm --coverage                     also pairs of operations that never overlapped
 
-Exit code 1: a program failed. A failure is printed as the few operations that it needs, a line for `tidegate replay`, and a test.
+Exit code 1: a program failed. A failure is printed as the few operations that it needs, a line
+for `tidegate replay`, and a test.
 The operations are in crates/swarm/src/operation.rs; docs/swarm.md explains the oracles.")]
 pub(crate) struct Swarm {
     /// Where the programs run

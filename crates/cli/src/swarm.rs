@@ -137,7 +137,8 @@ fn in_lines(failure: &Failure) -> String {
         text.push_str(wait);
     }
     if waits.len() > SHOWN_LINES {
-        text.push_str(&format!("\n    … {} more lines", waits.len() - SHOWN_LINES));
+        let more = format!("\n    … {} more lines", waits.len() - SHOWN_LINES);
+        text.push_str(&more);
     }
     text
 }
