@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the queries of docs/tables.md with DuckDB, and scripts/trace_folder.py on a local Ray cluster.
+"""Checks the queries of docs/tables.md and docs/swarm.md with DuckDB, and scripts/trace_folder.py and scripts/swarm_shards.py
+on a local Ray cluster.
 
-Usage: python scripts/check_tables.py --tidegate PATH [--parquet]. Needs the packages duckdb and ray. The traces are made here,
-so every sum is known without the program under test.
+Usage: python scripts/check_tables.py --tidegate PATH [--parquet]. Needs the packages duckdb, pyarrow and ray. The traces are made
+here, so every sum is known without the program under test.
 """
 
 import argparse
@@ -38,6 +39,57 @@ def kernels(seed):
 def check(fact, what):
     if not fact:
         sys.exit(f"check_tables: {what}")
+
+
+def queries_of(page):
+    queries = re.findall(r"```sql\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    check(queries, f"{page} has no queries")
+    return queries
+
+
+# A program that prints the results of a shard as JSON: shard 1 has a failure, and shard 2 of 3 does not run.
+STAND_IN = """#!/usr/bin/env python3
+import json, sys
+shard, count = map(int, sys.argv[sys.argv.index("--shard") + 1].split("/"))
+if (shard, count) == (2, 3):
+    sys.exit("no space left")
+failure = {"seed": 2**64 - 1, "oracle": "leak", "failure": "leak: one", "operations": 50}
+failure |= {"shrunk_operations": 2, "line": "swarm/virtual | adapter standard"}
+ground = {"ground": "virtual time", "programs": 7 + shard, "operations": 350, "failed": 3 * shard, "seconds": 1.5}
+ground |= {"programs_per_minute": 280.0, "failures": [failure] * shard}
+print(json.dumps({"grounds": [ground], "never_overlapped": ["kill with kill", f"vsync with {shard}"]}))
+sys.exit(shard)
+"""
+
+
+def check_swarm(place, tidegate, database):
+    """Checks scripts/swarm_shards.py with results that are known, and the queries of docs/swarm.md with those of the program."""
+
+    def shards(program, *words):
+        command = [sys.executable, str(ROOT / "scripts/swarm_shards.py"), *words, "--tidegate", str(program)]
+        return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+
+    program = place / "stand-in"
+    program.write_text(STAND_IN, encoding="utf-8")
+    program.chmod(0o755)
+    done = shards(program, "known.parquet", "--shards", "2")
+    check(done.returncode == 1, f"swarm_shards.py with a failure: {done.returncode} {done.stdout}{done.stderr}")
+    check("15 programs, 3 failed" in done.stdout, done.stdout)
+    check("1 pairs of operations overlapped in no shard" in done.stdout, done.stdout)
+    found = database.execute("SELECT row, shard, programs, failed, seed, line FROM 'known.parquet'").fetchall()
+    line = "swarm/virtual | adapter standard"
+    right = [("ground", 0, 7, 0, None, None), ("ground", 1, 8, 3, None, None), ("failure", 1, None, None, 2**64 - 1, line)]
+    check(found == right, f"known.parquet has {found}")
+    done = shards(program, "known.parquet", "--shards", "3")
+    check(done.returncode == 2 and "shard 2/3: no space left" in done.stderr, f"{done.returncode} {done.stderr}")
+
+    done = shards(tidegate, "swarm.parquet", "--shards", "2", "--on", "virtual", "--programs", "10")
+    check(done.returncode == 0, f"swarm_shards.py: {done.stdout}{done.stderr}")
+    queries = queries_of("docs/swarm.md")
+    for query in queries:
+        database.execute(query).fetchall()
+    check(database.execute(queries[0]).fetchall()[0][:2] == ("virtual time", 20), "the first query has other sums")
+    print(f"swarm_shards.py: rows as made; docs/swarm.md: {len(queries)} queries")
 
 
 def main():
@@ -78,8 +130,7 @@ def main():
 
         database = duckdb.connect()
         database.execute(f"SET file_search_path = '{place}'")
-        queries = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/tables.md").read_text(encoding="utf-8"), re.DOTALL)
-        check(queries, "docs/tables.md has no queries")
+        queries = queries_of("docs/tables.md")
         for query in queries:
             rows = database.execute(query).fetchall()
             check(rows, f"no rows from:\n{query}")
@@ -89,6 +140,7 @@ def main():
             made[name] += length * 1000
         check(dict(database.execute(text).fetchall()) == dict(made), "kernels.csv has other sums than the trace")
         print(f"docs/tables.md: {len(queries)} queries")
+        check_swarm(place, tidegate, database)
         if arguments.parquet:
             run("run", "traces/step-1.json", "--quiet", "--kernels", "kernels.parquet")
             same = "SELECT * FROM 'kernels.csv' EXCEPT SELECT * FROM 'kernels.parquet'"

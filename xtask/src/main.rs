@@ -2,7 +2,7 @@
 //!
 //! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks
 //! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
-//! `test_programs` runs the tests under a limit. `stages` runs all of these in order. `source`
+//! `test_programs` runs the tests under a limit. `swarm` runs random programs. `stages` runs all of these in order. `source`
 //! reads Rust as far as the other rooms need, `performance` writes a table, `pictures` draws those
 //! of the documents, `install` installs the C library, and `tree` finds files. The product does not depend on this program, and this
 //! program does not depend on the product.
@@ -26,6 +26,7 @@ mod setup;
 mod source;
 mod spec;
 mod stages;
+mod swarm;
 mod tables;
 mod test_programs;
 mod tidy;
@@ -50,6 +51,8 @@ tasks:
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
+  swarm [--seconds N] [--seed N]
+                    run random programs of new seeds on every ground, for so long on each
   instructions      count the instructions of single operations with valgrind, and compare with xtask/instructions.toml
   instructions --update
                     write that file
@@ -58,9 +61,10 @@ tasks:
   tests             the test programs alone: each under a limit, printed as it ends
   install-d3dkmt PREFIX
                     build the C library, and copy it below PREFIX with its header and its pkg-config file
-  tables            check the queries of docs/tables.md and scripts/trace_folder.py with DuckDB and Ray
+  tables            check the queries of docs/tables.md and docs/swarm.md with DuckDB, and the scripts for Ray
   test              everything that has to pass before a change is merged
-  full              test, and the long forms: full exploration, ignored tests, fuzzing, tables, instructions, bench";
+  full              test, and the long forms: full exploration, ignored tests, an hour of random programs, mutants,
+                    mistakes, coverage, fuzzing, tables, instructions, bench";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -81,6 +85,10 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(&root),
         ["fuzz", words @ ..] => match fuzz::request(words) {
             Some(request) => fuzz::run(&root, &request),
+            None => Err(USAGE.to_owned()),
+        },
+        ["swarm", words @ ..] => match swarm::request(words) {
+            Some(request) => swarm::run(&root, &request),
             None => Err(USAGE.to_owned()),
         },
         ["instructions"] => instructions::check(&root),

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cargo::cargo;
-use crate::{coverage, fuzz, instructions, mutants, setup, spec, tables, test_programs, tidy};
+use crate::{
+    coverage, fuzz, instructions, mutants, setup, spec, swarm, tables, test_programs, tidy,
+};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {
@@ -53,6 +55,7 @@ const LONG: &[Stage] = &[
         "run --release --quiet --package tidegate-cli -- explore --full",
     ),
     cargo_line("long tests", "test --workspace --profile quick --quiet -- --ignored"),
+    own("swarm", swarm::long),
     own("mutants", |root| mutants::run(root, &[])),
     own("mistakes", |root| mutants::mistakes::run(root, &[])),
     own("coverage", |root| coverage::run(root, &[])),

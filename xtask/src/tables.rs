@@ -1,5 +1,6 @@
-//! Checks what other programs do with the tables of kernels: the queries of `docs/tables.md` in
-//! DuckDB, and `scripts/trace_folder.py` on a local Ray cluster.
+//! Checks what other programs do with tables of tidegate: the queries of `docs/tables.md` and
+//! `docs/swarm.md` in DuckDB, and `scripts/trace_folder.py` and `scripts/swarm_shards.py` on a local
+//! Ray cluster.
 //!
 //! Entry point: [`check`]. Without Python or its packages the check is skipped with one line.
 
@@ -18,13 +19,14 @@ pub fn check(root: &Path) -> Result<(), String> {
     let python = match setup::python(
         root,
         "tables-python",
-        &["duckdb", "ray"],
-        "import duckdb, ray",
+        &["duckdb", "pyarrow", "ray"],
+        "import duckdb, pyarrow, ray",
     ) {
         Ok(python) => python,
         Err(why) => {
             println!(
-                "{why}: the queries of docs/tables.md and scripts/trace_folder.py are not checked"
+                "{why}: the queries of docs/tables.md and docs/swarm.md, scripts/trace_folder.py and \
+                 scripts/swarm_shards.py are not checked"
             );
             return Ok(());
         }

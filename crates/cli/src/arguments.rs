@@ -418,8 +418,10 @@ Examples:
   tidegate swarm                                500 programs in virtual time
   tidegate swarm --on explored --seconds 60     schedules of smaller programs, with store buffers
   tidegate swarm --on all --seconds 600 --shard 0/4 --json shard-0.json
+  tidegate swarm --coverage                     also pairs of operations that never overlapped
 
-A failure is printed as the few operations that it needs, a line for `tidegate replay`, and a test.
+Exit code 1: a program failed. A failure is printed as the few operations that it needs, a line
+for `tidegate replay`, and a test.
 The operations are in crates/swarm/src/operation.rs; docs/swarm.md explains the oracles.")]
 pub(crate) struct Swarm {
     /// Where the programs run
@@ -428,16 +430,18 @@ pub(crate) struct Swarm {
     /// The first seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Number of programs (default: 500, or as many as --seconds allows)
-    #[arg(long, value_name = "N")]
+    /// Number of programs on each ground, of this shard (default: 500, or as many as --seconds
+    /// allows)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) programs: Option<u64>,
-    /// Time limit on each ground
-    #[arg(long, value_name = "S")]
+    /// Time limit on each ground; a program that has begun is finished, and a failure is shrunk
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
-    /// Run every n-th seed only: part I of N, counted from 0
+    /// Run the seeds of part I of N only, counted from 0: every N-th seed from --seed + I
     #[arg(long, value_name = "I/N", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
-    /// Also print which pairs of operations never overlapped in time
+    /// Also print which pairs of operations never overlapped in time; programs on threads are not
+    /// counted
     #[arg(long)]
     pub(crate) coverage: bool,
     /// Write the results as JSON (- for standard output)
@@ -452,9 +456,9 @@ pub(crate) enum SwarmGround {
     Virtual,
     /// Explored machines, 20 schedules of each program
     Explored,
-    /// Threads
+    /// Threads of a child process for each program, beside a watchdog
     Threads,
-    /// One after the other
+    /// All three, one after the other
     All,
 }
 
@@ -481,7 +485,7 @@ fn shard(text: &str) -> Result<Shard, String> {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((index, count)) if index < count => Ok(Shard { index, count }),
-        _ => Err("write I/N, where I is less than N".to_owned()),
+        _ => Err("write I/N, where I is from 0 to N - 1, such as 0/3".to_owned()),
     }
 }
 

@@ -3,7 +3,8 @@
 //! The programs of the seeds are run. A failure is shrunk and printed with its line and a test. A
 //! summary follows, and with `--coverage` the pairs of operations that never overlapped.
 //!
-//! A shard runs every n-th seed, so shards of one range are disjoint.
+//! Invariants: a shard runs every n-th seed, so shards of one first seed are disjoint. Programs on
+//! threads run in child processes, so their overlaps are not counted.
 
 use crate::output::{self, Outputs};
 use crate::streams::outln;
@@ -23,6 +24,9 @@ const SHRINK_NS: u64 = 50_000_000_000;
 /// `tidegate swarm`.
 pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
     let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
+    if arguments.coverage && arguments.on == arguments::SwarmGround::Threads {
+        return Err(BadInput(THREADS_HAVE_NO_COVERAGE.to_owned()));
+    }
     let is_text = !outputs.take_stdout();
     // A failing program panics in many runs; its failure has the text.
     panic::set_hook(Box::new(|_| ()));
@@ -59,8 +63,8 @@ fn hunt_on(
     is_text: bool,
 ) -> Hunted {
     let (shard, shards) = arguments.shard.map_or((0, 1), |shard| (shard.index, shard.count));
-    let end =
-        clock.now().0.saturating_add(arguments.seconds.map_or(u64::MAX, |s| s * 1_000_000_000));
+    let limit_ns = arguments.seconds.map_or(u64::MAX, |s| s.saturating_mul(1_000_000_000));
+    let end = clock.now().0.saturating_add(limit_ns);
     let programs = match (arguments.programs, arguments.seconds) {
         (Some(programs), _) => programs,
         (None, Some(_)) => u64::MAX,
@@ -101,10 +105,14 @@ fn in_child(program: &Program) -> Option<Failure> {
 
 /// Programs on each ground without `--programs` or `--seconds`.
 const PROGRAMS: u64 = 500;
+/// Lines of a failure that the text shows. Stacks of a standstill have more; the JSON has all.
+const SHOWN_LINES: usize = 60;
+const THREADS_HAVE_NO_COVERAGE: &str = "--coverage: programs on threads run in child processes, \
+    whose overlaps are not counted; use --on virtual, explored or all";
 
 fn print_caught(ground: Ground, caught: &Caught) {
     let Caught { seed, failure, steps, shrunk, line } = caught;
-    outln!("seed {seed}, {}: {failure}", ground.name());
+    outln!("seed {seed}, {}: {}", ground.name(), in_lines(failure));
     outln!(
         "shrunk from {steps} to {} operations in {} runs:",
         shrunk.program.steps.len(),
@@ -114,10 +122,25 @@ fn print_caught(ground: Ground, caught: &Caught) {
         outln!("    {item}");
     }
     if shrunk.failure.to_string() != failure.to_string() {
-        outln!("it fails with: {}", shrunk.failure);
+        outln!("it fails with: {}", in_lines(&shrunk.failure));
     }
     outln!("replay: tidegate replay '{line}'");
     outln!("as a test:\n{}", line.test(&format!("seed_{seed}")));
+}
+
+/// A standstill is a list of waits or stacks, a line each.
+fn in_lines(failure: &Failure) -> String {
+    let Failure::Standstill(waits) = failure else { return failure.to_string() };
+    let mut text = failure.oracle().to_owned();
+    for wait in waits.iter().take(SHOWN_LINES) {
+        text.push_str("\n    ");
+        text.push_str(wait);
+    }
+    if waits.len() > SHOWN_LINES {
+        let more = format!("\n    … {} more lines", waits.len() - SHOWN_LINES);
+        text.push_str(&more);
+    }
+    text
 }
 
 fn never(pairs: &Pairs) -> Vec<String> {
@@ -196,15 +219,18 @@ impl Row {
     }
 
     fn text(&self) -> String {
+        let failed = match (self.failed, self.failures.len()) {
+            (0, _) => "none failed".to_owned(),
+            (failed, 1) => format!("{failed} failed, 1 kind of failure"),
+            (failed, kinds) => format!("{failed} failed, {kinds} kinds of failure"),
+        };
         format!(
-            "{}: {} programs of {:.0} operations in {:.1} s ({:.0} a minute), {} failed, {} kinds of failure",
+            "{}: {} programs of {:.0} operations in {:.1} s ({:.0} a minute), {failed}",
             self.ground,
             self.programs,
             self.operations as f64 / (self.programs.max(1)) as f64,
             self.seconds,
             self.programs_per_minute,
-            self.failed,
-            self.failures.len()
         )
     }
 }

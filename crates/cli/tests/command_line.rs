@@ -15,6 +15,8 @@ mod kernels;
 mod manners;
 #[path = "command_line/outputs.rs"]
 mod outputs;
+#[path = "command_line/random_programs.rs"]
+mod random_programs;
 #[path = "command_line/what_if.rs"]
 mod what_if;
 

@@ -71,7 +71,7 @@ pub struct Hunted {
     pub caught: Vec<Caught>,
     /// Programs that failed.
     pub failed: u64,
-    /// Programs of which a second run differed.
+    /// The operations that overlapped in virtual time and on explored machines.
     pub pairs: Pairs,
 }
 
@@ -82,13 +82,13 @@ pub type RunOnThreads = dyn Fn(&Program) -> Option<Failure>;
 pub struct Bounds<'a> {
     /// Seeds to run.
     pub seeds: &'a mut dyn Iterator<Item = u64>,
-    /// Asked before each program.
+    /// Returns whether another program is run.
     pub keep_going: &'a dyn Fn() -> bool,
-    /// Asked before each run of the shrinker, with the number of runs of this failure.
+    /// Returns whether the shrinker may run again, given the number of this run for the failure.
     pub keep_shrinking: &'a dyn Fn(u32) -> bool,
     /// Runs a program on threads.
     pub threads: &'a RunOnThreads,
-    /// Told of each failure as soon as it is shrunk.
+    /// Receives each failure as soon as it is shrunk.
     pub report: &'a mut dyn FnMut(&Caught),
 }
 
@@ -149,7 +149,9 @@ fn run_once(
             outcome.failure
         }
         Ground::Threads => threads(program),
-        Ground::Explored { schedules } => run::sample(program, seed, schedules).map(|f| f.0),
+        Ground::Explored { schedules } => {
+            run::sample(program, seed, schedules, pairs).map(|found| found.0)
+        }
     }
 }
 
@@ -176,7 +178,10 @@ fn shrink_failure(
             // A failure on threads may need several runs to come again.
             Ground::Threads => (0..8).find_map(|_| threads(&candidate)),
             Ground::Virtual => run::in_virtual_time(&candidate).failure,
-            Ground::Explored { schedules } => Some(run::sample(&candidate, seed, schedules * 4)?.0),
+            Ground::Explored { schedules } => {
+                let found = run::sample(&candidate, seed, schedules * 4, &mut Pairs::new());
+                Some(found?.0)
+            }
         }
     };
     let budget = 1_000;
@@ -187,7 +192,7 @@ fn shrink_failure(
         Ground::Explored { schedules } => {
             let best = Arc::new(shrunk.program.clone());
             // The same seed finds the same schedule again.
-            let found = run::sample(&best, seed, schedules * 4);
+            let found = run::sample(&best, seed, schedules * 4, &mut Pairs::new());
             let line = found.map_or_else(String::new, |(_, found)| found.shrunk_line);
             Where::Explored(line.split_once('/').map_or_else(String::new, |(_, s)| s.to_owned()))
         }

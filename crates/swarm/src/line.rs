@@ -4,6 +4,7 @@
 //!
 //! Entry points: [`ReplayLine`], [`ReplayLine::replay`].
 
+use crate::coverage::Pairs;
 use crate::failure::Failure;
 use crate::program::{BadProgram, Program};
 use crate::run::{self, ProgramScenario};
@@ -171,7 +172,7 @@ pub fn assert_holds(line: &str) {
         // A schedule of other code says nothing. The program is sampled instead.
         Err(_) => {
             let program = Arc::new(line.program.clone());
-            run::sample(&program, 1, SAMPLES).map(|(failure, _)| failure)
+            run::sample(&program, 1, SAMPLES, &mut Pairs::new()).map(|(failure, _)| failure)
         }
     };
     if let Some(failure) = failure {

@@ -67,6 +67,8 @@ pub struct ProgramScenario {
     program: Arc<Program>,
     /// The failure of the last run that failed.
     failure: Rc<RefCell<Option<Failure>>>,
+    /// The operations that overlapped in any run.
+    pairs: Rc<RefCell<Pairs>>,
 }
 
 impl ProgramScenario {
@@ -75,7 +77,7 @@ impl ProgramScenario {
 
     /// Returns the scenario of a program.
     pub fn new(program: Arc<Program>) -> ProgramScenario {
-        ProgramScenario { program, failure: Rc::default() }
+        ProgramScenario { program, failure: Rc::default(), pairs: Rc::default() }
     }
 
     /// Returns the failure of the last run that failed.
@@ -98,9 +100,11 @@ impl Scenario for ProgramScenario {
             Stage::new(platform, self.program.clone()).expect("the generator draws valid machines"),
         );
         let (performed, failed) = (stage.clone(), self.failure.clone());
+        let pairs = self.pairs.clone();
         Prepared::new(
             move || performed.perform(),
             move |end| {
+                stage.overlaps().add_to(&mut pairs.borrow_mut());
                 if let Some(failure) = stage.verdict(end.report()) {
                     end.always(failure.oracle(), false);
                     *failed.borrow_mut() = Some(failure);
@@ -112,8 +116,14 @@ impl Scenario for ProgramScenario {
 }
 
 /// Samples schedules of a program: odd seeds by a random walk, even ones by probabilistic
-/// concurrency testing. Returns the first failure with its schedule.
-pub fn sample(program: &Arc<Program>, seed: u64, schedules: u64) -> Option<(Failure, Found)> {
+/// concurrency testing. Returns the first failure with its schedule, and adds the operations that
+/// overlapped to `pairs`.
+pub fn sample(
+    program: &Arc<Program>,
+    seed: u64,
+    schedules: u64,
+    pairs: &mut Pairs,
+) -> Option<(Failure, Found)> {
     let strategy = match seed % 2 {
         0 => StrategyKind::Pct(3),
         _ => StrategyKind::Random,
@@ -122,6 +132,9 @@ pub fn sample(program: &Arc<Program>, seed: u64, schedules: u64) -> Option<(Fail
         Options { strategy, max_runs: schedules, seed, shrink_runs: 60, ..Options::default() };
     let scenario = ProgramScenario::new(program.clone());
     let report = explorer::explore(&scenario, &options).ok()?;
+    for (pair, times) in scenario.pairs.borrow().iter() {
+        *pairs.entry(*pair).or_default() += times;
+    }
     let found = report.failure?;
     let failure = scenario.failure().unwrap_or_else(|| Failure::Panic(found.failure.to_string()));
     Some((failure, found))

@@ -9,6 +9,7 @@
 use crate::program::Program;
 use crate::run::{self, Outcome};
 use crate::stage::Stage;
+use std::io::Write;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::platform::stacks;
@@ -57,8 +58,12 @@ fn watch(stage: &Arc<Stage>) {
 }
 
 fn give_up(stage: &Stage) -> ! {
-    eprintln!("standstill: no step has ended for {} s", PATIENCE_NS / 1_000_000_000);
-    stage.steps_under_way().iter().for_each(|step| eprintln!("under way: {step}"));
+    // A test keeps what its macros print until its end, which does not come.
+    let mut out = std::io::stderr();
+    let mut write = |line: String| drop(writeln!(out, "{line}"));
+    write(format!("standstill: no step has ended for {} s", PATIENCE_NS / 1_000_000_000));
+    stage.steps_under_way().iter().for_each(|step| write(format!("under way: {step}")));
+    write(format!("replay: tidegate replay 'swarm/threads | {}'", stage.program().line()));
     stacks::write_all();
     std::process::exit(STOOD_STILL);
 }

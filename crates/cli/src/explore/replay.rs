@@ -63,6 +63,9 @@ fn of_swarm(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, Bad
             Some(failure) => outln!("fails: {failure}"),
             None => outln!("does not fail"),
         }
+        if let Some(path) = &arguments.timeline {
+            outln!("timeline: {}", path.display());
+        }
     }
     Ok(if result.is_some() { End::Wrong } else { End::Right })
 }

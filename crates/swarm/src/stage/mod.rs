@@ -165,6 +165,11 @@ impl Stage {
         &self.machine
     }
 
+    /// Returns the program.
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Returns the number of steps that have ended, for a watchdog.
     pub fn progress(&self) -> u64 {
         self.progress.load()

@@ -1,3 +1,5 @@
-//! Programs of the swarm that failed once.
+//! Random programs with fixed seeds, and programs that failed once. `tidegate swarm` and
+//! `cargo xtask full` run other seeds.
 
 mod corpus;
+mod seeds;
