@@ -15,8 +15,8 @@ use crate::operation::{Kind, Operation};
 use crate::program::{ProcessSetup, Program, ProgramStep};
 use crate::setup::{AdapterSetup, SWITCHES};
 use crate::words::{
-    AdapterId, Band, BufferId, Class, Fate, FenceId, FenceKind, Model as Submission, ProcessId,
-    Question, QueueId, Sharing, Surface, ThreadId, WaitId,
+    AdapterId, Band, BufferId, Class, Costs, Fate, FenceId, FenceKind, Model as Submission,
+    ProcessId, Question, QueueId, Sharing, Surface, ThreadId, WaitId,
 };
 use tidegate::variants;
 
@@ -52,7 +52,11 @@ fn weight(kind: Kind) -> u64 {
         Kind::SetPriority | Kind::Tiles | Kind::ShareResource | Kind::Semaphore => 2,
         Kind::NameFence | Kind::Vsync | Kind::Flip => 2,
         Kind::Suspend | Kind::SleepResume | Kind::IdleEngines | Kind::ResetEngine => 2,
-        Kind::Hang | Kind::MarkDevice | Kind::Kill => 2,
+        Kind::Hang | Kind::MarkDevice | Kind::Kill | Kind::DestroyDevice => 2,
+        Kind::ResetAdapter | Kind::RemoveAdapter => 1,
+        Kind::WaitAll | Kind::WaitAny | Kind::Prompt => 4,
+        Kind::CloseFence | Kind::CloseQueue => 3,
+        Kind::Flood => 1,
     }
 }
 
@@ -103,7 +107,11 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
         threads.push(ProcessId(numbers.below(processes.len() as u64) as u16));
     }
     let served = numbers.chance(5);
-    Program { served, adapters, processes, threads, steps: Vec::new() }
+    let costs = match numbers.chance(2) {
+        true => Costs::Nominal,
+        false => *numbers.pick(Costs::ALL).expect("there are cost models"),
+    };
+    Program { served, costs, adapters, processes, threads, steps: Vec::new() }
 }
 
 fn steps(numbers: &mut Numbers, program: &Program, count: usize) -> Vec<ProgramStep> {
@@ -240,7 +248,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
                     surface,
                     kind,
                     sharing: *numbers.pick(Sharing::ALL)?,
-                    initial: if numbers.chance(3) { numbers.below(10) } else { 0 },
+                    initial: self.initial(numbers, process),
                 }
             }
             Kind::OpenFence => Operation::OpenFence {
@@ -257,13 +265,13 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::Signal => {
                 let (fence, surface) =
                     self.instance(numbers, model, process, |fence| !fence.is_pulsed())?;
-                let value = model.fences[&fence].highest + 1 + numbers.below(3);
+                let value = higher(numbers, &model.fences[&fence]);
                 Operation::Signal { fence, surface, value }
             }
             Kind::PulseWait => {
                 let (fence, surface) =
                     self.instance(numbers, model, process, |f| f.is_fresh() || f.is_pulsed())?;
-                let (value, low) = (2 + numbers.below(8), numbers.below(2));
+                let (value, low) = pulse(numbers, &model.fences[&fence]);
                 Operation::PulseWait { fence, surface, value, low }
             }
             Kind::Wait => {
@@ -305,6 +313,26 @@ impl<'f, 'p> Proposer<'f, 'p> {
     ) -> Option<Operation> {
         let program = self.facts.program;
         Some(match kind {
+            Kind::CloseQueue => {
+                Operation::CloseQueue { queue: self.queue(numbers, model, thread)? }
+            }
+            Kind::Flood => Operation::Flood {
+                queue: self.queue(numbers, model, thread)?,
+                count: 100 + numbers.below(101),
+                ns: [5_000_000, 20_000_000][numbers.below(2) as usize],
+                signals: numbers.below(2),
+            },
+            Kind::Prompt => Operation::Prompt {
+                queue: self.queue(numbers, model, thread)?,
+                ns: numbers.below(self.most_ns),
+            },
+            Kind::CloseFence => {
+                let (fence, _) = self.instance(numbers, model, process, |fence| {
+                    fence.sharing == Sharing::Private && !fence.is_pulsed()
+                })?;
+                Operation::CloseFence { fence }
+            }
+            Kind::WaitAll | Kind::WaitAny => self.wait_for_two(numbers, model, process, kind)?,
             Kind::CreateBuffer => Operation::CreateBuffer {
                 buffer: BufferId(self.next_buffer),
                 surface: *numbers.pick(Surface::ALL)?,
@@ -339,12 +367,50 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::SleepResume => Operation::SleepResume { ns: numbers.below(self.most_ns) },
             Kind::IdleEngines => Operation::IdleEngines {},
             Kind::ResetEngine => Operation::ResetEngine { class: *numbers.pick(Class::ALL)? },
+            Kind::ResetAdapter => Operation::ResetAdapter {},
+            Kind::RemoveAdapter => Operation::RemoveAdapter {},
+            Kind::DestroyDevice => Operation::DestroyDevice {},
             Kind::MarkDevice => Operation::MarkDevice { process },
             Kind::Kill => {
                 let target = numbers.below(program.processes.len() as u64) as u16;
                 Operation::Kill { process: ProcessId(target) }
             }
             _ => return None,
+        })
+    }
+
+    /// Returns the initial value of a fence: often low, else near a bound of 32 or more bits.
+    fn initial(&self, numbers: &mut Numbers, process: ProcessId) -> u64 {
+        match numbers.below(6) {
+            0 | 1 => numbers.below(10),
+            2 if self.facts.caps(process).atomics_64bit => {
+                let near = [1 << 31, 1 << 32, 1 << 40];
+                near[numbers.below(3) as usize] - 3 + numbers.below(4)
+            }
+            _ => 0,
+        }
+    }
+
+    fn wait_for_two(
+        &self,
+        numbers: &mut Numbers,
+        model: &Model,
+        process: ProcessId,
+        kind: Kind,
+    ) -> Option<Operation> {
+        let is_raw = |fence: &FenceState| !fence.is_pulsed() && fence.has(process, Surface::Raw);
+        let fences: Vec<FenceId> =
+            model.fences.iter().filter(|(_, fence)| is_raw(fence)).map(|(id, _)| *id).collect();
+        let (fence, other) = (*numbers.pick(&fences)?, *numbers.pick(&fences)?);
+        let value = reached(numbers, model.fences[&fence].guaranteed());
+        let least = model.fences[&other].guaranteed();
+        Some(match kind {
+            Kind::WaitAll => Operation::WaitAll { fence, value, other, least },
+            // One of them is enough.
+            _ => {
+                let least = least + numbers.below(3);
+                Operation::WaitAny { fence, value, other, least }
+            }
         })
     }
 
@@ -424,7 +490,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
         let state = &model.fences[&fence];
         Some(match kind {
             Kind::QueueSignal => {
-                let value = state.highest + 1 + numbers.below(3);
+                let value = higher(numbers, state);
                 Operation::QueueSignal { queue, fence, value }
             }
             Kind::QueueWait => {
@@ -432,7 +498,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 Operation::QueueWait { queue, fence, value }
             }
             _ => {
-                let (value, low) = (2 + numbers.below(8), numbers.below(2));
+                let (value, low) = pulse(numbers, state);
                 Operation::PulseQueue { queue, fence, value, low }
             }
         })
@@ -444,5 +510,36 @@ fn reached(numbers: &mut Numbers, guaranteed: u64) -> u64 {
     match numbers.chance(4) {
         true => numbers.below(guaranteed + 1),
         false => guaranteed,
+    }
+}
+
+/// A value above those that were signalled, at times above 2^32.
+fn higher(numbers: &mut Numbers, fence: &FenceState) -> u64 {
+    let is_far = fence.limit > 1 << 32 && numbers.chance(10);
+    fence.highest + 1 + if is_far { 1 << 32 } else { numbers.below(3) }
+}
+
+/// A value and a lower one.
+fn pulse(numbers: &mut Numbers, fence: &FenceState) -> (u64, u64) {
+    (fence.initial + 2 + numbers.below(8), fence.initial + numbers.below(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn programs_read_back_from_their_text_and_reach_every_operation() {
+        let mut seen = BTreeSet::new();
+        for seed in 0..2_000 {
+            let program = program(seed, Shape::WHOLE);
+            let read: Program = program.line().parse().unwrap();
+            assert_eq!(read, program, "seed {seed}");
+            assert_eq!(crate::model::repaired(&program), program, "seed {seed}");
+            seen.extend(program.steps.iter().map(|step| step.operation.kind()));
+        }
+        let all: BTreeSet<Kind> = Kind::ALL.iter().copied().collect();
+        assert_eq!(all, seen);
     }
 }

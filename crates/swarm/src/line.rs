@@ -83,7 +83,9 @@ impl ReplayLine {
     ) -> Result<(Option<Failure>, Option<Trace>), ExplorerError> {
         let program = Arc::new(self.program.clone());
         match &self.on {
-            Where::Virtual => Ok(self.replay_on(&run::virtual_platform(), &program, traced)),
+            Where::Virtual => {
+                Ok(self.replay_on(&run::virtual_platform(&program), &program, traced))
+            }
             Where::Threads => {
                 // The last run is the one that fails, or one of many that do not.
                 let mut last = (None, None);

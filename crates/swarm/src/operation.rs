@@ -160,6 +160,26 @@ operations! {
     DropQueue "drop-queue" [
         destroy_context, destroy_hw_context, destroy_hw_queue, destroy_doorbell,
     ] { queue: QueueId }
+    /// Destroys a queue while other threads add work to it.
+    CloseQueue "close-queue" [destroy_context, destroy_hw_context, destroy_hw_queue] {
+        queue: QueueId,
+    }
+    /// Keeps an engine busy with packets.
+    Flood "flood" [submit_command, signal_from_gpu2] {
+        queue: QueueId,
+        /// Packets.
+        count: u64,
+        /// Nanoseconds of each packet.
+        ns: u64,
+        /// Whether a signal follows each packet: 0 or 1.
+        signals: u64,
+    }
+    /// Executes on a NORMAL queue and waits. In virtual time its share (PRE-072) bounds the wait.
+    Prompt "prompt" [submit_command, wait_from_cpu] {
+        queue: QueueId,
+        /// Nanoseconds.
+        ns: u64,
+    }
     /// Occupies the engine of a queue.
     Execute "execute" [submit_command, submit_command_to_hw_queue, notify_work_submission] {
         queue: QueueId,
@@ -191,6 +211,8 @@ operations! {
     }
     /// Closes an instance of a fence.
     DropFence "drop-fence" [destroy_synchronization_object] { fence: FenceId, surface: Surface }
+    /// Closes a private instance at the call surface while other threads use it. Its waits end.
+    CloseFence "close-fence" [destroy_synchronization_object] { fence: FenceId }
     /// Queues a signal.
     QueueSignal "queue-signal" [signal_from_gpu2, submit_signal_to_hw_queues] {
         queue: QueueId,
@@ -221,6 +243,22 @@ operations! {
     }
     /// Blocks until a fence has reached a value.
     Wait "wait" [wait_from_cpu] { fence: FenceId, surface: Surface, value: u64 }
+    /// Blocks until two fences have reached their values.
+    WaitAll "wait-all" [wait_from_cpu] {
+        fence: FenceId,
+        value: u64,
+        other: FenceId,
+        /// The value of the other fence.
+        least: u64,
+    }
+    /// Blocks until one of two fences has reached its value.
+    WaitAny "wait-any" [wait_from_cpu] {
+        fence: FenceId,
+        value: u64,
+        other: FenceId,
+        /// The value of the other fence.
+        least: u64,
+    }
     /// Registers a wait.
     Register "register" [register_cpu_wait] {
         wait: WaitId,
@@ -306,10 +344,16 @@ operations! {
     IdleEngines "idle-engines" [] {}
     /// Resets an engine.
     ResetEngine "reset-engine" [debug_timeouts] { class: Class }
+    /// Resets an adapter of doomed processes.
+    ResetAdapter "reset-adapter" [debug_timeouts] {}
+    /// Removes an adapter of doomed processes.
+    RemoveAdapter "remove-adapter" [] {}
     /// Hangs the engine of a queue of a doomed process.
     Hang "hang" [submit_command, submit_command_to_hw_queue] { queue: QueueId }
     /// Puts the device of a doomed process into error.
     MarkDevice "mark-device" [mark_device_as_error] { process: ProcessId }
+    /// Destroys the D3DKMT device of a doomed process while other threads use it.
+    DestroyDevice "destroy-device" [destroy_device] {}
     /// Terminates a doomed process.
     Kill "kill" [destroy_device] { process: ProcessId }
 }

@@ -8,7 +8,7 @@
 
 use crate::operation::{BadOperation, Operation};
 use crate::setup::{AdapterSetup, BadSetup};
-use crate::words::{AdapterId, BadWord, Fate, ProcessId, ThreadId};
+use crate::words::{AdapterId, BadWord, Costs, Fate, ProcessId, ThreadId};
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,6 +35,8 @@ pub struct ProcessSetup {
 pub struct Program {
     /// Whether the processes are clients of a service.
     pub served: bool,
+    /// The costs of virtual time.
+    pub costs: Costs,
     /// The adapters.
     pub adapters: Vec<AdapterSetup>,
     /// The processes.
@@ -71,6 +73,9 @@ impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.served {
             writeln!(f, "service")?;
+        }
+        if self.costs != Costs::Nominal {
+            writeln!(f, "costs {}", self.costs)?;
         }
         for adapter in &self.adapters {
             writeln!(f, "adapter {adapter}")?;
@@ -121,6 +126,7 @@ impl FromStr for Program {
     fn from_str(text: &str) -> Result<Program, BadProgram> {
         let mut program = Program {
             served: false,
+            costs: Costs::Nominal,
             adapters: Vec::new(),
             processes: Vec::new(),
             threads: Vec::new(),
@@ -147,6 +153,7 @@ fn read_item(program: &mut Program, item: &str) -> Result<(), Why> {
     let words: Vec<&str> = item.split_whitespace().collect();
     match words[0] {
         "service" => program.served = true,
+        "costs" => program.costs = words.get(1).copied().unwrap_or_default().parse()?,
         "adapter" => program.adapters.push(AdapterSetup::of_words(&words[1..])?),
         "process" => {
             let [_, adapter, fate] = words[..] else { return Err(Why::Process) };

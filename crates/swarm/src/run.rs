@@ -6,11 +6,13 @@ use crate::coverage::Pairs;
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::stage::Stage;
+use crate::words::Costs;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::explorer::{self, Found, Options, Prepared, Scenario, StrategyKind};
+use tidegate::platform::StepCosts;
 use tidegate::runner::cost::CostModel;
 
 /// The outcome of a run.
@@ -26,12 +28,17 @@ pub struct Outcome {
 
 /// Runs a program in virtual time.
 pub fn in_virtual_time(program: &Arc<Program>) -> Outcome {
-    run(&virtual_platform(), program)
+    run(&virtual_platform(program), program)
 }
 
-/// Returns the platform of virtual time, with the costs of a comparison.
-pub(crate) fn virtual_platform() -> Platform {
-    Platform::virtual_time(CostModel::nominal().steps)
+/// Returns the platform of virtual time with the costs of the program.
+pub(crate) fn virtual_platform(program: &Program) -> Platform {
+    Platform::virtual_time(match program.costs {
+        Costs::Nominal => CostModel::nominal().steps,
+        Costs::Low => CostModel::low().steps,
+        Costs::High => CostModel::high().steps,
+        Costs::Free => StepCosts::free(),
+    })
 }
 
 /// Runs a program on a platform that has not run.

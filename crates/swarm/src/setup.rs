@@ -273,6 +273,11 @@ impl AdapterSetup {
         self.value("ring-slots")
     }
 
+    /// Returns the quantum of packets.
+    pub fn quantum_ns(&self) -> u64 {
+        self.value("quantum-ns")
+    }
+
     /// Returns whether the adapter has a display.
     pub fn has_display(&self) -> bool {
         self.value("refresh-ns") != 0

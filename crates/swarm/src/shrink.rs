@@ -10,7 +10,7 @@ use crate::model::repaired;
 use crate::operation::Operation;
 use crate::program::Program;
 use crate::setup::SWITCHES;
-use crate::words::{ProcessId, ThreadId};
+use crate::words::{Costs, ProcessId, ThreadId};
 use tidegate::variants;
 
 /// A shrunk failure.
@@ -98,6 +98,7 @@ impl Shrinker<'_> {
     fn reset_switches(&mut self) {
         let in_process = Program { served: false, ..self.best.clone() };
         self.try_one(in_process);
+        self.try_one(Program { costs: Costs::Nominal, ..self.best.clone() });
         for adapter in 0..self.best.adapters.len() {
             let mut candidate = self.best.clone();
             candidate.adapters[adapter].set_variant(&variants::ALL[0]);
@@ -121,6 +122,8 @@ impl Shrinker<'_> {
                 Operation::Suspend { ns } if ns > 0 => {
                     [0, 1_000].map(|ns| Operation::Suspend { ns })
                 }
+                Operation::Flood { queue, count, ns, signals } => [count / 2, count - 1]
+                    .map(|count| Operation::Flood { queue, count: count.max(1), ns, signals }),
                 _ => continue,
             };
             for operation in lower {

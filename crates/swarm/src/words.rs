@@ -141,6 +141,17 @@ choices! {
         /// Processes of every adapter.
         Cross "cross-adapter",
     }
+    /// What the steps of the stack cost in virtual time.
+    Costs, "cost model" {
+        /// An ordinary machine.
+        Nominal "nominal",
+        /// The least that is reported.
+        Low "low",
+        /// The most that is reported.
+        High "high",
+        /// Nothing.
+        Free "free",
+    }
     /// What becomes of a process.
     Fate, "fate" {
         /// It lives to the end of the program and loses nothing.

@@ -22,6 +22,9 @@ impl Stage {
         for (id, slot) in &self.queues {
             let Some(queue) = slot.peek() else { continue };
             let process = self.end.queues[id].process;
+            if self.end.queues[id].is_closed {
+                continue;
+            }
             if let Err(error) = queue.drain()
                 && !error.is_end_of_run()
                 && !self.program.is_doomed(process)

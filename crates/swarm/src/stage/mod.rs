@@ -4,9 +4,10 @@
 //! (`judge`); 4. everything is dropped, process by process; 5. the machine is judged. 2 to 4 happen
 //! inside of the run.
 //!
-//! Rooms: `process` · `slot` (objects shared by threads) · `objects` (calls on them) · `steps` (an arm for each
+//! Rooms: `bounds` (of time) · `process` · `slot` (objects shared by threads) · `objects` (calls on them) · `steps` (an arm for each
 //! operation), `stories` (those of several calls) · `judge` (the oracles).
 
+mod bounds;
 mod judge;
 mod objects;
 mod process;
@@ -14,9 +15,11 @@ mod slot;
 mod steps;
 mod stories;
 
+use self::bounds::Bounds;
 use crate::coverage::Overlaps;
 use crate::failure::Failure;
 use crate::model::{Facts, Model};
+use crate::operation::Operation;
 use crate::program::{Program, ProgramStep};
 use crate::words::{BufferId, FenceId, ProcessId, QueueId, Surface, ThreadId, WaitId};
 use objects::{BufferObject, CallError, Called, FenceObject, QueueObject, Registered};
@@ -64,6 +67,7 @@ pub struct Stage {
     handles: BTreeMap<FenceId, Slot<NtHandle>>,
     buffers: BTreeMap<BufferId, Slot<BufferObject>>,
     surfaces: BTreeMap<QueueId, Surface>,
+    bounds: Bounds,
     failures: Mutex<Vec<Failure>>,
     injected: Mutex<Vec<Injected>>,
     /// Registered waits after their threads have ended.
@@ -115,6 +119,7 @@ impl Stage {
             handles: BTreeMap::new(),
             buffers: BTreeMap::new(),
             surfaces,
+            bounds: Bounds::of(&program, platform),
             failures: platform.mutex("failures of the program", Vec::new()),
             injected: platform.mutex("injected hangs", Vec::new()),
             ended_waits: platform.mutex("ended waits", Vec::new()),
@@ -198,6 +203,7 @@ impl Stage {
             Err(why) => return self.fail(Failure::Panic(why)),
         };
         self.limit_time();
+        let begun = self.platform.now().0;
         let threads: Vec<_> = (0..self.program.threads.len() as u16)
             .map(|thread| {
                 let stage = self.clone();
@@ -218,6 +224,7 @@ impl Stage {
                 Running::Agents(sessions) => sessions.end(),
                 Running::Socket(service) => service.stop(),
             }
+            self.judge_time(self.platform.now().0 - begun);
             // The kernel lets go of the last objects when the engines have.
             if self.platform.is_cooperative() {
                 let settled = self.platform.now().after(SETTLE_NS);
@@ -262,7 +269,10 @@ impl Stage {
                 (Running::Socket(service), transport)
             }
         };
-        let open = |index| RunProcess::open(&self.machine, &self.program, &transport, index);
+        let open = |index: usize| {
+            let may_be_destroyed = self.end.destroyed.contains(&ProcessId(index as u16));
+            RunProcess::open(&self.machine, &self.program, &transport, (index, may_be_destroyed))
+        };
         let processes = (0..self.program.processes.len()).map(open).collect::<Result<_, _>>()?;
         let _first = self.processes.set(processes);
         Ok(running)
@@ -305,7 +315,28 @@ impl Stage {
         // The failure of the step that should have made the object counts.
         let is_consequence =
             error.is_end_of_run() || *error == CallError::Missing || self.platform.is_stopped();
-        is_consequence || (self.program.is_doomed(process) && error.is_loss())
+        is_consequence
+            || (self.program.is_doomed(process) && error.is_loss())
+            || (error.is_closed() && self.may_be_closed(step, process))
+            || (error.is_unsupported() && self.opens_other_width(step, process))
+    }
+
+    /// Returns whether the step names what another thread may have closed.
+    fn may_be_closed(&self, step: &ProgramStep, process: ProcessId) -> bool {
+        let is_closed = |key: &Key| match key {
+            Key::Queue(queue) => self.end.queues.get(queue).is_some_and(|queue| queue.is_closed),
+            Key::Fence(fence, ..) => self.end.fences.get(fence).is_some_and(|f| f.is_closed),
+            Key::Handle(_) | Key::Buffer(_) => false,
+        };
+        self.end.destroyed.contains(&process) || self.objects_of(step).used.iter().any(is_closed)
+    }
+
+    /// Returns whether the step opens a fence of an adapter with atomics of another width.
+    fn opens_other_width(&self, step: &ProgramStep, process: ProcessId) -> bool {
+        let Operation::OpenFence { fence, .. } = step.operation else { return false };
+        let facts = Facts::of(&self.program);
+        let owner = self.end.fences.get(&fence).map_or(process, |fence| fence.owner);
+        facts.caps(owner).atomics_64bit != facts.caps(process).atomics_64bit
     }
 
     fn fail(&self, failure: Failure) {
@@ -337,6 +368,7 @@ impl Stage {
             if let Err(error) = called
                 && !self.platform.is_stopped()
                 && !(error.is_end_of_run() || (process.is_doomed && error.is_loss()))
+                && !(error.is_closed() && process.may_be_destroyed)
             {
                 self.fail(Failure::Leak(format!("{what} is not destroyed: {error}")));
             }
@@ -344,7 +376,11 @@ impl Stage {
         for (id, slot) in &self.queues {
             if let (Some(queue), Some(state)) = (slot.take_now(), self.end.queues.get(id)) {
                 let process = self.run_process(state.process);
-                note(&id.to_string(), process, queue.destroy());
+                let destroyed = match state.is_closed {
+                    true => queue.destroy_rest(),
+                    false => queue.destroy(),
+                };
+                note(&id.to_string(), process, destroyed);
             }
         }
         for (id, slot) in &self.buffers {
@@ -354,7 +390,8 @@ impl Stage {
             }
         }
         for ((id, process, _), slot) in &self.fences {
-            if let Some(fence) = slot.take_now() {
+            let is_closed = self.end.fences.get(id).is_some_and(|fence| fence.is_closed);
+            if let Some(fence) = slot.take_now().filter(|_| !is_closed) {
                 let process = self.run_process(*process);
                 note(&id.to_string(), process, fence.destroy());
             }

@@ -48,6 +48,20 @@ impl CallError {
         }
     }
 
+    /// Returns whether the call names an object that is destroyed.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self == CallError::Status(Status::INVALID_PARAMETER)
+    }
+
+    /// Returns whether the adapter cannot do it.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        match self {
+            CallError::Status(status) => *status == Status::NOT_SUPPORTED,
+            CallError::Api(Error::Call { status, .. }) => *status == Status::NOT_SUPPORTED,
+            CallError::Api(_) | CallError::Missing => false,
+        }
+    }
+
     /// Returns whether the run has ended, so that the call says nothing.
     pub(crate) fn is_end_of_run(&self) -> bool {
         matches!(self, CallError::Status(Status::CANCELLED) | CallError::Api(Error::Stopped))
@@ -211,6 +225,17 @@ impl RawQueue {
         }
     }
 
+    /// Queues packets, each followed by a signal if `signals`.
+    fn flood(&self, count: u64, ns: u64, signals: bool) -> Called {
+        for _ in 0..count {
+            self.execute(&[Command::Timed { ns }])?;
+            if signals {
+                self.signal(&self.done, self.drains.fetch_add(1) + 1)?;
+            }
+        }
+        Ok(())
+    }
+
     fn set_priority(&self, below: u64) -> Called {
         let (RawObject::HwQueue { hw_context, .. } | RawObject::User { hw_context, .. }) =
             &self.object
@@ -229,7 +254,8 @@ impl RawQueue {
         Ok(self.client.wait(self.done.handle, value)?)
     }
 
-    fn destroy(&self) -> Called {
+    /// Destroys the queue, and leaves what other threads may name for [`RawQueue::destroy_rest`].
+    fn close(&self) -> Called {
         let kernel = self.kernel();
         match &self.object {
             RawObject::Context(context) => kernel.destroy_context(*context)?,
@@ -245,7 +271,11 @@ impl RawQueue {
                 kernel.destroy_allocation(queue.control.handle)?;
             }
         }
-        Ok(kernel.destroy_synchronization_object(self.done.handle)?)
+        Ok(())
+    }
+
+    fn destroy_rest(&self) -> Called {
+        Ok(self.kernel().destroy_synchronization_object(self.done.handle)?)
     }
 }
 
@@ -334,13 +364,40 @@ impl QueueObject {
         }
     }
 
+    /// Queues packets at the call surface.
+    pub(crate) fn flood(&self, count: u64, ns: u64, signals: bool) -> Called {
+        match self {
+            QueueObject::Api(_) => Err(CallError::Missing),
+            QueueObject::Raw(queue) => queue.flood(count, ns, signals),
+        }
+    }
+
+    /// Destroys a queue at the call surface while other threads may use it.
+    pub(crate) fn close(&self) -> Called {
+        match self {
+            QueueObject::Api(_) => Err(CallError::Missing),
+            QueueObject::Raw(queue) => queue.close(),
+        }
+    }
+
+    /// Destroys what a closed queue has left.
+    pub(crate) fn destroy_rest(self) -> Called {
+        match self {
+            QueueObject::Api(_) => Ok(()),
+            QueueObject::Raw(queue) => queue.destroy_rest(),
+        }
+    }
+
     pub(crate) fn destroy(self) -> Called {
         match self {
             QueueObject::Api(queue) => {
                 drop(queue);
                 Ok(())
             }
-            QueueObject::Raw(queue) => queue.destroy(),
+            QueueObject::Raw(queue) => {
+                queue.close()?;
+                queue.destroy_rest()
+            }
         }
     }
 }
@@ -368,6 +425,22 @@ impl FenceObject {
             FenceObject::Api(fence) => Ok(fence.wait(value)?),
             FenceObject::Raw(client, fence) => Ok(client.wait(fence.handle, value)?),
         }
+    }
+
+    /// Blocks until both have, or one has, reached its value. Of the call surface.
+    pub(crate) fn wait_beside(
+        &self,
+        value: u64,
+        other: &FenceObject,
+        least: u64,
+        mode: WaitMode,
+    ) -> Called {
+        let (FenceObject::Raw(client, one), FenceObject::Raw(_, other)) = (self, other) else {
+            return Err(CallError::Missing);
+        };
+        let both = [(one, value), (other, least)];
+        let both = both.map(|(fence, value)| FenceValue { fence: fence.handle, value });
+        Ok(client.kernel.wait_from_cpu(&both, mode, None)?)
     }
 
     pub(crate) fn register(&self, platform: &Platform, value: u64) -> Called<Registered> {

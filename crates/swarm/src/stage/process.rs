@@ -36,6 +36,8 @@ pub(super) struct RunProcess {
     life: ProcessLife,
     pub(super) adapter: usize,
     pub(super) is_doomed: bool,
+    /// Whether a step destroys the D3DKMT device.
+    pub(super) may_be_destroyed: bool,
 }
 
 enum ProcessLife {
@@ -50,7 +52,7 @@ impl RunProcess {
         machine: &Machine,
         program: &Program,
         transport: &Transport,
-        index: usize,
+        (index, may_be_destroyed): (usize, bool),
     ) -> Result<RunProcess, String> {
         let ProcessSetup { adapter, fate } = program.processes[index];
         let adapter = usize::from(adapter.0);
@@ -82,6 +84,7 @@ impl RunProcess {
             life,
             adapter,
             is_doomed: fate == Fate::Doomed,
+            may_be_destroyed,
         })
     }
 

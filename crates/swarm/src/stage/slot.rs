@@ -43,6 +43,9 @@ impl Objects {
             Operation::CreateQueue { queue, .. } => objects.made.push(Key::Queue(queue)),
             Operation::DropQueue { queue } => objects.dropped = Some(Key::Queue(queue)),
             Operation::Execute { queue, .. }
+            | Operation::CloseQueue { queue }
+            | Operation::Flood { queue, .. }
+            | Operation::Prompt { queue, .. }
             | Operation::Drain { queue }
             | Operation::SetPriority { queue, .. }
             | Operation::Hang { queue } => objects.used.push(Key::Queue(queue)),
@@ -55,6 +58,11 @@ impl Objects {
             Operation::OpenFence { fence, surface } => {
                 objects.used.push(Key::Handle(fence));
                 objects.made.push(instance(fence, surface));
+            }
+            Operation::CloseFence { fence } => objects.used.push(instance(fence, Surface::Raw)),
+            Operation::WaitAll { fence, other, .. } | Operation::WaitAny { fence, other, .. } => {
+                let both = [fence, other].map(|fence| instance(fence, Surface::Raw));
+                objects.used.extend(both);
             }
             Operation::DropFence { fence, surface } => {
                 objects.dropped = Some(instance(fence, surface));
@@ -88,6 +96,9 @@ impl Objects {
             | Operation::SleepResume { .. }
             | Operation::IdleEngines {}
             | Operation::ResetEngine { .. }
+            | Operation::ResetAdapter {}
+            | Operation::RemoveAdapter {}
+            | Operation::DestroyDevice {}
             | Operation::MarkDevice { .. }
             | Operation::Kill { .. } => {}
         }

@@ -5,6 +5,7 @@ use super::objects::{
 };
 use super::process::RunProcess;
 use super::{EndOfWait, Injected, Stage, stories};
+use crate::failure::Failure;
 use crate::model::PAGE_WORDS;
 use crate::operation::Operation;
 use crate::program::ProgramStep;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, CreatePagingQueue, DeviceErrorReason, PagingPriority, Placement, Priority,
-    ResidencyPriority, SegmentGroup, SyncObjectFlags, TdrTest,
+    ResidencyPriority, SegmentGroup, SyncObjectFlags, TdrTest, WaitMode,
 };
 use tidegate::d3d12::{BufferDesc, CommandListType, FenceDesc, FenceFlags, Heap, QueueDesc};
 use tidegate::ddi::DevicePowerState;
@@ -38,6 +39,11 @@ impl Stage {
                 let taken = self.queues[&queue].take().ok_or(CallError::Missing)?;
                 taken.destroy()
             }
+            Operation::CloseQueue { queue } => self.queue(queue)?.close(),
+            Operation::Flood { queue, count, ns, signals } => {
+                self.queue(queue)?.flood(count, ns, signals != 0)
+            }
+            Operation::Prompt { queue, ns } => self.prompt(process, queue, ns),
             Operation::Execute { queue, ns } => self.queue(queue)?.execute(&process.device()?, ns),
             Operation::Hang { queue } => self.hang(id, process, queue),
             Operation::Store { queue, buffer, word, value } => {
@@ -53,6 +59,7 @@ impl Stage {
                 let slot = &self.fences[&(fence, id, surface)];
                 slot.take().ok_or(CallError::Missing)?.destroy()
             }
+            Operation::CloseFence { fence } => self.fence(fence, id, Surface::Raw)?.destroy(),
             Operation::QueueSignal { queue, fence, value } => {
                 let target = self.fence(fence, id, self.surfaces[&queue])?;
                 self.queue(queue)?.signal(&target, value)
@@ -81,6 +88,12 @@ impl Stage {
             }
             Operation::Wait { fence, surface, value } => {
                 self.fence(fence, id, surface)?.wait(value)
+            }
+            Operation::WaitAll { fence, value, other, least } => {
+                self.wait_for_two(id, [(fence, value), (other, least)], WaitMode::All)
+            }
+            Operation::WaitAny { fence, value, other, least } => {
+                self.wait_for_two(id, [(fence, value), (other, least)], WaitMode::Any)
             }
             Operation::Register { wait, fence, surface, value } => {
                 let registered = self.fence(fence, id, surface)?.register(&self.platform, value)?;
@@ -126,6 +139,9 @@ impl Stage {
             | Operation::SleepResume { .. }
             | Operation::IdleEngines {}
             | Operation::ResetEngine { .. }
+            | Operation::ResetAdapter {}
+            | Operation::RemoveAdapter {}
+            | Operation::DestroyDevice {}
             | Operation::MarkDevice { .. }
             | Operation::Kill { .. } => self.carry_out_on_machine(process, step.operation),
         }
@@ -160,6 +176,16 @@ impl Stage {
                 let test = TdrTest::EngineTdr { node_ordinal, engine_ordinal: 0 };
                 Ok(self.machine.adapter_at(process.adapter).debug_timeouts(test)?)
             }
+            Operation::ResetAdapter {} => {
+                Ok(self.machine.adapter_at(process.adapter).debug_timeouts(TdrTest::ForceTdr)?)
+            }
+            Operation::RemoveAdapter {} => {
+                self.machine.remove_adapter(process.adapter);
+                Ok(())
+            }
+            Operation::DestroyDevice {} => {
+                Ok(process.client.kernel.destroy_device(process.client.device)?)
+            }
             Operation::MarkDevice { .. } => {
                 let reason = DeviceErrorReason::Generic;
                 Ok(process.client.kernel.mark_device_as_error(process.client.device, reason)?)
@@ -170,6 +196,32 @@ impl Stage {
             }
             _ => Err(CallError::Missing),
         }
+    }
+
+    fn wait_for_two(
+        &self,
+        process: ProcessId,
+        both: [(FenceId, u64); 2],
+        mode: WaitMode,
+    ) -> Called {
+        let [one, other] = both;
+        let one = (self.fence(one.0, process, Surface::Raw)?, one.1);
+        let other = (self.fence(other.0, process, Surface::Raw)?, other.1);
+        one.0.wait_beside(one.1, &other.0, other.1, mode)
+    }
+
+    fn prompt(&self, process: &RunProcess, queue: QueueId, ns: u64) -> Called {
+        let object = self.queue(queue)?;
+        let begun = self.platform.now().0;
+        object.execute(&process.device()?, ns)?;
+        object.drain()?;
+        let took = self.platform.now().0 - begun;
+        let bound = self.bounds.prompt_ns.filter(|bound| took > *bound);
+        if let Some(bound) = bound {
+            let text = format!("{ns} ns of {queue} took {took} ns, and {bound} ns are allowed");
+            self.fail(Failure::Late(text));
+        }
+        Ok(())
     }
 
     fn queue(&self, queue: QueueId) -> Called<QueueObject> {

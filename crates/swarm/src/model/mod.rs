@@ -9,12 +9,20 @@
 //!
 //! Entry points: [`Model::admit`], [`Model::words`].
 
+mod fences;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use state::Signaller;
+pub(crate) use state::{BufferState, FenceState, QueueState, WaitState};
+
 use crate::operation::Operation;
 use crate::program::{Program, ProgramStep};
 use crate::setup::AdapterSetup;
 use crate::words::{
-    Band, BufferId, Class, Fate, FenceId, FenceKind, Model as Submission, ProcessId, QueueId,
-    Sharing, Surface, ThreadId, WaitId,
+    AdapterId, Band, BufferId, Class, Fate, FenceId, FenceKind, Model as Submission, ProcessId,
+    QueueId, Sharing, Surface, ThreadId, WaitId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate::variants::Caps;
@@ -26,91 +34,6 @@ const RECOVERIES: u32 = 2;
 /// Words of a page of a buffer.
 pub(crate) const PAGE_WORDS: u64 = 1024;
 
-/// What signals a fence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Signaller {
-    Thread(ThreadId),
-    Queue(QueueId),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct QueueState {
-    pub(crate) process: ProcessId,
-    /// The thread that made it.
-    pub(crate) owner: ThreadId,
-    /// Whether another thread has added work.
-    is_shared: bool,
-    pub(crate) surface: Surface,
-    pub(crate) model: Submission,
-    dropped: bool,
-    /// Steps since the last drain.
-    steps: u32,
-    /// Fences that undrained steps name.
-    fences: BTreeSet<FenceId>,
-    /// Buffers that undrained steps name.
-    buffers: BTreeSet<BufferId>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct FenceState {
-    pub(crate) owner: ProcessId,
-    pub(crate) kind: FenceKind,
-    pub(crate) sharing: Sharing,
-    instances: BTreeSet<(ProcessId, Surface)>,
-    /// Instances that were there at any time. None is opened twice.
-    opened: BTreeSet<(ProcessId, Surface)>,
-    /// The highest value that a step has signalled.
-    pub(crate) highest: u64,
-    initial: u64,
-    /// The last value of each signaller.
-    last: BTreeMap<Signaller, u64>,
-    pulsed_by: Option<ThreadId>,
-    /// The threads whose steps name the fence.
-    threads: BTreeSet<ThreadId>,
-    /// The threads whose queues have used each instance.
-    users: BTreeSet<(ProcessId, Surface, ThreadId)>,
-}
-
-impl FenceState {
-    /// Returns the value below which the fence cannot be once all earlier steps are done: the last
-    /// signal to be made is one of the last signals of the signallers.
-    pub(crate) fn guaranteed(&self) -> u64 {
-        self.last.values().copied().min().unwrap_or(self.initial)
-    }
-
-    pub(crate) fn is_pulsed(&self) -> bool {
-        self.pulsed_by.is_some()
-    }
-
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.last.is_empty() && self.pulsed_by.is_none()
-    }
-
-    pub(crate) fn has(&self, process: ProcessId, surface: Surface) -> bool {
-        self.instances.contains(&(process, surface))
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct BufferState {
-    pub(crate) process: ProcessId,
-    /// The thread that made it.
-    pub(crate) owner: ThreadId,
-    pub(crate) surface: Surface,
-    pub(crate) pages: u64,
-    dropped: bool,
-    /// The owner and the last value of each stored word.
-    words: BTreeMap<u64, (QueueId, u32)>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct WaitState {
-    pub(crate) thread: ThreadId,
-    pub(crate) fence: FenceId,
-    pub(crate) value: u64,
-    pub(crate) is_over: bool,
-}
-
 /// The state after some steps.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
@@ -119,6 +42,10 @@ pub struct Model {
     pub(crate) buffers: BTreeMap<BufferId, BufferState>,
     pub(crate) waits: BTreeMap<WaitId, WaitState>,
     killed: BTreeSet<ProcessId>,
+    /// Processes whose D3DKMT device may be destroyed.
+    pub(crate) destroyed: BTreeSet<ProcessId>,
+    /// Adapters that are removed.
+    removed: BTreeSet<AdapterId>,
     pub(crate) recoveries: u32,
 }
 
@@ -150,9 +77,11 @@ impl<'p> Facts<'p> {
         }
     }
 
-    /// Returns whether every process of the machine may lose its device.
-    pub(crate) fn all_doomed(&self) -> bool {
-        self.program.processes.iter().all(|process| process.fate == Fate::Doomed)
+    /// Returns whether every process of the adapter of `process` may lose its device.
+    fn is_doomed_adapter(&self, process: ProcessId) -> bool {
+        let adapter = self.program.process(process).adapter;
+        let mut users = self.program.processes.iter().filter(|p| p.adapter == adapter);
+        users.all(|process| process.fate == Fate::Doomed)
     }
 }
 
@@ -186,10 +115,14 @@ impl Model {
             Operation::OpenFence { fence, surface } => {
                 self.open_fence(facts, process, fence, surface)
             }
+            Operation::CloseFence { fence } => self.close_fence(step.thread, process, fence),
             Operation::DropFence { fence, surface } => {
                 self.drop_fence(step.thread, process, fence, surface)
             }
             Operation::DropQueue { .. }
+            | Operation::CloseQueue { .. }
+            | Operation::Flood { .. }
+            | Operation::Prompt { .. }
             | Operation::Drain { .. }
             | Operation::Execute { .. }
             | Operation::Hang { .. }
@@ -201,6 +134,8 @@ impl Model {
             Operation::Signal { .. }
             | Operation::PulseWait { .. }
             | Operation::Wait { .. }
+            | Operation::WaitAll { .. }
+            | Operation::WaitAny { .. }
             | Operation::Register { .. }
             | Operation::Await { .. }
             | Operation::Cancel { .. } => self.admit_on_cpu(facts, step),
@@ -226,10 +161,18 @@ impl Model {
                 let setup = adapter_of(facts, process);
                 require(setup.is_power_managed(), "power is not managed")
             }
-            Operation::ResetEngine { .. } => {
-                require(facts.all_doomed(), "a reset may lose the device of a steady process")?;
+            Operation::ResetEngine { .. } | Operation::ResetAdapter {} => {
+                let is_doomed = facts.is_doomed_adapter(process);
+                require(is_doomed, "a reset may lose the device of a steady process")?;
                 self.recover()
             }
+            Operation::RemoveAdapter {} => {
+                let is_doomed = facts.is_doomed_adapter(process);
+                require(is_doomed, "the adapter has a steady process")?;
+                let adapter = facts.program.process(process).adapter;
+                require(self.removed.insert(adapter), "the adapter is removed already")
+            }
+            Operation::DestroyDevice {} => self.destroy_device(facts, process),
             Operation::MarkDevice { process: target } => {
                 let is_doomed = facts.program.is_doomed(process);
                 require(target == process && is_doomed, "only an own doomed device is marked")
@@ -246,8 +189,27 @@ impl Model {
     fn admit_on_queue(&mut self, facts: &Facts<'_>, step: &ProgramStep) -> Result<(), Refusal> {
         let thread = step.thread;
         let process = facts.program.process_of(thread);
-        let is_doomed = facts.program.is_doomed(process);
         match step.operation {
+            Operation::CloseQueue { queue } => {
+                let state = self.own_queue(thread, queue)?;
+                let has_ring = state.model == Submission::User;
+                require(state.surface == Surface::Raw && !has_ring, "no context to close")?;
+                let is_named = !state.fences.is_empty() || !state.buffers.is_empty();
+                require(!is_named, "queued steps have results")?;
+                (state.dropped, state.is_closed) = (true, true);
+                Ok(())
+            }
+            Operation::Flood { queue, count, ns, signals } => {
+                require((1..=200).contains(&count) && signals <= 1, "1 to 200 packets")?;
+                require(ns <= 50_000_000, "a packet is at most 50 ms")?;
+                self.own_context(thread, queue)?.steps += 1;
+                Ok(())
+            }
+            Operation::Prompt { queue, .. } => {
+                let state = self.own_context(thread, queue)?;
+                require(state.band == Band::Normal, "the queue is not NORMAL")?;
+                require(state.steps == 0 && !state.is_shared, "the queue has work")
+            }
             Operation::DropQueue { queue } => {
                 let state = self.own_queue(thread, queue)?;
                 require(state.steps == 0, "the queue is not drained")?;
@@ -263,11 +225,16 @@ impl Model {
                 Ok(())
             }
             Operation::Execute { queue, .. } => {
+                let closed = self.queues.get(&queue).filter(|state| state.is_closed);
+                if closed.is_some_and(|state| state.process == process && state.owner != thread) {
+                    return Ok(());
+                }
                 let state = self.queue_step(process, queue)?;
                 state.is_shared |= state.owner != thread;
                 Ok(())
             }
             Operation::Hang { queue } => {
+                let is_doomed = facts.program.is_doomed(process);
                 require(is_doomed, "only a doomed process hangs")?;
                 self.own_queue(thread, queue)?;
                 self.recover()?;
@@ -284,7 +251,7 @@ impl Model {
             }
             Operation::QueueSignal { queue, fence, value } => {
                 self.can_use(facts, thread, queue, fence)?;
-                self.signal(is_doomed, process, fence, Signaller::Queue(queue), value)?;
+                self.signal(facts, process, fence, Signaller::Queue(queue), value)?;
                 self.queue_step(process, queue)?.fences.insert(fence);
                 Ok(())
             }
@@ -310,8 +277,7 @@ impl Model {
         match step.operation {
             Operation::Signal { fence, surface, value } => {
                 self.instance(thread, process, fence, surface)?;
-                let is_doomed = facts.program.is_doomed(process);
-                self.signal(is_doomed, process, fence, Signaller::Thread(thread), value)
+                self.signal(facts, process, fence, Signaller::Thread(thread), value)
             }
             Operation::PulseWait { fence, surface, value, low } => {
                 self.instance(thread, process, fence, surface)?;
@@ -320,6 +286,12 @@ impl Model {
             Operation::Wait { fence, surface, value } => {
                 self.instance(thread, process, fence, surface)?;
                 self.is_guaranteed(fence, value)
+            }
+            Operation::WaitAll { fence, value, other, least } => {
+                self.wait_for_two(thread, process, [(fence, value), (other, least)], true)
+            }
+            Operation::WaitAny { fence, value, other, least } => {
+                self.wait_for_two(thread, process, [(fence, value), (other, least)], false)
             }
             Operation::Register { wait, fence, surface, value } => {
                 let state = self.instance(thread, process, fence, surface)?;
@@ -396,101 +368,14 @@ impl Model {
             is_shared: false,
             surface,
             model,
+            band,
             dropped: false,
+            is_closed: false,
             steps: 0,
             fences: BTreeSet::new(),
             buffers: BTreeSet::new(),
         };
         self.queues.insert(queue, state);
-        Ok(())
-    }
-
-    fn create_fence(
-        &mut self,
-        facts: &Facts<'_>,
-        process: ProcessId,
-        (fence, surface, kind, sharing, initial): (FenceId, Surface, FenceKind, Sharing, u64),
-    ) -> Result<(), Refusal> {
-        require(!self.fences.contains_key(&fence), "the fence is there already")?;
-        let native = facts.caps(process).native_fences;
-        require(native || kind == FenceKind::Monitored, "the adapter has no native fences")?;
-        require(
-            surface == Surface::Raw || kind == facts.api_kind(process),
-            "the queue API makes fences of the other kind",
-        )?;
-        require(initial <= 1 << 20, "the initial value is at most 2^20")?;
-        let state = FenceState {
-            owner: process,
-            kind,
-            sharing,
-            instances: BTreeSet::from([(process, surface)]),
-            opened: BTreeSet::from([(process, surface)]),
-            highest: initial,
-            initial,
-            last: BTreeMap::new(),
-            pulsed_by: None,
-            threads: BTreeSet::new(),
-            users: BTreeSet::new(),
-        };
-        self.fences.insert(fence, state);
-        Ok(())
-    }
-
-    fn open_fence(
-        &mut self,
-        facts: &Facts<'_>,
-        process: ProcessId,
-        fence: FenceId,
-        surface: Surface,
-    ) -> Result<(), Refusal> {
-        let state = self.fences.get_mut(&fence).ok_or("there is no such fence")?;
-        require(!state.instances.is_empty(), "every instance is closed")?;
-        let owner = facts.program.process(state.owner);
-        // The storage of a fence has one width on all adapters (decision 143).
-        let atomics = |process| facts.caps(process).atomics_64bit;
-        require(atomics(state.owner) == atomics(process), "the adapters have different atomics")?;
-        // The devices of a doomed process are lost one by one: what one no longer signals, another
-        // would wait for.
-        require(owner.fate == Fate::Steady, "its owner is doomed")?;
-        let is_near = owner.adapter == facts.program.process(process).adapter;
-        require(
-            match state.sharing {
-                Sharing::Private => false,
-                Sharing::Shared => is_near,
-                Sharing::Cross => true,
-            },
-            "the fence is not shared with the process",
-        )?;
-        require(
-            is_near || surface == Surface::Raw || state.kind == facts.api_kind(process),
-            "the adapters make fences of different kinds",
-        )?;
-        require(state.opened.insert((process, surface)), "the instance was opened before")?;
-        state.instances.insert((process, surface));
-        Ok(())
-    }
-
-    fn drop_fence(
-        &mut self,
-        thread: ThreadId,
-        process: ProcessId,
-        fence: FenceId,
-        surface: Surface,
-    ) -> Result<(), Refusal> {
-        let state = self.instance(thread, process, fence, surface)?;
-        let is_foreign = |user: &(ProcessId, Surface, ThreadId)| {
-            (user.0, user.1) == (process, surface) && user.2 != thread
-        };
-        let foreign = state.users.iter().any(is_foreign);
-        require(!foreign, "a queue of another thread has used the fence")?;
-        let uses = |queue: &QueueState| {
-            !queue.dropped && queue.process == process && queue.fences.contains(&fence)
-        };
-        require(!self.queues.values().any(uses), "queued steps use the fence")?;
-        let waits = self.waits.values().any(|wait| wait.fence == fence && !wait.is_over);
-        require(!waits, "a registered wait uses the fence")?;
-        let state = self.fences.get_mut(&fence).ok_or("there is no such fence")?;
-        state.instances.remove(&(process, surface));
         Ok(())
     }
 
@@ -527,6 +412,26 @@ impl Model {
         Ok(state)
     }
 
+    /// Returns an own queue of packets at the call surface.
+    fn own_context(
+        &mut self,
+        thread: ThreadId,
+        queue: QueueId,
+    ) -> Result<&mut QueueState, Refusal> {
+        let state = self.own_queue(thread, queue)?;
+        let is_context = state.surface == Surface::Raw && state.model == Submission::Packet;
+        require(is_context, "no context of packets")?;
+        Ok(state)
+    }
+
+    fn destroy_device(&mut self, facts: &Facts<'_>, process: ProcessId) -> Result<(), Refusal> {
+        require(facts.program.is_doomed(process), "the process is not doomed")?;
+        // Signals of the device would be missed at the other surface.
+        let mut own = self.fences.values().filter(|fence| fence.owner == process);
+        require(own.all(|fence| fence.sharing == Sharing::Private), "a fence is shared")?;
+        require(self.destroyed.insert(process), "the device is destroyed already")
+    }
+
     fn queue_step(
         &mut self,
         process: ProcessId,
@@ -561,82 +466,6 @@ impl Model {
         if let Some(state) = self.waits.get_mut(&wait) {
             state.is_over = true;
         }
-    }
-
-    fn instance(
-        &mut self,
-        thread: ThreadId,
-        process: ProcessId,
-        fence: FenceId,
-        surface: Surface,
-    ) -> Result<&mut FenceState, Refusal> {
-        let state = self.fences.get_mut(&fence).ok_or("there is no such fence")?;
-        require(state.has(process, surface), "the process has no such instance")?;
-        state.threads.insert(thread);
-        Ok(state)
-    }
-
-    /// Whether a queue's waits and signals can name the fence.
-    fn can_use(
-        &mut self,
-        facts: &Facts<'_>,
-        thread: ThreadId,
-        queue: QueueId,
-        fence: FenceId,
-    ) -> Result<(), Refusal> {
-        let (process, surface, model) = {
-            let state = self.own_queue(thread, queue)?;
-            (state.process, state.surface, state.model)
-        };
-        let state = self.instance(thread, process, fence, surface)?;
-        state.users.insert((process, surface, thread));
-        let needs_native = model == Submission::User;
-        let is_native = state.kind == FenceKind::Native && facts.caps(process).native_fences;
-        require(!needs_native || is_native, "a user-mode queue needs a native fence")
-    }
-
-    fn is_guaranteed(&self, fence: FenceId, value: u64) -> Result<(), Refusal> {
-        let state = self.fences.get(&fence).ok_or("there is no such fence")?;
-        require(!state.is_pulsed(), "the fence is pulsed")?;
-        require(value <= state.guaranteed(), "no earlier step guarantees the value")
-    }
-
-    fn signal(
-        &mut self,
-        is_doomed: bool,
-        process: ProcessId,
-        fence: FenceId,
-        by: Signaller,
-        value: u64,
-    ) -> Result<(), Refusal> {
-        let state = self.fences.get_mut(&fence).ok_or("there is no such fence")?;
-        require(!state.is_pulsed(), "the fence is pulsed")?;
-        require(!is_doomed || state.owner == process, "a doomed process signals its own fences")?;
-        require(value > state.highest, "signals of a fence rise")?;
-        require(value < 1 << 31, "values stay below 2^31")?;
-        state.highest = value;
-        state.last.insert(by, value);
-        Ok(())
-    }
-
-    fn pulse(
-        &mut self,
-        facts: &Facts<'_>,
-        thread: ThreadId,
-        process: ProcessId,
-        fence: FenceId,
-        (value, low): (u64, u64),
-    ) -> Result<(), Refusal> {
-        require(facts.caps(process).fence_history, "the hardware keeps no history")?;
-        let state = self.fences.get_mut(&fence).ok_or("there is no such fence")?;
-        require(state.last.is_empty(), "the fence has signals")?;
-        require(state.sharing == Sharing::Private, "only private fences are pulsed")?;
-        let waits = self.waits.values().any(|wait| wait.fence == fence);
-        require(!waits, "waits are registered with the fence")?;
-        require(state.threads.iter().all(|other| *other == thread), "another thread uses it")?;
-        require(low < value && value < 1 << 31, "a pulse falls")?;
-        state.pulsed_by = Some(thread);
-        Ok(())
     }
 
     fn recover(&mut self) -> Result<(), Refusal> {

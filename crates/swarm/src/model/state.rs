@@ -1,0 +1,103 @@
+//! The states of objects in the model.
+
+use crate::words::{
+    Band, BufferId, FenceId, FenceKind, Model as Submission, ProcessId, QueueId, Sharing, Surface,
+    ThreadId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What signals a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Signaller {
+    Thread(ThreadId),
+    Queue(QueueId),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct QueueState {
+    pub(crate) process: ProcessId,
+    /// The thread that made it.
+    pub(crate) owner: ThreadId,
+    /// Whether another thread has added work.
+    pub(super) is_shared: bool,
+    pub(crate) surface: Surface,
+    pub(crate) model: Submission,
+    pub(crate) band: Band,
+    pub(super) dropped: bool,
+    /// Whether it was closed beside steps of other threads.
+    pub(crate) is_closed: bool,
+    /// Steps since the last drain.
+    pub(super) steps: u32,
+    /// Fences that undrained steps name.
+    pub(super) fences: BTreeSet<FenceId>,
+    /// Buffers that undrained steps name.
+    pub(super) buffers: BTreeSet<BufferId>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FenceState {
+    pub(crate) owner: ProcessId,
+    pub(crate) kind: FenceKind,
+    pub(crate) sharing: Sharing,
+    pub(super) instances: BTreeSet<(ProcessId, Surface)>,
+    /// Instances that were there at any time. None is opened twice.
+    pub(super) opened: BTreeSet<(ProcessId, Surface)>,
+    /// The highest value that a step has signalled.
+    pub(crate) highest: u64,
+    pub(crate) initial: u64,
+    /// Values are below this one.
+    pub(crate) limit: u64,
+    /// Whether engines of its adapter write 64 bits.
+    pub(super) is_wide: bool,
+    /// The last value of each signaller.
+    pub(super) last: BTreeMap<Signaller, u64>,
+    /// Whether it was closed beside its users. Each of its waits ends then.
+    pub(crate) is_closed: bool,
+    pub(super) pulsed_by: Option<ThreadId>,
+    /// The threads whose steps name the fence.
+    pub(super) threads: BTreeSet<ThreadId>,
+    /// Whether a ring has named it.
+    pub(super) has_ring: bool,
+    /// The threads whose queues have used each instance.
+    pub(super) users: BTreeSet<(ProcessId, Surface, ThreadId)>,
+}
+
+impl FenceState {
+    /// Returns the value below which the fence cannot be once all earlier steps are done: the last
+    /// signal to be made is one of the last signals of the signallers.
+    pub(crate) fn guaranteed(&self) -> u64 {
+        self.last.values().copied().min().unwrap_or(self.initial)
+    }
+
+    pub(crate) fn is_pulsed(&self) -> bool {
+        self.pulsed_by.is_some()
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.last.is_empty() && self.pulsed_by.is_none()
+    }
+
+    pub(crate) fn has(&self, process: ProcessId, surface: Surface) -> bool {
+        self.instances.contains(&(process, surface))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BufferState {
+    pub(crate) process: ProcessId,
+    /// The thread that made it.
+    pub(crate) owner: ThreadId,
+    pub(crate) surface: Surface,
+    pub(crate) pages: u64,
+    pub(super) dropped: bool,
+    /// The owner and the last value of each stored word.
+    pub(super) words: BTreeMap<u64, (QueueId, u32)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WaitState {
+    pub(crate) thread: ThreadId,
+    pub(crate) fence: FenceId,
+    pub(crate) value: u64,
+    pub(crate) is_over: bool,
+}

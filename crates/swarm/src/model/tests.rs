@@ -1,0 +1,64 @@
+use super::{Facts, Model};
+use crate::program::Program;
+
+/// Returns the refusal of the last step. Every other step is admitted.
+fn last(text: &str) -> Result<(), &'static str> {
+    let program: Program = text.parse().unwrap();
+    let (facts, mut model) = (Facts::of(&program), Model::default());
+    let (last, steps) = program.steps.split_last().unwrap();
+    for step in steps {
+        model.admit(&facts, step).unwrap_or_else(|why| panic!("{}: {why}", step.operation));
+    }
+    model.admit(&facts, last)
+}
+
+const ONE: &str = "adapter standard; process a0 steady; thread p0; thread p0; ";
+const DOOMED: &str = "adapter standard; process a0 doomed; thread p0; thread p0; ";
+
+fn one(steps: &str) -> Result<(), &'static str> {
+    last(&format!("{ONE}{steps}"))
+}
+
+#[test]
+fn a_closed_fence_ends_every_wait() {
+    let fence = "t0 fence f0 raw native private 0; ";
+    assert!(one(&format!("{fence}t1 wait f0 raw 5")).is_err());
+    assert_eq!(one(&format!("{fence}t0 close-fence f0; t1 wait f0 raw 5")), Ok(()));
+    assert!(one(&format!("{fence}t0 close-fence f0; t1 close-fence f0")).is_err());
+    let ring = "t0 queue q0 raw user compute normal; t0 queue-signal q0 f0 1; ";
+    assert!(one(&format!("{fence}{ring}t1 close-fence f0")).is_err(), "a ring stores to memory");
+}
+
+#[test]
+fn one_of_two_fences_is_enough() {
+    let fences = "t0 fence f0 raw native private 3; t0 fence f1 raw monitored private 0; ";
+    assert_eq!(one(&format!("{fences}t1 wait-any f0 3 f1 9")), Ok(()));
+    assert!(one(&format!("{fences}t1 wait-all f0 3 f1 9")).is_err());
+    assert_eq!(one(&format!("{fences}t1 wait-all f0 3 f1 0")), Ok(()));
+}
+
+#[test]
+fn adapters_of_steady_processes_are_neither_reset_nor_removed() {
+    for step in ["reset-adapter", "remove-adapter", "destroy-device"] {
+        assert!(one(&format!("t0 {step}")).is_err(), "{step}");
+        assert_eq!(last(&format!("{DOOMED}t0 {step}")), Ok(()), "{step}");
+    }
+    assert!(last(&format!("{DOOMED}t0 remove-adapter; t1 remove-adapter")).is_err());
+}
+
+#[test]
+fn values_are_as_wide_as_atomics() {
+    let high = "t0 fence f0 raw monitored private 4294967294";
+    assert_eq!(one(high), Ok(()));
+    let narrow = "adapter 32-bit; process a0 steady; thread p0; ";
+    assert!(last(&format!("{narrow}{high}")).is_err());
+}
+
+#[test]
+fn a_queue_with_results_is_not_closed() {
+    let queue = "t0 queue q0 raw packet compute normal; t0 execute q0 5; ";
+    assert_eq!(one(&format!("{queue}t0 close-queue q0; t1 execute q0 5")), Ok(()));
+    assert!(one(&format!("{queue}t0 close-queue q0; t0 execute q0 5")).is_err());
+    let signal = "t0 fence f0 raw monitored private 0; t0 queue-signal q0 f0 1; ";
+    assert!(one(&format!("{queue}{signal}t0 close-queue q0")).is_err());
+}

@@ -1,0 +1,95 @@
+//! Bounds of virtual time.
+//!
+//! They are sums over the program: all work of the machine on one engine, every rest, a recovery for
+//! each step that may cause one, and some time for each step. What waits for ever, or for a share
+//! that it does not get, takes longer.
+
+use super::Stage;
+use crate::failure::Failure;
+use crate::operation::Operation;
+use crate::program::Program;
+use crate::words::{Band, Surface};
+use std::collections::BTreeSet;
+use tidegate::Platform;
+use tidegate::platform::PlatformKind;
+
+/// The time of a step and of a packet without its work. Pages and power states are in it.
+const STEP_NS: u64 = 2_000_000;
+const PACKET_NS: u64 = 200_000;
+/// From the start of work that hangs to the end of its recovery: three times TdrDelay (PRE-102),
+/// and a reset.
+const HANG_NS: u64 = 3 * 2_000_000_000 + 1_000_000_000;
+/// Another recovery: TdrDelay for an answer that does not come.
+const RECOVERY_NS: u64 = 2_500_000_000;
+
+/// The bounds of a run. `None` outside of virtual time, and where the program makes no promise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// From the first step to the end of the last object.
+    run_ns: Option<u64>,
+    /// A [`Operation::Prompt`] beside floods of higher bands.
+    pub(super) prompt_ns: Option<u64>,
+}
+
+impl Bounds {
+    pub(super) fn of(program: &Program, platform: &Platform) -> Bounds {
+        if platform.kind() != PlatformKind::Virtual {
+            return Bounds { run_ns: None, prompt_ns: None };
+        }
+        // Only packets of HIGH queues at the call surface are floods of a higher band.
+        let high = program.steps.iter().filter_map(|step| match step.operation {
+            Operation::CreateQueue { queue, surface: Surface::Raw, band: Band::High, .. } => {
+                Some(queue)
+            }
+            _ => None,
+        });
+        let high: BTreeSet<_> = high.collect();
+        let (mut normal, mut work, mut longest, mut packets) = (0, 0, 0, 0);
+        let (mut rests, mut recoveries) = (0, 0);
+        for step in &program.steps {
+            match step.operation {
+                Operation::Execute { queue, ns } | Operation::Prompt { queue, ns } => {
+                    work += ns;
+                    longest = longest.max(ns);
+                    normal += if high.contains(&queue) { 0 } else { ns };
+                }
+                Operation::Flood { queue, count, ns, .. } => {
+                    work += count * ns;
+                    packets += count;
+                    longest = longest.max(ns);
+                    normal += if high.contains(&queue) { 0 } else { count * ns };
+                }
+                Operation::Rest { ns } => rests += ns,
+                // One that meets a packet which is not preempted waits for it.
+                Operation::Suspend { ns } | Operation::SleepResume { ns } => rests += 2 * ns,
+                Operation::Vsync {} | Operation::Flip { .. } => rests += 10_000_000,
+                Operation::Hang { .. } => recoveries += HANG_NS,
+                Operation::ResetEngine { .. }
+                | Operation::ResetAdapter {}
+                | Operation::RemoveAdapter {}
+                | Operation::DestroyDevice {}
+                | Operation::MarkDevice { .. }
+                | Operation::Kill { .. } => recoveries += RECOVERY_NS,
+                _ => {}
+            }
+        }
+        let slack = STEP_NS * (10 + program.steps.len() as u64) + PACKET_NS * packets;
+        let quantum = program.adapters.iter().map(|adapter| adapter.quantum_ns()).max();
+        // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
+        let share = 10 * (normal + 2 * quantum.unwrap_or(0) + longest);
+        Bounds {
+            run_ns: Some(work + rests + recoveries + slack),
+            prompt_ns: (recoveries == 0).then_some(share + rests + slack),
+        }
+    }
+}
+
+impl Stage {
+    /// Fails a run that took longer than its bound.
+    pub(super) fn judge_time(&self, took: u64) {
+        let bound = self.bounds.run_ns.filter(|bound| took > *bound);
+        if let Some(bound) = bound.filter(|_| !self.platform.is_stopped()) {
+            self.fail(Failure::Late(format!("the run took {took} ns of at most {bound} ns")));
+        }
+    }
+}
