@@ -2,8 +2,9 @@
 //!
 //! An update, in order: 1. the fence reaches the value of the update; 2. the tiles are mapped and
 //! unmapped; 3. the fence is signalled with the next value. A task of its own carries out 2 and 3,
-//! because they wait for the paging operation that is under way, and its engine may hang. The timer's
-//! agent, which recovers engines, only starts the task: the end of a wait may be at DISPATCH_LEVEL.
+//! because they wait for the paging operation that is under way, and its engine may hang. The
+//! timer's agent, which recovers engines, only starts the task: the end of a wait may be at
+//! DISPATCH_LEVEL.
 //!
 //! The update holds no instance of the fence: where the fence ends first, step 3 has no effect.
 

@@ -464,8 +464,8 @@ fn unserved(
     Some(queue.context.os_handle)
 }
 
-/// Sends the preemption requests of hardware queues. An acknowledgement arms the timer. The loss of a
-/// device has suspended its contexts already; a probe of one waits for that request.
+/// Sends the preemption requests of hardware queues. An acknowledgement arms the timer. The loss of
+/// a device has suspended its contexts already; a probe of one waits for that request.
 fn begin_probes(recovery: &Recovery, level: &Passive, engine: EngineId, contexts: &[OsHandle]) {
     let find = |context: &OsHandle| recovery.objects.hw_contexts.lock().get(*context);
     let found: Vec<_> = contexts.iter().filter_map(find).collect();

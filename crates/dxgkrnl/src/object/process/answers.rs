@@ -1,9 +1,9 @@
-//! The D3DKMT calls of a process, and what each returns once the adapter is removed or the process has
-//! ended.
+//! The D3DKMT calls of a process, and what each returns once the adapter is removed or the process
+//! has ended.
 //!
 //! Invariant: a call that fails because of a removal, or of the end of its process, returns
-//! DEVICE_REMOVED, wherever that met it. The object that the call names may have ended meanwhile, and
-//! every other status would blame the caller.
+//! DEVICE_REMOVED, wherever that met it. The object that the call names may have ended meanwhile,
+//! and every other status would blame the caller.
 
 use super::Process;
 use tidegate_calls::*;
