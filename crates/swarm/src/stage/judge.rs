@@ -115,9 +115,7 @@ impl Stage {
             if self.end.removed.contains(&AdapterId(index as u16)) {
                 // A removal also ends what the kernel has made for itself.
                 let rest = after.devices + after.contexts + after.hw_contexts + after.hw_queues;
-                if rest + after.doorbells + after.fences + after.fence_waits + after.memory_regions
-                    > 0
-                {
+                if rest + after.doorbells + after.fences + after.fence_waits > 0 {
                     return Some(format!("removed adapter {index} has {after:?}"));
                 }
                 continue;
