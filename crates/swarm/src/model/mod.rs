@@ -45,7 +45,7 @@ pub struct Model {
     /// Processes whose D3DKMT device may be destroyed.
     pub(crate) destroyed: BTreeSet<ProcessId>,
     /// Adapters that are removed.
-    removed: BTreeSet<AdapterId>,
+    pub(crate) removed: BTreeSet<AdapterId>,
     pub(crate) recoveries: u32,
 }
 

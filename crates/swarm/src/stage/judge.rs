@@ -3,7 +3,7 @@
 
 use super::{EndOfWait, Stage};
 use crate::failure::Failure;
-use crate::words::Surface;
+use crate::words::{AdapterId, Surface};
 use tidegate::calls::DeviceState;
 use tidegate::dxgkrnl::Census;
 use tidegate::platform::RunReport;
@@ -112,6 +112,14 @@ impl Stage {
     fn leak(&self) -> Option<String> {
         for (index, before) in self.before.iter().enumerate() {
             let after = self.machine.adapter_at(index).census();
+            if self.end.removed.contains(&AdapterId(index as u16)) {
+                // A removal also ends what the kernel has made for itself.
+                let rest = after.devices + after.contexts + after.hw_contexts + after.hw_queues;
+                if rest + after.doorbells + after.fences + after.fence_waits > 0 {
+                    return Some(format!("removed adapter {index} has {after:?}"));
+                }
+                continue;
+            }
             // The memory manager makes a device with a context of its own on first use. Context
             // allocations and regions of memory are kept for reuse.
             let own = after.contexts.saturating_sub(before.contexts).min(1);
