@@ -194,8 +194,8 @@ impl PagingContext {
         let done = self.driver.platform.event(true);
         self.packets.submit(level, (self.buffer_va, buffer.used()), &done);
         // A reset begun after step 1 waits for this operation, and may have scanned the queues
-        // before this packet was queued.
-        if self.driver.resets() != resets {
+        // before this packet was queued. So may a removal.
+        if self.driver.resets() != resets || self.driver.check_present().is_err() {
             self.packets.give_up(level.into());
         }
         // 4.

@@ -52,3 +52,18 @@ fn a_tile_update_behind_an_engine_that_hangs_keeps_no_recovery_from_it() {
         assert_holds(line);
     }
 }
+
+/// The pager submits an operation after the removal has ended those that it found.
+#[test]
+fn a_removal_ends_a_paging_operation_that_begins_beside_it() {
+    assert_holds(
+        "swarm/virtual | adapter standard lazy-context-switch=1; process a0 doomed; thread p0; \
+         t0 remove-adapter",
+    );
+    assert_holds(
+        "swarm/virtual | adapter standard copy=2 lazy-context-switch=1; process a0 doomed; \
+         process a0 doomed; thread p0; thread p1; t1 fence f0 raw native cross-adapter 0; \
+         t0 queue q2 api user compute normal; t0 fence f1 api native cross-adapter 0; \
+         t1 remove-adapter",
+    );
+}

@@ -49,32 +49,17 @@ const EXPLORED: Ground = Ground::Explored { schedules: 20 };
 
 #[test]
 fn first_programs_in_virtual_time() {
-    hold(Ground::Virtual, 1..751);
-}
-
-#[test]
-fn second_programs_in_virtual_time() {
     hold(Ground::Virtual, 751..1_501);
 }
 
 #[test]
-fn third_programs_in_virtual_time() {
+fn second_programs_in_virtual_time() {
     hold(Ground::Virtual, 1_501..2_251);
 }
 
 #[test]
-fn fourth_programs_in_virtual_time() {
-    hold(Ground::Virtual, 2_251..3_001);
-}
-
-#[test]
-fn first_programs_on_explored_machines() {
+fn programs_on_explored_machines() {
     hold(EXPLORED, 1..151);
-}
-
-#[test]
-fn second_programs_on_explored_machines() {
-    hold(EXPLORED, 151..301);
 }
 
 #[test]
