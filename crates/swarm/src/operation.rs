@@ -278,7 +278,7 @@ operations! {
         pages: u64,
     }
     /// Drops a buffer that no work uses.
-    DropBuffer "drop-buffer" [destroy_allocation] { buffer: BufferId }
+    DropBuffer "drop-buffer" [destroy_allocation, destroy_paging_queue] { buffer: BufferId }
     /// Creates and drops a buffer.
     Scratch "scratch" [create_allocation, destroy_allocation] { surface: Surface, pages: u64 }
     /// Takes the reference of a local allocation away and gives it back.

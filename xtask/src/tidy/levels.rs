@@ -16,6 +16,8 @@ const ENTRY_POINTS: &[(&str, usize)] = &[
     // The agents of the kernel: the timer's, and the pager.
     ("dxgkrnl/src/supervisor.rs", 1),
     ("dxgkrnl/src/memory/pager.rs", 1),
+    // The task of a tile update.
+    ("dxgkrnl/src/object/tile_update.rs", 1),
     // The interrupt routine, and the DPC.
     ("dxgkrnl/src/interrupt/isr.rs", 1),
     ("dxgkrnl/src/interrupt/dpc.rs", 1),

@@ -1,4 +1,5 @@
-//! Random numbers for programs.
+//! Owns the random numbers of the programs that are compared with brute force. A seed yields the
+//! same numbers on every machine.
 
 /// SplitMix64.
 pub struct Dice(pub u64);

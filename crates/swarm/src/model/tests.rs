@@ -1,3 +1,5 @@
+//! Rules of the model, each by a program of a few steps.
+
 use super::{Facts, Model};
 use crate::program::Program;
 

@@ -4,14 +4,11 @@
 //! each step that may cause one, and some time for each step. What waits for ever, or for a share
 //! that it does not get, takes longer.
 
-use super::Stage;
-use crate::failure::Failure;
 use crate::operation::Operation;
 use crate::program::Program;
 use crate::words::{Band, Surface};
 use std::collections::BTreeSet;
 use tidegate::Platform;
-use tidegate::platform::PlatformKind;
 
 /// The time of a step and of a packet without its work. Pages and power states are in it.
 const STEP_NS: u64 = 2_000_000;
@@ -26,14 +23,14 @@ const RECOVERY_NS: u64 = 2_500_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// From the first step to the end of the last object.
-    run_ns: Option<u64>,
+    pub(super) run_ns: Option<u64>,
     /// A [`Operation::Prompt`] beside floods of higher bands.
     pub(super) prompt_ns: Option<u64>,
 }
 
 impl Bounds {
     pub(super) fn of(program: &Program, platform: &Platform) -> Bounds {
-        if platform.kind() != PlatformKind::Virtual {
+        if !platform.models_time() {
             return Bounds { run_ns: None, prompt_ns: None };
         }
         // Only packets of HIGH queues at the call surface are floods of a higher band.
@@ -80,16 +77,6 @@ impl Bounds {
         Bounds {
             run_ns: Some(work + rests + recoveries + slack),
             prompt_ns: (recoveries == 0).then_some(share + rests + slack),
-        }
-    }
-}
-
-impl Stage {
-    /// Fails a run that took longer than its bound.
-    pub(super) fn judge_time(&self, took: u64) {
-        let bound = self.bounds.run_ns.filter(|bound| took > *bound);
-        if let Some(bound) = bound.filter(|_| !self.platform.is_stopped()) {
-            self.fail(Failure::Late(format!("the run took {took} ns of at most {bound} ns")));
         }
     }
 }

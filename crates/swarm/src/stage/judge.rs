@@ -9,6 +9,14 @@ use tidegate::dxgkrnl::Census;
 use tidegate::platform::RunReport;
 
 impl Stage {
+    /// Fails a run that took longer than its bound.
+    pub(super) fn judge_time(&self, took: u64) {
+        let bound = self.bounds.run_ns.filter(|bound| took > *bound);
+        if let Some(bound) = bound.filter(|_| !self.platform.is_stopped()) {
+            self.fail(Failure::Late(format!("the run took {took} ns of at most {bound} ns")));
+        }
+    }
+
     /// Judges memory, waits and devices when all threads have ended and all work is done.
     pub(super) fn judge_objects(&self) {
         self.drain();

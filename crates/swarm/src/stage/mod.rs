@@ -4,8 +4,9 @@
 //! (`judge`); 4. everything is dropped, process by process; 5. the machine is judged. 2 to 4 happen
 //! inside of the run.
 //!
-//! Rooms: `bounds` (of time) · `process` · `slot` (objects shared by threads) · `objects` (calls on them) · `steps` (an arm for each
-//! operation), `stories` (those of several calls) · `judge` (the oracles).
+//! Rooms: `bounds` (of time) · `process` · `slot` (objects shared by threads) · `objects` (calls on
+//! them) · `steps` (an arm for each operation), `stories` (those of several calls) · `judge` (the
+//! oracles).
 
 mod bounds;
 mod judge;
