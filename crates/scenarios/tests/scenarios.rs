@@ -224,7 +224,7 @@ fn memory_in_use_is_evicted_after_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_reaches_unmapped_memory() {
-    is_exhausted_up_to(1, "unmap-against-store", 5_796);
+    is_exhausted_up_to(1, "unmap-against-store", 5_471);
     finds_its_bugs("unmap-against-store");
 }
 
@@ -585,7 +585,7 @@ fn no_page_of_a_window_is_dropped_during_its_use() {
 
 #[test]
 fn a_task_that_polls_a_fence_is_woken_by_its_signal() {
-    is_exhausted_in("poll-against-signal", 6_480);
+    is_exhausted_in("poll-against-signal", 7_049);
     finds_its_bugs("poll-against-signal");
 }
 

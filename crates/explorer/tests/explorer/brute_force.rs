@@ -87,11 +87,11 @@ impl Strategy for AllSchedules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     /// Operations on words and bytes, each one step.
-    OfWords,
+    Words,
     /// The same and sleeps on words, wakes, naps and locks.
-    OfSleeps,
+    Sleeps,
     /// The same and waits for one, any and all events.
-    OfEvents,
+    Events,
 }
 
 fn limit(dice: &mut Dice) -> Limit {
@@ -119,12 +119,12 @@ fn add_op(dice: &mut Dice, made: Made, ops: &mut Vec<Op>) {
     let event = dice.below(EVENTS as u64) as usize;
     let two = [event, (event + 1 + dice.below(2) as usize) % EVENTS];
     match made {
-        Made::OfWords if dice.below(6) == 0 => ops.push(match dice.below(3) {
+        Made::Words if dice.below(6) == 0 => ops.push(match dice.below(3) {
             0 => Op::ReadBytes(dice.below(2)),
             1 => Op::WriteBytes(dice.below(2), dice.below(2) + 1),
             _ => Op::AddToBytes(dice.below(2), 1),
         }),
-        Made::OfSleeps if dice.below(3) > 0 => match dice.below(8) {
+        Made::Sleeps if dice.below(3) > 0 => match dice.below(8) {
             0 | 1 => ops.push(Op::Sleep(word, dice.below(2) as u32, limit(dice))),
             2 => ops.push(Op::Wake(word, 1)),
             3 => ops.push(Op::Wake(word, u32::MAX)),
@@ -136,7 +136,7 @@ fn add_op(dice: &mut Dice, made: Made, ops: &mut Vec<Op>) {
                 ops.extend([Op::Lock(lock), inside[0], inside[1], Op::Unlock(lock)]);
             }
         },
-        Made::OfEvents if dice.below(5) > 0 => ops.push(match dice.below(12) {
+        Made::Events if dice.below(5) > 0 => ops.push(match dice.below(12) {
             0..=4 => Op::Set(event),
             5 => Op::Reset(event),
             6 => Op::IsSet(event),
@@ -312,8 +312,8 @@ fn compare_programs(made: Made, lengths: &[u64], seeds: std::ops::Range<u64>) ->
 
 #[test]
 fn programs_of_words() {
-    let two = compare_programs(Made::OfWords, &[3, 3], 0..150);
-    let three = compare_programs(Made::OfWords, &[2, 2, 2], 1_000..1_060);
+    let two = compare_programs(Made::Words, &[3, 3], 0..150);
+    let three = compare_programs(Made::Words, &[2, 2, 2], 1_000..1_060);
     assert!(two.whole > 250 && two.bounded > 700, "{two:?}");
     assert!(three.whole > 80 && three.bounded > 250, "{three:?}");
 }
@@ -324,7 +324,7 @@ fn programs_of_words() {
 fn programs_without_first_runs() {
     for seed in 6_000..6_150 {
         let mut dice = Dice(seed);
-        let program = program(&mut dice, Made::OfWords, &[3, 2, 2]);
+        let program = program(&mut dice, Made::Words, &[3, 2, 2]);
         for model in MODELS {
             let (all, _) = reference::outcomes(&program, model);
             let options = Options { model, first_runs: 0, ..Options::default() };
@@ -337,15 +337,15 @@ fn programs_without_first_runs() {
 
 #[test]
 fn programs_that_sleep_and_lock() {
-    let two = compare_programs(Made::OfSleeps, &[3, 3], 2_000..2_100);
-    let three = compare_programs(Made::OfSleeps, &[2, 2, 2], 3_000..3_040);
+    let two = compare_programs(Made::Sleeps, &[3, 3], 2_000..2_100);
+    let three = compare_programs(Made::Sleeps, &[2, 2, 2], 3_000..3_040);
     assert!(two.whole > 150 && two.bounded > 500 && three.bounded > 200, "{two:?} {three:?}");
 }
 
 #[test]
 fn programs_of_events() {
-    let two = compare_programs(Made::OfEvents, &[3, 2], 4_000..4_040);
-    let three = compare_programs(Made::OfEvents, &[2, 1, 1], 5_000..5_025);
+    let two = compare_programs(Made::Events, &[3, 2], 4_000..4_040);
+    let three = compare_programs(Made::Events, &[2, 1, 1], 5_000..5_025);
     assert!(two.unreduced > 50 && two.bounded > 200 && three.bounded > 100, "{two:?} {three:?}");
 }
 
@@ -427,12 +427,12 @@ fn a_commuting_step_is_no_switch() {
 #[ignore = "minutes"]
 fn many_programs() {
     for (made, lengths, programs) in [
-        (Made::OfWords, &[4, 4][..], 1_500),
-        (Made::OfWords, &[3, 2, 2], 1_000),
-        (Made::OfSleeps, &[4, 3], 1_000),
-        (Made::OfSleeps, &[2, 2, 2], 1_000),
-        (Made::OfEvents, &[3, 3], 300),
-        (Made::OfEvents, &[2, 2, 2], 150),
+        (Made::Words, &[4, 4][..], 1_500),
+        (Made::Words, &[3, 2, 2], 1_000),
+        (Made::Sleeps, &[4, 3], 1_000),
+        (Made::Sleeps, &[2, 2, 2], 1_000),
+        (Made::Events, &[3, 3], 300),
+        (Made::Events, &[2, 2, 2], 150),
     ] {
         compare_programs(made, lengths, 10_000..10_000 + programs);
     }

@@ -3,12 +3,12 @@
 //! hides no hang.
 
 use crate::timeouts::hung;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate::Platform;
 use tidegate::calls::{DeviceState, Handle, HangReport, Status, TdrTest};
 use tidegate::ddi::{EngineStatus, OsHandle, Overrides};
 use tidegate::dxgkrnl::{DriverFault, RecoveryOutcome};
 use tidegate::gpu_abi::Command;
+use tidegate::platform::StepCosts;
 use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
@@ -182,13 +182,15 @@ fn a_driver_that_names_a_wrong_context_is_named_and_the_hang_is_found() {
                 // The same as an engine whose queues all wait.
                 continue;
             }
-            let named = Arc::new(AtomicU64::new(u64::MAX));
+            let platform = Platform::virtual_time(StepCosts::free());
+            let named = platform.page(1).word(0);
+            named.store(u64::MAX);
             let lies = named.clone();
             let overrides =
                 Overrides::default().query_engine_status(move |inner, level, engine| {
                     let status = inner.query_engine_status(level, engine)?;
                     let here = engine.node_ordinal == 0;
-                    let hw_context = match lies.load(Ordering::Relaxed) {
+                    let hw_context = match lies.load() {
                         u64::MAX => return Ok(status),
                         _ if !here => return Ok(status),
                         0 => None,
@@ -196,7 +198,7 @@ fn a_driver_that_names_a_wrong_context_is_named_and_the_hang_is_found() {
                     };
                     Ok(EngineStatus { responsive, hw_context, ..status })
                 });
-            let w = setup(|_| ()).overriding(overrides).start();
+            let w = setup(|_| ()).on(platform).overriding(overrides).start();
             w.run(move |w| {
                 let (n, innocent) = (w.client("guilty"), w.client("innocent"));
                 let gate = innocent.native(0);
@@ -211,15 +213,12 @@ fn a_driver_that_names_a_wrong_context_is_named_and_the_hang_is_found() {
                 }
                 let culprit = submit(&n, model, &[HANG]);
                 w.pass(S);
-                named.store(
-                    match lie {
-                        Lie::Innocent => wrong[1].0,
-                        Lie::OtherEngine => wrong[3].0,
-                        Lie::Unknown => 0x7777_7777,
-                        Lie::None => 0,
-                    },
-                    Ordering::Relaxed,
-                );
+                named.store(match lie {
+                    Lie::Innocent => wrong[1].0,
+                    Lie::OtherEngine => wrong[3].0,
+                    Lie::Unknown => 0x7777_7777,
+                    Lie::None => 0,
+                });
                 w.pass(20 * S);
                 assert_eq!(hang_of(&n).queue, n.number(culprit), "{lie:?} {responsive}");
                 assert_eq!(innocent.state(), Ok(DeviceState::Active), "{lie:?} {responsive}");
@@ -232,7 +231,7 @@ fn a_driver_that_names_a_wrong_context_is_named_and_the_hang_is_found() {
                     assert!(faults[0].contains("DxgkDdiQueryEngineStatus"), "{faults:?}");
                 }
                 // The innocent queues run on.
-                named.store(u64::MAX, Ordering::Relaxed);
+                named.store(u64::MAX);
                 innocent.signal(&gate, 1);
                 for (_, queue) in &wrong {
                     innocent.wait(queue.queue.progress_fence, 1).unwrap();

@@ -222,7 +222,7 @@ fn each_event_of_several_threads_and_devices_is_set_once() {
         let fences = devices.each_ref().map(|device| device.fence(SyncObjectFlags::empty()));
         let (mut kept, mut all) = (VecDeque::new(), Vec::new());
         for value in 1..=ROUNDS {
-            let (at, other) = ((value % 2) as usize, (value % 2 ^ 1) as usize);
+            let (at, other) = ((value % 2) as usize, (1 - value % 2) as usize);
             let (waits, cancelled) = (Counted::new(&platform), Counted::new(&platform));
             drop(cancelled.register(&devices[other], &fences[other], u64::MAX));
             kept.push_back(waits.register(&devices[at], &fences[at], value));
