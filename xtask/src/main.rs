@@ -45,6 +45,7 @@ tasks:
   spec --prune      remove those exceptions from spec/exceptions.toml
   mutants [ID...]   switch off the code under each tag (or under tags whose ids begin so): a tagged test must fail
   mutants --touched the same for tags whose code or tests have changed since the verdict in spec/mutants.toml
+  mutants --bounded the part of --touched that `test` runs
   mistakes [WORD...] put each mistake of xtask/mistakes.toml (or those that name a word) into the code: a test must fail
   coverage [PACKAGE...]
                     list the lines of product crates that no test reaches and xtask/coverage.toml does not accept
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         ["spec", "--stale"] => spec::print_stale(&root),
         ["spec", "--prune"] => spec::prune(&root),
         ["mutants", "--touched"] => mutants::run_touched(&root),
+        ["mutants", "--bounded"] => mutants::run_touched_bounded(&root),
         ["mutants", ids @ ..] => mutants::run(&root, ids),
         ["mistakes", words @ ..] => mutants::mistakes::run(&root, words),
         ["coverage", packages @ ..] => coverage::run(&root, packages),

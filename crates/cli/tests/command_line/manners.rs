@@ -3,7 +3,7 @@
 use crate::{place, root, text, tidegate};
 use std::process::Command;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "serve",
     "top",
@@ -11,6 +11,7 @@ const COMMANDS: [&str; 12] = [
     "compare",
     "diff",
     "explore",
+    "swarm",
     "replay",
     "adapters",
     "bench",
