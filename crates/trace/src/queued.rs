@@ -101,7 +101,8 @@ fn join_fences(records: &mut [Record], joined: &mut [bool]) {
         // both times recorded it whole.
         let is_fit = |event: usize| records[event].start_ns <= record.end_ns;
         let Some(event) = queued.take(&fence_key(&record, record.kind), is_fit) else { continue };
-        records[index].queued_ns = records[event].start_ns;
+        // A call is recorded when it returns. The engine may have reached the slot before.
+        records[index].queued_ns = records[event].start_ns.min(record.start_ns);
         joined[event] = true;
     }
 }

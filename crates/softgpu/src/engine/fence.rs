@@ -327,8 +327,7 @@ impl Executor {
         let platform = &self.gpu.platform;
         let end_ns = end_ns.unwrap_or_else(|| platform.stamp_ns());
         let span = Record::span(lane, kind, NameId::NONE, start_ns, end_ns);
-        // The queue's thread notes the time after the packet is visible, so an engine may be ahead.
-        let span = span.queued(queued.at_or(start_ns).min(start_ns));
+        let span = span.queued(queued.at_or(start_ns));
         platform.record(match queued.name {
             0 => span,
             name => span.on_fence(FenceId(name - 1), value),
