@@ -193,5 +193,8 @@ mod tests {
             assert_eq!((nested, world.now().0), (Some(()), 1_500));
             assert_eq!(gate.exclusive(0, || ()), Some(()), "a stale event does no harm");
         });
+        // The first call waits for its own agent, which is inside, until it times out.
+        let circles = platform.take_wait_circles();
+        assert_eq!(circles.is_empty(), !cfg!(debug_assertions), "{circles:?}");
     }
 }
