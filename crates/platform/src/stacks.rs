@@ -1,7 +1,7 @@
 //! Stacks of every thread of the process, for a watchdog that gives a run up.
 //!
 //! Each thread is sent a signal in turn and writes its own stack. Capturing a stack allocates, so a
-//! thread inside of the allocator may not answer: the caller goes on after [`PATIENCE`], and then
+//! thread inside of the allocator may not answer: the caller goes on after `PATIENCE`, and then
 //! ends the process. One of the rooms that may use `unsafe`.
 //!
 //! Entry point: [`write_all`].

@@ -1,7 +1,7 @@
 //! Programs on threads, where a lock that is never free cannot be seen by the platform.
 //!
 //! A watchdog looks at the number of steps that have ended. When it stands still for
-//! [`PATIENCE_NS`], the watchdog writes the waits and the stacks of all threads, and ends the
+//! `PATIENCE_NS`, the watchdog writes the waits and the stacks of all threads, and ends the
 //! process with [`STOOD_STILL`]. A hunt therefore runs each program in a process of its own.
 //!
 //! Entry point: [`run_watched`].

@@ -40,7 +40,7 @@ impl WaitClass {
     }
 
     /// Adds what ends a wait of this class, for an end that is not owed by an agent
-    /// ([`Platform::owe`]): [`DPC`], or another class.
+    /// ([`crate::Platform::owe`]): [`DPC`], or another class.
     pub const fn ended_by(self, ended_by: &'static [&'static WaitClass]) -> WaitClass {
         WaitClass { ended_by, ..self }
     }

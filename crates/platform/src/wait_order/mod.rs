@@ -6,7 +6,7 @@
 //! and virtual time record edges in debug builds, explored machines in every build.
 //!
 //! Entry points: [`WaitClass`], [`Platform::may_wait_for`], [`Platform::owe`]; locks, events and
-//! services call [`lock_taken`], [`begin_wait`], [`begin_service`].
+//! services call `lock_taken`, `begin_wait`, `begin_service`.
 
 mod class;
 mod graph;
