@@ -71,6 +71,11 @@ pub struct Census {
     pub devices: usize,
     /// Contexts for packets.
     pub contexts: usize,
+    /// Those of the devices that belong to the kernel. The memory manager makes its device, with a
+    /// context, on first use.
+    pub kernel_devices: usize,
+    /// Those of the contexts that belong to the kernel.
+    pub kernel_contexts: usize,
     /// Hardware contexts.
     pub hw_contexts: usize,
     /// Hardware queues.

@@ -150,11 +150,15 @@ impl Adapter {
     pub fn census(&self) -> Census {
         let (context_allocations, local_context_allocations) =
             self.objects.memory.save_areas.census();
+        let (devices, contexts) =
+            (self.objects.devices.lock().live(), self.objects.contexts.lock().live());
         Census {
             context_allocations,
             local_context_allocations,
-            devices: self.objects.devices.lock().len(),
-            contexts: self.objects.contexts.lock().len(),
+            devices: devices.len(),
+            contexts: contexts.len(),
+            kernel_devices: devices.iter().filter(|device| device.is_of_kernel()).count(),
+            kernel_contexts: contexts.iter().filter(|c| c.device.is_of_kernel()).count(),
             hw_contexts: self.objects.hw_contexts.lock().len(),
             hw_queues: self.objects.hw_queues.lock().len(),
             doorbells: self.objects.doorbells.len(),

@@ -128,18 +128,21 @@ impl Stage {
                 }
                 continue;
             }
-            // The memory manager makes a device with a context of its own on first use. Context
-            // allocations and regions of memory are kept for reuse.
-            let own = after.contexts.saturating_sub(before.contexts).min(1);
-            let kept = Census {
-                context_allocations: before.context_allocations,
-                local_context_allocations: before.local_context_allocations,
-                memory_regions: before.memory_regions,
-                devices: after.devices.saturating_sub(own),
-                contexts: after.contexts - own,
-                ..after
+            // What belongs to the kernel may be made at any time. Context allocations and regions
+            // of memory are kept for reuse.
+            let of_processes = |census: &Census| Census {
+                devices: census.devices - census.kernel_devices,
+                contexts: census.contexts - census.kernel_contexts,
+                kernel_devices: 0,
+                kernel_contexts: 0,
+                context_allocations: 0,
+                local_context_allocations: 0,
+                memory_regions: 0,
+                ..*census
             };
-            if kept != *before {
+            let is_more = after.kernel_devices > before.kernel_devices + 1
+                || after.kernel_contexts > before.kernel_contexts + 1;
+            if is_more || of_processes(&after) != of_processes(before) {
                 return Some(format!("adapter {index} has {after:?} and had {before:?}"));
             }
         }
