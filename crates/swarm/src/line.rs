@@ -14,7 +14,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::check::timeline;
-use tidegate::explorer::{self, ExplorerError, Scenario};
+use tidegate::explorer::{self, ExplorerError, Replayed, Scenario};
+use tidegate::platform::StepLog;
 use tidegate::trace::Trace;
 
 /// Runs of a replay on threads, whose schedule is not repeated.
@@ -65,22 +66,29 @@ pub enum BadReplayLine {
     },
 }
 
+/// A run of a line.
+#[derive(Default)]
+pub struct Rerun {
+    /// What is wrong, if anything is.
+    pub failure: Option<Failure>,
+    /// The timeline, if it was asked for.
+    pub trace: Option<Trace>,
+    /// The steps of a schedule with the names of what they touch, for a line with one.
+    pub schedule: Option<(Replayed, StepLog)>,
+}
+
 impl ReplayLine {
     /// Returns whether the text is meant as a line of the swarm.
     pub fn is_meant_by(line: &str) -> bool {
         line.trim_start().starts_with("swarm/")
     }
 
-    /// Runs the program again. Returns its failure, and the timeline of the run if it is `traced`.
-    /// On threads it runs up to [`RUNS_ON_THREADS`] times, or `once`.
+    /// Runs the program again. The run has a timeline if it is `traced`. On threads it runs up to
+    /// [`RUNS_ON_THREADS`] times, or `once`.
     ///
     /// # Errors
     /// A schedule that does not fit the program any more.
-    pub fn replay(
-        &self,
-        once: bool,
-        traced: bool,
-    ) -> Result<(Option<Failure>, Option<Trace>), ExplorerError> {
+    pub fn replay(&self, once: bool, traced: bool) -> Result<Rerun, ExplorerError> {
         let program = Arc::new(self.program.clone());
         match &self.on {
             Where::Virtual => {
@@ -88,10 +96,10 @@ impl ReplayLine {
             }
             Where::Threads => {
                 // The last run is the one that fails, or one of many that do not.
-                let mut last = (None, None);
+                let mut last = Rerun::default();
                 for _ in 0..if once { 1 } else { RUNS_ON_THREADS } {
                     last = self.replay_on(&threads::platform(&program), &program, traced);
-                    if last.0.is_some() {
+                    if last.failure.is_some() {
                         break;
                     }
                 }
@@ -101,12 +109,7 @@ impl ReplayLine {
         }
     }
 
-    fn replay_on(
-        &self,
-        platform: &Platform,
-        program: &Arc<Program>,
-        traced: bool,
-    ) -> (Option<Failure>, Option<Trace>) {
+    fn replay_on(&self, platform: &Platform, program: &Arc<Program>, traced: bool) -> Rerun {
         if traced {
             platform.enable_tracing();
         }
@@ -119,7 +122,7 @@ impl ReplayLine {
             trace.verdict = vec![verdict(failure.as_ref()), format!("tidegate replay '{self}'")];
             trace
         });
-        (failure, trace)
+        Rerun { failure, trace, schedule: None }
     }
 
     fn replay_schedule(
@@ -127,7 +130,7 @@ impl ReplayLine {
         schedule: &str,
         program: &Arc<Program>,
         traced: bool,
-    ) -> Result<(Option<Failure>, Option<Trace>), ExplorerError> {
+    ) -> Result<Rerun, ExplorerError> {
         let line = format!("{}/{schedule}", ProgramScenario::NAME);
         let scenario = ProgramScenario::new(program.clone());
         let find = |name: &str| {
@@ -136,12 +139,10 @@ impl ReplayLine {
         };
         let replayed = explorer::replay(&line, &find)?;
         let failure = replayed.failure.is_some().then(|| scenario.failure()).flatten();
-        let trace = traced.then(|| {
-            let command = format!("tidegate replay '{self}'");
-            let verdict = verdict(failure.as_ref());
-            timeline::record(&scenario, &replayed.schedule, &verdict, &command).0
-        });
-        Ok((failure, trace))
+        let command = format!("tidegate replay '{self}'");
+        let verdict = verdict(failure.as_ref());
+        let (trace, log) = timeline::record(&scenario, &replayed.schedule, &verdict, &command);
+        Ok(Rerun { failure, trace: traced.then_some(trace), schedule: Some((replayed, log)) })
     }
 
     /// Returns a test that holds when the program does not fail.
@@ -170,7 +171,7 @@ impl ReplayLine {
 pub fn assert_holds(line: &str) {
     let line: ReplayLine = line.parse().unwrap_or_else(|error| panic!("{error}"));
     let failure = match line.replay(false, false) {
-        Ok((failure, _)) => failure,
+        Ok(rerun) => rerun.failure,
         // A schedule of other code says nothing. The program is sampled instead.
         Err(_) => {
             let program = Arc::new(line.program.clone());

@@ -52,14 +52,16 @@ fn of_swarm(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, Bad
     let line: ReplayLine =
         arguments.line.parse().map_err(|e: BadReplayLine| BadInput(e.to_string()))?;
     let traced = arguments.timeline.is_some();
-    let (result, trace) =
-        line.replay(arguments.once, traced).map_err(|e| BadInput(e.to_string()))?;
-    if let (Some(path), Some(trace)) = (&arguments.timeline, &trace) {
+    let rerun = line.replay(arguments.once, traced).map_err(|e| BadInput(e.to_string()))?;
+    if let (Some(path), Some(trace)) = (&arguments.timeline, &rerun.trace) {
         output::write(path, |out| html::write(trace, out))?;
     }
     if !outputs.take_stdout() {
         outln!("{}", line.program);
-        match &result {
+        if let Some((replayed, log)) = &rerun.schedule {
+            print_steps(replayed, log);
+        }
+        match &rerun.failure {
             Some(failure) => outln!("fails: {failure}"),
             None => outln!("does not fail"),
         }
@@ -67,7 +69,7 @@ fn of_swarm(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, Bad
             outln!("timeline: {}", path.display());
         }
     }
-    Ok(if result.is_some() { End::Wrong } else { End::Right })
+    Ok(if rerun.failure.is_some() { End::Wrong } else { End::Right })
 }
 
 /// A line of a check names no scenario of this program.
@@ -87,6 +89,13 @@ fn print_replayed(replayed: &Replayed, log: &StepLog) {
             scenario.and_then(|s| s.planted().iter().find(|p| p.name == *bug).map(|p| p.about));
         outln!("planted bug {bug}: {}", about.unwrap_or_default());
     }
+    print_steps(replayed, log);
+    outln!("{}", verdict_of(replayed));
+}
+
+/// Prints the moves of a schedule as a table.
+fn print_steps(replayed: &Replayed, log: &StepLog) {
+    let schedule = &replayed.schedule;
     let buffers = match schedule.model {
         MemoryModel::TotalStoreOrder => "stores wait in store buffers (tso)",
         MemoryModel::SequentiallyConsistent => "every store is visible at once (sc)",
@@ -106,7 +115,7 @@ fn print_replayed(replayed: &Replayed, log: &StepLog) {
             what(names, step, log)
         );
     }
-    outln!("\n{}", verdict_of(replayed));
+    outln!();
 }
 
 fn name_of(names: &[String], number: u16) -> String {

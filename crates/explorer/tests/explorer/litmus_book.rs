@@ -67,6 +67,15 @@ fn independent_readers_agree_on_the_order_of_independent_writers() {
 }
 
 #[test]
+fn a_started_agent_sees_what_was_stored_before() {
+    for strategy in [StrategyKind::Exhaustive, StrategyKind::Pct(3)] {
+        let options = Options { strategy, max_runs: 1_000, ..Options::default() };
+        let report = explore(&crate::worlds::StoreBeforeStart, &options).unwrap();
+        assert!(report.failure.is_none(), "{strategy:?}: {report:?}");
+    }
+}
+
+#[test]
 fn stores_of_two_agents_do_not_cross() {
     // 2+2W: x = y = 1 at the end requires both first stores to be last.
     let program = Program::new(&[&[Store(0, 1), Store(1, 2)], &[Store(1, 1), Store(0, 2)]]);

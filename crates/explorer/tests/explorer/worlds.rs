@@ -293,6 +293,31 @@ impl Scenario for LostWakeUp {
     }
 }
 
+/// A store before the start of an agent, which loads it. Another agent moves beside them.
+pub struct StoreBeforeStart;
+
+impl Scenario for StoreBeforeStart {
+    fn name(&self) -> &str {
+        "store-before-start"
+    }
+    fn about(&self) -> &str {
+        "an agent loads what was stored before its start"
+    }
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        let page = platform.page(2);
+        let p = platform.clone();
+        let main = move || {
+            let (stored, other) = (page.word(0), page.word(1));
+            p.spawn("other", move || other.store(1));
+            let loaded = stored.clone();
+            stored.store(1);
+            p.spawn("started", move || assert_eq!(loaded.load(), 1, "the store came late"));
+            page.word(1).load();
+        };
+        Prepared::new(main, |_| {})
+    }
+}
+
 /// Two locks, acquired in both orders.
 pub struct CrossedLocks;
 

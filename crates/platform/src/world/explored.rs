@@ -671,6 +671,16 @@ pub(crate) fn fence() {
     with(|w| w.clock_fence(Ordering::SeqCst));
 }
 
+/// Waits until the agent's buffer is empty, on an explored machine.
+pub(super) fn empty_buffer() {
+    let holds_stores = with(|w| {
+        w.is_explored() && w.current.is_some_and(|me| !w.agent_state(me).buffer.is_empty())
+    });
+    if holds_stores {
+        fence();
+    }
+}
+
 #[inline(never)]
 pub(crate) fn bulk_read(bulk: &BulkCells, start: usize, out: &mut [u8]) {
     visible(OpKind::Load, Object::Bulk(bulk.id), |w| {

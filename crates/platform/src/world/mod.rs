@@ -64,13 +64,16 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use tidegate_trace::Recorder;
 
-/// Adds an agent. It first runs when the discipline picks it.
+/// Adds an agent. It first runs when the discipline picks it. The start of a thread is a barrier of
+/// the agent that starts it.
 pub(crate) fn spawn(
     name: impl Into<Cow<'static, str>>,
     role: Role,
     body: Box<dyn FnOnce()>,
 ) -> AgentIx {
     let name = name.into();
+    // A thread sees what was stored before its start.
+    explored::empty_buffer();
     let fiber = Fiber::new(move || {
         if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
             report_panic(payload.as_ref());
