@@ -14,7 +14,7 @@ use crate::object::{
 use std::sync::{Arc, OnceLock};
 use tidegate::Machine;
 use tidegate_calls::{Handle, HandleTable, Status};
-use tidegate_platform::{Mutex, Platform};
+use tidegate_platform::{Mutex, Platform, once};
 use tidegate_wddm_abi::d3dkmthk::Luid;
 
 /// The high half of the number of each adapter: "tide".
@@ -100,7 +100,7 @@ impl From<Handle> for NamedHandle {
 impl Library {
     /// Returns the library, and starts the kernel at the first call.
     pub(crate) fn get() -> Result<&'static Library, Status> {
-        LIBRARY.get_or_init(Library::start).as_ref().map_err(|status| *status)
+        once::make_alone(&LIBRARY, Library::start).as_ref().map_err(|status| *status)
     }
 
     fn start() -> Result<Library, Status> {

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::panic;
 use std::sync::OnceLock;
-use tidegate_platform::note_panic_place;
+use tidegate_platform::{note_panic_place, once};
 
 thread_local! {
     static QUIET: Cell<u32> = const { Cell::new(0) };
@@ -32,7 +32,7 @@ impl Quiet {
     }
 
     fn of(places: bool) -> Quiet {
-        INSTALLED.get_or_init(install);
+        once::make_alone(&INSTALLED, install);
         QUIET.set(QUIET.get() + 1);
         Quiet { outer_places: PLACES.replace(places) }
     }

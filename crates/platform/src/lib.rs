@@ -44,6 +44,7 @@ mod instruments;
 pub mod level;
 pub mod mapping;
 pub mod memory;
+pub mod once;
 pub mod os;
 mod passage;
 mod run_report;

@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use tidegate_d3d12::{
     Buffer, BufferDesc, Device, Fence, Queue, QueueDesc, SwapChain, SwapChainDesc,
 };
-use tidegate_platform::{Event, Mutex, Platform, Word};
+use tidegate_platform::{Event, Mutex, Platform, Word, once};
 use tidegate_trace::{LaneId, LaneKind};
 
 use crate::error::RunError;
@@ -267,7 +267,7 @@ impl Prepared {
 
     /// Sets the queues of another workload on the machine. Only the first call has an effect.
     pub fn set_other_queues(&self, names: BTreeMap<LaneId, String>) {
-        self.other_queues.get_or_init(|| names);
+        once::make_alone(&self.other_queues, || names);
     }
 
     /// Checks that every injected hang was reached.

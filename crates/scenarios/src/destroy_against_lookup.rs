@@ -10,6 +10,7 @@ use crate::prelude::*;
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::{AllocationKind, CreateDoorbell, CreateDoorbellFlags, Handle, Status};
 use tidegate::gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
+use tidegate::platform::once;
 use tidegate_testbed::Client;
 
 const TAKEN: &str = "the iteration found a doorbell";
@@ -71,10 +72,10 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let ([of_own, of_other], adapter) = (done.clone(), world.machine.adapter().clone());
     let main = move |platform: &Platform| {
         platform.spawn("other", move || {
-            of_other.get_or_init(|| other.create_and_destroy_queue());
+            once::make_first(&of_other, || other.create_and_destroy_queue());
         });
         platform.spawn("power", move || adapter.power_down_idle_engines());
-        of_own.get_or_init(|| own.create_and_destroy_queue());
+        once::make_first(&of_own, || own.create_and_destroy_queue());
     };
     world.race(main, move |world, end| {
         let results = done.each_ref().map(|done| done.get().copied());

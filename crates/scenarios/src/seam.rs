@@ -21,7 +21,7 @@ use tidegate::ddi::{
 };
 use tidegate::explorer::Probe;
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
-use tidegate::platform::{CpuTime, Event, Page, Step, Word};
+use tidegate::platform::{CpuTime, Event, Page, Step, Word, once};
 
 /// Numbers of the notes that the layer takes.
 pub(crate) mod notes {
@@ -77,7 +77,8 @@ pub(crate) struct Monitored {
 impl Monitored {
     fn note(&self, update: &UpdateMonitoredValue<'_>) {
         for cell in self.cells.iter() {
-            let (fence, _) = cell.get_or_init(|| (update.fence, update.monitored_value.clone()));
+            let (fence, _) =
+                once::make_alone(cell, || (update.fence, update.monitored_value.clone()));
             if *fence == update.fence {
                 return;
             }
@@ -119,14 +120,14 @@ impl FirstDoorbell {
 
     /// Enables loading the page before the hardware loads it for the last time.
     pub(crate) fn load_before_disconnect(&self) {
-        self.0.loads.get_or_init(|| ());
+        once::make_alone(&self.0.loads, || ());
     }
 
     fn note_last_value(&self) {
         if self.0.loads.get().is_some()
             && let Some(page) = self.0.page.get()
         {
-            self.0.last_value.get_or_init(|| page.word(DOORBELL_VALUE_WORD).load());
+            once::make_first(&self.0.last_value, || page.word(DOORBELL_VALUE_WORD).load());
         }
     }
 
@@ -176,7 +177,7 @@ impl Seen {
 
     /// Makes the driver omit a step from now on.
     pub(crate) fn leave_out(&self, left_out: LeftOut) {
-        self.left_out.get_or_init(|| left_out);
+        once::make_alone(&self.left_out, || left_out);
     }
 
     /// Calls `set` for the event of a sampled engine, if one is wanted and its time has come.
@@ -190,7 +191,7 @@ impl Seen {
 
     /// Sets `event` when the kernel queries an engine's status after this time.
     pub(crate) fn note_samples(&self, event: Event, after: CpuTime) {
-        self.sampled.get_or_init(|| (event, after));
+        once::make_alone(&self.sampled, || (event, after));
     }
 
     /// Returns whether a note was taken.
@@ -367,7 +368,7 @@ impl DriverLayer for Seam {
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        self.seen.first.0.callbacks.get_or_init(|| start.callbacks.clone());
+        once::make_alone(&self.seen.first.0.callbacks, || start.callbacks.clone());
         let callbacks = Callback {
             inner: start.callbacks,
             platform: self.platform.clone(),
@@ -409,12 +410,12 @@ impl DriverLayer for Seam {
         level: &Passive,
         args: CreateHwQueue,
     ) -> Result<DriverHandle, Status> {
-        self.seen.first.0.queue.get_or_init(|| args.os_handle);
+        once::make_alone(&self.seen.first.0.queue, || args.os_handle);
         let queue = self.inner.create_hw_queue(level, args)?;
         if let Some(made) = &self.names_queues
             && let Some(free) = made.iter().find(|place| place.get().is_none())
         {
-            free.get_or_init(|| queue);
+            once::make_alone(free, || queue);
         }
         Ok(queue)
     }
@@ -530,7 +531,7 @@ impl DriverLayer for Seam {
         level: &Passive,
         args: &mut CreateDoorbell,
     ) -> Result<DriverHandle, Status> {
-        self.seen.first.0.doorbell.get_or_init(|| args.os_handle);
+        once::make_alone(&self.seen.first.0.doorbell, || args.os_handle);
         self.inner.create_doorbell(level, args)
     }
 
@@ -550,7 +551,7 @@ impl DriverLayer for Seam {
             let _refused_when_gone = self.seen.first.disconnect(level, DisconnectReason::Abort);
         }
         let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
-        self.seen.first.0.page.get_or_init(|| connected.page.clone());
+        once::make_alone(&self.seen.first.0.page, || connected.page.clone());
         if self.seen.leaves_out(LeftOut::RingHint) {
             connected.hint = Arc::new(NoHint);
         }

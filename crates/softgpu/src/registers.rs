@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
 use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
-use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, QueueNumber, Word};
+use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, QueueNumber, Word, once};
 
 /// Undefined registers read as 0 and ignore writes.
 impl Device for SoftGpu {
@@ -116,7 +116,7 @@ impl Device for SoftGpu {
 
     fn connect_common_doorbell(&self, peer: u32, doorbell: CommonDoorbell) {
         let gpu = self.hardware();
-        gpu.peers.get_or_init(|| Peers::new(&gpu.platform)).connect(peer, doorbell);
+        once::make_alone(&gpu.peers, || Peers::new(&gpu.platform)).connect(peer, doorbell);
     }
 
     fn turn_ends(&self) -> Word {

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use tidegate::platform::once;
 use tidegate::service::server::{self, Server, ServerConfig};
 use tidegate::{Machine, MachineConfig, Platform};
 
 /// The socket of the service, which lives as long as the tests.
 pub fn socket() -> &'static Path {
     static SOCKET: OnceLock<PathBuf> = OnceLock::new();
-    SOCKET.get_or_init(start)
+    once::make_alone(&SOCKET, start).as_path()
 }
 
 fn start() -> PathBuf {

@@ -6,7 +6,7 @@ use crate::object::Objects;
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{DisplayStats, Surface};
 use tidegate_ddi::{DisplayCaps, OsHandle};
-use tidegate_platform::{CpuTime, Event, Mutex, Step};
+use tidegate_platform::{CpuTime, Event, Mutex, Step, once};
 use tidegate_trace::{LaneId, LaneKind, Record};
 use tidegate_vidsch::{FlipQueue, LatchedFlip};
 
@@ -126,7 +126,7 @@ impl Display {
         let platform = &port.platform;
         if platform.tracing() {
             let new = || platform.lane(LaneKind::Display, &port.lane_group(), "display");
-            platform.record(record(*self.lane.get_or_init(new), platform.stamp_ns()));
+            platform.record(record(*once::make_alone(&self.lane, new), platform.stamp_ns()));
         }
     }
 }

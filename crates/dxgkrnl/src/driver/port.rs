@@ -21,8 +21,8 @@ use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
     AdapterCaps, Driver, EngineId, Irql, NativeFenceCaps, OsHandle, Passive, UserModeSubmissionCaps,
 };
-use tidegate_platform::current;
 use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word};
+use tidegate_platform::{current, once};
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
 /// The port to `power`, used by every DDI call.
@@ -399,7 +399,7 @@ impl DriverPort {
             return;
         }
         let made = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), lane_name);
-        let (lane, name) = (*lane.get_or_init(made), platform.trace_name(what));
+        let (lane, name) = (*once::make_alone(lane, made), platform.trace_name(what));
         platform
             .record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }

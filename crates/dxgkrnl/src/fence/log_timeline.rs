@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::log::LogEntry;
 use tidegate_ddi::Irql;
 use tidegate_ddi::fence::LogType;
+use tidegate_platform::once;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// DXGK_NATIVE_FENCE_LOG_OPERATION numbers.
@@ -26,7 +27,7 @@ pub(super) struct GpuClock(OnceLock<u64>);
 
 impl GpuClock {
     fn now(&self, level: Irql<'_>, port: &DriverPort) -> Clocks {
-        let zero_ns = *self.0.get_or_init(|| {
+        let zero_ns = *once::make_first(&self.0, || {
             let read = port.driver(level).calibrate_gpu_clock(&level.raise(), 0);
             read.cpu.0.saturating_sub(read.gpu_ns)
         });

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{AllocationKind, AllocationMemory, AllocationResidency, Status, TILE_BYTES};
 use tidegate_ddi::{OsHandle, Passive};
-use tidegate_platform::{Bulk, BulkWindow, ClientAccess, Mutex, PhysicalAddress, PhysicalMemory};
+use tidegate_platform::{
+    Bulk, BulkWindow, ClientAccess, Mutex, PhysicalAddress, PhysicalMemory, once,
+};
 use tidegate_vidmm::{Access, Affinity, AllocationId};
 
 /// The owner of a new allocation, and its address space.
@@ -299,7 +301,7 @@ impl AllocationObject {
     /// Shows the tile at `offset` at a reserved address of the same address space too.
     pub(super) fn map_tile(&self, level: &Passive, va: u64, offset: u64) {
         let new = || self.driver.platform.mutex("tiles of an allocation", BTreeMap::new());
-        self.tiles.get_or_init(new).lock().insert(va, offset);
+        once::make_alone(&self.tiles, new).lock().insert(va, offset);
         if self.is_mapped() {
             self.write_tile(level, va, offset);
         }

@@ -28,7 +28,7 @@ use tidegate_calls::{
     Status, VideoMemoryInfo,
 };
 use tidegate_ddi::{Irql, OsHandle, Passive};
-use tidegate_platform::{Event, Mutex, PhysicalMemory, Step, WaitEnd};
+use tidegate_platform::{Event, Mutex, PhysicalMemory, Step, WaitEnd, once};
 use tidegate_trace::LaneId;
 use tidegate_vidmm::{Allocation, AllocationId, FencePageId, Moves, Refusal, Start, VidMm};
 
@@ -236,7 +236,7 @@ impl Memory {
 
     /// Returns the fence mapped in place of ended shareable fences.
     pub(crate) fn ended_fence(&self) -> &EndedFence {
-        self.ended_fence.get_or_init(|| EndedFence::new(&self.driver))
+        once::make_first(&self.ended_fence, || EndedFence::new(&self.driver))
     }
 
     /// Returns the present use of local memory.

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::{Irql, OsHandle, Passive};
-use tidegate_platform::{Event, Step, WaitEnd};
+use tidegate_platform::{Event, Step, WaitEnd, once};
 use tidegate_trace::{Kind, LaneKind, Record};
 use tidegate_vidmm::{AllocationId, InitialContent, Next, Start};
 
@@ -197,7 +197,7 @@ impl Memory {
         let platform = &self.driver.platform;
         if platform.tracing() {
             let group = || platform.lane(LaneKind::Queue, &self.driver.lane_group(), "paging");
-            let (lane, name) = (*self.lane.get_or_init(group), platform.trace_name(name));
+            let (lane, name) = (*once::make_alone(&self.lane, group), platform.trace_name(name));
             let span = Record::span(lane, Kind::Copy, name, start_ns, platform.stamp_ns());
             platform.record(span.queued(queued_ns).with_arg(bytes));
         }

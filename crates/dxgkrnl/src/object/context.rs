@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::queue::CreateContext;
 use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive};
-use tidegate_platform::Mutex;
+use tidegate_platform::{Mutex, once};
 use tidegate_vidsch::Submitter;
 
 /// Arguments of a creation.
@@ -118,7 +118,7 @@ impl Context {
     /// ended.
     pub(crate) fn acquisitions(&self) -> &Arc<Acquisitions> {
         let platform = &self.device.layers.port.platform;
-        self.acquisitions.get_or_init(|| Acquisitions::new(platform))
+        once::make_alone(&self.acquisitions, || Acquisitions::new(platform))
     }
 
     /// Signals the mutexes of a context that ends, or whose device is lost.

@@ -16,7 +16,7 @@ use tidegate_ddi::{DevicePowerState, Passive};
 use tidegate_explorer::search;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_platform::level::{Level, raise};
-use tidegate_platform::{MemoryModel, Platform};
+use tidegate_platform::{MemoryModel, Platform, once};
 
 /// A device whose power is managed.
 fn managed_device(platform: &Platform) -> (Arc<DriverPort>, Arc<PowerTransitions>) {
@@ -24,7 +24,7 @@ fn managed_device(platform: &Platform) -> (Arc<DriverPort>, Arc<PowerTransitions
     config.power = PowerManagement::Managed;
     let made = OnceLock::new();
     let (port, _driver) = start_driver_on(platform, config, |caps| {
-        made.get_or_init(|| Arc::new(Power::new(platform, &config, caps))).clone()
+        once::make_alone(&made, || Arc::new(Power::new(platform, &config, caps))).clone()
     });
     let memory = Memory::new(&port);
     let fences = Fences::new(&memory);

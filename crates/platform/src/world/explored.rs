@@ -19,6 +19,7 @@ use super::store_buffer::{Buffered, overlay};
 use crate::cells::{BulkCells, PageCells, WordRef};
 use crate::controller::{AgentIx, Agents, Choice, MemoryModel, Object, OpKind, Point};
 use crate::fiber;
+use crate::once;
 use crate::site::Site;
 use crate::wait::WaitEnd;
 use crate::{Platform, PlatformKind};
@@ -442,6 +443,7 @@ pub(super) fn visible_unless<R>(
     answer: impl FnOnce(&mut World) -> Option<R>,
     act: impl FnOnce(&mut World) -> R,
 ) -> R {
+    once::check_step();
     let mut act = Some(act);
     let at_once = with(|w| {
         // Before and after a run, when no other agent moves and nothing is recorded.

@@ -8,6 +8,7 @@ use super::slot::{Sleepers, Slot, State, Wait, join_key};
 use crate::controller::{AgentIx, Controller, MemoryModel};
 use crate::fiber;
 use crate::here::{self, WorldId};
+use crate::once;
 use crate::run_report::RunReport;
 use crate::time::{Step, StepCosts};
 use crate::wait::{Deadline, WaitEnd};
@@ -338,6 +339,7 @@ impl World {
 
 /// Puts the calling agent to sleep on `key`. The caller has checked the condition.
 pub(super) fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitEnd {
+    once::check_step();
     let agent = with(|w| {
         let agent = w.current.expect("only an agent can block: call it inside Platform::run");
         let list = w.sleepers.entry(key).or_default();

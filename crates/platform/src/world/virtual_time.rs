@@ -10,6 +10,7 @@ use super::slot::{Role, State};
 use super::wheel::Entry;
 use crate::controller::AgentIx;
 use crate::fiber;
+use crate::once;
 use crate::time::Step;
 use crate::wait::WaitEnd;
 
@@ -129,6 +130,7 @@ pub(crate) fn spend_step(step: Step) {
 }
 
 fn spend(cost_ns: impl FnOnce(&RunQueue) -> u64) {
+    once::check_step();
     let is_overtaken = with(|w| {
         let ns = cost_ns(w.virtual_mut());
         ns > 0 && w.charge(ns)

@@ -8,7 +8,7 @@ use tidegate::ddi::Overrides;
 use tidegate::ddi::doorbell::ConnectedDoorbell;
 use tidegate::dxgkrnl::{BugCheck, DriverFault, RecoveryOutcome, TdrLevel};
 use tidegate::gpu_abi::Command;
-use tidegate::platform::{Platform, StepCosts, Word};
+use tidegate::platform::{Platform, StepCosts, Word, once};
 use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
@@ -271,13 +271,13 @@ fn the_report_of_a_machine_that_stands_still_names_the_last_calls() {
                 Wrong::Packets => {
                     let context = w.context(0);
                     let done = packet_done(w, context);
-                    named.get_or_init(|| has_work(w, context));
+                    once::make_first(&named, || has_work(w, context));
                     w.wait(done.handle, 1)
                 }
                 _ => {
                     let queue = w.hw_queue();
                     w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
-                    named.get_or_init(|| has_work(w, queue.handle));
+                    once::make_first(&named, || has_work(w, queue.handle));
                     w.wait(queue.progress_fence, 1)
                 }
             };

@@ -40,7 +40,7 @@ use tidegate_calls::{
 };
 use tidegate_d3dukmdt::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_ddi::Passive;
-use tidegate_platform::{CacheType, Mutex};
+use tidegate_platform::{CacheType, Mutex, once};
 
 /// A condition of a CPU wait.
 type InstanceTarget = (Arc<FenceObject>, u64);
@@ -381,7 +381,7 @@ impl Process {
     /// find it.
     fn insert_fence(&self, level: &Passive, instance: &Arc<FenceObject>) -> Result<Handle, Status> {
         let handle = self.insert(level, Object::Fence(instance.clone()))?;
-        Ok(*instance.handle.get_or_init(|| handle))
+        Ok(*once::make_alone(&instance.handle, || handle))
     }
 
     /// Gives an instance its handle, and returns the process's view of it.
