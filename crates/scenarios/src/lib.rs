@@ -54,6 +54,7 @@ mod remove_against_submit;
 mod reset_against_doorbell;
 mod rest_against_unblock;
 mod resume_against_destroy;
+mod resume_against_f1;
 mod reused_wait;
 mod ring_against_connect;
 mod ring_against_d3;
@@ -160,6 +161,7 @@ const RACES: &[&Race] = &[
     &ring_against_park::RACE,
     &wake_word::RACE,
     &ring_against_f1::RACE,
+    &resume_against_f1::RACE,
     &ring_against_d3::RACE,
     &page_against_d3::RACE,
     &suspend_against_signal::RACE,

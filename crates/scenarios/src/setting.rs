@@ -137,6 +137,12 @@ pub(crate) const MANAGED_POWER: Setting = Setting {
     apply: |config| config.kernel.power = PowerManagement::Managed,
 };
 
+pub(crate) const QUEUES_ARE_READ: Setting = Setting {
+    what: "driver.idle.looks_at_queues = true, as shipped",
+    why: "only the hardware knows of a ring that announces no progress value",
+    apply: |config| config.driver.idle.looks_at_queues = true,
+};
+
 pub(crate) const ONE_DOORBELL: Setting = Setting {
     what: "driver.doorbells = 1 physical doorbell",
     why: "each connect then victimises the previous owner",

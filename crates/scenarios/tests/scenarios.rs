@@ -271,6 +271,13 @@ fn no_ring_is_lost_when_its_engine_powers_down() {
     finds_its_bugs("ring-against-f1");
 }
 
+// spec: UMS-047
+#[test]
+fn no_ring_of_a_suspended_context_is_lost_when_its_engine_powers_down() {
+    is_sampled("resume-against-f1");
+    finds_its_bugs("resume-against-f1");
+}
+
 // spec: UMS-059
 #[test]
 fn no_ring_is_lost_when_its_adapter_powers_down() {

@@ -340,7 +340,7 @@ impl DriverPort {
         self.power.end_dpc();
     }
 
-    /// Starts progress checks of an engine after a doorbell connect.
+    /// Starts progress checks of an engine after a doorbell connect or a notification of work.
     pub(crate) fn watch_progress(&self, engine: EngineId) {
         self.power.doorbell_connected(self, engine);
     }

@@ -529,9 +529,7 @@ impl Doorbell {
     /// notified of announced work even if its ring was lost, since no thread is left to repeat it.
     pub(crate) fn close(&self, level: &Passive) {
         self.take_hardware(level, DisconnectReason::Abort);
-        // Pending work keeps the engine powered afterwards.
-        let _engine = self.port().engine_in_use(level, self.queue.engine());
-        self.notify_pending_work(level);
+        self.restart_pending_work(level);
     }
 
     /// Returns whether it was connected.
@@ -570,11 +568,21 @@ impl Doorbell {
         was_connected
     }
 
-    /// Notifies the driver of announced, incomplete work, in case its ring was lost.
+    /// Notifies the driver of announced, incomplete work, in case its ring was lost. The engine keeps
+    /// its power if there is such work: only a loss of power disconnects with RETRY.
     // spec: UMS-102
     fn notify_pending_work(&self, level: &Passive) {
         self.port().platform.fence();
         if self.has_work() {
+            self.port().driver(level).notify_work_submission(level, self.queue.driver);
+        }
+    }
+
+    /// Notifies the driver of announced, incomplete work on an engine that may have lost its power.
+    fn restart_pending_work(&self, level: &Passive) {
+        self.port().platform.fence();
+        if self.has_work() {
+            let _engine = self.port().engine_in_use(level, self.queue.engine());
             self.port().driver(level).notify_work_submission(level, self.queue.driver);
         }
     }
@@ -619,7 +627,8 @@ impl Doorbell {
         calls.into_iter().filter_map(call).collect()
     }
 
-    /// Notifies the driver of work (D3DKMTNotifyWorkSubmission), connected or not.
+    /// Notifies the driver of work (D3DKMTNotifyWorkSubmission), connected or not. The notification
+    /// may start the work, so its engine is powered as for a connect.
     ///
     /// # Errors
     /// DEVICE_REMOVED after an ABORT.
@@ -631,9 +640,12 @@ impl Doorbell {
             }
             state.notified = Some(CpuTime(self.port().platform.stamp_ns()));
         }
-        self.port().platform.spend(Step::NotifyWorkSubmission);
-        self.port().driver(level).notify_work_submission(level, self.queue.driver);
-        self.port().watch_for_hangs();
+        let port = self.port();
+        port.platform.spend(Step::NotifyWorkSubmission);
+        let _engine = port.engine_in_use(level, self.queue.engine());
+        port.driver(level).notify_work_submission(level, self.queue.driver);
+        port.watch_for_hangs();
+        port.watch_progress(self.queue.engine());
         Ok(())
     }
 }
@@ -641,5 +653,5 @@ impl Doorbell {
 /// Notifies the driver, after a transition, of pending work of the doorbells victimised in it.
 fn notify_victimised(level: &Passive, victimised: Vec<Victimised>) {
     let lost = victimised.iter().filter(|one| one.was_connected);
-    lost.for_each(|one| one.doorbell.notify_pending_work(level));
+    lost.for_each(|one| one.doorbell.restart_pending_work(level));
 }

@@ -310,11 +310,13 @@ impl Cmp {
         (std::mem::replace(&mut node.published, level) != level).then_some(level)
     }
 
-    /// Returns whether a queue of `engines` has work or waits. `suspended` includes
-    /// suspended queues.
-    pub(crate) fn has_work(&self, engines: Range<usize>, suspended: bool) -> bool {
+    /// Returns whether a queue of `engines` has work or waits. Work of a suspended queue counts: its
+    /// resume restores no power (decision 149). A faulted queue never runs again.
+    pub(crate) fn has_work(&self, engines: Range<usize>) -> bool {
+        // The fault is the mistake that the scenario resume-against-f1 must find.
+        let blind = self.platform.fault("suspended work unseen");
         let entries = self.queues.iter().filter(|e| engines.contains(&(e.shape.engine as usize)));
-        let counted = entries.filter(|e| !e.faulted && (suspended || !e.suspended));
+        let counted = entries.filter(|e| !e.faulted && !(blind && e.suspended));
         let works = |e: &Entry| {
             e.waiting.is_some() || e.kicked || e.run.as_ref().is_none_or(|r| r.has_work())
         };
@@ -323,7 +325,7 @@ impl Cmp {
 
     /// Returns whether the engine has no work, now or after a wait.
     pub(crate) fn is_idle(&self, engine: usize) -> bool {
-        !self.has_work(engine..engine + 1, false)
+        !self.has_work(engine..engine + 1)
     }
 
     /// Returns the current address space on a physical GPU. Without a table it maps nothing.

@@ -30,7 +30,7 @@ pub(super) fn set_device(
     on: bool,
     if_idle: bool,
 ) -> AdminAnswer {
-    let refused = !on && if_idle && cmp.has_work(0..gpu.nodes.len(), true);
+    let refused = !on && if_idle && cmp.has_work(0..gpu.nodes.len());
     if !refused {
         cmp.asleep = !on;
     }

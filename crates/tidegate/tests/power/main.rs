@@ -3,3 +3,4 @@
 mod dpcs;
 mod idle;
 mod states;
+mod suspension;
