@@ -3,10 +3,11 @@
 //! Engines are sampled once per timeout delay. An engine is preempted if it runs a context and is
 //! unresponsive or made no progress since the last sample. It is hung if the context is still
 //! running at the next sample. If the context left and the engine still makes no progress, every
-//! context is preempted, because the driver may have named the wrong one. An engine that runs no
-//! context is not hung, because its queues may be waiting legally. If it has work that the driver
-//! reports as neither running nor blocked, its context is preempted as well; the work is lost if
-//! that changes nothing. Two equal samples without a running context are a rest (`SampleTimer`).
+//! context is preempted, because the driver may have named the wrong one. An engine that responds
+//! and runs no context is not hung, because its queues may be waiting legally. One that does not
+//! respond after every context left hangs in work whose context has ended. Work that the driver
+//! reports as neither running nor blocked has its context preempted; it is lost if that changes
+//! nothing. Two equal samples without a running context are a rest (`SampleTimer`).
 
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
@@ -40,6 +41,9 @@ pub enum HangVerdict {
     PreemptEach,
     /// Work of this context is lost: the driver accepted it, and neither runs nor blocks it.
     Lost(OsHandle),
+    /// The engine hangs in work of no context that exists: every context left it, and it neither
+    /// responds nor makes progress.
+    Ownerless,
 }
 
 /// Hang detection state of one engine.
@@ -50,6 +54,11 @@ pub struct EngineWatch {
     ignored: Option<(Option<OsHandle>, u64)>,
     /// The progress at which a preempted context left the engine, until all contexts are preempted.
     left_at: Option<u64>,
+    /// The progress at which every preempted context had left an engine that ran none.
+    each_left_at: Option<u64>,
+    /// The progress at which the engine did not respond directly after a reset: the driver reports
+    /// a state that no reset changes.
+    unchanged_by_reset: Option<u64>,
     /// The sample after which an unserved context was preempted.
     unserved_request: Option<EngineSample>,
 }
@@ -59,6 +68,9 @@ impl EngineWatch {
     // spec: PRE-027
     pub fn judge(&mut self, sample: EngineSample) -> HangVerdict {
         let before = self.last.replace(sample);
+        let progress = Some(sample.progress);
+        let is_ownerless =
+            self.each_left_at.take() == progress && self.unchanged_by_reset != progress;
         let hangs_on = self.ignored == Some((sample.works_for, sample.progress));
         if sample.announced == 0 || hangs_on {
             self.last = None;
@@ -73,6 +85,8 @@ impl EngineWatch {
                     false => HangVerdict::Preempt(context),
                 }
             }
+            // spec: PRE-160
+            None if !sample.responsive && is_ownerless => HangVerdict::Ownerless,
             None if !sample.responsive => HangVerdict::PreemptEach,
             Some(_) => HangVerdict::SampleAgain,
             // spec: PRE-096
@@ -96,15 +110,29 @@ impl EngineWatch {
         self.ignored = Some((sample.works_for, sample.progress));
     }
 
+    /// Records the state directly after a recovery. Returns whether the engine still does not respond,
+    /// although no context runs: it is reset no second time for that.
+    pub fn recovered(&mut self, sample: EngineSample) -> bool {
+        let is_unchanged = sample.works_for.is_none() && !sample.responsive;
+        self.unchanged_by_reset = is_unchanged.then_some(sample.progress);
+        is_unchanged
+    }
+
     /// Records that the preempted contexts left the engine. `each`: they were all of its contexts.
     pub fn preempted(&mut self, each: bool) {
-        let last = self.last.take().filter(|last| !each && last.works_for.is_some());
-        self.left_at = last.map(|last| last.progress);
+        let last = self.last.take();
+        let progress_if = |is_wanted: fn(&EngineSample) -> bool| {
+            last.filter(|last| is_wanted(last)).map(|last| last.progress)
+        };
+        (self.left_at, self.each_left_at) = match each {
+            false => (progress_if(|last| last.works_for.is_some()), None),
+            true => (None, progress_if(|last| last.works_for.is_none())),
+        };
     }
 
     /// Discards what was sampled. Called when the engine was reset.
     pub fn forget(&mut self) {
-        (self.last, self.left_at) = (None, None);
+        (self.last, self.left_at, self.each_left_at) = (None, None, None);
     }
 }
 
@@ -240,6 +268,47 @@ mod tests {
         assert_eq!(watch.judge(works(1)), HangVerdict::PreemptEach);
         let silent = EngineSample { works_for: None, ..unresponsive(1) };
         assert_eq!(EngineWatch::default().judge(silent), HangVerdict::PreemptEach);
+    }
+
+    // spec: PRE-160
+    #[test]
+    fn an_engine_that_every_context_left_and_that_does_not_respond_is_hung() {
+        let silent =
+            |progress| EngineSample { works_for: None, responsive: false, ..works(progress) };
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(silent(1)), HangVerdict::PreemptEach);
+        watch.preempted(true);
+        assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach, "the engine moved");
+        watch.preempted(true);
+        assert_eq!(watch.judge(works(2)), HangVerdict::SampleAgain, "a context runs");
+        assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach);
+        watch.preempted(false);
+        assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach, "one context left");
+        watch.preempted(true);
+        assert_eq!(watch.judge(silent(2)), HangVerdict::Ownerless);
+        watch.forget();
+        assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach, "it was reset");
+        // An ignored hang is not reported again.
+        watch.preempted(true);
+        assert_eq!(watch.judge(silent(2)), HangVerdict::Ownerless);
+        watch.ignore(silent(2));
+        assert_eq!(watch.judge(silent(2)), HangVerdict::Rest);
+    }
+
+    // spec: PRE-160
+    #[test]
+    fn a_reset_that_changes_nothing_is_not_repeated() {
+        let silent =
+            |progress| EngineSample { works_for: None, responsive: false, ..works(progress) };
+        let mut watch = EngineWatch::default();
+        assert!(!watch.recovered(works(1)) && watch.recovered(silent(2)));
+        for _ in 0..3 {
+            assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach);
+            watch.preempted(true);
+        }
+        assert_eq!(watch.judge(silent(3)), HangVerdict::PreemptEach, "the engine moved");
+        watch.preempted(true);
+        assert_eq!(watch.judge(silent(3)), HangVerdict::Ownerless);
     }
 
     #[test]

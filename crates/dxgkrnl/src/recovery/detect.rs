@@ -200,7 +200,7 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
     }
     let detector = &recovery.detector;
     if detector.engine(engine, |state| !state.probes.is_empty()) {
-        watch_for_hangs(recovery);
+        sample_again(recovery);
         end_answered_probes(recovery, level);
         let stuck = detector.engine(engine, |state| state.probes.first().cloned());
         let context = stuck?;
@@ -212,11 +212,11 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
     match detector.engine(engine, |state| state.watch.judge(sample)) {
         HangVerdict::Rest => None,
         HangVerdict::SampleAgain => {
-            watch_for_hangs(recovery);
+            sample_again(recovery);
             None
         }
         HangVerdict::Preempt(context) => {
-            watch_for_hangs(recovery);
+            sample_again(recovery);
             if sample.unserved == Some(context) {
                 note_unserved(recovery, engine, context);
             }
@@ -224,25 +224,44 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
             None
         }
         HangVerdict::PreemptEach => {
-            watch_for_hangs(recovery);
+            sample_again(recovery);
             begin_probes(recovery, level, engine, &contexts_with_timeout(recovery, engine));
-            detector.engine(engine, |state| state.probes_each = true);
+            detector.engine(engine, |state| {
+                state.probes_each = true;
+                if state.probes.is_empty() {
+                    state.watch.preempted(true);
+                }
+            });
             None
         }
         HangVerdict::Lost(context) => {
-            watch_for_hangs(recovery);
+            sample_again(recovery);
             lost_work(recovery, context)
+        }
+        HangVerdict::Ownerless => {
+            sample_again(recovery);
+            let cause = TimeoutCause::EngineHungWithoutContext { engine };
+            let (suspects, suspects_all, had_packets) = (Vec::new(), false, false);
+            Some(Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets })
         }
     }
 }
 
 /// Ends the probe after a finding of [`sample`] was handled. An ignored hang is not reported again
-/// until the engine makes progress.
+/// until the engine makes progress. An engine that a reset does not make respond is a fault of its
+/// driver.
 pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId) {
     end_probes(recovery, level, engine);
-    if recovery.ignores_timeouts() {
-        let sample = observe(recovery, level, engine);
-        recovery.detector.engine(engine, |state| state.watch.ignore(sample));
+    let sample = observe(recovery, level, engine);
+    let is_unchanged = recovery.detector.engine(engine, |state| {
+        if recovery.ignores_timeouts() {
+            state.watch.ignore(sample);
+            return false;
+        }
+        state.watch.recovered(sample)
+    });
+    if is_unchanged {
+        note_status_fault(recovery, format!("{engine} does not respond after a recovery"));
     }
 }
 
@@ -326,10 +345,8 @@ enum Named {
 fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSample {
     let timed = recovery.objects.hw_queues_of(|q| q.engine() == engine && is_timed(q));
     // Abandoned work of a lost device is never done. The engine may still run it.
-    let (queues, lost): (Vec<_>, Vec<_>) =
-        timed.into_iter().partition(|queue| queue.device.check().is_ok());
-    let has_work = |q: &&Arc<HwQueue>| q.has_work(&recovery.objects);
-    let busy: Vec<_> = queues.iter().filter(has_work).cloned().collect();
+    let has_work = |q: &&Arc<HwQueue>| q.device.check().is_ok() && q.has_work(&recovery.objects);
+    let busy: Vec<_> = timed.iter().filter(has_work).cloned().collect();
     let idle = EngineSample {
         announced: 0,
         responsive: true,
@@ -337,9 +354,11 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
         progress: 0,
         unserved: None,
     };
-    // A process may ring without an announcement.
-    let may_run = || queues.iter().chain(&lost).any(|queue| queue.user_mode_submission);
-    if busy.is_empty() && !may_run() && !lost.iter().any(|queue| has_work(&queue)) {
+    // The driver is asked without work that the kernel knows of: a process may ring without an
+    // announcement, and an engine may run what a queue left that has ended.
+    // spec: PRE-160
+    if busy.is_empty() && !recovery.port.caps.nodes[engine.node_ordinal as usize].context_scheduling
+    {
         return idle;
     }
     let done: u64 = busy.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
@@ -370,7 +389,13 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
         let of_context = |q: &HwQueue| q.context.os_handle == context && !is_timed(q);
         !recovery.objects.hw_queues_of(of_context).is_empty()
     };
-    let is_exempt = works_for.is_some_and(exempt);
+    // A driver that names no context may run any of them.
+    let may_be_exempt = || {
+        let on_engine = |q: &HwQueue| q.engine() == engine && !is_timed(q);
+        let untimed = recovery.objects.hw_queues_of(on_engine);
+        untimed.iter().any(|queue| queue.has_work(&recovery.objects))
+    };
+    let is_exempt = works_for.map_or_else(may_be_exempt, exempt);
     EngineSample {
         announced,
         responsive: status.responsive || is_exempt,
@@ -476,12 +501,20 @@ fn begin_probes(recovery: &Recovery, level: &Passive, engine: EngineId, contexts
 /// Schedules a sampling after the timeout delay, because work may have been announced to a
 /// hardware queue.
 pub(super) fn watch_for_hangs(recovery: &Recovery) {
+    if !recovery.port.config.tdr.is_on() || recovery.detector.watched.load() != 0 {
+        return;
+    }
+    if recovery.objects.hw_queues.lock().len() != 0 {
+        sample_again(recovery);
+    }
+}
+
+/// Schedules a sampling after the timeout delay, because an engine has or had work of a hardware
+/// queue.
+fn sample_again(recovery: &Recovery) {
     let detector = &recovery.detector;
     let delay_ns = recovery.port.config.tdr.delay_ns;
     if !recovery.port.config.tdr.is_on() || detector.watched.load() != 0 {
-        return;
-    }
-    if recovery.objects.hw_queues.lock().len() == 0 {
         return;
     }
     detector.watched.store(1);

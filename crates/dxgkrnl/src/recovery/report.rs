@@ -45,6 +45,12 @@ pub enum TimeoutCause {
         /// The work.
         work: Vec<OutstandingWork>,
     },
+    /// Every context left the engine, and it neither responds nor makes progress: it hangs in work
+    /// whose queue or context has ended.
+    EngineHungWithoutContext {
+        /// The engine.
+        engine: EngineId,
+    },
     /// The driver reported the engine as hung.
     EngineReportedHung {
         /// The engine.
@@ -80,6 +86,7 @@ impl TimeoutCause {
             | TimeoutCause::PacketTooLong { engine, .. }
             | TimeoutCause::ContextNotSuspended { engine }
             | TimeoutCause::WorkNotServed { engine, .. }
+            | TimeoutCause::EngineHungWithoutContext { engine }
             | TimeoutCause::EngineReportedHung { engine }
             | TimeoutCause::EngineFaulted { engine, .. }
             | TimeoutCause::EngineForced { engine } => Some(*engine),
@@ -113,6 +120,9 @@ impl fmt::Display for TimeoutCause {
                      neither running nor held back"
                 )?;
                 list(f, work)
+            }
+            TimeoutCause::EngineHungWithoutContext { engine } => {
+                write!(f, "{engine} does not respond after every context has left it")
             }
             TimeoutCause::EngineReportedHung { engine } => {
                 write!(f, "the driver of {engine} reported that it is hung")

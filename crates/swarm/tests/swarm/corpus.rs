@@ -67,3 +67,12 @@ fn a_removal_ends_a_paging_operation_that_begins_beside_it() {
          t1 remove-adapter",
     );
 }
+
+#[test]
+fn an_engine_that_hangs_in_a_destroyed_hardware_queue_is_reset() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 doomed; thread p0; \
+         t0 queue q1 raw hardware compute normal; t0 hang q1; t0 hang q1; t0 close-queue q1; \
+         t0 queue q6 raw user compute normal",
+    );
+}

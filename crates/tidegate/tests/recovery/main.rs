@@ -2,6 +2,7 @@
 
 mod adapter_reset;
 mod blame;
+mod ended_work;
 mod engine_reset;
 mod page_faults;
 mod removal;
