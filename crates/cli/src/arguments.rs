@@ -440,6 +440,12 @@ pub(crate) struct Swarm {
     /// Run the seeds of part I of N only, counted from 0: every N-th seed from --seed + I
     #[arg(long, value_name = "I/N", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
+    /// End on each ground with the first program that fails
+    #[arg(long)]
+    pub(crate) first_failure: bool,
+    /// Time limit for shrinking one failure
+    #[arg(long, value_name = "S", default_value_t = 50)]
+    pub(crate) shrink_seconds: u64,
     /// Also print which pairs of operations never overlapped in time; programs on threads are not
     /// counted
     #[arg(long)]

@@ -18,9 +18,6 @@ use tidegate_swarm::hunt::{Bounds, Caught, Ground, Hunted, hunt};
 use tidegate_swarm::operation::Kind;
 use tidegate_swarm::{Failure, Program, children};
 
-/// Time for shrinking one failure.
-const SHRINK_NS: u64 = 50_000_000_000;
-
 /// `tidegate swarm`.
 pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
     let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
@@ -74,13 +71,16 @@ fn hunt_on(
     let mut seeds = (0..programs)
         .map(|index| first.wrapping_add(index.wrapping_mul(shards)).wrapping_add(shard));
     let shrinking_since = Cell::new(0);
+    let shrink_ns = arguments.shrink_seconds.saturating_mul(1_000_000_000);
     let keep_shrinking = |runs: u32| {
         if runs == 1 {
             shrinking_since.set(clock.now().0);
         }
-        clock.now().0 - shrinking_since.get() < SHRINK_NS
+        clock.now().0 - shrinking_since.get() < shrink_ns
     };
+    let has_failed = Cell::new(false);
     let mut report = |caught: &Caught| {
+        has_failed.set(true);
         if is_text {
             print_caught(ground, caught);
         }
@@ -89,7 +89,7 @@ fn hunt_on(
         ground,
         Bounds {
             seeds: &mut seeds,
-            keep_going: &|| clock.now().0 < end,
+            keep_going: &|| clock.now().0 < end && !(arguments.first_failure && has_failed.get()),
             keep_shrinking: &keep_shrinking,
             threads: &in_child,
             report: &mut report,

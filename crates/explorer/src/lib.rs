@@ -36,7 +36,7 @@ pub mod probe;
 pub mod property;
 mod prune;
 mod quiet;
-mod random_numbers;
+pub mod random_numbers;
 pub mod scenario;
 pub mod schedule;
 mod sharing;

@@ -10,7 +10,6 @@
 //! Entry point: [`program`].
 
 use crate::model::{BufferState, Facts, FenceState, Model, PAGE_WORDS};
-use crate::numbers::Numbers;
 use crate::operation::{Kind, Operation};
 use crate::program::{ProcessSetup, Program, ProgramStep};
 use crate::setup::{AdapterSetup, SWITCHES};
@@ -18,6 +17,7 @@ use crate::words::{
     AdapterId, Band, BufferId, Class, Costs, Fate, FenceId, FenceKind, Model as Submission,
     ProcessId, Question, QueueId, Sharing, Surface, ThreadId, WaitId,
 };
+use tidegate::explorer::random_numbers::Numbers;
 use tidegate::variants;
 
 /// What programs are made of.

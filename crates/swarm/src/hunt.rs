@@ -150,7 +150,7 @@ fn run_once(
         }
         Ground::Threads => threads(program),
         Ground::Explored { schedules } => {
-            run::sample(program, seed, schedules, pairs).map(|found| found.0)
+            run::sample(program, seed, schedules, pairs).map(|sampled| sampled.failure)
         }
     }
 }
@@ -180,7 +180,7 @@ fn shrink_failure(
             Ground::Virtual => run::in_virtual_time(&candidate).failure,
             Ground::Explored { schedules } => {
                 let found = run::sample(&candidate, seed, schedules * 4, &mut Pairs::new());
-                Some(found?.0)
+                Some(found?.failure)
             }
         }
     };
@@ -192,9 +192,11 @@ fn shrink_failure(
         Ground::Explored { schedules } => {
             let best = Arc::new(shrunk.program.clone());
             // The same seed finds the same schedule again.
-            let found = run::sample(&best, seed, schedules * 4, &mut Pairs::new());
-            let line = found.map_or_else(String::new, |(_, found)| found.shrunk_line);
-            Where::Explored(line.split_once('/').map_or_else(String::new, |(_, s)| s.to_owned()))
+            let sampled = run::sample(&best, seed, schedules * 4, &mut Pairs::new());
+            let found = sampled.and_then(|sampled| sampled.found);
+            let schedule =
+                found.and_then(|found| Some(found.shrunk_line.split_once('/')?.1.to_owned()));
+            schedule.map_or(Where::Sampled(seed), Where::Explored)
         }
     };
     let line = ReplayLine { on, program: shrunk.program.clone() };

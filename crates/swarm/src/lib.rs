@@ -3,7 +3,7 @@
 //!
 //! Rooms: `operation` (the table of operations), `words`, `setup` (switches of an adapter),
 //! `program` (with its text) · `model` (what a program must be, and what memory holds at its end) ·
-//! `generate` (seeds), `numbers` · `stage` (a run and its oracles), `failure`, `coverage` · `run`
+//! `generate` (seeds) · `stage` (a run and its oracles), `failure`, `coverage` · `run`
 //! (platforms) · `shrink` · `line` (a failure as one line) · `threads` (watchdog), `children` · `hunt` (many
 //! seeds).
 
@@ -14,7 +14,6 @@ pub mod generate;
 pub mod hunt;
 pub mod line;
 pub mod model;
-pub mod numbers;
 pub mod operation;
 pub mod program;
 pub mod run;

@@ -1,6 +1,7 @@
 //! A failure as one line: `swarm/WHERE | PROGRAM`.
 //!
-//! WHERE is `virtual`, `threads`, or the schedule of an explored run (`tso/pct-3:3A2B-1k9x2f`).
+//! WHERE is `virtual`, `threads`, the schedule of an explored run (`tso/pct-3:3A2B-1k9x2f`), or
+//! `sampled-SEED`: schedules that are sampled again.
 //!
 //! Entry points: [`ReplayLine`], [`ReplayLine::replay`].
 
@@ -20,7 +21,7 @@ use tidegate::trace::Trace;
 
 /// Runs of a replay on threads, whose schedule is not repeated.
 pub const RUNS_ON_THREADS: u32 = 200;
-/// Schedules of a program whose line is one of other code.
+/// Schedules of a program whose line has none, or one of other code.
 const SAMPLES: u64 = 200;
 
 /// Where a program runs.
@@ -32,6 +33,8 @@ pub enum Where {
     Threads,
     /// Under this schedule.
     Explored(String),
+    /// Under sampled schedules of this seed.
+    Sampled(u64),
 }
 
 /// A program and where it fails.
@@ -48,7 +51,8 @@ pub struct ReplayLine {
 pub enum BadReplayLine {
     /// The form is wrong.
     #[error(
-        "a line of the swarm is 'swarm/WHERE | PROGRAM', where WHERE is virtual, threads or a schedule"
+        "a line of the swarm is 'swarm/WHERE | PROGRAM', where WHERE is virtual, threads, a schedule or \
+         sampled-SEED"
     )]
     Form,
     /// The program is wrong.
@@ -106,6 +110,10 @@ impl ReplayLine {
                 Ok(last)
             }
             Where::Explored(schedule) => self.replay_schedule(schedule, &program, traced),
+            Where::Sampled(seed) => {
+                let sampled = run::sample(&program, *seed, SAMPLES, &mut Pairs::new());
+                Ok((sampled.map(|sampled| sampled.failure), None))
+            }
         }
     }
 
@@ -115,7 +123,7 @@ impl ReplayLine {
         }
         let failure = match self.on {
             Where::Threads => threads::run_watched(platform, program).failure,
-            Where::Virtual | Where::Explored(_) => run::run(platform, program).failure,
+            _ => run::run(platform, program).failure,
         };
         let trace = traced.then(|| {
             let mut trace = platform.take_trace("a program of the swarm");
@@ -175,7 +183,7 @@ pub fn assert_holds(line: &str) {
         // A schedule of other code says nothing. The program is sampled instead.
         Err(_) => {
             let program = Arc::new(line.program.clone());
-            run::sample(&program, 1, SAMPLES, &mut Pairs::new()).map(|(failure, _)| failure)
+            run::sample(&program, 1, SAMPLES, &mut Pairs::new()).map(|sampled| sampled.failure)
         }
     };
     if let Some(failure) = failure {
@@ -193,6 +201,7 @@ impl fmt::Display for ReplayLine {
             Where::Virtual => f.write_str("swarm/virtual | ")?,
             Where::Threads => f.write_str("swarm/threads | ")?,
             Where::Explored(schedule) => write!(f, "swarm/{schedule} | ")?,
+            Where::Sampled(seed) => write!(f, "swarm/sampled-{seed} | ")?,
         }
         f.write_str(&self.program.line())
     }
@@ -208,7 +217,10 @@ impl FromStr for ReplayLine {
             "virtual" => Where::Virtual,
             "threads" => Where::Threads,
             schedule if schedule.contains(':') => Where::Explored(schedule.to_owned()),
-            _ => return Err(BadReplayLine::Form),
+            _ => {
+                let seed = at.strip_prefix("sampled-").and_then(|seed| seed.parse().ok());
+                Where::Sampled(seed.ok_or(BadReplayLine::Form)?)
+            }
         };
         let program: Program = program.parse()?;
         let facts = crate::model::Facts::of(&program);

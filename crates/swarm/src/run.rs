@@ -1,18 +1,20 @@
 //! Runs of a program on a platform, each on a machine of its own.
 //!
-//! Entry points: [`run`] (any platform), [`sample`] (schedules of an explorer).
+//! A run that fails can leave agents that a lock blocks, and with them its machine. A thread has one
+//! cooperative machine, so the runs of a hunt have a thread of their own each ([`apart`]).
+//!
+//! Entry points: [`in_virtual_time`], [`sample`] (schedules of an explorer), [`run`] (any platform, on the
+//! calling thread).
 
 use crate::coverage::Pairs;
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::stage::Stage;
 use crate::words::Costs;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::explorer::{self, Found, Options, Prepared, Scenario, StrategyKind};
-use tidegate::platform::StepCosts;
+use tidegate::platform::{Mutex, StepCosts};
 use tidegate::runner::cost::CostModel;
 
 /// The outcome of a run.
@@ -26,9 +28,36 @@ pub struct Outcome {
     pub digest: (u64, u64),
 }
 
+impl Outcome {
+    fn of_failure(failure: Failure) -> Outcome {
+        Outcome { failure: Some(failure), pairs: Pairs::new(), digest: (0, 0) }
+    }
+}
+
 /// Runs a program in virtual time.
 pub fn in_virtual_time(program: &Arc<Program>) -> Outcome {
-    run(&virtual_platform(program), program)
+    let program = program.clone();
+    let outcome = apart(move || run(&virtual_platform(&program), &program));
+    outcome.unwrap_or_else(Outcome::of_failure)
+}
+
+/// Runs `act` on a thread of its own, which keeps what `act` leaves behind.
+///
+/// # Errors
+/// The panic of `act`.
+fn apart<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> Result<R, Failure> {
+    let host = Platform::host();
+    let result = Arc::new(host.mutex("result of a run", None));
+    let (by, into) = (host.clone(), result.clone());
+    let report = host.run(move || {
+        by.spawn("run", move || {
+            let value = act();
+            *into.lock() = Some(value);
+        })
+        .join();
+    });
+    let value = result.lock().take();
+    value.ok_or_else(|| Failure::Panic(report.panics.join("; ")))
 }
 
 /// Returns the platform of virtual time with the costs of the program.
@@ -55,13 +84,18 @@ pub(crate) fn run_beside(
     let stage = match Stage::new(platform, program.clone()) {
         Ok(stage) => Arc::new(stage),
         Err(error) => {
-            let failure = Some(Failure::Panic(format!("the machine did not start: {error}")));
-            return Outcome { failure, pairs: Pairs::new(), digest: (0, 0) };
+            return Outcome::of_failure(Failure::Panic(format!(
+                "the machine did not start: {error}"
+            )));
         }
     };
     beside(&stage);
-    let performed = stage.clone();
-    let (_, report) = stage.machine().run_to_report(move || performed.perform());
+    let (performed, own) = (stage.clone(), platform.clone());
+    let (_, report) = stage.machine().run_to_report(move || match own.models_time() {
+        // A main agent that a lock blocks for ever would end the process.
+        true => drop(own.spawn("program", move || performed.perform()).join()),
+        false => performed.perform(),
+    });
     let failure = stage.verdict(&report);
     let mut pairs = Pairs::new();
     stage.overlaps().add_to(&mut pairs);
@@ -72,10 +106,8 @@ pub(crate) fn run_beside(
 #[derive(Clone)]
 pub struct ProgramScenario {
     program: Arc<Program>,
-    /// The failure of the last run that failed.
-    failure: Rc<RefCell<Option<Failure>>>,
-    /// The operations that overlapped in any run.
-    pairs: Rc<RefCell<Pairs>>,
+    /// The failure of the last run that failed, and the operations that overlapped in any run.
+    seen: Arc<Mutex<(Option<Failure>, Pairs)>>,
 }
 
 impl ProgramScenario {
@@ -84,12 +116,13 @@ impl ProgramScenario {
 
     /// Returns the scenario of a program.
     pub fn new(program: Arc<Program>) -> ProgramScenario {
-        ProgramScenario { program, failure: Rc::default(), pairs: Rc::default() }
+        let seen = Platform::host().mutex("failure of a program", (None, Pairs::new()));
+        ProgramScenario { program, seen: Arc::new(seen) }
     }
 
     /// Returns the failure of the last run that failed.
     pub fn failure(&self) -> Option<Failure> {
-        self.failure.borrow().clone()
+        self.seen.lock().0.clone()
     }
 }
 
@@ -106,15 +139,15 @@ impl Scenario for ProgramScenario {
         let stage = Arc::new(
             Stage::new(platform, self.program.clone()).expect("the generator draws valid machines"),
         );
-        let (performed, failed) = (stage.clone(), self.failure.clone());
-        let pairs = self.pairs.clone();
+        let (performed, seen) = (stage.clone(), self.seen.clone());
         Prepared::new(
             move || performed.perform(),
             move |end| {
-                stage.overlaps().add_to(&mut pairs.borrow_mut());
+                let (failed, pairs) = &mut *seen.lock();
+                stage.overlaps().add_to(pairs);
                 if let Some(failure) = stage.verdict(end.report()) {
                     end.always(failure.oracle(), false);
-                    *failed.borrow_mut() = Some(failure);
+                    *failed = Some(failure);
                 }
             },
         )
@@ -122,27 +155,58 @@ impl Scenario for ProgramScenario {
     }
 }
 
+/// A failure that [`sample`] has found.
+pub struct Sampled {
+    /// What is wrong.
+    pub failure: Failure,
+    /// Its schedule; `None` if the run has left its machine behind, so that it was not repeated.
+    pub found: Option<Found>,
+}
+
 /// Samples schedules of a program: odd seeds by a random walk, even ones by probabilistic
-/// concurrency testing. Returns the first failure with its schedule, and adds the operations that
-/// overlapped to `pairs`.
+/// concurrency testing. Returns the first failure, and adds the operations that overlapped to `pairs`.
 pub fn sample(
     program: &Arc<Program>,
     seed: u64,
     schedules: u64,
     pairs: &mut Pairs,
-) -> Option<(Failure, Found)> {
+) -> Option<Sampled> {
     let strategy = match seed % 2 {
         0 => StrategyKind::Pct(3),
         _ => StrategyKind::Random,
     };
-    let options =
-        Options { strategy, max_runs: schedules, seed, shrink_runs: 60, ..Options::default() };
     let scenario = ProgramScenario::new(program.clone());
-    let report = explorer::explore(&scenario, &options).ok()?;
-    for (pair, times) in scenario.pairs.borrow().iter() {
+    let explored = scenario.clone();
+    let report = apart(move || {
+        let options =
+            Options { strategy, max_runs: schedules, seed, shrink_runs: 60, ..Options::default() };
+        explorer::explore(&explored, &options)
+    });
+    for (pair, times) in &scenario.seen.lock().1 {
         *pairs.entry(*pair).or_default() += times;
     }
-    let found = report.failure?;
-    let failure = scenario.failure().unwrap_or_else(|| Failure::Panic(found.failure.to_string()));
-    Some((failure, found))
+    match report {
+        Err(panic) => Some(Sampled { failure: scenario.failure().unwrap_or(panic), found: None }),
+        Ok(report) => {
+            let found = report.ok()?.failure?;
+            let failure = scenario.failure();
+            let failure = failure.unwrap_or_else(|| Failure::Panic(found.failure.to_string()));
+            Some(Sampled { failure, found: Some(found) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_a_run_leaves_behind_ends_no_later_run() {
+        for _ in 0..2 {
+            let made = apart(|| std::mem::forget(Platform::virtual_time(StepCosts::free())));
+            assert_eq!(made, Ok(()));
+        }
+        let panicked = apart(|| -> u8 { panic!("of the run") });
+        assert!(matches!(&panicked, Err(Failure::Panic(text)) if text.contains("of the run")));
+    }
 }

@@ -147,7 +147,7 @@ pub enum MachineError {
 #[error("the run did not complete: {}", self.lines().join("; "))]
 pub struct IncompleteRun {
     /// Blocked agents, panics, and the time of the end.
-    pub report: RunReport,
+    pub report: Box<RunReport>,
     /// The waits of agents, queues and engines at the standstill ([`Machine::standstill`]).
     pub waits: Vec<String>,
 }
@@ -543,8 +543,8 @@ impl Machine {
         unit.adapter.remove();
     }
 
-    /// Describes a run that stood still: the wait of each blocked thread, of each queue that the
-    /// kernel holds back, and of each queue that engines hold back; then the fences that lost a
+    /// Describes a run that stood still: the wait of each blocked thread and service, of each queue
+    /// that the kernel holds back, and of each queue that engines hold back; then the fences that lost a
     /// process which could have signalled them.
     pub fn standstill(&self, report: &RunReport) -> Vec<String> {
         let mut lines: Vec<String> = report
@@ -552,6 +552,8 @@ impl Machine {
             .iter()
             .map(|(agent, what)| format!("'{agent}' waits for {what}"))
             .collect();
+        let services = report.blocked_services.iter();
+        lines.extend(services.map(|(agent, what)| format!("service '{agent}' waits for {what}")));
         if let Some(found) = self.platform.hazard_report() {
             lines.extend(found.deadlocks.iter().chain(&found.unsignalled).map(ToString::to_string));
         }
@@ -636,7 +638,7 @@ impl Machine {
             Some(value) if report.completed() => Ok(value),
             _ => {
                 let waits = self.standstill(&report);
-                Err(IncompleteRun { report, waits })
+                Err(IncompleteRun { report: Box::new(report), waits })
             }
         }
     }

@@ -54,7 +54,7 @@ impl Pct {
             self.priorities.resize(mover + 1, 0);
         }
         if self.priorities[mover] == 0 {
-            self.priorities[mover] = (self.numbers.next() >> 1) + u64::from(self.depth) + 1;
+            self.priorities[mover] = (self.numbers.draw() >> 1) + u64::from(self.depth) + 1;
         }
         self.priorities[mover]
     }
@@ -62,7 +62,11 @@ impl Pct {
     /// Chooses the value of a load from hostile memory, which has no priority. Returns the value in
     /// memory every other time, so that runs make progress, and a random one otherwise.
     fn found(&mut self, point: &Point<'_>) -> usize {
-        if self.numbers.below(2) == 0 { 0 } else { self.numbers.below(point.choices.len()) }
+        if self.numbers.below(2) == 0 {
+            0
+        } else {
+            self.numbers.below(point.choices.len() as u64) as usize
+        }
     }
 
     fn highest(&mut self, point: &Point<'_>) -> usize {
@@ -80,14 +84,14 @@ impl Pct {
 impl Strategy for Pct {
     fn begin(&mut self) -> bool {
         self.longest = self.longest.max(self.at);
-        self.numbers = Numbers::new(Numbers::new(self.seed ^ self.run.rotate_left(32)).next());
+        self.numbers = Numbers::new(Numbers::new(self.seed ^ self.run.rotate_left(32)).draw());
         self.run += 1;
         self.at = 0;
         self.priorities.clear();
         self.changes.clear();
         if self.longest > 0 {
             for _ in 1..self.depth {
-                let change = self.numbers.below(self.longest as usize) as u64;
+                let change = self.numbers.below(self.longest);
                 self.changes.push(change);
             }
         }

@@ -25,12 +25,12 @@ impl RandomWalk {
 impl Strategy for RandomWalk {
     fn begin(&mut self) -> bool {
         // Each run has its own stream, so the draws of one run do not affect the next.
-        self.numbers = Numbers::new(Numbers::new(self.seed ^ self.run.rotate_left(32)).next());
+        self.numbers = Numbers::new(Numbers::new(self.seed ^ self.run.rotate_left(32)).draw());
         self.run += 1;
         true
     }
 
     fn choose(&mut self, point: &Point<'_>) -> usize {
-        self.numbers.below(point.choices.len())
+        self.numbers.below(point.choices.len() as u64) as usize
     }
 }

@@ -295,7 +295,7 @@ fn compare_apart(
 fn compare_programs(made: Made, lengths: &[u64], seeds: std::ops::Range<u64>) -> Compared {
     let mut compared = Compared::default();
     for seed in seeds {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut program = program(&mut dice, made, lengths);
         let automatic = |dice: &mut Dice| dice.below(3) == 0;
         program.manual = [automatic(&mut dice), automatic(&mut dice), true];
@@ -323,7 +323,7 @@ fn programs_of_words() {
 #[test]
 fn programs_without_first_runs() {
     for seed in 6_000..6_150 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let program = program(&mut dice, Made::Words, &[3, 2, 2]);
         for model in MODELS {
             let (all, _) = reference::outcomes(&program, model);

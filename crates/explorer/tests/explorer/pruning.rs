@@ -70,7 +70,7 @@ struct Kind {
 }
 
 fn check(seed: u64, programs: u64, lengths: &[u64], kind: &Kind) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let (mut slow, mut fast) = (0, 0);
     for _ in 0..programs {
         let mut program = dice.program(lengths, kind.any_op);
@@ -118,7 +118,7 @@ fn locks_events_and_naps_of_three() {
 #[test]
 fn agents_that_diverge_and_join() {
     // Too long to search every schedule. The other tests verify the search without reduction.
-    let mut dice = Dice(8);
+    let mut dice = Dice::new(8);
     for round in 0..60 {
         let program = dice.program(&[4, 4, 3], round % 2 == 0);
         for model in [MemoryModel::TotalStoreOrder, MemoryModel::SequentiallyConsistent] {
@@ -137,7 +137,7 @@ fn agents_that_diverge_and_join() {
 /// without reduction.
 #[test]
 fn agents_that_forget() {
-    let mut dice = Dice(9);
+    let mut dice = Dice::new(9);
     let (mut most, mut fewest) = (0, 0);
     for round in 0..150 {
         let lengths: &[u64] = if round % 3 == 0 { &[3, 3, 3] } else { &[5, 5] };
@@ -185,7 +185,7 @@ fn agents_that_forget_what_they_put_behind_a_lock() {
 /// and agents that share something keep the same outcomes.
 #[test]
 fn groups_of_agents_by_themselves() {
-    let mut dice = Dice(10);
+    let mut dice = Dice::new(10);
     let (mut runs, mut runs_apart, mut same) = (0, 0, 0);
     for round in 0..40 {
         // Two agents with one word and two with the other; in every third program any word.

@@ -191,8 +191,19 @@ impl World {
     }
 
     fn blocked(&self) -> Vec<(String, String)> {
-        let scripts = self.agents.iter().filter(|a| a.role == Role::Script);
-        scripts
+        self.blocked_among(|slot| slot.role == Role::Script)
+    }
+
+    /// Notes what is blocked, for the report.
+    fn note_blocked(&mut self) {
+        self.report.blocked = self.blocked();
+        self.report.blocked_services =
+            self.blocked_among(|slot| slot.role == Role::Worker || slot.is_in_turn());
+    }
+
+    fn blocked_among(&self, which: impl Fn(&Slot) -> bool) -> Vec<(String, String)> {
+        let agents = self.agents.iter().filter(|slot| which(slot));
+        agents
             .filter_map(|a| {
                 let is_asleep = a.wait.is_some() && a.state == State::Blocked;
                 let what = if is_asleep { Some(a.what.clone()) } else { self.lock_waited_for(a) }?;
@@ -226,13 +237,13 @@ impl World {
                         return Some(agent);
                     }
                     if self.scripts_live > 0 {
-                        self.report.blocked = self.blocked();
+                        self.note_blocked();
                     }
                     self.stop_all();
                 }
                 None if self.break_locks() => {
                     if self.report.blocked.is_empty() {
-                        self.report.blocked = self.blocked();
+                        self.note_blocked();
                     }
                 }
                 None => return None,

@@ -5,19 +5,17 @@
 use tidegate::MachineConfig;
 use tidegate::calls::{FenceInstance, Handle};
 use tidegate::dxgkrnl::KernelStats;
+use tidegate::explorer::random_numbers::Numbers;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Event, Step, StepCosts};
 use tidegate_testbed::{UserQueue, World, setup, signal_packet, store};
 
-/// SplitMix64.
-struct Numbers(u64);
+/// Numbers by remainder, as the seeds below were chosen for.
+struct Remainders(Numbers);
 
-impl Numbers {
+impl Remainders {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
+        self.0.draw() % bound
     }
 }
 
@@ -111,7 +109,7 @@ struct Signaller {
 struct Work<'a> {
     w: &'a World,
     form: Form,
-    numbers: Numbers,
+    numbers: Remainders,
     signallers: Vec<Signaller>,
     /// Each is signalled by one queue, the monitored ones by packets.
     native: Vec<Awaited>,
@@ -187,7 +185,7 @@ fn run(form: Form, seed: u64) -> KernelStats {
         let mut work = Work {
             w,
             form,
-            numbers: Numbers(seed),
+            numbers: Remainders(Numbers::new(seed)),
             signallers: signallers.into(),
             native: (0..FENCES).map(|_| Awaited::new(w.native(0))).collect(),
             monitored: (0..2).map(|_| Awaited::new(w.monitored(0))).collect(),

@@ -5,7 +5,7 @@
 //! `engines` (queues of several engines) · `preemption` · `cross_adapter` · `release` (one of many
 //! events) · `waiters` (one of many tasks or threads) · `idle` (idle queues) · `processes` (clients
 //! of a `service` in another process) · `memory` (copies and
-//! programs) · `explore` · `seam` · `virtual_time` · `api` (single calls, many objects) · `growth`
+//! programs) · `explore` · `seam` · `swarm` · `virtual_time` · `api` (single calls, many objects) · `growth`
 //! (for curves) · `setup` (the machine under measurement).
 
 mod api;
@@ -25,6 +25,7 @@ pub(super) mod service;
 pub(super) mod setup;
 pub(super) mod signal;
 pub(super) mod submit;
+mod swarm;
 pub(super) mod virtual_time;
 pub(super) mod waiters;
 mod wake;
@@ -73,6 +74,7 @@ const GROUPS: &[&[Row]] = &[
     processes::ROWS,
     virtual_time::ROWS,
     explore::ROWS,
+    swarm::ROWS,
 ];
 
 /// All rows, in the order in which they are measured and shown.
