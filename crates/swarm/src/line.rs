@@ -112,7 +112,8 @@ impl ReplayLine {
             Where::Explored(schedule) => self.replay_schedule(schedule, &program, traced),
             Where::Sampled(seed) => {
                 let sampled = run::sample(&program, *seed, SAMPLES, &mut Pairs::new());
-                Ok((sampled.map(|sampled| sampled.failure), None))
+                let failure = sampled.map(|sampled| sampled.failure);
+                Ok(Rerun { failure, ..Rerun::default() })
             }
         }
     }
