@@ -29,6 +29,9 @@ pub enum PreemptionReason {
     Timeout,
 }
 
+/// The longest turn in quanta, however long an engine takes to leave a context.
+const LONGEST_TURN: u64 = 10;
+
 /// A packet in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
@@ -79,6 +82,8 @@ pub(crate) struct Engine {
     /// The time up to which the shares of the bands are counted.
     counted: CpuTime,
     request: Option<PreemptionRequest>,
+    /// How long the last answered request took, in nanoseconds.
+    leaving_ns: u64,
     /// The last withdrawn request.
     withdrawn: Option<u32>,
     /// Fence ID of the request or packet whose timeout was reported.
@@ -118,6 +123,7 @@ impl Engine {
             ready: Ready::default(),
             counted: CpuTime(0),
             request: None,
+            leaving_ns: 0,
             withdrawn: None,
             timed_out: None,
             idle_context: None,
@@ -127,6 +133,15 @@ impl Engine {
             stopped: false,
             reset: None,
         }
+    }
+
+    /// Returns how long a context may keep the engine beside others of its rank. A turn that is
+    /// shorter than it takes to switch contexts would end before the packet goes on, again and
+    /// again. The engine is as long in restoring a context as in leaving one, about.
+    // spec: PRE-161
+    pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
+        let longest_ns = config.quantum_ns.saturating_mul(LONGEST_TURN);
+        config.quantum_ns.max(self.leaving_ns.saturating_mul(2).min(longest_ns))
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -243,7 +258,7 @@ impl Engine {
             return Some(PreemptionReason::Timeout);
         }
         let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
-        let turn_ends = first.turn_ends(config.quantum_ns)?;
+        let turn_ends = first.turn_ends(self.turn_ns(config))?;
         match self.highest_waiting()?.cmp(&self.ready.rank(first.priority)) {
             std::cmp::Ordering::Greater => Some(PreemptionReason::Priority),
             std::cmp::Ordering::Equal if now >= turn_ends => Some(PreemptionReason::Quantum),
@@ -303,7 +318,7 @@ impl Engine {
         let timeout = self.timeout_ns(config).map(|delay_ns| began.after(delay_ns));
         let waits = self.highest_waiting().filter(|_| config.preempts);
         let turn = waits.filter(|w| *w >= first.priority);
-        let turn = turn.and_then(|_| first.turn_ends(config.quantum_ns));
+        let turn = turn.and_then(|_| first.turn_ends(self.turn_ns(config)));
         let behind = waits_behind(&self.in_flight);
         let changes = self.ready.rank_changes(first.priority, behind, config.quantum_ns);
         let changes = changes.filter(|_| waits.is_some()).map(|ns| self.counted.after(ns));
@@ -340,6 +355,11 @@ impl Engine {
             _ if self.withdrawn == Some(request) => Answer::Withdrawn,
             _ => Answer::Unknown(request),
         }
+    }
+
+    /// Notes how long the engine took to answer the open request.
+    pub(crate) fn note_answer(&mut self, now: CpuTime) {
+        self.leaving_ns = self.request.map_or(0, |request| now.since(request.requested));
     }
 
     /// Closes the answered request. Returns all packets in flight.

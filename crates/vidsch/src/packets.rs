@@ -132,6 +132,7 @@ impl<P: Payload> VidSch<P> {
             Answer::Unknown(id) => return Preempted::Unknown(id),
         };
         let completed = self.complete_up_to(engine, last_completed, now);
+        self.engines[engine].note_answer(now.at);
         let packets = self.engines[engine].reclaim_in_flight();
         let returned = packets.len();
         self.requeue(engine, packets, reason, now);
@@ -147,13 +148,13 @@ impl<P: Payload> VidSch<P> {
         reason: PreemptionReason,
         now: Now,
     ) {
+        let turn_ns = self.engines[engine].turn_ns(&self.config);
         for (place, packet) in packets.into_iter().enumerate().rev() {
             match packet.command.kind {
                 CommandKind::Paging => self.engines[engine].returned.push_front(packet),
                 CommandKind::Render | CommandKind::Patched { .. } => {
                     let used_ns = packet.turn_ns(now.at);
-                    let is_used_up =
-                        reason == PreemptionReason::Quantum || used_ns >= self.config.quantum_ns;
+                    let is_used_up = reason == PreemptionReason::Quantum || used_ns >= turn_ns;
                     let continues = (place > 0 || !is_used_up).then_some(used_ns);
                     self.requeue_command(&packet, continues, now);
                 }

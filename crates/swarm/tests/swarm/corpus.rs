@@ -76,3 +76,16 @@ fn an_engine_that_hangs_in_a_destroyed_hardware_queue_is_reset() {
          t0 queue q6 raw user compute normal",
     );
 }
+
+/// The turns were shorter than the engine took to switch contexts.
+#[test]
+fn packets_go_on_under_a_quantum_shorter_than_a_switch() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter standard local-memory-kib=4096 idle-engine-ns=20000 \
+         lazy-context-switch=1 refresh-ns=1000000 quantum-ns=50000; adapter monitored-advanced \
+         moderation-ns=0; process a0 steady; thread p0; thread p0; thread p0; thread p0; \
+         thread p0; thread p0; t0 queue q0 raw packet copy normal; t1 queue q1 api user direct high; \
+         t0 execute q0 12958; t1 fence f2 raw native private 0; t1 queue q5 raw packet copy normal; \
+         t0 queue-wait q0 f2 0; t0 execute q0 11238; t2 execute q5 3400",
+    );
+}

@@ -178,6 +178,53 @@ fn a_packet_behind_an_equal_on_the_engine_waits_for_its_quantum_too() {
     );
 }
 
+/// Runs a packet of each context on an engine that takes `switch_ns` to leave a context and again to
+/// restore one. Each packet needs `work_ns`. Returns the longest turn that
+/// a request ended.
+fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
+    let mut s = with_contexts(
+        &vec![Priority::Normal; contexts as usize],
+        Config { timeout_ns: None, ..CONFIG },
+    );
+    for n in 1..=contexts {
+        s.push_command(OsHandle(n), command(n), NOW);
+    }
+    let mut left = vec![work_ns; contexts as usize];
+    let (mut ended, mut longest, mut now) = (0, 0, 0);
+    let [Next::Packet(mut packet, mut id, _)] = next(&mut s, NOW)[..] else { panic!("a packet") };
+    while ended < contexts {
+        let (began, rest) = (now, &mut left[packet as usize - 1]);
+        let end = began + switch_ns + *rest;
+        now = end.min(s.next_deadline().map_or(u64::MAX, |at| at.0));
+        assert!(now < 100_000, "the packets never end: {left:?}");
+        *rest -= (now - began).saturating_sub(switch_ns);
+        if now == end {
+            assert!(s.completed(ENGINE, id, at(now)).is_some());
+            ended += 1;
+        } else {
+            let [Next::Request(request)] = next(&mut s, at(now))[..] else { panic!("a turn ends") };
+            longest = longest.max(now - began);
+            now += switch_ns;
+            s.preempted(ENGINE, (request, id - 1), at(now));
+        }
+        if let [Next::Packet(first, its_id, _)] = next(&mut s, at(now))[..] {
+            (packet, id) = (first, its_id);
+        }
+    }
+    longest
+}
+
+// spec: PRE-161
+#[test]
+fn packets_end_although_a_switch_takes_longer_than_a_quantum() {
+    for contexts in [2, 3, 5] {
+        assert_eq!(run_with_switches(contexts, 25, 200), 50, "twice the time of leaving");
+        assert_eq!(run_with_switches(contexts, 2, 200), 10, "the quantum suffices");
+    }
+    // An engine that leaves a context late takes no other context its turns.
+    assert_eq!(run_with_switches(3, 80, 400), 100, "ten quanta");
+}
+
 // spec: PRE-002
 #[test]
 fn a_packet_that_has_run_for_the_timeout_delay_is_preempted() {
