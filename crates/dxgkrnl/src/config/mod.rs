@@ -10,7 +10,7 @@ pub use tdr::{TdrConfig, TdrDebugMode, TdrLevel};
 
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::scheduling::SetupPriorityBands;
-use tidegate_platform::Platform;
+use tidegate_platform::{Platform, Step};
 
 /// What is set for one feature: the overrides that a registry holds on the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub struct AdapterConfig {
     /// The priority bands for the driver.
     pub priority_bands: SetupPriorityBands,
     /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same
-    /// priority wait for it.
+    /// priority wait for it. [`AdapterConfig::quantum_on`] has the least.
     pub quantum_ns: u64,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those
     /// of "GPU n"; `None` where there is only one.
@@ -111,6 +111,12 @@ pub struct AdapterConfig {
 }
 
 impl AdapterConfig {
+    /// Returns the quantum on `platform`: at least two switches of context. A turn begins with one,
+    /// so contexts with a shorter quantum would take turns and never do any work.
+    pub fn quantum_on(&self, platform: &Platform) -> u64 {
+        self.quantum_ns.max(2 * platform.step_ns(Step::ContextSwitch)).max(1)
+    }
+
     /// All features and fence types on, without a budget. Interrupts run on a worker where time is
     /// modelled, so that they do not hold up the engine, else inline.
     pub fn standard(platform: &Platform) -> AdapterConfig {

@@ -335,7 +335,7 @@ fn config(caps: &AdapterCaps, port: &DriverPort) -> Config {
         physical_adapters: caps.physical_adapters,
         packet_cap: caps.hw_queue_packet_cap,
         preempts: caps.scheduling.contains(aware),
-        quantum_ns: port.config.quantum_ns.max(1),
+        quantum_ns: port.config.quantum_on(&port.platform),
         timeout_ns: tdr.is_on().then_some(tdr.delay_ns),
     }
 }

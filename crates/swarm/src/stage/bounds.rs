@@ -9,6 +9,7 @@ use crate::program::Program;
 use crate::words::{Band, Surface};
 use std::collections::BTreeSet;
 use tidegate::Platform;
+use tidegate::platform::Step;
 
 /// The time of a step and of a packet without its work. Pages and power states are in it.
 const STEP_NS: u64 = 2_000_000;
@@ -71,7 +72,9 @@ impl Bounds {
             }
         }
         let slack = STEP_NS * (10 + program.steps.len() as u64) + PACKET_NS * packets;
-        let quantum = program.adapters.iter().map(|adapter| adapter.quantum_ns()).max();
+        // A turn has at least the time of two switches of context.
+        let least = 2 * platform.step_ns(Step::ContextSwitch);
+        let quantum = program.adapters.iter().map(|adapter| adapter.quantum_ns().max(least)).max();
         // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
         let share = 10 * (normal + 2 * quantum.unwrap_or(0) + longest);
         Bounds {

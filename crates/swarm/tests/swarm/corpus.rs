@@ -67,3 +67,24 @@ fn a_removal_ends_a_paging_operation_that_begins_beside_it() {
          t1 remove-adapter",
     );
 }
+
+/// The driver is told of no progress value by a ring of signals, and a suspended queue is not read.
+#[test]
+fn an_engine_with_a_ring_of_a_suspended_context_keeps_its_power() {
+    assert_holds(
+        "swarm/virtual | adapter standard managed-power=1 idle-engine-ns=20000; \
+         process a0 steady; thread p0; t0 fence f0 api native cross-adapter 4; \
+         t0 queue q0 api user direct normal; t0 buffer b0 api 3; t0 store q0 b0 1 2232323622; \
+         t0 scratch api 15; t0 queue-signal q0 f0 7; t0 suspend 72070; t0 wait f0 api 7",
+    );
+}
+
+/// A switch of contexts takes 100 us at high costs.
+#[test]
+fn packets_that_take_turns_go_on_where_a_switch_of_contexts_takes_longer_than_the_quantum() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter standard quantum-ns=50000; process a0 steady; \
+         thread p0; t0 queue q0 raw packet copy normal; t0 queue q5 raw packet copy normal; \
+         t0 execute q0 300000; t0 execute q5 300000",
+    );
+}
