@@ -341,10 +341,10 @@ pub(crate) enum DoorbellCall {
     ConnectDoorbell(Handle),
     DestroyDoorbell(Handle),
     NotifyWorkSubmission(Handle),
-    /// The client has mapped the page of the connection with this number.
-    PageIsMapped(Handle, u64),
     /// A ring that found the engine asleep.
     WakeEngine(Handle),
+    /// The client has mapped the page of the connection with this number.
+    PageIsMapped(Handle, u64),
 }
 
 /// What the word of a slot holds while this wait is armed. It is even.

@@ -53,6 +53,18 @@ struct State {
     notified: Option<CpuTime>,
 }
 
+impl State {
+    /// Returns the outcome of a connect that has nothing to do.
+    fn is_decided(&self) -> Option<Result<Connection, Status>> {
+        // spec: UMS-042
+        if self.aborted {
+            return Some(Err(Status::DEVICE_REMOVED));
+        }
+        // spec: UMS-031
+        self.connection.clone().map(Ok)
+    }
+}
+
 /// Live doorbells, with an index by hardware queue.
 #[derive(Default)]
 struct DoorbellTable {
@@ -378,11 +390,8 @@ impl Doorbell {
         let driver = port.driver(level);
         // 1. One transition at a time.
         let transition = self.all.transition.lock_device();
-        if let Some(decided) = self.is_decided() {
+        if let Some(decided) = self.decide_without_hardware() {
             return decided;
-        }
-        if let Some(connection) = self.connect_by_notification() {
-            return Ok(connection);
         }
         port.count(Count::doorbell_connects);
         port.platform.spend(Step::ConnectDoorbell);
@@ -418,13 +427,7 @@ impl Doorbell {
 
     /// Returns the outcome of a connect that has nothing to do.
     fn is_decided(&self) -> Option<Result<Connection, Status>> {
-        let state = self.state.lock();
-        // spec: UMS-042
-        if state.aborted {
-            return Some(Err(Status::DEVICE_REMOVED));
-        }
-        // spec: UMS-031
-        state.connection.clone().map(Ok)
+        self.state.lock().is_decided()
     }
 
     /// Records an event on the timeline, in the queue's lane.
@@ -642,10 +645,10 @@ impl Doorbell {
                 return Err(Status::DEVICE_REMOVED);
             }
             state.notified = Some(CpuTime(self.port().platform.stamp_ns()));
+            self.end_by_notification(&mut state);
         }
         let port = self.port();
         port.platform.spend(Step::NotifyWorkSubmission);
-        self.end_by_notification();
         let _engine = port.engine_in_use(level, self.queue.engine());
         port.driver(level).notify_work_submission(level, self.queue.driver);
         port.watch_for_hangs();

@@ -72,9 +72,12 @@ impl Bounds {
             }
         }
         let slack = STEP_NS * (10 + program.steps.len() as u64) + PACKET_NS * packets;
-        // A turn has at least the time of two switches of context.
-        let least = 2 * platform.step_ns(Step::ContextSwitch);
-        let quantum = program.adapters.iter().map(|adapter| adapter.quantum_ns().max(least)).max();
+        // A turn has at least the time of two switches of context, and begins with one.
+        let switch = platform.step_ns(Step::ContextSwitch);
+        let quanta = || program.adapters.iter().map(|a| a.quantum_ns().max(2 * switch).max(1));
+        let (quantum, shortest) = (quanta().max(), quanta().min().unwrap_or(1));
+        let with_switches = |ns: u64| ns + ns * switch / (shortest - switch);
+        let (work, normal) = (with_switches(work), with_switches(normal));
         // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
         let share = 10 * (normal + 2 * quantum.unwrap_or(0) + longest);
         Bounds {

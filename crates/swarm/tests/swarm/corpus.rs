@@ -88,3 +88,29 @@ fn packets_that_take_turns_go_on_where_a_switch_of_contexts_takes_longer_than_th
          t0 execute q0 300000; t0 execute q5 300000",
     );
 }
+
+/// Two threads drain and fill one queue at the call surface: each in its turn as the submitter.
+#[test]
+fn two_threads_of_one_queue_at_the_call_surface_take_turns() {
+    assert_holds(
+        "swarm/tso/pct-3:-uhccuf | adapter standard; process a0 steady; thread p0; thread p0; \
+         t1 queue q1 raw user copy normal; t0 execute q1 0; t1 drain q1",
+    );
+    assert_holds(
+        "swarm/tso/random:1eAA7AAiAA8AbAA-uj091p | adapter standard; process a0 steady; \
+         thread p0; thread p0; t0 queue q0 raw hardware copy normal; t1 execute q0 0; \
+         t0 execute q0 0",
+    );
+}
+
+/// A turn of 200 us begins with a switch of 100 us.
+#[test]
+fn bounds_of_time_have_the_switches_of_context() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter oldest quantum-ns=50000; process a0 steady; \
+         process a0 steady; process a0 steady; thread p0; thread p1; thread p2; \
+         t1 queue q0 api packet copy normal; t0 fence f3 api monitored cross-adapter 4; \
+         t0 queue q3 raw packet copy normal; t0 prompt q3 871; t2 queue q5 raw packet copy high; \
+         t0 execute q3 0; t1 execute q0 0; t2 flood q5 9 20000000 0",
+    );
+}

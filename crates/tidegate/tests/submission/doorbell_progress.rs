@@ -2,7 +2,6 @@
 //! while between a connect and its ring, so that another one takes its doorbell in between, every time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate::calls::{DoorbellStatus, FenceValue, Handle, Kernel, WaitMode};
 use tidegate::gpu_abi::{Command, RingPacket};
 use tidegate::kmd::DoorbellModel;
@@ -85,11 +84,11 @@ fn submitters_that_end(
     announces: bool,
     fault: Option<&'static str>,
 ) -> u64 {
-    let ended = Arc::new(AtomicU64::new(0));
-    let counted = ended.clone();
     let model = DoorbellModel::Dedicated { physical };
     let w = world_with(|config| config.driver.doorbells = model);
     fault.iter().for_each(|fault| w.platform.plant(fault));
+    let ended = w.platform.page(1).word(0);
+    let counted = ended.clone();
     w.run(move |w| {
         let begin = w.platform.now();
         let threads: Vec<_> = (0..queues)
@@ -100,13 +99,13 @@ fn submitters_that_end(
                 let ended = counted.clone();
                 w.platform.spawn("submitter", move || {
                     submitter.platform.sleep_until(since);
-                    ended.fetch_add(u64::from(submitter.run()), Ordering::Relaxed);
+                    ended.fetch_add(u64::from(submitter.run()));
                 })
             })
             .collect();
         threads.iter().for_each(|thread| _ = thread.join());
     });
-    ended.load(Ordering::Relaxed)
+    ended.load()
 }
 
 // spec: UMS-201

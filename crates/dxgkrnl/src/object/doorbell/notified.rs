@@ -6,10 +6,10 @@
 //! the dummy page, the process notifies, and the driver reads the write pointer. The notification ends
 //! the connection, so the next work competes for a doorbell again (decision 152).
 
-use super::Doorbell;
+use super::{Doorbell, State};
 use std::sync::Arc;
 use tidegate_calls::doorbell::Connection;
-use tidegate_calls::{DoorbellStatus, RingHint};
+use tidegate_calls::{DoorbellStatus, RingHint, Status};
 
 /// The most times that a doorbell is taken away before its process submits without one.
 const MOST_TAKEN: u32 = 8;
@@ -40,26 +40,30 @@ impl Doorbell {
         *taken = Taken { times: before + 1, announced };
     }
 
-    /// Connects without hardware, if the doorbell was taken away too often. In the transition.
+    /// Returns the outcome of a connect that has nothing to do, or that needs no hardware because the
+    /// doorbell was taken away too often. In the transition.
     // spec: UMS-201
-    pub(super) fn connect_by_notification(&self) -> Option<Connection> {
+    pub(super) fn decide_without_hardware(&self) -> Option<Result<Connection, Status>> {
         let mut state = self.state.lock();
-        if state.taken.times < MOST_TAKEN || self.port().platform.fault("doorbells without end") {
-            return None;
+        let decided = state.is_decided();
+        let is_kept_back = state.taken.times >= MOST_TAKEN;
+        // The fault is the mistake that `doorbell_progress` must find.
+        if decided.is_some() || !is_kept_back || self.port().platform.fault("doorbells without end")
+        {
+            return decided;
         }
         let connection =
             Connection { value_base: 0, hint: Arc::new(NotifiedHint), announcement: None };
         state.by_notification = true;
         self.status.store(DoorbellStatus::ConnectedNotify as u64);
-        Some(state.connection.insert(connection).clone())
+        Some(Ok(state.connection.insert(connection).clone()))
     }
 
     /// The process notifies the driver of its work, so it has gone on. Ends a connection without
     /// hardware.
-    pub(super) fn end_by_notification(&self) {
-        let mut state = self.state.lock();
+    pub(super) fn end_by_notification(&self, state: &mut State) {
         state.taken = Taken::default();
-        if std::mem::take(&mut state.by_notification) && !state.aborted {
+        if std::mem::take(&mut state.by_notification) {
             state.connection = None;
             self.status.store(DoorbellStatus::DisconnectedRetry as u64);
         }
