@@ -61,4 +61,18 @@ pub struct Connection {
     pub value_base: u64,
     /// Wakes the engine after a ring.
     pub hint: Arc<dyn RingHint>,
+    /// For a process that maps the doorbell's page itself: the status is stored when the process
+    /// says that it has. `None` if the status is stored already.
+    pub announcement: Option<Arc<dyn ConnectAnnouncement>>,
+}
+
+/// The status of a connection whose page the process maps itself. It must not read CONNECTED
+/// before: a ring would reach the page that the process has mapped until then.
+pub trait ConnectAnnouncement: Send + Sync {
+    /// The number of the connection among those of its doorbell.
+    fn number(&self) -> u64;
+
+    /// The process has mapped the page. Stores the status, unless the doorbell was disconnected
+    /// meanwhile.
+    fn page_is_mapped(&self);
 }

@@ -40,7 +40,9 @@ pub use device::{
     SubmitCommandToHwQueue, TdrTest,
 };
 pub use display::{DisplayInfo, Present, PresentQueue};
-pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
+pub use doorbell::{
+    ConnectAnnouncement, Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell,
+};
 pub use fence::{
     CpuWaitRegistration, CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance,
     FenceValue, LogDetail, MAX_OBJECTS_PER_CPU_WAIT, RegisteredWait, SignalFlags, SignalFromGpu2,

@@ -122,6 +122,8 @@ pub(crate) struct Inner {
     waits: wait_order::Graph,
     /// The planted fault.
     fault: OnceLock<&'static str>,
+    /// The modelled costs; unset where the steps themselves take time, or none passes.
+    costs: OnceLock<StepCosts>,
     pub(crate) services: agent::Services,
 }
 
@@ -159,7 +161,10 @@ impl Platform {
     /// The thread already has a cooperative machine. A call from another thread panics there,
     /// without effect.
     pub fn virtual_time(costs: StepCosts) -> Platform {
-        Platform::cooperative(PlatformKind::Virtual, world::World::open_virtual(costs))
+        let world = world::World::open_virtual(costs.clone());
+        let platform = Platform::cooperative(PlatformKind::Virtual, world);
+        let _first = platform.inner.costs.set(costs);
+        platform
     }
 
     /// Returns a platform of fibers on the calling thread, in the order chosen by
@@ -193,6 +198,7 @@ impl Platform {
                 lock_order: OnceLock::new(),
                 waits: wait_order::Graph::new(kind),
                 fault: OnceLock::new(),
+                costs: OnceLock::new(),
                 services: agent::Services::default(),
             }),
         }
@@ -307,6 +313,11 @@ impl Platform {
         if self.inner.kind == PlatformKind::Virtual {
             world::spend_step(step);
         }
+    }
+
+    /// Returns the modelled cost of a step in nanoseconds: what [`Platform::spend`] charges.
+    pub fn step_ns(&self, step: Step) -> u64 {
+        self.inner.costs.get().map_or(0, |costs| costs.ns(step))
     }
 
     /// Charges `ns` of modelled work to the calling agent, as [`Platform::spend`] does for a step.

@@ -67,9 +67,11 @@ mod served;
 mod served_call_against_call;
 mod served_cancel_against_register;
 mod served_cancel_against_signal;
+mod served_connect_against_connect;
 mod served_destroy_against_wait;
 mod served_handle_against_death;
 mod served_kill_against_call;
+mod served_ring_against_connect;
 mod served_ring_against_park;
 mod served_slot_against_signal;
 mod served_stop_against_wait;
@@ -194,6 +196,8 @@ const RACES: &[&Race] = &[
     &wait_any_against_wait_all::RACE,
     &log_write_against_log_read::RACE,
     &served_call_against_call::RACE,
+    &served_ring_against_connect::RACE,
+    &served_connect_against_connect::RACE,
     &served_ring_against_park::RACE,
     &served_wait_against_signal::BLOCKING,
     &served_wait_against_signal::WITH_EVENT,

@@ -491,6 +491,15 @@ fn a_ring_over_the_service_reaches_an_engine_that_goes_to_sleep() {
     finds_its_bugs("served-ring-against-park");
 }
 
+// spec: UMS-099, UMS-203
+#[test]
+fn a_ring_over_the_service_after_connected_reaches_the_hardware() {
+    for name in ["served-ring-against-connect", "served-connect-against-connect"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
 #[test]
 fn a_wait_over_the_service_ends_with_the_signal_of_another_client() {
     is_exhausted_up_to(1, "served-wait-against-signal", 9_301);

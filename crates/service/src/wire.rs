@@ -18,7 +18,7 @@ use tidegate_platform::{CacheType, ClientAccess, Part};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -343,6 +343,8 @@ pub(crate) enum DoorbellCall {
     NotifyWorkSubmission(Handle),
     /// A ring that found the engine asleep.
     WakeEngine(Handle),
+    /// The client has mapped the page of the connection with this number.
+    PageIsMapped(Handle, u64),
 }
 
 /// What the word of a slot holds while this wait is armed. It is even.
@@ -428,6 +430,8 @@ pub(crate) struct DoorbellView {
 /// The page of a connected doorbell, and how its engine finds a ring.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ConnectionView {
+    /// The number of the connection among those of its doorbell.
+    pub(crate) number: u64,
     pub(crate) value_base: u64,
     /// `None` if the doorbell was disconnected meanwhile.
     pub(crate) page: Option<PageView>,

@@ -90,7 +90,7 @@ impl ScriptedDoorbell {
         pages.push(page.clone());
         self.mapping.rotate(page);
         self.status.store(self.connects_as.load());
-        Connection { value_base: 0, hint: Arc::new(NoHint) }
+        Connection { value_base: 0, hint: Arc::new(NoHint), announcement: None }
     }
 }
 

@@ -35,7 +35,12 @@ impl Adapters for Served {
         notifies: bool,
         queued: u32,
     ) -> Result<Opened, Status> {
-        let kind = ProcessKind { notifies, queued: Some(queued), ..ProcessKind::default() };
+        let kind = ProcessKind {
+            notifies,
+            maps_doorbells: true,
+            queued: Some(queued),
+            ..ProcessKind::default()
+        };
         let process = self.0.process_of_kind(adapter as usize, process_name, kind);
         let process = process.map_err(|error| match error {
             MachineError::Open(status) => status,

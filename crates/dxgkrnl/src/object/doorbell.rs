@@ -11,12 +11,18 @@
 //! owner, inside its transition. When [`Doorbell::end`] returns, no lookup finds the doorbell, no
 //! ring reaches hardware, and the driver has released it (decision 51).
 
+mod announcement;
+mod notified;
+mod window;
+
 use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
 use crate::memory::{AllocationObject, Memory, Pinned};
 use crate::object::hw_queue::HwQueue;
 use crate::registry::Registry;
 use crate::stats::Count;
+use announcement::Announcement;
+use notified::Taken;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::doorbell::Connection;
@@ -26,15 +32,19 @@ use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, Irql, OsHandle, Passive};
-use tidegate_platform::{
-    ClientAccess, CpuTime, Mapping, Mutex, Page, Platform, Step, Untrusted, Word,
-};
+use tidegate_platform::{ClientAccess, CpuTime, Mapping, Mutex, Step, Untrusted, Word};
 use tidegate_trace::{Kind, Record};
+use window::Window;
 
 #[derive(Default)]
 struct State {
     /// The current connection.
     connection: Option<Connection>,
+    /// The number of connections so far.
+    connections: u64,
+    /// The connection has no hardware: the process notifies the driver of its next work.
+    by_notification: bool,
+    taken: Taken,
     aborted: bool,
     /// The driver has released the doorbell or is about to.
     ended: bool,
@@ -43,31 +53,15 @@ struct State {
     notified: Option<CpuTime>,
 }
 
-/// A doorbell address, and the dummy page mapped there while the doorbell is disconnected.
-struct Window {
-    mapping: Mapping,
-    dummy: Page,
-}
-
-impl Window {
-    /// `bytes` is the size that the driver states.
-    // spec: UMS-014
-    fn new(platform: &Platform, bytes: u32) -> Window {
-        let dummy = platform.page((bytes as usize).div_ceil(8).max(1));
-        Window { mapping: Mapping::new(platform, dummy.clone()), dummy }
-    }
-
-    /// Returns whether `page` has the size that the driver stated.
-    fn takes(&self, page: &Page) -> bool {
-        page.len() >= self.dummy.len()
-    }
-
-    fn show(&self, page: &Page) {
-        self.mapping.rotate(page.clone());
-    }
-
-    fn hide(&self) {
-        self.mapping.rotate(self.dummy.clone());
+impl State {
+    /// Returns the outcome of a connect that has nothing to do.
+    fn is_decided(&self) -> Option<Result<Connection, Status>> {
+        // spec: UMS-042
+        if self.aborted {
+            return Some(Err(Status::DEVICE_REMOVED));
+        }
+        // spec: UMS-031
+        self.connection.clone().map(Ok)
     }
 }
 
@@ -169,6 +163,7 @@ impl Doorbells {
         let was_connected = named && doorbell.announce_disconnect(reason);
         if was_connected {
             doorbell.hide();
+            doorbell.count_taken();
             doorbell.record("doorbell taken away");
             self.port.count(Count::doorbell_victims);
         }
@@ -204,6 +199,8 @@ pub(crate) struct Doorbell {
     pub(crate) status: Word,
     /// Whether the process has to notify the driver of each ring.
     notifies: bool,
+    /// Whether the process maps the pages itself, after a connect.
+    maps_pages: bool,
     // spec: UMS-086
     pub(crate) last_queued: Untrusted<Word>,
     state: Mutex<State>,
@@ -236,6 +233,8 @@ pub(crate) struct DoorbellRequest {
     /// The process knows the published contract alone: its rings wake no engine, so that it is told
     /// to notify.
     pub(crate) notifies: bool,
+    /// The process maps the pages itself, after a connect.
+    pub(crate) maps_pages: bool,
 }
 
 impl Doorbell {
@@ -246,7 +245,7 @@ impl Doorbell {
         level: &Passive,
         doorbells: &Arc<Doorbells>,
         queue: &Arc<HwQueue>,
-        DoorbellRequest { ring, control, flags, notifies }: DoorbellRequest,
+        DoorbellRequest { ring, control, flags, notifies, maps_pages }: DoorbellRequest,
         private_data: &mut Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
         let port = &doorbells.port;
@@ -322,6 +321,7 @@ impl Doorbell {
             secondary: secondary.map(|bytes| Window::new(platform, bytes)),
             status,
             notifies,
+            maps_pages,
             last_queued: Untrusted::new(queued),
             state: platform.mutex("a doorbell", State::default()),
         });
@@ -376,7 +376,7 @@ impl Doorbell {
     }
 
     /// D3DKMTConnectDoorbell.
-    pub(crate) fn connect(&self, level: &Passive) -> Result<Connection, Status> {
+    pub(crate) fn connect(self: &Arc<Self>, level: &Passive) -> Result<Connection, Status> {
         let port = self.port();
         if let Some(decided) = self.is_decided() {
             return decided;
@@ -390,7 +390,7 @@ impl Doorbell {
         let driver = port.driver(level);
         // 1. One transition at a time.
         let transition = self.all.transition.lock_device();
-        if let Some(decided) = self.is_decided() {
+        if let Some(decided) = self.decide_without_hardware() {
             return decided;
         }
         port.count(Count::doorbell_connects);
@@ -427,13 +427,7 @@ impl Doorbell {
 
     /// Returns the outcome of a connect that has nothing to do.
     fn is_decided(&self) -> Option<Result<Connection, Status>> {
-        let state = self.state.lock();
-        // spec: UMS-042
-        if state.aborted {
-            return Some(Err(Status::DEVICE_REMOVED));
-        }
-        // spec: UMS-031
-        state.connection.clone().map(Ok)
+        self.state.lock().is_decided()
     }
 
     /// Records an event on the timeline, in the queue's lane.
@@ -447,7 +441,7 @@ impl Doorbell {
 
     /// Publishes a connection. Returns `Err(None)` if it does not match the request.
     fn show(
-        &self,
+        self: &Arc<Self>,
         level: &Passive,
         connected: ConnectedDoorbell,
     ) -> Result<Connection, Option<Status>> {
@@ -477,26 +471,36 @@ impl Doorbell {
         if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {
             window.show(page);
         }
-        // 4. The status, after the mapping: a ring that reads CONNECTED must have reached the hardware.
-        let connection = Connection { value_base: connected.value_base, hint: connected.hint };
-        {
+        // 4. The status, after the mapping: a ring that begins after its thread has read CONNECTED
+        //    reaches the hardware. The process may have to map the page first.
+        let connection = {
             let mut state = self.state.lock();
-            state.connection = Some(connection.clone());
+            state.connections += 1;
             state.connected = Some(CpuTime(self.port().platform.stamp_ns()));
+            let announcement =
+                self.maps_pages.then(|| Announcement::of(self, state.connections, status));
+            let ConnectedDoorbell { value_base, hint, .. } = connected;
+            let connection = Connection { value_base, hint, announcement };
+            state.connection.insert(connection).clone()
+        };
+        // The fault is the mistake that the scenario served-ring-against-connect must find.
+        let fault = "connected before the process has mapped the page";
+        if connection.announcement.is_none() || self.port().platform.fault(fault) {
+            // spec: UMS-099
+            self.status.store(status as u64);
         }
-        // spec: UMS-099
-        self.status.store(status as u64);
         Ok(connection)
     }
 
     /// Writes a DISCONNECTED status, which every later ring reads. Returns `false` if the doorbell
-    /// was already disconnected.
+    /// had no hardware.
     // spec: UMS-101
     // spec: UMS-038, UMS-039
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
         let mut state = self.state.lock();
         state.aborted |= reason == DisconnectReason::Abort;
         let was_connected = state.connection.take().is_some();
+        let has_hardware = was_connected && !std::mem::take(&mut state.by_notification);
         drop(state);
         let status = match reason {
             DisconnectReason::Retry => DoorbellStatus::DisconnectedRetry,
@@ -506,7 +510,7 @@ impl Doorbell {
             self.status.store(status as u64);
             self.port().platform.fence();
         }
-        was_connected
+        has_hardware
     }
 
     /// Maps the dummy page. Later stores to the address reach no hardware.
@@ -602,7 +606,9 @@ impl Doorbell {
     pub(crate) fn shown_state(&self) -> DoorbellState {
         let state = self.state.lock();
         match (&state.connection, state.aborted) {
-            (Some(_), _) if self.notifies => DoorbellState::ConnectedNotify,
+            (Some(_), _) if self.notifies || state.by_notification => {
+                DoorbellState::ConnectedNotify
+            }
             (Some(_), _) => DoorbellState::Connected,
             (None, true) => DoorbellState::DisconnectedAbort,
             (None, false) => DoorbellState::DisconnectedRetry,
@@ -639,6 +645,7 @@ impl Doorbell {
                 return Err(Status::DEVICE_REMOVED);
             }
             state.notified = Some(CpuTime(self.port().platform.stamp_ns()));
+            self.end_by_notification(&mut state);
         }
         let port = self.port();
         port.platform.spend(Step::NotifyWorkSubmission);

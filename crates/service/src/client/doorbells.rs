@@ -1,4 +1,8 @@
 //! Doorbells of a client: the address stays, and shows the page of the present connect.
+//!
+//! Invariant: a thread that reads CONNECTED rings the page of the present connect. The client maps a
+//! page before it says so to the service, which stores CONNECTED then. An answer that comes late maps
+//! no page over a later one.
 
 use super::channel::Channel;
 use super::memory::Mapped;
@@ -9,7 +13,7 @@ use std::sync::Arc;
 use tidegate_calls::{
     Connection, Doorbell, DoorbellStatus, Handle, ReadOnly, RingBits, RingHint, Status,
 };
-use tidegate_platform::{Mapping, Mutex, Platform};
+use tidegate_platform::{Mapping, Mutex, Page, Platform};
 
 /// Words of the page that a doorbell shows before its first connect.
 const DUMMY_WORDS: usize = 8;
@@ -18,6 +22,8 @@ struct Shown {
     mapping: Mapping,
     secondary: Option<Mapping>,
     status: ReadOnly,
+    /// The number of the connection whose page is mapped; 0 for none.
+    number: u64,
 }
 
 /// The doorbells of a process, by handle.
@@ -61,11 +67,13 @@ impl Doorbells {
             private_data: view.private_data,
         };
         let status = doorbell.status.clone();
-        self.shown.lock().insert(view.handle, Shown { mapping, secondary, status });
+        let shown = Shown { mapping, secondary, status, number: 0 };
+        self.shown.lock().insert(view.handle, shown);
         Ok(doorbell)
     }
 
-    /// Maps the pages of a connect.
+    /// Maps the pages of a connect, and says so to the service.
+    // spec: UMS-203
     pub(super) fn show(
         &self,
         (mapped, channel): (&Mapped, &Arc<Channel>),
@@ -85,16 +93,28 @@ impl Doorbells {
                 Some(RingBits { leaf, root, sleeper: word(bits.sleeper)? })
             }
         };
-        if let Some(shown) = self.shown.lock().get(&doorbell) {
-            if let Some(page) = page {
-                shown.mapping.rotate(page);
-            }
-            if let (Some(mapping), Some(page)) = (&shown.secondary, secondary) {
-                mapping.rotate(page);
-            }
+        if let Some(page) = page {
+            self.map(doorbell, view.number, (page, secondary));
+            let call = DoorbellCall::PageIsMapped(doorbell, view.number);
+            channel.call::<()>(&Call::Doorbell(call))?;
         }
         let hint = Arc::new(Hint { channel: channel.clone(), doorbell, bits });
-        Ok(Connection { value_base: view.value_base, hint })
+        Ok(Connection { value_base: view.value_base, hint, announcement: None })
+    }
+
+    /// Maps the pages of the connection with this number, unless it or a later one is mapped.
+    fn map(&self, doorbell: Handle, number: u64, (page, secondary): (Page, Option<Page>)) {
+        let mut shown = self.shown.lock();
+        let Some(shown) = shown.get_mut(&doorbell) else { return };
+        // The fault is the mistake that the scenario served-connect-against-connect must find.
+        if shown.number >= number && !self.platform.fault("an older page is mapped") {
+            return;
+        }
+        shown.number = number;
+        shown.mapping.rotate(page);
+        if let (Some(mapping), Some(page)) = (&shown.secondary, secondary) {
+            mapping.rotate(page);
+        }
     }
 }
 

@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::snapshot::{QueueKind, shortened};
 use tidegate_calls::{
-    AllocationMemory, CreateAllocation, CreateDoorbell, CreateMonitoredFence, CreateNativeFence,
-    CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel, MAX_RENDER_BYTES, MakeResident,
-    NtHandle, OpenSyncObject, OpenSynchronizationObject, Render, RingHint, SignalFromGpu2, Status,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, UpdateGpuVirtualAddress,
-    WaitCallback, WaitMode, WaitNotice, doorbell::CreateDoorbellFlags,
+    AllocationMemory, ConnectAnnouncement, CreateAllocation, CreateDoorbell, CreateMonitoredFence,
+    CreateNativeFence, CreatePagingQueue, Doorbell, FenceInstance, Handle, Kernel,
+    MAX_RENDER_BYTES, MakeResident, NtHandle, OpenSyncObject, OpenSynchronizationObject, Render,
+    RingHint, SignalFromGpu2, Status, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags,
+    UpdateGpuVirtualAddress, WaitCallback, WaitMode, WaitNotice, doorbell::CreateDoorbellFlags,
 };
 use tidegate_platform::Mapping;
 
@@ -42,6 +42,7 @@ struct Rung {
     secondary: Option<Mapping>,
     /// Of the present connect.
     hint: Option<Arc<dyn RingHint>>,
+    announcement: Option<Arc<dyn ConnectAnnouncement>>,
 }
 
 pub(super) struct Answerer {
@@ -644,6 +645,15 @@ impl Answerer {
             DoorbellCall::NotifyWorkSubmission(doorbell) => {
                 encode(kernel.notify_work_submission(doorbell))
             }
+            DoorbellCall::PageIsMapped(doorbell, number) => {
+                let rung = self.doorbells.get(&doorbell);
+                let announcement = rung.and_then(|rung| rung.announcement.as_ref());
+                // A later connect of the client's own has a later number, and maps its page.
+                if let Some(announcement) = announcement.filter(|a| a.number() == number) {
+                    announcement.page_is_mapped();
+                }
+                encode(rung.map(|_| ()).ok_or(Status::INVALID_PARAMETER))
+            }
             DoorbellCall::WakeEngine(doorbell) => {
                 let hint = self.doorbells.get(&doorbell).and_then(|rung| rung.hint.as_ref());
                 encode(hint.map(|hint| hint.rung()).ok_or(Status::INVALID_PARAMETER))
@@ -663,18 +673,21 @@ impl Answerer {
             last_queued: files.word(&made.last_queued)?,
             private_data: made.private_data,
         };
-        let rung = Rung { mapping: made.mapping, secondary: made.secondary, hint: None };
+        let Doorbell { mapping, secondary, .. } = made;
+        let rung = Rung { mapping, secondary, hint: None, announcement: None };
         self.doorbells.insert(made.handle, rung);
         Ok(view)
     }
 
     /// Connects a doorbell. Its page is a fresh one, which the process maps in place of the last: a
-    /// store through a mapping that it has kept reaches no hardware.
+    /// store through a mapping that it has kept reaches no hardware. The status reads CONNECTED when
+    /// the process has said that it has mapped the page.
     fn connect(&mut self, doorbell: Handle, files: &mut Files) -> Result<ConnectionView, Status> {
         let connection = self.opened.kernel.connect_doorbell(doorbell)?;
         let rung = self.doorbells.get_mut(&doorbell).ok_or(Status::INVALID_PARAMETER)?;
         let bits = connection.hint.bits();
-        rung.hint = Some(connection.hint);
+        let number = connection.announcement.as_ref().map_or(0, |a| a.number());
+        (rung.hint, rung.announcement) = (Some(connection.hint), connection.announcement);
         let page = rung.mapping.page();
         // A doorbell that was disconnected meanwhile shows a page of the kernel's own.
         let page = Files::holds(&page).then(|| files.page(&page)).transpose()?;
@@ -685,7 +698,7 @@ impl Answerer {
             _ => None,
         };
         let bits = bits.map(|bits| files.bits(&bits)).transpose()?;
-        Ok(ConnectionView { value_base: connection.value_base, page, secondary, bits })
+        Ok(ConnectionView { number, value_base: connection.value_base, page, secondary, bits })
     }
 }
 

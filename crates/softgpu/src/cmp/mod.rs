@@ -312,6 +312,7 @@ impl Cmp {
 
     /// Returns whether a queue of `engines` has work or waits. Work of a suspended queue counts: its
     /// resume restores no power (decision 149). A faulted queue never runs again.
+    // spec: UMS-202
     pub(crate) fn has_work(&self, engines: Range<usize>) -> bool {
         // The fault is the mistake that the scenario resume-against-f1 must find.
         let blind = self.platform.fault("suspended work unseen");

@@ -12,7 +12,7 @@ use tidegate::d3d12::{
 };
 use tidegate::d3dukmdt::DoorbellStatus;
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
-use tidegate::platform::{Event, Platform, QueueNumber, Step, Word};
+use tidegate::platform::{Event, Mutex, Platform, QueueNumber, Step, Word};
 use tidegate_testbed::{Client, UserQueue, at, fill, signal_packet, wait_packet};
 
 /// Why a call failed.
@@ -96,6 +96,9 @@ pub(crate) struct RawQueue {
     drains: Word,
     /// Progress values of command buffers.
     progress: Word,
+    /// A ring has one submitter at a time, from the progress value to the status of its doorbell.
+    /// Progress values reach a hardware queue in order.
+    submitter: Mutex<()>,
 }
 
 enum RawObject {
@@ -129,7 +132,8 @@ impl RawQueue {
         };
         let page = client.platform.page(2);
         let (drains, progress) = (page.word(0), page.word(1));
-        Ok(RawQueue { client: client.clone(), object, done, drains, progress })
+        let submitter = client.platform.mutex("submitter of a raw queue", ());
+        Ok(RawQueue { client: client.clone(), object, done, drains, progress, submitter })
     }
 
     fn kernel(&self) -> &Arc<dyn Kernel> {
@@ -164,6 +168,7 @@ impl RawQueue {
                 Ok(self.kernel().submit_command(args)?)
             }
             RawObject::HwQueue { queue, .. } => {
+                let _submitter = self.submitter.lock_device();
                 let progress_fence_id = self.progress.fetch_add(1) + 1;
                 Ok(self.kernel().submit_command_to_hw_queue(SubmitCommandToHwQueue {
                     hw_queue: queue.handle,
@@ -173,6 +178,7 @@ impl RawQueue {
                 })?)
             }
             RawObject::User { queue, .. } => {
+                let _submitter = self.submitter.lock_device();
                 let progress = self.progress.fetch_add(1) + 1;
                 let packet = RingPacket::execute(GpuVa(commands_gpu_va), command_bytes, progress);
                 self.push(queue, &packet)
@@ -180,7 +186,7 @@ impl RawQueue {
         }
     }
 
-    /// Writes a packet and rings until the doorbell accepts it.
+    /// Writes a packet and rings until the doorbell accepts it. The caller is the submitter.
     fn push(&self, queue: &UserQueue, packet: &RingPacket) -> Called {
         queue.put(packet);
         loop {
@@ -206,6 +212,7 @@ impl RawQueue {
                 Ok(self.kernel().submit_signal_to_hw_queue(queue.handle, &at(fence, value))?)
             }
             RawObject::User { queue, .. } => {
+                let _submitter = self.submitter.lock_device();
                 self.push(queue, &signal_packet(fence, value, NO_LOG_ENTRY))
             }
         }
@@ -220,6 +227,7 @@ impl RawQueue {
                 Ok(self.kernel().submit_wait_to_hw_queue(queue.handle, &at(fence, value))?)
             }
             RawObject::User { queue, .. } => {
+                let _submitter = self.submitter.lock_device();
                 self.push(queue, &wait_packet(fence, value, NO_LOG_ENTRY))
             }
         }

@@ -77,9 +77,14 @@ fn an_engine_that_hangs_in_a_destroyed_hardware_queue_is_reset() {
     );
 }
 
-/// The turns were shorter than the engine took to switch contexts.
+/// A switch of contexts takes 100 us at high costs.
 #[test]
 fn packets_go_on_under_a_quantum_shorter_than_a_switch() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter standard quantum-ns=50000; process a0 steady; \
+         thread p0; t0 queue q0 raw packet copy normal; t0 queue q5 raw packet copy normal; \
+         t0 execute q0 300000; t0 execute q5 300000",
+    );
     assert_holds(
         "swarm/virtual | costs high; adapter standard local-memory-kib=4096 idle-engine-ns=20000 \
          lazy-context-switch=1 refresh-ns=1000000 quantum-ns=50000; adapter monitored-advanced \
@@ -87,5 +92,42 @@ fn packets_go_on_under_a_quantum_shorter_than_a_switch() {
          thread p0; thread p0; t0 queue q0 raw packet copy normal; t1 queue q1 api user direct high; \
          t0 execute q0 12958; t1 fence f2 raw native private 0; t1 queue q5 raw packet copy normal; \
          t0 queue-wait q0 f2 0; t0 execute q0 11238; t2 execute q5 3400",
+    );
+}
+
+/// The driver is told of no progress value by a ring of signals, and a suspended queue is not read.
+#[test]
+fn an_engine_with_a_ring_of_a_suspended_context_keeps_its_power() {
+    assert_holds(
+        "swarm/virtual | adapter standard managed-power=1 idle-engine-ns=20000; \
+         process a0 steady; thread p0; t0 fence f0 api native cross-adapter 4; \
+         t0 queue q0 api user direct normal; t0 buffer b0 api 3; t0 store q0 b0 1 2232323622; \
+         t0 scratch api 15; t0 queue-signal q0 f0 7; t0 suspend 72070; t0 wait f0 api 7",
+    );
+}
+
+/// Two threads drain and fill one queue at the call surface: each in its turn as the submitter.
+#[test]
+fn two_threads_of_one_queue_at_the_call_surface_take_turns() {
+    assert_holds(
+        "swarm/tso/pct-3:-uhccuf | adapter standard; process a0 steady; thread p0; thread p0; \
+         t1 queue q1 raw user copy normal; t0 execute q1 0; t1 drain q1",
+    );
+    assert_holds(
+        "swarm/tso/random:1eAA7AAiAA8AbAA-uj091p | adapter standard; process a0 steady; \
+         thread p0; thread p0; t0 queue q0 raw hardware copy normal; t1 execute q0 0; \
+         t0 execute q0 0",
+    );
+}
+
+/// A turn of 200 us begins with a switch of 100 us.
+#[test]
+fn bounds_of_time_have_the_switches_of_context() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter oldest quantum-ns=50000; process a0 steady; \
+         process a0 steady; process a0 steady; thread p0; thread p1; thread p2; \
+         t1 queue q0 api packet copy normal; t0 fence f3 api monitored cross-adapter 4; \
+         t0 queue q3 raw packet copy normal; t0 prompt q3 871; t2 queue q5 raw packet copy high; \
+         t0 execute q3 0; t1 execute q0 0; t2 flood q5 9 20000000 0",
     );
 }

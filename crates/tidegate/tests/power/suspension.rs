@@ -44,7 +44,7 @@ fn ring(queue: &UserQueue) {
     }
 }
 
-// spec: UMS-047
+// spec: UMS-047, UMS-202
 #[test]
 fn a_signal_rung_while_its_context_is_suspended_keeps_its_engine_powered() {
     with_idle_engines().run(|w| {
@@ -95,7 +95,7 @@ fn announced_work_of_a_suspended_context_is_never_stale() {
     });
 }
 
-// spec: UMS-152
+// spec: UMS-152, UMS-202
 #[test]
 fn a_notification_brings_an_engine_back() {
     with_idle_engines().run(|w| {

@@ -1,5 +1,6 @@
 //! User-mode and kernel-mode submission: doorbells, rings, backlogs and the queues behind them.
 
+mod doorbell_progress;
 mod doorbells;
 mod many_queues;
 mod queued_work;

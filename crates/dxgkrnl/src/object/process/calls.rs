@@ -680,7 +680,13 @@ impl Process {
             level,
             &self.objects.doorbells,
             &queue,
-            DoorbellRequest { ring, control, flags: args.flags, notifies: self.kind.notifies },
+            DoorbellRequest {
+                ring,
+                control,
+                flags: args.flags,
+                notifies: self.kind.notifies,
+                maps_pages: self.kind.maps_doorbells,
+            },
             &mut private_data,
         )?;
         let handle = self.insert(level, Object::Doorbell(doorbell.clone()))?;
