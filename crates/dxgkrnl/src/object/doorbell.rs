@@ -11,8 +11,7 @@
 //! owner, inside its transition. When [`Doorbell::end`] returns, no lookup finds the doorbell, no
 //! ring reaches hardware, and the driver has released it (decision 51).
 
-mod announcement;
-mod notified;
+mod state;
 mod window;
 
 use crate::driver::{DdiCall, DriverPort};
@@ -21,8 +20,7 @@ use crate::memory::{AllocationObject, Memory, Pinned};
 use crate::object::hw_queue::HwQueue;
 use crate::registry::Registry;
 use crate::stats::Count;
-use announcement::Announcement;
-use notified::Taken;
+use state::{Announcement, State};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::doorbell::Connection;
@@ -35,35 +33,6 @@ use tidegate_ddi::{ConnectedDoorbell, DriverHandle, Irql, OsHandle, Passive};
 use tidegate_platform::{ClientAccess, CpuTime, Mapping, Mutex, Step, Untrusted, Word};
 use tidegate_trace::{Kind, Record};
 use window::Window;
-
-#[derive(Default)]
-struct State {
-    /// The current connection.
-    connection: Option<Connection>,
-    /// The number of connections so far.
-    connections: u64,
-    /// The connection has no hardware: the process notifies the driver of its next work.
-    by_notification: bool,
-    taken: Taken,
-    aborted: bool,
-    /// The driver has released the doorbell or is about to.
-    ended: bool,
-    /// When the driver was last called to connect and to notify, for reports.
-    connected: Option<CpuTime>,
-    notified: Option<CpuTime>,
-}
-
-impl State {
-    /// Returns the outcome of a connect that has nothing to do.
-    fn is_decided(&self) -> Option<Result<Connection, Status>> {
-        // spec: UMS-042
-        if self.aborted {
-            return Some(Err(Status::DEVICE_REMOVED));
-        }
-        // spec: UMS-031
-        self.connection.clone().map(Ok)
-    }
-}
 
 /// Live doorbells, with an index by hardware queue.
 #[derive(Default)]
@@ -163,7 +132,8 @@ impl Doorbells {
         let was_connected = named && doorbell.announce_disconnect(reason);
         if was_connected {
             doorbell.hide();
-            doorbell.count_taken();
+            let announced = doorbell.announced();
+            doorbell.state.lock().count_taken(announced);
             doorbell.record("doorbell taken away");
             self.port.count(Count::doorbell_victims);
         }
@@ -203,7 +173,7 @@ pub(crate) struct Doorbell {
     maps_pages: bool,
     // spec: UMS-086
     pub(crate) last_queued: Untrusted<Word>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 /// Ring and control area, kept resident. The process has already made them resident.
@@ -323,7 +293,7 @@ impl Doorbell {
             notifies,
             maps_pages,
             last_queued: Untrusted::new(queued),
-            state: platform.mutex("a doorbell", State::default()),
+            state: Arc::new(platform.mutex("a doorbell", State::default())),
         });
         // In the transition: the destruction of the queue looks for its doorbells there. The fault is
         // the mistake that the scenario doorbell-against-destroy must find.
@@ -376,7 +346,7 @@ impl Doorbell {
     }
 
     /// D3DKMTConnectDoorbell.
-    pub(crate) fn connect(self: &Arc<Self>, level: &Passive) -> Result<Connection, Status> {
+    pub(crate) fn connect(&self, level: &Passive) -> Result<Connection, Status> {
         let port = self.port();
         if let Some(decided) = self.is_decided() {
             return decided;
@@ -390,7 +360,7 @@ impl Doorbell {
         let driver = port.driver(level);
         // 1. One transition at a time.
         let transition = self.all.transition.lock_device();
-        if let Some(decided) = self.decide_without_hardware() {
+        if let Some(decided) = self.state.lock().decide_without_hardware(&self.status) {
             return decided;
         }
         port.count(Count::doorbell_connects);
@@ -441,7 +411,7 @@ impl Doorbell {
 
     /// Publishes a connection. Returns `Err(None)` if it does not match the request.
     fn show(
-        self: &Arc<Self>,
+        &self,
         level: &Passive,
         connected: ConnectedDoorbell,
     ) -> Result<Connection, Option<Status>> {
@@ -477,8 +447,9 @@ impl Doorbell {
             let mut state = self.state.lock();
             state.connections += 1;
             state.connected = Some(CpuTime(self.port().platform.stamp_ns()));
-            let announcement =
-                self.maps_pages.then(|| Announcement::of(self, state.connections, status));
+            let announcement = self
+                .maps_pages
+                .then(|| Announcement::of(&self.state, &self.status, state.connections, status));
             let ConnectedDoorbell { value_base, hint, .. } = connected;
             let connection = Connection { value_base, hint, announcement };
             state.connection.insert(connection).clone()
@@ -645,7 +616,7 @@ impl Doorbell {
                 return Err(Status::DEVICE_REMOVED);
             }
             state.notified = Some(CpuTime(self.port().platform.stamp_ns()));
-            self.end_by_notification(&mut state);
+            state.end_by_notification(&self.status);
         }
         let port = self.port();
         port.platform.spend(Step::NotifyWorkSubmission);
