@@ -263,6 +263,8 @@ impl Process {
         &self,
         group: SegmentGroup,
     ) -> Result<VideoMemoryInfo, Status> {
+        // spec: PRE-095
+        self.objects.port.check()?;
         let objects = self.handles.lock();
         let devices = objects.iter().filter_map(|(_, object)| match object {
             Object::Device(device) => Some(device.os_handle),
