@@ -4,6 +4,7 @@
 //! Invariants: a deadline is armed after the lock of the policy that has it is dropped. `until` is
 //! the deadline that the agent sleeps for; an earlier one wakes the agent. Work items run in the
 //! order in which they were queued, on an adapter that has stopped as well, until [`Timer::stop`].
+//! No item waits for work of an engine, because the same agent finds an engine that hangs.
 //!
 //! Entry points: [`Timer::arm`], [`Timer::arm_background`], [`Timer::queue_work`], [`AtPassive`].
 
@@ -108,12 +109,16 @@ impl Timer {
 
 /// Ends an object after its last reference is dropped, before its parts are.
 pub(crate) trait EndAtPassive: Send + 'static {
+    /// The end may wait for work of an engine. In place of the timer's agent, a task ends an object
+    /// whose last reference a DPC drops.
+    const WAITS_FOR_ENGINES: bool = false;
+
     /// Called once.
     fn end(&mut self, level: &Passive);
 }
 
 /// An object that ends at PASSIVE level. Where a DPC drops the last reference, a work item ends the
-/// object. A drop has no argument, so it reads the level of its agent.
+/// object, or has a task end it. A drop has no argument, so it reads the level of its agent.
 pub(crate) struct AtPassive<T: EndAtPassive> {
     /// `None` only inside the drop.
     object: Option<T>,
@@ -147,7 +152,12 @@ impl<T: EndAtPassive> Drop for AtPassive<T> {
             None => {
                 // An item that never runs is dropped at PASSIVE level.
                 let object = AtPassive::wrap(&self.timer, object);
-                self.timer.queue_work(Box::new(move |_| drop(object)));
+                let platform = self.timer.until.platform().clone();
+                self.timer.queue_work(match T::WAITS_FOR_ENGINES {
+                    // spec: PRE-162
+                    true => Box::new(move |_| platform.spawn_task("an end", move || drop(object))),
+                    false => Box::new(move |_| drop(object)),
+                });
             }
         }
     }
@@ -157,9 +167,38 @@ impl<T: EndAtPassive> Drop for AtPassive<T> {
 mod tests {
     use super::*;
     use tidegate_platform::level::{Level, raise};
+    use tidegate_platform::{Event, WaitEnd};
 
     impl EndAtPassive for Arc<()> {
         fn end(&mut self, _: &Passive) {}
+    }
+
+    /// An object whose end waits for an engine.
+    struct Waits(Event, Event);
+
+    impl EndAtPassive for Waits {
+        const WAITS_FOR_ENGINES: bool = true;
+
+        fn end(&mut self, _: &Passive) {
+            assert_eq!(self.0.wait(), WaitEnd::Woken);
+            self.1.set(Step::ThreadWake);
+        }
+    }
+
+    // spec: PRE-162
+    #[test]
+    fn the_timer_does_not_wait_for_an_engine_to_end_an_object() {
+        let platform = Platform::host();
+        let timer = Timer::new(&platform);
+        let (work, ended) = (platform.event(false), platform.event(false));
+        {
+            let _dpc = raise(Level::Dispatch);
+            drop(AtPassive::wrap(&timer, Waits(work.clone(), ended.clone())));
+        }
+        timer.take_work().expect("a work item")(&Passive::enter());
+        // The engine goes on after the item has returned.
+        work.set(Step::ThreadWake);
+        assert_eq!(ended.wait(), WaitEnd::Woken);
     }
 
     #[test]

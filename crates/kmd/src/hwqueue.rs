@@ -2,6 +2,9 @@
 //! user-mode queue gets its hardware with its doorbell, which brings the ring. Until then the
 //! driver keeps the queue's settings (log buffers, suspension) and applies them afterwards.
 //!
+//! Order of a creation: 1. the queue joins its context; 2. it gets hardware; 3. the hardware gets the
+//! state of queue and context, until that has not changed meanwhile.
+//!
 //! Order of a destruction: 1. the interrupt view drops the queue, so no routine names it; 2. the
 //! hardware releases the queue, its ring and its logs; 3. the ring leaves the bus.
 
@@ -26,6 +29,14 @@ pub(crate) struct RingPlace {
     pub(crate) control: GpuVa,
 }
 
+/// What a queue's hardware has from its object.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct QueueState {
+    scheduling: SchedulingProperties,
+    suspended: bool,
+    logs: [Option<LogPlace>; LogType::ALL.len()],
+}
+
 impl ReferenceDriver {
     pub(crate) fn add_hw_queue(
         &self,
@@ -47,9 +58,12 @@ impl ReferenceDriver {
             }
             inserted?
         };
-        let made =
-            if args.user_mode_submission { Ok(()) } else { self.give_kernel_ring(level, handle) };
-        if let Err(error) = made.and_then(|()| self.join_context(args.context, handle)) {
+        // The queue joins its context before it has hardware: a later call for the context finds it,
+        // and an earlier one has left its state for `apply_state`.
+        let made = self.join_context(args.context, handle).and_then(|()| {
+            if args.user_mode_submission { Ok(()) } else { self.give_kernel_ring(level, handle) }
+        });
+        if let Err(error) = made {
             self.remove_hw_queue(level, handle)?;
             return Err(error);
         }
@@ -134,14 +148,8 @@ impl ReferenceDriver {
         };
         let id = self.mailbox.create_queue(command)?;
         self.view.lock_device().queues.insert(id, view);
-        let caught_up = self.note_hardware(handle, id).and_then(|(suspended, logs)| {
-            self.apply_priority(handle, id)?;
-            if suspended {
-                self.mailbox.complete(level, AdminCommand::SuspendQueue { queue: id })?;
-            }
-            logs.into_iter().flatten().try_for_each(|log| self.mailbox.run(set_log(id, log)))
-        });
-        if let Err(error) = caught_up {
+        let caught_up = self.note_hardware(handle, id);
+        if let Err(error) = caught_up.and_then(|()| self.apply_state(level, handle, id)) {
             self.retire_hardware(level, handle, id)?;
             return Err(error);
         }
@@ -149,34 +157,59 @@ impl ReferenceDriver {
     }
 
     /// Records that the queue has hardware. Later suspensions, priorities and logs go to the
-    /// hardware directly. Returns the suspension and the logs set so far.
-    fn note_hardware(
-        &self,
-        handle: DriverHandle,
-        id: QueueId,
-    ) -> Result<(bool, [Option<LogPlace>; LogType::ALL.len()]), KmdError> {
-        let mut objects = self.objects.lock();
-        let queue = objects.hw_queues.get_mut(handle)?;
-        queue.hardware = Some(id);
-        let (context, logs) = (queue.context, queue.logs);
-        Ok((objects.contexts.get(context)?.suspended, logs))
+    /// hardware directly.
+    fn note_hardware(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
+        self.objects.lock().hw_queues.get_mut(handle)?.hardware = Some(id);
+        Ok(())
     }
 
-    /// Gives a new queue the priority of its context. A concurrent change may reach the hardware
-    /// before this one, so the command is repeated until the priority has not changed meanwhile.
-    fn apply_priority(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
-        let mut told = SchedulingProperties::default();
+    /// Gives the new hardware of a queue the state of its object. A concurrent change may reach the
+    /// hardware before the older state does, so both are compared until they are equal.
+    // spec: HS-022
+    fn apply_state(
+        &self,
+        level: &Passive,
+        handle: DriverHandle,
+        id: QueueId,
+    ) -> Result<(), KmdError> {
+        let mut told = QueueState::default();
         loop {
-            let holds = {
-                let objects = self.objects.lock();
-                objects.contexts.get(objects.hw_queues.get(handle)?.context)?.scheduling
-            };
+            let holds = self.state_of(handle)?;
             if holds == told {
                 return Ok(());
             }
-            self.mailbox.run(schedule(id, &holds))?;
+            if holds.scheduling != told.scheduling {
+                self.mailbox.run(schedule(id, &holds.scheduling))?;
+            }
+            match (told.suspended, holds.suspended) {
+                (false, true) => {
+                    self.mailbox.complete(level, AdminCommand::SuspendQueue { queue: id })?;
+                }
+                (true, false) => {
+                    self.mailbox.complete(level, AdminCommand::ResumeQueue { queue: id })?;
+                }
+                (false, false) | (true, true) => {}
+            }
+            for (log, before) in holds.logs.into_iter().zip(told.logs) {
+                let removed = before.map(|log| LogPlace { entries: 0, ..log });
+                if let Some(log) = log.or(removed).filter(|_| log != before) {
+                    self.mailbox.run(set_log(id, log))?;
+                }
+            }
+            // The fault is the mistake that the scenario priority-against-create must find.
+            if self.platform.fault("the state of a new queue is sent once") {
+                return Ok(());
+            }
             told = holds;
         }
+    }
+
+    fn state_of(&self, handle: DriverHandle) -> Result<QueueState, KmdError> {
+        let objects = self.objects.lock();
+        let queue = objects.hw_queues.get(handle)?;
+        let context = objects.contexts.get(queue.context)?;
+        let (scheduling, suspended) = (context.scheduling, context.suspended);
+        Ok(QueueState { scheduling, suspended, logs: queue.logs })
     }
 
     /// Destroys the hardware queue. The object stays.

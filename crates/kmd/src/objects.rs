@@ -57,7 +57,7 @@ pub(crate) struct SaveArea {
 }
 
 /// The location of a fence log, as passed to the hardware.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) struct LogPlace {
     pub(crate) kind: LogType,
     pub(crate) header: PhysicalAddress,

@@ -19,6 +19,7 @@ mod connect_against_connect;
 mod cpu_signal_against_park;
 mod cpu_signal_against_wait;
 mod create_against_destroy;
+mod create_against_end;
 mod cross_adapter_relay;
 mod demote_against_signal;
 mod destroy_against_lookup;
@@ -47,6 +48,7 @@ mod page_against_d3;
 mod plan;
 mod poll_against_signal;
 mod preemption_against_wait;
+mod priority_against_create;
 mod priority_against_dispatch;
 mod race;
 mod raise_against_arm;
@@ -168,6 +170,7 @@ const RACES: &[&Race] = &[
     &page_against_d3::RACE,
     &suspend_against_signal::RACE,
     &resume_against_destroy::RACE,
+    &priority_against_create::RACE,
     &priority_against_dispatch::RACE,
     &packet_against_higher_band::RACE,
     &completion_against_preemption::RACE,
@@ -191,6 +194,11 @@ const RACES: &[&Race] = &[
     &mutex_against_death::RACE,
     &connect_against_connect::RACE,
     &create_against_destroy::RACE,
+    &create_against_end::OF_DEVICE,
+    &create_against_end::OF_CONTEXT_END,
+    &create_against_end::OF_LOSS,
+    &create_against_end::OF_PROCESS,
+    &create_against_end::OF_ADAPTER,
     &doorbell_against_destroy::RACE,
     &leaf_ring_against_scan::RACE,
     &wait_any_against_wait_all::RACE,

@@ -529,6 +529,27 @@ fn a_create_call_against_the_end_of_its_parent_is_refused_or_leaves_nothing() {
 }
 
 #[test]
+fn a_create_call_of_each_kind_against_the_end_of_its_parent_leaves_nothing() {
+    is_sampled("create-against-context-end");
+    for name in [
+        "create-against-device-end",
+        "create-against-loss",
+        "create-against-process-end",
+        "create-against-removal",
+    ] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
+// spec: HS-022
+#[test]
+fn a_queue_that_is_created_during_a_change_of_priority_has_the_new_one() {
+    is_sampled("priority-against-create");
+    finds_its_bugs("priority-against-create");
+}
+
+#[test]
 fn a_ring_of_a_leaf_is_found_by_this_scan_or_the_next_one() {
     is_exhausted_in("leaf-ring-against-scan", 10);
     finds_its_bugs("leaf-ring-against-scan");

@@ -85,7 +85,6 @@ impl EngineWatch {
                     false => HangVerdict::Preempt(context),
                 }
             }
-            // spec: PRE-160
             None if !sample.responsive && is_ownerless => HangVerdict::Ownerless,
             None if !sample.responsive => HangVerdict::PreemptEach,
             Some(_) => HangVerdict::SampleAgain,
@@ -121,9 +120,8 @@ impl EngineWatch {
     /// Records that the preempted contexts left the engine. `each`: they were all of its contexts.
     pub fn preempted(&mut self, each: bool) {
         let last = self.last.take();
-        let progress_if = |is_wanted: fn(&EngineSample) -> bool| {
-            last.filter(|last| is_wanted(last)).map(|last| last.progress)
-        };
+        let progress_if =
+            |is_wanted: fn(&EngineSample) -> bool| last.filter(is_wanted).map(|last| last.progress);
         (self.left_at, self.each_left_at) = match each {
             false => (progress_if(|last| last.works_for.is_some()), None),
             true => (None, progress_if(|last| last.works_for.is_none())),

@@ -92,6 +92,9 @@ impl ReservedBody {
 }
 
 impl EndAtPassive for ReservedBody {
+    /// The pager holds the lock of the paging context over a paging operation.
+    const WAITS_FOR_ENGINES: bool = true;
+
     fn end(&mut self, level: &Passive) {
         let changes = [TileChange { first: 0, count: self.bytes / TILE_BYTES, memory: None }];
         if !self.tiles.lock().is_empty() {

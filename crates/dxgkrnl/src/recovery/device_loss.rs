@@ -89,8 +89,13 @@ pub(crate) fn lose_device(
     device: &Arc<Device>,
     reason: DeviceState,
 ) -> bool {
+    // The fault is the mistake that the scenario create-against-loss must find.
+    let is_late = recovery.port.platform.fault("a device is lost after its work has ended");
+    if is_late {
+        end_work(recovery, level, device);
+    }
     let first = device.lose(reason);
-    if first {
+    if first && !is_late {
         end_work(recovery, level, device);
     }
     first

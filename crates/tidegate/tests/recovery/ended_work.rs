@@ -28,7 +28,7 @@ struct Guilty {
 enum Work {
     Packet(Handle),
     HwQueue { context: Handle, queue: HwQueue },
-    UserQueue { context: Handle, queue: UserQueue },
+    UserQueue { context: Handle, queue: Box<UserQueue> },
 }
 
 /// Begins work that hangs.
@@ -57,7 +57,7 @@ fn ring(of: &Client, announced: u64) -> Work {
     queue.connect().unwrap();
     queue.doorbell.last_queued.store(announced);
     queue.push(&of.execute_packet(&[Command::Hang], 1));
-    Work::UserQueue { context, queue }
+    Work::UserQueue { context, queue: Box::new(queue) }
 }
 
 fn announced_ring(of: &Client) -> Work {

@@ -4,6 +4,7 @@ mod adapter_reset;
 mod blame;
 mod ended_work;
 mod engine_reset;
+mod lost_calls;
 mod page_faults;
 mod removal;
 mod rest;

@@ -237,6 +237,8 @@ impl Process {
 
     pub(super) fn evict(&self, device: Handle, allocations: &[Handle]) -> Result<(), Status> {
         let level = &entered();
+        // A lost device gives its memory back.
+        // spec: PRE-161
         let device = self.device(device)?;
         let allocations = self.allocations_of(&device, allocations)?;
         self.objects.memory.evict(level, device.os_handle, &allocations)
@@ -263,6 +265,7 @@ impl Process {
         &self,
         group: SegmentGroup,
     ) -> Result<VideoMemoryInfo, Status> {
+        self.objects.port.check()?;
         let objects = self.handles.lock();
         let devices = objects.iter().filter_map(|(_, object)| match object {
             Object::Device(device) => Some(device.os_handle),

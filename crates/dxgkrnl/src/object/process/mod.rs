@@ -179,7 +179,9 @@ impl Process {
         let (inserted, refusal) = {
             let mut objects = self.handles.lock();
             let devices = self.objects.devices.lock();
-            let has_device = object.device().is_none_or(|device| devices.is_live(device));
+            // The fault is the mistake that the scenario create-against-device-end must find.
+            let has_device = object.device().is_none_or(|device| devices.is_live(device))
+                || self.objects.port.platform.fault("no look at the device of a new object");
             drop(devices);
             let refusal = match has_device {
                 _ if objects.is_closed() => Status::DEVICE_REMOVED,

@@ -166,7 +166,8 @@ impl Process {
             let mut objects = self.handles.lock();
             // From here on its devices read as lost.
             // spec: UMS-091
-            if !objects.close() {
+            let is_first = if self.closes_late() { !objects.is_closed() } else { objects.close() };
+            if !is_first {
                 return None;
             }
             let device = |(handle, object)| match object {
@@ -190,6 +191,12 @@ impl Process {
             .iter()
             .for_each(|instance| instance.release_cpu_waiters(level));
         Some(start_ns)
+    }
+
+    /// The mistake that the scenarios create-against-process-end and create-against-removal must
+    /// find.
+    fn closes_late(&self) -> bool {
+        self.objects.port.platform.fault("a process is closed after its objects have ended")
     }
 
     fn objects_by_kind(&self) -> ProcessObjects {
@@ -247,6 +254,9 @@ impl Process {
     /// Destroys the remaining objects, then the memory that all of them used.
     fn destroy_rest(&self, level: &Passive) {
         self.destroy_objects(level, |_| true);
+        if self.closes_late() {
+            self.handles.lock().close();
+        }
         let memory = self.memory.lock().take();
         drop(memory);
     }
