@@ -41,6 +41,17 @@ pub fn in_virtual_time(program: &Arc<Program>) -> Outcome {
     outcome.unwrap_or_else(Outcome::of_failure)
 }
 
+/// Runs a program in virtual time on a machine with a planted fault ([`Platform::plant`]).
+pub fn with_fault(program: &Arc<Program>, fault: &'static str) -> Outcome {
+    let program = program.clone();
+    let outcome = apart(move || {
+        let platform = virtual_platform(&program);
+        platform.plant(fault);
+        run(&platform, &program)
+    });
+    outcome.unwrap_or_else(Outcome::of_failure)
+}
+
 /// Runs `act` on a thread of its own, which keeps what `act` leaves behind.
 ///
 /// # Errors

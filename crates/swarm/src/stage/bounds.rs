@@ -13,6 +13,8 @@ use tidegate::Platform;
 /// The time of a step and of a packet without its work. Pages and power states are in it.
 const STEP_NS: u64 = 2_000_000;
 const PACKET_NS: u64 = 200_000;
+/// The time of a preemption at the end of a quantum, with that of the context that comes back.
+const SWITCH_NS: u64 = 150_000;
 /// From the start of work that hangs to the end of its recovery: three times TdrDelay (PRE-102),
 /// and a reset.
 const HANG_NS: u64 = 3 * 2_000_000_000 + 1_000_000_000;
@@ -42,7 +44,7 @@ impl Bounds {
         });
         let high: BTreeSet<_> = high.collect();
         let (mut normal, mut work, mut longest, mut packets) = (0, 0, 0, 0);
-        let (mut rests, mut recoveries) = (0, 0);
+        let (mut rests, mut recoveries, mut floods) = (0, 0, 0);
         for step in &program.steps {
             match step.operation {
                 Operation::Execute { queue, ns } | Operation::Prompt { queue, ns } => {
@@ -53,6 +55,7 @@ impl Bounds {
                 Operation::Flood { queue, count, ns, .. } => {
                     work += count * ns;
                     packets += count;
+                    floods += count * ns;
                     longest = longest.max(ns);
                     normal += if high.contains(&queue) { 0 } else { count * ns };
                 }
@@ -70,8 +73,13 @@ impl Bounds {
                 _ => {}
             }
         }
-        let slack = STEP_NS * (10 + program.steps.len() as u64) + PACKET_NS * packets;
-        let quantum = program.adapters.iter().map(|adapter| adapter.quantum_ns()).max();
+        let quantum = program.adapters.iter().map(|adapter| adapter.quantum_ns());
+        // Floods of equal rank take turns for a quantum each.
+        let switches = quantum.clone().min().map_or(0, |shortest_ns| floods / shortest_ns.max(1));
+        let slack = STEP_NS * (10 + program.steps.len() as u64)
+            + PACKET_NS * packets
+            + SWITCH_NS * switches;
+        let quantum = quantum.max();
         // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
         let share = 10 * (normal + 2 * quantum.unwrap_or(0) + longest);
         Bounds {
