@@ -35,6 +35,8 @@ mod tree;
 use std::path::Path;
 use std::process::ExitCode;
 
+use mutants::planted::{self, Form};
+
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
@@ -47,6 +49,9 @@ tasks:
   mutants --touched the same for tags whose code or tests have changed since the verdict in spec/mutants.toml
   mutants --bounded the part of --touched that `test` runs
   mistakes [WORD...] put each mistake of xtask/mistakes.toml (or those that name a word) into the code: a test must fail
+  planted [WORD...] put each bug of xtask/planted.toml (or those that name a word) into the code: the swarm must find it
+  planted --lines [WORD...]
+                    the same with the shrunk program of each bug, without a search
   coverage [PACKAGE...]
                     list the lines of product crates that no test reaches and xtask/coverage.toml does not accept
   tidy              check the laws that the compiler does not check
@@ -65,7 +70,7 @@ tasks:
   tables            check the queries of docs/tables.md and docs/swarm.md with DuckDB, and the scripts for Ray
   test              everything that has to pass before a change is merged
   full              test, and the long forms: full exploration, ignored tests, an hour of random programs, mutants,
-                    mistakes, coverage, fuzzing, tables, instructions, bench";
+                    mistakes, planted bugs, coverage, fuzzing, tables, instructions, bench";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -83,6 +88,8 @@ fn main() -> ExitCode {
         ["mutants", "--bounded"] => mutants::run_touched_bounded(&root),
         ["mutants", ids @ ..] => mutants::run(&root, ids),
         ["mistakes", words @ ..] => mutants::mistakes::run(&root, words),
+        ["planted", "--lines", words @ ..] => planted::run(&root, Form::Lines, words),
+        ["planted", words @ ..] => planted::run(&root, Form::Hunts, words),
         ["coverage", packages @ ..] => coverage::run(&root, packages),
         ["tidy"] => tidy::check(&root),
         ["fuzz", words @ ..] => match fuzz::request(words) {

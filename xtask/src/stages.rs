@@ -58,6 +58,7 @@ const LONG: &[Stage] = &[
     own("swarm", swarm::long),
     own("mutants", |root| mutants::run(root, &[])),
     own("mistakes", |root| mutants::mistakes::run(root, &[])),
+    own("planted", |root| mutants::planted::run(root, mutants::planted::Form::Hunts, &[])),
     own("coverage", |root| coverage::run(root, &[])),
     own("fuzz, long", fuzz::long),
     own("tables", tables::check),

@@ -38,5 +38,6 @@ pub fn check(root: &Path) -> Result<(), String> {
     findings.extend(performance::check(root)?);
     findings.extend(swarm::check(root)?);
     mutants::mistakes::check(root)?;
+    mutants::planted::check(root)?;
     report("tidy", findings)
 }

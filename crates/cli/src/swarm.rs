@@ -1,7 +1,7 @@
 //! `tidegate swarm`: random programs on the whole machine, their failures shrunk to a few lines.
 //!
 //! The programs of the seeds are run. A failure is shrunk and printed with its line and a test. A
-//! summary follows, and with `--coverage` the pairs of operations that never overlapped.
+//! summary follows, and with `--coverage` the pairs of operations that never overlapped and the states that no object entered.
 //!
 //! Invariants: a shard runs every n-th seed, so shards of one first seed are disjoint. Programs on
 //! threads run in child processes, so their overlaps are not counted.
@@ -13,9 +13,10 @@ use serde::Serialize;
 use std::cell::Cell;
 use std::panic;
 use tidegate::Platform;
-use tidegate_swarm::coverage::Pairs;
+use tidegate_swarm::coverage::Coverage;
 use tidegate_swarm::hunt::{Bounds, Caught, Ground, Hunted, hunt};
 use tidegate_swarm::operation::Kind;
+use tidegate_swarm::states::STATES;
 use tidegate_swarm::{Failure, Program, children};
 
 /// `tidegate swarm`.
@@ -30,7 +31,7 @@ pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
     let clock = Platform::host();
     let grounds = arguments.on.grounds();
     let mut rows = Vec::new();
-    let mut pairs = Pairs::new();
+    let mut coverage = Coverage::default();
     for ground in &grounds {
         let begun = clock.now().0;
         let hunted = hunt_on(*ground, arguments, &clock, is_text);
@@ -38,17 +39,17 @@ pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
         if is_text {
             outln!("{}", row.text());
         }
-        for (pair, times) in hunted.pairs {
-            *pairs.entry(pair).or_default() += times;
-        }
+        coverage.add(&hunted.coverage);
         rows.push(row);
     }
     if arguments.coverage && is_text {
-        print_coverage(&pairs);
+        print_coverage(&coverage);
     }
     let failed = rows.iter().any(|row| row.failed > 0);
     if let Some(path) = &arguments.json {
-        output::write_json(path, &Results { grounds: rows, never_overlapped: never(&pairs) })?;
+        let never_entered = coverage.states.never().collect();
+        let never_overlapped = never(&coverage);
+        output::write_json(path, &Results { grounds: rows, never_overlapped, never_entered })?;
     }
     Ok(if failed { End::Wrong } else { End::Right })
 }
@@ -143,7 +144,7 @@ fn in_lines(failure: &Failure) -> String {
     text
 }
 
-fn never(pairs: &Pairs) -> Vec<String> {
+fn never(Coverage { pairs, .. }: &Coverage) -> Vec<String> {
     let mut never = Vec::new();
     for (index, one) in Kind::ALL.iter().enumerate() {
         for other in &Kind::ALL[index..] {
@@ -155,12 +156,18 @@ fn never(pairs: &Pairs) -> Vec<String> {
     never
 }
 
-fn print_coverage(pairs: &Pairs) {
-    let never = never(pairs);
+fn print_coverage(coverage: &Coverage) {
+    let never = never(coverage);
     let all = Kind::ALL.len() * (Kind::ALL.len() + 1) / 2;
     outln!("{} of {all} pairs of operations have overlapped in time", all - never.len());
     for pair in never {
         outln!("    never: {pair}");
+    }
+    let never: Vec<_> = coverage.states.never().collect();
+    let entered = STATES.len() - never.len();
+    outln!("{entered} of {} states of objects were entered", STATES.len());
+    for state in never {
+        outln!("    never: {state}");
     }
 }
 
@@ -169,6 +176,8 @@ struct Results {
     grounds: Vec<Row>,
     /// Pairs of operations that never overlapped in time.
     never_overlapped: Vec<String>,
+    /// States of objects that no run entered.
+    never_entered: Vec<&'static str>,
 }
 
 /// The results on one ground.

@@ -122,8 +122,6 @@ pub(crate) struct Inner {
     waits: wait_order::Graph,
     /// The planted fault.
     fault: OnceLock<&'static str>,
-    /// The modelled costs; unset where the steps themselves take time, or none passes.
-    costs: OnceLock<StepCosts>,
     pub(crate) services: agent::Services,
 }
 
@@ -161,10 +159,7 @@ impl Platform {
     /// The thread already has a cooperative machine. A call from another thread panics there,
     /// without effect.
     pub fn virtual_time(costs: StepCosts) -> Platform {
-        let world = world::World::open_virtual(costs.clone());
-        let platform = Platform::cooperative(PlatformKind::Virtual, world);
-        let _first = platform.inner.costs.set(costs);
-        platform
+        Platform::cooperative(PlatformKind::Virtual, world::World::open_virtual(costs))
     }
 
     /// Returns a platform of fibers on the calling thread, in the order chosen by
@@ -198,7 +193,6 @@ impl Platform {
                 lock_order: OnceLock::new(),
                 waits: wait_order::Graph::new(kind),
                 fault: OnceLock::new(),
-                costs: OnceLock::new(),
                 services: agent::Services::default(),
             }),
         }
@@ -313,11 +307,6 @@ impl Platform {
         if self.inner.kind == PlatformKind::Virtual {
             world::spend_step(step);
         }
-    }
-
-    /// Returns the modelled cost of a step in nanoseconds: what [`Platform::spend`] charges.
-    pub fn step_ns(&self, step: Step) -> u64 {
-        self.inner.costs.get().map_or(0, |costs| costs.ns(step))
     }
 
     /// Charges `ns` of modelled work to the calling agent, as [`Platform::spend`] does for a step.

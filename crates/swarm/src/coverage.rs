@@ -1,15 +1,35 @@
-//! Which operations were under way at the same time.
+//! What runs have met: operations that were under way at the same time, and states of objects.
 //!
 //! A step is under way from its call to its return. On a cooperative platform one thread runs all
 //! agents, so the table is that thread's, and noting is no step of the run.
 
 use crate::operation::Kind;
+use crate::states::States;
 use std::collections::BTreeMap;
 use tidegate::Platform;
 use tidegate::platform::Mutex;
 
 /// The pairs of kinds that have overlapped, with how often.
 pub type Pairs = BTreeMap<(Kind, Kind), u64>;
+
+/// What runs have met.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// The operations that overlapped.
+    pub pairs: Pairs,
+    /// The states that objects entered.
+    pub states: States,
+}
+
+impl Coverage {
+    /// Adds what other runs have met.
+    pub fn add(&mut self, more: &Coverage) {
+        for (pair, times) in &more.pairs {
+            *self.pairs.entry(*pair).or_default() += times;
+        }
+        self.states.add(&more.states);
+    }
+}
 
 #[derive(Default)]
 struct Table {

@@ -48,6 +48,7 @@ fn weight(kind: Kind) -> u64 {
         Kind::CreateQueue | Kind::CreateFence => 6,
         Kind::Register | Kind::Await | Kind::Drain | Kind::PulseQueue | Kind::PulseWait => 5,
         Kind::CreateBuffer | Kind::OpenFence | Kind::Evict | Kind::Rest => 4,
+        Kind::PageOut | Kind::PageIn | Kind::Broadcast => 4,
         Kind::DropQueue | Kind::DropFence | Kind::DropBuffer | Kind::Cancel | Kind::Query => 3,
         Kind::SetPriority | Kind::Tiles | Kind::ShareResource | Kind::Semaphore => 2,
         Kind::NameFence | Kind::Vsync | Kind::Flip => 2,
@@ -259,7 +260,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 let (fence, surface) = self.instance(numbers, model, process, |_| true)?;
                 Operation::DropFence { fence, surface }
             }
-            Kind::QueueSignal | Kind::QueueWait | Kind::PulseQueue => {
+            Kind::QueueSignal | Kind::QueueWait | Kind::PulseQueue | Kind::Broadcast => {
                 self.queued(numbers, model, (thread, process), kind)?
             }
             Kind::Signal => {
@@ -338,12 +339,19 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 surface: *numbers.pick(Surface::ALL)?,
                 pages: 1 + numbers.below(16),
             },
-            Kind::DropBuffer | Kind::Evict => {
-                let buffers: Vec<BufferId> =
-                    self.buffers(model, thread).map(|(id, _)| id).collect();
+            Kind::DropBuffer | Kind::Evict | Kind::PageOut | Kind::PageIn => {
+                let buffers: Vec<BufferId> = self
+                    .buffers(model, thread)
+                    .filter(|(_, state)| {
+                        kind == Kind::DropBuffer || state.is_out == (kind == Kind::PageIn)
+                    })
+                    .map(|(id, _)| id)
+                    .collect();
                 let buffer = *numbers.pick(&buffers)?;
                 match kind {
                     Kind::Evict => Operation::Evict { buffer },
+                    Kind::PageOut => Operation::PageOut { buffer },
+                    Kind::PageIn => Operation::PageIn { buffer },
                     _ => Operation::DropBuffer { buffer },
                 }
             }
@@ -363,8 +371,8 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::Vsync => Operation::Vsync {},
             Kind::Flip => Operation::Flip { interval: 1 + numbers.below(2) },
             Kind::Rest => Operation::Rest { ns: numbers.below(self.most_ns * 2) },
-            Kind::Suspend => Operation::Suspend { ns: numbers.below(self.most_ns) },
-            Kind::SleepResume => Operation::SleepResume { ns: numbers.below(self.most_ns) },
+            Kind::Suspend => Operation::Suspend { ns: self.hold_ns(numbers) },
+            Kind::SleepResume => Operation::SleepResume { ns: self.hold_ns(numbers) },
             Kind::IdleEngines => Operation::IdleEngines {},
             Kind::ResetEngine => Operation::ResetEngine { class: *numbers.pick(Class::ALL)? },
             Kind::ResetAdapter => Operation::ResetAdapter {},
@@ -377,6 +385,12 @@ impl<'f, 'p> Proposer<'f, 'p> {
             }
             _ => return None,
         })
+    }
+
+    /// Returns how long contexts or the device are held. A long hold meets many steps of other threads.
+    fn hold_ns(&self, numbers: &mut Numbers) -> u64 {
+        let times = if numbers.chance(2) { 16 } else { 1 };
+        numbers.below(self.most_ns * times)
     }
 
     /// Returns the initial value of a fence: often low, else near a bound of 32 or more bits.
@@ -496,6 +510,11 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::QueueWait => {
                 let value = reached(numbers, state.guaranteed());
                 Operation::QueueWait { queue, fence, value }
+            }
+            Kind::Broadcast => {
+                let value = higher(numbers, state);
+                let other = self.queue(numbers, model, thread)?;
+                Operation::Broadcast { queue, other, fence, value }
             }
             _ => {
                 let (value, low) = pulse(numbers, state);

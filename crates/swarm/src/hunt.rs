@@ -4,7 +4,7 @@
 //!
 //! Entry point: [`hunt`].
 
-use crate::coverage::Pairs;
+use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::generate::{self, Shape};
 use crate::line::{ReplayLine, Where};
@@ -71,8 +71,8 @@ pub struct Hunted {
     pub caught: Vec<Caught>,
     /// Programs that failed.
     pub failed: u64,
-    /// The operations that overlapped in virtual time and on explored machines.
-    pub pairs: Pairs,
+    /// What the runs in virtual time and on explored machines have met.
+    pub coverage: Coverage,
 }
 
 /// Runs a program on threads.
@@ -105,7 +105,8 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
         let program = Arc::new(generate::program(seed, ground.shape()));
         hunted.programs += 1;
         hunted.steps += program.steps.len() as u64;
-        let Some(failure) = run_once(ground, &program, seed, (&mut hunted.pairs, bounds.threads))
+        let Some(failure) =
+            run_once(ground, &program, seed, (&mut hunted.coverage, bounds.threads))
         else {
             continue;
         };
@@ -129,12 +130,12 @@ fn run_once(
     ground: Ground,
     program: &Arc<Program>,
     seed: u64,
-    (pairs, threads): (&mut Pairs, &RunOnThreads),
+    (coverage, threads): (&mut Coverage, &RunOnThreads),
 ) -> Option<Failure> {
     match ground {
         Ground::Virtual => {
             let outcome = run::in_virtual_time(program);
-            merge(pairs, &outcome.pairs);
+            coverage.add(&outcome.coverage);
             if outcome.failure.is_none() && seed.is_multiple_of(REPEATED) {
                 let again = run::in_virtual_time(program);
                 if again.digest != outcome.digest || again.failure.is_some() {
@@ -150,14 +151,8 @@ fn run_once(
         }
         Ground::Threads => threads(program),
         Ground::Explored { schedules } => {
-            run::sample(program, seed, schedules, pairs).map(|sampled| sampled.failure)
+            run::sample(program, seed, schedules, coverage).map(|sampled| sampled.failure)
         }
-    }
-}
-
-fn merge(pairs: &mut Pairs, more: &Pairs) {
-    for (pair, times) in more {
-        *pairs.entry(*pair).or_default() += times;
     }
 }
 
@@ -179,7 +174,7 @@ fn shrink_failure(
             Ground::Threads => (0..8).find_map(|_| threads(&candidate)),
             Ground::Virtual => run::in_virtual_time(&candidate).failure,
             Ground::Explored { schedules } => {
-                let found = run::sample(&candidate, seed, schedules * 4, &mut Pairs::new());
+                let found = run::sample(&candidate, seed, schedules * 4, &mut Coverage::default());
                 Some(found?.failure)
             }
         }
@@ -192,7 +187,7 @@ fn shrink_failure(
         Ground::Explored { schedules } => {
             let best = Arc::new(shrunk.program.clone());
             // The same seed finds the same schedule again.
-            let sampled = run::sample(&best, seed, schedules * 4, &mut Pairs::new());
+            let sampled = run::sample(&best, seed, schedules * 4, &mut Coverage::default());
             let found = sampled.and_then(|sampled| sampled.found);
             let schedule =
                 found.and_then(|found| Some(found.shrunk_line.split_once('/')?.1.to_owned()));

@@ -3,7 +3,7 @@
 //!
 //! Rooms: `operation` (the table of operations), `words`, `setup` (switches of an adapter),
 //! `program` (with its text) · `model` (what a program must be, and what memory holds at its end) ·
-//! `generate` (seeds) · `stage` (a run and its oracles), `failure`, `coverage` · `run`
+//! `generate` (seeds) · `stage` (a run and its oracles), `failure`, `coverage`, `states` · `run`
 //! (platforms) · `shrink` · `line` (a failure as one line) · `threads` (watchdog), `children` · `hunt` (many
 //! seeds).
 
@@ -20,6 +20,7 @@ pub mod run;
 pub mod setup;
 pub mod shrink;
 pub mod stage;
+pub mod states;
 pub mod threads;
 pub mod words;
 

@@ -5,7 +5,7 @@
 //!
 //! Entry points: [`ReplayLine`], [`ReplayLine::replay`].
 
-use crate::coverage::Pairs;
+use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::program::{BadProgram, Program};
 use crate::run::{self, ProgramScenario};
@@ -111,7 +111,7 @@ impl ReplayLine {
             }
             Where::Explored(schedule) => self.replay_schedule(schedule, &program, traced),
             Where::Sampled(seed) => {
-                let sampled = run::sample(&program, *seed, SAMPLES, &mut Pairs::new());
+                let sampled = run::sample(&program, *seed, SAMPLES, &mut Coverage::default());
                 let failure = sampled.map(|sampled| sampled.failure);
                 Ok(Rerun { failure, ..Rerun::default() })
             }
@@ -184,7 +184,8 @@ pub fn assert_holds(line: &str) {
         // A schedule of other code says nothing. The program is sampled instead.
         Err(_) => {
             let program = Arc::new(line.program.clone());
-            run::sample(&program, 1, SAMPLES, &mut Pairs::new()).map(|sampled| sampled.failure)
+            run::sample(&program, 1, SAMPLES, &mut Coverage::default())
+                .map(|sampled| sampled.failure)
         }
     };
     if let Some(failure) = failure {

@@ -194,6 +194,13 @@ operations! {
         word: u64,
         value: u64,
     }
+    /// Queues one signal on two queues of one kind at the call surface: it is made when both reach it.
+    Broadcast "broadcast" [signal_from_gpu2, submit_signal_to_hw_queues] {
+        queue: QueueId,
+        other: QueueId,
+        fence: FenceId,
+        value: u64,
+    }
     /// Blocks until all work of a queue is done.
     Drain "drain" [wait_from_cpu] { queue: QueueId }
     /// Creates a fence.
@@ -285,6 +292,10 @@ operations! {
     Evict "evict" [evict, make_resident, query_allocation_residency, set_allocation_priority] {
         buffer: BufferId,
     }
+    /// Takes the reference of a local allocation away. It leaves local memory when others need room.
+    PageOut "page-out" [evict] { buffer: BufferId }
+    /// Gives the reference back, and waits for the paging.
+    PageIn "page-in" [make_resident] { buffer: BufferId }
     /// Asks without changing anything.
     Query "query" [
         query_adapter_info, query_clock_calibration, device_state, query_video_memory_info,

@@ -6,7 +6,7 @@
 //! Entry points: [`in_virtual_time`], [`sample`] (schedules of an explorer), [`run`] (any platform, on the
 //! calling thread).
 
-use crate::coverage::Pairs;
+use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::stage::Stage;
@@ -22,15 +22,15 @@ use tidegate::runner::cost::CostModel;
 pub struct Outcome {
     /// What is wrong, if anything is.
     pub failure: Option<Failure>,
-    /// The operations that overlapped.
-    pub pairs: Pairs,
+    /// What the run has met.
+    pub coverage: Coverage,
     /// A number that equal runs have in common: the time and the turns of virtual time.
     pub digest: (u64, u64),
 }
 
 impl Outcome {
     fn of_failure(failure: Failure) -> Outcome {
-        Outcome { failure: Some(failure), pairs: Pairs::new(), digest: (0, 0) }
+        Outcome { failure: Some(failure), coverage: Coverage::default(), digest: (0, 0) }
     }
 }
 
@@ -38,6 +38,17 @@ impl Outcome {
 pub fn in_virtual_time(program: &Arc<Program>) -> Outcome {
     let program = program.clone();
     let outcome = apart(move || run(&virtual_platform(&program), &program));
+    outcome.unwrap_or_else(Outcome::of_failure)
+}
+
+/// Runs a program in virtual time on a machine with a planted fault ([`Platform::plant`]).
+pub fn with_fault(program: &Arc<Program>, fault: &'static str) -> Outcome {
+    let program = program.clone();
+    let outcome = apart(move || {
+        let platform = virtual_platform(&program);
+        platform.plant(fault);
+        run(&platform, &program)
+    });
     outcome.unwrap_or_else(Outcome::of_failure)
 }
 
@@ -97,17 +108,15 @@ pub(crate) fn run_beside(
         false => performed.perform(),
     });
     let failure = stage.verdict(&report);
-    let mut pairs = Pairs::new();
-    stage.overlaps().add_to(&mut pairs);
-    Outcome { failure, pairs, digest: (report.end.0, report.steps) }
+    Outcome { failure, coverage: stage.coverage(), digest: (report.end.0, report.steps) }
 }
 
 /// A program as a scenario of the explorer.
 #[derive(Clone)]
 pub struct ProgramScenario {
     program: Arc<Program>,
-    /// The failure of the last run that failed, and the operations that overlapped in any run.
-    seen: Arc<Mutex<(Option<Failure>, Pairs)>>,
+    /// The failure of the last run that failed, and what all runs have met.
+    seen: Arc<Mutex<(Option<Failure>, Coverage)>>,
 }
 
 impl ProgramScenario {
@@ -116,7 +125,7 @@ impl ProgramScenario {
 
     /// Returns the scenario of a program.
     pub fn new(program: Arc<Program>) -> ProgramScenario {
-        let seen = Platform::host().mutex("failure of a program", (None, Pairs::new()));
+        let seen = Platform::host().mutex("failure of a program", (None, Coverage::default()));
         ProgramScenario { program, seen: Arc::new(seen) }
     }
 
@@ -143,8 +152,8 @@ impl Scenario for ProgramScenario {
         Prepared::new(
             move || performed.perform(),
             move |end| {
-                let (failed, pairs) = &mut *seen.lock();
-                stage.overlaps().add_to(pairs);
+                let (failed, coverage) = &mut *seen.lock();
+                coverage.add(&stage.coverage());
                 if let Some(failure) = stage.verdict(end.report()) {
                     end.always(failure.oracle(), false);
                     *failed = Some(failure);
@@ -164,12 +173,12 @@ pub struct Sampled {
 }
 
 /// Samples schedules of a program: odd seeds by a random walk, even ones by probabilistic
-/// concurrency testing. Returns the first failure, and adds the operations that overlapped to `pairs`.
+/// concurrency testing. Returns the first failure, and adds what the runs have met to `coverage`.
 pub fn sample(
     program: &Arc<Program>,
     seed: u64,
     schedules: u64,
-    pairs: &mut Pairs,
+    coverage: &mut Coverage,
 ) -> Option<Sampled> {
     let strategy = match seed % 2 {
         0 => StrategyKind::Pct(3),
@@ -182,9 +191,7 @@ pub fn sample(
             Options { strategy, max_runs: schedules, seed, shrink_runs: 60, ..Options::default() };
         explorer::explore(&explored, &options)
     });
-    for (pair, times) in &scenario.seen.lock().1 {
-        *pairs.entry(*pair).or_default() += times;
-    }
+    coverage.add(&scenario.seen.lock().1);
     match report {
         Err(panic) => Some(Sampled { failure: scenario.failure().unwrap_or(panic), found: None }),
         Ok(report) => {

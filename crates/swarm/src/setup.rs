@@ -132,8 +132,18 @@ pub static SWITCHES: &[Switch] = &[
     Switch {
         name: "local-memory-kib",
         shipped: 1 << 26,
-        values: &[4096, 1 << 26],
+        values: &[128, 4096, 1 << 26],
         apply: |config, kib| config.gpu.local_memory_bytes = kib * 1024,
+    },
+    Switch {
+        name: "fence-budget-kib",
+        shipped: 0,
+        values: &[0, 8],
+        apply: |config, kib| {
+            if kib != 0 {
+                config.kernel.fence_storage_budget_bytes = kib * 1024;
+            }
+        },
     },
     Switch {
         name: "managed-power",
@@ -276,6 +286,16 @@ impl AdapterSetup {
     /// Returns the quantum of packets.
     pub fn quantum_ns(&self) -> u64 {
         self.value("quantum-ns")
+    }
+
+    /// Returns the bytes of local memory that allocations may have together.
+    pub fn local_bytes(&self) -> u64 {
+        let config = self.config(&Platform::host());
+        match config.driver.local_monitored_values && config.gpu.local_memory_bytes < 1 << 20 {
+            // Fence storage takes it.
+            true => 0,
+            false => config.gpu.local_memory_bytes,
+        }
     }
 
     /// Returns whether the adapter has a display.

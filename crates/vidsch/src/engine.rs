@@ -138,7 +138,7 @@ impl Engine {
     /// Returns how long a context may keep the engine beside others of its rank. A turn that is
     /// shorter than it takes to switch contexts would end before the packet goes on, again and
     /// again. The engine is as long in restoring a context as in leaving one, about.
-    // spec: PRE-161
+    // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
         let longest_ns = config.quantum_ns.saturating_mul(LONGEST_TURN);
         config.quantum_ns.max(self.leaving_ns.saturating_mul(2).min(longest_ns))

@@ -87,15 +87,15 @@ pub fn number_switches<'a>(
     Ok(numbered)
 }
 
-/// Builds the test programs in a copy with switches; those that do not compile are left out of
-/// `switches`. Ends at `until`.
+/// Builds a copy with switches by cargo command lines; switches that do not compile are left out of
+/// `switches`. Returns the test programs among what was built. Ends at `until`.
 ///
 /// # Errors
 /// The copy cannot be written, or does not build without the switches that the compiler blames.
 pub fn build(
     root: &Path,
     copy: &Path,
-    needed: &BTreeSet<ProgramName>,
+    lines: &[Vec<String>],
     switches: &mut Vec<Numbered>,
     until: Option<Instant>,
 ) -> Result<Built, String> {
@@ -113,7 +113,7 @@ pub fn build(
     'rounds: loop {
         let planted = write_copy(root, copy, switches)?;
         let mut programs = Vec::new();
-        for command in commands(needed) {
+        for command in lines {
             let command: Vec<&str> = command.iter().map(String::as_str).collect();
             let (passed, output) = cargo::cargo_output_until(copy, &command, &environment, until)?;
             let errors = compiler::errors(&output);
@@ -144,7 +144,7 @@ fn write_wrapper(path: &Path) -> io::Result<()> {
 /// The command lines that build the programs. The first one finds most switches that do not
 /// compile. Tests inside libraries and programs of their own are built apart: cargo would build both
 /// kinds for each package.
-fn commands(needed: &BTreeSet<ProgramName>) -> Vec<Vec<String>> {
+pub fn commands(needed: &BTreeSet<ProgramName>) -> Vec<Vec<String>> {
     let line = |words: &[&str], targets: &[&str], of: &[&ProgramName]| -> Vec<String> {
         let mut packages: BTreeSet<String> = of.iter().map(|name| name.package()).collect();
         packages.insert(WIDEST.to_owned());

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use serde::Deserialize;
 
-use super::build::{Numbered, build};
+use super::build::{Numbered, build, commands};
 use super::runs::{Outcome, ProgramName, Runs};
 use super::switches::{CALL, Insertion, Switch};
 use crate::spec::{CodeTag, TestTag};
@@ -30,39 +30,27 @@ struct Mistakes {
     mistake: Vec<Mistake>,
 }
 
-/// Code that could have been written by mistake.
+/// Other code in the place of some.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Mistake {
+pub(super) struct Change {
     /// What it does wrong, and with which effect.
-    what: String,
+    pub(super) what: String,
     /// Relative to the root.
-    file: PathBuf,
+    pub(super) file: PathBuf,
     /// An expression, or whole statements. It occurs once in the file.
     code: String,
     /// What the mistake has in its place.
     instead: String,
-    /// Tests of which one must fail: the file below `crates` and the name of the function.
-    tests: Vec<(PathBuf, String)>,
 }
 
-impl Mistake {
-    fn tests(&self) -> impl Iterator<Item = TestTag> {
-        let tests = self.tests.iter();
-        tests.map(|(file, name)| TestTag {
-            file: Path::new("crates").join(file),
-            name: name.clone(),
-        })
-    }
-
-    /// The mistake as a switch of `text`, its file.
-    fn switch(&self, text: &str) -> Result<Switch, String> {
+impl Change {
+    /// The change as a switch of `text`, its file. `list` names the file that has the change.
+    fn switch(&self, text: &str, list: &str) -> Result<Switch, String> {
         let mut found = text.match_indices(&self.code);
         let (Some((at, _)), None) = (found.next(), found.next()) else {
             let times = text.matches(&self.code).count();
             return Err(format!(
-                "{}: the code of '{}' occurs {times} times in {}, and must occur once",
-                FILE,
+                "{list}: the code of '{}' occurs {times} times in {}, and must occur once",
                 self.what,
                 self.file.display()
             ));
@@ -76,6 +64,31 @@ impl Mistake {
         let line = text[..at].matches('\n').count() + 1;
         Ok(Switch { line, what: "a mistake", insertions })
     }
+
+    /// Returns whether its text or its file contains one of `wanted`, or there are none.
+    pub(super) fn is_wanted(&self, wanted: &[&str]) -> bool {
+        let file = self.file.to_string_lossy();
+        wanted.is_empty() || wanted.iter().any(|w| self.what.contains(w) || file.contains(w))
+    }
+}
+
+/// Code that could have been written by mistake.
+#[derive(Deserialize)]
+struct Mistake {
+    #[serde(flatten)]
+    change: Change,
+    /// Tests of which one must fail: the file below `crates` and the name of the function.
+    tests: Vec<(PathBuf, String)>,
+}
+
+impl Mistake {
+    fn tests(&self) -> impl Iterator<Item = TestTag> {
+        let tests = self.tests.iter();
+        tests.map(|(file, name)| TestTag {
+            file: Path::new("crates").join(file),
+            name: name.clone(),
+        })
+    }
 }
 
 fn read(root: &Path) -> Result<Vec<Mistake>, String> {
@@ -85,13 +98,17 @@ fn read(root: &Path) -> Result<Vec<Mistake>, String> {
     Ok(mistakes.mistake)
 }
 
-/// The mistakes as switches, numbered from 1.
-fn number(root: &Path, mistakes: &[Mistake]) -> Result<Vec<Numbered>, String> {
-    let numbered = (1..).zip(mistakes).map(|(number, mistake)| {
-        let text = fs::read_to_string(root.join(&mistake.file))
-            .map_err(|e| format!("{}: cannot read: {e}", mistake.file.display()))?;
-        let switch = mistake.switch(&text)?;
-        let place = CodeTag { file: mistake.file.clone(), line: switch.line };
+/// The changes of a list as switches, numbered from 1.
+pub(super) fn number<'c>(
+    root: &Path,
+    changes: impl Iterator<Item = &'c Change>,
+    list: &str,
+) -> Result<Vec<Numbered>, String> {
+    let numbered = (1..).zip(changes).map(|(number, change)| {
+        let text = fs::read_to_string(root.join(&change.file))
+            .map_err(|e| format!("{}: cannot read: {e}", change.file.display()))?;
+        let switch = change.switch(&text, list)?;
+        let place = CodeTag { file: change.file.clone(), line: switch.line };
         Ok(Numbered { number, places: vec![place], switch })
     });
     numbered.collect()
@@ -103,12 +120,12 @@ fn number(root: &Path, mistakes: &[Mistake]) -> Result<Vec<Numbered>, String> {
 /// The mistakes that do not.
 pub fn check(root: &Path) -> Result<(), String> {
     let mistakes = read(root)?;
-    number(root, &mistakes)?;
+    number(root, mistakes.iter().map(|mistake| &mistake.change), FILE)?;
     for mistake in &mistakes {
         for TestTag { file, name } in mistake.tests() {
             let text = fs::read_to_string(root.join(&file)).unwrap_or_default();
             if !text.contains(&format!("fn {name}()")) {
-                let what = &mistake.what;
+                let what = &mistake.change.what;
                 return Err(format!("{FILE}: '{what}': no test {name} in {}", file.display()));
             }
         }
@@ -122,20 +139,18 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// # Errors
 /// The mistakes that no test of theirs noticed, and those that do not compile.
 pub fn run(root: &Path, wanted: &[&str]) -> Result<(), String> {
-    let chosen = |m: &Mistake| {
-        let file = m.file.to_string_lossy();
-        wanted.is_empty() || wanted.iter().any(|w| m.what.contains(w) || file.contains(w))
-    };
-    let mistakes: Vec<Mistake> = read(root)?.into_iter().filter(chosen).collect();
+    let mistakes = read(root)?.into_iter().filter(|m| m.change.is_wanted(wanted));
+    let mistakes: Vec<Mistake> = mistakes.collect();
     if mistakes.is_empty() {
         return Err(format!("no mistake in {FILE} names {}", wanted.join(" or ")));
     }
-    let mut switches = number(root, &mistakes)?;
+    let changes = mistakes.iter().map(|mistake| &mistake.change);
+    let mut switches = number(root, changes, FILE)?;
     let programs: BTreeSet<ProgramName> =
         mistakes.iter().flat_map(Mistake::tests).filter_map(|tag| ProgramName::of(&tag)).collect();
     let copy = tree::build_folder(root).join("mistakes");
     let begun = Instant::now();
-    let built = build(root, &copy, &programs, &mut switches, None)?;
+    let built = build(root, &copy, &commands(&programs), &mut switches, None)?;
     println!(
         "{} mistakes, {} test programs built in {:.0} s",
         mistakes.len(),
@@ -147,9 +162,9 @@ pub fn run(root: &Path, wanted: &[&str]) -> Result<(), String> {
     for (number, mistake) in (1..).zip(&mistakes) {
         let is_built = switches.iter().any(|n| n.number == number);
         let verdict = if is_built { judge(mistake, number, &runs)? } else { NO_BUILD.to_owned() };
-        println!("[{number}/{}] {}: {verdict}", mistakes.len(), mistake.what);
+        println!("[{number}/{}] {}: {verdict}", mistakes.len(), mistake.change.what);
         if !verdict.starts_with(NOTICED) {
-            wrong.push(format!("{}: {verdict}", mistake.what));
+            wrong.push(format!("{}: {verdict}", mistake.change.what));
         }
     }
     if wrong.is_empty() {
@@ -182,20 +197,19 @@ mod tests {
     use super::super::switches::plant;
     use super::*;
 
-    fn mistake(code: &str, instead: &str) -> Mistake {
-        Mistake {
+    fn change(code: &str, instead: &str) -> Change {
+        Change {
             what: "a mistake".to_owned(),
             file: "crates/a/src/a.rs".into(),
             code: code.to_owned(),
             instead: instead.to_owned(),
-            tests: Vec::new(),
         }
     }
 
     #[test]
     fn a_mistake_stands_beside_the_code() {
         let text = "fn a() -> u8 { b() + 1 }";
-        let switch = mistake("b() + 1", "b()").switch(text).unwrap();
+        let switch = change("b() + 1", "b()").switch(text, FILE).unwrap();
         let (planted, _) = plant(text, &[(4, &switch)]);
         let planted = planted.replace(CALL, "on");
         assert_eq!(planted, "fn a() -> u8 { { if on(4) { b() } else { b() + 1 } } }");
@@ -203,9 +217,9 @@ mod tests {
 
     #[test]
     fn the_code_of_a_mistake_occurs_once() {
-        let twice = mistake("b()", "c()").switch("fn a() { b(); b(); }").unwrap_err();
+        let twice = change("b()", "c()").switch("fn a() { b(); b(); }", FILE).unwrap_err();
         assert!(twice.contains("occurs 2 times"), "{twice}");
-        let gone = mistake("d()", "c()").switch("fn a() { b(); b(); }").unwrap_err();
+        let gone = change("d()", "c()").switch("fn a() { b(); b(); }", FILE).unwrap_err();
         assert!(gone.contains("occurs 0 times"), "{gone}");
     }
 

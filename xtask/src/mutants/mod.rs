@@ -11,6 +11,7 @@
 mod build;
 mod compiler;
 pub mod mistakes;
+pub mod planted;
 mod runs;
 mod switches;
 
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::spec::verdicts::{self, Ledger, Sources};
 use crate::spec::{self, CodeTag, Places, TestTag};
 use crate::tree;
-use build::{Numbered, build, number_switches};
+use build::{Numbered, build, commands, number_switches};
 use runs::{Outcome, ProgramName, Runs};
 
 /// What became of one id.
@@ -166,7 +167,7 @@ fn run_ids(
     let needed: BTreeSet<ProgramName> = ids.iter().flat_map(|id| programs_of(places, id)).collect();
     let begun = Instant::now();
     let build_until = until.map(|until| until.checked_sub(JUDGING).unwrap_or(until));
-    let built = build(root, &copy, &needed, &mut switches, build_until)?;
+    let built = build(root, &copy, &commands(&needed), &mut switches, build_until)?;
     println!(
         "{} requirements, {} switches, {} of {} test programs built in {:.0} s",
         ids.len(),

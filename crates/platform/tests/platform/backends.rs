@@ -302,6 +302,27 @@ fn a_machine_that_stands_still_names_each_agent_and_its_wait() {
     }
 }
 
+#[test]
+fn a_standstill_names_blocked_workers_and_no_idle_service() {
+    for make in platforms() {
+        let platform = make();
+        if !platform.is_cooperative() {
+            continue;
+        }
+        let (event, wake) = (platform.event(false), WakeWord::new(&platform));
+        platform.spawn_service("idle", wake, Vec::new());
+        let (of_worker, p) = (event.clone(), platform.clone());
+        let report = platform.run(move || {
+            p.spawn_worker("worker", move || {
+                of_worker.wait_for(None, "work");
+            });
+            event.wait_for(None, "a signal that never comes");
+        });
+        assert_eq!(report.blocked.len(), 1);
+        assert_eq!(report.blocked_services, [("worker".to_owned(), "work".to_owned())]);
+    }
+}
+
 /// Polls every millisecond, as background work.
 struct Background {
     clock: Platform,

@@ -15,7 +15,7 @@ mod state;
 mod tests;
 
 use state::Signaller;
-pub(crate) use state::{BufferState, FenceState, QueueState, WaitState};
+pub(crate) use state::{BufferState, FenceState, LocalUse, QueueState, WaitState};
 
 use crate::operation::Operation;
 use crate::program::{Program, ProgramStep};
@@ -47,6 +47,7 @@ pub struct Model {
     /// Adapters that are removed.
     pub(crate) removed: BTreeSet<AdapterId>,
     pub(crate) recoveries: u32,
+    local: BTreeMap<ThreadId, LocalUse>,
 }
 
 /// Why a step is not admitted.
@@ -57,12 +58,16 @@ pub struct Facts<'p> {
     /// The program.
     pub program: &'p Program,
     caps: Vec<Caps>,
+    /// The local memory of each adapter.
+    local_bytes: Vec<u64>,
 }
 
 impl<'p> Facts<'p> {
     /// Returns the facts of a program.
     pub fn of(program: &'p Program) -> Facts<'p> {
-        Facts { program, caps: program.adapters.iter().map(|adapter| adapter.caps()).collect() }
+        let adapters = program.adapters.iter();
+        let local_bytes = adapters.clone().map(|adapter| adapter.local_bytes()).collect();
+        Facts { program, caps: adapters.map(|adapter| adapter.caps()).collect(), local_bytes }
     }
 
     pub(crate) fn caps(&self, process: ProcessId) -> &Caps {
@@ -129,6 +134,7 @@ impl Model {
             | Operation::Store { .. }
             | Operation::SetPriority { .. }
             | Operation::QueueSignal { .. }
+            | Operation::Broadcast { .. }
             | Operation::QueueWait { .. }
             | Operation::PulseQueue { .. } => self.admit_on_queue(facts, step),
             Operation::Signal { .. }
@@ -142,9 +148,11 @@ impl Model {
             Operation::CreateBuffer { .. }
             | Operation::DropBuffer { .. }
             | Operation::Evict { .. }
+            | Operation::PageOut { .. }
+            | Operation::PageIn { .. }
             | Operation::Scratch { .. }
             | Operation::Tiles { .. }
-            | Operation::ShareResource { .. } => self.admit_on_memory(process, step),
+            | Operation::ShareResource { .. } => self.admit_on_memory(facts, process, step),
             Operation::Query { .. } | Operation::IdleEngines {} => Ok(()),
             Operation::Semaphore { rounds } => require((1..=4).contains(&rounds), "1 to 4 rounds"),
             Operation::NameFence { value } => require((1..1 << 31).contains(&value), "a low value"),
@@ -255,6 +263,23 @@ impl Model {
                 self.queue_step(process, queue)?.fences.insert(fence);
                 Ok(())
             }
+            Operation::Broadcast { queue, other, fence, value } => {
+                require(queue != other, "the queues are one")?;
+                let models = [queue, other].map(|queue| {
+                    let state = self.own_queue(thread, queue)?;
+                    require(state.surface == Surface::Raw, "a queue of the queue API")?;
+                    require(state.model != Submission::User, "a ring has no such signal")?;
+                    Ok(state.model)
+                });
+                require(models[0]? == models[1]?, "the queues are of two kinds")?;
+                self.can_use(facts, thread, queue, fence)?;
+                self.can_use(facts, thread, other, fence)?;
+                self.signal(facts, process, fence, Signaller::Queue(queue), value)?;
+                for queue in [queue, other] {
+                    self.queue_step(process, queue)?.fences.insert(fence);
+                }
+                Ok(())
+            }
             Operation::QueueWait { queue, fence, value } => {
                 self.can_use(facts, thread, queue, fence)?;
                 self.is_guaranteed(fence, value)?;
@@ -316,7 +341,12 @@ impl Model {
         }
     }
 
-    fn admit_on_memory(&mut self, process: ProcessId, step: &ProgramStep) -> Result<(), Refusal> {
+    fn admit_on_memory(
+        &mut self,
+        facts: &Facts<'_>,
+        process: ProcessId,
+        step: &ProgramStep,
+    ) -> Result<(), Refusal> {
         let is_used = |model: &Model, buffer: BufferId| {
             model.queues.values().any(|queue| queue.buffers.contains(&buffer))
         };
@@ -325,25 +355,82 @@ impl Model {
                 require(!self.buffers.contains_key(&buffer), "the buffer is there already")?;
                 require((1..=64).contains(&pages), "a buffer has 1 to 64 pages")?;
                 let (owner, words) = (step.thread, BTreeMap::new());
-                let state = BufferState { process, owner, surface, pages, dropped: false, words };
+                self.reference(facts, owner, (surface, pages))?;
+                let (dropped, is_out) = (false, false);
+                let state = BufferState { process, owner, surface, pages, dropped, is_out, words };
                 self.buffers.insert(buffer, state);
                 Ok(())
             }
             Operation::DropBuffer { buffer } => {
                 require(!is_used(self, buffer), "work may use the buffer")?;
-                self.own_buffer(step.thread, buffer)?.dropped = true;
+                let state = self.own_buffer(step.thread, buffer)?;
+                state.dropped = true;
+                let freed = if state.is_out { 0 } else { state.pages };
+                let of = (state.surface, freed);
+                self.release(step.thread, of);
                 Ok(())
             }
-            Operation::Evict { buffer } => {
+            Operation::Evict { buffer } | Operation::PageOut { buffer } => {
                 require(!is_used(self, buffer), "work may use the buffer")?;
                 let state = self.own_buffer(step.thread, buffer)?;
-                require(state.surface == Surface::Raw, "only allocations are evicted")
+                require(state.surface == Surface::Raw, "only allocations are evicted")?;
+                require(!state.is_out, "the buffer is paged out")?;
+                if matches!(step.operation, Operation::PageOut { .. }) {
+                    state.is_out = true;
+                    let of = (state.surface, state.pages);
+                    self.release(step.thread, of);
+                }
+                Ok(())
             }
-            Operation::Scratch { pages, .. } | Operation::ShareResource { pages } => {
+            Operation::PageIn { buffer } => {
+                let state = self.own_buffer(step.thread, buffer)?;
+                require(state.is_out, "the buffer is not paged out")?;
+                let of = (state.surface, state.pages);
+                self.reference(facts, step.thread, of)?;
+                self.own_buffer(step.thread, buffer)?.is_out = false;
+                Ok(())
+            }
+            Operation::Scratch { surface, pages } => {
+                require((1..=64).contains(&pages), "a buffer has 1 to 64 pages")?;
+                self.reference(facts, step.thread, (surface, pages))?;
+                self.release(step.thread, (surface, pages));
+                Ok(())
+            }
+            Operation::ShareResource { pages } => {
                 require((1..=64).contains(&pages), "a buffer has 1 to 64 pages")
             }
             Operation::Tiles { tiles } => require((1..=8).contains(&tiles), "1 to 8 tiles"),
             _ => Err("no step of memory"),
+        }
+    }
+
+    /// Counts a reference to local memory. What all threads of an adapter reference at most fits.
+    fn reference(
+        &mut self,
+        facts: &Facts<'_>,
+        thread: ThreadId,
+        (surface, pages): (Surface, u64),
+    ) -> Result<(), Refusal> {
+        if surface == Surface::Api {
+            return Ok(());
+        }
+        let bytes = pages * PAGE_WORDS * 4;
+        let adapter_of = |thread| facts.program.process(facts.program.process_of(thread)).adapter;
+        let adapter = adapter_of(thread);
+        let own = self.local.get(&thread).copied().unwrap_or_default();
+        let now = own.now + bytes;
+        let others = self.local.iter().filter(|(t, _)| **t != thread && adapter_of(**t) == adapter);
+        let most = now.max(own.most);
+        let all = most + others.map(|(_, local)| local.most).sum::<u64>();
+        let room = facts.local_bytes[usize::from(adapter.0)];
+        require(all <= room, "local memory has no room for what is referenced")?;
+        self.local.insert(thread, LocalUse { now, most });
+        Ok(())
+    }
+
+    fn release(&mut self, thread: ThreadId, (surface, pages): (Surface, u64)) {
+        if let Some(local) = self.local.get_mut(&thread).filter(|_| surface == Surface::Raw) {
+            local.now -= pages * PAGE_WORDS * 4;
         }
     }
 
@@ -390,6 +477,7 @@ impl Model {
         let value = u32::try_from(value).map_err(|_| "a stored value has 32 bits")?;
         let state = self.own_buffer(thread, buffer)?;
         require(state.surface == surface, "the queue cannot use the buffer")?;
+        require(!state.is_out, "the buffer is paged out")?;
         require(word < state.pages * PAGE_WORDS, "the word is outside of the buffer")?;
         let owner = state.words.get(&word).map_or(queue, |(owner, _)| *owner);
         require(owner == queue, "another queue stores to the word")?;

@@ -90,8 +90,18 @@ pub(crate) struct BufferState {
     pub(crate) surface: Surface,
     pub(crate) pages: u64,
     pub(super) dropped: bool,
+    /// Whether its reference is taken away.
+    pub(crate) is_out: bool,
     /// The owner and the last value of each stored word.
     pub(super) words: BTreeMap<u64, (QueueId, u32)>,
+}
+
+/// The local memory that a thread keeps referenced, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LocalUse {
+    pub(super) now: u64,
+    /// The most at any time. Threads reach theirs in any order.
+    pub(super) most: u64,
 }
 
 #[derive(Clone, Debug)]

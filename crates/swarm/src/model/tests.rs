@@ -64,3 +64,35 @@ fn a_queue_with_results_is_not_closed() {
     let signal = "t0 fence f0 raw monitored private 0; t0 queue-signal q0 f0 1; ";
     assert!(one(&format!("{queue}{signal}t0 close-queue q0")).is_err());
 }
+
+#[test]
+fn a_paged_out_buffer_is_paged_in_before_it_is_used() {
+    let out = "t0 queue q0 raw packet copy normal; t0 buffer b0 raw 1; t0 page-out b0; ";
+    assert!(one(&format!("{out}t0 store q0 b0 1 5")).is_err());
+    assert!(one(&format!("{out}t0 page-out b0")).is_err());
+    assert_eq!(one(&format!("{out}t0 page-in b0; t0 store q0 b0 1 5")), Ok(()));
+}
+
+#[test]
+fn what_threads_reference_at_any_time_fits_into_local_memory() {
+    let small = "adapter standard local-memory-kib=128; process a0 steady; thread p0; thread p0; ";
+    let full = format!("{small}t0 buffer b0 raw 16; t1 buffer b1 raw 16; ");
+    assert!(last(&format!("{full}t0 scratch raw 1")).is_err());
+    assert_eq!(last(&format!("{full}t0 scratch api 1")), Ok(()), "in system memory");
+    let out = format!("{full}t0 page-out b0; ");
+    assert_eq!(last(&format!("{out}t0 buffer b2 raw 16")), Ok(()));
+    assert!(
+        last(&format!("{out}t1 scratch raw 1")).is_err(),
+        "thread 0 may still have its reference"
+    );
+}
+
+#[test]
+fn a_broadcast_is_on_two_queues_of_one_kind() {
+    let queues = "t0 queue q0 raw packet copy normal; t0 queue q1 raw packet direct normal; \
+                  t0 queue q2 raw hardware copy normal; t0 fence f0 raw monitored private 0; ";
+    assert_eq!(one(&format!("{queues}t0 broadcast q0 q1 f0 1")), Ok(()));
+    for other in ["q0", "q2"] {
+        assert!(one(&format!("{queues}t0 broadcast q0 {other} f0 1")).is_err());
+    }
+}

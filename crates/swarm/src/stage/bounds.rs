@@ -9,11 +9,12 @@ use crate::program::Program;
 use crate::words::{Band, Surface};
 use std::collections::BTreeSet;
 use tidegate::Platform;
-use tidegate::platform::Step;
 
 /// The time of a step and of a packet without its work. Pages and power states are in it.
 const STEP_NS: u64 = 2_000_000;
 const PACKET_NS: u64 = 200_000;
+/// The time of a preemption at the end of a quantum, with that of the context that comes back.
+const SWITCH_NS: u64 = 150_000;
 /// From the start of work that hangs to the end of its recovery: three times TdrDelay (PRE-102),
 /// and a reset.
 const HANG_NS: u64 = 3 * 2_000_000_000 + 1_000_000_000;
@@ -72,11 +73,10 @@ impl Bounds {
             }
         }
         let slack = STEP_NS * (10 + program.steps.len() as u64) + PACKET_NS * packets;
-        // A turn begins with a switch of context, and lasts for two at least (PRE-161).
-        let switch = platform.step_ns(Step::ContextSwitch);
-        let quanta = || program.adapters.iter().map(|a| a.quantum_ns().max(2 * switch).max(1));
+        // Work of equal rank takes turns for a quantum each.
+        let quanta = || program.adapters.iter().map(|adapter| adapter.quantum_ns().max(1));
         let (quantum, shortest) = (quanta().max(), quanta().min().unwrap_or(1));
-        let with_switches = |ns: u64| ns + ns * switch / (shortest - switch);
+        let with_switches = |ns: u64| ns + ns.div_ceil(shortest) * SWITCH_NS;
         let (work, normal) = (with_switches(work), with_switches(normal));
         // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
         let share = 10 * (normal + 2 * quantum.unwrap_or(0) + longest);

@@ -87,6 +87,7 @@ impl Stage {
     fn judge_devices(&self) {
         for (index, process) in self.all_processes().iter().enumerate() {
             let raw = process.client.kernel.device_state(process.client.device);
+            self.device_states.lock().extend(raw.clone());
             let api = process.device().ok().and_then(|device| device.removed_reason());
             if !process.is_doomed {
                 if raw != Ok(DeviceState::Active) {

@@ -17,7 +17,7 @@ mod steps;
 mod stories;
 
 use self::bounds::Bounds;
-use crate::coverage::Overlaps;
+use crate::coverage::{Coverage, Overlaps};
 use crate::failure::Failure;
 use crate::model::{Facts, Model};
 use crate::operation::Operation;
@@ -28,7 +28,7 @@ use process::{RunProcess, SocketService, Transport};
 use slot::{Key, Objects, Slot};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use tidegate::calls::NtHandle;
+use tidegate::calls::{DeviceState, NtHandle};
 use tidegate::dxgkrnl::Census;
 use tidegate::platform::{Mutex, QueueNumber, Word};
 use tidegate::service::server::{ServerConfig, Sessions};
@@ -74,6 +74,8 @@ pub struct Stage {
     /// Registered waits after their threads have ended.
     ended_waits: Mutex<Vec<(ProgramStep, Registered, EndOfWait)>>,
     overlaps: Overlaps,
+    /// Of the devices after the last step.
+    device_states: Mutex<Vec<DeviceState>>,
     /// Kernel objects of each adapter before the processes.
     before: Vec<Census>,
     /// Counts the steps that have ended, for a watchdog.
@@ -125,6 +127,7 @@ impl Stage {
             injected: platform.mutex("injected hangs", Vec::new()),
             ended_waits: platform.mutex("ended waits", Vec::new()),
             overlaps: Overlaps::new(platform),
+            device_states: platform.mutex("states of devices", Vec::new()),
             before,
             progress: platform.page(1).word(0).named("steps that have ended"),
             is_over: platform.page(1).word(0),
@@ -191,9 +194,18 @@ impl Stage {
         self.overlaps.under_way().iter().map(|kind| kind.name().to_owned()).collect()
     }
 
-    /// Returns the pairs of operations that were under way at the same time.
-    pub fn overlaps(&self) -> &Overlaps {
-        &self.overlaps
+    /// Returns the pairs of operations that were under way at the same time, and the states that
+    /// objects entered.
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = Coverage::default();
+        self.overlaps.add_to(&mut coverage.pairs);
+        for index in 0..self.machine.adapter_count() {
+            coverage.states.note_adapter(&self.machine.adapter_at(index).stats());
+        }
+        for state in self.device_states.lock().iter() {
+            coverage.states.note_device(state);
+        }
+        coverage
     }
 
     /// Opens the processes, runs the threads, judges their objects and drops everything. The main

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationMemory, CpuWaitRegistration, DeviceState, FenceInstance, FenceValue,
-    Handle, HwQueue, Kernel, MakeResident, PagingQueue, Residency, SignalFlags, Status,
-    SubmitCommand, SubmitCommandToHwQueue, WaitCallback, WaitMode, WaitNotice,
+    Handle, HwQueue, Kernel, MakeResident, PagingQueue, Residency, SignalFlags, SignalFromGpu2,
+    Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, WaitCallback, WaitMode,
+    WaitNotice,
 };
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
@@ -233,6 +234,24 @@ impl RawQueue {
         }
     }
 
+    /// Queues one signal on this queue and on another one.
+    fn broadcast(&self, other: &RawQueue, fence: &FenceInstance, value: u64) -> Called {
+        let (fences, flags) = (&at(fence, value)[..], SignalFlags::empty());
+        match (&self.object, &other.object) {
+            (RawObject::Context(one), RawObject::Context(other)) => {
+                let contexts = &[*one, *other];
+                let args = SignalFromGpu2 { contexts, fences, flags, cpu_event: None };
+                Ok(self.kernel().signal_from_gpu2(args)?)
+            }
+            (RawObject::HwQueue { queue, .. }, RawObject::HwQueue { queue: other, .. }) => {
+                let hw_queues = &[queue.handle, other.handle];
+                let args = SubmitSignalToHwQueues { hw_queues, fences, flags };
+                Ok(self.kernel().submit_signal_to_hw_queues(args)?)
+            }
+            _ => Err(CallError::Missing),
+        }
+    }
+
     /// Queues packets, each followed by a signal if `signals`.
     fn flood(&self, count: u64, ns: u64, signals: bool) -> Called {
         for _ in 0..count {
@@ -354,6 +373,16 @@ impl QueueObject {
         match (self, fence) {
             (QueueObject::Api(queue), FenceObject::Api(fence)) => Ok(queue.wait(fence, value)?),
             (QueueObject::Raw(queue), FenceObject::Raw(_, fence)) => queue.wait(fence, value),
+            _ => Err(CallError::Missing),
+        }
+    }
+
+    /// Queues a signal on this queue and on another one of its kind.
+    pub(crate) fn broadcast(&self, other: &QueueObject, fence: &FenceObject, value: u64) -> Called {
+        match (self, other, fence) {
+            (QueueObject::Raw(queue), QueueObject::Raw(other), FenceObject::Raw(_, fence)) => {
+                queue.broadcast(other, fence, value)
+            }
             _ => Err(CallError::Missing),
         }
     }
@@ -587,8 +616,14 @@ impl BufferObject {
 
     /// Takes the reference away and gives it back.
     pub(crate) fn evict(&self) -> Called {
+        self.page_out()?;
+        self.page_in()
+    }
+
+    /// Takes the reference away.
+    pub(crate) fn page_out(&self) -> Called {
         let BufferObject::Raw(buffer) = self else { return Err(CallError::Missing) };
-        let RawBuffer { client, allocation, paging } = &**buffer;
+        let RawBuffer { client, allocation, .. } = &**buffer;
         let handles = [allocation.handle];
         client.kernel.evict(client.device, &handles).map_err(|status| match status {
             // The device was lost after an earlier eviction, whose reference did not come back.
@@ -598,6 +633,14 @@ impl BufferObject {
             status => status,
         })?;
         client.kernel.query_allocation_residency(client.device, &handles)?;
+        Ok(())
+    }
+
+    /// Gives the reference back, and waits for the paging.
+    pub(crate) fn page_in(&self) -> Called {
+        let BufferObject::Raw(buffer) = self else { return Err(CallError::Missing) };
+        let RawBuffer { client, allocation, paging } = &**buffer;
+        let handles = [allocation.handle];
         let args = MakeResident { paging_queue: paging.handle, allocations: &handles };
         match client.kernel.make_resident(args)? {
             Residency::Resident => Ok(()),

@@ -67,6 +67,11 @@ impl Objects {
             Operation::DropFence { fence, surface } => {
                 objects.dropped = Some(instance(fence, surface));
             }
+            Operation::Broadcast { queue, other, fence, .. } => {
+                let queues = [Key::Queue(queue), Key::Queue(other)];
+                objects.used.extend(queues);
+                objects.used.push(instance(fence, surface_of(queue)));
+            }
             Operation::QueueSignal { queue, fence, .. }
             | Operation::QueueWait { queue, fence, .. }
             | Operation::PulseQueue { queue, fence, .. } => {
@@ -80,7 +85,9 @@ impl Objects {
             }
             Operation::CreateBuffer { buffer, .. } => objects.made.push(Key::Buffer(buffer)),
             Operation::DropBuffer { buffer } => objects.dropped = Some(Key::Buffer(buffer)),
-            Operation::Evict { buffer } => objects.used.push(Key::Buffer(buffer)),
+            Operation::Evict { buffer }
+            | Operation::PageOut { buffer }
+            | Operation::PageIn { buffer } => objects.used.push(Key::Buffer(buffer)),
             Operation::Await { .. }
             | Operation::Cancel { .. }
             | Operation::Scratch { .. }

@@ -50,6 +50,10 @@ impl Stage {
                 let target = self.buffer(buffer)?;
                 self.queue(queue)?.store(&process.device()?, &target, word, value as u32)
             }
+            Operation::Broadcast { queue, other, fence, value } => {
+                let target = self.fence(fence, id, Surface::Raw)?;
+                self.queue(queue)?.broadcast(&self.queue(other)?, &target, value)
+            }
             Operation::Drain { queue } => self.queue(queue)?.drain(),
             Operation::CreateFence { fence, surface, kind, sharing, initial } => {
                 self.create_fence(id, process, fence, (surface, kind, sharing, initial))
@@ -112,16 +116,12 @@ impl Stage {
                 self.ended_waits.lock().push((step, registered, end));
                 Ok(())
             }
-            Operation::CreateBuffer { buffer, surface, pages } => {
-                put(&self.buffers[&buffer], self.create_buffer(process, surface, pages))
-            }
-            Operation::DropBuffer { buffer } => {
-                self.buffers[&buffer].take().ok_or(CallError::Missing)?.destroy()
-            }
-            Operation::Scratch { surface, pages } => {
-                self.create_buffer(process, surface, pages)?.destroy()
-            }
-            Operation::Evict { buffer } => self.buffer(buffer)?.evict(),
+            Operation::CreateBuffer { .. }
+            | Operation::DropBuffer { .. }
+            | Operation::Scratch { .. }
+            | Operation::Evict { .. }
+            | Operation::PageOut { .. }
+            | Operation::PageIn { .. } => self.carry_out_on_buffer(process, step.operation),
             Operation::Query { question } => self.query(process, question),
             Operation::SetPriority { queue, below } => self.queue(queue)?.set_priority(below),
             Operation::Tiles { tiles } => stories::tiles(&process.client, tiles),
@@ -144,6 +144,24 @@ impl Stage {
             | Operation::DestroyDevice {}
             | Operation::MarkDevice { .. }
             | Operation::Kill { .. } => self.carry_out_on_machine(process, step.operation),
+        }
+    }
+
+    fn carry_out_on_buffer(&self, process: &RunProcess, operation: Operation) -> Called {
+        match operation {
+            Operation::CreateBuffer { buffer, surface, pages } => {
+                put(&self.buffers[&buffer], self.create_buffer(process, surface, pages))
+            }
+            Operation::DropBuffer { buffer } => {
+                self.buffers[&buffer].take().ok_or(CallError::Missing)?.destroy()
+            }
+            Operation::Scratch { surface, pages } => {
+                self.create_buffer(process, surface, pages)?.destroy()
+            }
+            Operation::Evict { buffer } => self.buffer(buffer)?.evict(),
+            Operation::PageOut { buffer } => self.buffer(buffer)?.page_out(),
+            Operation::PageIn { buffer } => self.buffer(buffer)?.page_in(),
+            _ => Err(CallError::Missing),
         }
     }
 

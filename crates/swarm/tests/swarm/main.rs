@@ -2,4 +2,5 @@
 //! `cargo xtask full` run other seeds.
 
 mod corpus;
+mod planted;
 mod seeds;

@@ -50,12 +50,12 @@ const EXPLORED: Ground = Ground::Explored { schedules: 20 };
 
 #[test]
 fn first_programs_in_virtual_time() {
-    hold(Ground::Virtual, 751..1_501);
+    hold(Ground::Virtual, 170..920);
 }
 
 #[test]
 fn second_programs_in_virtual_time() {
-    hold(Ground::Virtual, 1_501..2_251);
+    hold(Ground::Virtual, 1_079..1_829);
 }
 
 #[test]

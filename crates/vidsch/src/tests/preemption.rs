@@ -214,7 +214,7 @@ fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
     longest
 }
 
-// spec: PRE-161
+// spec: PRE-163
 #[test]
 fn packets_end_although_a_switch_takes_longer_than_a_quantum() {
     for contexts in [2, 3, 5] {

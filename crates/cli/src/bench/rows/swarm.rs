@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tidegate::platform::Step;
 use tidegate::runner::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform};
-use tidegate_swarm::coverage::Pairs;
+use tidegate_swarm::coverage::Coverage;
 use tidegate_swarm::{Program, Shape, generate, run};
 
 /// Programs of a batch.
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         goal: EXPLORED,
         measure: |scale| {
             programs(Shape::SMALL, scale, |program, seed| {
-                run::sample(program, seed, 1, &mut Pairs::new()).is_some()
+                run::sample(program, seed, 1, &mut Coverage::default()).is_some()
             })
         },
         peers: &[],

@@ -1,0 +1,43 @@
+//! Faults that the product has for scenarios, found by random programs: a bounded form of
+//! `cargo xtask planted`, without a build.
+
+use std::sync::Arc;
+use tidegate_swarm::{Shape, generate, run};
+
+/// Seeds whose programs hold without a fault (`seeds`).
+const SEEDS: std::ops::Range<u64> = 170..920;
+
+/// Fails when no program of the seeds finds the fault.
+fn is_found(fault: &'static str) {
+    let finds = |seed: &u64| {
+        let program = Arc::new(generate::program(*seed, Shape::WHOLE));
+        run::with_fault(&program, fault).failure.is_some()
+    };
+    assert!(SEEDS.into_iter().any(|seed| finds(&seed)), "no program finds '{fault}'");
+}
+
+#[test]
+fn an_engine_that_a_ring_does_not_wake_is_found() {
+    is_found("a sleeping engine is not woken");
+}
+
+#[test]
+fn a_wait_that_is_cancelled_by_its_slot_is_found() {
+    is_found("a wait is cancelled by its slot");
+}
+
+#[test]
+fn held_back_signals_that_are_forgotten_are_found() {
+    is_found("held signals forgotten");
+}
+
+#[test]
+fn a_name_that_outlives_its_fence_is_found() {
+    is_found("a name is kept");
+}
+
+#[test]
+fn a_notice_that_is_rung_too_early_or_armed_too_late_is_found() {
+    is_found("rung before the end");
+    is_found("armed after the registration");
+}
