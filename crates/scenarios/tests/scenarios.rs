@@ -491,7 +491,7 @@ fn a_ring_over_the_service_reaches_an_engine_that_goes_to_sleep() {
     finds_its_bugs("served-ring-against-park");
 }
 
-// spec: UMS-099, UMS-203
+// spec: UMS-203, UMS-204
 #[test]
 fn a_ring_over_the_service_after_connected_reaches_the_hardware() {
     for name in ["served-ring-against-connect", "served-connect-against-connect"] {

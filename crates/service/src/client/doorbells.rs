@@ -73,7 +73,6 @@ impl Doorbells {
     }
 
     /// Maps the pages of a connect, and says so to the service.
-    // spec: UMS-203
     pub(super) fn show(
         &self,
         (mapped, channel): (&Mapped, &Arc<Channel>),
@@ -103,6 +102,7 @@ impl Doorbells {
     }
 
     /// Maps the pages of the connection with this number, unless it or a later one is mapped.
+    // spec: UMS-204
     fn map(&self, doorbell: Handle, number: u64, (page, secondary): (Page, Option<Page>)) {
         let mut shown = self.shown.lock();
         let Some(shown) = shown.get_mut(&doorbell) else { return };

@@ -317,7 +317,7 @@ impl Cmp {
         // The fault is the mistake that the scenario resume-against-f1 must find.
         let blind = self.platform.fault("suspended work unseen");
         let entries = self.queues.iter().filter(|e| engines.contains(&(e.shape.engine as usize)));
-        let counted = entries.filter(|e| !e.faulted && !(blind && e.suspended));
+        let counted = entries.filter(|e| !(e.faulted || blind && e.suspended));
         let works = |e: &Entry| {
             e.waiting.is_some() || e.kicked || e.run.as_ref().is_none_or(|r| r.has_work())
         };
