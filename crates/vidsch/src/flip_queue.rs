@@ -23,6 +23,8 @@ pub enum FlipStep<F> {
     },
     /// Turn the screen dark, then release these flips.
     Dark(Vec<F>),
+    /// Program the display anew, because it lost its state while a step was carried out.
+    Restore(PoweredDisplay<F>),
 }
 
 /// The flip that the display is programmed with.
@@ -72,6 +74,9 @@ pub struct FlipQueue<F> {
     watched: bool,
     /// Whether an agent is carrying out steps.
     running: bool,
+    /// Whether the display has lost its state beside a step, which may have come too early or too
+    /// late for the new one.
+    stale: bool,
 }
 
 impl<F> Default for FlipQueue<F> {
@@ -89,6 +94,7 @@ impl<F> Default for FlipQueue<F> {
             vsync: false,
             watched: false,
             running: false,
+            stale: false,
         }
     }
 }
@@ -210,9 +216,28 @@ impl<F: Clone> FlipQueue<F> {
         (self.visible, self.vsync) = (false, false);
     }
 
-    /// Handles power-up of the display. Returns the state to program.
-    pub fn powered(&mut self, address_of: impl Fn(&F) -> u64) -> PoweredDisplay<F> {
-        let next = self.ready.pop_front().map(|(flip, _)| flip);
+    /// Handles power-up of the display. Returns the state to program, with the right to carry out
+    /// steps, until [`FlipQueue::programmed`]. `None` if an agent has the right: its next step
+    /// programs the display.
+    pub fn powered(&mut self, address_of: impl Fn(&F) -> u64) -> Option<PoweredDisplay<F>> {
+        if !self.try_take_right() {
+            self.stale = true;
+            return None;
+        }
+        Some(self.restored(address_of))
+    }
+
+    /// Releases the right after [`FlipQueue::powered`]. Returns whether a step may be due.
+    pub fn programmed(&mut self) -> bool {
+        self.running = false;
+        let flips = self.issued.is_none() && !self.ready.is_empty();
+        self.leaving.is_some() || self.wants_vsync() != self.vsync || flips
+    }
+
+    /// Returns the state to program. A flip may have been issued since the display lost its state.
+    fn restored(&mut self, address_of: impl Fn(&F) -> u64) -> PoweredDisplay<F> {
+        let issued = self.issued.take().map(|issued| issued.flip);
+        let next = issued.or_else(|| self.ready.pop_front().map(|(flip, _)| flip));
         self.issued = next.clone().map(|flip| Issued { address: address_of(&flip), flip });
         self.visible = self.shown.is_some() || next.is_some();
         self.vsync = self.watched || next.is_some();
@@ -229,7 +254,8 @@ impl<F: Clone> FlipQueue<F> {
     /// screen on or off. If so, releases the right.
     pub fn needs_blocking_step(&mut self, refresh: u64) -> bool {
         let flips = self.issued.is_none() && self.is_due(refresh) && !self.visible;
-        let needs = self.leaving.is_some() || self.wants_vsync() != self.vsync || flips;
+        let vsync = self.wants_vsync() != self.vsync;
+        let needs = self.leaving.is_some() || self.stale || vsync || flips;
         self.running &= !needs;
         needs
     }
@@ -263,6 +289,9 @@ impl<F: Clone> FlipQueue<F> {
         if let Some(leaving) = self.leaving.take() {
             self.visible = false;
             return Some(FlipStep::Dark(leaving));
+        }
+        if std::mem::take(&mut self.stale) {
+            return Some(FlipStep::Restore(self.restored(address_of)));
         }
         let wanted = self.wants_vsync();
         // The interrupt is enabled before a flip is issued, so that its vertical sync is reported.
@@ -375,6 +404,48 @@ mod tests {
         assert!(f.try_take_right() && f.needs_blocking_step(1), "the screen goes dark");
     }
 
+    /// A reset takes the display's state in three steps: off, lost, and on again. Flips go on
+    /// beside it.
+    // spec: PRE-084
+    #[test]
+    fn a_flip_that_is_issued_while_the_display_is_off_is_programmed_again() {
+        let mut f = with_one_shown();
+        f.unpowered(|flip| flip.1);
+        present(&mut f, (20, 1));
+        let issued = [FlipStep::Vsync(true), FlipStep::Flip { flip: (20, 1), first: true }];
+        assert_eq!(steps(&mut f, 1), issued);
+        let powered = f.powered(|flip| flip.0).expect("no step is carried out");
+        assert_eq!(
+            (powered.shown, powered.next, powered.vsync),
+            (Some((10, 1)), Some((20, 1)), true)
+        );
+        assert!(!f.programmed());
+        assert_eq!(latch(&mut f, 20, 2), Some((20, Some(10), 2)));
+        assert_eq!(steps(&mut f, 2), [FlipStep::Vsync(false)]);
+    }
+
+    // spec: PRE-084
+    #[test]
+    fn a_step_beside_the_loss_of_the_displays_state_is_followed_by_all_of_it() {
+        let mut f = with_one_shown();
+        assert!(f.try_take_right());
+        let step = f.next_step(1, |flip| flip.0);
+        assert_eq!(step, Some(FlipStep::Vsync(false)), "the caller is slow");
+        f.unpowered(|flip| flip.1);
+        present(&mut f, (20, 1));
+        assert_eq!(f.powered(|flip| flip.0), None, "the agent with the right programs it");
+        assert!(f.needs_blocking_step(1) && f.try_take_right());
+        let restored = PoweredDisplay { shown: Some((10, 1)), next: Some((20, 1)), vsync: true };
+        assert_eq!(f.next_step(1, |flip| flip.0), Some(FlipStep::Restore(restored)));
+        assert_eq!(f.next_step(1, |flip| flip.0), None);
+        // What comes while the caller of `powered` programs the display is due afterwards.
+        f.unpowered(|flip| flip.1);
+        assert!(f.powered(|flip| flip.0).is_some());
+        assert_eq!(latch(&mut f, 20, 2), Some((20, Some(10), 2)));
+        assert!(!f.try_take_right() && f.programmed());
+        assert_eq!(steps(&mut f, 2), [FlipStep::Vsync(false)]);
+    }
+
     // spec: PRE-082
     #[test]
     fn surfaces_are_released_after_the_screen_is_dark() {
@@ -402,7 +473,8 @@ mod tests {
         present(&mut f, (20, 1));
         steps(&mut f, 1);
         f.unpowered(|flip| flip.1);
-        let powered = f.powered(|flip| flip.0 + 100);
+        let powered = f.powered(|flip| flip.0 + 100).expect("no step is carried out");
+        assert!(!f.programmed());
         assert_eq!(
             powered,
             PoweredDisplay { shown: Some((10, 1)), next: Some((20, 1)), vsync: true }

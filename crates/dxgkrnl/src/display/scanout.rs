@@ -11,7 +11,8 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::display::VID_PN_SOURCE;
 use tidegate_ddi::{
-    InterruptType, Irql, OsHandle, Passive, SetVidPnSourceAddress, SetVidPnSourceAddressFlags,
+    Driver, InterruptType, Irql, OsHandle, Passive, SetVidPnSourceAddress,
+    SetVidPnSourceAddressFlags,
 };
 use tidegate_vidsch::{FlipQueue, FlipStep, PoweredDisplay};
 
@@ -44,6 +45,11 @@ impl Display {
                 self.objects.port.bug_check(level, BugCheck::DdiFailed { ddi, status });
             }
         }
+        self.run_later();
+    }
+
+    /// Has a work item carry out the steps.
+    fn run_later(self: &Arc<Self>) {
         let display = self.clone();
         self.objects
             .port
@@ -67,6 +73,7 @@ impl Display {
                 drop(leaving);
                 done
             }
+            FlipStep::Restore(powered) => self.restore(level, &*driver(), powered, false),
         }
     }
 
@@ -103,10 +110,10 @@ impl Display {
     pub(crate) fn after_reset(self: &Arc<Self>, level: &Passive) {
         let owner = self.state.lock().flips.owner();
         let device = owner.and_then(|owner| self.objects.devices.lock().get(owner));
-        match device {
-            Some(device) if device.check().is_err() => self.leave(level, device.os_handle),
-            _ => self.screen_on(level),
+        if let Some(device) = device.filter(|device| device.check().is_err()) {
+            self.leave(level, device.os_handle);
         }
+        self.screen_on(level);
     }
 
     fn take_back(
@@ -127,10 +134,15 @@ impl Display {
     /// Turns the screen off before power is removed. The caller excludes other threads from
     /// the driver.
     pub(crate) fn screen_off(&self, level: &Passive) {
-        if !self.is_on() {
+        let was_on = {
+            let mut state = self.state.lock();
+            let was_on = state.flips.is_on();
+            state.flips.unpowered(|flip| flip.sync_interval);
+            was_on
+        };
+        if !was_on {
             return;
         }
-        self.state.lock().flips.unpowered(|flip| flip.sync_interval);
         let driver = self.objects.port.driver_as_it_is();
         // A failure does not matter on a device that loses power.
         let _ = driver.control_interrupt(level, InterruptType::CrtcVsync, false);
@@ -139,24 +151,45 @@ impl Display {
 
     /// Shows the last picture after power and memory are restored. The caller excludes other
     /// threads from the driver.
-    pub(crate) fn screen_on(&self, level: &Passive) {
-        let PoweredDisplay { shown, next, vsync } =
-            self.state.lock().flips.powered(|flip| flip.address());
+    pub(crate) fn screen_on(self: &Arc<Self>, level: &Passive) {
+        let powered = self.state.lock().flips.powered(|flip| flip.address());
+        let Some(powered) = powered else { return };
         let driver = self.objects.port.driver_as_it_is();
-        let mut done = Ok(());
-        if vsync {
-            done = done.and(driver.control_interrupt(level, InterruptType::CrtcVsync, true));
+        let (_, done) = self.restore(level, driver, powered, true);
+        debug_assert_eq!(done, Ok(()), "the driver accepted the same calls before");
+        if self.state.lock().flips.programmed() {
+            self.run_later();
         }
-        if shown.is_some() || next.is_some() {
-            done = done.and(driver.set_vid_pn_source_visibility(level, VID_PN_SOURCE, true));
+    }
+
+    /// Programs the display after it has lost its state. `is_off` says that it is dark and without
+    /// vertical syncs, so that only what is on is programmed.
+    fn restore(
+        &self,
+        level: &Passive,
+        driver: &dyn Driver,
+        powered: PoweredDisplay<Arc<Flip>>,
+        is_off: bool,
+    ) -> Done {
+        let PoweredDisplay { shown, next, vsync } = powered;
+        let visible = shown.is_some() || next.is_some();
+        if (vsync || !is_off)
+            && let Err(status) = driver.control_interrupt(level, InterruptType::CrtcVsync, vsync)
+        {
+            return ("DxgkDdiControlInterrupt", Err(status));
+        }
+        if (visible || !is_off)
+            && let Err(status) = driver.set_vid_pn_source_visibility(level, VID_PN_SOURCE, visible)
+        {
+            return ("DxgkDdiSetVidPnSourceVisibility", Err(status));
         }
         let held = self.objects.port.interrupt_lock.lock_device();
+        let mut done = Ok(());
         for flip in shown.iter().chain(&next) {
-            done = done.and(
-                driver.set_vid_pn_source_address(&level.raise_to_dirql(&held), address_of(flip)),
-            );
+            let shows = address_of(flip);
+            done = done.and(driver.set_vid_pn_source_address(&level.raise_to_dirql(&held), shows));
         }
-        debug_assert_eq!(done, Ok(()), "the driver accepted the same calls before");
+        ("DxgkDdiSetVidPnSourceAddress", done)
     }
 }
 

@@ -131,3 +131,20 @@ fn bounds_of_time_have_the_switches_of_context() {
          t0 execute q3 0; t1 execute q0 0; t2 flood q5 9 20000000 0",
     );
 }
+
+/// A flip that was issued between the loss of the display's state and its restoring was forgotten.
+#[test]
+fn a_flip_beside_a_reset_of_the_adapter_is_shown() {
+    for flip in [1, 2] {
+        assert_holds(&format!(
+            "swarm/virtual | adapter standard refresh-ns=1000000; process a0 doomed; \
+             process a0 doomed; thread p0; thread p1; t0 scratch api 10; \
+             t1 fence f4 raw monitored shared 5; t0 reset-adapter; t1 flip {flip}",
+        ));
+        assert_holds(&format!(
+            "swarm/virtual | adapter standard refresh-ns=1000000; process a0 doomed; \
+             process a0 doomed; thread p0; thread p1; t0 queue q2 raw packet copy normal; \
+             t1 flip {flip}; t0 reset-adapter",
+        ));
+    }
+}
