@@ -90,8 +90,7 @@ impl<P: Payload> VidSch<P> {
         fence_id: u32,
         now: Now,
     ) -> Vec<OsHandle> {
-        let quantum_ns = self.config.quantum_ns;
-        self.engines[engine].count_shares(quantum_ns, now.at);
+        self.engines[engine].count_shares(&self.config, now.at);
         let completed = self.engines[engine].complete_up_to(fence_id, now.at);
         for context in &completed {
             if let Some(state) = self.queues.get_mut(context).and_then(SoftwareQueue::context_mut) {
@@ -220,8 +219,8 @@ impl<P: Payload> VidSch<P> {
     /// Returns the next effect of the packets. If there is none, the submission right is released.
     pub fn next_effect(&mut self, now: Now) -> Option<Effect<P>> {
         self.decided_at = now.at;
-        let quantum_ns = self.config.quantum_ns;
-        self.engines.iter_mut().for_each(|(_, engine)| engine.count_shares(quantum_ns, now.at));
+        let config = self.config;
+        self.engines.iter_mut().for_each(|(_, engine)| engine.count_shares(&config, now.at));
         // Hand off the right before deciding further effects.
         let effect = match self.right.has_waiter() {
             true => None,

@@ -33,8 +33,10 @@ impl Share {
     pub(crate) fn waited(&mut self, priority: Priority, spent_ns: u64, quantum_ns: u64) {
         let Some(quanta) = quanta_of_others(priority) else { return };
         let limit_ns = quantum_ns.saturating_mul(quanta);
-        self.owed_ns = self.owed_ns.saturating_add(spent_ns).min(limit_ns);
-        self.lifted |= self.owed_ns == limit_ns;
+        // The debt is kept when the quantum gets shorter.
+        let most_ns = limit_ns.max(self.owed_ns);
+        self.owed_ns = self.owed_ns.saturating_add(spent_ns).min(most_ns);
+        self.lifted |= self.owed_ns >= limit_ns;
     }
 
     /// Counts time of the band.
@@ -56,7 +58,7 @@ impl Share {
     /// Returns the further time of other bands after which the band is lifted.
     pub(crate) fn lift_begins_after_ns(&self, priority: Priority, quantum_ns: u64) -> Option<u64> {
         let limit_ns = quantum_ns.saturating_mul(quanta_of_others(priority)?);
-        (!self.lifted).then(|| limit_ns - self.owed_ns)
+        (!self.lifted).then(|| limit_ns.saturating_sub(self.owed_ns))
     }
 
     /// Returns the further time of the band after which its lift ends.

@@ -41,11 +41,7 @@ impl Callbacks for KernelCallbacks {
             let engine = reported.engine_of_packets();
             let mut reports = interrupts.dpc.reported.lock();
             if engine.is_none_or(|engine| !reports.ignored.contains(&engine)) {
-                if reports.list.is_empty() {
-                    reports.since =
-                        Some((interrupts.port.platform.now(), interrupts.port.stats.read().dpcs));
-                }
-                reports.list.push(reported);
+                reports.push(&interrupts.port, reported);
             }
         }
     }

@@ -168,10 +168,9 @@ impl RelayPort for Interrupts {
     fn relay(self: Arc<Self>, fence: Arc<Fence>) {
         {
             let mut reports = self.dpc.reported.lock();
-            if reports.closed {
+            if !reports.push(&self.port, Reported::Relayed(fence)) {
                 return;
             }
-            reports.list.push(Reported::Relayed(fence));
         }
         self.dpc.wanted.exchange(1);
         serve_reports(&self);

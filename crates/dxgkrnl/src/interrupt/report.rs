@@ -5,6 +5,7 @@
 
 use super::page_fault::{Faulted, HwQueueFault};
 use super::signal_report::SignalReport;
+use crate::driver::DriverPort;
 use crate::error::BugCheck;
 use crate::fence::Fence;
 use crate::object::context::Context;
@@ -76,9 +77,23 @@ pub(super) struct Reports {
     pub(super) ignored: BTreeSet<EngineId>,
     /// The adapter has stopped: reports are dropped.
     pub(super) closed: bool,
-    /// The time of the oldest pending report, and the number of DPCs run by then. Kept only if the
-    /// timer is enabled.
+    /// The time of the oldest pending report, and the number of DPCs run by then.
     pub(super) since: Option<(CpuTime, u64)>,
+}
+
+impl Reports {
+    /// Adds a report of the driver or of another adapter. Returns `false` if the adapter has
+    /// stopped, so that it is dropped.
+    pub(super) fn push(&mut self, port: &DriverPort, reported: Reported) -> bool {
+        if self.closed {
+            return false;
+        }
+        if self.list.is_empty() {
+            self.since = Some((port.platform.now(), port.stats.read().dpcs));
+        }
+        self.list.push(reported);
+        true
+    }
 }
 
 pub(super) struct DpcQueue {

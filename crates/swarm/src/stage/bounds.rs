@@ -79,7 +79,8 @@ impl Bounds {
         let with_switches = |ns: u64| ns + ns.div_ceil(shortest) * SWITCH_NS;
         let (work, normal) = (with_switches(work), with_switches(normal));
         // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
-        let share = 10 * (normal + 2 * quantum.unwrap_or(0) + longest);
+        let turn = quantum.unwrap_or(0) + 2 * SWITCH_NS;
+        let share = 10 * (normal + 2 * turn + longest);
         Bounds {
             run_ns: Some(work + rests + recoveries + slack),
             prompt_ns: (recoveries == 0).then_some(share + rests + slack),

@@ -148,3 +148,18 @@ fn a_flip_beside_a_reset_of_the_adapter_is_shown() {
         ));
     }
 }
+
+/// The report of a signal on another adapter had the time of an older report.
+#[test]
+fn a_report_from_another_adapter_is_not_late_at_once() {
+    assert_holds(
+        "swarm/virtual | costs low; adapter standard; adapter standard; process a0 steady; \
+         process a1 doomed; process a1 steady; process a0 steady; thread p0; thread p1; \
+         thread p2; thread p3; t0 queue q0 api user copy high; \
+         t1 queue q1 api user compute normal; t2 queue q2 raw user direct normal; \
+         t0 fence f0 api native cross-adapter 2147483645; \
+         t3 queue q3 api packet direct normal; t3 fence f2 api native private 0; \
+         t3 suspend 1000; t3 scratch raw 13; t3 queue q4 api packet direct high; t1 hang q1; \
+         t1 open-fence f0 api; t3 register w2 f2 api 6",
+    );
+}
