@@ -437,8 +437,8 @@ impl Platform {
         let done = self.event(true);
         let signal_done = done.clone();
         let body = move || {
+            let _done = SetAtEnd(signal_done);
             body();
-            signal_done.set(Step::ThreadWake);
         };
         host::spawn(self, name.into_owned(), Box::new(body));
         handle(End::Thread(done))
@@ -648,8 +648,17 @@ enum End {
     Fiber(AgentIx),
 }
 
+/// An event that is set when this is dropped, also by a panic.
+struct SetAtEnd(Event);
+
+impl Drop for SetAtEnd {
+    fn drop(&mut self) {
+        self.0.set(Step::ThreadWake);
+    }
+}
+
 impl AgentHandle {
-    /// Blocks until the agent has returned, or the machine is stopped.
+    /// Blocks until the agent has returned or panicked, or the machine is stopped.
     pub fn join(&self) -> WaitEnd {
         let end = match &self.end {
             End::Thread(done) => done.wait(),

@@ -137,11 +137,11 @@ impl Engine {
 
     /// Returns how long a context may keep the engine beside others of its rank. A turn that is
     /// shorter than it takes to switch contexts would end before the packet goes on, again and
-    /// again. The engine is as long in restoring a context as in leaving one, about.
+    /// again. An engine restores a context in less than twice the time of leaving one.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
         let longest_ns = config.quantum_ns.saturating_mul(LONGEST_TURN);
-        config.quantum_ns.max(self.leaving_ns.saturating_mul(2).min(longest_ns))
+        config.quantum_ns.max(self.leaving_ns.saturating_mul(4).min(longest_ns))
     }
 
     pub(crate) fn has_room(&self) -> bool {

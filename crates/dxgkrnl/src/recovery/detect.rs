@@ -252,7 +252,9 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
 /// driver.
 pub(super) fn end_finding(recovery: &Recovery, level: &Passive, engine: EngineId) {
     end_probes(recovery, level, engine);
-    let sample = observe(recovery, level, engine);
+    let mut sample = observe(recovery, level, engine);
+    // A packet that was submitted after the reset may hang in its turn, and is found by its time.
+    sample.responsive |= !recovery.objects.sched.lock().contexts_in_flight(engine).is_empty();
     let is_unchanged = recovery.detector.engine(engine, |state| {
         if recovery.ignores_timeouts() {
             state.watch.ignore(sample);

@@ -55,6 +55,11 @@ impl World {
         &mut self.slot(agent).explored
     }
 
+    /// Whether the running agent has stores in its buffer.
+    fn holds_stores(&mut self) -> bool {
+        self.current.is_some_and(|me| !self.agent_state(me).buffer.is_empty())
+    }
+
     /// Returns the place in the program of the running agent's step.
     fn site(&mut self) -> Site {
         self.current.map_or(Site::NONE, |me| self.agent_state(me).site)
@@ -665,20 +670,14 @@ pub(crate) fn add_and_test(word: WordRef<'_>, value: u64, mask: u64) -> bool {
 /// Executes a full barrier, which completes when the agent's buffer is empty.
 #[inline(never)]
 pub(crate) fn fence() {
-    let drained = |w: &mut World| {
-        let waits = w.current.is_some_and(|me| !w.agent_state(me).buffer.is_empty());
-        (!waits).then(|| w.absorb(0xFE))
-    };
+    let drained = |w: &mut World| (!w.holds_stores()).then(|| w.absorb(0xFE));
     visible_unless(OpKind::Fence, Object::None, drained, |w| w.absorb(0xFE));
     with(|w| w.clock_fence(Ordering::SeqCst));
 }
 
 /// Waits until the agent's buffer is empty, on an explored machine.
 pub(super) fn empty_buffer() {
-    let holds_stores = with(|w| {
-        w.is_explored() && w.current.is_some_and(|me| !w.agent_state(me).buffer.is_empty())
-    });
-    if holds_stores {
+    if with(|w| w.is_explored() && w.holds_stores()) {
         fence();
     }
 }

@@ -14,7 +14,7 @@ use tidegate::Platform;
 const STEP_NS: u64 = 2_000_000;
 const PACKET_NS: u64 = 200_000;
 /// The time of a preemption at the end of a quantum, with that of the context that comes back.
-const SWITCH_NS: u64 = 150_000;
+const SWITCH_NS: u64 = 200_000;
 /// From the start of work that hangs to the end of its recovery: three times TdrDelay (PRE-102),
 /// and a reset.
 const HANG_NS: u64 = 3 * 2_000_000_000 + 1_000_000_000;

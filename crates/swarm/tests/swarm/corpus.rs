@@ -163,3 +163,25 @@ fn a_report_from_another_adapter_is_not_late_at_once() {
          t1 open-fence f0 api; t3 register w2 f2 api 6",
     );
 }
+
+#[test]
+fn work_that_hangs_directly_after_a_reset_is_no_fault_of_the_driver() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 doomed; process a0 doomed; thread p0; \
+         thread p1; t0 queue q1 api packet compute high; t1 queue q3 raw user compute normal; \
+         t1 hang q3; t0 hang q1; t0 execute q1 0",
+    );
+}
+
+/// Two floods at a quantum that is half of a switch of contexts.
+#[test]
+fn floods_take_turns_in_bounded_time() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter standard kernel-ring-slots=4 signalled-list=4 \
+         fence-budget-kib=8 idle-engine-ns=20000 cancels-commands=1 refresh-ns=1000000 \
+         quantum-ns=50000; process a0 steady; process a0 steady; process a0 steady; \
+         process a0 doomed; thread p0; thread p1; thread p2; thread p3; thread p2; \
+         t2 queue q0 raw packet direct normal; t4 queue q4 raw packet direct normal; \
+         t4 flood q4 169 20000000 1; t2 flood q0 115 20000000 0",
+    );
+}

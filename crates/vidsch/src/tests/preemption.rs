@@ -218,7 +218,7 @@ fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
 #[test]
 fn packets_end_although_a_switch_takes_longer_than_a_quantum() {
     for contexts in [2, 3, 5] {
-        assert_eq!(run_with_switches(contexts, 25, 200), 50, "twice the time of leaving");
+        assert_eq!(run_with_switches(contexts, 25, 400), 100, "four times that of leaving");
         assert_eq!(run_with_switches(contexts, 2, 200), 10, "the quantum suffices");
     }
     // An engine that leaves a context late takes no other context its turns.
