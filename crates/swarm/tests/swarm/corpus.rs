@@ -131,3 +131,27 @@ fn bounds_of_time_have_the_switches_of_context() {
          t0 execute q3 0; t1 execute q0 0; t2 flood q5 9 20000000 0",
     );
 }
+
+/// The pager waits for a packet when the last process ends.
+#[test]
+fn a_removal_without_a_process_ends_what_the_pager_waits_for() {
+    assert_holds(
+        "swarm/virtual | costs low; adapter standard lazy-context-switch=1; process a0 doomed; \
+         process a0 doomed; thread p0; thread p1; thread p1; t2 queue q2 raw user direct normal; \
+         t0 fence f0 raw native private 0; t1 remove-adapter; t0 kill p1; t0 reset-adapter; \
+         t2 kill p0",
+    );
+}
+
+/// Two threads wait for the suspension of one context, and both waits time out at once.
+#[test]
+fn a_hang_that_two_suspensions_find_is_recovered_from_once() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter standard; process a0 steady; process a0 doomed; \
+         process a0 steady; process a0 doomed; thread p0; thread p1; thread p2; thread p3; \
+         t0 queue q0 api user copy normal; t1 queue q1 api hardware compute normal; \
+         t2 queue q2 raw hardware compute normal; t3 queue q3 raw user compute normal; \
+         t1 queue q5 raw user copy normal; t2 queue q6 raw packet copy normal; t3 suspend 0; \
+         t0 execute q0 0; t1 hang q5; t3 suspend 0; t1 suspend 0",
+    );
+}
