@@ -87,7 +87,6 @@ mod shared_event;
 mod signals_in_a_burst;
 mod store_against_rotation;
 mod suspend_against_signal;
-mod suspend_against_suspend;
 mod terminate_against_ring;
 mod two_interrupts;
 mod two_signallers;
@@ -170,7 +169,6 @@ const RACES: &[&Race] = &[
     &ring_against_d3::RACE,
     &page_against_d3::RACE,
     &suspend_against_signal::RACE,
-    &suspend_against_suspend::RACE,
     &resume_against_destroy::RACE,
     &priority_against_create::RACE,
     &priority_against_dispatch::RACE,

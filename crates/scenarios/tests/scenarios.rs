@@ -638,13 +638,6 @@ fn an_instance_can_be_destroyed_while_a_wait_begins_on_it() {
     is_exhausted_in("destroy-against-wait", 3);
 }
 
-// spec: PRE-165
-#[test]
-fn a_hang_that_two_suspensions_find_is_recovered_from_once() {
-    is_sampled("suspend-against-suspend");
-    finds_its_bugs("suspend-against-suspend");
-}
-
 #[test]
 fn every_scenario_is_found_by_its_name_and_has_a_test() {
     let source = include_str!("scenarios.rs");

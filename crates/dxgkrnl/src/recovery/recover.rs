@@ -56,8 +56,7 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
 /// runs other work now, which a second reset would cut off.
 // spec: PRE-165
 fn is_stale(recovery: &Recovery, cause: &TimeoutCause, resets: u64) -> bool {
-    let is_reset = !cause.is_forced() && recovery.detector.resets(cause.engine()) != resets;
-    is_reset && !recovery.port.platform.fault("a finding is recovered from after a reset")
+    !cause.is_forced() && recovery.detector.resets(cause.engine()) != resets
 }
 
 /// Reduces the suspects to what the engine runs: innocent work waits behind it. Without any fact
@@ -210,9 +209,7 @@ impl FailurePort for Recovery {
         let Some(context) = context else { return false };
         let resets = self.detector.resets(Some(context.engine));
         // A reset for another wait acknowledges it before the reset is counted.
-        let is_acknowledged = context.suspension.is_acknowledged()
-            && !self.port.platform.fault("a finding is recovered from after a reset");
-        if !is_acknowledged {
+        if !context.suspension.is_acknowledged() {
             recover(&self, level, Finding::of_context(&context, resets));
         }
         context.device.check().is_ok()
