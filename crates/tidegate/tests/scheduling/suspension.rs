@@ -198,7 +198,8 @@ fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
     });
 }
 
-/// Both waits of a context that hangs time out before the first recovery begins.
+/// The second wait of a context that hangs times out while the first one's recovery resets the
+/// engine.
 // spec: PRE-165
 #[test]
 fn a_context_that_two_holds_wait_for_has_its_engine_reset_once() {
@@ -208,6 +209,10 @@ fn a_context_that_two_holds_wait_for_has_its_engine_reset_once() {
         w.submit(&guilty, 1, &[Command::Hang]);
         w.pass(SETTLED_NS);
         n.submit(&innocent, 1, &[Command::Timed { ns: SETTLED_NS }]);
+        let platform = w.platform.clone();
+        w.hooked.on("ResetHwEngine", move || {
+            platform.sleep_until(platform.now().after(SETTLED_NS));
+        });
         let holders = ["first", "second"].map(|name| {
             let adapter = w.adapter().clone();
             w.platform.spawn(name, move || drop(adapter.suspend_contexts().unwrap()))
