@@ -60,26 +60,29 @@ impl Removal {
         if let Some(display) = &self.display {
             display.forget();
         }
-        if self.has_processes() {
-            // 2. No engine is given anything, and what was reported is taken.
-            let _of_devices_that_are_lost_next = objects.sched.stop_all_engines(level);
-            // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is
-            //    given up, fences read their maximum. That releases the waiters, here and on other
-            //    adapters.
-            // spec: PRE-093
-            for device in self.recovery.devices_of_processes() {
-                lose_device(&self.recovery, level, &device, DeviceState::Removed);
-            }
-            // No answer of the hardware is waited for.
-            objects.memory.cut_off_waits();
-            self.recovery.complete_suspensions(|_| true);
+        // Steps 2 to 4 do not depend on processes: one that is ending may wait for its work, and the
+        // pager for a packet of the kernel.
+        // 2. No engine is given anything, and what was reported is taken.
+        let _of_devices_that_are_lost_next = objects.sched.stop_all_engines(level);
+        // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is
+        //    given up, fences read their maximum. That releases the waiters, here and on other
+        //    adapters.
+        // spec: PRE-093
+        for device in self.recovery.devices_of_processes() {
+            lose_device(&self.recovery, level, &device, DeviceState::Removed);
+        }
+        // No answer of the hardware is waited for.
+        // spec: PRE-164
+        objects.memory.cut_off_waits();
+        self.recovery.complete_suspensions(|_| true);
+        if !port.platform.fault("a removal leaves packets to the engines") {
             objects.sched.end_kernel_packets(level.into());
             objects.sched.end_all_packets(level);
-            // 4. For each process and each of its queues: doorbell and queue are destroyed, and
-            //    then contexts, fences, devices.
-            for process in objects.processes() {
-                process.end_with_adapter(level);
-            }
+        }
+        // 4. For each process and each of its queues: doorbell and queue are destroyed, and
+        //    then contexts, fences, devices.
+        for process in objects.processes() {
+            process.end_with_adapter(level);
         }
         // 5. The kernel's own agents and objects.
         self.stop_agents(level);
@@ -103,11 +106,6 @@ impl Removal {
             port.note_stopped();
         }
         self.interrupts.forget();
-    }
-
-    /// Whether a process has it open that did not end.
-    fn has_processes(&self) -> bool {
-        self.objects.processes().iter().any(|process| !process.has_ended())
     }
 
     fn stop_agents(&self, level: &Passive) {

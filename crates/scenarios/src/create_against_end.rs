@@ -113,7 +113,14 @@ pub(crate) const OF_ADAPTER: Race = race(
     "create-against-removal",
     "objects of every kind are created while their adapter is removed: none is left",
     MARKS,
-    &[LATE_CLOSE],
+    &[
+        LATE_CLOSE,
+        Bug {
+            name: "packets-left",
+            about: "a removal ends no packets: the pager waits for one that it has submitted for a new context",
+            fault: Fault::Product("a removal leaves packets to the engines"),
+        },
+    ],
     |run| prepare(run, End::Adapter),
 );
 

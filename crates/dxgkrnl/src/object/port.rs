@@ -80,9 +80,6 @@ pub(crate) trait DisplayPort: Send + Sync {
 
 /// A process that has the adapter open, as seen by a removal.
 pub(crate) trait OpenProcess: Send + Sync {
-    /// Returns whether the process has ended or is ending.
-    fn has_ended(&self) -> bool;
-
     /// Ends the process because its adapter is removed. GPU work is not waited for. The devices are
     /// already lost.
     fn end_with_adapter(&self, level: &Passive);

@@ -47,6 +47,7 @@ pub(super) fn carry_out(
     // No context is left on an engine, so every suspension and every paging packet is complete.
     recovery.complete_suspensions(|_| true);
     recovery.objects.sched.end_kernel_packets(level.into());
+    recovery.detector.note_adapter_reset(recovery.port.caps.engines());
     // 3. Local memory is emptied and its content lost. The screen is blank meanwhile.
     if let Some(display) = &recovery.display {
         display.screen_off(level);

@@ -28,8 +28,16 @@ use tidegate_vidsch::{EngineSample, HangVerdict};
 /// Time allowed for an interrupt in flight to release a satisfied waiter, in nanoseconds.
 const GRACE_NS: u64 = 1_000_000;
 
+/// The resets of each engine that was ever watched or reset.
+pub(super) type ResetsByEngine = Vec<(EngineId, u64)>;
+
 /// Creates the finding of an engine timeout. Every device with work on the engine is suspected.
-pub(super) fn of_engine(recovery: &Recovery, engine: EngineId, cause: TimeoutCause) -> Finding {
+pub(super) fn of_engine(
+    recovery: &Recovery,
+    engine: EngineId,
+    cause: TimeoutCause,
+    resets: u64,
+) -> Finding {
     let (mut devices, had_packets) = device_loss::devices_on(recovery, engine);
     // What the engine runs after a fault is innocent, and so is everything once the fault has named
     // its work.
@@ -41,7 +49,7 @@ pub(super) fn of_engine(recovery: &Recovery, engine: EngineId, cause: TimeoutCau
         _ => true,
     };
     let suspects = devices.into_iter().map(Culprit::of_device).collect();
-    Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets }
+    Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets, resets }
 }
 
 /// Queues a finding for the timer's agent. Any level. A second finding for the same engine
@@ -53,28 +61,35 @@ pub(crate) fn report_finding(recovery: &Recovery, cause: TimeoutCause) {
     }
     {
         let mut state = recovery.detector.state.lock();
-        if state.reported.iter().any(|known| known.engine() == engine) {
+        let resets = state.resets(engine);
+        // A stale one of the engine is not recovered from, so it does not replace this one.
+        if state.reported.iter().any(|(known, at)| known.engine() == engine && *at == resets) {
             return;
         }
-        state.reported.push_back(cause);
+        state.reported.push_back((cause, resets));
     }
     recovery.port.timer.arm(recovery.port.platform.now());
 }
 
 /// Takes the next queued finding. An adapter finding comes first and replaces those of all engines.
-pub(super) fn take_reported(recovery: &Recovery) -> Option<Finding> {
-    let cause = {
+///
+/// # Errors
+/// None is queued: the resets of each engine, for findings whose facts are read next.
+pub(super) fn take_reported(recovery: &Recovery) -> Result<Finding, ResetsByEngine> {
+    let (cause, resets) = {
         let mut state = recovery.detector.state.lock();
-        let whole = state.reported.iter().position(|cause| cause.engine().is_none());
+        let whole = state.reported.iter().position(|(cause, _)| cause.engine().is_none());
         let whole = whole.and_then(|at| state.reported.remove(at));
         if whole.is_some() {
             state.reported.clear();
         }
-        whole.or_else(|| state.reported.pop_front())
-    }?;
-    Some(match cause.engine() {
-        Some(engine) => of_engine(recovery, engine, cause),
-        None => Finding::of_adapter(cause),
+        let next = whole.or_else(|| state.reported.pop_front());
+        let by_engine = || state.engines.iter().map(|(id, of)| (*id, of.resets));
+        next.ok_or_else(|| by_engine().collect::<ResetsByEngine>())?
+    };
+    Ok(match cause.engine() {
+        Some(engine) => of_engine(recovery, engine, cause, resets),
+        None => Finding::of_adapter(cause, resets),
     })
 }
 
@@ -99,7 +114,7 @@ pub(super) fn next_deadline(recovery: &Recovery) -> Option<CpuTime> {
 
 /// Returns the engines that did not acknowledge a preemption request in time or, if they cannot
 /// preempt, ran a packet for too long.
-pub(super) fn timed_out_packets(recovery: &Recovery) -> Vec<Finding> {
+pub(super) fn timed_out_packets(recovery: &Recovery, resets: &ResetsByEngine) -> Vec<Finding> {
     if !recovery.port.config.tdr.is_on() {
         return Vec::new();
     }
@@ -119,7 +134,8 @@ pub(super) fn timed_out_packets(recovery: &Recovery) -> Vec<Finding> {
         let suspects = suspects.into_iter().collect();
         // The engine may hang in work of a hardware queue, and give back no packet for that.
         let suspects_all = true;
-        Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets: true }
+        let resets = resets.iter().find(|(id, _)| *id == engine).map_or(0, |(_, count)| *count);
+        Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets: true, resets }
     };
     recovery.objects.sched.take_timed_out().into_iter().map(finding).collect()
 }
@@ -199,13 +215,15 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
         return None;
     }
     let detector = &recovery.detector;
-    if detector.engine(engine, |state| !state.probes.is_empty()) {
+    let (is_probed, resets) =
+        detector.engine(engine, |state| (!state.probes.is_empty(), state.resets));
+    if is_probed {
         sample_again(recovery);
         end_answered_probes(recovery, level);
         let stuck = detector.engine(engine, |state| state.probes.first().cloned());
         let context = stuck?;
         note_wrong_name(recovery, level, engine, &context);
-        return Some(Finding::of_context(&context));
+        return Some(Finding::of_context(&context, resets));
     }
     let sample = observe(recovery, level, engine);
     note_if_served(recovery, engine);
@@ -236,13 +254,14 @@ pub(super) fn sample(recovery: &Recovery, level: &Passive, engine: EngineId) -> 
         }
         HangVerdict::Lost(context) => {
             sample_again(recovery);
-            lost_work(recovery, context)
+            lost_work(recovery, context, resets)
         }
         HangVerdict::Ownerless => {
             sample_again(recovery);
             let cause = TimeoutCause::EngineHungWithoutContext { engine };
             let (suspects, suspects_all, had_packets) = (Vec::new(), false, false);
-            Some(Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets })
+            let engine = Some(engine);
+            Some(Finding { cause, engine, suspects, suspects_all, had_packets, resets })
         }
     }
 }
@@ -325,15 +344,15 @@ fn note_if_served(recovery: &Recovery, engine: EngineId) {
 
 /// Returns a finding for work that the driver accepted, does not run, and does not report as
 /// held back.
-fn lost_work(recovery: &Recovery, context: OsHandle) -> Option<Finding> {
+fn lost_work(recovery: &Recovery, context: OsHandle, resets: u64) -> Option<Finding> {
     let context = recovery.objects.hw_contexts.lock().get(context)?;
     let work = recovery.objects.outstanding_work().into_iter();
     let work = work.filter(|work| work.context == context.os_handle).collect();
     let engine = context.engine;
     let cause = TimeoutCause::WorkNotServed { engine, work };
     let suspects = vec![Culprit::of_context(&context)];
-    let suspects_all = false;
-    Some(Finding { cause, engine: Some(engine), suspects, suspects_all, had_packets: false })
+    let (engine, suspects_all, had_packets) = (Some(engine), false, false);
+    Some(Finding { cause, engine, suspects, suspects_all, had_packets, resets })
 }
 
 /// The context that the driver names as the running one.

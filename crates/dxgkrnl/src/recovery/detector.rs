@@ -22,23 +22,27 @@ pub(super) struct Finding {
     /// Whether the engine had packets at detection. If they are complete by now, no reset
     /// takes place.
     pub(super) had_packets: bool,
+    /// The resets of the engine, or of the adapter, that were over before the facts were read; see
+    /// [`Detector::resets`].
+    pub(super) resets: u64,
 }
 
 impl Finding {
-    pub(super) fn of_adapter(cause: TimeoutCause) -> Finding {
+    pub(super) fn of_adapter(cause: TimeoutCause, resets: u64) -> Finding {
         let (suspects, suspects_all) = (Vec::new(), false);
-        Finding { cause, engine: None, suspects, suspects_all, had_packets: false }
+        Finding { cause, engine: None, suspects, suspects_all, had_packets: false, resets }
     }
 
     /// Creates the finding for a context whose suspension was not acknowledged in time, or
     /// was refused.
-    pub(super) fn of_context(context: &Context) -> Finding {
+    pub(super) fn of_context(context: &Context, resets: u64) -> Finding {
         Finding {
             cause: TimeoutCause::ContextNotSuspended { engine: context.engine },
             engine: Some(context.engine),
             suspects: vec![Culprit::of_context(context)],
             suspects_all: false,
             had_packets: false,
+            resets,
         }
     }
 }
@@ -52,10 +56,13 @@ pub(super) struct Detector {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// Findings queued by agents that cannot run a recovery, oldest first.
-    pub(super) reported: VecDeque<TimeoutCause>,
+    /// Findings queued by agents that cannot run a recovery, oldest first, each with the resets
+    /// before it.
+    pub(super) reported: VecDeque<(TimeoutCause, u64)>,
     pub(super) sampling: SampleTimer,
     pub(super) engines: BTreeMap<EngineId, EngineState>,
+    /// Resets of the adapter that are over.
+    adapter_resets: u64,
     /// Fences with satisfied waiters, and when to check them again: the interrupt may be in flight.
     pub(super) unreleased: Option<(CpuTime, Vec<OsHandle>)>,
 }
@@ -71,6 +78,18 @@ pub(super) struct EngineState {
     pub(super) noted: Option<OsHandle>,
     /// Unserved work at the time of the probe.
     pub(super) unserved: Option<OutstandingWork>,
+    /// Resets of the engine that are over, alone or with the adapter.
+    pub(super) resets: u64,
+}
+
+impl State {
+    /// Returns the resets of an engine, or of the adapter, that are over.
+    pub(super) fn resets(&self, engine: Option<EngineId>) -> u64 {
+        match engine {
+            Some(engine) => self.engines.get(&engine).map_or(0, |state| state.resets),
+            None => self.adapter_resets,
+        }
+    }
 }
 
 impl Detector {
@@ -85,6 +104,25 @@ impl Detector {
     pub(super) fn forget(&self) {
         let engines = std::mem::take(&mut self.state.lock().engines);
         drop(engines);
+    }
+
+    /// Returns how often an engine, or the adapter, was reset. Read before the facts of a finding:
+    /// the count changes after the facts did and before the engine takes packets again. A finding
+    /// with an older count is stale.
+    pub(super) fn resets(&self, engine: Option<EngineId>) -> u64 {
+        self.state.lock().resets(engine)
+    }
+
+    /// Counts a reset of an engine. Work that it cut off has left the engine.
+    pub(super) fn note_reset(&self, engine: EngineId) {
+        self.engine(engine, |state| state.resets += 1);
+    }
+
+    /// Counts a reset of the adapter, which resets each of `engines`.
+    pub(super) fn note_adapter_reset(&self, engines: impl Iterator<Item = EngineId>) {
+        let mut state = self.state.lock();
+        state.adapter_resets += 1;
+        engines.for_each(|engine| state.engines.entry(engine).or_default().resets += 1);
     }
 
     /// Updates the state of one engine.

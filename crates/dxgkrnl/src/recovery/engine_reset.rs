@@ -82,6 +82,7 @@ fn reset_hw_queues(
     reset.map_err(|status| failed("DxgkDdiResetHwEngine", status))?;
     // No context is left on the engine, so all their suspensions are complete.
     recovery.complete_suspensions(|context| context.engine == engine);
+    recovery.detector.note_reset(engine);
     if blame.culprits.is_empty() {
         blame.culprits.extend_from_slice(suspects);
     }
@@ -138,6 +139,7 @@ fn reset_packets(
         return Err(Escalation::Stop(bug));
     }
     recovery.complete_suspensions(|context| context.engine == engine);
+    recovery.detector.note_reset(engine);
     // 9. The device of the interrupted packet is to blame, unless the driver names a hardware queue
     //    that the engine ran: then the packet only lost its work. Later packets are resubmitted
     //    when the engine resumes.

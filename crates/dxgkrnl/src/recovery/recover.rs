@@ -23,7 +23,7 @@ use tidegate_platform::QueueNumber;
 
 /// Recovers from a timeout as configured.
 pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
-    let Finding { cause, engine, mut suspects, suspects_all, had_packets } = finding;
+    let Finding { cause, engine, mut suspects, suspects_all, had_packets, resets } = finding;
     if decide::only_loses_devices(&recovery.port.config.tdr, &cause) {
         let work = collect::work_of(recovery, engine, &[]);
         for culprit in &suspects {
@@ -33,7 +33,7 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
         return;
     }
     let _one_at_a_time = recovery.one_at_a_time.lock_device();
-    if recovery.port.check().is_err() {
+    if recovery.port.check().is_err() || is_stale(recovery, &cause, resets) {
         return;
     }
     let start_ns = recovery.port.platform.stamp_ns();
@@ -50,6 +50,13 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
         }
     }
     recovery.keep(report);
+}
+
+/// Returns whether a reset that was over before this recovery has ended what was found. The engine
+/// runs other work now, which a second reset would cut off.
+// spec: PRE-165
+fn is_stale(recovery: &Recovery, cause: &TimeoutCause, resets: u64) -> bool {
+    !cause.is_forced() && recovery.detector.resets(cause.engine()) != resets
 }
 
 /// Reduces the suspects to what the engine runs: innocent work waits behind it. Without any fact
@@ -200,7 +207,11 @@ impl FailurePort for Recovery {
     fn context_not_suspended(self: Arc<Self>, level: &Passive, context: OsHandle) -> bool {
         let context = self.objects.hw_contexts.lock().get(context);
         let Some(context) = context else { return false };
-        recover(&self, level, Finding::of_context(&context));
+        let resets = self.detector.resets(Some(context.engine));
+        // A reset for another wait acknowledges it before the reset is counted.
+        if !context.suspension.is_acknowledged() {
+            recover(&self, level, Finding::of_context(&context, resets));
+        }
         context.device.check().is_ok()
     }
 
@@ -258,13 +269,13 @@ impl Recovery {
         self.port.check()?;
         match test {
             TdrTest::ForceTdr | TdrTest::GpuTdr => {
-                recover(self, level, Finding::of_adapter(TimeoutCause::AdapterForced));
+                recover(self, level, Finding::of_adapter(TimeoutCause::AdapterForced, 0));
             }
             TdrTest::EngineTdr { node_ordinal, engine_ordinal } => {
                 let engine = EngineId { node_ordinal, engine_ordinal };
                 self.port.check_engine(engine).map_err(|_| Status::INVALID_PARAMETER)?;
                 let cause = TimeoutCause::EngineForced { engine };
-                recover(self, level, detect::of_engine(self, engine, cause));
+                recover(self, level, detect::of_engine(self, engine, cause, 0));
             }
             TdrTest::DisableBreak => self.policy.lock().set_break(false),
             TdrTest::EnableBreak => self.policy.lock().set_break(true),

@@ -95,6 +95,13 @@ impl TimeoutCause {
     }
 }
 
+impl TimeoutCause {
+    /// Whether a debugger asked for the reset, whatever the engines do.
+    pub(super) fn is_forced(&self) -> bool {
+        matches!(self, TimeoutCause::EngineForced { .. } | TimeoutCause::AdapterForced)
+    }
+}
+
 impl fmt::Display for TimeoutCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, work: &[OutstandingWork]| {

@@ -1,6 +1,6 @@
 //! The timeout watch, run by the timer's agent.
 
-use super::detect;
+use super::detect::{self, ResetsByEngine};
 use super::recover::recover;
 use super::state::Recovery;
 use crate::timer::Watch;
@@ -45,9 +45,9 @@ impl Watch for TimeoutWatchAtRest {
 /// Recovers from all detected timeouts. Returns whether anything changed.
 fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     // 1. Findings queued by agents that cannot run a recovery.
-    let mut changed = recover_reported(recovery, level);
+    let (mut changed, resets) = recover_reported(recovery, level);
     // 2. Packets.
-    for finding in detect::timed_out_packets(recovery) {
+    for finding in detect::timed_out_packets(recovery, &resets) {
         changed = true;
         recover(recovery, level, finding);
     }
@@ -69,12 +69,17 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     changed
 }
 
-/// Recovers from queued findings. Returns whether there was any.
-fn recover_reported(recovery: &Recovery, level: &Passive) -> bool {
+/// Recovers from queued findings. Returns whether there was any, and the resets of each engine
+/// after that.
+fn recover_reported(recovery: &Recovery, level: &Passive) -> (bool, ResetsByEngine) {
     let mut any = false;
-    while let Some(finding) = detect::take_reported(recovery) {
-        any = true;
-        recover(recovery, level, finding);
+    loop {
+        match detect::take_reported(recovery) {
+            Ok(finding) => {
+                any = true;
+                recover(recovery, level, finding);
+            }
+            Err(resets) => return (any, resets),
+        }
     }
-    any
 }

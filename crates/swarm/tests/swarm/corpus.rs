@@ -185,3 +185,43 @@ fn floods_take_turns_in_bounded_time() {
          t4 flood q4 169 20000000 1; t2 flood q0 115 20000000 0",
     );
 }
+
+/// The pager waits for a packet when the last process ends.
+#[test]
+fn a_removal_without_a_process_ends_what_the_pager_waits_for() {
+    assert_holds(
+        "swarm/virtual | costs low; adapter standard lazy-context-switch=1; process a0 doomed; \
+         process a0 doomed; thread p0; thread p1; thread p1; t2 queue q2 raw user direct normal; \
+         t0 fence f0 raw native private 0; t1 remove-adapter; t0 kill p1; t0 reset-adapter; \
+         t2 kill p0",
+    );
+    assert_holds(
+        "swarm/virtual | adapter standard lazy-context-switch=1; process a0 doomed; \
+         process a0 doomed; thread p0; thread p1; t1 kill p0; t0 kill p1; t1 remove-adapter",
+    );
+    assert_holds(
+        "swarm/virtual | adapter standard lazy-context-switch=1; adapter standard; \
+         process a0 doomed; process a0 doomed; process a1 doomed; thread p1; thread p2; \
+         thread p2; thread p2; t3 fence f0 api native cross-adapter 0; \
+         t1 queue q0 api hardware copy high; t2 queue q2 api user copy normal; \
+         t0 queue q4 api hardware compute normal; t1 queue-wait q0 f0 0; \
+         t1 queue-signal q0 f0 4294967297; t0 fence f3 raw native private 0; \
+         t1 fence f4 raw native private 4294967296; t3 kill p0; t0 execute q4 1000; \
+         t1 queue-signal q0 f0 4294967300; t1 queue-signal q0 f0 4294967301; \
+         t1 queue-wait q0 f0 3061614746; t1 kill p1; t0 drain q4; t0 drain q4; t0 drain q4; \
+         t0 remove-adapter",
+    );
+}
+
+/// Two threads wait for the suspension of one context, and both waits time out at once.
+#[test]
+fn a_hang_that_two_suspensions_find_is_recovered_from_once() {
+    assert_holds(
+        "swarm/virtual | costs high; adapter standard; process a0 steady; process a0 doomed; \
+         process a0 steady; process a0 doomed; thread p0; thread p1; thread p2; thread p3; \
+         t0 queue q0 api user copy normal; t1 queue q1 api hardware compute normal; \
+         t2 queue q2 raw hardware compute normal; t3 queue q3 raw user compute normal; \
+         t1 queue q5 raw user copy normal; t2 queue q6 raw packet copy normal; t3 suspend 0; \
+         t0 execute q0 0; t1 hang q5; t3 suspend 0; t1 suspend 0",
+    );
+}

@@ -335,6 +335,37 @@ fn a_removal_does_not_wait_for_a_process_that_waits_for_its_work() {
     }
 }
 
+/// A hang that its process has left on the copy engine keeps a packet of the pager.
+// spec: PRE-164
+#[test]
+fn a_removal_after_the_last_process_ends_the_operation_that_the_pager_waits_for() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let machine = Machine::builder(&platform).reference(MachineConfig::standard(&platform));
+    let machine = Arc::new(machine.start().unwrap());
+    let own = machine.clone();
+    let main = move || {
+        let open = |name: &str| {
+            let process = own.process(name).unwrap();
+            let device = process.create_device().unwrap();
+            Client::of(&platform, process, device)
+        };
+        let pass = || platform.sleep_until(platform.now().after(SETTLED_NS));
+        let (guilty, pages) = (open("guilty"), open("pages"));
+        let hangs = guilty.hw_queue_on(2);
+        guilty.submit(&hangs, 1, &[Command::Hang]);
+        pass();
+        // Its save area gets its content behind the hang.
+        pages.context(0);
+        pass();
+        drop((hangs, guilty, pages));
+        own.remove_adapter(0);
+        assert!(platform.now().0 < S, "no delay is waited for: {:?}", platform.now());
+    };
+    machine.run(main).unwrap();
+    assert_eq!(machine.adapter().bug_checks(), []);
+    assert_eq!(machine.driver().violations(), []);
+}
+
 /// The objects of a call may be ending, or gone, when the removal meets it.
 // spec: PRE-095
 #[test]

@@ -198,6 +198,34 @@ fn a_device_whose_suspension_is_not_acknowledged_in_time_is_lost() {
     });
 }
 
+/// The second wait of a context that hangs times out while the first one's recovery resets the
+/// engine.
+// spec: PRE-165
+#[test]
+fn a_context_that_two_holds_wait_for_has_its_engine_reset_once() {
+    world().run(|w| {
+        let n = w.client("innocent");
+        let (guilty, innocent) = (w.hw_queue_on(0), n.hw_queue_on(0));
+        w.submit(&guilty, 1, &[Command::Hang]);
+        w.pass(SETTLED_NS);
+        n.submit(&innocent, 1, &[Command::Timed { ns: SETTLED_NS }]);
+        let platform = w.platform.clone();
+        w.hooked.on("ResetHwEngine", move || {
+            platform.sleep_until(platform.now().after(SETTLED_NS));
+        });
+        let holders = ["first", "second"].map(|name| {
+            let adapter = w.adapter().clone();
+            w.platform.spawn(name, move || drop(adapter.suspend_contexts().unwrap()))
+        });
+        holders.into_iter().for_each(|holder| _ = holder.join());
+        n.finish(&innocent, 1);
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(_))), "{:?}", w.state());
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+        let reports = w.adapter().recoveries();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+    });
+}
+
 #[test]
 fn a_driver_that_refuses_loses_the_device_too() {
     world().run(|w| {

@@ -379,10 +379,6 @@ impl Drop for Process {
 }
 
 impl OpenProcess for Process {
-    fn has_ended(&self) -> bool {
-        self.handles.lock().is_closed()
-    }
-
     fn end_with_adapter(&self, level: &Passive) {
         if let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::Removed) {
             self.terminate_now(level, self.objects_by_kind(), GpuWork::Abandoned, start_ns);
