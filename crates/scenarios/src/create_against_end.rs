@@ -9,7 +9,7 @@ use crate::prelude::*;
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::{DeviceErrorReason, Kernel, Status, SyncObjectFlags};
 use tidegate::dxgkrnl::{Adapter, Process};
-use tidegate::platform::Event;
+use tidegate::platform::{Event, once};
 use tidegate_testbed::Client;
 
 const ALL: &str = "every object was created";
@@ -242,7 +242,7 @@ fn prepare(run: &Run<'_>, end_of: End) -> Prepared {
         let mut now = counted(&counts);
         now[0] -= 1;
         now[2] -= usize::from(context.is_some());
-        counted_before.get_or_init(|| now);
+        once::make_alone(&counted_before, || now);
         let ended = probe.clone();
         let ender = platform.spawn("ender", move || {
             match end_of {

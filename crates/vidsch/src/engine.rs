@@ -32,6 +32,9 @@ pub enum PreemptionReason {
 /// The longest turn in quanta, however long an engine takes to leave a context.
 const LONGEST_TURN: u64 = 10;
 
+/// The preemptions without the end of a packet after which turns get longer.
+const FRUITLESS_TURNS: u32 = 8;
+
 /// A packet in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
@@ -84,6 +87,8 @@ pub(crate) struct Engine {
     request: Option<PreemptionRequest>,
     /// How long the last answered request took, in nanoseconds.
     leaving_ns: u64,
+    /// Answered requests since a packet completed.
+    fruitless: u32,
     /// The last withdrawn request.
     withdrawn: Option<u32>,
     /// Fence ID of the request or packet whose timeout was reported.
@@ -124,6 +129,7 @@ impl Engine {
             counted: CpuTime(0),
             request: None,
             leaving_ns: 0,
+            fruitless: 0,
             withdrawn: None,
             timed_out: None,
             idle_context: None,
@@ -137,9 +143,13 @@ impl Engine {
 
     /// Returns how long a context may keep the engine beside others of its rank. A turn that is
     /// shorter than it takes to switch contexts would end before the packet goes on, again and
-    /// again. An engine restores a context in less than twice the time of leaving one.
+    /// again. Where no packet ends for some turns, they are therefore longer than a switch. An engine
+    /// restores a context in less than twice the time of leaving one.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
+        if self.fruitless < FRUITLESS_TURNS {
+            return config.quantum_ns;
+        }
         let longest_ns = config.quantum_ns.saturating_mul(LONGEST_TURN);
         config.quantum_ns.max(self.leaving_ns.saturating_mul(4).min(longest_ns))
     }
@@ -236,6 +246,7 @@ impl Engine {
             self.last_completed = packet.id;
             completed.push(packet.context);
             self.in_flight.pop_front();
+            self.fruitless = 0;
         }
         self.begin_first(now);
         completed
@@ -361,6 +372,7 @@ impl Engine {
     /// Notes how long the engine took to answer the open request.
     pub(crate) fn note_answer(&mut self, now: CpuTime) {
         self.leaving_ns = self.request.map_or(0, |request| now.since(request.requested));
+        self.fruitless = self.fruitless.saturating_add(1);
     }
 
     /// Closes the answered request. Returns all packets in flight.

@@ -190,7 +190,7 @@ fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
         s.push_command(OsHandle(n), command(n), NOW);
     }
     let mut left = vec![work_ns; contexts as usize];
-    let (mut ended, mut longest, mut now) = (0, 0, 0);
+    let (mut ended, mut longest, mut now, mut last) = (0, 0, 0, 0);
     let [Next::Packet(mut packet, mut id, _)] = next(&mut s, NOW)[..] else { panic!("a packet") };
     while ended < contexts {
         let (began, rest) = (now, &mut left[packet as usize - 1]);
@@ -200,12 +200,12 @@ fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
         *rest -= (now - began).saturating_sub(switch_ns);
         if now == end {
             assert!(s.completed(ENGINE, id, at(now)).is_some());
-            ended += 1;
+            (ended, last) = (ended + 1, id);
         } else {
             let [Next::Request(request)] = next(&mut s, at(now))[..] else { panic!("a turn ends") };
             longest = longest.max(now - began);
             now += switch_ns;
-            s.preempted(ENGINE, (request, id - 1), at(now));
+            assert_eq!(s.preempted(ENGINE, (request, last), at(now)), answered(&[], 1));
         }
         if let [Next::Packet(first, its_id, _)] = next(&mut s, at(now))[..] {
             (packet, id) = (first, its_id);
@@ -219,7 +219,9 @@ fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
 fn packets_end_although_a_switch_takes_longer_than_a_quantum() {
     for contexts in [2, 3, 5] {
         assert_eq!(run_with_switches(contexts, 25, 400), 100, "four times that of leaving");
-        assert_eq!(run_with_switches(contexts, 2, 200), 10, "the quantum suffices");
+        assert_eq!(run_with_switches(contexts, 2, 400), 10, "the quantum suffices");
+        // An engine that leaves late, at the end of a command, and has packets end.
+        assert_eq!(run_with_switches(contexts, 8, 4), 10, "eight turns without an end");
     }
     // An engine that leaves a context late takes no other context its turns.
     assert_eq!(run_with_switches(3, 80, 400), 100, "ten quanta");
