@@ -25,8 +25,8 @@ fn each_ground_has_a_line_and_a_row() {
     for row in grounds {
         assert_eq!((&row["programs"], &row["failed"]), (&4.into(), &0.into()), "{row}");
     }
-    let never = results["never_overlapped"].as_array().unwrap().len();
-    assert_eq!(lines.len(), 4 + never, "{said}");
+    let never = |what: &str| results[what].as_array().unwrap().len();
+    assert_eq!(lines.len(), 5 + never("never_overlapped") + never("never_entered"), "{said}");
 }
 
 /// The programs of a seed are the same in every run, and shards share none.

@@ -3,6 +3,7 @@
 #define CHECK_H
 
 #include <dirent.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,6 +122,13 @@ static inline int descriptors(void) {
     while (readdir(folder) != NULL) count++;
     closedir(folder);
     return count;
+}
+
+/* Checks that no more descriptors are open than before. A call does not wait for the thread of the
+   library that drops the last reference of memory, so they are counted until it has. */
+static inline void no_descriptor_is_left(int before) {
+    for (int tries = 0; tries < 100000 && descriptors() != before; tries++) sched_yield();
+    CHECK(descriptors() == before);
 }
 
 #endif

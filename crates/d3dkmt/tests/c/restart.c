@@ -199,7 +199,7 @@ int main(void) {
         work(&new);
         objects = new;
         /* The ended connection has left nothing open. */
-        CHECK(descriptors() == before);
+        no_descriptor_is_left(before);
     }
     destroy_objects(&objects, 1);
     say("restart: all checks hold");
