@@ -18,7 +18,7 @@ use std::thread;
 use crate::{cargo, tree};
 
 /// What `cargo xtask test` gives each target: enough to meet again what is easily met.
-const SHORT_SECONDS: u32 = 15;
+const SHORT_SECONDS: u32 = 10;
 /// What `cargo xtask full` gives each target.
 const LONG_SECONDS: u32 = 600;
 /// What `cargo xtask fuzz` gives each target by default.

@@ -49,20 +49,20 @@ const EXPLORED: Ground = Ground::Explored { schedules: 20 };
 
 #[test]
 fn first_programs_in_virtual_time() {
-    hold(Ground::Virtual, 1..1_501);
+    hold(Ground::Virtual, 1..751);
 }
 
 #[test]
 fn second_programs_in_virtual_time() {
-    hold(Ground::Virtual, 1_501..3_001);
+    hold(Ground::Virtual, 751..1_501);
 }
 
 #[test]
 fn programs_on_explored_machines() {
-    hold(EXPLORED, 1..301);
+    hold(EXPLORED, 1..201);
 }
 
 #[test]
 fn mixed_work_on_threads() {
-    hold(Ground::Threads, 1..61);
+    hold(Ground::Threads, 1..41);
 }
