@@ -10,7 +10,7 @@ use tidegate::calls::{FenceInstance, Kernel, Status, SyncObjectFlags};
 use tidegate::explorer::Verdict;
 use tidegate::service::client::{Life, connect_agent};
 use tidegate::service::server::{Limits, ServerConfig, Sessions};
-use tidegate_testbed::Client;
+use tidegate_testbed::{Client, UserQueue};
 
 /// Flags of a fence that can be shared.
 pub(crate) const SHARED: SyncObjectFlags =
@@ -51,6 +51,20 @@ impl Served {
         let fence = owner.client.try_monitored(0, SHARED).expect("a fence");
         let opened = other.client.open_fence(&owner.client.share_all(&fence));
         [(owner, fence), (other, opened)]
+    }
+
+    /// Connects a process with the queue that `make` makes and a native fence. The race comes later,
+    /// so no step of it is explored.
+    pub(crate) fn connect_with_queue(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Client) -> UserQueue,
+    ) -> (Process, UserQueue, FenceInstance) {
+        self.platform.unexplored(|| {
+            let process = self.connect(name);
+            let (queue, fence) = (make(&process.client), process.client.native(0));
+            (process, queue, fence)
+        })
     }
 
     /// Ends the sessions.

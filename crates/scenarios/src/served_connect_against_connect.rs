@@ -38,11 +38,9 @@ fn prepare(run: &Run<'_>) -> Prepared {
     world.keep(other.clone());
     let (service, probe) = (served.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
-        let (process, queue, fence) = platform.unexplored(|| {
-            let process = service.connect("two threads");
-            let (queue, fence) = (process.client.user_queue(0), process.client.native(0));
-            (process, Arc::new(queue), fence)
-        });
+        let (process, queue, fence) =
+            service.connect_with_queue("two threads", |client| client.user_queue(0));
+        let queue = Arc::new(queue);
         let connects = queue.clone();
         let thread = platform.spawn("connects", move || connects.connect().expect("a connect"));
         let takes = platform.spawn("takes", move || other.connect().expect("a connect"));

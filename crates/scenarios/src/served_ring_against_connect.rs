@@ -36,11 +36,9 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
-        let (process, queue, fence) = platform.unexplored(|| {
-            let process = service.connect("two threads");
-            let (queue, fence) = (process.client.user_queue(0), process.client.native(0));
-            (process, Arc::new(queue), fence)
-        });
+        let (process, queue, fence) =
+            service.connect_with_queue("two threads", |client| client.user_queue(0));
+        let queue = Arc::new(queue);
         let connects = queue.clone();
         let thread = platform.spawn("connects", move || connects.connect().expect("a connect"));
         queue.put(&signal_packet(&fence, 1, u32::MAX));

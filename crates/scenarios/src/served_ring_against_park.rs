@@ -40,11 +40,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let served = Served::new(&world);
     let (service, probe) = (served.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
-        let (process, queue, fence) = platform.unexplored(|| {
-            let process = service.connect("app");
-            let (queue, fence) = (process.client.connected_queue(0), process.client.native(0));
-            (process, queue, fence)
-        });
+        let (process, queue, fence) =
+            service.connect_with_queue("app", |client| client.connected_queue(0));
         queue.push(&signal_packet(&fence, 1, u32::MAX));
         let before = service.sessions.counts().calls;
         queue.push(&signal_packet(&fence, 2, u32::MAX));
