@@ -72,11 +72,11 @@ impl Removal {
             lose_device(&self.recovery, level, &device, DeviceState::Removed);
         }
         // No answer of the hardware is waited for.
-        // spec: PRE-164
-        objects.memory.cut_off_waits();
         self.recovery.complete_suspensions(|_| true);
         if !port.platform.fault("a removal leaves packets to the engines") {
+            // spec: PRE-164
             objects.sched.end_kernel_packets(level.into());
+            // spec: PRE-144
             objects.sched.end_all_packets(level);
         }
         // 4. For each process and each of its queues: doorbell and queue are destroyed, and

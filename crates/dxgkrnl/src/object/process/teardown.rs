@@ -12,7 +12,6 @@
 
 use super::calls::entered;
 use super::{FinalStates, Process};
-use crate::driver::DriverPort;
 use crate::fence::{EventSet, Fence, FenceTarget, Instance, WaitOwner, Waiter, instance, monitor};
 use crate::object::FenceObject;
 use crate::object::context::Context;
@@ -140,7 +139,7 @@ impl Process {
         if gpu_work == GpuWork::Awaited {
             let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
             let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
-            is_set_by(&objects.port, &objects.sched.drained(level, &contexts), deadline);
+            objects.sched.drained(level, &contexts).wait_for(Some(deadline), &WORK_OF_PROCESS);
         }
         // 3. Each queue's doorbell is disconnected; ring, control area, doorbell and queue are
         //    destroyed; then the rest.
@@ -331,7 +330,7 @@ fn is_done_by(
             done.push(objects.sched.drained(level, &[queue.scheduled()]));
         }
     }
-    done.iter().all(|event| is_set_by(&objects.port, event, deadline))
+    done.iter().all(|event| event.wait_for(Some(deadline), &WORK_OF_PROCESS) == WaitEnd::Woken)
 }
 
 /// A kernel waiter that sets an event.
@@ -352,15 +351,6 @@ fn progress_event(level: Irql<'_>, platform: &Platform, fence: &Arc<Fence>, valu
         event.set(Step::ThreadWake);
     }
     event
-}
-
-/// Waits for work of an ending process. A removal ends the work that it finds, and nothing is waited
-/// for after it has begun.
-// spec: PRE-144
-fn is_set_by(port: &DriverPort, event: &Event, deadline: CpuTime) -> bool {
-    event.try_take()
-        || port.check_present().is_ok()
-            && event.wait_for(Some(deadline), &WORK_OF_PROCESS) == WaitEnd::Woken
 }
 
 impl Drop for Process {
