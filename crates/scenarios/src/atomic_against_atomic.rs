@@ -19,7 +19,7 @@ pub(crate) const RACE: Race = Race {
         about: "the program loads, adds and stores in separate steps: an addition in between is lost",
         fault: Fault::Scenario,
     }],
-    shape: Shape::Machine(&[setting::COMPUTE_ENGINES, setting::OWN_THREADS]),
+    shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::samples(3_000, 1_000_000, 20_000),
     prepare,
 };

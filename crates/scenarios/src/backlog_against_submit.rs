@@ -22,7 +22,7 @@ pub(crate) const RACE: Race = Race {
         about: "the progress interrupt reports no fence: the worker of the backlog is not woken",
         fault: Fault::Driver(LeftOut::SignalReport),
     }],
-    shape: Shape::Machine(&[]),
+    shape: Shape::Machine(&[setting::SMALL_RING]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,
 };

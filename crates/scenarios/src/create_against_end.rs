@@ -23,9 +23,9 @@ const CREATED: [&str; 8] = [
     "a hardware queue is the first that is refused",
     "a user-mode queue is the first that is refused",
     "ring memory or doorbell are the first that are refused",
-    "a fence is the first that is refused",
+    "a monitored fence is the first that is refused",
     "a wait is the first that is refused",
-    "an older fence is the first that is refused",
+    "a native fence is the first that is refused",
 ];
 /// Objects that can be refused first when their hardware context ends.
 const OF_CONTEXT: [&str; 2] = [CREATED[2], CREATED[3]];

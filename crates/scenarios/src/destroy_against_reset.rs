@@ -22,7 +22,7 @@ pub(crate) const RACE: Race = Race {
         about: "a call from inside of the driver waits at the driver's gate for the reset that waits for it",
         fault: Fault::Product("nested call waits at the gate"),
     }],
-    shape: Shape::Machine(&[setting::ONE_3D_ENGINE]),
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(20_000, 1_000_000, 100_000),
     prepare,
 };

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
         about: "the part on the other engine does not wait for the part before it",
         fault: Fault::Product("no hand-over between engines"),
     }],
-    shape: Shape::Machine(&[setting::COMPUTE_AND_COPY, setting::OWN_THREADS]),
+    shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,
 };

@@ -27,7 +27,7 @@ pub(crate) const BY_ENGINE: Race = Race {
             fault: Fault::Product("no signal barrier"),
         },
     ],
-    shape: Shape::Machine(&[setting::TWO_ENGINES, setting::OWN_THREADS]),
+    shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: PLANS,
     prepare: |run| prepare(run, true),
 };
@@ -37,7 +37,7 @@ pub(crate) const BY_CPU: Race = Race {
     about: "a CPU thread pulses the fence of a queued wait behind a blocked head: the queue is unblocked",
     marks: &[FELL_FIRST, PARKED],
     planted: &[NO_HISTORY],
-    shape: Shape::Machine(&[setting::TWO_ENGINES, setting::OWN_THREADS]),
+    shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: PLANS,
     prepare: |run| prepare(run, false),
 };

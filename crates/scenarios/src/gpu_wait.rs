@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
         about: "the signaller reads the armed word while its CurrentValue is still in its store buffer",
         fault: Fault::Product("no signal barrier"),
     }],
-    shape: Shape::Machine(&[setting::TWO_ENGINES, setting::OWN_THREADS]),
+    shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), exhaustive(1_000_000)),
     prepare,
 };

@@ -251,12 +251,8 @@ pub fn plan_of_bugs(name: &str) -> Plan {
     race(name).map_or(LITMUS_PLAN, |race| race.plans.bugs)
 }
 
-/// Returns the settings in which every machine of the scenarios differs from the one that ships.
-pub fn settings_of_all() -> &'static [Setting] {
-    setting::EVERYWHERE
-}
-
-/// Returns the further settings of scenario `name`; `None` if it has no machine.
+/// Returns the settings in which the machine of scenario `name` differs from the one that ships;
+/// `None` if it has no machine.
 pub fn settings(name: &str) -> Option<&'static [Setting]> {
     match race(name)?.shape {
         setting::Shape::Model => None,

@@ -21,7 +21,6 @@ pub(crate) const RACE: Race = Race {
         fault: Fault::Driver(LeftOut::LogFlush),
     }],
     shape: Shape::Machine(&[
-        setting::TWO_ENGINES,
         setting::OWN_THREADS,
         setting::WORKER_INTERRUPTS,
         setting::POSTED_LOG_ENTRIES,

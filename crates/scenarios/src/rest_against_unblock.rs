@@ -26,7 +26,7 @@ pub(crate) const RACE: Race = Race {
         about: "the kernel samples no engine after two equal samples, until a call announces work",
         fault: Fault::Product("hang detection rests"),
     }],
-    shape: Shape::Machine(&[setting::TWO_ENGINES]),
+    shape: Shape::Machine(&[]),
     plans: Plans::samples(3_000, 300_000, 1_000),
     prepare,
 };

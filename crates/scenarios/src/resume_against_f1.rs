@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
         about: "the hardware does not count work of suspended queues when it removes an engine's power",
         fault: Fault::Product("suspended work unseen"),
     }],
-    shape: Shape::Machine(&[setting::MANAGED_POWER, setting::QUEUES_ARE_READ]),
+    shape: Shape::Machine(&[setting::MANAGED_POWER]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };
@@ -43,9 +43,11 @@ fn prepare(run: &Run<'_>) -> Prepared {
         end.eventually("both signals execute", fence.completed_value() == 2);
         end.always("each signal executes once", world.machine.gpu().stats().signals == 2);
         let stats = world.machine.adapter().stats();
-        let (gone, powered_up) = (stats.engines_in_f1 > 0, world.noted(notes::POWERED));
-        // The driver was asked for F1 and refused.
-        end.sometimes(REFUSED, world.noted(notes::UNPOWERED) && !gone);
+        // The driver was asked for F1 of the queue's engine and refused. The other engines have no work.
+        let refused = stats.power_downs_given_up > 0;
+        let (gone, powered_up) =
+            (world.noted(notes::UNPOWERED) && !refused, world.noted(notes::POWERED));
+        end.sometimes(REFUSED, refused);
         end.sometimes(BROUGHT_BACK, gone && powered_up);
         end.sometimes(RESUMED, gone && !powered_up);
     })

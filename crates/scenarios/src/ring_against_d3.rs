@@ -26,7 +26,7 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::Resume),
         },
     ],
-    shape: Shape::Machine(&[setting::MANAGED_POWER]),
+    shape: Shape::Machine(&[setting::MANAGED_POWER, setting::QUEUES_ARE_NOT_READ]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
 };

@@ -31,13 +31,13 @@ pub(crate) mod notes {
     pub(crate) const INTERRUPTED: usize = 1;
     /// The kernel disconnected a doorbell.
     pub(crate) const DISCONNECTED: usize = 2;
-    /// An engine or the adapter was powered down.
+    /// Engine 0 or the adapter was powered down.
     pub(crate) const UNPOWERED: usize = 3;
     /// The driver victimised a doorbell.
     pub(crate) const VICTIMISED: usize = 4;
     /// UpdateNativeFenceLogs was called. The value is the number of queues.
     pub(crate) const FLUSHED: usize = 5;
-    /// An engine or the adapter was powered up.
+    /// Engine 0 or the adapter was powered up.
     pub(crate) const POWERED: usize = 6;
     /// Value of the watched fence when a context was suspended.
     pub(crate) const SUSPENDED: usize = 7;
@@ -651,9 +651,10 @@ impl DriverLayer for Seam {
         engine: EngineId,
         state: ComponentState,
     ) -> Result<(), Status> {
-        self.seen
-            .probe
-            .note(if state == ComponentState::F0 { notes::POWERED } else { notes::UNPOWERED }, 1);
+        if engine == EngineId::of_node(0) {
+            let is_up = state == ComponentState::F0;
+            self.seen.probe.note(if is_up { notes::POWERED } else { notes::UNPOWERED }, 1);
+        }
         self.inner.set_power_component_f_state(level, engine, state)
     }
 

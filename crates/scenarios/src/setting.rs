@@ -1,16 +1,13 @@
 //! The settings in which explored machines differ from the machine that ships, as data.
 //!
-//! Invariants: a machine of a scenario is [`MachineConfig::standard`] with the settings of
-//! [`EVERYWHERE`] and those of its `Race`, in this order. Only a planted bug changes more. Each
-//! setting has a reason. The grouping of engines into threads and the place of ISR and DPC are as
-//! shipped: one thread, inline.
+//! Invariants: a machine of a scenario is [`MachineConfig::standard`] with the settings of its
+//! `Race`. Only a planted bug changes more. Each setting has a reason. Without one, the engines,
+//! their grouping into threads, the place of ISR and DPC, rings, logs and caches are as shipped.
 
 use tidegate::MachineConfig;
 use tidegate::ddi::PeerSignalCaps;
-use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
-use tidegate::kmd::{DoorbellModel, IdlePolicy, InterruptMode};
-use tidegate::softgpu::{EngineClass, NodeConfig};
+use tidegate::kmd::{DoorbellModel, InterruptMode};
 
 /// A setting in which an explored machine differs from the machine that ships.
 #[derive(Clone, Copy)]
@@ -27,7 +24,7 @@ pub struct Setting {
 pub(crate) enum Shape {
     /// A model of one protocol, without a machine.
     Model,
-    /// The machine that ships, with the settings of [`EVERYWHERE`] and these.
+    /// The machine that ships, with these settings.
     Machine(&'static [Setting]),
 }
 
@@ -40,84 +37,6 @@ impl Shape {
         }
     }
 }
-
-const FEW_STATES: &str = "a machine is built for every run, so its parts are few and small";
-
-/// The settings of every machine.
-pub(crate) const EVERYWHERE: &[Setting] = &[
-    Setting {
-        what: "gpu.nodes = 1 copy engine",
-        why: "each engine multiplies the states; a race of engines states its number",
-        apply: |config| engines(config, 1),
-    },
-    Setting {
-        what: "ring slots of a user-mode queue = 16",
-        why: FEW_STATES,
-        // An option of the device.
-        apply: |_| (),
-    },
-    Setting {
-        what: "kernel.log_entries = 8",
-        why: FEW_STATES,
-        apply: |config| config.kernel.log_entries = 8,
-    },
-    Setting {
-        what: "driver.kernel_ring_slots = 2",
-        why: FEW_STATES,
-        apply: |config| config.driver.kernel_ring_slots = 2,
-    },
-    Setting {
-        what: "gpu.kept_translations = 32",
-        why: FEW_STATES,
-        apply: |config| config.gpu.kept_translations = 32,
-    },
-    Setting {
-        what: "driver.idle = no reports",
-        why: "time passes only where no agent can move, so every quiet engine would report itself idle",
-        apply: |config| {
-            config.driver.idle = IdlePolicy { engine_after_ns: 0, looks_at_queues: false };
-        },
-    },
-    Setting {
-        what: "kernel.native_fence_os_caps without OPTIMIZED_DEFAULT_FENCE_TYPE",
-        why: "fence storage in local memory is moved in demote-against-signal alone",
-        apply: |config| {
-            let optimized = NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE;
-            config.kernel.native_fence_os_caps.remove(optimized);
-        },
-    },
-];
-
-/// Provides `count` copy engines.
-fn engines(config: &mut MachineConfig, count: usize) {
-    config.gpu.nodes = NodeConfig::of_classes(&vec![EngineClass::Copy; count]);
-}
-
-pub(crate) const TWO_ENGINES: Setting = Setting {
-    what: "gpu.nodes = 2 copy engines",
-    why: "the race is between two engines",
-    apply: |config| engines(config, 2),
-};
-
-pub(crate) const COMPUTE_ENGINES: Setting = Setting {
-    what: "gpu.nodes = 2 compute engines",
-    why: "the race is between atomic operations of two engines",
-    apply: |config| config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::Compute; 2]),
-};
-
-pub(crate) const COMPUTE_AND_COPY: Setting = Setting {
-    what: "gpu.nodes = 1 compute and 1 copy engine",
-    why: "a queue of both classes moves from one engine to the other",
-    apply: |config| {
-        config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::Compute, EngineClass::Copy]);
-    },
-};
-
-pub(crate) const ONE_3D_ENGINE: Setting = Setting {
-    what: "gpu.nodes = 1 3D engine",
-    why: "the race is about the save areas of contexts, which copy engines lack",
-    apply: |config| config.gpu.nodes = NodeConfig::of_classes(&[EngineClass::ThreeD]),
-};
 
 pub(crate) const OWN_THREADS: Setting = Setting {
     what: "gpu.service_threads = one for each engine",
@@ -137,22 +56,29 @@ pub(crate) const MANAGED_POWER: Setting = Setting {
     apply: |config| config.kernel.power = PowerManagement::Managed,
 };
 
-pub(crate) const QUEUES_ARE_READ: Setting = Setting {
-    what: "driver.idle.looks_at_queues = true, as shipped",
-    why: "only the hardware knows of a ring that announces no progress value",
-    apply: |config| config.driver.idle.looks_at_queues = true,
+/// An option of the device, which the machine has no field for.
+pub(crate) const SMALL_RING: Setting = Setting {
+    what: "ring slots of a user-mode queue = 16",
+    why: "few signals then fill the ring",
+    apply: |_| (),
+};
+
+pub(crate) const QUEUES_ARE_NOT_READ: Setting = Setting {
+    what: "driver.idle.looks_at_queues = false",
+    why: "the race is about the kernel's own knowledge of announced work; a supported choice",
+    apply: |config| config.driver.idle.looks_at_queues = false,
+};
+
+pub(crate) const NO_SAVE_AREAS: Setting = Setting {
+    what: "driver.save_areas = false",
+    why: "the pager's packets for save areas make the states too many to search all",
+    apply: |config| config.driver.save_areas = false,
 };
 
 pub(crate) const ONE_DOORBELL: Setting = Setting {
     what: "driver.doorbells = 1 physical doorbell",
     why: "each connect then victimises the previous owner",
     apply: |config| config.driver.doorbells = DoorbellModel::Dedicated { physical: 1 },
-};
-
-pub(crate) const NO_SAVE_AREAS: Setting = Setting {
-    what: "driver.save_areas = false",
-    why: "the kernel's packets for save areas are not part of the race",
-    apply: |config| config.driver.save_areas = false,
 };
 
 pub(crate) const LITTLE_LOCAL_MEMORY: Setting = Setting {
@@ -171,13 +97,9 @@ pub(crate) const PEER_SIGNALS: Setting = Setting {
 };
 
 pub(crate) const LOCAL_MONITORED_VALUES: Setting = Setting {
-    what: "driver.local_monitored_values, kernel.native_fence_os_caps with OPTIMIZED_DEFAULT_FENCE_TYPE",
+    what: "driver.local_monitored_values = true",
     why: "the race is about the move of such storage",
-    apply: |config| {
-        let optimized = NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE;
-        config.kernel.native_fence_os_caps.insert(optimized);
-        config.driver.local_monitored_values = true;
-    },
+    apply: |config| config.driver.local_monitored_values = true,
 };
 
 pub(crate) const FEW_VALUES_A_PAGE: Setting = Setting {
@@ -217,15 +139,21 @@ pub(crate) const PREEMPTION_BETWEEN_BUFFERS: Setting = Setting {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use tidegate::{Platform, ThreadShape};
+    use crate::{all, settings};
+    use tidegate::{MachineConfig, Platform, ThreadShape};
 
     #[test]
-    fn explored_machines_have_the_threads_of_the_machine_that_ships() {
+    fn a_machine_has_other_threads_than_the_one_that_ships_only_where_a_setting_says_so() {
         let shipped = MachineConfig::standard(&Platform::host());
         assert_eq!(shipped.thread_shape(), ThreadShape::SHIPPED);
-        let mut explored = shipped.clone();
-        EVERYWHERE.iter().for_each(|setting| (setting.apply)(&mut explored));
-        assert_eq!(explored.thread_shape(), ThreadShape::SHIPPED);
+        for scenario in all() {
+            let Some(own) = settings(scenario.name()) else { continue };
+            let mut explored = shipped.clone();
+            own.iter().for_each(|setting| (setting.apply)(&mut explored));
+            let of_threads = ["gpu.service_threads", "kernel.interrupts"];
+            let says = own.iter().any(|s| of_threads.iter().any(|field| s.what.starts_with(field)));
+            let has_others = explored.thread_shape() != ThreadShape::SHIPPED;
+            assert_eq!(says, has_others, "{}", scenario.name());
+        }
     }
 }

@@ -25,11 +25,7 @@ pub(crate) const RACE: Race = Race {
             fault: Fault::Driver(LeftOut::SecondAtAddress),
         },
     ],
-    shape: Shape::Machine(&[
-        setting::TWO_ENGINES,
-        setting::OWN_THREADS,
-        setting::WORKER_INTERRUPTS,
-    ]),
+    shape: Shape::Machine(&[setting::OWN_THREADS, setting::WORKER_INTERRUPTS]),
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,
 };

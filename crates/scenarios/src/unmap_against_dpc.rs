@@ -23,7 +23,7 @@ pub(crate) const RACE: Race = Race {
         about: "the driver waits for the end of a turn with the mailbox locked, which the DPC wants",
         fault: Fault::Product("sleeps with the mailbox"),
     }],
-    shape: Shape::Machine(&[setting::TWO_ENGINES]),
+    shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,
 };

@@ -1,4 +1,4 @@
-//! The machine of a scenario: as few engines as needed, one process, small rings.
+//! The machine of a scenario: the one that ships, with the settings of its race and one process.
 //!
 //! Invariants: the machine is built and dropped outside of the run, so neither is explored. The
 //! world keeps a handle of every queue, fence and list. Otherwise the last handle would be dropped
@@ -9,7 +9,7 @@
 use crate::left_out::LeftOut;
 use crate::race::Run;
 use crate::seam::{Seam, Seen};
-use crate::setting::EVERYWHERE;
+use crate::setting::SMALL_RING;
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,10 +23,6 @@ use tidegate::platform::{CpuTime, Event, QueueNumber};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::Client;
-
-/// Slots per ring: few, so that the ring is created quickly, but enough for three submissions
-/// without a checkpoint in between.
-const RING_SLOTS: u64 = 16;
 
 /// A machine with one process. Dereferences to the records of its driver layer.
 pub(crate) struct World {
@@ -51,7 +47,7 @@ impl Run<'_> {
     /// is made for a planted bug only.
     pub(crate) fn config(&self, change: impl FnOnce(&mut MachineConfig)) -> MachineConfig {
         let mut config = MachineConfig::standard(self.platform);
-        EVERYWHERE.iter().chain(self.settings).for_each(|setting| (setting.apply)(&mut config));
+        self.settings.iter().for_each(|setting| (setting.apply)(&mut config));
         if self.left_out() == LeftOut::CpuBarrier || self.platform.fault("no shadow barrier") {
             // At the end of each call, the driver's gate executes a locked operation that would
             // replace the barrier. Without recovery there is no gate.
@@ -65,7 +61,9 @@ impl Run<'_> {
 
     /// Returns the options of the devices that scenarios create.
     pub(crate) fn device_options(&self) -> DeviceOptions {
-        DeviceOptions { fences: self.fences, ring_slots: RING_SLOTS, ..DeviceOptions::default() }
+        let standard = DeviceOptions { fences: self.fences, ..DeviceOptions::default() };
+        let has_small_ring = self.settings.iter().any(|s| s.what == SMALL_RING.what);
+        if has_small_ring { DeviceOptions { ring_slots: 16, ..standard } } else { standard }
     }
 
     /// Builds the machine of the run.

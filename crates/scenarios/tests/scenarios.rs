@@ -103,12 +103,12 @@ fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_up_to(1, "seven-stations-packet", 5_416);
+    is_exhausted_up_to(1, "seven-stations-packet", 5_353);
 }
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 5_221);
+    is_exhausted_in("shadow-against-signal", 5_264);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -119,7 +119,7 @@ fn packets_that_complete_while_they_are_preempted_run_once() {
     finds_its_bugs("completion-against-preemption");
 }
 
-// spec: PRE-048
+// spec: PRE-048, PRE-166
 #[test]
 fn packets_that_complete_during_a_reset_lose_at_most_one_device() {
     is_sampled("completion-against-reset");
@@ -173,7 +173,7 @@ fn a_queue_that_waits_for_another_engine_is_unblocked() {
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_is_unblocked() {
-    is_exhausted_in("cpu-signal-against-park", 65);
+    is_exhausted_in("cpu-signal-against-park", 66);
     finds_its_bugs("cpu-signal-against-park");
 }
 
@@ -187,7 +187,7 @@ fn a_cpu_signal_that_is_a_store_loses_no_waiter() {
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_in("cancel-against-signal", 10_490);
+    is_exhausted_in("cancel-against-signal", 10_469);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -200,7 +200,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_be_destroyed_while_it_is_signalled() {
-    is_exhausted_in("destroy-against-signal", 3_236);
+    is_exhausted_in("destroy-against-signal", 3_126);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn memory_in_use_is_evicted_after_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_reaches_unmapped_memory() {
-    is_exhausted_up_to(1, "unmap-against-store", 5_471);
+    is_exhausted_up_to(1, "unmap-against-store", 5_375);
     finds_its_bugs("unmap-against-store");
 }
 
@@ -302,7 +302,7 @@ fn a_suspended_context_runs_its_work_after_the_resume() {
 // spec: HS-013
 #[test]
 fn a_demoted_context_yields_at_the_end_of_its_turn() {
-    is_exhausted_up_to(1, "priority-against-dispatch", 1_258);
+    is_exhausted_up_to(1, "priority-against-dispatch", 86);
     finds_its_bugs("priority-against-dispatch");
 }
 
@@ -487,7 +487,7 @@ fn each_thread_of_a_client_gets_its_own_answer() {
 
 #[test]
 fn a_ring_over_the_service_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_up_to(1, "served-ring-against-park", 11_075);
+    is_exhausted_up_to(1, "served-ring-against-park", 14_597);
     finds_its_bugs("served-ring-against-park");
 }
 

@@ -4,7 +4,7 @@ use crate::BadInput;
 use crate::streams::outln;
 use glob::Pattern;
 use tidegate::explorer::Scenario;
-use tidegate_scenarios::{Setting, all, find, plan, settings, settings_of_all};
+use tidegate_scenarios::{Setting, all, find, plan, settings};
 
 /// The searches of an exploration: scenarios, each followed by its selected planted bugs.
 pub(super) struct Selection {
@@ -122,8 +122,6 @@ impl Selection {
         if let Some(note) = &self.note {
             outln!("{note}");
         }
-        outln!("Every machine differs from the one that ships in these settings:");
-        settings_of_all().iter().for_each(list_setting);
         let mut shown = "";
         for scenario in &self.searches {
             if shown != scenario.name() {

@@ -110,11 +110,16 @@ pub(super) fn only_loses_devices(config: &TdrConfig, cause: &TimeoutCause) -> bo
 /// was detected, or has packets now, is reset for packets. That reset has no effect if all
 /// are complete.
 pub(super) fn engine_action(cause: &TimeoutCause, has_packets: bool) -> EngineAction {
-    match cause {
-        TimeoutCause::WorkNotServed { .. } => EngineAction::LoseDevices,
-        _ if has_packets => EngineAction::ResetPackets,
-        _ => EngineAction::ResetHwQueues,
+    match resets_engine(cause) {
+        false => EngineAction::LoseDevices,
+        true if has_packets => EngineAction::ResetPackets,
+        true => EngineAction::ResetHwQueues,
     }
+}
+
+/// Returns whether the timeout of an engine ends with a reset of the engine.
+pub(super) fn resets_engine(cause: &TimeoutCause) -> bool {
+    !matches!(cause, TimeoutCause::WorkNotServed { .. })
 }
 
 #[cfg(test)]

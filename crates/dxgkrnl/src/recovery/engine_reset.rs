@@ -25,7 +25,8 @@ pub(super) enum Work<'a> {
     HwQueues(&'a [Culprit]),
 }
 
-/// Resets an engine, loses the devices whose work was interrupted, and resumes the engine.
+/// Resets an engine, loses the devices whose work was interrupted, and resumes the engine. The caller
+/// has stopped submissions to it.
 pub(super) fn carry_out(
     recovery: &Recovery,
     level: &Passive,
@@ -51,19 +52,13 @@ pub(super) fn carry_out(
     recovery.record_recovery_step("work that was cut off is lost", lost_ns);
     // 3. The engine resumes.
     let resumed_ns = recovery.port.platform.stamp_ns();
-    let resumed = match work {
-        Work::Packets => {
-            recovery.objects.sched.resume_engine(level, engine);
-            Ok(())
-        }
-        Work::HwQueues(_) => recovery
-            .port
-            .driver(level)
-            .resume_hw_engine(level, engine)
-            .map_err(|status| failed("DxgkDdiResumeHwEngine", status)),
-    };
+    if matches!(work, Work::HwQueues(_)) {
+        let resumed = recovery.port.driver(level).resume_hw_engine(level, engine);
+        resumed.map_err(|status| failed("DxgkDdiResumeHwEngine", status))?;
+    }
+    recovery.objects.sched.resume_engine(level, engine);
     recovery.record_recovery_step("engine resumed", resumed_ns);
-    resumed
+    Ok(())
 }
 
 fn failed(ddi: &'static str, status: tidegate_ddi::Status) -> Escalation {

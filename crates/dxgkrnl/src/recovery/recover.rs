@@ -111,8 +111,15 @@ fn recover_engine(
     }
     recovery.port.count(Count::engine_timeouts);
     recovery.record_recovery_step(&format!("detected: {}", report.reason), start_ns);
+    let cause = &report.reason.cause;
+    // A reset of any kind empties the ring of packets, so none is on its way to it.
+    // spec: PRE-166
+    if decide::resets_engine(cause) && !recovery.port.platform.fault("packets enter beside a reset")
+    {
+        recovery.objects.sched.stop_engine(level, engine);
+    }
     let has_packets = had_packets || recovery.objects.sched.lock().has_packets(engine);
-    let done = match decide::engine_action(&report.reason.cause, has_packets) {
+    let done = match decide::engine_action(cause, has_packets) {
         EngineAction::LoseDevices => {
             let blame = Blame { culprits: suspects.to_vec(), bystanders: Vec::new() };
             lose_work(recovery, level, report, &blame, engine);
