@@ -155,7 +155,7 @@ impl Words {
 
     #[inline]
     fn is_recent(&self, slot: Slot, space: Space, va: GpuVa) -> bool {
-        is_word(&self.recent[slot.0 % RECENT_WORDS], space, va)
+        is_word(self.recent[slot.0 % RECENT_WORDS].as_ref(), space, va)
     }
 
     /// Makes room for the word at `va` among the recent ones. Returns whether it was in the table.
@@ -201,38 +201,49 @@ pub(crate) struct Mmu {
 }
 
 /// A direct-mapped cache. An invalidation looks at the places that were filled alone: the caches of an
-/// engine are 200 KiB, mostly empty.
+/// engine are 200 KiB, mostly empty. One that is never filled has no places, since a machine has more
+/// engines than most explored runs use.
 struct Cache<T> {
+    /// Empty until the first entry.
     places: Vec<Option<T>>,
     /// A bit for each place, set since it was filled. A place whose entry was taken keeps its bit.
     filled: Vec<u64>,
+    entries: usize,
 }
 
 impl<T> Cache<T> {
     fn new(entries: usize) -> Cache<T> {
-        let places = (0..entries).map(|_| None).collect();
-        Cache { places, filled: vec![0; entries.div_ceil(64)] }
+        Cache { places: Vec::new(), filled: Vec::new(), entries }
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.places.len()
+        self.entries
     }
 
     #[inline]
-    fn at(&self, place: usize) -> &Option<T> {
-        &self.places[place]
+    fn at(&self, place: usize) -> Option<&T> {
+        self.places.get(place)?.as_ref()
     }
 
     #[inline]
     fn take(&mut self, place: usize) -> Option<T> {
-        self.places[place].take()
+        self.places.get_mut(place)?.take()
     }
 
     #[inline]
     fn put(&mut self, place: usize, entry: T) {
+        if self.places.is_empty() {
+            self.make_places();
+        }
         self.places[place] = Some(entry);
         self.filled[place / 64] |= 1 << (place % 64);
+    }
+
+    #[cold]
+    fn make_places(&mut self) {
+        self.places.resize_with(self.entries, || None);
+        self.filled.resize(self.entries.div_ceil(64), 0);
     }
 
     /// Drops the entries that are stale.
@@ -330,7 +341,7 @@ impl Mmu {
         self.page(space, destination, true).ok()?;
         let cached = |va: GpuVa| {
             let page = va.0 / PAGE_BYTES;
-            let entry = self.pages.at(place(page, space.tag, self.pages.len())).as_ref();
+            let entry = self.pages.at(place(page, space.tag, self.pages.len()));
             entry.filter(|entry| entry.tag == space.tag && entry.page == page)
         };
         Some((cached(source)?, cached(destination)?))
@@ -370,7 +381,7 @@ impl Mmu {
             let (table, start) = last_table(&self.bus, space.root, va)?;
             self.tables.put(index, TableEntry { tag: space.tag, region, table, start });
         }
-        let entry = self.tables.at(index).as_ref().ok_or(0)?;
+        let entry = self.tables.at(index).ok_or(0)?;
         read_entry(&entry.table, entry.start, va, TABLE_LEVELS - 1).ok_or(0)
     }
 
@@ -470,7 +481,7 @@ impl Mmu {
 }
 
 #[inline]
-fn is_word(entry: &Option<WordEntry>, space: Space, va: GpuVa) -> bool {
+fn is_word(entry: Option<&WordEntry>, space: Space, va: GpuVa) -> bool {
     matches!(entry, Some(e) if e.tag == space.tag && e.va == va)
 }
 
