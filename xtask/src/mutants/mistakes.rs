@@ -69,7 +69,10 @@ impl Change {
             None => (code, format!("{{ {} }}", self.instead)),
         };
         let insertions = vec![
-            Insertion { at: around.start, text: format!("{{ if {CALL}(NUMBER) {instead} else {{ ") },
+            Insertion {
+                at: around.start,
+                text: format!("{{ if {CALL}(NUMBER) {instead} else {{ "),
+            },
             Insertion { at: around.end, text: " } }".to_owned() },
         ];
         let line = text[..at].matches('\n').count() + 1;
@@ -274,7 +277,9 @@ mod tests {
             "fn a() -> u8 { if on(4) { b()  } else { { b() + 1 } } }"
         );
         let inside = "impl A { fn a(&self) { fn c() { match d { 1 => 2, _ => 3 } } } }";
-        assert!(planted(inside, &change("1 => 2,", "")).contains("fn c() { if on(4) { match d {  _"));
+        assert!(
+            planted(inside, &change("1 => 2,", "")).contains("fn c() { if on(4) { match d {  _")
+        );
     }
 
     #[test]
