@@ -553,7 +553,8 @@ mod tests {
         let mut scene = Scene::new();
         scene.submit(0, 2).execute(2, Kind::Copy, (1, 4, 8));
         scene.on_fence(scene.queues[2], Kind::Signal, (1, 8, 10), 1);
-        scene.submit(3, 10).on_fence(scene.thread, Kind::CpuWait, (10, 10, 14), 1);
+        scene.submit(3, 10);
+        scene.on_fence(scene.thread, Kind::CpuWait, (10, 10, 14), 1);
         scene.submit(14, 16).execute(0, Kind::Timed, (15, 18, 30));
         // The thread itself was late: 2 in its first call, 1 between the calls, 7 in the second.
         let wanted = Account {
