@@ -267,6 +267,8 @@ pub fn write_csv(rows: &[KernelRow], out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use tidegate_workload::model::{Engine, Priority, Queue, QueueId, Ready, Recorded, Span};
+    use tidegate_workload::recording::ImportReport;
 
     /// A row of a run.
     pub(crate) fn row(name: &str, start: u64, delay: u64, latency: u64, busy: u64) -> KernelRow {
@@ -305,5 +307,73 @@ pub(crate) mod tests {
         assert_eq!(lines[0], COLUMNS.join(","));
         assert_eq!(lines[1], "a,q,user,,10,10,4,30,,,");
         assert_eq!(lines[2], "\"b, \"\"c\"\"\",q,user,,50,0,0,50,,,");
+    }
+
+    #[test]
+    fn a_mean_is_over_all_pieces_and_a_mean_delay_over_those_that_a_call_launched() {
+        let row = NameRow {
+            count: 4,
+            total_ns: 40,
+            launched: 2,
+            queue_delay_ns: 30,
+            launch_latency_ns: 8,
+            ..NameRow::default()
+        };
+        assert_eq!(row.mean_ns(), 10);
+        assert_eq!((row.mean_queue_delay_ns(), row.mean_launch_latency_ns()), (Some(15), Some(4)));
+        assert_eq!(NameRow { launched: 0, ..row }.mean_queue_delay_ns(), None);
+    }
+
+    /// A kernel that ends inside of a longer one of its queue does not end the queue's work.
+    #[test]
+    fn a_recorded_latency_counts_from_the_end_of_all_work_before() {
+        let item = |launched_ns, start_ns, end_ns| RecordedItem {
+            queue: QueueId(0),
+            name: 0,
+            launched_ns,
+            start_ns,
+            end_ns,
+            ready: Ready::Launch,
+            gap_ns: 0,
+            unexplained: false,
+        };
+        let items = vec![
+            item(Some(0), 10, 100),
+            item(Some(20), 30, 50),
+            item(Some(40), 110, 120),
+            item(None, 130, 131),
+        ];
+        let queue = Queue {
+            name: "stream 7".into(),
+            engine: Engine::Compute,
+            node: 0,
+            priority: Priority::Normal,
+            submission: None,
+            span: Span::default(),
+        };
+        let (names, report) = (vec!["k".into()], ImportReport::default());
+        let workload = Workload {
+            name: "t".into(),
+            description: String::new(),
+            file: "t".into(),
+            local_memory_bytes: None,
+            buffers: Vec::new(),
+            queues: vec![queue],
+            fences: Vec::new(),
+            display: None,
+            threads: Vec::new(),
+            expects: Vec::new(),
+            frames: Vec::new(),
+            marks: 0,
+            recorded: Some(Recorded { makespan_ns: 131, items, names, report }),
+            warnings: Vec::new(),
+        };
+        let rows = recorded_rows(&workload);
+        let times: Vec<_> = rows
+            .iter()
+            .map(|r| (r.recorded_queue_delay_ns, r.recorded_launch_latency_ns, r.recorded_busy_ns))
+            .collect();
+        let of = |delay, latency, busy| (Some(delay), Some(latency), Some(busy));
+        assert_eq!(times, [of(10, 10, 90), of(10, 0, 20), of(70, 10, 10), (None, None, Some(1))]);
     }
 }

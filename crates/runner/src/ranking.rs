@@ -375,4 +375,20 @@ mod tests {
                      the same on all 1 cost settings";
         assert_eq!(ranking.lines(), [words]);
     }
+
+    #[test]
+    fn a_change_is_named_wherever_it_is() {
+        let ranking = judge(vec![
+            measured("nominal", 300, 200, 100),
+            measured("low", 30, 20, 10),
+            measured("high", 900, 800, 700),
+            measured("doorbell high", 300, 200, 250),
+        ]);
+        let ranking = ranking.unwrap();
+        assert!(!ranking.survives);
+        let changed: Vec<_> =
+            ranking.changes.iter().map(|c| (c.variation.as_str(), c.first, c.second)).collect();
+        assert_eq!(changed, [("doorbell high", "user", "hardware")]);
+        assert_eq!(ranking.held("user", "hardware"), (3, 4));
+    }
 }

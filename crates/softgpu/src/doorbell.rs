@@ -250,3 +250,82 @@ impl Doorbells {
         of_node.filter_map(|(index, g)| Some((index, g.summary.clone()?))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process of the tests.
+    const PROCESS: AddressSpaceId = AddressSpaceId(3);
+
+    struct Gpu {
+        platform: Platform,
+        wake: WakeWord,
+        doorbells: Doorbells,
+    }
+
+    impl Gpu {
+        fn new() -> Gpu {
+            let platform = Platform::host();
+            let wake = WakeWord::new(&platform);
+            Gpu { platform, wake, doorbells: Doorbells::default() }
+        }
+
+        /// Connects a doorbell of node 0. Returns whether the node has a new summary.
+        fn connect(&mut self, queue: QueueId, space: AddressSpaceId, global: bool) -> (Seat, bool) {
+            let placement = Placement { global, secondary: false };
+            let of = (queue, space, 0);
+            self.doorbells.connect(&self.platform, &self.wake, of, 0, placement)
+        }
+    }
+
+    #[test]
+    fn a_seat_is_freed_once_and_only_by_the_queue_that_has_it() {
+        let mut gpu = Gpu::new();
+        let queues: Vec<QueueId> = (0..5).map(|place| QueueId::new(place, 0)).collect();
+        let (first, _) = gpu.connect(queues[0], PROCESS, false);
+        assert_eq!(gpu.doorbells.forget_space(PROCESS), [0]);
+        let (second, fresh) = gpu.connect(queues[1], AddressSpaceId(4), false);
+        assert_eq!((second.own_bit(), fresh), (first.own_bit(), true), "the seat has a new queue");
+        gpu.doorbells.disconnect(&first);
+        assert_eq!(gpu.doorbells.owner(0, 0), Some(queues[1]));
+
+        gpu.doorbells.disconnect(&second);
+        gpu.doorbells.disconnect(&second);
+        let bits = [2, 3, 4]
+            .map(|place| gpu.connect(queues[place], AddressSpaceId(4), false).0.own_bit().unwrap());
+        assert_eq!(bits, [(0, 0), (0, 1), (0, 2)]);
+        assert_eq!(gpu.doorbells.in_use(), (1, 3));
+    }
+
+    #[test]
+    fn a_group_has_as_many_doorbells_as_its_summary_has_bits() {
+        let mut gpu = Gpu::new();
+        for place in 0..SUMMARY_BITS {
+            let (seat, fresh) = gpu.connect(QueueId::new(place, 0), PROCESS, true);
+            assert_eq!((seat.group, seat.bit, fresh), (0, place, place == 0));
+        }
+        let (seat, fresh) = gpu.connect(QueueId::new(SUMMARY_BITS, 0), PROCESS, true);
+        assert_eq!((seat.group, seat.bit, fresh), (1, 0, true));
+        assert_eq!((gpu.doorbells.of_node(0).len(), gpu.doorbells.of_node(1).len()), (2, 0));
+        assert_eq!(gpu.doorbells.in_use(), (2, SUMMARY_BITS as usize + 1));
+        assert_eq!(gpu.doorbells.forget_space(PROCESS), [0, 0]);
+    }
+
+    #[test]
+    fn the_shared_location_of_a_process_ends_with_it() {
+        let mut gpu = Gpu::new();
+        let (one, other) = (QueueId::new(1, 0), QueueId::new(2, 0));
+        let (seat, _) = gpu.connect(one, PROCESS, true);
+        let rung = tidegate_gpu_abi::doorbell::global_base(one) + 7;
+        seat.page.store(DOORBELL_VALUE_WORD, rung);
+        let (beside, _) = gpu.connect(other, PROCESS, true);
+        assert_eq!(seat.bell(one).read(), Reading::Pointer(7));
+        assert_eq!(beside.bell(other).read(), Reading::Overwritten);
+
+        gpu.doorbells.forget_space(PROCESS);
+        let (later, _) = gpu.connect(other, PROCESS, true);
+        assert_eq!(later.page.load(DOORBELL_VALUE_WORD), 0, "a process of the same number");
+        assert_eq!(later.bell(one).read(), Reading::Overwritten);
+    }
+}

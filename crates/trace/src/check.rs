@@ -228,4 +228,21 @@ mod tests {
         let text = "queue 'render': slices of 0 ns, counted busy time of 7 ns";
         assert_eq!(trace.explain(found[0]).to_string(), text);
     }
+
+    #[test]
+    fn a_record_that_was_queued_after_its_start_contradicts_itself() {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let thread = b.add_lane(LaneKind::CpuThread, "app", "main");
+        b.append(vec![Record::span(thread, Kind::Mark, NameId::NONE, 10, 20).queued(11)]);
+        assert_eq!(b.finish().contradictions(), [Contradiction::TimesFall(0)]);
+    }
+
+    #[test]
+    fn gaps_are_not_busy_and_a_slice_may_end_as_its_command_buffer_begins() {
+        let gap = [(Kind::Timed, 10, 20), (Kind::Gap, 20, 60), (Kind::Timed, 60, 100)];
+        let (gaps, queue) = trace(&gap);
+        assert_eq!(gaps.busy_contradictions(&[(queue, 50)]), []);
+        let (before, _) = trace(&[(Kind::Timed, 0, 10)]);
+        assert_eq!(before.contradictions(), []);
+    }
 }

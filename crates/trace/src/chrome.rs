@@ -406,4 +406,41 @@ mod tests {
     fn an_empty_trace_is_valid() {
         assert!(events(&sample::empty()).is_empty());
     }
+
+    #[test]
+    fn every_arrow_has_a_number_of_its_own() {
+        for trace in [sample::frames(3), sample::unsynchronised()] {
+            let events = events(&trace);
+            let ids: Vec<u64> =
+                of_phase(&events, "s").iter().map(|e| e["id"].as_u64().unwrap()).collect();
+            let distinct: std::collections::BTreeSet<u64> = ids.iter().copied().collect();
+            assert_eq!(distinct.len(), ids.len(), "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn arrows_never_run_back_in_time() {
+        let mut b = crate::TraceBuilder::new("t", ClockName::Virtual);
+        let main = b.add_lane(LaneKind::CpuThread, "app", "main");
+        let [queue, other] = ["q", "other"].map(|name| b.add_lane(LaneKind::Queue, "app", name));
+        let fences = ["f", "g"].map(|name| b.add_fence(name));
+        let span =
+            |lane, kind, start, end| Record::span(lane, kind, crate::NameId::NONE, start, end);
+        b.append(vec![
+            // A wait without length, long after its signal.
+            span(other, Kind::Signal, 3_000, 3_000).on_fence(fences[0], 1),
+            span(queue, Kind::Wait, 9_000, 9_000).on_fence(fences[0], 1),
+            // A signal whose clock is late: the wait ends before it.
+            span(queue, Kind::Wait, 11_000, 12_000).on_fence(fences[1], 1),
+            span(other, Kind::Signal, 13_000, 13_000).on_fence(fences[1], 1),
+            // A command buffer that begins before its call.
+            span(main, Kind::Submit, 21_000, 22_000).for_queue(queue).linked(LinkId(1)),
+            span(queue, Kind::Execute, 20_000, 29_000).linked(LinkId(1)),
+        ]);
+        let events = events(&b.finish());
+        let times = |phase| -> Vec<f64> {
+            of_phase(&events, phase).iter().map(|e| e["ts"].as_f64().unwrap()).collect()
+        };
+        assert_eq!((times("s"), times("f")), (vec![3.0, 13.0, 21.0], vec![9.0, 13.0, 21.0]));
+    }
 }

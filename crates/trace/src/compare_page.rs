@@ -218,4 +218,41 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("sum to"), "{error}");
     }
+
+    #[test]
+    fn bars_have_one_scale_and_shares_are_of_their_own_model() {
+        let traces = sample::three_models();
+        let model = |name: &str, work, idle| ComparedModel {
+            name: name.to_owned(),
+            makespan_ns: work + idle,
+            parts: vec![("GPU work".to_owned(), work), ("idle".to_owned(), idle)],
+            trace: &traces[0],
+        };
+        let models = vec![model("packet", 150, 50), model("user", 60, 40)];
+        let page = ComparePage {
+            title: "t".to_owned(),
+            verdict: Vec::new(),
+            models,
+            differences: Vec::new(),
+        };
+        let text = text(&page);
+        for (width, title) in [
+            ("75.0000", "GPU work: 150 ns (75.0 %)"),
+            ("25.0000", "idle: 50 ns (25.0 %)"),
+            ("30.0000", "GPU work: 60 ns (60.0 %)"),
+            ("20.0000", "idle: 40 ns (40.0 %)"),
+        ] {
+            let part = format!("style=\"width:{width}%\" title=\"{title}\"");
+            assert!(text.contains(&part), "{part}");
+        }
+        assert!(text.contains("<td>150 ns</td><td>75.0 %</td><td>60 ns</td><td>60.0 %</td>"));
+    }
+
+    #[test]
+    fn parts_that_are_missing_are_refused() {
+        let traces = sample::three_models();
+        let mut page = sample::comparison(&traces);
+        page.models[1].parts[0].1 -= 1;
+        assert!(write(&page, Vec::new()).unwrap_err().to_string().contains("sum to"));
+    }
 }

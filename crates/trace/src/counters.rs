@@ -196,4 +196,35 @@ mod tests {
         }
         assert!(sample::empty().engine_loads().is_empty());
     }
+
+    /// The load of an engine with these pieces of work, in windows of 10 ns: the trace is 10 µs long.
+    fn loads(pieces: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let engine = b.add_lane(LaneKind::Engine, "GPU", "copy");
+        let end = b.add_lane(LaneKind::CpuThread, "app", "main");
+        let piece = |&(start, end)| Record::span(engine, Kind::Copy, NameId::NONE, start, end);
+        b.append(pieces.iter().map(piece).collect());
+        b.append(vec![Record::span(end, Kind::Mark, NameId::NONE, 0, 10_000)]);
+        b.finish().engine_loads().remove(0).samples
+    }
+
+    #[test]
+    fn one_free_window_is_free() {
+        assert_eq!(loads(&[(0, 10), (20, 30)]), [(0, 100), (10, 0), (20, 100), (30, 0)]);
+    }
+
+    #[test]
+    fn work_inside_of_longer_work_loads_an_engine_once() {
+        let beside = loads(&[(100, 200), (110, 120), (150, 180)]);
+        assert_eq!(beside, [(0, 0), (100, 100), (200, 0)]);
+    }
+
+    #[test]
+    fn an_operation_without_length_is_in_no_queue() {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let queue = b.add_lane(LaneKind::Queue, "app", "q");
+        let signal = |at| Record::instant(queue, Kind::Signal, NameId::NONE, at);
+        b.append(vec![signal(7), signal(9).queued(8)]);
+        assert_eq!(b.finish().queue_depths()[0].samples, [(8, 1), (9, 0)]);
+    }
 }

@@ -135,4 +135,22 @@ mod tests {
         assert_eq!(super::durations(&[]), Vec::<String>::new());
         assert_eq!([0, 2_000_000_000].map(duration), ["0 ns", "2.000 s"]);
     }
+
+    #[test]
+    fn merged_durations_count_what_was_not_kept() {
+        let (mut few, mut many) = (Durations::default(), Durations::default());
+        (1..=10).for_each(|ns| few.add(ns));
+        // One in four is kept, and the largest is not.
+        (0..10_000).for_each(|ns| many.add(ns));
+        few.merge(&many);
+        assert_eq!((few.count(), few.max_ns()), (10_010, 9_999));
+        assert!(few.median_ns().abs_diff(5_000) < 50, "{}", few.median_ns());
+    }
+
+    #[test]
+    fn a_unit_begins_with_one_of_it() {
+        let whole = [1_000, 1_000_000, 1_000_000_000].map(duration);
+        assert_eq!(whole, ["1.000 µs", "1.000 ms", "1.000 s"]);
+        assert_eq!([999, 1].map(duration), ["999 ns", "1 ns"]);
+    }
 }

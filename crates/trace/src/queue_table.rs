@@ -107,3 +107,31 @@ impl QueueTable {
         self.queued.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_on_one_lane_and_leaves_with_it() {
+        let mut table = QueueTable::new();
+        let (old, new) = (LaneId(1), LaneId(2));
+        let [one, two, three] = [1, 2, 3].map(QueueNumber);
+        [one, two].iter().for_each(|queue| table.assign_lane(*queue, old));
+        [two, three].iter().for_each(|queue| table.assign_lane(*queue, new));
+        assert_eq!((table.queues_on(old), table.queues_on(new)), (vec![one], vec![two, three]));
+        table.remove_lane(new);
+        assert_eq!([one, two, three].map(|queue| table.lane_of(queue)), [Some(old), None, None]);
+        assert_eq!((table.queues_on(old), table.queues_on(new)), (vec![one], vec![]));
+    }
+
+    #[test]
+    fn what_was_noted_for_a_submission_is_taken_once() {
+        let mut table = QueueTable::new();
+        let (queue, slot) = (QueueNumber(1), SubmissionKey::Slot(4));
+        let noted = Queued { at_ns: 7, ..Queued::default() };
+        table.note_queued(queue, slot, noted);
+        assert_eq!(table.take_queued(queue, SubmissionKey::Completion(4)), Queued::default());
+        assert_eq!([(); 2].map(|()| table.take_queued(queue, slot).at_or(3)), [7, 3]);
+    }
+}

@@ -259,4 +259,34 @@ mod tests {
         b.add_lost(1);
         assert_eq!(b.finish().lost_records, 8);
     }
+
+    #[test]
+    fn an_engine_that_was_faster_than_the_return_of_the_call_queued_nothing() {
+        let (mut b, lane, [a, _]) = builder();
+        b.append(vec![
+            Record::span(lane, Kind::Wait, NameId::NONE, 40, 50).on_fence(a, 1),
+            Record::instant(lane, Kind::WaitQueued, NameId::NONE, 45).on_fence(a, 1),
+        ]);
+        let times: Vec<_> = b.finish().records.iter().map(|r| (r.queued_ns, r.start_ns)).collect();
+        assert_eq!(times, [(40, 40)]);
+    }
+
+    #[test]
+    fn slices_that_fill_their_command_buffers_are_of_those() {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let lane = b.add_lane(LaneKind::Queue, "app", "q");
+        let engine = b.add_lane(LaneKind::Engine, "GPU", "copy");
+        let done = |link, start, end| {
+            Record::span(lane, Kind::Execute, NameId::NONE, start, end).linked(LinkId(link))
+        };
+        let list =
+            |link| Record::instant(lane, Kind::ExecuteQueued, NameId::NONE, 1).linked(LinkId(link));
+        let slice =
+            |start, end| Record::span(engine, Kind::Fill, NameId::NONE, start, end).for_queue(lane);
+        b.append(vec![list(1), list(2), done(1, 10, 20), done(2, 20, 30)]);
+        b.append(vec![slice(10, 20), slice(20, 30)]);
+        let trace = b.finish();
+        let fills = trace.records.iter().filter(|r| r.kind == Kind::Fill);
+        assert_eq!(fills.map(|r| r.link.0).collect::<Vec<_>>(), [1, 2]);
+    }
 }

@@ -37,3 +37,32 @@ impl std::ops::AddAssign<&WorkStats> for WorkStats {
         self.preempts.merge(&more.preempts);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_of_two_queues_is_the_sum_of_both() {
+        let of = |n: u64| {
+            let mut preempts = Durations::default();
+            preempts.add(100 * n);
+            let (packets, commands, busy_ns, waits) = (n, 10 * n, 20 * n, 30 * n);
+            let (signals, blocked_ns, preempted) = (40 * n, 50 * n, 60 * n);
+            WorkStats {
+                packets,
+                commands,
+                busy_ns,
+                waits,
+                signals,
+                blocked_ns,
+                preempted,
+                preempts,
+            }
+        };
+        let mut sum = of(1);
+        sum += &of(2);
+        assert_eq!((sum.preempts.count(), sum.preempts.max_ns()), (2, 200));
+        assert_eq!(sum, WorkStats { preempts: sum.preempts.clone(), ..of(3) });
+    }
+}

@@ -82,7 +82,7 @@ struct Member<U> {
     local: bool,
     /// How late it leaves; lower ones leave first.
     priority: u32,
-    /// Sequence number of the last change of its references.
+    /// Sequence number of its creation, or of the last release of a reference.
     used: u64,
     /// Work that may still use it, recorded when it lost its last reference.
     last_use: Option<U>,
@@ -273,11 +273,9 @@ impl<U: LastUse> Commitment<U> {
         }
         let moves = Moves { evict, page_in };
         self.commit(&moves);
-        let used = self.tick();
         for id in ids {
             if let Some(member) = self.members.get_mut(id) {
                 member.references = member.references.saturating_add(1);
-                member.used = used;
             }
         }
         Ok(moves)

@@ -384,4 +384,21 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn an_operation_that_lacks_room_runs_if_nothing_makes_room() {
+        let mut order = Order::new(10, &[1]);
+        order.push((1, Normal), moves([], [2]), "alone");
+        let next = order.order.next(&order.segment, &BTreeSet::new());
+        assert!(matches!(next, Next::Run(operation) if operation.completion == "alone"));
+        assert!(order.order.is_empty());
+    }
+
+    #[test]
+    fn the_newest_page_in_comes_first() {
+        let mut order = Order::new(100, &[]);
+        order.push((1, Normal), moves([], [1, 2]), "older");
+        order.push((2, Normal), moves([], [3, 4]), "newer");
+        assert_eq!(order.order.paged_in().collect::<Vec<_>>(), ids([4, 3, 2, 1]));
+    }
 }

@@ -728,4 +728,48 @@ mod tests {
         assert!(!p.vidmm.take_operations().is_empty());
         assert_eq!(p.turn(), Ok("idle"));
     }
+
+    #[test]
+    fn room_that_a_queued_or_running_operation_will_take_is_not_given_away() {
+        let mut p = Pager::new(30);
+        let area =
+            Allocation { id: id(7), owner: OsHandle(0), bytes: 10, context: Some(OsHandle(70)) };
+        p.vidmm.add(area);
+        assert!(!p.make_resident([0], "queued"));
+        assert_eq!(p.vidmm.make_new_resident(id(1)), Ok(Some(moves([], [1]))), "it is queued too");
+        assert!(!p.vidmm.place_save_area(id(7)));
+        assert_eq!(p.vidmm.next_content(), None);
+        let Next::Run(operation) = p.vidmm.next(&p.idle_areas) else { panic!("it is queued") };
+        assert!(!p.vidmm.place_save_area(id(7)), "it is being carried out");
+        assert_eq!(p.vidmm.make_new_resident(id(2)), Ok(Some(moves([], [2]))));
+        p.carry_out(&operation);
+        assert_eq!(p.turn(), Ok("idle"));
+        assert!(!p.vidmm.place_save_area(id(7)), "1 and 2 were promised the rest");
+    }
+
+    #[test]
+    fn a_content_that_was_cut_off_comes_before_the_others() {
+        let mut p = Pager::new(10);
+        let of = |n| InitialContent { allocation: OsHandle(n), owner: OsHandle(70) };
+        [1, 2, 3].map(of).into_iter().for_each(|content| _ = p.vidmm.queue_content(content));
+        assert_eq!(p.vidmm.next_content(), Some(of(1)));
+        p.vidmm.retry_content(of(1));
+        let order: Vec<_> = std::iter::from_fn(|| p.vidmm.next_content()).collect();
+        assert_eq!(order, [1, 2, 3].map(of));
+    }
+
+    #[test]
+    fn what_a_reset_lost_is_moved_no_more() {
+        let mut p = Pager::with_save_area(20, 7, 70);
+        p.make_resident([0], "in");
+        p.run();
+        p.make_resident([1], "evicts the save area");
+        assert_eq!(p.vidmm.save_areas_to_hold(), [(id(7), OsHandle(70))]);
+        p.vidmm.begin_reset();
+        assert_eq!(p.vidmm.lose_content(), ids([0, 7]));
+        ids([0, 7]).into_iter().for_each(|id| p.vidmm.set_local(id, false));
+        p.vidmm.end_reset();
+        assert_eq!(p.vidmm.save_areas_to_hold(), [], "its context is not held for it");
+        assert_eq!((p.run(), p.local()), (vec!["evicts the save area"], vec![1]));
+    }
 }

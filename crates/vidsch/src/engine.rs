@@ -210,12 +210,10 @@ impl Engine {
         self.split = self.split.filter(|split| *split != context);
     }
 
-    /// Returns the idle context if the engine is idle and has another context loaded.
+    /// Returns the idle context if the engine is idle and has another context loaded. The engine has
+    /// room, and its returned packets have been submitted again.
     pub(crate) fn idle_switch_due(&self) -> Option<OsHandle> {
-        let idle = !self.stopped
-            && self.in_flight.is_empty()
-            && self.returned.is_empty()
-            && self.request.is_none();
+        let idle = self.in_flight.is_empty();
         let kept = self.current_context.is_some_and(|context| self.idle_context != Some(context));
         self.idle_context.filter(|_| idle && kept)
     }

@@ -484,4 +484,46 @@ mod tests {
         assert_eq!(latch(&mut f, 120, 9), Some((20, Some(10), 2)));
         assert_eq!(f.forget(), [(20, 1)]);
     }
+
+    #[test]
+    fn the_next_owner_waits_for_no_interval_and_an_issued_flip_is_queued() {
+        let mut f = with_one_shown();
+        present(&mut f, (20, 1));
+        assert_eq!((steps(&mut f, 1).len(), f.queued()), (1, 1), "issued, and not yet latched");
+        f.leave(A);
+        assert_eq!(f.queued(), 0);
+        assert!(f.begin(B));
+        assert!(f.rendered(B, (30, 9), 9).is_empty());
+        let taken = steps(&mut f, 1);
+        assert_eq!(taken.last(), Some(&FlipStep::Flip { flip: (30, 9), first: true }), "{taken:?}");
+    }
+
+    #[test]
+    fn a_flip_that_was_issued_before_a_power_loss_comes_before_those_behind_it() {
+        let mut f = with_one_shown();
+        present(&mut f, (20, 1));
+        steps(&mut f, 1);
+        present(&mut f, (30, 1));
+        present(&mut f, (40, 1));
+        f.unpowered(|flip| flip.1);
+        let powered = f.powered(|flip| flip.0).expect("no step is carried out");
+        assert_eq!(powered.next, Some((20, 1)));
+        assert!(f.programmed() || f.try_take_right(), "the right is free");
+        assert_eq!(latch(&mut f, 20, 2), Some((20, Some(10), 2)));
+        f.running = false;
+        assert_eq!(steps(&mut f, 2), [FlipStep::Flip { flip: (30, 1), first: false }]);
+    }
+
+    #[test]
+    fn a_device_that_leaves_while_the_display_is_programmed_makes_it_dark_afterwards() {
+        let mut f = with_one_shown();
+        f.unpowered(|flip| flip.1);
+        f.watch(true);
+        let powered = f.powered(|flip| flip.0).expect("no step is carried out");
+        assert_eq!((powered.shown, powered.vsync), (Some((10, 1)), true));
+        f.leave(A);
+        assert!(!f.try_take_right(), "its agent has the right");
+        assert!(f.programmed());
+        assert_eq!(steps(&mut f, 1), [FlipStep::Dark(vec![(10, 1)])]);
+    }
 }

@@ -67,3 +67,29 @@ impl Share {
         self.lifted.then(|| self.owed_ns.div_ceil(quanta))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_outlasts_a_shorter_quantum_and_is_paid_in_full() {
+        let mut share = Share::default();
+        share.waited(Priority::Normal, 5_000, 100);
+        assert_eq!(share.lifted_owed_ns(), Some(900), "nine quanta");
+        share.waited(Priority::Normal, 50, 10);
+        assert_eq!((share.owed_ns, share.is_lifted()), (900, true));
+        share.served(Priority::Normal, 99);
+        assert_eq!((share.owed_ns, share.lift_ends_after_ns(Priority::Normal)), (9, Some(1)));
+        let mut share = Share::default();
+        share.waited(Priority::Normal, 95, 10);
+        assert_eq!((share.owed_ns, share.lift_ends_after_ns(Priority::Normal)), (90, Some(10)));
+        share.served(Priority::Normal, 9);
+        share.waited(Priority::Normal, 1, 10);
+        assert_eq!(share.lift_ends_after_ns(Priority::Normal), Some(2), "10 at 9 a nanosecond");
+        share.served(Priority::Normal, 1);
+        assert!(share.is_lifted());
+        share.served(Priority::Normal, 1);
+        assert!(!share.is_lifted());
+    }
+}

@@ -10,10 +10,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Deserialize;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Block, ImplItemFn, ItemFn, Signature, TraitItemFn};
 
 use super::build::{Numbered, build, commands};
 use super::runs::{Outcome, ProgramName, Runs};
@@ -37,7 +41,7 @@ pub(super) struct Change {
     pub(super) what: String,
     /// Relative to the root.
     pub(super) file: PathBuf,
-    /// An expression, or whole statements. It occurs once in the file.
+    /// Any piece of a function; outside of one, an expression. It occurs once in the file.
     code: String,
     /// What the mistake has in its place.
     instead: String,
@@ -55,11 +59,21 @@ impl Change {
                 self.file.display()
             ));
         };
-        // A block is a statement and an expression, so it takes both kinds of code.
-        let open = format!("{{ if {CALL}(NUMBER) {{ {} }} else {{ ", self.instead);
+        let code = at..at + self.code.len();
+        let (around, instead) = match body_around(text, &code) {
+            Some(body) => {
+                let (before, after) = (&text[body.start..code.start], &text[code.end..body.end]);
+                (body, format!("{before}{}{after}", self.instead))
+            }
+            // A block is a statement and an expression, so it takes both kinds of code.
+            None => (code, format!("{{ {} }}", self.instead)),
+        };
         let insertions = vec![
-            Insertion { at, text: open },
-            Insertion { at: at + self.code.len(), text: " } }".to_owned() },
+            Insertion {
+                at: around.start,
+                text: format!("{{ if {CALL}(NUMBER) {instead} else {{ "),
+            },
+            Insertion { at: around.end, text: " } }".to_owned() },
         ];
         let line = text[..at].matches('\n').count() + 1;
         Ok(Switch { line, what: "a mistake", insertions })
@@ -69,6 +83,51 @@ impl Change {
     pub(super) fn is_wanted(&self, wanted: &[&str]) -> bool {
         let file = self.file.to_string_lossy();
         wanted.is_empty() || wanted.iter().any(|w| self.what.contains(w) || file.contains(w))
+    }
+}
+
+/// The body of the innermost function around the code. None if two bodies could differ in type, or
+/// cannot ask for a switch.
+fn body_around(text: &str, code: &Range<usize>) -> Option<Range<usize>> {
+    let mut search = Bodies { text, code, found: None };
+    search.visit_file(&syn::parse_file(text).ok()?);
+    search.found?
+}
+
+struct Bodies<'t> {
+    text: &'t str,
+    code: &'t Range<usize>,
+    /// The innermost function so far: its body, unless it is to stay single.
+    found: Option<Option<Range<usize>>>,
+}
+
+impl Bodies<'_> {
+    fn note(&mut self, signature: &Signature, body: &Block) {
+        let range = body.span().byte_range();
+        if range.start <= self.code.start && self.code.end <= range.end {
+            let output = &self.text[signature.output.span().byte_range()];
+            let is_single = output.contains("impl ") || signature.constness.is_some();
+            self.found = Some((!is_single).then_some(range));
+        }
+    }
+}
+
+impl<'s> Visit<'s> for Bodies<'_> {
+    fn visit_item_fn(&mut self, item: &'s ItemFn) {
+        self.note(&item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'s ImplItemFn) {
+        self.note(&item.sig, &item.block);
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'s TraitItemFn) {
+        if let Some(body) = &item.default {
+            self.note(&item.sig, body);
+        }
+        visit::visit_trait_item_fn(self, item);
     }
 }
 
@@ -206,13 +265,30 @@ mod tests {
         }
     }
 
+    fn planted(text: &str, change: &Change) -> String {
+        let switch = change.switch(text, FILE).unwrap();
+        plant(text, &[(4, &switch)]).0.replace(CALL, "on")
+    }
+
     #[test]
-    fn a_mistake_stands_beside_the_code() {
-        let text = "fn a() -> u8 { b() + 1 }";
-        let switch = change("b() + 1", "b()").switch(text, FILE).unwrap();
-        let (planted, _) = plant(text, &[(4, &switch)]);
-        let planted = planted.replace(CALL, "on");
-        assert_eq!(planted, "fn a() -> u8 { { if on(4) { b() } else { b() + 1 } } }");
+    fn a_function_has_two_bodies_so_a_mistake_is_any_piece_of_it() {
+        assert_eq!(
+            planted("fn a() -> u8 { b() + 1 }", &change("+ 1", "")),
+            "fn a() -> u8 { if on(4) { b()  } else { { b() + 1 } } }"
+        );
+        let inside = "impl A { fn a(&self) { fn c() { match d { 1 => 2, _ => 3 } } } }";
+        assert!(
+            planted(inside, &change("1 => 2,", "")).contains("fn c() { if on(4) { match d {  _")
+        );
+    }
+
+    #[test]
+    fn code_that_cannot_have_two_bodies_has_its_switch_in_place() {
+        let hidden = "fn a() -> impl B { c(|d| d + 1) }";
+        let in_place = "c(|d| { if on(4) { d } else { d + 1 } })";
+        assert!(planted(hidden, &change("d + 1", "d")).contains(in_place));
+        let outside = planted("static A: B = B::new(|| 1);", &change("1", "2"));
+        assert_eq!(outside, "static A: B = B::new(|| { if on(4) { 2 } else { 1 } });");
     }
 
     #[test]

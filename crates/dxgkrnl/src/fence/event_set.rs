@@ -36,3 +36,21 @@ impl EventSet {
         first
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::Platform;
+
+    #[test]
+    fn a_release_of_two_waits_sets_an_event_that_they_share_once() {
+        let platform = Platform::host();
+        let (shared, other) = (platform.event(false), platform.event(false));
+        let mut of_two = EventSet::of(2);
+        assert_eq!([of_two.set(&shared), of_two.set(&shared)], [true, false]);
+        let mut of_three = EventSet::of(3);
+        let set = [&shared, &other, &shared.clone()].map(|event| of_three.set(event));
+        assert_eq!(set, [true, true, false]);
+        assert!(EventSet::of(1).set(&other), "each release begins anew");
+    }
+}

@@ -122,3 +122,35 @@ impl FenceValue {
         self.cell.condemn();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_of_32_bits_passes_its_wrap_and_reads_as_its_maximum_after_its_loss() {
+        let platform = Platform::host();
+        let cell = FenceCell::plain(platform.page(1).word(0));
+        let value = FenceValue::low_half(cell.clone(), FenceValue::shared(&platform));
+        for (stored, in_cell) in [(0x7FFF_0000, 0x7FFF_0000), (0xF000_0000, 0xF000_0000)] {
+            value.store(stored);
+            assert_eq!((value.load(), cell.load()), (stored, in_cell));
+        }
+        value.store(0x1_0000_0002);
+        assert_eq!((value.load(), cell.load()), (0x1_0000_0002, 2), "the upper half is not stored");
+        cell.store(7);
+        assert_eq!(value.load(), 0x1_0000_0007, "a GPU stores the low half");
+        assert!(value.admits(0x1_0000_0007 + low_half::WINDOW) && !value.admits(u64::MAX));
+        assert_eq!(value.wait_for(0x1_0000_0008).epoch, NO_EPOCH);
+
+        value.condemn();
+        assert_eq!((value.load(), cell.load()), (u64::MAX, u64::MAX));
+        assert!(value.admits(3) && value.admits(u64::MAX));
+        // What is late lowers neither the value nor the cell.
+        value.store(9);
+        assert_eq!((value.load(), cell.load()), (u64::MAX, u64::MAX));
+        cell.store(11);
+        assert_eq!((value.load(), value.wait_for(u64::MAX).epoch), (u64::MAX, REACHED));
+        assert!(value.latest().satisfies(value.wait_for(u64::MAX)));
+    }
+}

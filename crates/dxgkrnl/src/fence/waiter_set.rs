@@ -374,6 +374,40 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_epoch_is_no_later_than_any_wait_and_a_set_that_was_empty_begins_again() {
+        let mut set = WaiterSet::new(NO_WAITER);
+        assert_eq!(set.oldest_epoch(), None);
+        for (value, epoch) in [(5, 6), (9, 4), (7, 8)] {
+            set.insert(FenceWait { value, epoch }, value, 0, WaitOwner::Kernel);
+        }
+        assert_eq!(set.oldest_epoch(), Some(4), "neither the first wait nor the last");
+        assert_eq!(set.take_all().len(), 3);
+        assert_eq!(set.oldest_epoch(), None);
+        set.insert(FenceWait { value: 5, epoch: 10 }, 5, 0, WaitOwner::Kernel);
+        assert_eq!(set.oldest_epoch(), Some(10));
+    }
+
+    #[test]
+    fn the_kernel_raises_the_published_value_only_while_no_publisher_may_still_store() {
+        let mut set = WaiterSet::new(NO_WAITER);
+        let first = set.insert(wait(5), "a", 0, WaitOwner::Kernel).unwrap();
+        assert_eq!(set.take_unpublished(), Some(4));
+        set.insert(wait(3), "b", 0, WaitOwner::Kernel);
+        assert_eq!(set.take_unpublished(), Some(2));
+        assert_eq!(list(set.take_satisfied(&at(3))), [("b", 0)]);
+        assert!(set.remove(first));
+        // Both publishers may store below what would be raised now.
+        assert_eq!(set.take_raised(), None);
+        set.end_publishing();
+        assert_eq!(set.take_raised(), None);
+        set.end_publishing();
+        assert_eq!(set.take_raised(), Some(NO_WAITER));
+        assert_eq!((set.take_raised(), set.is_published()), (None, true));
+        set.insert(wait(5), "c", 0, WaitOwner::Kernel);
+        assert_eq!(set.take_raised(), None, "a lower value is for the driver, with a barrier");
+    }
+
+    #[test]
     fn equal_values_are_released_in_order_of_registration() {
         let mut set = WaiterSet::new(NO_WAITER);
         for ticket in 0..5 {

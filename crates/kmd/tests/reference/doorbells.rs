@@ -158,6 +158,84 @@ fn the_hardware_says_which_doorbell_was_rung_least_recently() {
     assert_eq!(machine.journal.take(), [kernel_first, then_hardware, hardware_on(3)]);
 }
 
+// spec: UMS-007
+#[test]
+fn of_two_doorbells_the_one_that_was_rung_last_stays() {
+    let (machine, doorbells) = scene(3, dedicated(2));
+    let level = machine.passive();
+    for doorbell in &doorbells[..2] {
+        machine.driver.connect_doorbell(&level, *doorbell, PLAIN).unwrap();
+    }
+    machine.device.script.lock_device().last_rings =
+        [(0, 9), (1, 4)].map(|(n, when)| (QueueId(3 + n), when)).into();
+    machine.journal.take();
+    machine.driver.connect_doorbell(&level, doorbells[2], PLAIN).unwrap();
+    let [kernel_first, then_hardware] = taken_from(1);
+    assert_eq!(machine.journal.take(), [kernel_first, then_hardware, hardware_on(2)]);
+}
+
+#[test]
+fn the_end_of_a_doorbell_that_was_replaced_leaves_its_successor_alone() {
+    let (machine, doorbells) = scene(1, Config::standard());
+    let level = machine.passive();
+    let queue = machine.queue(machine.owned(6, 1).context, 0x60, true, 0x9000);
+    let old = machine.doorbell(queue, 0xE0);
+    let mut resize = CreateDoorbell {
+        hw_queue: queue,
+        os_handle: OsHandle(0xE1),
+        ring: machine.ring(32),
+        flags: CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION,
+        private_data: Vec::new(),
+    };
+    let new = machine.driver.create_doorbell(&level, &mut resize).unwrap();
+    machine.driver.connect_doorbell(&level, new, PLAIN).unwrap();
+    machine.driver.destroy_doorbell(&level, old);
+    machine.journal.take();
+    // The queue has the new one: its ring is kicked, and the queue takes no other.
+    machine.driver.notify_work_submission(&level, queue);
+    assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(5) }]);
+    let mut second = CreateDoorbell {
+        hw_queue: queue,
+        os_handle: OsHandle(0xE2),
+        ring: machine.ring(16),
+        flags: CreateDoorbellFlags::empty(),
+        private_data: Vec::new(),
+    };
+    let refused = machine.driver.create_doorbell(&level, &mut second);
+    assert_eq!(refused, Err(Status::INVALID_PARAMETER));
+    machine.driver.destroy_hw_queue(&level, queue);
+    assert_eq!(machine.driver.violation_count(), 1, "the queue went before its doorbell");
+    machine.driver.destroy_doorbell(&level, new);
+    machine.driver.destroy_doorbell(&level, doorbells[0]);
+    assert_eq!(machine.driver.violation_count(), 1);
+}
+
+#[test]
+fn a_ring_whose_state_is_refused_is_destroyed_and_the_queue_takes_another() {
+    let machine = Machine::with(Config::standard());
+    let level = machine.passive();
+    let owned = machine.owned(5, 1);
+    let queue = machine.queue(owned.context, 0x50, true, 0x8000);
+    assert_eq!(machine.driver.suspend_context(&level, owned.context, 1), Ok(true));
+    let suspend = AdminCommand::SuspendQueue { queue: QueueId(3) };
+    machine.refuse(&suspend, u64::MAX);
+    let mut args = CreateDoorbell {
+        hw_queue: queue,
+        os_handle: OsHandle(0xD0),
+        ring: machine.ring(16),
+        flags: CreateDoorbellFlags::empty(),
+        private_data: Vec::new(),
+    };
+    machine.journal.take();
+    assert!(machine.driver.create_doorbell(&level, &mut args).is_err());
+    let gone = AdminCommand::DestroyQueue { queue: QueueId(3) };
+    assert_eq!(machine.commands()[1..], [suspend, gone]);
+    machine.accept();
+    let doorbell = machine.doorbell(queue, 0xD1);
+    machine.driver.destroy_doorbell(&level, doorbell);
+    assert_eq!(machine.driver.violations(), []);
+}
+
 #[test]
 fn a_second_address_is_asked_of_the_hardware_where_it_is_offered() {
     let (machine, doorbells) = scene(1, Config::standard());

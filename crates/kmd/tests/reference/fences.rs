@@ -272,7 +272,16 @@ fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_regist
     assert_eq!(machine.journal.take(), [], "a shadow lives as long as its fence");
     machine.driver.destroy_native_fence(&machine.passive(), a);
     assert_eq!(machine.commands(), [AdminCommand::DropShadow { fence: a.0 }]);
-    assert_eq!(machine.driver.violations(), []);
+    let other = machine.fence(3);
+    let local = machine.open(other, five, 0x500);
+    machine.driver.close_native_fence(&machine.passive(), local);
+    machine.driver.destroy_native_fence(&machine.passive(), other);
+    [five, six].iter().for_each(|d| machine.driver.destroy_device(&machine.passive(), *d));
+    assert_eq!(
+        machine.driver.violations(),
+        [],
+        "what was refused holds neither address nor device"
+    );
     // One that is left when the adapter stops goes then.
     machine.driver.stop_device(&machine.passive());
     assert!(machine.commands().contains(&AdminCommand::DropShadow { fence: b.0 }));

@@ -8,15 +8,15 @@ use tidegate_ddi::feature::{
 use tidegate_ddi::queue::{CreateContext, ProgressFence};
 use tidegate_ddi::{
     ComputePreemption, Driver, DriverHandle, EngineType, FeatureDdi, FeatureId, GraphicsPreemption,
-    HwQueueDdi, NativeFenceCaps, NativeFenceDdi, OsHandle, Status, UserModeSubmissionDdi,
-    VidSchCaps,
+    HwQueueDdi, InterruptData, NativeFenceCaps, NativeFenceDdi, OsHandle, Status,
+    UserModeSubmissionDdi, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodePreemption;
-use tidegate_gpu_abi::{AdminCommand, EngineClass, QueueId, Register};
+use tidegate_gpu_abi::{AdminCommand, AdminError, Cause, EngineClass, QueueId, Register};
 use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform};
 
-use tidegate_testbed::bare_driver::{ALL, Machine, open_args, queue_args};
+use tidegate_testbed::bare_driver::{ALL, Event, Machine, open_args, queue_args};
 
 fn caps_with(config: Config, features: &'static [FeatureId]) -> tidegate_ddi::AdapterCaps {
     let machine = Machine::cold(&Platform::host(), config);
@@ -381,4 +381,79 @@ fn a_suspended_context_has_all_its_queues_off_the_run_list() {
     machine.driver.resume_context(&level, owned.context).unwrap();
     let resumed = [4, 6, 3].map(|n| AdminCommand::ResumeQueue { queue: QueueId(n) });
     assert_eq!(machine.commands(), resumed);
+}
+
+// spec: UMS-043
+#[test]
+fn a_suspension_is_reported_once_when_its_last_queue_has_left_and_never_after_a_resume() {
+    let machine = Machine::with(Config::standard());
+    let level = machine.passive();
+    let context = machine.owned(5, 1).context;
+    let _ = [0x50, 0x51, 0x52].map(|os| machine.queue(context, os, false, 0x8000 + os));
+    let busy = AdminCommand::SuspendQueue { queue: QueueId(0) };
+    machine.refuse(&busy, AdminError::Busy as u64);
+    // The queue leaves the run list. Returns the suspensions that are reported.
+    let left = |queue: u32| {
+        machine.device.script.lock_device().suspended.push_back(QueueId(queue));
+        let events = machine.interrupt_with(Cause::QUEUE_SUSPENDED.0, &[]);
+        let fences = events.into_iter().filter_map(|event| match event {
+            Event::Notify(InterruptData::SuspendContextCompleted { suspend_fence, .. }) => {
+                Some(suspend_fence.to_string())
+            }
+            _ => None,
+        });
+        fences.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(machine.driver.suspend_context(&level, context, 7), Ok(false));
+    assert_eq!([left(3), left(5), left(5), left(4), left(4)], ["", "", "", "7", ""]);
+
+    assert_eq!(machine.driver.suspend_context(&level, context, 8), Ok(false));
+    assert_eq!([left(3), left(4)], ["", ""]);
+    machine.driver.resume_context(&level, context).unwrap();
+    assert_eq!(left(5), "", "it has left for nothing");
+    assert_eq!(machine.driver.suspend_context(&level, context, 9), Ok(false));
+    assert_eq!([left(5), left(3), left(4)], ["", "", "9"]);
+}
+
+#[test]
+fn what_is_refused_half_way_holds_nothing() {
+    let machine = Machine::with(Config::standard());
+    let level = machine.passive();
+    let device = machine.device_for(5);
+    // A packet context whose node stops in the middle of commands, and a kernel without save areas.
+    let states =
+        NodePreemption { graphics: GraphicsPreemption::Pixel, compute: ComputePreemption::Thread };
+    let traits = (Register::NODE_PREEMPTION.offset(2), states.encode());
+    machine.device.script.lock_device().traits.extend([traits]);
+    let packets = CreateContext {
+        device,
+        os_handle: OsHandle(0xC7),
+        node_ordinal: 2,
+        engine_affinity: 1,
+        hardware_scheduled: false,
+    };
+    assert!(machine.driver.create_context(&level, packets).is_err());
+    assert_eq!(machine.device.script.lock_device().contexts_ended, [0xC7]);
+
+    // A queue whose ring the hardware refuses.
+    let context = machine.context(device, 1, true);
+    let fence = machine.fence(0xF1);
+    let mut args = queue_args(context, 0x50, false, 0);
+    (args.progress_fence, args.progress_current_gpu_va) = (ProgressFence::Native(fence), 0x100);
+    let regions = machine.system.regions();
+    machine.device.script.lock_device().broken_node = Some(1);
+    assert!(machine.driver.create_hw_queue(&level, args).is_err());
+    machine.device.script.lock_device().broken_node = None;
+    assert_eq!(machine.system.regions(), regions, "the ring of the queue has left the bus");
+    let other = machine.fence(0xF2);
+    let local = machine.open(other, device, 0x100);
+    machine.driver.close_native_fence(&level, local);
+    [fence, other].into_iter().for_each(|fence| machine.driver.destroy_native_fence(&level, fence));
+    machine.driver.destroy_context(&level, context);
+    machine.driver.destroy_device(&level, device);
+    assert_eq!(machine.driver.violations(), []);
+    machine.journal.take();
+    machine.driver.stop_device(&level);
+    let nodes = [0, 1, 2].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) });
+    assert_eq!(machine.commands(), nodes);
 }

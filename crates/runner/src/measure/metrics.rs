@@ -156,8 +156,9 @@ fn in_flight_max(queues: &[&QueueTimes]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{queue_times, tests::sample};
+    use super::super::{CommandSpan, queue_times, tests::sample};
     use super::*;
+    use tidegate_trace::NameId;
 
     fn measured() -> Measured {
         let (trace, queues) = sample();
@@ -229,5 +230,35 @@ mod tests {
             ..QueueTimes::default()
         };
         assert_eq!(overlap_ns(&[&twice]), 0, "a queue does not overlap with itself");
+    }
+
+    #[test]
+    fn a_submission_without_length_was_in_flight() {
+        let at = |at: u64| Execution { queued_ns: at, start_ns: at, end_ns: at };
+        let queue = QueueTimes { executions: vec![at(5), at(9)], ..QueueTimes::default() };
+        assert_eq!(in_flight_max(&[&queue]), 1);
+    }
+
+    #[test]
+    fn a_gap_overlaps_nothing() {
+        let queue = |node, spans: &[(Kind, u64, u64)]| QueueTimes {
+            commands: spans
+                .iter()
+                .map(|&(kind, start_ns, end_ns)| CommandSpan {
+                    start_ns,
+                    end_ns,
+                    execution: 0,
+                    name: NameId::NONE,
+                    kind,
+                    resumed: false,
+                })
+                .collect(),
+            node,
+            ..QueueTimes::default()
+        };
+        let work = queue(0, &[(Kind::Timed, 0, 10)]);
+        let gap = queue(1, &[(Kind::Gap, 0, 10), (Kind::Copy, 7, 12)]);
+        let third = queue(2, &[(Kind::Copy, 8, 11)]);
+        assert_eq!(work_overlap_ns(&[work, gap, third]), 4, "from 7 to 11");
     }
 }

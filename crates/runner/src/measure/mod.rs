@@ -213,4 +213,14 @@ pub(crate) mod tests {
         assert_eq!(kept.len(), 3);
         assert_eq!(kept[2].start_ns, 2);
     }
+
+    #[test]
+    fn work_beside_other_work_of_its_queue_preempts_nothing() {
+        let execution = |start_ns, end_ns| Execution { queued_ns: 0, start_ns, end_ns };
+        let queue = |executions| QueueTimes { executions, ..QueueTimes::default() };
+        let beside = queue(vec![execution(0, 100), execution(10, 50)]);
+        assert_eq!(preemptions(std::slice::from_ref(&beside)), 0);
+        // It interrupts both of the other queue, which counts once.
+        assert_eq!(preemptions(&[beside, queue(vec![execution(20, 30)])]), 1);
+    }
 }

@@ -164,4 +164,23 @@ mod tests {
         let none = compare(&Recorded { items: Vec::new(), ..recorded }, &[]);
         assert_eq!((none.explained, none.p95_error_ns), (0, 0));
     }
+
+    #[test]
+    fn ten_microseconds_are_within_ten_microseconds() {
+        let item = |start_ns| RecordedItem {
+            queue: QueueId(0),
+            name: 0,
+            launched_ns: None,
+            start_ns,
+            end_ns: start_ns,
+            ready: Ready::Launch,
+            gap_ns: 0,
+            unexplained: false,
+        };
+        let items = [20_000, 40_000, 60_000].map(item).to_vec();
+        let (names, report) = (vec!["k".into()], ImportReport::default());
+        let recorded = Recorded { makespan_ns: 60_000, items, names, report };
+        let error = compare(&recorded, &[Some(10_000), Some(50_000), Some(70_001)]);
+        assert_eq!((error.within_10us, error.median_shift_ns), (2, 10_000));
+    }
 }

@@ -124,3 +124,18 @@ pub struct RunOnTimeline {
     /// timeline's engine lanes).
     pub queues: Vec<(LaneId, u32)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_parts_the_first_binds() {
+        let of = |gpu_ns, sync_ns, idle_ns| {
+            Account { gpu_ns, sync_ns, idle_ns, ..Account::default() }.bound()
+        };
+        assert_eq!(of(5, 5, 5), Part::Gpu);
+        assert_eq!(of(4, 5, 5), Part::Sync);
+        assert_eq!(of(4, 5, 6), Part::Idle);
+    }
+}

@@ -539,4 +539,55 @@ mod tests {
         scene.account(0, 10);
         assert_eq!(Scene::new().account(3, 8).host_ns, 5, "a run without records is the host's");
     }
+
+    #[test]
+    fn a_wait_counts_from_the_start_of_the_run() {
+        let mut scene = Scene::new();
+        scene.on_fence(scene.thread, Kind::CpuWait, (0, 0, 30), 1);
+        scene.submit(30, 32).execute(0, Kind::Timed, (31, 34, 50));
+        assert_eq!(scene.account(20, 50).cpu_waiting_ns, 10);
+    }
+
+    #[test]
+    fn a_signal_that_ends_as_a_wait_begins_has_not_released_it() {
+        let mut scene = Scene::new();
+        scene.submit(0, 2).execute(2, Kind::Copy, (1, 4, 8));
+        scene.on_fence(scene.queues[2], Kind::Signal, (1, 8, 10), 1);
+        scene.submit(3, 10);
+        scene.on_fence(scene.thread, Kind::CpuWait, (10, 10, 14), 1);
+        scene.submit(14, 16).execute(0, Kind::Timed, (15, 18, 30));
+        // The thread itself was late: 2 in its first call, 1 between the calls, 7 in the second.
+        let wanted = Account {
+            gpu_ns: 10,
+            launch_ns: 2 + 2 + 2 + 7 + 2,
+            sync_ns: 4,
+            host_ns: 1,
+            cpu_submission_ns: 2 + 7 + 2,
+            cpu_waiting_ns: 4,
+            ..Account::default()
+        };
+        assert_eq!(scene.account(0, 30), wanted);
+    }
+
+    /// A flip that waited for its vertical sync, beside a copy that ended meanwhile.
+    #[test]
+    fn a_signal_of_the_display_goes_back_to_the_moment_in_which_its_flip_was_queued() {
+        let mut scene = Scene::new();
+        let display = scene.builder.add_lane(LaneKind::Display, "gpu", "display");
+        scene.submit(0, 2).execute(0, Kind::Timed, (1, 4, 14)).execute(2, Kind::Copy, (1, 4, 30));
+        scene.on_fence(display, Kind::Signal, (20, 40, 40), 1);
+        scene.on_fence(scene.thread, Kind::CpuWait, (5, 5, 44), 1);
+        scene.submit(44, 46).execute(0, Kind::Timed, (45, 48, 60));
+        let wanted = Account {
+            gpu_ns: 10 + 8,
+            launch_ns: 2 + 2 + 2 + 2 + 2 + 2,
+            sync_ns: 4,
+            // 20 for the vertical sync, 6 from the work before it to the flip.
+            idle_ns: 26,
+            cpu_submission_ns: 4,
+            cpu_waiting_ns: 39,
+            ..Account::default()
+        };
+        assert_eq!(scene.account(0, 60), wanted);
+    }
 }

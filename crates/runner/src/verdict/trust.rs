@@ -166,4 +166,28 @@ mod tests {
                 && poor.ends_with("too far from the recording to rank the models")
         );
     }
+
+    #[test]
+    fn a_replay_that_did_not_complete_is_poor() {
+        let cut = |completed| {
+            let errors = ReplayError {
+                explained: 10,
+                unexplained: 0,
+                missing: 0,
+                median_error_ns: 0,
+                p95_error_ns: 0,
+                max_error_ns: 0,
+                within_10us: 10,
+                unexplained_median_error_ns: 0,
+                median_shift_ns: 0,
+                median_step_error_ns: 0,
+                p95_step_error_ns: 0,
+            };
+            let (makespan_ns, recorded_ns, replay) = (1_000, Some(1_000), Some(errors));
+            trust(&Report { completed, makespan_ns, recorded_ns, replay, ..report() })
+                .unwrap()
+                .grade
+        };
+        assert_eq!([true, false].map(cut), [Grade::Good, Grade::Poor]);
+    }
 }

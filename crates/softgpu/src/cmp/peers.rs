@@ -185,3 +185,96 @@ impl Links {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use tidegate_d3dukmdt::fence_cell::VALUE_BYTES;
+    use tidegate_gpu_abi::peer::COMMON_SLOTS;
+    use tidegate_platform::{Page, PhysicalMemory, WakeWord};
+
+    /// Two GPUs on one bus: the peers of one, and the common doorbell of the other.
+    struct Bench {
+        platform: Platform,
+        system: PhysicalMemory,
+        bus: Bus,
+        peers: Peers,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let platform = Platform::host();
+            let system = PhysicalMemory::new(&platform, PhysicalAddress(0x1000));
+            let bus = Bus::new(&platform, system.clone(), &Config::default());
+            Bench { peers: Peers::new(&platform), platform, system, bus }
+        }
+
+        /// A word of MonitoredValue and its address.
+        fn monitored(&self, value: u64) -> (PhysicalAddress, Page) {
+            let (at, page) = self.system.protocol(1);
+            page.store(0, value);
+            (at, page)
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_linked_again_is_asked_for_its_new_value_and_one_that_is_unlinked_is_not() {
+        let bench = Bench::new();
+        let none_waits = bench.platform.page(COMMON_SLOTS);
+        let doorbell =
+            CommonDoorbell::new(&bench.platform, WakeWord::new(&bench.platform), none_waits);
+        bench.peers.connect(1, doorbell.clone());
+        let fence = PhysicalAddress(0x8_0000);
+        let mut links = Links::default();
+        let mut rings = |value: u64| {
+            links.notify(&bench.peers, fence, value);
+            let mut rung = 0;
+            doorbell.summary().take(|slot| rung += usize::from(doorbell.take(slot) == fence.0));
+            rung
+        };
+        let link = |at, linked| bench.peers.link(&bench.bus, fence, 1, at, linked).unwrap();
+
+        let (low, high) = (bench.monitored(4), bench.monitored(9));
+        assert_eq!(rings(5), 0);
+        link(low.0, true);
+        assert_eq!([rings(4), rings(5)], [0, 1]);
+        link(high.0, true);
+        assert_eq!([rings(5), rings(9), rings(10)], [0, 0, 1], "only the new value counts");
+        link(high.0, false);
+        assert_eq!(rings(10), 0);
+        let unknown = bench.peers.link(&bench.bus, fence, 2, high.0, true);
+        assert_eq!(unknown, Err(AdminError::BadValue));
+    }
+
+    #[test]
+    fn a_check_of_all_fences_ends_the_earlier_values_of_each() {
+        let bench = Bench::new();
+        let (start, page) = bench.system.protocol(PAGE_WORDS);
+        let (monitored_at, monitored) = bench.monitored(2);
+        let fences = [0, 1, 2].map(|index| {
+            let cell = FenceCell::in_fence_page(page.word(index), 0);
+            cell.renew(0, VALUE_BYTES);
+            let at = PhysicalAddress(start.0 + 8 * index as u64);
+            bench.peers.watch(&bench.bus, at, monitored_at, true).unwrap();
+            (at, cell)
+        });
+        assert!(!bench.peers.take_due(None));
+        for (_, cell) in &fences {
+            cell.store(5);
+            cell.store(1);
+        }
+        assert!(bench.peers.take_due(Some(fences[2].0)), "it was above the value");
+        assert!(bench.peers.take_due(None), "the others were");
+        assert!(!bench.peers.take_due(None), "each interrupts once for a value that is gone");
+        fences[1].1.store(3);
+        assert!(!bench.peers.take_due(Some(fences[0].0)));
+        assert!(bench.peers.take_due(None) && bench.peers.take_due(Some(fences[1].0)));
+        monitored.store(0, u64::MAX);
+        assert!(!bench.peers.take_due(None), "none waits");
+
+        let stop = bench.peers.watch(&bench.bus, fences[1].0, PhysicalAddress(0), true);
+        monitored.store(0, 2);
+        assert_eq!((stop, bench.peers.take_due(None)), (Ok(()), false));
+    }
+}

@@ -109,4 +109,17 @@ mod tests {
         assert_eq!((queue.place(), queues.all.len()), (2, 3));
         assert_eq!(queues.iter().copied().collect::<Vec<_>>(), [kept, queue]);
     }
+
+    #[test]
+    fn there_is_no_queue_at_the_place_that_stands_for_none() {
+        let mut queues = Queues::new();
+        for place in 0..PLACES {
+            assert_eq!(queues.add(|_| ()).map(QueueId::place), Ok(place as u32));
+        }
+        assert_eq!(PLACES, 1_048_575);
+        assert_eq!(queues.add(|_| ()), Err(AdminError::BadValue));
+        queues.remove(QueueId::new(7, 0)).unwrap();
+        assert_eq!(queues.add(|_| ()), Ok(QueueId::new(7, 1)));
+        assert_eq!(queues.add(|_| ()), Err(AdminError::BadValue));
+    }
 }

@@ -159,3 +159,48 @@ impl FaultList {
         self.records.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_programs::ProgramId;
+
+    #[test]
+    fn a_full_list_of_signalled_fences_says_so_and_keeps_its_first_entries() {
+        let mut list = SignaledList::new(2);
+        assert_eq!(list.add(QueueId(0), GpuVa(0x10)), Cause::FENCE_SIGNALED);
+        assert_eq!(list.add_of_cmp(AddressSpaceId(5), GpuVa(0x20)), Cause::FENCE_SIGNALED);
+        assert_eq!(list.add(QueueId(1), GpuVa(0x30)), Cause::FENCE_COLLAPSED);
+        assert_eq!((list.take(), list.address()), (1, 0x10), "queue 0 is not no queue");
+        assert_eq!(list.take(), Register::SIGNALED_BY_CMP | 5);
+        assert_eq!(list.address(), 0x20);
+        assert_eq!((list.take(), list.address()), (0, 0));
+    }
+
+    #[test]
+    fn sixty_four_faults_are_kept_and_those_of_a_queue_go_with_it() {
+        let mut list = FaultList::default();
+        for position in 0..65 {
+            let fault = Fault::new(FaultKind::ReadUnmapped, GpuVa(0x1000));
+            list.add(FaultRecord::of_ring(QueueId(position as u32 % 3), position, fault));
+        }
+        list.forget(QueueId(0));
+        let kept: Vec<u64> = std::iter::from_fn(|| list.take()).map(|f| f.position).collect();
+        // Of 0 to 63: 21 of queue 1, 21 of queue 2.
+        assert_eq!(kept, (0..64).filter(|position| position % 3 != 0).collect::<Vec<_>>());
+        assert_eq!(kept.len(), 42);
+        assert!(list.first().is_none());
+    }
+
+    #[test]
+    fn a_fault_names_the_buffer_that_has_its_address() {
+        let args = [0x1000, 0x1400, 256, 0];
+        let dispatch = Dispatch { program: ProgramId::SAXPY, groups: [1, 1, 1], args: &args };
+        let ends = [0xFFF, 0x1000, 0x13FF, 0x1400, 0x17FF, 0x1800];
+        assert_eq!(ends.map(|va| argument_of(&dispatch, GpuVa(va))), [0, 1, 1, 2, 2, 0]);
+        // Two buffers with a gap between.
+        let args = [0x1000, 0x2000, 256, 0];
+        let dispatch = Dispatch { program: ProgramId::SAXPY, groups: [1, 1, 1], args: &args };
+        assert_eq!(argument_of(&dispatch, GpuVa(0x1400)), 0);
+    }
+}

@@ -111,3 +111,71 @@ impl Waits {
         Some(queue)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Cell {
+        cell: FenceCell,
+        at: PhysicalAddress,
+    }
+
+    impl Cell {
+        fn new(platform: &Platform, at: u64) -> Cell {
+            let cell = FenceCell::plain(platform.page(1).word(0));
+            Cell { cell, at: PhysicalAddress(at) }
+        }
+
+        fn key(&self, value: u64) -> WaitKey {
+            WaitKey { cell: self.at, wait: self.cell.wait_for(value) }
+        }
+    }
+
+    #[test]
+    fn a_wait_is_counted_once_however_often_it_is_entered_and_left() {
+        let platform = Platform::host();
+        let (armed, mut waits) = (Armed::new(&platform), Waits::default());
+        let cell = Cell::new(&platform, 0x1000);
+        let count = || armed.word(cell.at).load();
+        for _ in 0..2 {
+            waits.enter(&armed, cell.key(5), QueueId(1), &cell.cell);
+        }
+        assert_eq!(count(), 1);
+        waits.enter(&armed, cell.key(5), QueueId(2), &cell.cell);
+        waits.enter(&armed, cell.key(6), QueueId(1), &cell.cell);
+        assert_eq!(count(), 3);
+        for _ in 0..2 {
+            waits.leave(&armed, cell.key(5), QueueId(1));
+        }
+        assert_eq!((count(), armed.may_hold(cell.at)), (2, true));
+        cell.cell.store(6);
+        let taken: Vec<_> = std::iter::from_fn(|| waits.take(&armed, Some(cell.at))).collect();
+        assert_eq!(taken, [QueueId(2), QueueId(1)], "the smallest value first");
+        assert_eq!((count(), armed.may_hold(cell.at), waits.is_empty()), (0, false, true));
+    }
+
+    #[test]
+    fn a_wait_that_moves_with_its_cell_is_counted_and_found_at_the_new_one() {
+        let platform = Platform::host();
+        let (armed, mut waits) = (Armed::new(&platform), Waits::default());
+        let cells = [0x1000, 0x1008, 0x1010].map(|at| Cell::new(&platform, at));
+        for (queue, cell) in cells.iter().enumerate() {
+            waits.enter(&armed, cell.key(5), QueueId(queue as u32), &cell.cell);
+        }
+        let moved = Cell::new(&platform, 0x9008);
+        let from = cells[1].at..cells[2].at;
+        let renewed = waits.rekey(&armed, from, |_| (moved.at, moved.cell.clone()));
+        assert_eq!(renewed, [(QueueId(1), moved.key(5))]);
+        cells[1].cell.store(5);
+        assert_eq!(waits.take(&armed, None), None, "the old cell decides nothing");
+        moved.cell.store(5);
+        assert_eq!(waits.take(&armed, Some(cells[1].at)), None);
+        assert_eq!(waits.take(&armed, Some(moved.at)), Some(QueueId(1)));
+        [&cells[0], &cells[2]].into_iter().for_each(|cell| _ = cell.cell.store(5));
+        let taken = [waits.take(&armed, None), waits.take(&armed, None)];
+        assert_eq!(taken, [Some(QueueId(0)), Some(QueueId(2))]);
+        let left = cells.iter().chain([&moved]).any(|cell| armed.may_hold(cell.at));
+        assert!(!left, "a count that stays costs every later signal");
+    }
+}

@@ -442,3 +442,126 @@ fn a_queue_without_a_rival_costs_no_reading_of_the_clock() {
     list.push(served, places[served.0 as usize], true, never);
     assert_eq!(list.tiers[1].had_ns.get(1), Some(&2));
 }
+
+/// A run list that is driven by hand: a queue for each process, and the time that each turn takes.
+#[derive(Default)]
+struct Turns {
+    list: RunList,
+    now: CpuTime,
+}
+
+impl Turns {
+    fn push(&mut self, process: u32) {
+        let now = self.now;
+        let place = place(process, process.into(), NORMAL);
+        self.list.push(QueueId(process), place, false, || now);
+    }
+
+    /// A turn of the process that is next. Its queue leaves the list.
+    fn turn(&mut self, ns: u64) -> u32 {
+        let now = self.now;
+        let queue = self.list.pop(|| now).expect("there is work");
+        self.now = now.after(ns);
+        let now = self.now;
+        self.list.turn_ended(false, true, || now);
+        self.list.left(|| now);
+        queue.0
+    }
+}
+
+#[test]
+fn even_processes_go_in_the_order_in_which_they_came() {
+    let mut t = Turns::default();
+    [3, 1, 2].into_iter().for_each(|process| t.push(process));
+    assert_eq!([(); 3].map(|()| t.turn(10)), [3, 1, 2]);
+}
+
+#[test]
+fn processes_are_even_again_when_none_has_wanted_the_engine() {
+    let mut t = Turns::default();
+    [1, 2].into_iter().for_each(|process| t.push(process));
+    assert_eq!([t.turn(50), t.turn(10)], [1, 2]);
+    [1, 2].into_iter().for_each(|process| t.push(process));
+    assert_eq!(t.turn(10), 1, "the band was empty in between");
+}
+
+/// The list forgets the accounts of processes that have gone, and not that of a process that has had
+/// more than the others.
+#[test]
+fn many_that_come_and_go_do_not_pay_for_one_that_had_more() {
+    let mut t = Turns::default();
+    [1, 2].into_iter().for_each(|process| t.push(process));
+    assert_eq!(t.turn(500), 1);
+    for guest in 10..30 {
+        t.push(guest);
+        let first = t.turn(1);
+        t.push(if first == guest { guest + 100 } else { first });
+        t.turn(1);
+        t.push(2);
+    }
+    t.push(1);
+    assert_ne!(t.turn(1), 1, "{:?} has had 500", t.list.tiers[1].had_ns.get(1));
+    assert!(t.list.tiers[1].had_ns.len() < 20, "most accounts are forgotten");
+}
+
+#[test]
+fn a_turn_costs_something_where_the_clock_rests() {
+    let bands = Bands { process_quantum_ns: [5; 4], normal_percent: 10 };
+    let loads = [1, 2, 3].map(|process| load(place(process, process.into(), NORMAL), 0, 0));
+    let mut engine = Engine::new(bands, loads.to_vec());
+    (0..30).for_each(|_| engine.turn());
+    let turns = |queue| engine.order.iter().filter(|of| **of == queue).count();
+    assert!([0, 1, 2].map(turns).iter().all(|turns| *turns >= 8), "{:?}", engine.order);
+}
+
+#[test]
+fn the_next_packet_of_a_queue_has_a_slice_of_its_own() {
+    let mut list = RunList::default();
+    list.set_bands(Bands { process_quantum_ns: [10 * MS; 4], normal_percent: 10 });
+    let own = Place { quantum_ns: 2 * MS, ..place(1, 1, NORMAL) };
+    list.push(QueueId(0), own, false, || CpuTime(0));
+    list.push(QueueId(1), place(2, 2, NORMAL), false, || CpuTime(0));
+    assert_eq!(list.pop(|| CpuTime(0)), Some(QueueId(0)));
+    let end = CpuTime(900_000);
+    list.turn_ended(false, true, || end);
+    list.push(QueueId(0), own, false, || end);
+    list.left(|| end);
+    assert_eq!(list.pop(|| end), Some(QueueId(0)), "its quantum goes on");
+    // Another queue of its context wants the engine, and waits for a slice of the second packet.
+    list.push(QueueId(2), own, false, || end);
+    assert_eq!(list.gives_way_at(), Some(end.after(2 * MS)));
+}
+
+#[test]
+fn a_packet_that_was_taken_off_the_list_is_not_gone_on_with() {
+    let mut list = RunList::default();
+    let [one, other] = [1, 2].map(|process| place(process, process.into(), NORMAL));
+    list.push(QueueId(1), one, false, || CpuTime(0));
+    list.push(QueueId(2), other, false, || CpuTime(0));
+    assert_eq!(list.pop(|| CpuTime(0)), Some(QueueId(1)));
+    list.turn_ended(true, true, || CpuTime(50));
+    list.push(QueueId(1), one, true, || CpuTime(50));
+    list.left(|| CpuTime(50));
+    assert_eq!(list.next(), Some(QueueId(1)), "amid its packet");
+    // A reset ends the packet while the queue is suspended.
+    list.remove(QueueId(1));
+    list.push(QueueId(1), one, false, || CpuTime(60));
+    assert_eq!(list.next(), Some(QueueId(2)), "the other process has had nothing");
+}
+
+#[test]
+fn focus_is_outranked_while_normal_is_paid() {
+    let mut list = RunList::default();
+    let focus = place(1, 1, FOCUS);
+    list.push(QueueId(1), focus, false, || CpuTime(0));
+    list.push(QueueId(2), place(2, 2, NORMAL), false, || CpuTime(0));
+    let mut now = CpuTime(0);
+    assert_eq!(list.pop(|| now), Some(QueueId(1)));
+    let turns_at = list.gives_way_at().expect("normal is owed its tenth");
+    now = CpuTime(turns_at.0 / 2);
+    list.turn_ended(true, true, || now);
+    assert!(!list.is_outranked());
+    now = turns_at;
+    list.turn_ended(true, true, || now);
+    assert!(list.is_outranked(), "amid its packet");
+}

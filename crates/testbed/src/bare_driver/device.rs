@@ -22,6 +22,10 @@ pub struct Script {
     /// Faults: queue, address, position, code. The progress value and the command number are
     /// derived from the position.
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
+    /// Queues that left the run list after their suspension.
+    pub suspended: VecDeque<QueueId>,
+    /// The kernel's handles of packet contexts that the driver said have ended.
+    pub contexts_ended: Vec<u64>,
     /// Traits of the device and its nodes, and display registers.
     pub traits: HashMap<Register, u64>,
     /// Writes to display registers.
@@ -154,6 +158,9 @@ impl Device for Scripted {
                     None => 0,
                 },
             },
+            Register::SUSPENDED_QUEUE => {
+                script.suspended.pop_front().map_or(0, |queue| u64::from(queue.0) + 1)
+            }
             Register::LOG_FLUSH => {
                 script.flushes += 1;
                 0
@@ -186,6 +193,7 @@ impl Device for Scripted {
             Register::MAILBOX_RUN => self.run(&mut script),
             Register(word) if word < MAILBOX_WORDS => script.mailbox[word as usize] = value,
             Register::FENCE_STORED => self.journal.push(Event::FenceStored(value)),
+            Register::CONTEXT_ENDED => script.contexts_ended.push(value),
             Register::SHADOW_FENCE => script.shadow_fence = value,
             Register::SHADOW_VALUE => self.journal.push(Event::Shadow(script.shadow_fence, value)),
             Register(display) if (Register::DISPLAY_PERIOD.0..).contains(&display) => {

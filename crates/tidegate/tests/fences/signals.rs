@@ -426,7 +426,8 @@ fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
     let event = w.wait_event(&first, 1);
     let down = [at(&first, 1)[0], at(&second, 4)[0]];
     let down_inside = [at(&first, 3)[0], at(&first, 2)[0]];
-    for fences in [&down[..], &down_inside[..]] {
+    let down_at_last = [at(&first, 3)[0], at(&first, 6)[0], at(&first, 5)[0]];
+    for fences in [&down[..], &down_inside[..], &down_at_last[..]] {
         assert_eq!(w.kernel.signal_from_cpu(fences, NONE), BAD);
         assert_eq!(w.kernel.signal_from_gpu(context, fences), BAD);
         assert_eq!(w.kernel.submit_signal_to_hw_queue(queue, fences), BAD);

@@ -228,3 +228,31 @@ fn a_preempted_packet_is_held_while_its_state_moves() {
         Some(Effect::Submit { flags, fence_id: 3, .. }) if flags.contains(SubmitCommandFlags::RESUBMISSION)
     ));
 }
+
+#[test]
+fn a_queue_is_idle_when_its_signals_have_been_made_and_each_submitter_runs_once() {
+    let mut s = two_contexts();
+    s.add_hw_queue(C, 1);
+    s.push_signal(&[A, B], signal("both", NONE), NOW);
+    let Some(Effect::Signal { queues, .. }) = s.next_effect(NOW) else { panic!("a signal") };
+    assert!(!s.is_idle(A) && !s.is_idle(B), "it is under way");
+    assert_eq!(s.signalled(&queues, NOW), [Submitter::Packets], "of both queues");
+    assert!(s.is_idle(A) && s.is_idle(B));
+    let mixed = s.signalled(&[A, C, B], NOW);
+    assert_eq!(mixed, [Submitter::Packets, Submitter::HwQueue(C)]);
+}
+
+#[test]
+fn a_wait_at_the_head_of_its_queue_counts_while_it_goes_on() {
+    let mut s = two_contexts();
+    let first = s.push_wait(A, &["f", "g"], at(5));
+    s.push_wait(A, &["h"], at(6));
+    let blocked = |s: &Sched, now| {
+        let of_queue = s.fence_operations(now).find(|(queue, _)| *queue == A);
+        of_queue.map(|(_, done)| (done.waits, done.blocked_ns))
+    };
+    assert_eq!(blocked(&s, 12), Some((0, 7)));
+    (0..2).for_each(|_| s.wait_satisfied(A, first, at(15)));
+    assert_eq!(blocked(&s, 15), Some((1, 10)));
+    assert_eq!(blocked(&s, 20), Some((1, 10 + 5)), "the next one has been at the head since 15");
+}

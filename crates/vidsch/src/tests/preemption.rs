@@ -142,6 +142,13 @@ fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
     s.push_command(B, command(20), NOW);
     let _abandoned = s.remove_queue(A);
     assert_eq!(next(&mut s, NOW), [new(20, 2)]);
+    // The end of a third device changes nothing.
+    let mut s = begun();
+    s.add_context(C, ENGINE, Priority::Normal);
+    s.push_command(B, command(20), NOW);
+    let _abandoned = s.abandon(&[C]);
+    let _abandoned = s.remove_queue(C);
+    assert_eq!(next(&mut s, NOW), []);
 }
 
 #[test]
@@ -267,6 +274,8 @@ fn preempted_paging_packets_are_resubmitted_first_under_their_ids() {
         [paging_again(21, 2), paging_again(22, 3), again(10, 6), new(11, 7)]
     );
     assert_eq!(s.next_deadline(), Some(CpuTime(2_000)), "its timeout restarts");
+    let submitted = s.engines[ENGINE].in_flight.iter().map(|packet| packet.submitted);
+    assert_eq!(submitted.collect::<Vec<_>>(), [CpuTime(1_000); 4], "given to the driver anew");
     // A second preemption, before all of them were resubmitted.
     assert_eq!(next(&mut s, at(2_000)), [Next::Request(8)]);
     assert_eq!(s.preempted(ENGINE, (8, 1), at(2_000)), answered(&[], 4));
@@ -464,4 +473,80 @@ fn an_idle_engine_switches_from_the_last_context_once() {
     assert_eq!(next(&mut s, NOW), [], "the idle context is loaded");
     s.push_command(A, command(12), NOW);
     assert_eq!(next(&mut s, NOW), [new(12, 4)]);
+}
+
+/// Turns of two contexts that both want more, on an engine that takes 25 to leave one. Returns the
+/// context whose packet came first after each turn, and the length of the turns after it.
+fn fruitless_turns(s: &mut Sched, turns: u32, now: &mut u64) -> Vec<(u64, u64)> {
+    let mut seen = Vec::new();
+    for _ in 0..turns {
+        *now += s.engines[ENGINE].turn_ns(&CONFIG);
+        let [Next::Request(request)] = next(s, at(*now))[..] else { panic!("a turn ends") };
+        *now += 25;
+        let last = s.engines[ENGINE].last_completed();
+        assert_eq!(s.preempted(ENGINE, (request, last), at(*now)), answered(&[], 1));
+        let [Next::Packet(first, ..)] = next(s, at(*now))[..] else { panic!("a packet") };
+        seen.push((first, s.engines[ENGINE].turn_ns(&CONFIG)));
+    }
+    seen
+}
+
+// spec: PRE-163
+#[test]
+fn the_eighth_turn_without_an_end_makes_turns_longer_and_an_end_makes_them_short_again() {
+    let mut s = with_contexts(&[Priority::Normal; 2], Config { timeout_ns: None, ..CONFIG });
+    s.push_command(A, command(1), NOW);
+    s.push_command(B, command(2), NOW);
+    assert_eq!(next(&mut s, NOW), [new(1, 1)]);
+    let seven = [(2, 10), (1, 10), (2, 10), (1, 10), (2, 10), (1, 10), (2, 10)];
+    let now = &mut 0;
+    assert_eq!(fruitless_turns(&mut s, 7, now), seven);
+    // The turn that makes turns longer has ended, however short it was.
+    assert_eq!(fruitless_turns(&mut s, 1, now), [(1, 100)]);
+    let running = s.engines[ENGINE].last_submitted();
+    assert_eq!(s.completed(ENGINE, running, at(10_000)), Some(vec![A]));
+    assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10);
+}
+
+#[test]
+fn packets_of_one_context_take_no_turns() {
+    let mut s = machine(&[Priority::Normal], CONFIG);
+    s.push_command(A, command(10), NOW);
+    s.push_command(A, command(11), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+    assert_eq!((next(&mut s, at(50)), s.next_deadline()), (vec![], Some(CpuTime(1_000))));
+}
+
+/// The third packet on the engine is the only one of its band.
+#[test]
+fn every_packet_behind_the_first_waits_for_its_share() {
+    let mut s =
+        with_contexts(&[Priority::Normal, Priority::High], Config { packet_cap: 3, ..CONFIG });
+    s.push_command(B, command(20), NOW);
+    s.push_command(B, command(21), NOW);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(20, 1), new(21, 2), new(10, 3)]);
+    assert_eq!(s.next_deadline(), Some(CpuTime(90)), "nine quanta of others");
+    assert_eq!(next(&mut s, at(90)), [Next::Request(4)]);
+}
+
+#[test]
+fn an_agent_that_decides_needs_no_deadline() {
+    let mut s = machine(&[Priority::Normal], CONFIG);
+    s.push_command(A, command(10), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(s.next_deadline(), Some(CpuTime(1_000)));
+    assert!(s.try_take_right(Submitter::Packets));
+    assert_eq!(s.next_deadline(), None);
+    assert!(s.next_effect(NOW).is_none());
+    assert_eq!(s.next_deadline(), Some(CpuTime(1_000)), "the right is free again");
+}
+
+#[test]
+fn an_engine_has_two_packets_where_the_driver_declares_no_number() {
+    let mut s = with_contexts(&[Priority::Normal], Config { packet_cap: 0, ..CONFIG });
+    (10..13).for_each(|gpu_va| _ = s.push_command(A, command(gpu_va), NOW));
+    assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+    assert!(s.completed(ENGINE, 1, NOW).is_some());
+    assert_eq!(next(&mut s, NOW), [new(12, 3)]);
 }

@@ -34,6 +34,7 @@ fn without_preemption_the_first_packet_times_out() {
     s.push_command(C, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1), new(20, 2)]);
     assert_eq!(s.take_timed_out(CpuTime(500), 500), [OTHER]);
+    assert_eq!((s.next_timeout(500), s.take_timed_out(CpuTime(599), 500)), (None, vec![]));
     assert_eq!(s.completed(OTHER, 1, at(600)), Some(vec![B]));
     assert_eq!(s.next_timeout(500), Some(CpuTime(1_100)), "the next packet has its own timeout");
     s.disable_timeout(C);

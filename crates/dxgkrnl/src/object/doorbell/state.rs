@@ -137,3 +137,81 @@ impl ConnectAnnouncement for Announcement {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::Platform;
+
+    fn connection() -> Connection {
+        Connection { value_base: 0, hint: Arc::new(NotifiedHint), announcement: None }
+    }
+
+    fn status_word(value: DoorbellStatus) -> Word {
+        let word = Platform::host().page(1).word(0);
+        word.store(value as u64);
+        word
+    }
+
+    #[test]
+    fn a_doorbell_taken_eight_times_for_the_same_work_connects_without_hardware_once() {
+        let status = status_word(DoorbellStatus::DisconnectedRetry);
+        let mut state = State { connections: 3, ..State::default() };
+        for _ in 0..7 {
+            state.count_taken(5);
+        }
+        assert!(state.decide_without_hardware(&status).is_none());
+        // Other work was announced in between, so the process has gone on.
+        state.count_taken(6);
+        for _ in 0..6 {
+            state.count_taken(6);
+            assert!(state.decide_without_hardware(&status).is_none());
+        }
+        state.count_taken(6);
+        assert!(state.decide_without_hardware(&status).unwrap().is_ok());
+        assert_eq!(status.load(), DoorbellStatus::ConnectedNotify as u64);
+        assert_eq!((state.by_notification, state.connections), (true, 4));
+
+        state.end_by_notification(&status);
+        assert_eq!(status.load(), DoorbellStatus::DisconnectedRetry as u64);
+        assert!(state.connection.is_none() && !state.by_notification);
+        state.count_taken(6);
+        assert!(state.decide_without_hardware(&status).is_none(), "it competes for hardware again");
+    }
+
+    #[test]
+    fn a_notification_ends_no_connection_that_has_hardware() {
+        let status = status_word(DoorbellStatus::Connected);
+        let mut state = State { connection: Some(connection()), ..State::default() };
+        for _ in 0..8 {
+            state.count_taken(5);
+        }
+        state.end_by_notification(&status);
+        assert!(state.connection.is_some());
+        assert_eq!(status.load(), DoorbellStatus::Connected as u64);
+        // But its process has gone on.
+        state.connection = None;
+        assert!(state.decide_without_hardware(&status).is_none());
+    }
+
+    #[test]
+    fn a_late_word_about_an_earlier_connection_says_nothing_about_this_one() {
+        let status = status_word(DoorbellStatus::DisconnectedRetry);
+        let earlier = State { connection: Some(connection()), connections: 1, ..State::default() };
+        let state = Arc::new(status.platform().mutex("a doorbell", earlier));
+        let late = Announcement::of(&state, &status, 1, DoorbellStatus::Connected);
+        state.lock().connection = None;
+        late.page_is_mapped();
+        assert_eq!(status.load(), DoorbellStatus::DisconnectedRetry as u64, "it has ended");
+        {
+            let mut state = state.lock();
+            (0..8).for_each(|_| state.count_taken(5));
+            state.decide_without_hardware(&status).unwrap().unwrap();
+        }
+        late.page_is_mapped();
+        assert_eq!(status.load(), DoorbellStatus::ConnectedNotify as u64, "it has no hardware");
+        let own = Announcement::of(&state, &status, 2, DoorbellStatus::Connected);
+        own.page_is_mapped();
+        assert_eq!((own.number(), status.load()), (2, DoorbellStatus::Connected as u64));
+    }
+}
