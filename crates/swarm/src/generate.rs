@@ -31,13 +31,17 @@ pub struct Shape {
     pub threads: u64,
     /// Whether processes may be doomed.
     pub doom: bool,
+    /// Whether the processes are real ones: always clients of a service, and killed in most programs.
+    pub clients: bool,
 }
 
 impl Shape {
     /// Programs for virtual time and for host threads.
-    pub const WHOLE: Shape = Shape { steps: 50, processes: 4, threads: 6, doom: true };
+    pub const WHOLE: Shape = Shape { steps: 50, processes: 4, threads: 6, doom: true, clients: false };
     /// Programs for explored machines, whose runs grow with each agent.
-    pub const SMALL: Shape = Shape { steps: 14, processes: 2, threads: 3, doom: true };
+    pub const SMALL: Shape = Shape { steps: 14, processes: 2, threads: 3, doom: true, clients: false };
+    /// Programs whose processes are real ones.
+    pub const CLIENTS: Shape = Shape { clients: true, ..Shape::WHOLE };
 }
 
 /// How often a kind of operation is proposed, before the draw of a run.
@@ -65,7 +69,7 @@ fn weight(kind: Kind) -> u64 {
 pub fn program(seed: u64, shape: Shape) -> Program {
     let mut numbers = Numbers::new(seed);
     let mut program = machine(&mut numbers, shape);
-    let steps = steps(&mut numbers, &program, shape.steps);
+    let steps = steps(&mut numbers, &program, shape);
     program.steps = steps;
     program
 }
@@ -95,7 +99,8 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     let all_doomed = shape.doom && numbers.chance(8);
     let processes: Vec<ProcessSetup> = (0..1 + numbers.below(shape.processes))
         .map(|index| {
-            let is_doomed = all_doomed || (shape.doom && index > 0 && numbers.chance(4));
+            let odds = if shape.clients { 2 } else { 4 };
+            let is_doomed = all_doomed || (shape.doom && index > 0 && numbers.chance(odds));
             ProcessSetup {
                 adapter: AdapterId(numbers.below(adapters.len() as u64) as u16),
                 fate: if is_doomed { Fate::Doomed } else { Fate::Steady },
@@ -107,7 +112,7 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     for _ in threads.len() as u64..count {
         threads.push(ProcessId(numbers.below(processes.len() as u64) as u16));
     }
-    let served = numbers.chance(5);
+    let served = numbers.chance(5) || shape.clients;
     let costs = match numbers.chance(2) {
         true => Costs::Nominal,
         false => *numbers.pick(Costs::ALL).expect("there are cost models"),
@@ -115,9 +120,10 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     Program { served, costs, adapters, processes, threads, steps: Vec::new() }
 }
 
-fn steps(numbers: &mut Numbers, program: &Program, count: usize) -> Vec<ProgramStep> {
+fn steps(numbers: &mut Numbers, program: &Program, shape: Shape) -> Vec<ProgramStep> {
+    let count = shape.steps;
     let facts = Facts::of(program);
-    let mut proposer = Proposer::new(numbers, &facts);
+    let mut proposer = Proposer::new(numbers, &facts, shape);
     let mut model = Model::default();
     let mut steps = Vec::with_capacity(count);
     // A program whose draw leaves out what other kinds need stays short.
@@ -150,14 +156,16 @@ struct Proposer<'f, 'p> {
 }
 
 impl<'f, 'p> Proposer<'f, 'p> {
-    fn new(numbers: &mut Numbers, facts: &'f Facts<'p>) -> Proposer<'f, 'p> {
+    fn new(numbers: &mut Numbers, facts: &'f Facts<'p>, shape: Shape) -> Proposer<'f, 'p> {
         let (mut kinds, mut total) = (Vec::new(), 0);
         let odds = 1 + numbers.below(4);
         for kind in Kind::ALL {
             // Queues and fences are in every program: most kinds need them.
-            let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence);
+            let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence)
+                || (shape.clients && *kind == Kind::Kill);
             if is_kept || !numbers.chance(odds + 1) {
-                total += weight(*kind) * (1 + numbers.below(4));
+                let times = if is_kept && *kind == Kind::Kill { 3 } else { 1 };
+                total += weight(*kind) * times * (1 + numbers.below(4));
                 kinds.push((*kind, total));
             }
         }
