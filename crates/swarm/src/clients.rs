@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::operation::Operation;
 use crate::program::Program;
 use crate::run::Outcome;
-use crate::stage::{CallError, MachineSide, SocketService, end_of};
+use crate::stage::{CallError, MachineSide, SocketService};
 use crate::watchdog::{Watched, watch};
 use crate::words::{FenceId, ProcessId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,8 +103,7 @@ struct Run {
 
 impl Run {
     fn new(platform: &Platform, program: &Arc<Program>, executable: &Path) -> Result<Run, String> {
-        let end = end_of(program);
-        let machine = MachineSide::start(platform, program.clone(), &end)
+        let machine = MachineSide::start(platform, program.clone())
             .map_err(|error| format!("the machine did not start: {error}"))?;
         Ok(Run {
             platform: platform.clone(),
@@ -121,7 +120,10 @@ impl Run {
 
     /// The main agent of the run.
     fn perform(self: &Arc<Run>) {
-        let before = Held::now();
+        let bare = Held::now();
+        self.machine.call_engines();
+        // The kernel makes what it keeps for all processes with the first one.
+        let before = Held { threads: bare.threads, ..Held::now() };
         match SocketService::start(self.machine.machine()) {
             Ok(service) => {
                 self.run_clients(&service);
@@ -361,6 +363,7 @@ impl Run {
             if self.platform.now().0 >= end.0 {
                 return self.fail(leak);
             }
+            self.machine.call_engines();
             self.pause();
         }
     }

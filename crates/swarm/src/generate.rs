@@ -325,12 +325,17 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::CloseQueue => {
                 Operation::CloseQueue { queue: self.queue(numbers, model, thread)? }
             }
-            Kind::Flood => Operation::Flood {
-                queue: self.queue(numbers, model, thread)?,
-                count: 100 + numbers.below(101),
-                ns: [5_000_000, 20_000_000][numbers.below(2) as usize],
-                signals: numbers.below(2),
-            },
+            Kind::Flood => {
+                let queue = self.queue(numbers, model, thread)?;
+                let has_ring = model.queues[&queue].model == Submission::User;
+                let (count, ns) = if has_ring {
+                    // A ring takes few packets, so they are long.
+                    (10 + numbers.below(11), [20_000_000, 50_000_000][numbers.below(2) as usize])
+                } else {
+                    (100 + numbers.below(101), [5_000_000, 20_000_000][numbers.below(2) as usize])
+                };
+                Operation::Flood { queue, count, ns, signals: numbers.below(2) }
+            }
             Kind::Prompt => Operation::Prompt {
                 queue: self.queue(numbers, model, thread)?,
                 ns: numbers.below(self.most_ns),

@@ -164,8 +164,8 @@ operations! {
     CloseQueue "close-queue" [destroy_context, destroy_hw_context, destroy_hw_queue] {
         queue: QueueId,
     }
-    /// Keeps an engine busy with packets.
-    Flood "flood" [submit_command, signal_from_gpu2] {
+    /// Keeps an engine busy, from a queue of any model.
+    Flood "flood" [submit_command, submit_command_to_hw_queue, signal_from_gpu2] {
         queue: QueueId,
         /// Packets.
         count: u64,
@@ -174,8 +174,9 @@ operations! {
         /// Whether a signal follows each packet: 0 or 1.
         signals: u64,
     }
-    /// Executes on a NORMAL queue and waits. In virtual time its share (PRE-072) bounds the wait.
-    Prompt "prompt" [submit_command, wait_from_cpu] {
+    /// Executes on a NORMAL queue and waits. In virtual time its share bounds the wait: PRE-072 for
+    /// packets, HS-006 and HS-021 for hardware and user-mode queues.
+    Prompt "prompt" [submit_command, submit_command_to_hw_queue, wait_from_cpu] {
         queue: QueueId,
         /// Nanoseconds.
         ns: u64,

@@ -3,37 +3,38 @@
 //! Entry points: [`MachineSide::start`], [`MachineSide::carry_out`], [`MachineSide::fault`] and
 //! [`MachineSide::leak`].
 
-use super::objects::{CallError, Called};
+use super::objects::{CallError, Called, QueueObject, RawQueue};
 use crate::coverage::Coverage;
 use crate::failure::Failure;
-use crate::model::Model;
 use crate::operation::Operation;
 use crate::program::Program;
 use crate::words::AdapterId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tidegate::calls::TdrTest;
+use tidegate::calls::{Kernel, Priority, TdrTest};
+use tidegate::d3d12::Submission;
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::Census;
+use tidegate::platform::Mutex;
 use tidegate::{Machine, MachineError, Platform};
+use tidegate_testbed::Client;
 
 /// A machine with what it held before its processes.
 pub(crate) struct MachineSide {
     platform: Platform,
     program: Arc<Program>,
-    /// Adapters that a step removes.
-    removed: BTreeSet<AdapterId>,
+    /// Adapters that a step has removed. The process whose step it is may be killed before.
+    removed: Mutex<BTreeSet<AdapterId>>,
     /// Kernel objects of each adapter before the processes.
     before: Vec<Census>,
     machine: Arc<Machine>,
 }
 
 impl MachineSide {
-    /// Starts the machine of a program. `end` is the state of the model after the last step.
+    /// Starts the machine of a program.
     pub(crate) fn start(
         platform: &Platform,
         program: Arc<Program>,
-        end: &Model,
     ) -> Result<MachineSide, MachineError> {
         let mut builder = Machine::builder(platform);
         for adapter in &program.adapters {
@@ -41,8 +42,8 @@ impl MachineSide {
         }
         let machine = Arc::new(builder.start()?);
         let before = (0..machine.adapter_count()).map(|a| machine.adapter_at(a).census()).collect();
-        let (platform, removed) = (platform.clone(), end.removed.clone());
-        Ok(MachineSide { platform, program, removed, before, machine })
+        let removed = platform.mutex("removed adapters", BTreeSet::new());
+        Ok(MachineSide { platform: platform.clone(), program, removed, before, machine })
     }
 
     /// Returns the machine.
@@ -80,10 +81,44 @@ impl MachineSide {
             Operation::ResetAdapter {} => Ok(unit.debug_timeouts(TdrTest::ForceTdr)?),
             Operation::RemoveAdapter {} => {
                 self.machine.remove_adapter(adapter);
+                self.removed.lock().insert(AdapterId(adapter as u16));
                 Ok(())
             }
             _ => Err(CallError::Missing),
         }
+    }
+
+    /// Has each engine do some work of a new process. An engine keeps what it has mapped last until its
+    /// next turn, which it does not take without power or work.
+    pub(crate) fn call_engines(&self) {
+        for index in 0..self.machine.adapter_count() {
+            // Of an adapter that has stopped, or is removed, nothing is expected.
+            let _ = self.call_engines_of(index);
+        }
+    }
+
+    fn call_engines_of(&self, index: usize) -> Called {
+        let process = self.machine.process_on(index, "caller");
+        let process = process.map_err(|_| CallError::Missing)?;
+        let device = process.create_device()?;
+        let client = Client::of(&self.platform, process.clone(), device);
+        let setup = &self.program.adapters[index];
+        let has_packets = setup.caps().submissions.contains(&Submission::Packet);
+        let nodes = setup.config(&self.platform).gpu.nodes.len() as u32;
+        let called = (0..nodes).try_for_each(|node| {
+            let queue = if has_packets {
+                RawQueue::packet(&client, client.try_context(node, Priority::Normal)?)?
+            } else {
+                let context = client.try_hw_context(node)?;
+                RawQueue::hardware(&client, context, client.hw_queue_in(context, false)?)?
+            };
+            let queue = QueueObject::Raw(Arc::new(queue));
+            queue.flood(1, 0, false)?;
+            queue.drain()?;
+            queue.destroy()
+        });
+        process.terminate();
+        called
     }
 
     /// Returns what the kernel or the driver says is wrong.
@@ -106,7 +141,7 @@ impl MachineSide {
     pub(crate) fn leak(&self) -> Option<Failure> {
         for (index, before) in self.before.iter().enumerate() {
             let after = self.machine.adapter_at(index).census();
-            if self.removed.contains(&AdapterId(index as u16)) {
+            if self.removed.lock().contains(&AdapterId(index as u16)) {
                 // A removal also ends what the kernel has made for itself.
                 let rest = after.devices + after.contexts + after.hw_contexts + after.hw_queues;
                 if rest + after.doorbells + after.fences + after.fence_waits > 0 {

@@ -146,7 +146,7 @@ impl Stage {
     /// A configuration that contradicts itself, or a process that is refused.
     pub fn new(platform: &Platform, program: Arc<Program>) -> Result<Stage, MachineError> {
         let end = end_of(&program);
-        let machine = MachineSide::start(platform, program.clone(), &end)?;
+        let machine = MachineSide::start(platform, program.clone())?;
         Ok(Stage::around(platform, program, end, Around::Machine(machine)))
     }
 

@@ -206,7 +206,8 @@ impl Stage {
         object.execute(&process.device()?, ns)?;
         object.drain()?;
         let took = self.platform.now().0 - begun;
-        let bound = self.bounds.prompt_ns.filter(|bound| took > *bound);
+        let bound = self.bounds.prompt_ns(self.end.queues[&queue].model);
+        let bound = bound.filter(|bound| took > *bound);
         if let Some(bound) = bound {
             let text = format!("{ns} ns of {queue} took {took} ns, and {bound} ns are allowed");
             self.fail(Failure::Late(text));
