@@ -2,8 +2,8 @@
 //! the program is a child that is a client over the socket (`client`).
 //!
 //! Order: 1. the service starts; 2. the clients start and connect; 3. their threads run; 4. each
-//! client judges its objects; 5. each destroys them and ends; 6. the service ends; 7. the machine is
-//! judged, with what this process holds. No phase begins before all clients that live have ended the
+//! client judges its objects; 5. each destroys them and ends; 6. what the machine and this process
+//! hold is judged; 7. the service ends, and it is judged again. No phase begins before all clients that live have ended the
 //! one before. A step of an operator is carried out here when a client asks, and a kill is a SIGKILL.
 //!
 //! Entry point: [`run_watched`].
@@ -126,12 +126,15 @@ impl Run {
         let before = Held { threads: bare.threads, ..Held::now() };
         match SocketService::start(self.machine.machine()) {
             Ok(service) => {
+                let serving = Held { threads: before.threads + 1, ..Held::now() };
                 self.run_clients(&service);
+                self.settle(&serving);
                 service.stop();
+                drop(service);
+                self.settle(&before);
             }
             Err(why) => self.fail(Failure::Panic(why)),
         }
-        self.settle(&before);
     }
 
     fn run_clients(self: &Arc<Run>, service: &SocketService) {
@@ -433,23 +436,42 @@ impl Watched for Run {
     }
 }
 
-/// What this process holds: descriptors and threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What this process holds: descriptors of each kind, and threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
-    descriptors: usize,
+    /// The kinds are named as the system does, without numbers.
+    descriptors: BTreeMap<String, usize>,
     threads: usize,
 }
 
 impl Held {
     fn now() -> Held {
-        let count = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
-        Held { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task") }
+        let mut descriptors = BTreeMap::new();
+        for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+            // The descriptor by which the folder is read is closed meanwhile, or counts each time.
+            if let Ok(target) = std::fs::read_link(entry.path()) {
+                let target = target.to_string_lossy();
+                let kind: String = target.chars().filter(|c| !c.is_ascii_digit()).collect();
+                *descriptors.entry(kind).or_default() += 1;
+            }
+        }
+        let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+        Held { descriptors, threads }
     }
 
     fn leak(&self) -> Option<Failure> {
         let now = Held::now();
-        let is_more = now.descriptors > self.descriptors || now.threads > self.threads;
-        let text = || Failure::Leak(format!("the machine's process has {now:?} and had {self:?}"));
-        is_more.then(text)
+        let had = |kind: &String| self.descriptors.get(kind).copied().unwrap_or_default();
+        let more = now.descriptors.iter().find(|(kind, count)| **count > had(kind));
+        let text = match more {
+            Some((kind, count)) => {
+                format!("the service has {count} descriptors of '{kind}' and had {}", had(kind))
+            }
+            None if now.threads > self.threads => {
+                format!("the service has {} threads and had {}", now.threads, self.threads)
+            }
+            None => return None,
+        };
+        Some(Failure::Leak(text))
     }
 }

@@ -149,6 +149,8 @@ struct Proposer<'f, 'p> {
     total: u64,
     /// Durations of work are below this.
     most_ns: u64,
+    /// The classes of the engines that queues use: one in some runs, so that all compete.
+    classes: &'static [Class],
     next_queue: u16,
     next_fence: u16,
     next_buffer: u16,
@@ -170,11 +172,14 @@ impl<'f, 'p> Proposer<'f, 'p> {
             }
         }
         let most_ns = [2_000, 20_000, 200_000][numbers.below(3) as usize];
+        let only = numbers.below(3 * Class::ALL.len() as u64) as usize;
+        let classes = Class::ALL.get(only..=only).unwrap_or(Class::ALL);
         Proposer {
             facts,
             kinds,
             total,
             most_ns,
+            classes,
             next_queue: 0,
             next_fence: 0,
             next_buffer: 0,
@@ -224,7 +229,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 queue: QueueId(self.next_queue),
                 surface: *numbers.pick(Surface::ALL)?,
                 model: *numbers.pick(Submission::ALL)?,
-                class: *numbers.pick(Class::ALL)?,
+                class: *numbers.pick(self.classes)?,
                 band: if numbers.chance(4) { Band::High } else { Band::Normal },
             },
             Kind::DropQueue => Operation::DropQueue { queue: self.queue(numbers, model, thread)? },
@@ -326,18 +331,19 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 Operation::CloseQueue { queue: self.queue(numbers, model, thread)? }
             }
             Kind::Flood => {
-                let queue = self.queue(numbers, model, thread)?;
-                let has_ring = model.queues[&queue].model == Submission::User;
-                let (count, ns) = if has_ring {
-                    // A ring takes few packets, so they are long.
-                    (10 + numbers.below(11), [20_000_000, 50_000_000][numbers.below(2) as usize])
-                } else {
-                    (100 + numbers.below(101), [5_000_000, 20_000_000][numbers.below(2) as usize])
+                let queue = self.raw_queue(numbers, model, thread)?;
+                let is_long = numbers.chance(2);
+                let (count, ns) = match (model.queues[&queue].model, is_long) {
+                    (Submission::Packet, true) => (100 + numbers.below(101), 20_000_000),
+                    // Equals delay these by slices, however long a packet is. A ring takes few.
+                    (_, true) => (4 + numbers.below(9), 250_000_000),
+                    (Submission::User, false) => (10 + numbers.below(11), 50_000_000),
+                    (_, false) => (100 + numbers.below(101), 5_000_000),
                 };
                 Operation::Flood { queue, count, ns, signals: numbers.below(2) }
             }
             Kind::Prompt => Operation::Prompt {
-                queue: self.queue(numbers, model, thread)?,
+                queue: self.raw_queue(numbers, model, thread)?,
                 ns: numbers.below(self.most_ns),
             },
             Kind::CloseFence => {
@@ -446,6 +452,15 @@ impl<'f, 'p> Proposer<'f, 'p> {
         let process = self.facts.program.process_of(thread);
         let own = model.live_queues(process).filter(|(_, state)| state.owner == thread);
         let queues: Vec<QueueId> = own.map(|(id, _)| id).collect();
+        numbers.pick(&queues).copied()
+    }
+
+    /// Returns a queue of the thread at the call surface.
+    fn raw_queue(&self, numbers: &mut Numbers, model: &Model, thread: ThreadId) -> Option<QueueId> {
+        let process = self.facts.program.process_of(thread);
+        let own = model.live_queues(process).filter(|(_, state)| state.owner == thread);
+        let raw = own.filter(|(_, state)| state.surface == Surface::Raw);
+        let queues: Vec<QueueId> = raw.map(|(id, _)| id).collect();
         numbers.pick(&queues).copied()
     }
 

@@ -209,8 +209,10 @@ impl Model {
             }
             Operation::Flood { queue, count, ns, signals } => {
                 require((1..=200).contains(&count) && signals <= 1, "1 to 200 packets")?;
-                require(ns <= 50_000_000, "a packet is at most 50 ms")?;
                 let state = self.own_raw_queue(thread, queue)?;
+                // The share of packets is counted in packets that are not left.
+                let most = if state.model == Submission::Packet { 50_000_000 } else { 500_000_000 };
+                require(ns <= most, "a packet is at most 50 ms, and another buffer 500 ms")?;
                 let has_ring = state.model == Submission::User;
                 let steps = if has_ring { count as u32 * (1 + signals as u32) } else { 1 };
                 let has_room = !has_ring || state.steps + steps <= RAW_RING_STEPS;

@@ -59,9 +59,16 @@ impl Bounds {
             _ => None,
         });
         let high: BTreeSet<_> = high.collect();
+        let contexts = program.steps.iter().filter_map(|step| match step.operation {
+            Operation::CreateQueue { queue, model: Model::Packet, .. } => Some(queue),
+            _ => None,
+        });
+        let contexts: BTreeSet<_> = contexts.collect();
         let (mut normal, mut work, mut longest, mut packets) = (0, 0, 0, 0);
         let (mut rests, mut recoveries) = (0, 0);
         let (mut executes, mut queues) = (0, 0);
+        // Processes that want an engine for long, and not by packets.
+        let mut rivals = BTreeSet::new();
         for step in &program.steps {
             match step.operation {
                 Operation::Execute { queue, ns } | Operation::Prompt { queue, ns } => {
@@ -73,8 +80,12 @@ impl Bounds {
                 Operation::Flood { queue, count, ns, .. } => {
                     work += count * ns;
                     packets += count;
-                    longest = longest.max(ns);
-                    normal += if high.contains(&queue) { 0 } else { count * ns };
+                    if contexts.contains(&queue) {
+                        longest = longest.max(ns);
+                        normal += if high.contains(&queue) { 0 } else { count * ns };
+                    } else {
+                        rivals.insert(program.process_of(step.thread));
+                    }
                 }
                 Operation::CreateQueue { .. } => queues += 1,
                 Operation::Rest { ns } => rests += ns,
@@ -100,8 +111,8 @@ impl Bounds {
         // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
         let turn = quantum.unwrap_or(0) + 2 * SWITCH_NS;
         // Each process has its turn, and the packets of the node have theirs.
+        let share = 10 * (normal + 2 * turn + longest) * (1 + rivals.len() as u64);
         let processes = program.processes.len() as u64 + 1;
-        let share = 10 * (normal + 2 * turn + longest) * processes;
         // Inside of a process queues of the API's HIGH go first. Floods are never of those.
         let slices = processes * (queues + 1) * (SLICE_NS + SWITCH_NS) + executes;
         let bound = |ns: u64| (recoveries == 0).then_some(ns + rests + slack);
