@@ -105,7 +105,8 @@ pub struct Config {
     /// addresses in.
     pub dma_patching: bool,
     /// Whether a packet context gets a save area on nodes that preempt in the middle of a packet.
-    /// Without one, packets of such a node are aborted where they are preempted.
+    /// Without one, a packet of such a node that has begun runs to its end, and no other queue
+    /// interrupts it.
     pub save_areas: bool,
     /// Slots in each ring that the driver writes (one ring per engine, one per kernel-mode
     /// hardware queue). A power of two, at least 2, because the kernel keeps two packets on a node

@@ -43,7 +43,9 @@ fn packet_grain(node: &NodeConfig) -> PacketGrain {
     compute.min(graphics)
 }
 
-/// Returns whether an engine may switch from this queue to another one after a turn on it.
+/// Returns whether an engine may switch from this queue to another one after a turn on it, and
+/// whether a ring may be preempted now. A DMA packet that was started needs a save area: without
+/// one, a reset for the other queue would lose what the packet did.
 // spec: PRE-042
 pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
     let grain = packet_grain(node);
@@ -51,7 +53,7 @@ pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
         Some(Packet::Wait(_)) => true,
         None => grain > PacketGrain::Ring || !run.has_work(),
         Some(Packet::Execute(work)) => {
-            grain == PacketGrain::Command && command_may_stop(work, node)
+            grain == PacketGrain::Command && work.can_be_kept() && command_may_stop(work, node)
         }
     }
 }
@@ -84,13 +86,4 @@ fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
         Some(Running::Hang) => false,
         Some(running) => parts_may_stop(running.is_draw(), node),
     }
-}
-
-/// Returns whether a node's ring can be preempted now. A packet that was started needs a save area.
-pub(crate) fn may_give_back(run: &Run, node: &NodeConfig) -> bool {
-    let kept = match &run.packet {
-        Some(Packet::Execute(work)) => !work.is_begun() || work.save_area.0 != 0,
-        _ => true,
-    };
-    kept && may_switch(run, node)
 }

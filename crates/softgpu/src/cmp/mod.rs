@@ -16,7 +16,7 @@ pub(crate) mod waits;
 
 use crate::config::{Config, NodeConfig};
 use crate::doorbell::{Doorbells, Seat};
-use crate::granularity::{may_give_back, may_switch};
+use crate::granularity::may_switch;
 use crate::log::LogBuffer;
 use crate::mmu::Space;
 use crate::posted_stores::PostedStores;
@@ -462,7 +462,7 @@ impl Cmp {
         let ring = self.ring_of(engine)?;
         let entry = self.entry(ring)?;
         let run = entry.run.as_ref()?;
-        (entry.faulted || may_give_back(run, node)).then_some(ring)
+        (entry.faulted || may_switch(run, node)).then_some(ring)
     }
 
     /// Returns the queue that an engine may not leave yet.

@@ -98,12 +98,11 @@ fn reset_ring(gpu: &Hardware, cmp: &mut Cmp, ring: QueueId, is_culprit: bool) ->
     run.pause(now);
     let lost = match &run.packet {
         Some(Packet::Execute(work)) if is_culprit => work.submission_fence_id(),
-        // A bystander's state is saved as in a preemption, if it has a save area.
+        // A bystander's state is saved as in a preemption. One without a save area has not begun.
         Some(Packet::Execute(work)) if work.is_begun() => {
             let mut mmu = Mmu::new(Arc::clone(&gpu.bus), &gpu.config);
-            let is_saved = work.save_area.0 != 0
-                && save_area::store(&mut mmu, system, work, gpu.timeline_ns()).is_ok();
-            if is_saved { None } else { work.submission_fence_id() }
+            let stored = save_area::store(&mut mmu, system, work, gpu.timeline_ns());
+            work.submission_fence_id().filter(|_| stored.is_err())
         }
         _ => None,
     };

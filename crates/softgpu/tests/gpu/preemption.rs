@@ -359,6 +359,30 @@ fn a_hardware_queue_that_hangs_is_stopped_and_the_others_keep_their_state() {
     });
 }
 
+/// Else a reset for the queue would lose what the packet has done.
+#[test]
+fn an_engine_leaves_a_packet_in_the_middle_only_if_it_has_a_save_area() {
+    for (has_save_area, begins, ends) in [(true, 3_000, 20_000), (false, 10_000, 10_000)] {
+        on(&Platform::virtual_time(StepCosts::free()), Config::default(), move |machine| {
+            let mut ring = Ring::new(machine, COPY);
+            let save = ring.system.buffer(SAVE_AREA_BYTES as usize);
+            let (begun, done) = (ring.process.fence(0, 0), ring.process.fence(0, 0));
+            let area = if has_save_area { save.va } else { GpuVa(0) };
+            let commands = ring.process.commands(&[TIMED]);
+            ring.queue.submit(&[ring.packet(commands, 1, area, DmaFlags::empty())]);
+            machine.platform.sleep_until(CpuTime(3_000));
+            let options = QueueOptions { priority: 3, ..Default::default() };
+            let mut higher = ring.process.queue_with(COPY, options);
+            higher.submit(&[begun.signal(1), ring.process.execute(&[TIMED], 0), done.signal(1)]);
+            machine.await_signals(&begun, 1);
+            assert_eq!(machine.platform.now(), CpuTime(begins));
+            machine.await_completed(COPY, 1);
+            assert_eq!(machine.platform.now(), CpuTime(ends));
+            machine.await_signals(&done, 1);
+        });
+    }
+}
+
 #[test]
 fn a_hardware_queue_that_runs_is_stopped_by_a_reset() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {

@@ -225,3 +225,17 @@ fn a_hang_that_two_suspensions_find_is_recovered_from_once() {
          t0 execute q0 0; t1 hang q5; t3 suspend 0; t1 suspend 0",
     );
 }
+
+/// Packets of this adapter have no save area. An engine left a packet in its middle for the hardware
+/// queue that hung, and the reset lost what the packet had done.
+#[test]
+fn an_engine_reset_for_a_hardware_queue_loses_no_packet_without_a_save_area() {
+    assert_holds(
+        "swarm/virtual | adapter standard local-memory-kib=4096; process a0 steady; process \
+         a0 steady; process a0 doomed; thread p0; thread p1; thread p2; t1 queue q0 api \
+         packet copy normal; t2 queue q1 raw hardware copy normal; t0 queue q2 raw packet \
+         copy high; t0 execute q2 199790; t1 execute q0 176399; t0 execute q2 97871; t2 hang \
+         q1; t0 execute q2 152419; t1 execute q0 190900; t1 execute q0 59819; t0 execute q2 \
+         75077; t0 execute q2 54762",
+    );
+}

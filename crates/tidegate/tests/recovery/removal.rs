@@ -335,10 +335,12 @@ fn a_removal_does_not_wait_for_a_process_that_waits_for_its_work() {
     }
 }
 
-/// A hang that its process has left on the copy engine keeps a packet of the pager.
-// spec: PRE-164
-#[test]
-fn a_removal_after_the_last_process_ends_the_operation_that_the_pager_waits_for() {
+/// Work before a removal: a hang on the copy engine, and a save area whose first content waits
+/// behind it.
+type Blocked = fn(&dyn Fn(&str) -> Client, &dyn Fn()) -> Vec<Client>;
+
+/// Removes the adapter after `work`. Nothing is waited for.
+fn removal_with(work: Blocked) {
     let platform = Platform::virtual_time(StepCosts::free());
     let machine = Machine::builder(&platform).reference(MachineConfig::standard(&platform));
     let machine = Arc::new(machine.start().unwrap());
@@ -349,7 +351,22 @@ fn a_removal_after_the_last_process_ends_the_operation_that_the_pager_waits_for(
             let device = process.create_device().unwrap();
             Client::of(&platform, process, device)
         };
-        let pass = || platform.sleep_until(platform.now().after(SETTLED_NS));
+        let pass = || _ = platform.sleep_until(platform.now().after(SETTLED_NS));
+        let clients = work(&open, &pass);
+        own.remove_adapter(0);
+        assert!(platform.now().0 < S, "no delay is waited for: {:?}", platform.now());
+        drop(clients);
+    };
+    machine.run(main).unwrap();
+    assert_eq!(machine.adapter().bug_checks(), []);
+    assert_eq!(machine.driver().violations(), []);
+}
+
+/// The hang is of a process that has ended, so the engine keeps a packet of the pager.
+// spec: PRE-164
+#[test]
+fn a_removal_after_the_last_process_ends_the_operation_that_the_pager_waits_for() {
+    removal_with(|open, pass| {
         let (guilty, pages) = (open("guilty"), open("pages"));
         let hangs = guilty.hw_queue_on(2);
         guilty.submit(&hangs, 1, &[Command::Hang]);
@@ -357,13 +374,24 @@ fn a_removal_after_the_last_process_ends_the_operation_that_the_pager_waits_for(
         // Its save area gets its content behind the hang.
         pages.context(0);
         pass();
-        drop((hangs, guilty, pages));
-        own.remove_adapter(0);
-        assert!(platform.now().0 < S, "no delay is waited for: {:?}", platform.now());
-    };
-    machine.run(main).unwrap();
-    assert_eq!(machine.adapter().bug_checks(), []);
-    assert_eq!(machine.driver().violations(), []);
+        Vec::new()
+    });
+}
+
+/// The engine has as many packets as it takes, so the pager's is not submitted yet.
+// spec: PRE-164
+#[test]
+fn a_removal_ends_an_operation_of_the_pager_that_no_engine_has() {
+    removal_with(|open, pass| {
+        let (guilty, pages) = (open("guilty"), open("pages"));
+        let hangs = guilty.context(2);
+        pass();
+        (0..4).for_each(|_| guilty.submit_packet(hangs, &[Command::Hang]));
+        pass();
+        pages.context(0);
+        pass();
+        vec![guilty, pages]
+    });
 }
 
 /// The objects of a call may be ending, or gone, when the removal meets it.
