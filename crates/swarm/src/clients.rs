@@ -62,6 +62,19 @@ enum Phase {
     Gone,
 }
 
+impl Phase {
+    fn in_words(self) -> &'static str {
+        match self {
+            Phase::Started => "has started",
+            Phase::Opened => "has connected",
+            Phase::ThreadsEnded => "has ended its threads",
+            Phase::Judged => "has judged its objects",
+            Phase::Destroyed => "has destroyed its objects",
+            Phase::Gone => "has gone",
+        }
+    }
+}
+
 /// A client.
 struct ClientProcess {
     id: ProcessId,
@@ -262,7 +275,11 @@ impl Run {
     /// Carries out a step of the operator on a thread of its own, because it may take some time.
     fn start_step(self: &Arc<Run>, client: &Arc<ClientProcess>, thread: ThreadId) {
         let step = self.state.lock().under_way.get(&thread).copied();
-        let Some(step) = step else { return };
+        let is_by_operator = |step: &usize| self.program.steps[*step].operation.kind().is_by_operator();
+        let Some(step) = step.filter(is_by_operator) else {
+            let text = format!("{} asks for a step that is no operator's", client.id);
+            return self.fail(Failure::Panic(text));
+        };
         self.state.lock().asked += 1;
         let (run, client) = (self.clone(), client.clone());
         let carry_out = move || {
@@ -313,7 +330,7 @@ impl Run {
         if !is_killed && !is_right {
             let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
             let steps: Vec<String> = steps.iter().map(|step| self.in_words(*step)).collect();
-            let text = format!("{id} has ended ({status}) {phase:?}, in [{}]", steps.join(", "));
+            let text = format!("{id} {} and has ended: {status}; {}", phase.in_words(), steps.join(", "));
             state.failures.push(Failure::Panic(text));
         }
     }
@@ -409,7 +426,7 @@ impl Watched for Run {
         let state = self.state.lock();
         let steps = state.under_way.values().map(|step| self.in_words(*step));
         let clients = state.clients.iter().filter(|(_, client)| client.phase < Phase::Gone);
-        steps.chain(clients.map(|(id, client)| format!("{id} is {:?}", client.phase))).collect()
+        steps.chain(clients.map(|(id, client)| format!("{id} {}", client.phase.in_words()))).collect()
     }
 
     fn failure(&self) -> Option<Failure> {

@@ -370,6 +370,25 @@ operations! {
     Kill "kill" [destroy_device] { process: ProcessId }
 }
 
+/// Operations that no process can carry out by a call, with the reason. They are those of an
+/// operator. On the ground of processes a client asks the process of the machine for them.
+pub const BY_OPERATOR: &[(Kind, &str)] = &[
+    (Kind::Suspend, "the kernel suspends contexts for its own work; no call asks for it"),
+    (Kind::SleepResume, "the system puts a device to sleep"),
+    (Kind::IdleEngines, "the power manager decides which engines are idle"),
+    (Kind::ResetEngine, "a debugger forces it, and not a client of the service"),
+    (Kind::ResetAdapter, "a debugger forces it, and not a client of the service"),
+    (Kind::RemoveAdapter, "the system removes a device"),
+    (Kind::Kill, "the parent of a process kills it"),
+];
+
+impl Kind {
+    /// Returns whether an operator carries out the operation.
+    pub fn is_by_operator(self) -> bool {
+        BY_OPERATOR.iter().any(|(kind, _)| *kind == self)
+    }
+}
+
 /// Kernel calls that no operation reaches yet, with the reason.
 pub const UNREACHED: &[(&str, &str)] = &[
     ("disable_gpu_timeout", "its work may run for ever, so no bound of a wait holds beside it"),

@@ -309,6 +309,11 @@ impl AdapterSetup {
         nodes.iter().position(|node| node.class == wanted).map(|node| node as u32)
     }
 
+    /// Returns whether contexts have save areas.
+    pub fn has_save_areas(&self) -> bool {
+        self.config(&Platform::host()).driver.save_areas
+    }
+
     /// Returns whether the adapter has a display.
     pub fn has_display(&self) -> bool {
         self.value("refresh-ns") != 0

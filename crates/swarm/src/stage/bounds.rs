@@ -10,6 +10,7 @@
 
 use crate::operation::Operation;
 use crate::program::Program;
+use crate::setup::AdapterSetup;
 use crate::words::{Band, Model, Surface};
 use std::collections::BTreeSet;
 use tidegate::Platform;
@@ -114,7 +115,11 @@ impl Bounds {
         let share = 10 * (normal + 2 * turn + longest) * (1 + rivals.len() as u64);
         let processes = program.processes.len() as u64 + 1;
         // Inside of a process queues of the API's HIGH go first. Floods are never of those.
-        let slices = processes * (queues + 1) * (SLICE_NS + SWITCH_NS) + executes;
+        // An engine leaves a packet in its middle only with a save area.
+        let can_leave = |adapter: &AdapterSetup| adapter.has_save_areas();
+        let kept = if program.adapters.iter().all(can_leave) { 0 } else { longest };
+        let round = processes * (SLICE_NS + SWITCH_NS) + 2 * kept;
+        let slices = (queues + 1) * round + executes;
         let bound = |ns: u64| (recoveries == 0).then_some(ns + rests + slack);
         Bounds {
             run_ns: Some(work + rests + recoveries + slack),

@@ -174,6 +174,7 @@ impl Stage {
 
     /// Carries out a step of an operator: of the machine, or of its process for a client.
     fn operate(&self, process: &RunProcess, step: &ProgramStep) -> Called {
+        debug_assert!(step.operation.kind().is_by_operator(), "{}", step.operation);
         match (&self.around, step.operation) {
             (Around::Parent(parent), _) => match parent.carry_out(step.thread) {
                 Answer::Done => Ok(()),
