@@ -141,10 +141,10 @@ impl Run {
             Ok(service) => {
                 let serving = Held { threads: before.threads + 1, ..Held::now() };
                 self.run_clients(&service);
-                self.settle(&serving);
+                self.await_no_leak(&serving);
                 service.stop();
                 drop(service);
-                self.settle(&before);
+                self.await_no_leak(&before);
             }
             Err(why) => self.fail(Failure::Panic(why)),
         }
@@ -158,12 +158,12 @@ impl Run {
             }
         }
         self.await_phase(Phase::Opened);
-        self.tell_all(&ToClient::Start);
+        self.send_to_all(&ToClient::Start);
         self.await_phase(Phase::ThreadsEnded);
         let objects = self.state.lock().failures.is_empty();
-        self.tell_all(&ToClient::Judge { objects });
+        self.send_to_all(&ToClient::Judge { objects });
         self.await_phase(Phase::Judged);
-        self.tell_all(&ToClient::Destroy);
+        self.send_to_all(&ToClient::Destroy);
         self.await_phase(Phase::Gone);
     }
 
@@ -358,7 +358,7 @@ impl Run {
         }
     }
 
-    fn tell_all(&self, message: &ToClient) {
+    fn send_to_all(&self, message: &ToClient) {
         for client in self.clients() {
             // One that has ended is not told.
             let _ = client.socket.send(message, None);
@@ -374,7 +374,7 @@ impl Run {
     }
 
     /// Waits until nothing is left of the clients, or for some time.
-    fn settle(&self, before: &Held) {
+    fn await_no_leak(&self, before: &Held) {
         self.clients.lock().clear();
         let end = self.platform.now().after(SETTLE_NS);
         loop {
@@ -442,7 +442,7 @@ impl Watched for Run {
             let living = state.clients.iter().filter(|(_, client)| client.phase < Phase::Gone);
             living.filter(|(_, client)| !client.has_written_stacks).count()
         };
-        self.tell_all(&ToClient::WriteStacks);
+        self.send_to_all(&ToClient::WriteStacks);
         let end = self.platform.now().after(STACKS_NS);
         while living(&self.state.lock()) > 0 && self.platform.now().0 < end.0 {
             self.pause();
@@ -456,7 +456,7 @@ impl Watched for Run {
 /// What this process holds: descriptors of each kind, and threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
-    /// The kinds are named as the system does, without numbers.
+    /// The kinds are named as the system does, without numbers. Memory has its size.
     descriptors: BTreeMap<String, usize>,
     threads: usize,
 }
@@ -468,7 +468,11 @@ impl Held {
             // The descriptor by which the folder is read is closed meanwhile, or counts each time.
             if let Ok(target) = std::fs::read_link(entry.path()) {
                 let target = target.to_string_lossy();
-                let kind: String = target.chars().filter(|c| !c.is_ascii_digit()).collect();
+                let mut kind: String = target.chars().filter(|c| !c.is_ascii_digit()).collect();
+                if kind.starts_with("/memfd:") {
+                    let bytes = entry.path().metadata().map_or(0, |about| about.len());
+                    kind = format!("memory of {bytes} bytes");
+                }
                 *descriptors.entry(kind).or_default() += 1;
             }
         }

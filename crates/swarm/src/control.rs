@@ -182,19 +182,19 @@ impl Parent {
         }
     }
 
-    fn tell(&self, message: &ToMachine) {
+    fn send(&self, message: &ToMachine) {
         // A machine that is gone ends this process, by the reader of its messages.
         let _ = self.socket.send(message, None);
     }
 
     /// Says that a thread begins a step.
     pub(crate) fn begins(&self, step: usize) {
-        self.tell(&ToMachine::Begins(step));
+        self.send(&ToMachine::Begins(step));
     }
 
     /// Says that a step has ended.
     pub(crate) fn ends(&self, step: usize) {
-        self.tell(&ToMachine::Ends(step));
+        self.send(&ToMachine::Ends(step));
     }
 
     /// Lets the process of the machine carry out the step that the thread has begun.
@@ -202,7 +202,7 @@ impl Parent {
         let answered = self.platform.event(true);
         let asked = Asked { answered: answered.clone(), answer: Answer::Nothing };
         self.asked.lock().insert(thread, asked);
-        self.tell(&ToMachine::Asks { thread: thread.0 });
+        self.send(&ToMachine::Asks { thread: thread.0 });
         answered.wait_for(None, "a step of the operator");
         self.asked.lock().remove(&thread).map_or(Answer::Nothing, |asked| asked.answer)
     }
@@ -210,7 +210,7 @@ impl Parent {
     /// Hands a fence to the processes that open it. `None`: it could not be shared.
     pub(crate) fn hand_over(&self, fence: FenceId, handle: Option<&NtHandle>) {
         let file = handle.and_then(client::nt_handle_file);
-        // As in `tell`.
+        // As in `send`.
         let _ = self.socket.send(&ToMachine::Handle { fence: fence.0 }, file);
     }
 
@@ -219,32 +219,32 @@ impl Parent {
         let mut text = failure.to_string();
         let end = text.floor_char_boundary(MOST_TEXT);
         text.truncate(end);
-        self.tell(&ToMachine::Failed(text));
+        self.send(&ToMachine::Failed(text));
     }
 
     /// Says that the process is open, and waits until all are.
     pub(crate) fn start(&self) {
-        self.tell(&ToMachine::Opened);
+        self.send(&ToMachine::Opened);
         self.started.wait_for(None, "the start of the program");
     }
 
     /// Says that the threads have ended, and waits for those of all processes. Returns whether the
     /// objects are judged.
     pub(crate) fn end_threads(&self) -> bool {
-        self.tell(&ToMachine::ThreadsEnded);
+        self.send(&ToMachine::ThreadsEnded);
         self.judged.wait_for(None, "the threads of all processes");
         *self.judges.lock()
     }
 
     /// Says that the objects are judged, and waits for those of all processes.
     pub(crate) fn end_judging(&self) {
-        self.tell(&ToMachine::Judged);
+        self.send(&ToMachine::Judged);
         self.destroyed.wait_for(None, "the objects of all processes");
     }
 
     /// Says that everything is destroyed.
     pub(crate) fn end(&self) {
-        self.tell(&ToMachine::Destroyed);
+        self.send(&ToMachine::Destroyed);
     }
 
     /// Reads messages until the machine's process has ended. `take` takes an NT handle.
@@ -267,7 +267,7 @@ impl Parent {
                 ToClient::Destroy => self.destroyed.set(Step::ThreadWake),
                 ToClient::WriteStacks => {
                     tidegate::platform::stacks::write_all();
-                    self.tell(&ToMachine::StacksWritten);
+                    self.send(&ToMachine::StacksWritten);
                 }
             }
         }
