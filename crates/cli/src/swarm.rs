@@ -15,9 +15,9 @@ use std::panic;
 use tidegate::Platform;
 use tidegate_swarm::coverage::Coverage;
 use tidegate_swarm::hunt::{Bounds, Caught, Ground, Hunted, hunt};
+use tidegate_swarm::line::Where;
 use tidegate_swarm::operation::Kind;
 use tidegate_swarm::states::STATES;
-use tidegate_swarm::line::Where;
 use tidegate_swarm::{Failure, Program, children, client};
 
 /// `tidegate swarm`.

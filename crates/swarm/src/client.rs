@@ -46,8 +46,7 @@ pub fn serve() -> Result<(), NoClient> {
         std::process::exit(0);
     })?;
     let (performer, own) = (stage, parent.clone());
-    let report =
-        platform.run(move || performer.perform_as(&own, ProcessId(process), service));
+    let report = platform.run(move || performer.perform_as(&own, ProcessId(process), service));
     report.panics.iter().for_each(|panic| parent.fail(&Failure::Panic(panic.clone())));
     parent.end();
     Ok(())

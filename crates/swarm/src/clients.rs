@@ -33,6 +33,8 @@ pub const CLIENT_ARGUMENTS: [&str; 2] = ["swarm", "--client"];
 const SETTLE_NS: u64 = 12_000_000_000;
 /// How long clients may take to write their stacks.
 const STACKS_NS: u64 = 5_000_000_000;
+/// How often what is held without a client is looked at.
+const SAMPLES: u32 = 8;
 /// How often something outside of the platform is looked at.
 const PERIOD_NS: u64 = 1_000_000;
 
@@ -133,13 +135,11 @@ impl Run {
 
     /// The main agent of the run.
     fn perform(self: &Arc<Run>) {
-        let bare = Held::now();
-        self.machine.call_engines();
-        // The kernel makes what it keeps for all processes with the first one.
-        let before = Held { threads: bare.threads, ..Held::now() };
+        let before = self.held_without_clients();
         match SocketService::start(self.machine.machine()) {
             Ok(service) => {
-                let serving = Held { threads: before.threads + 1, ..Held::now() };
+                let serving = before.most_with(Held::now());
+                let serving = Held { threads: before.threads + 1, ..serving };
                 self.run_clients(&service);
                 self.await_no_leak(&serving);
                 service.stop();
@@ -148,6 +148,18 @@ impl Run {
             }
             Err(why) => self.fail(Failure::Panic(why)),
         }
+    }
+
+    /// Returns what is held without a client. The kernel makes what it keeps for all processes with
+    /// the first one, and how much an engine without power keeps of the last one varies.
+    fn held_without_clients(&self) -> Held {
+        let bare = Held::now();
+        let sample = |most: Held, _| {
+            self.machine.call_engines();
+            most.most_with(Held::now())
+        };
+        let most = (0..SAMPLES).fold(bare.clone(), sample);
+        Held { threads: bare.threads, ..most }
     }
 
     fn run_clients(self: &Arc<Run>, service: &SocketService) {
@@ -176,11 +188,8 @@ impl Run {
             .spawn()?;
         let child = self.platform.mutex("a child", child);
         let client = Arc::new(ClientProcess { id, socket, child, opens: self.opened_by(id) });
-        let state = ClientState {
-            phase: Phase::Started,
-            is_killed: false,
-            has_written_stacks: false,
-        };
+        let state =
+            ClientState { phase: Phase::Started, is_killed: false, has_written_stacks: false };
         self.state.lock().clients.insert(id, state);
         self.clients.lock().push(client.clone());
         let program = self.program.line();
@@ -249,7 +258,9 @@ impl Run {
             ToMachine::ThreadsEnded => reach(Phase::ThreadsEnded),
             ToMachine::Judged => reach(Phase::Judged),
             ToMachine::Destroyed => reach(Phase::Destroyed),
-            ToMachine::StacksWritten => self.state.lock().client(client.id).has_written_stacks = true,
+            ToMachine::StacksWritten => {
+                self.state.lock().client(client.id).has_written_stacks = true
+            }
             ToMachine::Begins(step) => {
                 let thread = self.program.steps[step].thread;
                 self.state.lock().under_way.insert(thread, step);
@@ -275,7 +286,8 @@ impl Run {
     /// Carries out a step of the operator on a thread of its own, because it may take some time.
     fn start_step(self: &Arc<Run>, client: &Arc<ClientProcess>, thread: ThreadId) {
         let step = self.state.lock().under_way.get(&thread).copied();
-        let is_by_operator = |step: &usize| self.program.steps[*step].operation.kind().is_by_operator();
+        let is_by_operator =
+            |step: &usize| self.program.steps[*step].operation.kind().is_by_operator();
         let Some(step) = step.filter(is_by_operator) else {
             let text = format!("{} asks for a step that is no operator's", client.id);
             return self.fail(Failure::Panic(text));
@@ -324,13 +336,15 @@ impl Run {
         let (phase, is_killed) = (client.phase, client.is_killed);
         client.phase = Phase::Gone;
         let is_own = |(thread, _): &(&ThreadId, &usize)| self.program.process_of(**thread) == id;
-        let steps: Vec<usize> = state.under_way.iter().filter(is_own).map(|(_, step)| *step).collect();
+        let steps: Vec<usize> =
+            state.under_way.iter().filter(is_own).map(|(_, step)| *step).collect();
         state.under_way.retain(|thread, _| self.program.process_of(*thread) != id);
         let is_right = phase == Phase::Destroyed && status.as_ref().is_ok_and(ExitStatus::success);
         if !is_killed && !is_right {
             let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
             let steps: Vec<String> = steps.iter().map(|step| self.in_words(*step)).collect();
-            let text = format!("{id} {} and has ended: {status}; {}", phase.in_words(), steps.join(", "));
+            let text =
+                format!("{id} {} and has ended: {status}; {}", phase.in_words(), steps.join(", "));
             state.failures.push(Failure::Panic(text));
         }
     }
@@ -426,7 +440,9 @@ impl Watched for Run {
         let state = self.state.lock();
         let steps = state.under_way.values().map(|step| self.in_words(*step));
         let clients = state.clients.iter().filter(|(_, client)| client.phase < Phase::Gone);
-        steps.chain(clients.map(|(id, client)| format!("{id} {}", client.phase.in_words()))).collect()
+        steps
+            .chain(clients.map(|(id, client)| format!("{id} {}", client.phase.in_words())))
+            .collect()
     }
 
     fn failure(&self) -> Option<Failure> {
@@ -478,6 +494,16 @@ impl Held {
         }
         let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
         Held { descriptors, threads }
+    }
+
+    /// Returns the most of each kind.
+    fn most_with(&self, other: Held) -> Held {
+        let mut descriptors = self.descriptors.clone();
+        for (kind, count) in other.descriptors {
+            let most = descriptors.entry(kind).or_default();
+            *most = (*most).max(count);
+        }
+        Held { descriptors, threads: self.threads.max(other.threads) }
     }
 
     fn leak(&self) -> Option<Failure> {

@@ -45,14 +45,25 @@ pub(crate) enum Answer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToClient {
     /// The first message: the client is this process of the program. It connects to the service.
-    Open { process: u16, service: PathBuf, program: String },
+    Open {
+        process: u16,
+        service: PathBuf,
+        program: String,
+    },
     /// All processes are open.
     Start,
     /// A fence of another process was shared. Without a file it could not be.
-    Handle { fence: u16 },
-    Answer { thread: u16, answer: Answer },
+    Handle {
+        fence: u16,
+    },
+    Answer {
+        thread: u16,
+        answer: Answer,
+    },
     /// All threads have ended. The objects are judged, unless a step has failed.
-    Judge { objects: bool },
+    Judge {
+        objects: bool,
+    },
     /// Everything is destroyed.
     Destroy,
     /// Stacks of all threads are wanted on standard error.

@@ -37,9 +37,11 @@ pub struct Shape {
 
 impl Shape {
     /// Programs for virtual time and for host threads.
-    pub const WHOLE: Shape = Shape { steps: 50, processes: 4, threads: 6, doom: true, clients: false };
+    pub const WHOLE: Shape =
+        Shape { steps: 50, processes: 4, threads: 6, doom: true, clients: false };
     /// Programs for explored machines, whose runs grow with each agent.
-    pub const SMALL: Shape = Shape { steps: 14, processes: 2, threads: 3, doom: true, clients: false };
+    pub const SMALL: Shape =
+        Shape { steps: 14, processes: 2, threads: 3, doom: true, clients: false };
     /// Programs whose processes are real ones.
     pub const CLIENTS: Shape = Shape { clients: true, ..Shape::WHOLE };
 }

@@ -99,9 +99,8 @@ impl Stage {
             }
             if let Ok(DeviceState::Hung(hang)) = raw {
                 let injected = self.injected.lock();
-                let of_process = injected
-                    .iter()
-                    .filter(|i| i.process == *id && i.surface == Surface::Raw);
+                let of_process =
+                    injected.iter().filter(|i| i.process == *id && i.surface == Surface::Raw);
                 let mut queues = of_process.flat_map(|injected| injected.queues.iter());
                 // A forced reset of an engine is not a hang of a queue.
                 let forced = self.program.steps.iter().any(|step| {
