@@ -137,12 +137,8 @@ impl Stage {
                 self.platform.sleep_until(self.platform.now().after(ns));
                 Ok(())
             }
-            Operation::DestroyDevice {} => {
-                Ok(process.client.kernel.destroy_device(process.client.device)?)
-            }
-            Operation::MarkDevice { .. } => {
-                let reason = DeviceErrorReason::Generic;
-                Ok(process.client.kernel.mark_device_as_error(process.client.device, reason)?)
+            Operation::DestroyDevice {} | Operation::MarkDevice { .. } => {
+                end_device(&process.client, step.operation)
             }
             Operation::Suspend { .. }
             | Operation::SleepResume { .. }
@@ -387,6 +383,17 @@ impl Stage {
 }
 
 use tidegate_testbed::Client;
+
+/// Ends the D3DKMT device of a process by a call.
+fn end_device(client: &Client, operation: Operation) -> Called {
+    match operation {
+        Operation::MarkDevice { .. } => {
+            let reason = DeviceErrorReason::Generic;
+            Ok(client.kernel.mark_device_as_error(client.device, reason)?)
+        }
+        _ => Ok(client.kernel.destroy_device(client.device)?),
+    }
+}
 
 /// Puts a made object into its slot.
 fn put<T: Clone>(slot: &super::slot::Slot<T>, made: Called<T>) -> Called {
