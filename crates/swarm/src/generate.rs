@@ -99,10 +99,13 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     };
     // One machine in eight has doomed processes only: its adapters may be reset at any time.
     let all_doomed = shape.doom && numbers.chance(8);
-    let processes: Vec<ProcessSetup> = (0..1 + numbers.below(shape.processes))
+    // One real process kills another.
+    let count = (1 + numbers.below(shape.processes)).max(1 + u64::from(shape.clients));
+    let processes: Vec<ProcessSetup> = (0..count)
         .map(|index| {
-            let odds = if shape.clients { 2 } else { 4 };
-            let is_doomed = all_doomed || (shape.doom && index > 0 && numbers.chance(odds));
+            let is_last_client = shape.clients && index == count - 1;
+            let is_doomed =
+                all_doomed || (shape.doom && index > 0 && numbers.chance(4)) || is_last_client;
             ProcessSetup {
                 adapter: AdapterId(numbers.below(adapters.len() as u64) as u16),
                 fate: if is_doomed { Fate::Doomed } else { Fate::Steady },
@@ -168,7 +171,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
             let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence)
                 || (shape.clients && *kind == Kind::Kill);
             if is_kept || !numbers.chance(odds + 1) {
-                let times = if is_kept && *kind == Kind::Kill { 3 } else { 1 };
+                let times = if is_kept && *kind == Kind::Kill { 8 } else { 1 };
                 total += weight(*kind) * times * (1 + numbers.below(4));
                 kinds.push((*kind, total));
             }
@@ -590,5 +593,22 @@ mod tests {
         }
         let all: BTreeSet<Kind> = Kind::ALL.iter().copied().collect();
         assert_eq!(all, seen);
+    }
+
+    /// No operation is left out where the processes are real ones.
+    #[test]
+    fn programs_of_clients_are_served_and_reach_every_operation() {
+        let mut seen = BTreeSet::new();
+        let mut kills = 0;
+        for seed in 0..1_000 {
+            let program = program(seed, Shape::CLIENTS);
+            assert!(program.served, "seed {seed}");
+            let kinds: BTreeSet<Kind> =
+                program.steps.iter().map(|step| step.operation.kind()).collect();
+            kills += u32::from(kinds.contains(&Kind::Kill));
+            seen.extend(kinds);
+        }
+        assert_eq!(seen, Kind::ALL.iter().copied().collect());
+        assert!(kills > 400, "{kills} programs have a kill");
     }
 }
