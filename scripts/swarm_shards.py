@@ -54,7 +54,7 @@ def main():
     parser.add_argument("--shards", type=int, required=True)
     parser.add_argument("--tidegate", default="tidegate", help="the program (default: tidegate on the PATH)")
     parser.add_argument("--address", help="a running Ray cluster (default: one on this machine)")
-    parser.add_argument("--on", default="all", choices=["virtual", "explored", "threads", "all"])
+    parser.add_argument("--on", default="all", choices=["virtual", "explored", "threads", "processes", "all"])
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default: 1)")
     bound = parser.add_mutually_exclusive_group()
     bound.add_argument("--seconds", type=int, help="time limit of each shard on each ground (default: 60)")

@@ -1,6 +1,6 @@
 //! `cargo xtask swarm`: new seeds on every ground of `tidegate swarm`, all grounds at the same time.
 //!
-//! Each ground has a process for each third of the processors. Each process runs a shard of the seeds. The
+//! Each ground has a process for each fourth of the processors. Each process runs a shard of the seeds. The
 //! first seed is printed; it comes from the date, so each day has seeds of its own.
 //!
 //! Entry points: [`long`], [`run`].
@@ -21,7 +21,9 @@ const DEFAULT_SECONDS: u64 = 60;
 const SEEDS_OF_A_DAY: u64 = 1_000_000_000;
 const DAY_SECONDS: u64 = 86_400;
 
-const GROUNDS: &[&str] = &["virtual", "explored", "threads"];
+const GROUNDS: &[&str] = &["virtual", "explored", "threads", "processes"];
+/// The grounds whose runs are counted.
+const WITH_COVERAGE: &[&str] = &["virtual", "explored"];
 
 /// The arguments of the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,7 +80,7 @@ fn run_program(program: &Path, folder: &Path, request: &Request) -> Result<(), S
             command.args(["swarm", "--on", ground, "--seed", &seed.to_string()]);
             command.args(["--seconds", &request.seconds.to_string()]);
             command.args(["--shard", &format!("{shard}/{shards}")]);
-            if *ground != "threads" {
+            if WITH_COVERAGE.contains(ground) {
                 command.arg("--coverage");
             }
             let child = command.stdin(Stdio::null()).stdout(out).spawn();

@@ -417,6 +417,7 @@ pub(crate) struct Explore {
 Examples:
   tidegate swarm                                500 programs in virtual time
   tidegate swarm --on explored --seconds 60     schedules of smaller programs, with store buffers
+  tidegate swarm --on processes --programs 50   each process of a program is a client in a process of its own
   tidegate swarm --on all --seconds 600 --shard 0/4 --json shard-0.json
   tidegate swarm --coverage                     also pairs of operations that never overlapped
 
@@ -446,13 +447,16 @@ pub(crate) struct Swarm {
     /// Time limit for shrinking one failure
     #[arg(long, value_name = "S", default_value_t = 50)]
     pub(crate) shrink_seconds: u64,
-    /// Also print which pairs of operations never overlapped in time; programs on threads are not
-    /// counted
+    /// Also print which pairs of operations never overlapped in time; programs on threads and in
+    /// processes are not counted
     #[arg(long)]
     pub(crate) coverage: bool,
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,
+    /// Be a client of a program on the ground of processes; standard input is its machine
+    #[arg(long, hide = true)]
+    pub(crate) client: bool,
 }
 
 /// Where the programs of a swarm run.
@@ -464,7 +468,9 @@ pub(crate) enum SwarmGround {
     Explored,
     /// Threads of a child process for each program, beside a watchdog
     Threads,
-    /// All three, one after the other
+    /// Processes that are clients of a service over a socket, beside a watchdog
+    Processes,
+    /// All four, one after the other
     All,
 }
 
@@ -475,7 +481,10 @@ impl SwarmGround {
             SwarmGround::Virtual => vec![Ground::Virtual],
             SwarmGround::Explored => vec![explored],
             SwarmGround::Threads => vec![Ground::Threads],
-            SwarmGround::All => vec![Ground::Virtual, explored, Ground::Threads],
+            SwarmGround::Processes => vec![Ground::Processes],
+            SwarmGround::All => {
+                vec![Ground::Virtual, explored, Ground::Threads, Ground::Processes]
+            }
         }
     }
 }
@@ -510,7 +519,7 @@ pub(crate) struct Replay {
     /// command replays the line and this prints the steps
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
-    /// Run a program of the swarm on threads once, and not until it fails
+    /// Run a program of the swarm on threads or in processes once, and not until it fails
     #[arg(long)]
     pub(crate) once: bool,
     /// Write a timeline of the schedule as one HTML page

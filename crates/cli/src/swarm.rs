@@ -4,7 +4,7 @@
 //! summary follows, and with `--coverage` the pairs of operations that never overlapped and the states that no object entered.
 //!
 //! Invariants: a shard runs every n-th seed, so shards of one first seed are disjoint. Programs on
-//! threads run in child processes, so their overlaps are not counted.
+//! threads and in processes run in child processes, so their overlaps are not counted.
 
 use crate::output::{self, Outputs};
 use crate::streams::outln;
@@ -15,15 +15,21 @@ use std::panic;
 use tidegate::Platform;
 use tidegate_swarm::coverage::Coverage;
 use tidegate_swarm::hunt::{Bounds, Caught, Ground, Hunted, hunt};
+use tidegate_swarm::line::Where;
 use tidegate_swarm::operation::Kind;
 use tidegate_swarm::states::STATES;
-use tidegate_swarm::{Failure, Program, children};
+use tidegate_swarm::{Failure, Program, children, client};
 
 /// `tidegate swarm`.
 pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
+    if arguments.client {
+        let served = client::serve().map_err(|error| BadInput(format!("--client: {error}")));
+        return served.map(|()| End::Right);
+    }
     let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
-    if arguments.coverage && arguments.on == arguments::SwarmGround::Threads {
-        return Err(BadInput(THREADS_HAVE_NO_COVERAGE.to_owned()));
+    let is_counted = arguments.on.grounds().iter().any(|ground| ground.has_coverage());
+    if arguments.coverage && !is_counted {
+        return Err(BadInput(NO_COVERAGE.to_owned()));
     }
     let is_text = !outputs.take_stdout();
     // A failing program panics in many runs; its failure has the text.
@@ -92,15 +98,15 @@ fn hunt_on(
             seeds: &mut seeds,
             keep_going: &|| clock.now().0 < end && !(arguments.first_failure && has_failed.get()),
             keep_shrinking: &keep_shrinking,
-            threads: &in_child,
+            on_host: &in_child,
             report: &mut report,
         },
     )
 }
 
 /// Runs a program in a child, because one that stands still ends its process.
-fn in_child(program: &Program) -> Option<Failure> {
-    let run = std::env::current_exe().and_then(|exe| children::run_in_child(&exe, program));
+fn in_child(on: Where, program: &Program) -> Option<Failure> {
+    let run = std::env::current_exe().and_then(|exe| children::run_in_child(&exe, on, program));
     run.unwrap_or_else(|error| Some(Failure::Panic(format!("no child process: {error}"))))
 }
 
@@ -108,7 +114,7 @@ fn in_child(program: &Program) -> Option<Failure> {
 const PROGRAMS: u64 = 500;
 /// Lines of a failure that the text shows. Stacks of a standstill have more; the JSON has all.
 const SHOWN_LINES: usize = 60;
-const THREADS_HAVE_NO_COVERAGE: &str = "--coverage: programs on threads run in child processes, \
+const NO_COVERAGE: &str = "--coverage: programs on threads and in processes run in child processes, \
     whose overlaps are not counted; use --on virtual, explored or all";
 
 fn print_caught(ground: Ground, caught: &Caught) {
@@ -183,7 +189,7 @@ struct Results {
 /// The results on one ground.
 #[derive(Serialize)]
 struct Row {
-    /// virtual time, explored or threads.
+    /// virtual time, explored, threads or processes.
     ground: &'static str,
     programs: u64,
     operations: u64,

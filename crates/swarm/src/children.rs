@@ -1,11 +1,12 @@
-//! Programs on threads of a child process, so that one that stands still does not end a hunt.
+//! Programs on threads of a child process, or with processes of its own, so that one that stands still
+//! does not end a hunt.
 //!
 //! Entry point: [`run_in_child`].
 
 use crate::failure::Failure;
 use crate::line::{ReplayLine, Where};
 use crate::program::Program;
-use crate::threads::STOOD_STILL;
+use crate::watchdog::STOOD_STILL;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -14,8 +15,12 @@ use std::process::{Command, Stdio};
 ///
 /// # Errors
 /// The child cannot be started.
-pub fn run_in_child(executable: &Path, program: &Program) -> std::io::Result<Option<Failure>> {
-    let line = ReplayLine { on: Where::Threads, program: program.clone() };
+pub fn run_in_child(
+    executable: &Path,
+    on: Where,
+    program: &Program,
+) -> std::io::Result<Option<Failure>> {
+    let line = ReplayLine { on, program: program.clone() };
     let child = Command::new(executable)
         .args(["replay", "--once", &line.to_string()])
         .stdin(Stdio::null())

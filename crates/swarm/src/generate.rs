@@ -31,13 +31,19 @@ pub struct Shape {
     pub threads: u64,
     /// Whether processes may be doomed.
     pub doom: bool,
+    /// Whether the processes are real ones: always clients of a service, and killed in most programs.
+    pub clients: bool,
 }
 
 impl Shape {
     /// Programs for virtual time and for host threads.
-    pub const WHOLE: Shape = Shape { steps: 50, processes: 4, threads: 6, doom: true };
+    pub const WHOLE: Shape =
+        Shape { steps: 50, processes: 4, threads: 6, doom: true, clients: false };
     /// Programs for explored machines, whose runs grow with each agent.
-    pub const SMALL: Shape = Shape { steps: 14, processes: 2, threads: 3, doom: true };
+    pub const SMALL: Shape =
+        Shape { steps: 14, processes: 2, threads: 3, doom: true, clients: false };
+    /// Programs whose processes are real ones.
+    pub const CLIENTS: Shape = Shape { clients: true, ..Shape::WHOLE };
 }
 
 /// How often a kind of operation is proposed, before the draw of a run.
@@ -65,7 +71,7 @@ fn weight(kind: Kind) -> u64 {
 pub fn program(seed: u64, shape: Shape) -> Program {
     let mut numbers = Numbers::new(seed);
     let mut program = machine(&mut numbers, shape);
-    let steps = steps(&mut numbers, &program, shape.steps);
+    let steps = steps(&mut numbers, &program, shape);
     program.steps = steps;
     program
 }
@@ -93,9 +99,13 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     };
     // One machine in eight has doomed processes only: its adapters may be reset at any time.
     let all_doomed = shape.doom && numbers.chance(8);
-    let processes: Vec<ProcessSetup> = (0..1 + numbers.below(shape.processes))
+    // One real process kills another.
+    let count = (1 + numbers.below(shape.processes)).max(1 + u64::from(shape.clients));
+    let processes: Vec<ProcessSetup> = (0..count)
         .map(|index| {
-            let is_doomed = all_doomed || (shape.doom && index > 0 && numbers.chance(4));
+            let is_last_client = shape.clients && index == count - 1;
+            let is_doomed =
+                all_doomed || (shape.doom && index > 0 && numbers.chance(4)) || is_last_client;
             ProcessSetup {
                 adapter: AdapterId(numbers.below(adapters.len() as u64) as u16),
                 fate: if is_doomed { Fate::Doomed } else { Fate::Steady },
@@ -107,7 +117,7 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     for _ in threads.len() as u64..count {
         threads.push(ProcessId(numbers.below(processes.len() as u64) as u16));
     }
-    let served = numbers.chance(5);
+    let served = numbers.chance(5) || shape.clients;
     let costs = match numbers.chance(2) {
         true => Costs::Nominal,
         false => *numbers.pick(Costs::ALL).expect("there are cost models"),
@@ -115,9 +125,10 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     Program { served, costs, adapters, processes, threads, steps: Vec::new() }
 }
 
-fn steps(numbers: &mut Numbers, program: &Program, count: usize) -> Vec<ProgramStep> {
+fn steps(numbers: &mut Numbers, program: &Program, shape: Shape) -> Vec<ProgramStep> {
+    let count = shape.steps;
     let facts = Facts::of(program);
-    let mut proposer = Proposer::new(numbers, &facts);
+    let mut proposer = Proposer::new(numbers, &facts, shape);
     let mut model = Model::default();
     let mut steps = Vec::with_capacity(count);
     // A program whose draw leaves out what other kinds need stays short.
@@ -143,6 +154,8 @@ struct Proposer<'f, 'p> {
     total: u64,
     /// Durations of work are below this.
     most_ns: u64,
+    /// The classes of the engines that queues use: one in some runs, so that all compete.
+    classes: &'static [Class],
     next_queue: u16,
     next_fence: u16,
     next_buffer: u16,
@@ -150,23 +163,28 @@ struct Proposer<'f, 'p> {
 }
 
 impl<'f, 'p> Proposer<'f, 'p> {
-    fn new(numbers: &mut Numbers, facts: &'f Facts<'p>) -> Proposer<'f, 'p> {
+    fn new(numbers: &mut Numbers, facts: &'f Facts<'p>, shape: Shape) -> Proposer<'f, 'p> {
         let (mut kinds, mut total) = (Vec::new(), 0);
         let odds = 1 + numbers.below(4);
         for kind in Kind::ALL {
             // Queues and fences are in every program: most kinds need them.
-            let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence);
+            let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence)
+                || (shape.clients && *kind == Kind::Kill);
             if is_kept || !numbers.chance(odds + 1) {
-                total += weight(*kind) * (1 + numbers.below(4));
+                let times = if is_kept && *kind == Kind::Kill { 8 } else { 1 };
+                total += weight(*kind) * times * (1 + numbers.below(4));
                 kinds.push((*kind, total));
             }
         }
         let most_ns = [2_000, 20_000, 200_000][numbers.below(3) as usize];
+        let only = numbers.below(3 * Class::ALL.len() as u64) as usize;
+        let classes = Class::ALL.get(only..=only).unwrap_or(Class::ALL);
         Proposer {
             facts,
             kinds,
             total,
             most_ns,
+            classes,
             next_queue: 0,
             next_fence: 0,
             next_buffer: 0,
@@ -216,7 +234,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 queue: QueueId(self.next_queue),
                 surface: *numbers.pick(Surface::ALL)?,
                 model: *numbers.pick(Submission::ALL)?,
-                class: *numbers.pick(Class::ALL)?,
+                class: *numbers.pick(self.classes)?,
                 band: if numbers.chance(4) { Band::High } else { Band::Normal },
             },
             Kind::DropQueue => Operation::DropQueue { queue: self.queue(numbers, model, thread)? },
@@ -317,14 +335,20 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::CloseQueue => {
                 Operation::CloseQueue { queue: self.queue(numbers, model, thread)? }
             }
-            Kind::Flood => Operation::Flood {
-                queue: self.queue(numbers, model, thread)?,
-                count: 100 + numbers.below(101),
-                ns: [5_000_000, 20_000_000][numbers.below(2) as usize],
-                signals: numbers.below(2),
-            },
+            Kind::Flood => {
+                let queue = self.raw_queue(numbers, model, thread)?;
+                let is_long = numbers.chance(2);
+                let (count, ns) = match (model.queues[&queue].model, is_long) {
+                    (Submission::Packet, true) => (100 + numbers.below(101), 20_000_000),
+                    // Equals delay these by slices, however long a packet is. A ring takes few.
+                    (_, true) => (4 + numbers.below(9), 250_000_000),
+                    (Submission::User, false) => (10 + numbers.below(11), 50_000_000),
+                    (_, false) => (100 + numbers.below(101), 5_000_000),
+                };
+                Operation::Flood { queue, count, ns, signals: numbers.below(2) }
+            }
             Kind::Prompt => Operation::Prompt {
-                queue: self.queue(numbers, model, thread)?,
+                queue: self.raw_queue(numbers, model, thread)?,
                 ns: numbers.below(self.most_ns),
             },
             Kind::CloseFence => {
@@ -433,6 +457,15 @@ impl<'f, 'p> Proposer<'f, 'p> {
         let process = self.facts.program.process_of(thread);
         let own = model.live_queues(process).filter(|(_, state)| state.owner == thread);
         let queues: Vec<QueueId> = own.map(|(id, _)| id).collect();
+        numbers.pick(&queues).copied()
+    }
+
+    /// Returns a queue of the thread at the call surface.
+    fn raw_queue(&self, numbers: &mut Numbers, model: &Model, thread: ThreadId) -> Option<QueueId> {
+        let process = self.facts.program.process_of(thread);
+        let own = model.live_queues(process).filter(|(_, state)| state.owner == thread);
+        let raw = own.filter(|(_, state)| state.surface == Surface::Raw);
+        let queues: Vec<QueueId> = raw.map(|(id, _)| id).collect();
         numbers.pick(&queues).copied()
     }
 
@@ -560,5 +593,22 @@ mod tests {
         }
         let all: BTreeSet<Kind> = Kind::ALL.iter().copied().collect();
         assert_eq!(all, seen);
+    }
+
+    /// No operation is left out where the processes are real ones.
+    #[test]
+    fn programs_of_clients_are_served_and_reach_every_operation() {
+        let mut seen = BTreeSet::new();
+        let mut kills = 0;
+        for seed in 0..1_000 {
+            let program = program(seed, Shape::CLIENTS);
+            assert!(program.served, "seed {seed}");
+            let kinds: BTreeSet<Kind> =
+                program.steps.iter().map(|step| step.operation.kind()).collect();
+            kills += u32::from(kinds.contains(&Kind::Kill));
+            seen.extend(kinds);
+        }
+        assert_eq!(seen, Kind::ALL.iter().copied().collect());
+        assert!(kills > 400, "{kills} programs have a kill");
     }
 }

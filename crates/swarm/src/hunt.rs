@@ -25,6 +25,8 @@ pub enum Ground {
     },
     /// Threads of the host.
     Threads,
+    /// Processes of the host, which are clients of a service.
+    Processes,
 }
 
 impl Ground {
@@ -34,7 +36,13 @@ impl Ground {
             Ground::Virtual => "virtual time",
             Ground::Explored { .. } => "explored",
             Ground::Threads => "threads",
+            Ground::Processes => "processes",
         }
+    }
+
+    /// Returns whether overlaps and states of its runs are counted: they run in this process.
+    pub fn has_coverage(self) -> bool {
+        matches!(self, Ground::Virtual | Ground::Explored { .. })
     }
 
     /// Returns the shape of its programs.
@@ -42,6 +50,7 @@ impl Ground {
         match self {
             Ground::Explored { .. } => Shape::SMALL,
             Ground::Virtual | Ground::Threads => Shape::WHOLE,
+            Ground::Processes => Shape::CLIENTS,
         }
     }
 }
@@ -75,8 +84,8 @@ pub struct Hunted {
     pub coverage: Coverage,
 }
 
-/// Runs a program on threads.
-pub type RunOnThreads = dyn Fn(&Program) -> Option<Failure>;
+/// Runs a program on threads or in processes.
+pub type RunOnHost = dyn Fn(Where, &Program) -> Option<Failure>;
 
 /// Bounds of a hunt.
 pub struct Bounds<'a> {
@@ -86,8 +95,8 @@ pub struct Bounds<'a> {
     pub keep_going: &'a dyn Fn() -> bool,
     /// Returns whether the shrinker may run again, given the number of this run for the failure.
     pub keep_shrinking: &'a dyn Fn(u32) -> bool,
-    /// Runs a program on threads.
-    pub threads: &'a RunOnThreads,
+    /// Runs a program on threads or in processes.
+    pub on_host: &'a RunOnHost,
     /// Receives each failure as soon as it is shrunk.
     pub report: &'a mut dyn FnMut(&Caught),
 }
@@ -106,7 +115,7 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
         hunted.programs += 1;
         hunted.steps += program.steps.len() as u64;
         let Some(failure) =
-            run_once(ground, &program, seed, (&mut hunted.coverage, bounds.threads))
+            run_once(ground, &program, seed, (&mut hunted.coverage, bounds.on_host))
         else {
             continue;
         };
@@ -118,7 +127,7 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
             ground,
             (seed, &program),
             failure,
-            (bounds.keep_shrinking, bounds.threads),
+            (bounds.keep_shrinking, bounds.on_host),
         );
         (bounds.report)(&caught);
         hunted.caught.push(caught);
@@ -130,7 +139,7 @@ fn run_once(
     ground: Ground,
     program: &Arc<Program>,
     seed: u64,
-    (coverage, threads): (&mut Coverage, &RunOnThreads),
+    (coverage, on_host): (&mut Coverage, &RunOnHost),
 ) -> Option<Failure> {
     match ground {
         Ground::Virtual => {
@@ -149,7 +158,8 @@ fn run_once(
             }
             outcome.failure
         }
-        Ground::Threads => threads(program),
+        Ground::Threads => on_host(Where::Threads, program),
+        Ground::Processes => on_host(Where::Processes, program),
         Ground::Explored { schedules } => {
             run::sample(program, seed, schedules, coverage).map(|sampled| sampled.failure)
         }
@@ -160,7 +170,7 @@ fn shrink_failure(
     ground: Ground,
     (seed, program): (u64, &Arc<Program>),
     failure: Failure,
-    (keep_shrinking, threads): (&dyn Fn(u32) -> bool, &RunOnThreads),
+    (keep_shrinking, on_host): (&dyn Fn(u32) -> bool, &RunOnHost),
 ) -> Caught {
     let mut runs = 0;
     let mut run = |candidate: &Program| {
@@ -170,8 +180,10 @@ fn shrink_failure(
         }
         let candidate = Arc::new(candidate.clone());
         match ground {
-            // A failure on threads may need several runs to come again.
-            Ground::Threads => (0..8).find_map(|_| threads(&candidate)),
+            // A failure on the host may need several runs to come again.
+            Ground::Threads => (0..8).find_map(|_| on_host(Where::Threads, &candidate)),
+            Ground::Processes if !candidate.served => None,
+            Ground::Processes => (0..8).find_map(|_| on_host(Where::Processes, &candidate)),
             Ground::Virtual => run::in_virtual_time(&candidate).failure,
             Ground::Explored { schedules } => {
                 let found = run::sample(&candidate, seed, schedules * 4, &mut Coverage::default());
@@ -184,6 +196,7 @@ fn shrink_failure(
     let on = match ground {
         Ground::Virtual => Where::Virtual,
         Ground::Threads => Where::Threads,
+        Ground::Processes => Where::Processes,
         Ground::Explored { schedules } => {
             let best = Arc::new(shrunk.program.clone());
             // The same seed finds the same schedule again.

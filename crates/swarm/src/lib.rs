@@ -4,10 +4,13 @@
 //! Rooms: `operation` (the table of operations), `words`, `setup` (switches of an adapter),
 //! `program` (with its text) · `model` (what a program must be, and what memory holds at its end) ·
 //! `generate` (seeds) · `stage` (a run and its oracles), `failure`, `coverage`, `states` · `run`
-//! (platforms) · `shrink` · `line` (a failure as one line) · `threads` (watchdog), `children` · `hunt` (many
-//! seeds).
+//! (platforms) · `shrink` · `line` (a failure as one line) · `watchdog`, `threads`, `children` · `control`,
+//! `client`, `clients` (programs whose processes are real ones) · `hunt` (many seeds).
 
 pub mod children;
+pub mod client;
+pub mod clients;
+mod control;
 pub mod coverage;
 pub mod failure;
 pub mod generate;
@@ -22,6 +25,7 @@ pub mod shrink;
 pub mod stage;
 pub mod states;
 pub mod threads;
+mod watchdog;
 pub mod words;
 
 pub use failure::Failure;

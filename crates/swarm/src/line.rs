@@ -1,16 +1,18 @@
 //! A failure as one line: `swarm/WHERE | PROGRAM`.
 //!
-//! WHERE is `virtual`, `threads`, the schedule of an explored run (`tso/pct-3:3A2B-1k9x2f`), or
+//! WHERE is `virtual`, `threads`, `processes`, the schedule of an explored run (`tso/pct-3:3A2B-1k9x2f`), or
 //! `sampled-SEED`: schedules that are sampled again.
 //!
 //! Entry points: [`ReplayLine`], [`ReplayLine::replay`].
 
+use crate::clients;
 use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::program::{BadProgram, Program};
 use crate::run::{self, ProgramScenario};
 use crate::threads;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use tidegate::Platform;
@@ -19,8 +21,8 @@ use tidegate::explorer::{self, ExplorerError, Replayed, Scenario};
 use tidegate::platform::StepLog;
 use tidegate::trace::Trace;
 
-/// Runs of a replay on threads, whose schedule is not repeated.
-pub const RUNS_ON_THREADS: u32 = 200;
+/// Runs of a replay on threads or in processes, whose schedule is not repeated.
+pub const RUNS_ON_THE_HOST: u32 = 200;
 /// Schedules of a program whose line has none, or one of other code.
 const SAMPLES: u64 = 200;
 
@@ -31,6 +33,8 @@ pub enum Where {
     Virtual,
     /// On threads.
     Threads,
+    /// In processes.
+    Processes,
     /// Under this schedule.
     Explored(String),
     /// Under sampled schedules of this seed.
@@ -51,8 +55,8 @@ pub struct ReplayLine {
 pub enum BadReplayLine {
     /// The form is wrong.
     #[error(
-        "a line of the swarm is 'swarm/WHERE | PROGRAM', where WHERE is virtual, threads, a schedule or \
-         sampled-SEED"
+        "a line of the swarm is 'swarm/WHERE | PROGRAM', where WHERE is virtual, threads, processes, \
+         a schedule or sampled-SEED"
     )]
     Form,
     /// The program is wrong.
@@ -87,22 +91,30 @@ impl ReplayLine {
         line.trim_start().starts_with("swarm/")
     }
 
-    /// Runs the program again. The run has a timeline if it is `traced`. On threads it runs up to
-    /// [`RUNS_ON_THREADS`] times, or `once`.
+    /// Runs the program again. The run has a timeline if it is `traced`. On threads and in processes
+    /// it runs up to [`RUNS_ON_THE_HOST`] times, or `once`. Its clients are processes of
+    /// `executable`.
     ///
     /// # Errors
     /// A schedule that does not fit the program any more.
-    pub fn replay(&self, once: bool, traced: bool) -> Result<Rerun, ExplorerError> {
+    pub fn replay(
+        &self,
+        once: bool,
+        traced: bool,
+        executable: &Path,
+    ) -> Result<Rerun, ExplorerError> {
         let program = Arc::new(self.program.clone());
         match &self.on {
             Where::Virtual => {
-                Ok(self.replay_on(&run::virtual_platform(&program), &program, traced))
+                let platform = run::virtual_platform(&program);
+                Ok(self.replay_on(&platform, &program, (traced, executable)))
             }
-            Where::Threads => {
+            Where::Threads | Where::Processes => {
                 // The last run is the one that fails, or one of many that do not.
                 let mut last = Rerun::default();
-                for _ in 0..if once { 1 } else { RUNS_ON_THREADS } {
-                    last = self.replay_on(&threads::platform(&program), &program, traced);
+                for _ in 0..if once { 1 } else { RUNS_ON_THE_HOST } {
+                    let platform = threads::platform(&program);
+                    last = self.replay_on(&platform, &program, (traced, executable));
                     if last.failure.is_some() {
                         break;
                     }
@@ -118,12 +130,18 @@ impl ReplayLine {
         }
     }
 
-    fn replay_on(&self, platform: &Platform, program: &Arc<Program>, traced: bool) -> Rerun {
+    fn replay_on(
+        &self,
+        platform: &Platform,
+        program: &Arc<Program>,
+        (traced, executable): (bool, &Path),
+    ) -> Rerun {
         if traced {
             platform.enable_tracing();
         }
         let failure = match self.on {
             Where::Threads => threads::run_watched(platform, program).failure,
+            Where::Processes => clients::run_watched(platform, program, executable).failure,
             _ => run::run(platform, program).failure,
         };
         let trace = traced.then(|| {
@@ -156,8 +174,12 @@ impl ReplayLine {
 
     /// Returns a test that holds when the program does not fail.
     pub fn test(&self, name: &str) -> String {
-        let mut text =
-            format!("#[test]\nfn {name}() {{\n    tidegate_swarm::assert_holds(\n        \"");
+        // Processes are those of the command line, whose tests have a function for them.
+        let holds = match self.on {
+            Where::Processes => "holds",
+            _ => "tidegate_swarm::assert_holds",
+        };
+        let mut text = format!("#[test]\nfn {name}() {{\n    {holds}(\n        \"");
         let line = self.to_string();
         let mut column = 0;
         for part in line.split_inclusive("; ") {
@@ -176,10 +198,11 @@ impl ReplayLine {
 /// Asserts that a line does not fail.
 ///
 /// # Panics
-/// It fails, or it is no line of the swarm.
+/// It fails, or it is no line of the swarm, or one of processes: `tidegate replay` has those.
 pub fn assert_holds(line: &str) {
     let line: ReplayLine = line.parse().unwrap_or_else(|error| panic!("{error}"));
-    let failure = match line.replay(false, false) {
+    assert_ne!(line.on, Where::Processes, "the clients are processes of the command line");
+    let failure = match line.replay(false, false, Path::new("")) {
         Ok(rerun) => rerun.failure,
         // A schedule of other code says nothing. The program is sampled instead.
         Err(_) => {
@@ -202,6 +225,7 @@ impl fmt::Display for ReplayLine {
         match &self.on {
             Where::Virtual => f.write_str("swarm/virtual | ")?,
             Where::Threads => f.write_str("swarm/threads | ")?,
+            Where::Processes => f.write_str("swarm/processes | ")?,
             Where::Explored(schedule) => write!(f, "swarm/{schedule} | ")?,
             Where::Sampled(seed) => write!(f, "swarm/sampled-{seed} | ")?,
         }
@@ -218,6 +242,7 @@ impl FromStr for ReplayLine {
         let on = match at {
             "virtual" => Where::Virtual,
             "threads" => Where::Threads,
+            "processes" => Where::Processes,
             schedule if schedule.contains(':') => Where::Explored(schedule.to_owned()),
             _ => {
                 let seed = at.strip_prefix("sampled-").and_then(|seed| seed.parse().ok());

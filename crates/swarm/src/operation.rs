@@ -164,8 +164,8 @@ operations! {
     CloseQueue "close-queue" [destroy_context, destroy_hw_context, destroy_hw_queue] {
         queue: QueueId,
     }
-    /// Keeps an engine busy with packets.
-    Flood "flood" [submit_command, signal_from_gpu2] {
+    /// Keeps an engine busy, from a queue of any model.
+    Flood "flood" [submit_command, submit_command_to_hw_queue, signal_from_gpu2] {
         queue: QueueId,
         /// Packets.
         count: u64,
@@ -174,8 +174,9 @@ operations! {
         /// Whether a signal follows each packet: 0 or 1.
         signals: u64,
     }
-    /// Executes on a NORMAL queue and waits. In virtual time its share (PRE-072) bounds the wait.
-    Prompt "prompt" [submit_command, wait_from_cpu] {
+    /// Executes on a NORMAL queue and waits. In virtual time its share bounds the wait: PRE-072 for
+    /// packets, HS-006 and HS-021 for hardware and user-mode queues.
+    Prompt "prompt" [submit_command, submit_command_to_hw_queue, wait_from_cpu] {
         queue: QueueId,
         /// Nanoseconds.
         ns: u64,
@@ -367,6 +368,25 @@ operations! {
     DestroyDevice "destroy-device" [destroy_device] {}
     /// Terminates a doomed process.
     Kill "kill" [destroy_device] { process: ProcessId }
+}
+
+/// Operations that no process can carry out by a call, with the reason. They are those of an
+/// operator. On the ground of processes a client asks the process of the machine for them.
+pub const BY_OPERATOR: &[(Kind, &str)] = &[
+    (Kind::Suspend, "the kernel suspends contexts for its own work; no call asks for it"),
+    (Kind::SleepResume, "the system puts a device to sleep"),
+    (Kind::IdleEngines, "the power manager decides which engines are idle"),
+    (Kind::ResetEngine, "a debugger forces it, and not a client of the service"),
+    (Kind::ResetAdapter, "a debugger forces it, and not a client of the service"),
+    (Kind::RemoveAdapter, "the system removes a device"),
+    (Kind::Kill, "the parent of a process kills it"),
+];
+
+impl Kind {
+    /// Returns whether an operator carries out the operation.
+    pub fn is_by_operator(self) -> bool {
+        BY_OPERATOR.iter().any(|(kind, _)| *kind == self)
+    }
 }
 
 /// Kernel calls that no operation reaches yet, with the reason.

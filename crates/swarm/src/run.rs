@@ -29,7 +29,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of_failure(failure: Failure) -> Outcome {
+    pub(crate) fn of_failure(failure: Failure) -> Outcome {
         Outcome { failure: Some(failure), coverage: Coverage::default(), digest: (0, 0) }
     }
 }

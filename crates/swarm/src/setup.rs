@@ -5,11 +5,12 @@
 //!
 //! Entry points: [`AdapterSetup`], [`SWITCHES`].
 
-use crate::words::Model;
+use crate::words::{Class, Model};
 use std::fmt;
 use tidegate::d3d12::Submission;
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::kmd::{DoorbellModel, IdlePolicy};
+use tidegate::softgpu::EngineClass;
 use tidegate::variants::{self, Caps, Variant};
 use tidegate::{MachineConfig, Platform};
 
@@ -195,7 +196,6 @@ fn nodes_with(
     class: usize,
     count: u64,
 ) -> Vec<tidegate::softgpu::NodeConfig> {
-    use tidegate::softgpu::EngineClass;
     let wanted = EngineClass::ALL[class];
     let mut nodes = Vec::new();
     for node in &config.gpu.nodes {
@@ -296,6 +296,22 @@ impl AdapterSetup {
             true => 0,
             false => config.gpu.local_memory_bytes,
         }
+    }
+
+    /// Returns the first node of a class.
+    pub(crate) fn node(&self, class: Class, platform: &Platform) -> Option<u32> {
+        let wanted = match class {
+            Class::Direct => EngineClass::ThreeD,
+            Class::Compute => EngineClass::Compute,
+            Class::Copy => EngineClass::Copy,
+        };
+        let nodes = self.config(platform).gpu.nodes;
+        nodes.iter().position(|node| node.class == wanted).map(|node| node as u32)
+    }
+
+    /// Returns whether contexts have save areas.
+    pub fn has_save_areas(&self) -> bool {
+        self.config(&Platform::host()).driver.save_areas
     }
 
     /// Returns whether the adapter has a display.

@@ -52,7 +52,9 @@ fn of_swarm(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, Bad
     let line: ReplayLine =
         arguments.line.parse().map_err(|e: BadReplayLine| BadInput(e.to_string()))?;
     let traced = arguments.timeline.is_some();
-    let rerun = line.replay(arguments.once, traced).map_err(|e| BadInput(e.to_string()))?;
+    let executable = std::env::current_exe().map_err(|e| BadInput(e.to_string()))?;
+    let rerun = line.replay(arguments.once, traced, &executable);
+    let rerun = rerun.map_err(|e| BadInput(e.to_string()))?;
     if let (Some(path), Some(trace)) = (&arguments.timeline, &rerun.trace) {
         output::write(path, |out| html::write(trace, out))?;
     }

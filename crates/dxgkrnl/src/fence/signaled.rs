@@ -13,6 +13,7 @@ use super::{monitor, relay, signal};
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::{Irql, MonitoredNotification, NodeMetadata, VidSchCaps};
 
 /// Releases satisfied waiters of named fences. Returns whether any was released.
@@ -103,17 +104,19 @@ pub(crate) fn relayed(level: Irql<'_>, fence: &Fence) {
 }
 
 /// Returns fences with satisfied waiters that are not yet released. Monitored fences count only if
-/// every engine interrupts for its writes. Otherwise packet completion releases their waiters.
-pub(crate) fn unreleased(fences: &Fences) -> Vec<Arc<Fence>> {
+/// every engine interrupts for its writes. Otherwise packet completion releases their waiters. Each
+/// has the value that satisfies them: a later check with it asks for the same waiters.
+pub(crate) fn unreleased(fences: &Fences) -> Vec<(Arc<Fence>, Snapshot)> {
     let advanced =
         |node: &NodeMetadata| node.monitored_notification == MonitoredNotification::Advanced;
     let monitored = fences.port.caps.nodes.iter().all(advanced);
-    let mut found = fences.matching(|fence| monitored || fence.native.is_some());
-    found.retain(|fence| {
-        let latest = fence.current.as_ref().map(|current| current.latest());
-        latest.is_some_and(|latest| fence.waiters.lock().has_satisfied(&latest))
+    let found = fences.matching(|fence| monitored || fence.native.is_some()).into_iter();
+    let satisfied = found.filter_map(|fence| {
+        let latest = fence.current.as_ref()?.latest();
+        let is_satisfied = fence.waiters.lock().has_satisfied(&latest);
+        is_satisfied.then_some((fence, latest))
     });
-    found
+    satisfied.collect()
 }
 
 fn wake_signalled(

@@ -16,7 +16,7 @@ use super::detector::Finding;
 use super::device_loss;
 use super::report::TimeoutCause;
 use super::state::Recovery;
-use crate::fence::{monitor, signaled};
+use crate::fence::{Fence, monitor, signaled};
 use crate::object::context::Context;
 use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
@@ -292,8 +292,8 @@ fn note_unreleased(recovery: &Recovery) {
     let found = signaled::unreleased(&recovery.objects.fences);
     if !found.is_empty() {
         let recheck = recovery.port.platform.now().after(GRACE_NS);
-        let handles = found.iter().map(|fence| fence.os_handle).collect();
-        recovery.detector.state.lock().unreleased = Some((recheck, handles));
+        let seen = found.into_iter().map(|(fence, seen)| (fence.os_handle, seen)).collect();
+        recovery.detector.state.lock().unreleased = Some((recheck, seen));
     }
 }
 
@@ -303,11 +303,14 @@ fn note_unreleased(recovery: &Recovery) {
 pub(super) fn release_missed_waiters(level: Irql<'_>, recovery: &Recovery) -> bool {
     let now = recovery.port.platform.now();
     let due = recovery.detector.state.lock().unreleased.take_if(|(at, _)| *at <= now);
-    let Some((_, handles)) = due else { return false };
-    for fence in signaled::unreleased(&recovery.objects.fences)
-        .iter()
-        .filter(|fence| handles.contains(&fence.os_handle))
-    {
+    let Some((_, seen)) = due else { return false };
+    // A waiter that came meanwhile has an interrupt of its own.
+    let is_old = |fence: &Fence| {
+        let mut seen = seen.iter().filter(|(handle, _)| *handle == fence.os_handle);
+        seen.any(|(_, seen)| fence.waiters.lock().has_satisfied(seen))
+    };
+    let found = signaled::unreleased(&recovery.objects.fences);
+    for fence in found.iter().map(|(fence, _)| fence).filter(|fence| is_old(fence)) {
         let (entry, what) = fence.missed_text();
         recovery.port.count(Count::missed_interrupts);
         recovery.port.note_driver_fault(entry, what);

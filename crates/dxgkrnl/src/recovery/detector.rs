@@ -6,6 +6,7 @@ use crate::driver::OutstandingWork;
 use crate::object::context::Context;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, Mutex, Platform, Word};
 use tidegate_vidsch::{EngineWatch, SampleTimer};
@@ -64,7 +65,7 @@ pub(super) struct State {
     /// Resets of the adapter that are over.
     adapter_resets: u64,
     /// Fences with satisfied waiters, and when to check them again: the interrupt may be in flight.
-    pub(super) unreleased: Option<(CpuTime, Vec<OsHandle>)>,
+    pub(super) unreleased: Option<(CpuTime, Vec<(OsHandle, Snapshot)>)>,
 }
 
 #[derive(Default)]

@@ -209,13 +209,21 @@ impl Model {
             }
             Operation::Flood { queue, count, ns, signals } => {
                 require((1..=200).contains(&count) && signals <= 1, "1 to 200 packets")?;
-                require(ns <= 50_000_000, "a packet is at most 50 ms")?;
-                self.own_context(thread, queue)?.steps += 1;
+                let state = self.own_raw_queue(thread, queue)?;
+                // The share of packets is counted in packets that are not left.
+                let most = if state.model == Submission::Packet { 50_000_000 } else { 500_000_000 };
+                require(ns <= most, "a packet is at most 50 ms, and another buffer 500 ms")?;
+                let has_ring = state.model == Submission::User;
+                let steps = if has_ring { count as u32 * (1 + signals as u32) } else { 1 };
+                let has_room = !has_ring || state.steps + steps <= RAW_RING_STEPS;
+                require(has_room, "the ring has no room")?;
+                state.steps += steps;
                 Ok(())
             }
             Operation::Prompt { queue, .. } => {
-                let state = self.own_context(thread, queue)?;
-                require(state.band == Band::Normal, "the queue is not NORMAL")?;
+                let state = self.own_raw_queue(thread, queue)?;
+                let is_normal = state.band == Band::Normal && !state.is_lowered;
+                require(is_normal, "the queue is not NORMAL")?;
                 require(state.steps == 0 && !state.is_shared, "the queue has work")
             }
             Operation::DropQueue { queue } => {
@@ -255,7 +263,9 @@ impl Model {
                 let state = self.own_queue(thread, queue)?;
                 let has_context = state.model != Submission::Packet;
                 require(state.surface == Surface::Raw && has_context, "no hardware context")?;
-                require(below <= 7, "bands reach 7 below NORMAL")
+                require(below <= 7, "bands reach 7 below NORMAL")?;
+                state.is_lowered = below > 0;
+                Ok(())
             }
             Operation::QueueSignal { queue, fence, value } => {
                 self.can_use(facts, thread, queue, fence)?;
@@ -457,6 +467,7 @@ impl Model {
             model,
             band,
             dropped: false,
+            is_lowered: false,
             is_closed: false,
             steps: 0,
             fences: BTreeSet::new(),
@@ -500,15 +511,14 @@ impl Model {
         Ok(state)
     }
 
-    /// Returns an own queue of packets at the call surface.
-    fn own_context(
+    /// Returns an own queue at the call surface.
+    fn own_raw_queue(
         &mut self,
         thread: ThreadId,
         queue: QueueId,
     ) -> Result<&mut QueueState, Refusal> {
         let state = self.own_queue(thread, queue)?;
-        let is_context = state.surface == Surface::Raw && state.model == Submission::Packet;
-        require(is_context, "no context of packets")?;
+        require(state.surface == Surface::Raw, "a queue of the queue API")?;
         Ok(state)
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct QueueState {
     pub(crate) model: Submission,
     pub(crate) band: Band,
     pub(super) dropped: bool,
+    /// Whether its hardware context may be below others of its process or of other processes.
+    pub(super) is_lowered: bool,
     /// Whether it was closed beside steps of other threads.
     pub(crate) is_closed: bool,
     /// Steps since the last drain.

@@ -96,3 +96,20 @@ fn a_broadcast_is_on_two_queues_of_one_kind() {
         assert!(one(&format!("{queues}t0 broadcast q0 {other} f0 1")).is_err());
     }
 }
+
+#[test]
+fn floods_and_prompts_are_on_queues_of_every_model() {
+    for model in ["packet", "hardware", "user"] {
+        let queue = format!("t0 queue q0 raw {model} copy normal; ");
+        assert_eq!(one(&format!("{queue}t0 prompt q0 5")), Ok(()), "{model}");
+        assert_eq!(one(&format!("{queue}t0 flood q0 12 5 1")), Ok(()), "{model}");
+        assert!(one(&format!("{queue}t0 flood q0 2 5 0; t0 prompt q0 5")).is_err(), "{model}");
+        let is_ring = model == "user";
+        assert_eq!(one(&format!("{queue}t0 flood q0 21 5 1")).is_err(), is_ring, "{model}");
+        let long = one(&format!("{queue}t0 flood q0 1 500000000 0"));
+        assert_eq!(long.is_err(), model == "packet", "{model}");
+    }
+    let lower = "t0 queue q0 raw hardware copy normal; t0 set-priority q0 1; ";
+    assert!(one(&format!("{lower}t0 prompt q0 5")).is_err(), "equal queues go first");
+    assert_eq!(one(&format!("{lower}t0 set-priority q0 0; t0 prompt q0 5")), Ok(()));
+}

@@ -4,12 +4,14 @@
 //! (`judge`); 4. everything is dropped, process by process; 5. the machine is judged. 2 to 4 happen
 //! inside of the run.
 //!
-//! Rooms: `bounds` (of time) · `process` · `slot` (objects shared by threads) · `objects` (calls on
+//! Rooms: `bounds` (of time) · `machine` · `process` · `slot` (objects shared by threads) · `objects` (calls on
 //! them) · `steps` (an arm for each operation), `stories` (those of several calls) · `judge` (the
-//! oracles).
+//! oracles) · `client` (a run of one process, whose machine is in another one).
 
 mod bounds;
+mod client;
 mod judge;
+mod machine;
 mod objects;
 mod process;
 mod slot;
@@ -17,19 +19,23 @@ mod steps;
 mod stories;
 
 use self::bounds::Bounds;
+use crate::control::Parent;
 use crate::coverage::{Coverage, Overlaps};
 use crate::failure::Failure;
 use crate::model::{Facts, Model};
 use crate::operation::Operation;
 use crate::program::{Program, ProgramStep};
+use crate::watchdog::Watched;
 use crate::words::{BufferId, FenceId, ProcessId, QueueId, Surface, ThreadId, WaitId};
-use objects::{BufferObject, CallError, Called, FenceObject, QueueObject, Registered};
-use process::{RunProcess, SocketService, Transport};
+pub(crate) use machine::MachineSide;
+pub(crate) use objects::CallError;
+use objects::{BufferObject, Called, FenceObject, QueueObject, Registered};
+pub(crate) use process::SocketService;
+use process::{RunProcess, Transport};
 use slot::{Key, Objects, Slot};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::{DeviceState, NtHandle};
-use tidegate::dxgkrnl::Census;
 use tidegate::platform::{Mutex, QueueNumber, Word};
 use tidegate::service::server::{ServerConfig, Sessions};
 use tidegate::{Machine, MachineError, Platform};
@@ -62,7 +68,7 @@ pub struct Stage {
     end: Model,
     platform: Platform,
     /// Opened at the beginning of the run.
-    processes: OnceLock<Vec<RunProcess>>,
+    processes: OnceLock<BTreeMap<ProcessId, RunProcess>>,
     queues: BTreeMap<QueueId, Slot<QueueObject>>,
     fences: BTreeMap<(FenceId, ProcessId, Surface), Slot<FenceObject>>,
     handles: BTreeMap<FenceId, Slot<NtHandle>>,
@@ -76,12 +82,51 @@ pub struct Stage {
     overlaps: Overlaps,
     /// Of the devices after the last step.
     device_states: Mutex<Vec<DeviceState>>,
-    /// Kernel objects of each adapter before the processes.
-    before: Vec<Census>,
     /// Counts the steps that have ended, for a watchdog.
     progress: Word,
     is_over: Word,
-    machine: Arc<Machine>,
+    around: Around,
+}
+
+/// What is around the processes of a stage.
+enum Around {
+    /// The machine. All processes are here.
+    Machine(MachineSide),
+    /// The process of the machine. One process of the program is here.
+    Parent(Arc<Parent>),
+}
+
+/// Returns the state of the model after the last step.
+pub(crate) fn end_of(program: &Program) -> Model {
+    let facts = Facts::of(program);
+    let mut end = Model::default();
+    for step in &program.steps {
+        let admitted = end.admit(&facts, step);
+        debug_assert_eq!(admitted, Ok(()), "{} {}", step.thread, step.operation);
+    }
+    end
+}
+
+impl Watched for Stage {
+    fn progress(&self) -> u64 {
+        self.progress.load()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load() != 0
+    }
+
+    fn under_way(&self) -> Vec<String> {
+        self.overlaps.under_way().iter().map(|kind| kind.name().to_owned()).collect()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.failures.lock().first().cloned()
+    }
+
+    fn line(&self) -> String {
+        format!("swarm/threads | {}", self.program.line())
+    }
 }
 
 /// How a thread has ended a registered wait.
@@ -100,18 +145,12 @@ impl Stage {
     /// # Errors
     /// A configuration that contradicts itself, or a process that is refused.
     pub fn new(platform: &Platform, program: Arc<Program>) -> Result<Stage, MachineError> {
-        let mut builder = Machine::builder(platform);
-        for adapter in &program.adapters {
-            builder = builder.reference(adapter.config(platform));
-        }
-        let machine = Arc::new(builder.start()?);
-        let before = (0..machine.adapter_count()).map(|a| machine.adapter_at(a).census()).collect();
-        let facts = Facts::of(&program);
-        let mut end = Model::default();
-        for step in &program.steps {
-            let admitted = end.admit(&facts, step);
-            debug_assert_eq!(admitted, Ok(()), "{} {}", step.thread, step.operation);
-        }
+        let end = end_of(&program);
+        let machine = MachineSide::start(platform, program.clone())?;
+        Ok(Stage::around(platform, program, end, Around::Machine(machine)))
+    }
+
+    fn around(platform: &Platform, program: Arc<Program>, end: Model, around: Around) -> Stage {
         let surfaces = slot::surfaces(&program);
         let mut stage = Stage {
             end,
@@ -128,14 +167,13 @@ impl Stage {
             ended_waits: platform.mutex("ended waits", Vec::new()),
             overlaps: Overlaps::new(platform),
             device_states: platform.mutex("states of devices", Vec::new()),
-            before,
             progress: platform.page(1).word(0).named("steps that have ended"),
             is_over: platform.page(1).word(0),
-            machine,
+            around,
             program,
         };
         stage.make_slots();
-        Ok(stage)
+        stage
     }
 
     fn objects_of(&self, step: &ProgramStep) -> Objects {
@@ -170,28 +208,14 @@ impl Stage {
     }
 
     /// Returns the machine.
+    ///
+    /// # Panics
+    /// It is in another process.
     pub fn machine(&self) -> &Arc<Machine> {
-        &self.machine
-    }
-
-    /// Returns the program.
-    pub(crate) fn program(&self) -> &Program {
-        &self.program
-    }
-
-    /// Returns the number of steps that have ended, for a watchdog.
-    pub fn progress(&self) -> u64 {
-        self.progress.load()
-    }
-
-    /// Returns whether the run has been judged.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load() != 0
-    }
-
-    /// Returns the steps that are under way.
-    pub(crate) fn steps_under_way(&self) -> Vec<String> {
-        self.overlaps.under_way().iter().map(|kind| kind.name().to_owned()).collect()
+        match &self.around {
+            Around::Machine(machine) => machine.machine(),
+            Around::Parent(_) => panic!("the machine is in another process"),
+        }
     }
 
     /// Returns the pairs of operations that were under way at the same time, and the states that
@@ -199,8 +223,8 @@ impl Stage {
     pub fn coverage(&self) -> Coverage {
         let mut coverage = Coverage::default();
         self.overlaps.add_to(&mut coverage.pairs);
-        for index in 0..self.machine.adapter_count() {
-            coverage.states.note_adapter(&self.machine.adapter_at(index).stats());
+        if let Around::Machine(machine) = &self.around {
+            machine.note_states(&mut coverage);
         }
         for state in self.device_states.lock().iter() {
             coverage.states.note_device(state);
@@ -217,16 +241,7 @@ impl Stage {
         };
         self.limit_time();
         let begun = self.platform.now().0;
-        let threads: Vec<_> = (0..self.program.threads.len() as u16)
-            .map(|thread| {
-                let stage = self.clone();
-                let thread = ThreadId(thread);
-                self.platform.spawn(thread.to_string(), move || stage.run_thread(thread))
-            })
-            .collect();
-        for thread in threads {
-            thread.join();
-        }
+        self.run_threads(|_| true);
         self.platform.unexplored(|| {
             if self.failures.lock().is_empty() && !self.platform.is_stopped() {
                 self.judge_objects();
@@ -244,6 +259,21 @@ impl Stage {
                 self.platform.sleep_until(settled);
             }
         });
+    }
+
+    /// Runs the threads of the processes that `are_here`.
+    fn run_threads(self: &Arc<Stage>, are_here: impl Fn(ProcessId) -> bool) {
+        let threads = (0..self.program.threads.len() as u16).map(ThreadId);
+        let threads = threads.filter(|thread| are_here(self.program.process_of(*thread)));
+        let started: Vec<_> = threads
+            .map(|thread| {
+                let stage = self.clone();
+                self.platform.spawn(thread.to_string(), move || stage.run_thread(thread))
+            })
+            .collect();
+        for thread in started {
+            thread.join();
+        }
     }
 
     /// Ends a run in virtual time that goes on for ever: timers move although no thread does.
@@ -270,43 +300,63 @@ impl Stage {
 
     /// Opens the processes. Returns the service that they are clients of.
     fn open(&self) -> Result<Running, String> {
+        let machine = self.machine();
         let (running, transport) = match (self.program.served, self.platform.is_cooperative()) {
-            (false, _) => (Running::InProcess, Transport::InProcess),
+            (false, _) => (Running::InProcess, Transport::InProcess(machine)),
             (true, true) => {
-                let sessions = self.machine.sessions(ServerConfig::default());
+                let sessions = machine.sessions(ServerConfig::default());
                 (Running::Agents(sessions.clone()), Transport::Agents(sessions))
             }
             (true, false) => {
-                let service = SocketService::start(&self.machine)?;
+                let service = SocketService::start(machine)?;
                 let transport = Transport::Socket(service.path.clone());
                 (Running::Socket(service), transport)
             }
         };
-        let open = |index: usize| {
-            let may_be_destroyed = self.end.destroyed.contains(&ProcessId(index as u16));
-            RunProcess::open(&self.machine, &self.program, &transport, (index, may_be_destroyed))
-        };
-        let processes = (0..self.program.processes.len()).map(open).collect::<Result<_, _>>()?;
-        let _first = self.processes.set(processes);
+        let all = (0..self.program.processes.len() as u16).map(ProcessId);
+        self.open_processes(&transport, all)?;
         Ok(running)
     }
 
-    fn run_process(&self, process: ProcessId) -> &RunProcess {
-        &self.all_processes()[usize::from(process.0)]
+    fn open_processes(
+        &self,
+        transport: &Transport<'_>,
+        processes: impl Iterator<Item = ProcessId>,
+    ) -> Result<(), String> {
+        let open = |id: ProcessId| {
+            let may_be_destroyed = self.end.destroyed.contains(&id);
+            let opened =
+                RunProcess::open(&self.platform, &self.program, transport, (id, may_be_destroyed));
+            Ok::<_, String>((id, opened?))
+        };
+        let _first = self.processes.set(processes.map(open).collect::<Result<_, _>>()?);
+        Ok(())
     }
 
-    fn all_processes(&self) -> &[RunProcess] {
-        self.processes.get().map_or(&[], Vec::as_slice)
+    fn run_process(&self, process: ProcessId) -> &RunProcess {
+        &self.all_processes()[&process]
+    }
+
+    fn all_processes(&self) -> &BTreeMap<ProcessId, RunProcess> {
+        static NONE: BTreeMap<ProcessId, RunProcess> = BTreeMap::new();
+        self.processes.get().unwrap_or(&NONE)
     }
 
     fn run_thread(&self, thread: ThreadId) {
         let mut waits: BTreeMap<WaitId, (ProgramStep, Registered)> = BTreeMap::new();
-        for step in self.program.steps.iter().filter(|step| step.thread == thread) {
+        let steps = self.program.steps.iter().enumerate();
+        for (index, step) in steps.filter(|(_, step)| step.thread == thread) {
             let kind = step.operation.kind();
+            if let Around::Parent(parent) = &self.around {
+                parent.begins(index);
+            }
             let under_way = self.overlaps.begin(kind);
             let called = self.carry_out(step, &mut waits);
             self.overlaps.end(under_way);
             self.progress.fetch_add(1);
+            if let Around::Parent(parent) = &self.around {
+                parent.ends(index);
+            }
             if let Err(error) = called
                 && !self.accepts(step, &error)
             {
@@ -410,7 +460,7 @@ impl Stage {
             }
         }
         self.handles.values().for_each(|slot| drop(slot.take_now()));
-        for process in self.all_processes() {
+        for process in self.all_processes().values() {
             process.drop_device();
             let destroyed = process.client.kernel.destroy_device(process.client.device);
             note("a device", process, destroyed.map_err(CallError::from));

@@ -5,22 +5,22 @@
 
 use super::objects::{CallError, Called};
 use crate::program::{ProcessSetup, Program};
-use crate::words::Fate;
+use crate::words::{Fate, ProcessId};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate::Machine;
 use tidegate::calls::{Kernel, Status};
 use tidegate::d3d12::{Device, DeviceOptions, TeardownReport};
 use tidegate::dxgkrnl::Process;
 use tidegate::platform::Mutex;
 use tidegate::service::client::{self, Life};
 use tidegate::service::server::Sessions;
+use tidegate::{Machine, Platform};
 use tidegate_testbed::Client;
 
 /// How the processes of a run reach the kernel.
-pub(super) enum Transport {
+pub(super) enum Transport<'a> {
     /// They are in its process.
-    InProcess,
+    InProcess(&'a Machine),
     /// As agents of a cooperative machine.
     Agents(Sessions),
     /// Over a socket.
@@ -47,19 +47,18 @@ enum ProcessLife {
 }
 
 impl RunProcess {
-    /// Opens process number `index` with a device of each surface.
+    /// Opens a process with a device of each surface.
     pub(super) fn open(
-        machine: &Machine,
+        platform: &Platform,
         program: &Program,
-        transport: &Transport,
-        (index, may_be_destroyed): (usize, bool),
+        transport: &Transport<'_>,
+        (id, may_be_destroyed): (ProcessId, bool),
     ) -> Result<RunProcess, String> {
-        let ProcessSetup { adapter, fate } = program.processes[index];
-        let adapter = usize::from(adapter.0);
-        let (platform, name) = (machine.platform(), format!("p{index}"));
+        let ProcessSetup { adapter, fate } = program.process(id);
+        let (adapter, name) = (usize::from(adapter.0), id.to_string());
         let in_words = |error: &dyn std::fmt::Display| format!("{name} cannot open: {error}");
         let (kernel, life): (Arc<dyn Kernel>, ProcessLife) = match transport {
-            Transport::InProcess => {
+            Transport::InProcess(machine) => {
                 let process = machine.process_on(adapter, &name).map_err(|e| in_words(&e))?;
                 (process.clone(), ProcessLife::InProcess(process))
             }
@@ -115,15 +114,15 @@ impl RunProcess {
 }
 
 /// A service on a socket for the processes of a run on threads.
-pub(super) struct SocketService {
+pub(crate) struct SocketService {
     stopper: tidegate::service::server::Stopper,
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     ended: tidegate::platform::Event,
 }
 
 impl SocketService {
     /// Starts the service of a machine.
-    pub(super) fn start(machine: &Arc<Machine>) -> Result<SocketService, String> {
+    pub(crate) fn start(machine: &Arc<Machine>) -> Result<SocketService, String> {
         use tidegate::service::server::{ServerConfig, listen};
         let platform = machine.platform();
         let in_words = |error: std::io::Error| format!("the service does not start: {error}");
@@ -145,7 +144,7 @@ impl SocketService {
     }
 
     /// Stops the service and removes its socket.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopper.stop();
         self.ended.wait_for(None, "the end of the service");
         let _ = std::fs::remove_file(&self.path);

@@ -4,7 +4,8 @@ use super::objects::{
     BufferObject, CallError, Called, FenceObject, QueueObject, RawBuffer, RawQueue, Registered,
 };
 use super::process::RunProcess;
-use super::{EndOfWait, Injected, Stage, stories};
+use super::{Around, EndOfWait, Injected, Stage, stories};
+use crate::control::Answer;
 use crate::failure::Failure;
 use crate::model::PAGE_WORDS;
 use crate::operation::Operation;
@@ -17,11 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, CreatePagingQueue, DeviceErrorReason, PagingPriority, Placement, Priority,
-    ResidencyPriority, SegmentGroup, SyncObjectFlags, TdrTest, WaitMode,
+    ResidencyPriority, SegmentGroup, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{BufferDesc, CommandListType, FenceDesc, FenceFlags, Heap, QueueDesc};
-use tidegate::ddi::DevicePowerState;
-use tidegate::softgpu::EngineClass;
 
 type Waits = BTreeMap<WaitId, (ProgramStep, Registered)>;
 
@@ -134,16 +133,20 @@ impl Stage {
             }
             Operation::Vsync {} => stories::vsync(&process.client),
             Operation::Flip { interval } => stories::flip(&process.client, interval as u32),
-            Operation::Rest { .. }
-            | Operation::Suspend { .. }
+            Operation::Rest { ns } => {
+                self.platform.sleep_until(self.platform.now().after(ns));
+                Ok(())
+            }
+            Operation::DestroyDevice {} | Operation::MarkDevice { .. } => {
+                end_device(&process.client, step.operation)
+            }
+            Operation::Suspend { .. }
             | Operation::SleepResume { .. }
             | Operation::IdleEngines {}
             | Operation::ResetEngine { .. }
             | Operation::ResetAdapter {}
             | Operation::RemoveAdapter {}
-            | Operation::DestroyDevice {}
-            | Operation::MarkDevice { .. }
-            | Operation::Kill { .. } => self.carry_out_on_machine(process, step.operation),
+            | Operation::Kill { .. } => self.operate(process, step),
         }
     }
 
@@ -165,54 +168,20 @@ impl Stage {
         }
     }
 
-    /// Carries out a step that is not of one object.
-    fn carry_out_on_machine(&self, process: &RunProcess, operation: Operation) -> Called {
-        match operation {
-            Operation::Rest { ns } => {
-                self.platform.sleep_until(self.platform.now().after(ns));
-                Ok(())
-            }
-            Operation::Suspend { ns } => {
-                let held = self.machine.adapter_at(process.adapter).suspend_contexts()?;
-                self.platform.sleep_until(self.platform.now().after(ns));
-                drop(held);
-                Ok(())
-            }
-            Operation::SleepResume { ns } => {
-                let adapter = self.machine.adapter_at(process.adapter);
-                adapter.set_power_state(DevicePowerState::D3)?;
-                self.platform.sleep_until(self.platform.now().after(ns));
-                adapter.set_power_state(DevicePowerState::D0)?;
-                Ok(())
-            }
-            Operation::IdleEngines {} => {
-                self.machine.adapter_at(process.adapter).power_down_idle_engines();
-                Ok(())
-            }
-            Operation::ResetEngine { class } => {
-                let node_ordinal = self.node(process, class).ok_or(CallError::Missing)?;
-                let test = TdrTest::EngineTdr { node_ordinal, engine_ordinal: 0 };
-                Ok(self.machine.adapter_at(process.adapter).debug_timeouts(test)?)
-            }
-            Operation::ResetAdapter {} => {
-                Ok(self.machine.adapter_at(process.adapter).debug_timeouts(TdrTest::ForceTdr)?)
-            }
-            Operation::RemoveAdapter {} => {
-                self.machine.remove_adapter(process.adapter);
-                Ok(())
-            }
-            Operation::DestroyDevice {} => {
-                Ok(process.client.kernel.destroy_device(process.client.device)?)
-            }
-            Operation::MarkDevice { .. } => {
-                let reason = DeviceErrorReason::Generic;
-                Ok(process.client.kernel.mark_device_as_error(process.client.device, reason)?)
-            }
-            Operation::Kill { process } => {
+    /// Carries out a step of an operator: of the machine, or of its process for a client.
+    fn operate(&self, process: &RunProcess, step: &ProgramStep) -> Called {
+        debug_assert!(step.operation.kind().is_by_operator(), "{}", step.operation);
+        match (&self.around, step.operation) {
+            (Around::Parent(parent), _) => match parent.carry_out(step.thread) {
+                Answer::Done => Ok(()),
+                Answer::Refused(status) => Err(status.into()),
+                Answer::Nothing => Err(CallError::Missing),
+            },
+            (Around::Machine(_), Operation::Kill { process }) => {
                 self.run_process(process).kill();
                 Ok(())
             }
-            _ => Err(CallError::Missing),
+            (Around::Machine(machine), operation) => machine.carry_out(process.adapter, operation),
         }
     }
 
@@ -234,7 +203,8 @@ impl Stage {
         object.execute(&process.device()?, ns)?;
         object.drain()?;
         let took = self.platform.now().0 - begun;
-        let bound = self.bounds.prompt_ns.filter(|bound| took > *bound);
+        let bound = self.bounds.prompt_ns(self.end.queues[&queue].model);
+        let bound = bound.filter(|bound| took > *bound);
         if let Some(bound) = bound {
             let text = format!("{ns} ns of {queue} took {took} ns, and {bound} ns are allowed");
             self.fail(Failure::Late(text));
@@ -252,17 +222,6 @@ impl Stage {
 
     fn fence(&self, fence: FenceId, process: ProcessId, surface: Surface) -> Called<FenceObject> {
         self.fences[&(fence, process, surface)].get().ok_or(CallError::Missing)
-    }
-
-    /// Returns the first node of a class.
-    fn node(&self, process: &RunProcess, class: Class) -> Option<u32> {
-        let nodes = self.program.adapters[process.adapter].config(&self.platform).gpu.nodes;
-        let wanted = match class {
-            Class::Direct => EngineClass::ThreeD,
-            Class::Compute => EngineClass::Compute,
-            Class::Copy => EngineClass::Copy,
-        };
-        nodes.iter().position(|node| node.class == wanted).map(|node| node as u32)
     }
 
     fn create_queue(
@@ -288,7 +247,8 @@ impl Stage {
             return Ok(QueueObject::Api(process.device()?.create_queue(desc)?));
         }
         let client = &process.client;
-        let node = self.node(process, class).ok_or(CallError::Missing)?;
+        let adapter = &self.program.adapters[process.adapter];
+        let node = adapter.node(class, &self.platform).ok_or(CallError::Missing)?;
         let queue = match model {
             Model::Packet => RawQueue::packet(client, client.try_context(node, priority)?)?,
             Model::Hardware => {
@@ -323,7 +283,13 @@ impl Stage {
                 client.share(fence, access).map(Some).map_err(CallError::from)
             }
         };
-        self.handles[&fence].put(handle.as_ref().ok().cloned().flatten());
+        let shared = handle.as_ref().ok().cloned().flatten();
+        if let Around::Parent(parent) = &self.around
+            && sharing != Sharing::Private
+        {
+            parent.hand_over(fence, shared.as_ref());
+        }
+        self.handles[&fence].put(shared);
         put(&self.fences[&(fence, id, surface)], made)?;
         handle.map(|_| ())
     }
@@ -417,6 +383,17 @@ impl Stage {
 }
 
 use tidegate_testbed::Client;
+
+/// Ends the D3DKMT device of a process by a call.
+fn end_device(client: &Client, operation: Operation) -> Called {
+    match operation {
+        Operation::MarkDevice { .. } => {
+            let reason = DeviceErrorReason::Generic;
+            Ok(client.kernel.mark_device_as_error(client.device, reason)?)
+        }
+        _ => Ok(client.kernel.destroy_device(client.device)?),
+    }
+}
 
 /// Puts a made object into its slot.
 fn put<T: Clone>(slot: &super::slot::Slot<T>, made: Called<T>) -> Called {

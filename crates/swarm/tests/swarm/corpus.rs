@@ -239,3 +239,22 @@ fn an_engine_reset_for_a_hardware_queue_loses_no_packet_without_a_save_area() {
          75077; t0 execute q2 54762",
     );
 }
+
+/// Equal hardware and user-mode queues delay each other by turns of a time slice, however long their
+/// buffers are.
+#[test]
+fn a_short_buffer_waits_for_turns_and_not_for_the_long_buffers_of_equal_queues() {
+    let machine = "swarm/virtual | adapter standard; process a0 steady; process a0 steady; thread p0; \
+                   thread p1; thread p0";
+    for flood in ["hardware", "user"] {
+        for prompt in ["hardware", "user"] {
+            for thread in ["t1", "t2"] {
+                assert_holds(&format!(
+                    "{machine}; {thread} queue q1 raw {flood} compute normal; \
+                     {thread} flood q1 4 500000000 1; t0 queue q0 raw {prompt} compute normal; \
+                     t0 rest 20000000; t0 prompt q0 1000"
+                ));
+            }
+        }
+    }
+}

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 use tidegate_swarm::hunt::{Bounds, Caught, Ground, hunt};
+use tidegate_swarm::line::Where;
 use tidegate_swarm::{Failure, Program, threads};
 
 /// The most runs of the shrinker for one failure.
@@ -22,7 +23,7 @@ fn hold(ground: Ground, seeds: std::ops::Range<u64>) {
             seeds: &mut { seeds },
             keep_going: &|| true,
             keep_shrinking: &|runs| runs < SHRINK_RUNS,
-            threads: &on_threads,
+            on_host: &on_threads,
             report: &mut report,
         },
     );
@@ -40,7 +41,7 @@ fn in_words(ground: Ground, caught: &Caught) -> String {
     text
 }
 
-fn on_threads(program: &Program) -> Option<Failure> {
+fn on_threads(_: Where, program: &Program) -> Option<Failure> {
     let program = Arc::new(program.clone());
     threads::run_watched(&threads::platform(&program), &program).failure
 }

@@ -1,0 +1,524 @@
+//! Programs whose processes are real ones: the machine and its service are here, and each process of
+//! the program is a child that is a client over the socket (`client`).
+//!
+//! Order: 1. the service starts; 2. the clients start and connect; 3. their threads run; 4. each
+//! client judges its objects; 5. each destroys them and ends; 6. what the machine and this process
+//! hold is judged; 7. the service ends, and it is judged again. No phase begins before all clients that live have ended the
+//! one before. A step of an operator is carried out here when a client asks, and a kill is a SIGKILL.
+//!
+//! Entry point: [`run_watched`].
+
+use crate::control::{Answer, Socket, ToClient, ToMachine};
+use crate::coverage::Coverage;
+use crate::failure::Failure;
+use crate::operation::Operation;
+use crate::program::Program;
+use crate::run::Outcome;
+use crate::stage::{CallError, MachineSide, SocketService};
+use crate::watchdog::{Watched, watch};
+use crate::words::{FenceId, ProcessId, ThreadId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::platform::{Event, Mutex, RunReport, Step, Word};
+
+/// The arguments with which the program is a client.
+pub const CLIENT_ARGUMENTS: [&str; 2] = ["swarm", "--client"];
+
+/// How long the machine may hold something after its last client: the work of killed processes that
+/// hangs is found meanwhile.
+const SETTLE_NS: u64 = 12_000_000_000;
+/// How long clients may take to write their stacks.
+const STACKS_NS: u64 = 5_000_000_000;
+/// How often what is held without a client is looked at.
+const SAMPLES: u32 = 8;
+/// How often something outside of the platform is looked at.
+const PERIOD_NS: u64 = 1_000_000;
+
+/// Runs a program under the watchdog. The clients are processes of `executable`.
+pub fn run_watched(platform: &Platform, program: &Arc<Program>, executable: &Path) -> Outcome {
+    let run = match Run::new(platform, program, executable) {
+        Ok(run) => Arc::new(run),
+        Err(why) => return Outcome::of_failure(Failure::Panic(why)),
+    };
+    watch(&run);
+    let performed = run.clone();
+    let (_, report) = run.machine.machine().run_to_report(move || performed.perform());
+    let failure = run.verdict(&report);
+    run.is_over.store(1);
+    Outcome { failure, coverage: Coverage::default(), digest: (report.end.0, report.steps) }
+}
+
+/// How far a client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Started,
+    Opened,
+    ThreadsEnded,
+    Judged,
+    Destroyed,
+    /// Its socket is closed, and its messages are read.
+    Gone,
+}
+
+impl Phase {
+    fn in_words(self) -> &'static str {
+        match self {
+            Phase::Started => "has started",
+            Phase::Opened => "has connected",
+            Phase::ThreadsEnded => "has ended its threads",
+            Phase::Judged => "has judged its objects",
+            Phase::Destroyed => "has destroyed its objects",
+            Phase::Gone => "has gone",
+        }
+    }
+}
+
+/// A client.
+struct ClientProcess {
+    id: ProcessId,
+    socket: Socket,
+    child: Mutex<Child>,
+    /// The fences of other processes that it opens.
+    opens: BTreeSet<FenceId>,
+}
+
+struct ClientState {
+    phase: Phase,
+    is_killed: bool,
+    has_written_stacks: bool,
+}
+
+#[derive(Default)]
+struct State {
+    clients: BTreeMap<ProcessId, ClientState>,
+    /// The step of each thread that is in one: its number.
+    under_way: BTreeMap<ThreadId, usize>,
+    /// Steps of the operator that are being carried out.
+    asked: usize,
+    failures: Vec<Failure>,
+}
+
+struct Run {
+    platform: Platform,
+    program: Arc<Program>,
+    machine: MachineSide,
+    clients: Mutex<Vec<Arc<ClientProcess>>>,
+    executable: std::path::PathBuf,
+    state: Mutex<State>,
+    /// The state has changed.
+    changed: Event,
+    /// Counts messages and steps of the operator, for the watchdog.
+    progress: Word,
+    is_over: Word,
+}
+
+impl Run {
+    fn new(platform: &Platform, program: &Arc<Program>, executable: &Path) -> Result<Run, String> {
+        let machine = MachineSide::start(platform, program.clone())
+            .map_err(|error| format!("the machine did not start: {error}"))?;
+        Ok(Run {
+            platform: platform.clone(),
+            program: program.clone(),
+            machine,
+            clients: platform.mutex("clients", Vec::new()),
+            executable: executable.to_owned(),
+            state: platform.mutex("state of the clients", State::default()),
+            changed: platform.event(false),
+            progress: platform.page(1).word(0).named("messages of clients"),
+            is_over: platform.page(1).word(0),
+        })
+    }
+
+    /// The main agent of the run.
+    fn perform(self: &Arc<Run>) {
+        let before = self.held_without_clients();
+        match SocketService::start(self.machine.machine()) {
+            Ok(service) => {
+                let serving = before.most_with(Held::now());
+                let serving = Held { threads: before.threads + 1, ..serving };
+                self.run_clients(&service);
+                self.await_no_leak(&serving);
+                service.stop();
+                drop(service);
+                self.await_no_leak(&before);
+            }
+            Err(why) => self.fail(Failure::Panic(why)),
+        }
+    }
+
+    /// Returns what is held without a client. The kernel makes what it keeps for all processes with
+    /// the first one, and how much an engine without power keeps of the last one varies.
+    fn held_without_clients(&self) -> Held {
+        let bare = Held::now();
+        let sample = |most: Held, _| {
+            self.machine.call_engines();
+            most.most_with(Held::now())
+        };
+        let most = (0..SAMPLES).fold(bare.clone(), sample);
+        Held { threads: bare.threads, ..most }
+    }
+
+    fn run_clients(self: &Arc<Run>, service: &SocketService) {
+        for id in (0..self.program.processes.len() as u16).map(ProcessId) {
+            if let Err(error) = self.start_client(id, &service.path) {
+                self.fail(Failure::Panic(format!("{id} does not start: {error}")));
+                return self.end_clients();
+            }
+        }
+        self.await_phase(Phase::Opened);
+        self.send_to_all(&ToClient::Start);
+        self.await_phase(Phase::ThreadsEnded);
+        let objects = self.state.lock().failures.is_empty();
+        self.send_to_all(&ToClient::Judge { objects });
+        self.await_phase(Phase::Judged);
+        self.send_to_all(&ToClient::Destroy);
+        self.await_phase(Phase::Gone);
+    }
+
+    fn start_client(self: &Arc<Run>, id: ProcessId, service: &Path) -> std::io::Result<()> {
+        let (socket, theirs) = Socket::pair()?;
+        let child = Command::new(&self.executable)
+            .args(CLIENT_ARGUMENTS)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()?;
+        let child = self.platform.mutex("a child", child);
+        let client = Arc::new(ClientProcess { id, socket, child, opens: self.opened_by(id) });
+        let state =
+            ClientState { phase: Phase::Started, is_killed: false, has_written_stacks: false };
+        self.state.lock().clients.insert(id, state);
+        self.clients.lock().push(client.clone());
+        let program = self.program.line();
+        let open = ToClient::Open { process: id.0, service: service.to_owned(), program };
+        client.socket.send(&open, None)?;
+        let run = self.clone();
+        self.platform.spawn_outside("messages of a client", move || run.read(&client))
+    }
+
+    fn opened_by(&self, id: ProcessId) -> BTreeSet<FenceId> {
+        let mut opened = BTreeSet::new();
+        for step in &self.program.steps {
+            match step.operation {
+                Operation::OpenFence { fence, .. }
+                    if self.program.process_of(step.thread) == id =>
+                {
+                    opened.insert(fence);
+                }
+                _ => {}
+            }
+        }
+        // Its own handles do not leave it.
+        for step in &self.program.steps {
+            match step.operation {
+                Operation::CreateFence { fence, .. }
+                    if self.program.process_of(step.thread) == id =>
+                {
+                    opened.remove(&fence);
+                }
+                _ => {}
+            }
+        }
+        opened
+    }
+
+    /// Reads the messages of a client to its end.
+    fn read(self: &Arc<Run>, client: &Arc<ClientProcess>) {
+        while let Ok(Some((message, file))) = client.socket.receive() {
+            self.take(client, message, file);
+            self.progress.fetch_add(1);
+            self.changed.set(Step::ThreadWake);
+        }
+        // A watchdog may want the child meanwhile.
+        let status = loop {
+            match client.child.lock().try_wait().transpose() {
+                Some(status) => break status,
+                None => self.pause(),
+            }
+        };
+        self.note_end(client.id, status);
+        self.changed.set(Step::ThreadWake);
+    }
+
+    fn take(
+        self: &Arc<Run>,
+        client: &Arc<ClientProcess>,
+        message: ToMachine,
+        file: Option<OwnedFd>,
+    ) {
+        let reach = |phase| {
+            let mut state = self.state.lock();
+            state.client(client.id).phase = phase;
+        };
+        match message {
+            ToMachine::Opened => reach(Phase::Opened),
+            ToMachine::ThreadsEnded => reach(Phase::ThreadsEnded),
+            ToMachine::Judged => reach(Phase::Judged),
+            ToMachine::Destroyed => reach(Phase::Destroyed),
+            ToMachine::StacksWritten => {
+                self.state.lock().client(client.id).has_written_stacks = true
+            }
+            ToMachine::Begins(step) => {
+                let thread = self.program.steps[step].thread;
+                self.state.lock().under_way.insert(thread, step);
+            }
+            ToMachine::Ends(step) => {
+                let thread = self.program.steps[step].thread;
+                self.state.lock().under_way.remove(&thread);
+            }
+            ToMachine::Failed(text) => self.fail(Failure::of_child(&text)),
+            ToMachine::Handle { fence } => {
+                let message = ToClient::Handle { fence };
+                for other in self.clients() {
+                    if other.opens.contains(&FenceId(fence)) {
+                        // One that was killed takes none.
+                        let _ = other.socket.send(&message, file.as_ref().map(AsFd::as_fd));
+                    }
+                }
+            }
+            ToMachine::Asks { thread } => self.start_step(client, ThreadId(thread)),
+        }
+    }
+
+    /// Carries out a step of the operator on a thread of its own, because it may take some time.
+    fn start_step(self: &Arc<Run>, client: &Arc<ClientProcess>, thread: ThreadId) {
+        let step = self.state.lock().under_way.get(&thread).copied();
+        let is_by_operator =
+            |step: &usize| self.program.steps[*step].operation.kind().is_by_operator();
+        let Some(step) = step.filter(is_by_operator) else {
+            let text = format!("{} asks for a step that is no operator's", client.id);
+            return self.fail(Failure::Panic(text));
+        };
+        self.state.lock().asked += 1;
+        let (run, client) = (self.clone(), client.clone());
+        let carry_out = move || {
+            let answer = run.carry_out(client.id, run.program.steps[step].operation);
+            // A client that was killed meanwhile takes no answer.
+            let _ = client.socket.send(&ToClient::Answer { thread: thread.0, answer }, None);
+            run.state.lock().asked -= 1;
+            run.progress.fetch_add(1);
+            run.changed.set(Step::ThreadWake);
+        };
+        if let Err(error) = self.platform.spawn_outside("a step of the operator", carry_out) {
+            self.state.lock().asked -= 1;
+            self.fail(Failure::Panic(format!("no thread for a step of the operator: {error}")));
+        }
+    }
+
+    fn carry_out(&self, by: ProcessId, operation: Operation) -> Answer {
+        if let Operation::Kill { process } = operation {
+            self.kill(process);
+            return Answer::Done;
+        }
+        let adapter = usize::from(self.program.process(by).adapter.0);
+        match self.machine.carry_out(adapter, operation) {
+            Ok(()) => Answer::Done,
+            Err(CallError::Status(status)) => Answer::Refused(status),
+            Err(_) => Answer::Nothing,
+        }
+    }
+
+    fn kill(&self, id: ProcessId) {
+        self.state.lock().client(id).is_killed = true;
+        if let Some(client) = self.clients().into_iter().find(|client| client.id == id) {
+            // It may have ended by itself.
+            let _ = client.child.lock().kill();
+        }
+    }
+
+    /// Notes that a client has ended. One that was not killed ends with its last message.
+    fn note_end(&self, id: ProcessId, status: std::io::Result<ExitStatus>) {
+        let mut state = self.state.lock();
+        let client = state.client(id);
+        let (phase, is_killed) = (client.phase, client.is_killed);
+        client.phase = Phase::Gone;
+        let is_own = |(thread, _): &(&ThreadId, &usize)| self.program.process_of(**thread) == id;
+        let steps: Vec<usize> =
+            state.under_way.iter().filter(is_own).map(|(_, step)| *step).collect();
+        state.under_way.retain(|thread, _| self.program.process_of(*thread) != id);
+        let is_right = phase == Phase::Destroyed && status.as_ref().is_ok_and(ExitStatus::success);
+        if !is_killed && !is_right {
+            let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+            let steps: Vec<String> = steps.iter().map(|step| self.in_words(*step)).collect();
+            let text =
+                format!("{id} {} and has ended: {status}; {}", phase.in_words(), steps.join(", "));
+            state.failures.push(Failure::Panic(text));
+        }
+    }
+
+    fn in_words(&self, step: usize) -> String {
+        let step = self.program.steps[step];
+        format!("'{} {}' of {}", step.thread, step.operation, self.program.process_of(step.thread))
+    }
+
+    fn clients(&self) -> Vec<Arc<ClientProcess>> {
+        self.clients.lock().clone()
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.state.lock().failures.push(failure);
+    }
+
+    /// Waits until every client has come so far, and no step of the operator is under way.
+    fn await_phase(&self, phase: Phase) {
+        let is_there = |state: &State| {
+            state.asked == 0 && state.clients.values().all(|client| client.phase >= phase)
+        };
+        while !is_there(&self.state.lock()) {
+            self.changed.wait_for(None, "the clients");
+        }
+    }
+
+    fn send_to_all(&self, message: &ToClient) {
+        for client in self.clients() {
+            // One that has ended is not told.
+            let _ = client.socket.send(message, None);
+        }
+    }
+
+    /// Ends all clients.
+    fn end_clients(&self) {
+        for client in self.clients() {
+            self.kill(client.id);
+        }
+        self.await_phase(Phase::Gone);
+    }
+
+    /// Waits until nothing is left of the clients, or for some time.
+    fn await_no_leak(&self, before: &Held) {
+        self.clients.lock().clear();
+        let end = self.platform.now().after(SETTLE_NS);
+        loop {
+            let leak = self.machine.leak().or_else(|| before.leak());
+            let Some(leak) = leak else { return };
+            if self.platform.now().0 >= end.0 {
+                return self.fail(leak);
+            }
+            self.machine.call_engines();
+            self.pause();
+        }
+    }
+
+    /// Lets some time pass for what is outside of the platform.
+    fn pause(&self) {
+        self.platform.sleep_until(self.platform.now().after(PERIOD_NS));
+    }
+
+    /// Returns what is wrong after the run, most telling first.
+    fn verdict(&self, report: &RunReport) -> Option<Failure> {
+        if let Some(fault) = self.machine.fault() {
+            return Some(fault);
+        }
+        if let Some(panic) = report.panics.first() {
+            return Some(Failure::Panic(panic.clone()));
+        }
+        let failures = std::mem::take(&mut self.state.lock().failures);
+        let blocked = || Failure::Standstill(self.machine.machine().standstill(report));
+        failures.into_iter().next().or_else(|| (!report.blocked.is_empty()).then(blocked))
+    }
+}
+
+impl State {
+    fn client(&mut self, id: ProcessId) -> &mut ClientState {
+        self.clients.get_mut(&id).expect("a client that was started")
+    }
+}
+
+impl Watched for Run {
+    fn progress(&self) -> u64 {
+        self.progress.load()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load() != 0
+    }
+
+    fn under_way(&self) -> Vec<String> {
+        let state = self.state.lock();
+        let steps = state.under_way.values().map(|step| self.in_words(*step));
+        let clients = state.clients.iter().filter(|(_, client)| client.phase < Phase::Gone);
+        steps
+            .chain(clients.map(|(id, client)| format!("{id} {}", client.phase.in_words())))
+            .collect()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.state.lock().failures.first().cloned()
+    }
+
+    fn line(&self) -> String {
+        format!("swarm/processes | {}", self.program.line())
+    }
+
+    fn give_up(&self) {
+        let living = |state: &State| {
+            let living = state.clients.iter().filter(|(_, client)| client.phase < Phase::Gone);
+            living.filter(|(_, client)| !client.has_written_stacks).count()
+        };
+        self.send_to_all(&ToClient::WriteStacks);
+        let end = self.platform.now().after(STACKS_NS);
+        while living(&self.state.lock()) > 0 && self.platform.now().0 < end.0 {
+            self.pause();
+        }
+        for client in self.clients() {
+            self.kill(client.id);
+        }
+    }
+}
+
+/// What this process holds: descriptors of each kind, and threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    /// The kinds are named as the system does, without numbers. Memory has its size.
+    descriptors: BTreeMap<String, usize>,
+    threads: usize,
+}
+
+impl Held {
+    fn now() -> Held {
+        let mut descriptors = BTreeMap::new();
+        for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+            // The descriptor by which the folder is read is closed meanwhile, or counts each time.
+            if let Ok(target) = std::fs::read_link(entry.path()) {
+                let target = target.to_string_lossy();
+                let mut kind: String = target.chars().filter(|c| !c.is_ascii_digit()).collect();
+                if kind.starts_with("/memfd:") {
+                    let bytes = entry.path().metadata().map_or(0, |about| about.len());
+                    kind = format!("memory of {bytes} bytes");
+                }
+                *descriptors.entry(kind).or_default() += 1;
+            }
+        }
+        let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+        Held { descriptors, threads }
+    }
+
+    /// Returns the most of each kind.
+    fn most_with(&self, other: Held) -> Held {
+        let mut descriptors = self.descriptors.clone();
+        for (kind, count) in other.descriptors {
+            let most = descriptors.entry(kind).or_default();
+            *most = (*most).max(count);
+        }
+        Held { descriptors, threads: self.threads.max(other.threads) }
+    }
+
+    fn leak(&self) -> Option<Failure> {
+        let now = Held::now();
+        let had = |kind: &String| self.descriptors.get(kind).copied().unwrap_or_default();
+        let more = now.descriptors.iter().find(|(kind, count)| **count > had(kind));
+        let text = match more {
+            Some((kind, count)) => {
+                format!("the service has {count} descriptors of '{kind}' and had {}", had(kind))
+            }
+            None if now.threads > self.threads => {
+                format!("the service has {} threads and had {}", now.threads, self.threads)
+            }
+            None => return None,
+        };
+        Some(Failure::Leak(text))
+    }
+}

@@ -1,0 +1,79 @@
+//! The watchdog of runs on threads of the host, where a lock that is never free cannot be seen.
+//!
+//! It looks at the number of steps that have ended. When that stands still for `PATIENCE_NS`, it
+//! writes what is under way and the stacks of all threads, and ends the process with
+//! [`STOOD_STILL`]. A run that has failed before may stand still for that reason: the watchdog then
+//! writes the failure as `tidegate replay` does, and the exit code is 1.
+//!
+//! Entry points: [`watch`], [`Watched`].
+
+use crate::failure::Failure;
+use std::io::Write;
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::platform::stacks;
+
+/// The exit code of a process whose program stood still.
+pub const STOOD_STILL: i32 = 70;
+/// How long no step may end. The longest legal pause is two hangs, each of TdrDelay.
+const PATIENCE_NS: u64 = 15_000_000_000;
+/// How often the watchdog looks.
+const PERIOD_NS: u64 = 100_000_000;
+
+/// A run that is watched.
+pub(crate) trait Watched: Send + Sync + 'static {
+    /// Returns the number of steps that have ended.
+    fn progress(&self) -> u64;
+    /// Returns whether the run has been judged.
+    fn is_over(&self) -> bool;
+    /// Returns the steps that are under way.
+    fn under_way(&self) -> Vec<String>;
+    /// Returns the first failure.
+    fn failure(&self) -> Option<Failure>;
+    /// Returns the program as a line for `tidegate replay`.
+    fn line(&self) -> String;
+    /// Writes the stacks of other processes of the run, and ends them.
+    fn give_up(&self) {}
+}
+
+/// Watches a run on a thread of its own, until the run has ended.
+pub(crate) fn watch(run: &Arc<impl Watched>) {
+    let run = Arc::downgrade(run);
+    let watchdog = move || {
+        let clock = Platform::host();
+        let (mut seen, mut since) = (u64::MAX, 0);
+        loop {
+            clock.sleep_until(clock.now().after(PERIOD_NS));
+            // A run that has ended leaves nothing, or one that is judged.
+            let Some(run) = run.upgrade() else { return };
+            if run.is_over() {
+                return;
+            }
+            let now = clock.now().0;
+            if run.progress() != seen {
+                (seen, since) = (run.progress(), now);
+            }
+            if now - since > PATIENCE_NS {
+                give_up(run.as_ref());
+            }
+        }
+    };
+    let started = Platform::host().spawn_outside("watchdog", watchdog);
+    debug_assert!(started.is_ok(), "a thread for the watchdog");
+}
+
+fn give_up(run: &impl Watched) -> ! {
+    // A test keeps what its macros print until its end, which does not come.
+    let mut out = std::io::stderr();
+    let mut write = |line: String| drop(writeln!(out, "{line}"));
+    write(format!("standstill: no step has ended for {} s", PATIENCE_NS / 1_000_000_000));
+    run.under_way().iter().for_each(|step| write(format!("under way: {step}")));
+    write(format!("replay: tidegate replay '{}'", run.line()));
+    run.give_up();
+    if let Some(failure) = run.failure() {
+        let _ = writeln!(std::io::stdout(), "fails: {failure}");
+        std::process::exit(1);
+    }
+    stacks::write_all();
+    std::process::exit(STOOD_STILL);
+}
