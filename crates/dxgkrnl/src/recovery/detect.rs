@@ -25,8 +25,9 @@ use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, Irql, OsHandle, Pas
 use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_vidsch::{EngineSample, HangVerdict};
 
-/// Time allowed for an interrupt in flight to release a satisfied waiter, in nanoseconds.
-const GRACE_NS: u64 = 1_000_000;
+/// Time allowed for an interrupt in flight to release a satisfied waiter, in nanoseconds. On the host
+/// its agent may have to wait for a processor first, behind all others.
+const GRACE_NS: u64 = 100_000_000;
 
 /// The resets of each engine that was ever watched or reset.
 pub(super) type ResetsByEngine = Vec<(EngineId, u64)>;

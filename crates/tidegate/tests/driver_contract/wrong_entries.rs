@@ -1,14 +1,15 @@
 //! Drivers with one wrong entry each: lost work is reported, waiters are released, and the kernel
 //! names the entry.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, FenceInstance, Handle, Status};
+use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, Status, WaitMode};
 use tidegate::ddi::Overrides;
 use tidegate::ddi::doorbell::ConnectedDoorbell;
-use tidegate::dxgkrnl::{BugCheck, DriverFault, RecoveryOutcome, TdrLevel};
+use tidegate::dxgkrnl::{BugCheck, DriverFault, InterruptDelivery, RecoveryOutcome, TdrLevel};
 use tidegate::gpu_abi::Command;
-use tidegate::platform::{Platform, StepCosts, Word, once};
+use tidegate::platform::{Platform, Step, StepCosts, WaitEnd, Word, once};
 use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
@@ -253,6 +254,35 @@ fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
             &faults(w)[0],
             &["DxgkDdiUpdateMonitoredValues", "was set to 0", "its waiters miss 1"],
         );
+    });
+}
+
+/// At each check, waiters of the fence are satisfied and their interrupts are on their way.
+// spec: PRE-097
+#[test]
+fn an_interrupt_that_is_only_late_is_no_missed_one() {
+    const MS: u64 = 1_000_000;
+    let late = StepCosts::free().with(Step::InterruptDelivery, 50 * MS);
+    let worker = |config: &mut MachineConfig| config.kernel.interrupts = InterruptDelivery::Worker;
+    setup(worker).costs(late).start().run(|w| {
+        let queue = w.hw_queue();
+        let submit = |value| w.submit(&queue, value, &[Command::Timed { ns: 30 * MS }]);
+        let wait = |value| {
+            let (event, progress) = (w.platform.event(true), queue.progress_fence);
+            let wanted = [FenceValue { fence: progress, value }];
+            w.kernel.wait_from_cpu(&wanted, WaitMode::All, Some(event.clone())).unwrap();
+            event
+        };
+        (1..=10).for_each(submit);
+        let mut waits: VecDeque<_> = (1..=10).map(wait).collect();
+        for value in 11..=200 {
+            assert_eq!(waits.pop_front().unwrap().wait(), WaitEnd::Woken);
+            submit(value);
+            waits.push_back(wait(value));
+        }
+        waits.iter().for_each(|event| _ = event.wait());
+        assert!(w.platform.now().0 > 6 * S, "three checks");
+        assert_eq!((w.stats().missed_interrupts, faults(w)), (0, vec![]));
     });
 }
 
