@@ -11,6 +11,9 @@ use crate::source::{Function, Line, Source};
 /// Lines of code that a file may have outside of tests.
 const LINES_PER_FILE: usize = 700;
 
+/// Columns that a line of comment may have. rustfmt wraps code, and comments only on request.
+const COMMENT_COLUMNS: usize = 100;
+
 /// Lints that keep a law, and the beginnings of the paths that may switch them off.
 const LINTS: [(&str, &[&str]); 3] = [
     ("unsafe_code", UNSAFE_ROOMS),
@@ -57,6 +60,9 @@ pub fn check(path: &Path, source: &Source) -> Vec<Finding> {
     findings.extend(size(path, source));
     for (index, line) in source.lines.iter().enumerate() {
         let mut find = |what: String| findings.push(Finding::at(path, index, what));
+        if is_too_wide(line) {
+            find(format!("a comment of more than {COMMENT_COLUMNS} columns: wrap it"));
+        }
         for word in UNFINISHED_WORDS {
             if words(&line.comment).chain(words(&line.code)).any(|w| w == *word) {
                 find(format!(
@@ -84,6 +90,16 @@ pub fn check(path: &Path, source: &Source) -> Vec<Finding> {
     }
     findings.extend(host_sleeps(path, source));
     findings
+}
+
+/// A row of a table and a word without a place to wrap may be longer.
+fn is_too_wide(line: &Line) -> bool {
+    let remark = line.remark();
+    let columns = line.code.chars().count() + line.comment.trim_end().chars().count();
+    line.is_comment()
+        && columns > COMMENT_COLUMNS
+        && !remark.starts_with('|')
+        && remark.contains(' ')
 }
 
 /// A header says what the room owns, in at least one sentence.
@@ -165,6 +181,15 @@ mod tests {
         let found = whats(path, body);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains(what), "{found:?}");
+    }
+
+    #[test]
+    fn a_comment_has_a_hundred_columns_at_most() {
+        let of = |columns: usize| format!("    // {}{}", "a ".repeat(20), "b".repeat(columns - 47));
+        assert_eq!(whats("a.rs", &of(100)), Vec::<String>::new());
+        one("a.rs", &of(101), "100 columns");
+        assert!(whats("a.rs", &format!("/// | {} |", of(120))).is_empty());
+        assert!(whats("a.rs", &format!("// <https://{}>", "b".repeat(120))).is_empty());
     }
 
     #[test]
