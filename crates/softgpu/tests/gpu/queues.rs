@@ -752,16 +752,3 @@ fn a_command_from_inside_of_a_turn_is_pending_until_that_turn_ends() {
         assert_eq!(again, Err(AdminError::BadValue), "it is complete");
     });
 }
-
-#[test]
-fn a_queue_that_ends_gives_its_doorbell_back() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let [first, second] = [process.queue(COPY), process.queue(COPY)];
-        for (queue, left) in [(&second, 1), (&first, 0)] {
-            assert_eq!(machine.gpu.census().doorbells, left + 1);
-            machine.run_command(AdminCommand::DestroyQueue { queue: queue.id }).unwrap();
-            assert_eq!(machine.gpu.census().doorbells, left);
-        }
-    });
-}
