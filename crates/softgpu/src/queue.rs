@@ -334,3 +334,36 @@ impl Execution {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use tidegate_platform::{PhysicalMemory, Platform};
+
+    #[test]
+    fn a_ring_that_was_emptied_has_no_work_kicked_or_rung() {
+        let platform = Platform::host();
+        let system = PhysicalMemory::new(&platform, PhysicalAddress(0));
+        let (control, page) = system.protocol(CONTROL_READ_WORD.max(CONTROL_WRITE_WORD) + 1);
+        let bus = Bus::new(&platform, system, &Config::default());
+        let made = QueueShape {
+            engine: 0,
+            kind: QueueKind::Node,
+            address_space: AddressSpaceId(0),
+            ring: GpuVa(0x1000),
+            slots: 8,
+            control: GpuVa(control.0),
+            progress_current: GpuVa(0),
+            progress_monitored: GpuVa(0),
+        };
+        let mut run = Run::new(Shape { id: QueueId::new(0, 0), number: QueueNumber(0), made });
+        let state = &mut run.state;
+        (state.taken, state.known, state.reread, state.last_ring) = (1, 2, true, Some(4));
+        page.word(CONTROL_WRITE_WORD).store(5);
+        assert!(run.has_work());
+        run.empty_ring(&bus);
+        assert!(!run.has_work());
+        assert_eq!((run.state.taken, page.word(CONTROL_READ_WORD).load()), (5, 5));
+    }
+}

@@ -238,3 +238,26 @@ pub(super) fn release(level: Irql<'_>, satisfied: Satisfied) -> bool {
     }
     any
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::fences::{FencesOfDevice, Released};
+    use tidegate_ddi::Passive;
+    use tidegate_platform::Platform;
+
+    #[test]
+    fn a_stored_value_releases_its_waits_though_the_fence_has_fallen_and_keeps_no_history() {
+        let level = &Passive::enter();
+        let made = FencesOfDevice::new(&Platform::closed_host());
+        let (instance, released) = (made.instance(3), Released::new(&made.port.platform));
+        let enter = |value, ticket| {
+            let owner = WaitOwner::Kernel;
+            wait(level.into(), &instance.fence, value, released.clone(), ticket, owner).is_some()
+        };
+        assert_eq!([enter(6, 1), enter(7, 2)], [true, true]);
+        assert!(collect_satisfied(&instance.fence, None).is_empty());
+        release(level.into(), collect_satisfied(&instance.fence, Some(6)));
+        assert_eq!(*released.0.lock(), [1]);
+    }
+}

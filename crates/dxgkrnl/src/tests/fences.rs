@@ -1,18 +1,64 @@
 //! Fences alone, above a driver without native fences.
 
-use super::start_driver;
+use super::on_driver;
+use crate::driver::DriverPort;
 use crate::fence::storage::FencePool;
 use crate::fence::{
     CreateFence, EventSet, Fences, Instance, InstanceOwner, WaitOwner, Waiter, monitor, signal,
+    signaled,
 };
 use crate::memory::{AddressSpace, Affinity, Memory};
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, SyncObjectFlags};
-use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
-use tidegate_platform::Mutex;
+use tidegate_ddi::{DriverHandle, Irql, MonitoredNotification, OsHandle, Passive};
+use tidegate_platform::{Mutex, Platform};
+
+/// The fences of an adapter without histories, and where a device makes its instances.
+pub(crate) struct FencesOfDevice {
+    pub(crate) port: Arc<DriverPort>,
+    pub(crate) fences: Arc<Fences>,
+    pool: Arc<FencePool>,
+}
+
+impl FencesOfDevice {
+    pub(crate) fn new(platform: &Platform) -> FencesOfDevice {
+        FencesOfDevice::on_nodes(platform, &[MonitoredNotification::Basic])
+    }
+
+    /// The same on an adapter of these nodes.
+    fn on_nodes(platform: &Platform, nodes: &[MonitoredNotification]) -> FencesOfDevice {
+        let level = &Passive::enter();
+        let (port, _driver) = on_driver(platform, nodes);
+        let memory = Memory::new(&port);
+        let space = Arc::new(AddressSpace::new(level, &port).unwrap());
+        let (fences, pool) = (Fences::new(&memory), FencePool::new(&memory, &space));
+        FencesOfDevice { port, fences, pool }
+    }
+
+    /// A monitored fence, which ends with its instance.
+    pub(crate) fn instance(&self, initial_value: u64) -> Instance {
+        let owner =
+            InstanceOwner { device: OsHandle(1), driver: DriverHandle(1), pool: &self.pool };
+        let args = CreateFence {
+            name: "a fence",
+            initial_value,
+            flags: SyncObjectFlags::empty(),
+            native: None,
+            private_data: [0; 64],
+            affinity: Affinity::ALL,
+        };
+        Instance::create(&Passive::enter(), &self.fences, &owner, &args).unwrap()
+    }
+}
 
 /// The tickets of the waits that were released.
-struct Released(Mutex<Vec<u64>>);
+pub(crate) struct Released(pub(crate) Mutex<Vec<u64>>);
+
+impl Released {
+    pub(crate) fn new(platform: &Platform) -> Arc<Released> {
+        Arc::new(Released(platform.mutex("tickets", Vec::new())))
+    }
+}
 
 impl Waiter for Released {
     fn wake(&self, _: Irql<'_>, ticket: u64, _: &mut EventSet) {
@@ -23,22 +69,9 @@ impl Waiter for Released {
 #[test]
 fn a_signal_releases_the_waits_that_it_satisfies_and_a_fence_ends_with_its_instance() {
     let level = &Passive::enter();
-    let (port, _driver) = start_driver();
-    let memory = Memory::new(&port);
-    let fences = Fences::new(&memory);
-    let space = Arc::new(AddressSpace::new(level, &port).unwrap());
-    let pool = &FencePool::new(&memory, &space);
-    let owner = InstanceOwner { device: OsHandle(1), driver: DriverHandle(1), pool };
-    let args = CreateFence {
-        name: "a fence",
-        initial_value: 5,
-        flags: SyncObjectFlags::empty(),
-        native: None,
-        private_data: [0; 64],
-        affinity: Affinity::ALL,
-    };
-    let instance = Instance::create(level, &fences, &owner, &args).unwrap();
-    let released = Arc::new(Released(port.platform.mutex("tickets", Vec::new())));
+    let made = FencesOfDevice::new(&Platform::closed_host());
+    let (fences, instance) = (&made.fences, made.instance(5));
+    let released = Released::new(&made.port.platform);
     let wait = |value, ticket| {
         monitor::wait(
             level.into(),
@@ -57,4 +90,19 @@ fn a_signal_releases_the_waits_that_it_satisfies_and_a_fence_ends_with_its_insta
     assert_eq!((released.0.lock().clone(), fences.len()), (vec![3, 2], 1));
     drop(instance);
     assert_eq!(fences.len(), 0);
+}
+
+#[test]
+fn a_satisfied_wait_counts_as_missed_where_every_engine_interrupts_for_its_writes() {
+    use MonitoredNotification::{Advanced, Basic};
+    let level = &Passive::enter();
+    for (nodes, missed) in [([Advanced, Advanced], 1), ([Advanced, Basic], 0), ([Basic; 2], 0)] {
+        let made = FencesOfDevice::on_nodes(&Platform::closed_host(), &nodes);
+        let (instance, released) = (made.instance(0), Released::new(&made.port.platform));
+        let fence = &instance.fence;
+        monitor::wait(level.into(), fence, 4, released, 0, WaitOwner::Kernel).unwrap();
+        assert!(signaled::unreleased(&made.fences).is_empty());
+        fence.current.as_ref().unwrap().store(4);
+        assert_eq!(signaled::unreleased(&made.fences).len(), missed, "{nodes:?}");
+    }
 }

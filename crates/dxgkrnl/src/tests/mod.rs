@@ -1,6 +1,7 @@
 //! Tests of rooms above a driver that takes packets and nothing else.
 
-mod fences;
+mod cpu_waits;
+pub(crate) mod fences;
 mod packet_driver;
 mod power;
 mod scheduling;
@@ -10,7 +11,7 @@ use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};
 use crate::interrupt::KernelCallbacks;
 use packet_driver::PacketDriver;
 use std::sync::Arc;
-use tidegate_ddi::{AdapterCaps, Driver, EngineId, Irql, Passive};
+use tidegate_ddi::{AdapterCaps, Driver, EngineId, Irql, MonitoredNotification, Passive};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform};
 
 /// A device that always has power.
@@ -48,13 +49,30 @@ fn start_driver() -> (Arc<DriverPort>, Arc<PacketDriver>) {
     start_driver_on(&platform, AdapterConfig::standard(&platform), |_| Arc::new(AlwaysOn))
 }
 
-/// The same on any platform, with the power that `power` makes for its capabilities.
+/// The same on any platform, with nodes that notify so of monitored fences.
+fn on_driver(
+    platform: &Platform,
+    nodes: &[MonitoredNotification],
+) -> (Arc<DriverPort>, Arc<PacketDriver>) {
+    let driver = PacketDriver::with_nodes(platform, nodes);
+    start(platform, driver, AdapterConfig::standard(platform), |_| Arc::new(AlwaysOn))
+}
+
+/// A driver of one node on any platform, with the power that `power` makes for its capabilities.
 fn start_driver_on(
     platform: &Platform,
     config: AdapterConfig,
     power: impl FnOnce(&AdapterCaps) -> Arc<dyn DevicePower>,
 ) -> (Arc<DriverPort>, Arc<PacketDriver>) {
-    let driver = PacketDriver::new(platform);
+    start(platform, PacketDriver::new(platform), config, power)
+}
+
+fn start(
+    platform: &Platform,
+    driver: Arc<PacketDriver>,
+    config: AdapterConfig,
+    power: impl FnOnce(&AdapterCaps) -> Arc<dyn DevicePower>,
+) -> (Arc<DriverPort>, Arc<PacketDriver>) {
     let memory = PhysicalMemory::new(platform, PhysicalAddress(0));
     let callbacks = Arc::new(KernelCallbacks::new());
     let as_driver: Arc<dyn Driver> = driver.clone();

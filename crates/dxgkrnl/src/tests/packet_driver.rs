@@ -18,15 +18,25 @@ pub(super) struct PacketDriver {
     line: Mutex<Option<Arc<dyn InterruptService>>>,
     submitted: Mutex<Vec<u32>>,
     refuses: Mutex<bool>,
+    /// How each node notifies of monitored fences.
+    nodes: Vec<MonitoredNotification>,
 }
 
 impl PacketDriver {
     pub(super) fn new(platform: &Platform) -> Arc<PacketDriver> {
+        PacketDriver::with_nodes(platform, &[MonitoredNotification::Basic])
+    }
+
+    pub(super) fn with_nodes(
+        platform: &Platform,
+        nodes: &[MonitoredNotification],
+    ) -> Arc<PacketDriver> {
         Arc::new(PacketDriver {
             start: platform.mutex("start info", None),
             line: platform.mutex("interrupt line", None),
             submitted: platform.mutex("packets", Vec::new()),
             refuses: platform.mutex("refusal", false),
+            nodes: nodes.to_vec(),
         })
     }
 
@@ -60,18 +70,18 @@ impl Driver for PacketDriver {
     fn stop_device(&self, _: &Passive) {}
 
     fn query_adapter_caps(&self, _: &Passive) -> AdapterCaps {
-        let node = NodeMetadata {
+        let node = |monitored_notification: &MonitoredNotification| NodeMetadata {
             engine_type: EngineType::ThreeD,
             friendly_name: "3D".to_owned(),
             context_scheduling: false,
             user_mode_submission: false,
             max_in_flight_hw_queue_buffers: 0,
             writes_fences: false,
-            monitored_notification: MonitoredNotification::Basic,
+            monitored_notification: *monitored_notification,
         };
         AdapterCaps {
             scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
-            nodes: vec![node],
+            nodes: self.nodes.iter().map(node).collect(),
             physical_adapters: 1,
             ..AdapterCaps::default()
         }

@@ -488,3 +488,26 @@ impl Cmp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doorbell::Placement;
+    use tidegate_platform::WakeWord;
+
+    #[test]
+    fn an_engine_drops_the_summary_of_an_address_space_that_ends() {
+        let platform = Platform::host();
+        let (mut cmp, wake) = (Cmp::new(&platform, &Config::default()), WakeWord::new(&platform));
+        let (ended, other) = (AddressSpaceId(3), AddressSpaceId(4));
+        for (place, space) in [(0, ended), (1, other)] {
+            cmp.renew_space((space, 0), None);
+            let of = (QueueId::new(place, 0), space, 1);
+            let placement = Placement { global: false, secondary: false };
+            cmp.doorbells.connect(&platform, &wake, of, 0, placement);
+        }
+        let seen: Vec<_> = cmp.nodes.iter().map(|node| node.summaries).collect();
+        assert!(cmp.forget_space((ended, 0), 0..2).contains(&1));
+        assert_eq!((cmp.nodes[0].summaries, cmp.nodes[1].summaries), (seen[0], seen[1] + 1));
+    }
+}

@@ -1,14 +1,14 @@
 //! Save areas of packet contexts: made, given their first content, kept over evictions and moves,
 //! and freed.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate::calls::{Allocation, Handle, PagingQueue, Placement, Priority, Residency, Status};
 use tidegate::d3d12::CommandListType;
 use tidegate::d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate::ddi::record::Paging;
 use tidegate::ddi::{
     ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DdiCall, DevicePowerState,
-    OsHandle, Passive,
+    OsHandle, Overrides, Passive,
 };
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::Command;
@@ -419,4 +419,21 @@ fn areas_and_allocations_come_and_go_together() {
         assert_eq!(areas.initialised().len(), 13);
         assert_eq!(w.adapter().bug_checks(), []);
     });
+}
+
+#[test]
+fn a_context_that_the_driver_refuses_owns_no_save_area() {
+    let refused = Arc::new(OnceLock::new());
+    let of_driver = refused.clone();
+    let refuses = Overrides::default().create_context(move |_, _, args| {
+        let _first = of_driver.set(args.os_handle);
+        Err(Status::NO_MEMORY)
+    });
+    let w = setup(|_| ()).overriding(refuses).start();
+    assert_eq!(w.try_context(0, Priority::Normal), Err(Status::NO_MEMORY));
+    let owner = ContextAllocationOwner::Context(*refused.get().unwrap());
+    let args = CreateContextAllocation { owner, bytes: AREA_BYTES };
+    let callbacks = w.hooked.start_info().callbacks;
+    let made = callbacks.create_context_allocation(&Passive::enter(), args);
+    assert_eq!(made, Err(Status::INVALID_HANDLE));
 }

@@ -643,3 +643,14 @@ fn a_ring_waits_for_the_paging_fence() {
         assert_eq!((first_word(&first), first_word(&second)), (filled(3), filled(2)));
     });
 }
+
+#[test]
+fn the_fence_of_a_paging_queue_ends_with_the_queue() {
+    let w = small(1);
+    let before = w.adapter().census().fences;
+    let queue = w.paging_queue();
+    assert_eq!(w.adapter().census().fences, before + 1);
+    w.kernel.destroy_paging_queue(queue.handle).unwrap();
+    assert_eq!(w.adapter().census().fences, before);
+    assert_eq!(w.wait(queue.fence.handle, 0), Err(Status::INVALID_PARAMETER));
+}

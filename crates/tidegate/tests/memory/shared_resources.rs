@@ -1,10 +1,11 @@
 //! Shared resources: memory that processes have open, its end, and what is refused.
 
+use std::collections::BTreeSet;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateResource, Handle, MAX_RESOURCE_DATA_BYTES,
     Placement, ResourceData, ResourceName, Status, SyncObjectAccess,
 };
-use tidegate_testbed::{World, world};
+use tidegate_testbed::{World, host_world, world};
 
 fn regions(w: &World) -> usize {
     w.adapter().census().memory_regions
@@ -123,4 +124,30 @@ fn what_cannot_be_shared_is_refused_and_stays_as_it_was() {
         // A resource without allocations carries data alone.
         share(w, &[], false).unwrap();
     });
+}
+
+#[test]
+fn an_nt_handle_of_another_adapter_s_resource_is_not_supported() {
+    let (w, other) = (host_world(), host_world());
+    let made = w.allocate(64, AllocationKind::Protocol);
+    let (resource, _) = share(&w, &[&made], true).unwrap();
+    let handle = w.kernel.share_objects(&[resource], SyncObjectAccess::all(), None).unwrap();
+    let name = ResourceName::NtHandle(&handle);
+    let refused = Some(Status::NOT_SUPPORTED);
+    assert_eq!(other.kernel.query_resource_info(other.device, name).err(), refused);
+    assert_eq!(other.kernel.open_resource(other.device, name).err(), refused);
+    assert_eq!(w.kernel.query_resource_info(w.device, name), Ok(data(1)));
+}
+
+#[test]
+fn a_global_name_is_given_again_after_its_resource() {
+    let w = world();
+    let places = (0..2_000).map(|_| {
+        let (resource, global) = share(&w, &[], false).unwrap();
+        w.kernel.destroy_resource(resource).unwrap();
+        // The place in the table of names, between the low bits and the generation.
+        global >> 6 & 0x1F_FFFF
+    });
+    let places: BTreeSet<u32> = places.collect();
+    assert!(places.len() < 1_100, "{} places for one name at a time", places.len());
 }

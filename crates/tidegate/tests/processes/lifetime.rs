@@ -11,11 +11,14 @@ use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
 };
+use tidegate::ddi::{EngineId, InterruptData};
 use tidegate::dxgkrnl::Process;
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Step, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::{Client, QueueApi, UserQueue, World, at, signal_packet, world};
+use tidegate_testbed::{
+    Client, QueueApi, UserQueue, World, at, inline_world, signal_packet, world,
+};
 
 const SETTLED_NS: u64 = 100_000;
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
@@ -535,4 +538,16 @@ fn a_process_that_is_terminated_in_any_step_leaves_nothing_and_disturbs_no_neigh
 #[test]
 fn a_process_that_closes_in_any_step_leaves_nothing_and_disturbs_no_neighbour() {
     ended_everywhere(Process::close, 100);
+}
+
+#[test]
+fn a_device_that_is_made_beside_a_broken_contract_is_refused() {
+    let w = inline_world();
+    let hooked = w.hooked.clone();
+    let report =
+        InterruptData::DmaCompleted { engine: EngineId::of_node(0), submission_fence_id: 9 };
+    w.hooked.once("CreateDevice", move || hooked.interrupt(report.clone()));
+    assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
+    assert_eq!(w.adapter().bug_checks().len(), 1);
+    assert_eq!(w.adapter().census().devices, 1, "the device of the world");
 }

@@ -424,3 +424,68 @@ fn ringing_again_is_harmless() {
         rings_at_random(DoorbellModel::Global, seed + 2000);
     }
 }
+
+#[test]
+fn a_doorbell_that_is_aborted_in_its_connect_gives_its_hardware_back() {
+    let w = world();
+    let queue = w.user_queue(0);
+    let own = all_os_handles(&w)[0];
+    let callbacks = w.hooked.start_info().callbacks;
+    w.hooked.once("ConnectDoorbell", move || {
+        let (queue, doorbell) = own;
+        let abort = DisconnectReason::Abort;
+        callbacks.disconnect_doorbell(&Passive::enter(), queue, doorbell, abort).unwrap();
+    });
+    w.driver.take();
+    assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));
+    let called = w.driver.take_names().into_iter().filter(|name| name.contains("Doorbell"));
+    assert_eq!(called.collect::<Vec<_>>(), ["ConnectDoorbell", "DisconnectDoorbell"]);
+    assert_eq!(queue.status(), DoorbellStatus::DisconnectedAbort);
+}
+
+#[test]
+// spec: UMS-201
+fn a_notification_gives_a_doorbell_its_hardware_back() {
+    let w = world();
+    let queue = w.user_queue(0);
+    let own = all_os_handles(&w)[0];
+    let mut hardware = Vec::new();
+    for _ in 0..2 {
+        let mut connects = 0;
+        loop {
+            queue.connect().unwrap();
+            if queue.status() == DoorbellStatus::ConnectedNotify {
+                break;
+            }
+            connects += 1;
+            disconnect(&w, own, DisconnectReason::Retry).unwrap();
+        }
+        hardware.push(connects);
+        w.kernel.notify_work_submission(queue.doorbell.handle).unwrap();
+        assert_eq!(queue.status(), DoorbellStatus::DisconnectedRetry);
+    }
+    assert_eq!(hardware, [8, 8], "connects with hardware before each notification");
+    queue.connect().unwrap();
+    assert_eq!(queue.status(), DoorbellStatus::Connected);
+}
+
+#[test]
+fn the_last_calls_of_a_queue_are_in_the_order_of_their_times() {
+    world().run(|w| {
+        let queue = w.user_queue(0);
+        queue.doorbell.last_queued.store(1);
+        let calls = || {
+            let work = w.adapter().outstanding_work();
+            work.iter().flat_map(|of| &of.calls).map(|call| call.entry).collect::<Vec<_>>()
+        };
+        let (connect, notify) = ("DxgkDdiConnectDoorbell", "DxgkDdiNotifyWorkSubmission");
+        w.kernel.notify_work_submission(queue.doorbell.handle).unwrap();
+        w.pass(10);
+        queue.connect().unwrap();
+        assert_eq!(calls(), [notify, connect]);
+        w.pass(10);
+        w.kernel.notify_work_submission(queue.doorbell.handle).unwrap();
+        assert_eq!(calls(), [connect, notify]);
+        queue.doorbell.last_queued.store(0);
+    });
+}
