@@ -34,15 +34,15 @@ impl Census {
         self
     }
 
-    /// Returns whether `after` an input, which began with `self`, no object is left of it but regions of
-    /// memory.
+    /// Returns whether `after` an input, which began with `self`, no object is left of it but
+    /// regions of memory.
     pub(crate) fn is_left_in(mut self, after: Census) -> bool {
         self.kernel.memory_regions = after.kernel.memory_regions;
         self == after
     }
 
-    /// Asserts that `after` an input, which began with `self`, nothing is left of it. `kept_regions`
-    /// counts the regions that inputs of the machine have left.
+    /// Asserts that `after` an input, which began with `self`, nothing is left of it.
+    /// `kept_regions` counts the regions that inputs of the machine have left.
     pub(crate) fn assert_left(mut self, after: Census, kept_regions: &mut usize) {
         let regions = &mut self.kernel.memory_regions;
         *kept_regions += after.kernel.memory_regions.saturating_sub(*regions);

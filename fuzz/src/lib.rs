@@ -16,13 +16,13 @@
 //! memory are unaffected, the adapter has detected no broken contract, a process that faulted has
 //! lost its device with a reason, and nothing of the process is left. Otherwise the target panics.
 //! Inputs run in virtual time on one thread, several on one machine ([`Series`]), so failures are
-//! reproducible ([`recorded_inputs`], [`replay`]). Those of `messages` run beside the threads of a service,
-//! those of `library` beside the engines of the library's machine.
+//! reproducible ([`recorded_inputs`], [`replay`]). Those of `messages` run beside the threads of a
+//! service, those of `library` beside the engines of the library's machine.
 //!
-//! Rooms: `input` (bytes to choices) · `neighbour` (the process that must not be affected) · `client`
-//! (the hostile process) · `census` (what is left) · `served` (a machine behind a socket) · `series`
-//! (the machines) · `targets`. Callers: the fuzzer
-//! (`bin/libfuzzer.rs`) and a test that runs the corpus.
+//! Rooms: `input` (bytes to choices) · `neighbour` (the process that must not be affected) ·
+//! `client` (the hostile process) · `census` (what is left) · `served` (a machine behind a socket)
+//! · `series` (the machines) · `targets`. Callers: the fuzzer (`bin/libfuzzer.rs`) and a test that
+//! runs the corpus.
 
 mod c_library;
 mod census;

@@ -4,11 +4,12 @@
 //! - The number of a machine in its series determines the machine's configuration.
 //! - A machine runs [`INPUTS`] inputs, each by a hostile process of its own. A traced machine runs
 //!   one, because its timeline is taken at the end.
-//! - After an input, the process is terminated, and every table of kernel, driver and hardware is as
+//! - After an input, the process is terminated, and every table of kernel, driver and hardware is
+//!   as
 //!   long as before. So an input finds the machine as the one before found it, but for numbers.
 //!
-//! Entry points: [`Series::unharmed_by`], [`Series::served`] and [`Series::in_process`], for the targets; [`inputs_of_machine`], which a harmful
-//! input may need before it.
+//! Entry points: [`Series::unharmed_by`], [`Series::served`] and [`Series::in_process`], for the
+//! targets; [`inputs_of_machine`], which a harmful input may need before it.
 
 use crate::c_library::InProcess;
 use crate::c_library::memory::Memory;
@@ -137,8 +138,8 @@ impl Series {
         });
     }
 
-    /// Runs `act` with the socket of a service. Asserts that nothing is left of its connections, and that
-    /// another client is not affected.
+    /// Runs `act` with the socket of a service. Asserts that nothing is left of its connections,
+    /// and that another client is not affected.
     pub(crate) fn served(&mut self, act: impl FnOnce(&Path)) {
         let mut served = self.served.take().unwrap_or_else(|| Served::new(served::INPUTS));
         served.run(act);
@@ -149,8 +150,10 @@ impl Series {
         }
     }
 
-    /// Runs `act` as a program that has the C library, with memory for its arguments; before the first one
-    /// `warm_up`. It returns how many fences it has made. Asserts that nothing is left of it, and that another process is not affected.
+    /// Runs `act` as a program that has the C library, with memory for its arguments; before the
+    /// first one
+    /// `warm_up`. It returns how many fences it has made. Asserts that nothing is left of it, and
+    /// that another process is not affected.
     pub(crate) fn in_process(
         &mut self,
         warm_up: impl FnOnce(&mut Memory),
@@ -162,8 +165,8 @@ impl Series {
         self.in_process = Some(library);
     }
 
-    /// Runs `act` as a process with a user-mode queue next to the neighbour. Asserts that `act` harms
-    /// only its own process.
+    /// Runs `act` as a process with a user-mode queue next to the neighbour. Asserts that `act`
+    /// harms only its own process.
     pub(crate) fn unharmed_by(
         &mut self,
         hostile: Hostile,
@@ -221,9 +224,9 @@ impl Kept {
         Kept { neighbours: [None, None, None], machine, traced, inputs_left, kept_regions: 0 }
     }
 
-    /// Order: 1. the hostile process follows the input while the neighbour does a round; 2. when the
-    /// hostile process is done or blocked, its device is destroyed with everything that is left; 3.
-    /// the neighbour does another round; 4. the hostile process is terminated; 5. results,
+    /// Order: 1. the hostile process follows the input while the neighbour does a round; 2. when
+    /// the hostile process is done or blocked, its device is destroyed with everything that is
+    /// left; 3. the neighbour does another round; 4. the hostile process is terminated; 5. results,
     /// contracts, devices and numbers of objects are checked.
     fn run(&mut self, hostile: Hostile, act: impl FnOnce(&mut Client) + Send + 'static) -> Outcome {
         let Kept { neighbours, machine, traced, inputs_left, kept_regions } = self;

@@ -36,8 +36,9 @@ const CONFIG: ServerConfig = ServerConfig {
 };
 
 /// How often the end of an input is checked before what is left counts as left. Each time is a
-/// round of the neighbour, together seconds for all of them: the process of a client that hangs an engine ends with the engine's
-/// timeout. Far below the time after which the fuzzer calls an input hung.
+/// round of the neighbour, together seconds for all of them: the process of a client that hangs an
+/// engine ends with the engine's timeout. Far below the time after which the fuzzer calls an input
+/// hung.
 const CHECKS: usize = 100_000;
 
 /// A service with its machine.
@@ -50,8 +51,8 @@ pub(crate) struct Served {
     ended: Word,
     folder: TempDir,
     pub(crate) inputs_left: usize,
-    /// What there was before the first input: objects and open files. A region of memory that the kernel
-    /// makes once and keeps has a file.
+    /// What there was before the first input: objects and open files. A region of memory that the
+    /// kernel makes once and keeps has a file.
     at_first: (Census, usize),
 }
 
@@ -97,8 +98,8 @@ impl Served {
         Served { neighbour, machine, server, ended, folder, inputs_left, at_first }
     }
 
-    /// Order: 1. hostile clients follow the input; 2. the neighbour does a round beside what is left of
-    /// them; 3. the service is as empty as before, with no session that failed.
+    /// Order: 1. hostile clients follow the input; 2. the neighbour does a round beside what is
+    /// left of them; 3. the service is as empty as before, with no session that failed.
     pub(crate) fn run(&mut self, act: impl FnOnce(&Path)) {
         self.inputs_left -= 1;
         // 1.
@@ -107,8 +108,8 @@ impl Served {
         let neighbour = self.neighbour.as_mut().expect("the service has a neighbour");
         neighbour.round();
         neighbour.assert_active();
-        // 3. Connections are accepted in their order. Until one that comes after all of the input's is answered, the
-        // service can be empty only because it has not met the others yet.
+        // 3. Connections are accepted in their order. Until one that comes after all of the input's
+        //    is answered, the service can be empty only because it has not met the others yet.
         let _refused_or_read = client::counts(&socket_in(&self.folder));
         for _ in 0..CHECKS {
             if self.is_empty() {

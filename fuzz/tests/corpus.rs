@@ -1,5 +1,5 @@
-//! The corpora of the targets as regression tests. That of `library`, which counts the open files of its
-//! process, is a program of its own.
+//! The corpora of the targets as regression tests. That of `library`, which counts the open files
+//! of its process, is a program of its own.
 
 mod replay;
 

@@ -1,11 +1,11 @@
 //! `cargo xtask coverage`: the lines of product crates that no test and no scenario reaches.
 //!
-//! The order: 1. the test programs are built with counters, below the build folder; 2. they run; 3. the
-//! counts of all programs are merged; 4. a line that a compiler counter belongs to and that no program
-//! reached must be accepted in `xtask/coverage.toml`, with a reason.
+//! The order: 1. the test programs are built with counters, below the build folder; 2. they run; 3.
+//! the counts of all programs are merged; 4. a line that a compiler counter belongs to and that no
+//! program reached must be accepted in `xtask/coverage.toml`, with a reason.
 //!
-//! Invariants: a protocol (one of [`PROTOCOLS`]) has no accepted lines. An accepted line that is reached,
-//! or is no longer there, fails too, so the list only has what is true.
+//! Invariants: a protocol (one of [`PROTOCOLS`]) has no accepted lines. An accepted line that is
+//! reached, or is no longer there, fails too, so the list only has what is true.
 //!
 //! The counters need the component `llvm-tools` of the toolchain. Scenarios run as tests, in their
 //! bounded form.

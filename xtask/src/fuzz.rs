@@ -4,9 +4,9 @@
 //! The order: 1. the fuzzer is built, in a folder of its own, by the stable compiler: its counters
 //! are the compiler's own passes; 2. each target begins with its corpus of the repository and with
 //! what earlier runs of this machine found, and keeps new inputs below the build folder; 3. an
-//! input that does harm ends its target, and its place is printed. With its mend the input is copied
-//! into `fuzz/corpus/TARGET`, where an ordinary test replays it. If it does harm only after others on
-//! the same machine, the file `series` has all of them.
+//! input that does harm ends its target, and its place is printed. With its mend the input is
+//! copied into `fuzz/corpus/TARGET`, where an ordinary test replays it. If it does harm only after
+//! others on the same machine, the file `series` has all of them.
 //!
 //! A target's name is the name of its folder in the corpus.
 
@@ -165,7 +165,8 @@ fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
     Ok(folder.join(&machine).join("fuzz/tidegate-fuzz"))
 }
 
-/// Compiles one crate of the fuzzer, as cargo's wrapper: `words` are the compiler and its arguments.
+/// Compiles one crate of the fuzzer, as cargo's wrapper: `words` are the compiler and its
+/// arguments.
 pub fn compile(words: &[&str]) -> Result<(), String> {
     let (compiler, arguments) = words.split_first().ok_or("the wrapper wraps no compiler")?;
     let mut command = Command::new(compiler);

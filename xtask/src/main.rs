@@ -2,10 +2,11 @@
 //!
 //! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks
 //! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
-//! `test_programs` runs the tests under a limit. `swarm` runs random programs. `stages` runs all of these in order. `source`
-//! reads Rust as far as the other rooms need, `performance` writes a table, `pictures` draws those
-//! of the documents, `install` installs the C library, and `tree` finds files. The product does not depend on this program, and this
-//! program does not depend on the product.
+//! `test_programs` runs the tests under a limit. `swarm` runs random programs. `stages` runs all of
+//! these in order. `source` reads Rust as far as the other rooms need, `performance` writes a
+//! table, `pictures` draws those of the documents, `install` installs the C library, and `tree`
+//! finds files. The product does not depend on this program, and this program does not depend on
+//! the product.
 
 #![allow(
     clippy::disallowed_types,

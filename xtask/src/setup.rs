@@ -1,5 +1,5 @@
-//! What the tests want from the machine: a browser for the timeline, a Python that can read Perfetto
-//! files, and programs that a stage runs.
+//! What the tests want from the machine: a browser for the timeline, a Python that can read
+//! Perfetto files, and programs that a stage runs.
 //!
 //! None is needed to build. Whatever cannot be had is said in one line, and the tests that want
 //! it skip themselves.

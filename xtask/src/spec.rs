@@ -8,8 +8,8 @@
 //! ...`, which counts as code: there the programs are data. A requirement whose tagged test passes
 //! with the tagged code switched off (`spec/mutants.toml`) is a finding too.
 //!
-//! This room compares; `requirement` reads the requirements, `tag` finds the tags, `exception` reads
-//! and rewrites what is put off.
+//! This room compares; `requirement` reads the requirements, `tag` finds the tags, `exception`
+//! reads and rewrites what is put off.
 
 mod exception;
 mod requirement;

@@ -1,7 +1,8 @@
-//! `cargo xtask swarm`: new seeds on every ground of `tidegate swarm`, all grounds at the same time.
+//! `cargo xtask swarm`: new seeds on every ground of `tidegate swarm`, all grounds at the same
+//! time.
 //!
-//! Each ground has a process for each fourth of the processors. Each process runs a shard of the seeds. The
-//! first seed is printed; it comes from the date, so each day has seeds of its own.
+//! Each ground has a process for each fourth of the processors. Each process runs a shard of the
+//! seeds. The first seed is printed; it comes from the date, so each day has seeds of its own.
 //!
 //! Entry points: [`long`], [`run`].
 

@@ -1,6 +1,6 @@
 //! Checks what other programs do with tables of tidegate: the queries of `docs/tables.md` and
-//! `docs/swarm.md` in DuckDB, and `scripts/trace_folder.py` and `scripts/swarm_shards.py` on a local
-//! Ray cluster.
+//! `docs/swarm.md` in DuckDB, and `scripts/trace_folder.py` and `scripts/swarm_shards.py` on a
+//! local Ray cluster.
 //!
 //! Entry point: [`check`]. Without Python or its packages the check is skipped with one line.
 

@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: the laws that the compiler does not check.
 //!
 //! `layers` and `circles` hold the laws of dependency, `levels` where level tokens are made, `rust`
-//! those of a Rust file, `reuse` those of identifiers that are used again, `prose` those of names and documents, `links` those of their links.
+//! those of a Rust file, `reuse` those of identifiers that are used again, `prose` those of names
+//! and documents, `links` those of their links.
 
 mod circles;
 mod layers;

@@ -109,16 +109,16 @@ pub trait Kernel: Send + Sync {
         Err(Status::NOT_SUPPORTED)
     }
 
-    /// Makes allocations a shared resource. INVALID_PARAMETER for allocations of another resource or
-    /// device; NOT_SUPPORTED for memory that moves.
+    /// Makes allocations a shared resource. INVALID_PARAMETER for allocations of another resource
+    /// or device; NOT_SUPPORTED for memory that moves.
     #[doc(alias = "D3DKMTCreateAllocation2")]
     fn create_resource(&self, _args: CreateResource<'_>) -> Result<Resource, Status> {
         Err(Status::NOT_SUPPORTED)
     }
 
-    /// Returns what the creator of a shared resource has passed. INVALID_PARAMETER for a global handle
-    /// whose resource has ended or is of another adapter; OBJECT_TYPE_MISMATCH for an NT handle of
-    /// anything else.
+    /// Returns what the creator of a shared resource has passed. INVALID_PARAMETER for a global
+    /// handle whose resource has ended or is of another adapter; OBJECT_TYPE_MISMATCH for an NT
+    /// handle of anything else.
     #[doc(alias = "D3DKMTQueryResourceInfo")]
     #[doc(alias = "D3DKMTQueryResourceInfoFromNtHandle")]
     fn query_resource_info(
@@ -326,10 +326,11 @@ pub trait Kernel: Send + Sync {
     fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status>;
 
     /// Returns a handle by which other processes can open these objects: one shareable fence, or a
-    /// shared resource, for which `access` is [`SyncObjectAccess::all`]. Under `name` every process of the machine finds it while a handle with this name exists.
-    /// INVALID_PARAMETER for an object that is not shareable; NOT_SUPPORTED for the name of a resource; ACCESS_DENIED for rights that this
-    /// instance does not have; OBJECT_NAME_COLLISION for a name that is taken; OBJECT_NAME_INVALID
-    /// for an empty one, or one with a backslash.
+    /// shared resource, for which `access` is [`SyncObjectAccess::all`]. Under `name` every process
+    /// of the machine finds it while a handle with this name exists. INVALID_PARAMETER for an
+    /// object that is not shareable; NOT_SUPPORTED for the name of a resource; ACCESS_DENIED for
+    /// rights that this instance does not have; OBJECT_NAME_COLLISION for a name that is taken;
+    /// OBJECT_NAME_INVALID for an empty one, or one with a backslash.
     #[doc(alias = "D3DKMTShareObjects")]
     fn share_objects(
         &self,
@@ -425,8 +426,8 @@ pub trait Kernel: Send + Sync {
         Err(Status::NOT_SUPPORTED)
     }
 
-    /// Opens such an object, of this adapter. INVALID_PARAMETER for a global handle whose object has
-    /// ended or is of another adapter; OBJECT_TYPE_MISMATCH for an NT handle of anything else.
+    /// Opens such an object, of this adapter. INVALID_PARAMETER for a global handle whose object
+    /// has ended or is of another adapter; OBJECT_TYPE_MISMATCH for an NT handle of anything else.
     #[doc(alias = "D3DKMTOpenSynchronizationObject")]
     fn open_synchronization_object(
         &self,
@@ -449,8 +450,8 @@ pub trait Kernel: Send + Sync {
     }
 
     /// Queues signals of 1 to 32 such objects on 1 to 64 contexts of one device, as
-    /// [`Kernel::signal_from_gpu2`]. A mutex of which a context has ended, or has lost its device, is
-    /// signalled for it. A semaphore is not.
+    /// [`Kernel::signal_from_gpu2`]. A mutex of which a context has ended, or has lost its device,
+    /// is signalled for it. A semaphore is not.
     #[doc(alias = "D3DKMTSignalSynchronizationObject2")]
     fn signal_synchronization_objects(
         &self,

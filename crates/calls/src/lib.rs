@@ -3,9 +3,10 @@
 //!
 //! [`Kernel`] is the surface of one process. The graphics kernel implements it in process; a
 //! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`device`]
-//! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] · [`older`] ·
-//! [`paging`] (residency) · [`resource`] · [`share`] · [`handle`] · [`HandleTable`] · [`Slots`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a
-//! machine). The C structures of these calls are in `wddm-abi`.
+//! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] ·
+//! [`older`] · [`paging`] (residency) · [`resource`] · [`share`] · [`handle`] · [`HandleTable`] ·
+//! [`Slots`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a machine). The C
+//! structures of these calls are in `wddm-abi`.
 //!
 //! CPU addresses are returned as typed views of memory: [`ReadOnly`] where the process may not
 //! write.

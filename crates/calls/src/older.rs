@@ -48,8 +48,8 @@ pub struct SynchronizationObject {
     pub shared_handle: u32,
 }
 
-/// How a further instance is opened: D3DKMTOpenSynchronizationObject, D3DKMTOpenSyncObjectFromNtHandle
-/// and D3DKMTOpenSyncObjectFromNtHandle2.
+/// How a further instance is opened: D3DKMTOpenSynchronizationObject,
+/// D3DKMTOpenSyncObjectFromNtHandle and D3DKMTOpenSyncObjectFromNtHandle2.
 #[derive(Clone, Copy, Debug)]
 pub enum OpenSynchronizationObject<'a> {
     /// By global handle. The instance ends with its process.

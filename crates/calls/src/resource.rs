@@ -1,5 +1,5 @@
-//! Shared resources: allocations that several processes have open. Each process has allocations of its
-//! own, of the same memory, which lives while a process or an NT handle has the resource.
+//! Shared resources: allocations that several processes have open. Each process has allocations of
+//! its own, of the same memory, which lives while a process or an NT handle has the resource.
 
 use crate::{Allocation, Handle, NtHandle};
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ impl ResourceData {
 pub struct CreateResource<'a> {
     /// The device.
     pub device: Handle,
-    /// Its allocations, at most [`MAX_SHARED_ALLOCATIONS`], in memory that does not move. The resource
-    /// ends them.
+    /// Its allocations, at most [`MAX_SHARED_ALLOCATIONS`], in memory that does not move. The
+    /// resource ends them.
     pub allocations: &'a [Handle],
     /// One entry for each allocation; at most [`MAX_RESOURCE_DATA_BYTES`].
     pub data: &'a ResourceData,

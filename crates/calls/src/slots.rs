@@ -1,9 +1,9 @@
 //! Slots that are used again, each use with another generation.
 //!
-//! Invariants: a key names one use of a slot. No two uses have the same key: a generation is counted
-//! in 64 bits and never returns. A key that is used late therefore names nothing, and never the next
-//! use of its slot. Every table whose places are used again is one of these, or has a row in
-//! decisions/0144 with the reason why a late use is harmless.
+//! Invariants: a key names one use of a slot. No two uses have the same key: a generation is
+//! counted in 64 bits and never returns. A key that is used late therefore names nothing, and never
+//! the next use of its slot. Every table whose places are used again is one of these, or has a row
+//! in decisions/0144 with the reason why a late use is harmless.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The present state of an adapter as rows, for a view of a machine that goes on.
 //!
-//! Invariants: a page is bounded in rows and bytes, and so is the number of objects that are visited
-//! for it. Rows are read one by one, so a page is no instant of the machine. Entry points:
+//! Invariants: a page is bounded in rows and bytes, and so is the number of objects that are
+//! visited for it. Rows are read one by one, so a page is no instant of the machine. Entry points:
 //! [`MachineRow`], and [`Page`]s of the other rows.
 
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,8 @@ pub struct Page<R> {
 }
 
 impl<R> Page<R> {
-    /// Makes a page of `objects`, which are the first [`PAGE_OBJECTS`] after the one that was named,
-    /// or fewer when there are no more. `list` adds the rows of one.
+    /// Makes a page of `objects`, which are the first [`PAGE_OBJECTS`] after the one that was
+    /// named, or fewer when there are no more. `list` adds the rows of one.
     pub fn of<T>(objects: &[(u64, T)], mut list: impl FnMut(&T, &mut Vec<R>)) -> Page<R> {
         let mut page = Page { rows: Vec::new(), next: None };
         for (number, object) in objects {

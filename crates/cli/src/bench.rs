@@ -7,9 +7,10 @@
 //! `docs/performance.md` says what the rows mean and why some are off their goals.
 //!
 //! Rooms: `rows` (what is measured) · `floors` (beside what) · `peer` (other implementations) ·
-//! `row` and `clause` (what they are) · `measure` (samples, counts, threads) · `operations` (for counts of instructions) · `others` (other programs' share of the machine) · `goals`
-//! and `clauses` · `curves` and `chart` · `report`. A goal that is missed is no failure of a run; a count that must not
-//! happen is.
+//! `row` and `clause` (what they are) · `measure` (samples, counts, threads) · `operations` (for
+//! counts of instructions) · `others` (other programs' share of the machine) · `goals` and
+//! `clauses` · `curves` and `chart` · `report`. A goal that is missed is no failure of a run; a
+//! count that must not happen is.
 
 mod chart;
 mod clause;

@@ -128,9 +128,9 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     Ok(if right { End::Right } else { End::Wrong })
 }
 
-/// Runs the workload under each model. Other work of the host makes a run on threads longer and none
-/// shorter, so the models take turns there, at least twice, and the shortest run of each is its result.
-/// The second value is the makespans of the right runs of each model.
+/// Runs the workload under each model. Other work of the host makes a run on threads longer and
+/// none shorter, so the models take turns there, at least twice, and the shortest run of each is
+/// its result. The second value is the makespans of the right runs of each model.
 fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, Vec<Vec<u64>>), BadInput> {
     let Read { workload, costs } = read;
     let models = models(workload, reading);

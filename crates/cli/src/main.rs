@@ -5,8 +5,9 @@
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
 //! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
-//! `explore` (and replay) · `swarm` · `bench` · `serve` (a machine for other processes) · `top` (its view) · `record` (its timeline) · `manual` (completions, man pages) · `output` (files, checked
-//! before and written after a run) · `streams` (standard output and error).
+//! `explore` (and replay) · `swarm` · `bench` · `serve` (a machine for other processes) · `top`
+//! (its view) · `record` (its timeline) · `manual` (completions, man pages) · `output` (files,
+//! checked before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 /// An explored schedule and a machine of virtual time make and free many small blocks

@@ -308,8 +308,8 @@ fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-/// The summary of the hazard check, and the page that shows it. The findings themselves are problems
-/// of the run.
+/// The summary of the hazard check, and the page that shows it. The findings themselves are
+/// problems of the run.
 fn print_hazards(report: &hazard::Report, trace: Option<&Trace>, page: Option<&Path>) {
     outln!(
         "hazard check: {}, {}, {}",

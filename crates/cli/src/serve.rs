@@ -187,8 +187,9 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The name of a listening socket. Its file is removed with it if it was made here and is still the same
-/// one. The listener is closed before: a service that starts may hold the lock until its connection ends.
+/// The name of a listening socket. Its file is removed with it if it was made here and is still the
+/// same one. The listener is closed before: a service that starts may hold the lock until its
+/// connection ends.
 struct Socket<'a> {
     made: Option<MadeFile<'a>>,
 }
@@ -205,8 +206,8 @@ fn file_number(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// The lock on a path, which orders the services that check, make and remove a socket there. It is a file
-/// beside the socket that exists while the lock is held or waited for.
+/// The lock on a path, which orders the services that check, make and remove a socket there. It is
+/// a file beside the socket that exists while the lock is held or waited for.
 struct PathLock {
     name: OsString,
     /// Holds the lock until it is closed.
@@ -242,8 +243,8 @@ impl<'a> Socket<'a> {
         let bad =
             |what: &dyn std::fmt::Display| BadInput(format!("--socket {}: {what}", path.display()));
         let _lock = PathLock::take(path).map_err(|error| bad(&error))?;
-        // A socket that nothing listens at is left from a service that was killed. The system refuses
-        // a connection to any other file with the same error.
+        // A socket that nothing listens at is left from a service that was killed. The system
+        // refuses a connection to any other file with the same error.
         match client::counts(path) {
             Err(ConnectError::BadPath { error, .. }) => return Err(bad(&error)),
             Err(ConnectError::NoService { error, .. }) => {

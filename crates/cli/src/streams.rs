@@ -1,5 +1,5 @@
-//! Standard output and standard error: the only place that writes to them, but for the view of `top` on
-//! a terminal.
+//! Standard output and standard error: the only place that writes to them, but for the view of
+//! `top` on a terminal.
 //!
 //! - A closed pipe on standard output ends the process quietly with status 141, as SIGPIPE would.
 //! - Any other error on standard output ends it with status 2 and one line on standard error.

@@ -1,7 +1,8 @@
 //! `tidegate swarm`: random programs on the whole machine, their failures shrunk to a few lines.
 //!
 //! The programs of the seeds are run. A failure is shrunk and printed with its line and a test. A
-//! summary follows, and with `--coverage` the pairs of operations that never overlapped and the states that no object entered.
+//! summary follows, and with `--coverage` the pairs of operations that never overlapped and the
+//! states that no object entered.
 //!
 //! Invariants: a shard runs every n-th seed, so shards of one first seed are disjoint. Programs on
 //! threads and in processes run in child processes, so their overlaps are not counted.

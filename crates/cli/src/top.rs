@@ -1,7 +1,7 @@
 //! `tidegate top`: a view of a running service, on a terminal, as text or as JSON.
 //!
-//! Rooms, each using those before it: `snapshot` (what is read) · `grid` (tables as cells) · `state`
-//! (what is shown, and keys) · `draw` · `reader` (the thread that reads) · `terminal`.
+//! Rooms, each using those before it: `snapshot` (what is read) · `grid` (tables as cells) ·
+//! `state` (what is shown, and keys) · `draw` · `reader` (the thread that reads) · `terminal`.
 
 mod draw;
 mod grid;

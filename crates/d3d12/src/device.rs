@@ -387,9 +387,9 @@ impl Device {
     }
 
     /// Returns what the hazard check has found so far about this device: its memory, its queues and
-    /// the fences that it uses. `None` while the check is off ([`Validation::HAZARDS`]). A circle of
-    /// waits is in the report once its last call was submitted. It may include other devices that
-    /// exist.
+    /// the fences that it uses. `None` while the check is off ([`Validation::HAZARDS`]). A circle
+    /// of waits is in the report once its last call was submitted. It may include other devices
+    /// that exist.
     ///
     /// Any thread may call it at any time.
     pub fn hazards(&self) -> Option<Report> {

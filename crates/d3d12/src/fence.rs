@@ -18,9 +18,9 @@ use tidegate_calls::{
 };
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
-/// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: when the last
-/// handle is gone and no queued signal of the fence is left, its waits are released, as in Direct3D 12.
-/// Work behind such a wait then runs, although no signal has reached its value.
+/// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: when the
+/// last handle is gone and no queued signal of the fence is left, its waits are released, as in
+/// Direct3D 12. Work behind such a wait then runs, although no signal has reached its value.
 #[doc(alias = "ID3D12Fence")]
 #[derive(Clone)]
 pub struct Fence {

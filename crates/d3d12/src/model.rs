@@ -168,12 +168,13 @@ bitflags::bitflags! {
     pub struct Validation: u32 {
         /// Resource states: each access needs a state that allows it.
         const STATES = 1;
-        /// Hazards: the program's waits and signals must order conflicting accesses. And a signal must
-        /// end each wait.
+        /// Hazards: the program's waits and signals must order conflicting accesses. And a signal
+        /// must end each wait.
         const HAZARDS = 2;
         /// As STATES, and a violation is an error of the call that makes it: the end of the
-        /// recording fails ([`crate::Error::State`]). ExecuteCommandLists drops the call and removes
-        /// the device with INVALID_CALL. What depends on the order of queues stays a report.
+        /// recording fails ([`crate::Error::State`]). ExecuteCommandLists drops the call and
+        /// removes the device with INVALID_CALL. What depends on the order of queues stays a
+        /// report.
         const STATE_ERRORS = 4;
     }
 }

@@ -120,8 +120,8 @@ impl Queue {
     }
 
     /// Returns its description as it is now: with the node and the submission model that were
-    /// chosen for it, and with [`EnginePolicy::Own`](crate::EnginePolicy::Own) where the adapter has
-    /// no other engine for it.
+    /// chosen for it, and with [`EnginePolicy::Own`](crate::EnginePolicy::Own) where the adapter
+    /// has no other engine for it.
     #[doc(alias = "GetDesc")]
     pub fn desc(&self) -> QueueDesc {
         let id = &self.inner.id;
@@ -414,11 +414,12 @@ impl Queue {
 
     /// Maps memory of heaps behind tiles of a reserved buffer, or takes it away, in order: behind
     /// everything that was queued before, and before everything that is queued after. The caller
-    /// goes on at once. A mapped heap stays in memory until its tiles are unmapped or the buffer ends.
+    /// goes on at once. A mapped heap stays in memory until its tiles are unmapped or the buffer
+    /// ends.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for a buffer that is not reserved, tiles that are not there, and heaps of
-    /// another type; [`Error::NotSupported`] on a device whose submissions manage residency;
+    /// [`Error::BadValue`] for a buffer that is not reserved, tiles that are not there, and heaps
+    /// of another type; [`Error::NotSupported`] on a device whose submissions manage residency;
     /// [`Error::Foreign`]; as [`Queue::execute`].
     #[doc(alias = "UpdateTileMappings")]
     #[track_caller]

@@ -1,5 +1,5 @@
-//! Chooses the kernel behind the calls, starts it, and connects to it. The only place that knows which
-//! one it is.
+//! Chooses the kernel behind the calls, starts it, and connects to it. The only place that knows
+//! which one it is.
 //!
 //! Entry points: [`Backend::choose`], [`Backend::connect`].
 

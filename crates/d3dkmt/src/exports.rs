@@ -1,6 +1,6 @@
 //! The exported names. Each is listed once, with the structure that it takes and the function that
-//! carries it out. A name that the library does not support returns STATUS_NOT_SUPPORTED. One of the
-//! rooms that may use `unsafe`, for the names themselves.
+//! carries it out. A name that the library does not support returns STATUS_NOT_SUPPORTED. One of
+//! the rooms that may use `unsafe`, for the names themselves.
 //!
 //! Invariants: a structure is copied in once and copied out once. A panic becomes
 //! STATUS_INTERNAL_ERROR.

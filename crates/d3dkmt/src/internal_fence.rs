@@ -1,4 +1,5 @@
-//! A monitored fence that the library itself makes on a device of the caller, to order its own calls.
+//! A monitored fence that the library itself makes on a device of the caller, to order its own
+//! calls.
 //!
 //! Invariant: a fence ends when nothing refers to it, or with its device. Its end releases what
 //! waits for it.

@@ -3,9 +3,11 @@
 //!
 //! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
 //! `object` · `internal_fence` · `named_object` ·
-//! `gpu_ranges` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects by handle)
-//! · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `resource`, `memory`,
-//! `gpu_address`, `legacy`, `sync`, `sharing`), which check and translate arguments · [`exports`] (the names).
+//! `gpu_ranges` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library`
+//! (objects by handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `resource`,
+//! `memory`,
+//! `gpu_address`, `legacy`, `sync`, `sharing`), which check and translate arguments · [`exports`]
+//! (the names).
 //!
 //! Invariants: no panic leaves the library. No lock of the library is held while the kernel is
 //! called, except for the lock that orders the rings of one doorbell.

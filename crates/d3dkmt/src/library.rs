@@ -42,7 +42,8 @@ struct Connected {
     failed: bool,
 }
 
-/// The outcome of a destroy call of the kernel. What was in a service that is gone has ended with it.
+/// The outcome of a destroy call of the kernel. What was in a service that is gone has ended with
+/// it.
 pub(crate) fn ended(destroyed: Result<(), Status>) -> Result<(), Status> {
     match destroyed {
         Err(Status::DEVICE_REMOVED) => Ok(()),
@@ -63,7 +64,8 @@ pub struct Held {
     pub nt_handles: usize,
 }
 
-/// Returns what the library holds; `None` before its first call. For tests of Rust that link the library.
+/// Returns what the library holds; `None` before its first call. For tests of Rust that link the
+/// library.
 pub fn held() -> Option<Held> {
     let library = LIBRARY.get()?.as_ref().ok()?;
     let objects = library.objects.lock().iter().count();

@@ -1,8 +1,8 @@
 //! The NT handles of this process, as numbers of descriptors.
 //!
-//! The objects of a kernel in this process are behind pipes ([`service::NtHandles`]). Those of a service
-//! have descriptors of the service, which are passed on. What is closed everywhere is dropped at the
-//! latest at the next call that shares, opens by name, or ends a device.
+//! The objects of a kernel in this process are behind pipes ([`service::NtHandles`]). Those of a
+//! service have descriptors of the service, which are passed on. What is closed everywhere is
+//! dropped at the latest at the next call that shares, opens by name, or ends a device.
 
 use crate::backend::Handles;
 use crate::caller::Caller;

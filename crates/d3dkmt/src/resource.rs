@@ -1,5 +1,5 @@
-//! Calls about shared resources: what their creator passes, and opening them by global handle and by
-//! NT handle.
+//! Calls about shared resources: what their creator passes, and opening them by global handle and
+//! by NT handle.
 
 use crate::call::Call;
 use crate::library::ended;

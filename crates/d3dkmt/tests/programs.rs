@@ -46,8 +46,8 @@ impl Program {
         made
     }
 
-    /// Runs a part of the program, which is compiled for this test alone: other tests run beside it,
-    /// also in other processes, and a file that one of them writes cannot be executed.
+    /// Runs a part of the program, which is compiled for this test alone: other tests run beside
+    /// it, also in other processes, and a file that one of them writes cannot be executed.
     fn check(&self, part: &str) {
         let folder = tempfile::tempdir().unwrap();
         for program in self.make(folder.path()) {

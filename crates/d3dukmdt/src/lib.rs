@@ -1,7 +1,7 @@
-//! Types that user mode and kernel mode share: status codes, doorbell status, fence types and flags,
-//! priorities, fence logs, and the cell that holds a fence's value. The call surface and the driver
-//! interface both use them, and neither may depend on the other. The C structures of the same
-//! headers are in `wddm-abi`.
+//! Types that user mode and kernel mode share: status codes, doorbell status, fence types and
+//! flags, priorities, fence logs, and the cell that holds a fence's value. The call surface and the
+//! driver interface both use them, and neither may depend on the other. The C structures of the
+//! same headers are in `wddm-abi`.
 
 mod display;
 mod doorbell;

@@ -170,8 +170,9 @@ pub struct AdapterCaps {
     /// Whether the hardware keeps the history of fence values, so that waits latch over a rewind.
     /// Without it, waits in hardware are judged by the current value alone. Not published.
     pub fence_history: bool,
-    /// Whether engines compare each signal with MonitoredValue in memory and keep no copy of it. The
-    /// kernel then raises the value itself after a CPU signal has released waiters. Not published.
+    /// Whether engines compare each signal with MonitoredValue in memory and keep no copy of it.
+    /// The kernel then raises the value itself after a CPU signal has released waiters. Not
+    /// published.
     pub monitored_values_in_memory: bool,
     /// Signals to other adapters. Not published.
     pub peer_signal: PeerSignalCaps,

@@ -3,9 +3,10 @@
 //! Invariants: an agent takes a lock only while every lock that it holds stands before it in
 //! [`LOCK_ORDER`]; debug builds check this at run time. No two locks of one name are held together,
 //! so no two adapters' locks are. The first group orders calls and is held over DDI calls
-//! (`Mutex::lock_device`). Locks after the gate are those that a DPC or a call from inside the driver
-//! takes, so no caller waits at the gate with one (decision 142). The second guards policy state; nothing is called while it is held. The
-//! last group are leaves: nothing is taken inside them.
+//! (`Mutex::lock_device`). Locks after the gate are those that a DPC or a call from inside the
+//! driver takes, so no caller waits at the gate with one (decision 142). The second guards policy
+//! state; nothing is called while it is held. The last group are leaves: nothing is taken inside
+//! them.
 
 /// Names of locks, as they are made with `Platform::mutex`.
 pub(crate) const LOCK_ORDER: &[&str] = &[

@@ -100,8 +100,8 @@ impl<T> Registry<T> {
         live.filter_map(|entry| entry.object.upgrade()).collect()
     }
 
-    /// Returns at most `most` objects that no call destroys and that were created after `handle`, in
-    /// order of creation, by handle.
+    /// Returns at most `most` objects that no call destroys and that were created after `handle`,
+    /// in order of creation, by handle.
     pub(crate) fn live_after(&self, handle: u64, most: usize) -> Vec<(u64, Arc<T>)> {
         let later = self.entries.range((Bound::Excluded(OsHandle(handle)), Bound::Unbounded));
         let live = later.filter(|(_, entry)| !entry.retired);

@@ -3,7 +3,8 @@
 //! Invariants: waiters are released by the maximum of their fences before their handles go. The
 //! driver ends each object in the published order of an abnormal termination. DxgkDdiStopDevice
 //! comes last, alone. After that the driver is not called (`gone`). A call that is under way waits
-//! for nothing that the removal has ended, and a hold keeps no context: no wait below takes its time.
+//! for nothing that the removal has ended, and a hold keeps no context: no wait below takes its
+//! time.
 //!
 //! Lock order: `one_at_a_time` is taken first, and is held over all of it.
 //!
@@ -60,8 +61,8 @@ impl Removal {
         if let Some(display) = &self.display {
             display.forget();
         }
-        // Steps 2 to 4 do not depend on processes: one that is ending may wait for its work, and the
-        // pager for a packet of the kernel.
+        // Steps 2 to 4 do not depend on processes: one that is ending may wait for its work, and
+        // the pager for a packet of the kernel.
         // 2. No engine is given anything, and what was reported is taken.
         let _of_devices_that_are_lost_next = objects.sched.stop_all_engines(level);
         // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is

@@ -1,5 +1,5 @@
-//! Counters of the kernel, the last unannounced fence rewinds, and the signals that were lost with a
-//! process: what a report shows and a test asserts. Counting is no step of any protocol.
+//! Counters of the kernel, the last unannounced fence rewinds, and the signals that were lost with
+//! a process: what a report shows and a test asserts. Counting is no step of any protocol.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -47,8 +47,8 @@ impl fmt::Display for LostSignal {
     }
 }
 
-/// A fence whose history had no room for all values that it had before it fell. A wait that was made
-/// before may have missed one of them.
+/// A fence whose history had no room for all values that it had before it fell. A wait that was
+/// made before may have missed one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostHistory {
     /// The fence's name.

@@ -153,8 +153,8 @@ impl Suspension {
         };
         port.count(Count::suspensions);
         let done = driver.suspend_context(level, self.driver, fence);
-        // A driver that fails the call never acknowledges, so a waiter times out. A removal completes
-        // the requests that it finds, and waits for no acknowledgement of later ones.
+        // A driver that fails the call never acknowledges, so a waiter times out. A removal
+        // completes the requests that it finds, and waits for no acknowledgement of later ones.
         if done == Ok(true) || port.check_present().is_err() {
             self.complete(fence);
         }

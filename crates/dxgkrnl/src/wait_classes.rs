@@ -1,9 +1,9 @@
 //! The classes of the kernel's own waits. With the locks ([`crate::lock_order`]) they are in the
 //! platform's order of waits, which names circles (decision 139).
 //!
-//! Invariants: a wait that an agent of the kernel ends is owed by that agent ([`Platform::owe`]) for
-//! as long as the wait may last. A wait that a DPC ends says so here. Waits that an application ends
-//! have no class.
+//! Invariants: a wait that an agent of the kernel ends is owed by that agent ([`Platform::owe`])
+//! for as long as the wait may last. A wait that a DPC ends says so here. Waits that an application
+//! ends have no class.
 //!
 //! [`Platform::owe`]: tidegate_platform::Platform::owe
 

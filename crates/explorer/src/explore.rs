@@ -174,7 +174,8 @@ struct Search<'a> {
     longest: u64,
     /// Number of runs since sharing between agents was last found.
     quiet_runs: u64,
-    /// Number of runs of the current pass, and the number after which it ends because it is refuted.
+    /// Number of runs of the current pass, and the number after which it ends because it is
+    /// refuted.
     pass_runs: u64,
     pass_ends_at: Option<u64>,
     is_complete: bool,

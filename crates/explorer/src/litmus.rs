@@ -3,9 +3,9 @@
 //!
 //! The engine: 1. stores CurrentValue; 2. full barrier; 3. loads MonitoredValue; 4. raises the
 //! interrupt if the value has passed it. The waiter: 1. stores MonitoredValue = value - 1; 2. full
-//! barrier; 3. loads CurrentValue again; 4. sleeps until the interrupt, then loads it again.
-//! If a barrier is missing, each load can miss the store of the other agent. Without the second load
-//! of CurrentValue, the value may arrive before the waiter is armed.
+//! barrier; 3. loads CurrentValue again; 4. sleeps until the interrupt, then loads it again. If a
+//! barrier is missing, each load can miss the store of the other agent. Without the second load of
+//! CurrentValue, the value may arrive before the waiter is armed.
 //!
 //! Between two values an engine and a waiter depend on the value and on the fence's words alone, so
 //! they forget their histories there: states of the two fences merge.

@@ -2,8 +2,8 @@
 //! least one run, or the scenario is vacuous) or `eventually` (holds at the end of every run that
 //! is not cut short).
 //!
-//! Order: 1. blocked agents; 2. panics (in a program, a panic before the standstill comes first); 3. the scenario's own properties, in its order. The first
-//! violation is the run's failure.
+//! Order: 1. blocked agents; 2. panics (in a program, a panic before the standstill comes first);
+//! 3. the scenario's own properties, in its order. The first violation is the run's failure.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

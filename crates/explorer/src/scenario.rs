@@ -21,9 +21,9 @@ pub trait Scenario {
         &[]
     }
 
-    /// Whether the check of a run judges groups of agents that share nothing one by one: no property
-    /// combines what two such groups have done. A search then explores each group by itself, and
-    /// omits combinations of their ends.
+    /// Whether the check of a run judges groups of agents that share nothing one by one: no
+    /// property combines what two such groups have done. A search then explores each group by
+    /// itself, and omits combinations of their ends.
     fn judges_groups_apart(&self) -> bool {
         false
     }

@@ -7,7 +7,8 @@
 //! search is restarted if a run refutes the knowledge on which it skipped a choice, and ends when a
 //! whole pass refutes nothing (decisions/0070).
 //!
-//! Groups of agents of which no two access an object that one of them writes are found the same way.
+//! Groups of agents of which no two access an object that one of them writes are found the same
+//! way.
 //!
 //! Entry points: [`Sharing::touched`], [`Sharing::commuting`], [`Sharing::closed_group`],
 //! [`Sharing::take_refuted`].

@@ -1,8 +1,9 @@
 //! The states of a search in words, so that two searches of different sizes can be compared.
 //!
-//! A state is a hash. Its words are the position of each agent: the step that it takes next, or what it
-//! waits for. Many states share their words; a line has the number of its states. A scenario with many
-//! combinations of positions has a line for each position of each agent, so a list stays short.
+//! A state is a hash. Its words are the position of each agent: the step that it takes next, or
+//! what it waits for. Many states share their words; a line has the number of its states. A
+//! scenario with many combinations of positions has a line for each position of each agent, so a
+//! list stays short.
 //!
 //! Invariant: the strategy below chooses as if its states were not listed, so the list has as many
 //! states as the search counts.
@@ -237,8 +238,8 @@ impl Scenario for Named<'_> {
     }
 }
 
-/// Number of traced runs that name the objects. They come after the search, because a traced machine may
-/// take other steps.
+/// Number of traced runs that name the objects. They come after the search, because a traced
+/// machine may take other steps.
 const NAMING_RUNS: u64 = 40;
 
 /// Searches `scenario` as [`crate::explore()`] does, and lists the states that it meets.

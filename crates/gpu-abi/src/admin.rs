@@ -2,7 +2,8 @@
 //! mailbox registers. A new command is one entry of the table of `commands!`.
 //!
 //! A write to MAILBOX_RUN returns without a wait. A command that needs the end of an engine's turn
-//! is begun, and its status is [`PENDING`]. The driver waits, with no lock that a DPC can want, until
+//! is begun, and its status is [`PENDING`]. The driver waits, with no lock that a DPC can want,
+//! until
 //! `Device::turn_ends` changes, and sends [`AdminCommand::Continue`].
 
 use crate::log::LogType;
@@ -11,8 +12,9 @@ use crate::{AddressSpaceId, GpuVa};
 use std::slice::{Iter, IterMut};
 use tidegate_platform::PhysicalAddress;
 
-/// The number of a hardware queue on the GPU, which names one queue for ever. The low 20 bits are the
-/// queue's place among the queues of the GPU. The others count the queues that had the place before.
+/// The number of a hardware queue on the GPU, which names one queue for ever. The low 20 bits are
+/// the queue's place among the queues of the GPU. The others count the queues that had the place
+/// before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u32);
 

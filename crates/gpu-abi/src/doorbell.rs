@@ -5,9 +5,10 @@
 //! engine need not scan idle doorbells: a bitmap and a wake word. The first doorbells have their
 //! bits in the root itself, the rest in leaves below it (decisions/0109).
 //!
-//! Order of a ring: 1. doorbell; 2. full barrier; 3. leaf bit, if there is a leaf; 4. root bit; 5. wake
-//! word. Steps 2 to 4 are [`RingBits::set`]. Order of a scan: 1. take the root's bits; 2. take the leaves' bits; 3. load the
-//! doorbells. The next scan finds a bit that is set after its word was taken.
+//! Order of a ring: 1. doorbell; 2. full barrier; 3. leaf bit, if there is a leaf; 4. root bit; 5.
+//! wake word. Steps 2 to 4 are [`RingBits::set`]. Order of a scan: 1. take the root's bits; 2. take
+//! the leaves' bits; 3. load the doorbells. The next scan finds a bit that is set after its word
+//! was taken.
 //!
 //! A global doorbell is one location that all queues of a process share. Its value also names the
 //! queue. Memory keeps only the last ring, where a bus delivers each. The summary names the queues

@@ -64,11 +64,11 @@ impl Register {
     /// A write of the bus address of a CurrentValue to which the CPU has stored releases the queues
     /// whose waits for it are satisfied. The writer executes a full barrier between the two.
     pub const FENCE_STORED: Register = Register(53);
-    /// A write of the kernel's number of a context of DMA packets says that it has ended: the GPU need
-    /// not keep its counts.
+    /// A write of the kernel's number of a context of DMA packets says that it has ended: the GPU
+    /// need not keep its counts.
     pub const CONTEXT_ENDED: Register = Register(54);
-    /// First of one register per engine: the last completed submission fence id. The driver writes it
-    /// after a reset, whose packets never complete, while the engine's ring is empty.
+    /// First of one register per engine: the last completed submission fence id. The driver writes
+    /// it after a reset, whose packets never complete, while the engine's ring is empty.
     pub const COMPLETED_FENCE: Register = Register(64);
     /// First of one register per node, the same on every physical GPU: its traits,
     /// see [`NodeTraits`].
@@ -99,8 +99,8 @@ impl Register {
     /// [`EngineClass`](crate::EngineClass).
     pub const NODE_CLASS: Register = Register(448);
 
-    /// First of one register per place of a queue: the sequence number of the last ring or connect of
-    /// the doorbell of the queue there. It rises with each ring of any queue; 0 without a queue.
+    /// First of one register per place of a queue: the sequence number of the last ring or connect
+    /// of the doorbell of the queue there. It rises with each ring of any queue; 0 without a queue.
     pub const LAST_RING: Register = Register(1 << 24);
 
     /// Returns the register `by` places after this one.

@@ -1,5 +1,5 @@
-//! Rings against a scan of the summary, in every schedule: no ring is lost, wherever the bits of the
-//! doorbells lie.
+//! Rings against a scan of the summary, in every schedule: no ring is lost, wherever the bits of
+//! the doorbells lie.
 
 use std::collections::BTreeSet;
 use tidegate_explorer::{Options, Platform, Prepared, Scenario, explore};

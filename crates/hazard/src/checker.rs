@@ -404,7 +404,8 @@ impl Checker {
         self.fence_numbers.clear();
     }
 
-    /// Records that a device has ended. Its findings are kept, and the history of its memory is not.
+    /// Records that a device has ended. Its findings are kept, and the history of its memory is
+    /// not.
     pub fn end_space(&mut self, space: SpaceKey) {
         self.free_memory(space, 0..u64::MAX);
         self.spaces.remove(&space);

@@ -1,5 +1,5 @@
-//! Waits that no signal ends: circles at submission, missing signals with their chains, and programs
-//! that wait before they signal.
+//! Waits that no signal ends: circles at submission, missing signals with their chains, and
+//! programs that wait before they signal.
 
 use tidegate_hazard::deadlock::{Awaited, Deadlock, DeadlockKind, Release};
 use tidegate_hazard::{Checker, FenceKey, QueueKey, SpaceKey, TimelineId};

@@ -1,5 +1,5 @@
-//! The edges that the checker proposes, carried out: with the proposed wait, the program runs to its
-//! end and the two accesses are ordered.
+//! The edges that the checker proposes, carried out: with the proposed wait, the program runs to
+//! its end and the two accesses are ordered.
 
 use tidegate_hazard::{
     AccessKind, Checker, CommandRef, FenceSignal, Hazard, ListInfo, Report, SpaceKey,

@@ -133,8 +133,8 @@ impl ReferenceDriver {
     /// 1. The pending suspension is recorded with every queue of the context.
     /// 2. The hardware suspends each queue.
     /// 3. A queue that has left the run list by the end of its command, or is destroyed, is removed
-    ///    from the record here. Interrupts remove the others. The step that empties the record reports the
-    ///    suspension as complete.
+    ///    from the record here. Interrupts remove the others. The step that empties the record
+    ///    reports the suspension as complete.
     // spec: UMS-043
     pub(crate) fn suspend(
         &self,

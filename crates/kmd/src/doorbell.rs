@@ -132,7 +132,8 @@ impl ReferenceDriver {
         // 1. Claim a seat, a victim's if all are in use. A connected doorbell keeps its seat.
         let claim = self.claim_seat(handle)?;
         if let Some(victim) = claim.victim {
-            // 2. Disconnect in the kernel first: afterwards no ring of the victim's process can reach
+            // 2. Disconnect in the kernel first: afterwards no ring of the victim's process can
+            //    reach
             //    the hardware unseen. An error means that the kernel has already released the
             //    doorbell.
             // spec: UMS-095

@@ -18,8 +18,8 @@ impl ReferenceDriver {
         number.ok_or(KmdError::Argument("there is no such engine"))
     }
 
-    /// Reads a register that has a bit for each engine. Returns the engines whose bits are set, each
-    /// with its number.
+    /// Reads a register that has a bit for each engine. Returns the engines whose bits are set,
+    /// each with its number.
     pub(crate) fn read_engines(&self, register: Register) -> impl Iterator<Item = (u32, EngineId)> {
         let bits = self.device.read_register(register);
         (0..).zip(self.engines()).filter(move |(number, _)| bits >> number & 1 != 0)

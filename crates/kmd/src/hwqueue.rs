@@ -2,8 +2,8 @@
 //! user-mode queue gets its hardware with its doorbell, which brings the ring. Until then the
 //! driver keeps the queue's settings (log buffers, suspension) and applies them afterwards.
 //!
-//! Order of a creation: 1. the queue joins its context; 2. it gets hardware; 3. the hardware gets the
-//! state of queue and context, until that has not changed meanwhile.
+//! Order of a creation: 1. the queue joins its context; 2. it gets hardware; 3. the hardware gets
+//! the state of queue and context, until that has not changed meanwhile.
 //!
 //! Order of a destruction: 1. the interrupt view drops the queue, so no routine names it; 2. the
 //! hardware releases the queue, its ring and its logs; 3. the ring leaves the bus.
@@ -58,8 +58,8 @@ impl ReferenceDriver {
             }
             inserted?
         };
-        // The queue joins its context before it has hardware: a later call for the context finds it,
-        // and an earlier one has left its state for `apply_state`.
+        // The queue joins its context before it has hardware: a later call for the context finds
+        // it, and an earlier one has left its state for `apply_state`.
         let made = self.join_context(args.context, handle).and_then(|()| {
             if args.user_mode_submission { Ok(()) } else { self.give_kernel_ring(level, handle) }
         });
@@ -251,8 +251,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Completes a command for a queue that was found before, without a lock held since. A queue that
-    /// another thread has destroyed meanwhile needs it no longer.
+    /// Completes a command for a queue that was found before, without a lock held since. A queue
+    /// that another thread has destroyed meanwhile needs it no longer.
     // spec: UMS-195
     pub(crate) fn complete_for_queue(
         &self,

@@ -3,8 +3,8 @@
 //! an interrupt line.
 //!
 //! Rooms: `entries` (one row for each DDI) · `driver` (its state) · `start` (start and stop) ·
-//! `caps` (features, then what is declared) · `paging` (page tables) · `segments` (local memory, fence
-//! storage in it and its moves) · `context` (devices and contexts, suspend and resume) ·
+//! `caps` (features, then what is declared) · `paging` (page tables) · `segments` (local memory,
+//! fence storage in it and its moves) · `context` (devices and contexts, suspend and resume) ·
 //! `packets` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both
 //! kinds) · `kernel_ring` (a ring that the driver writes) · `peer` (signals from GPU to GPU) ·
 //! `doorbell` (connect and victimise) and `seats` (which doorbells have a physical one) · `fence`
@@ -22,9 +22,9 @@
 //!    callback or a register access.
 //!
 //! The first two order calls and guard no policy state (`Mutex::lock_device`). They are never held
-//! together. A mailbox command that needs the end of an engine's turn is pending, and its caller waits
-//! at PASSIVE level with none of these locks. A DPC on the engine's thread can therefore take each
-//! of them before that turn ends. The interrupt routine issues no command.
+//! together. A mailbox command that needs the end of an engine's turn is pending, and its caller
+//! waits at PASSIVE level with none of these locks. A DPC on the engine's thread can therefore take
+//! each of them before that turn ends. The interrupt routine issues no command.
 //!
 //! The driver relies on two properties of the device. Interrupts caused by a mailbox command are
 //! raised from an engine's turn, never inside the command. A queue's number is not reused while the

@@ -23,9 +23,9 @@ fn slot_of(kind: LogType) -> usize {
 }
 
 impl ReferenceDriver {
-    /// Moves a log. The hardware uses the new buffer from the queue's next turn on. The kernel unmaps
-    /// the old buffer, which waits for the turns that write it, before it reads it a last time. A
-    /// user-mode queue without a ring writes no log, and gets the buffer with its doorbell.
+    /// Moves a log. The hardware uses the new buffer from the queue's next turn on. The kernel
+    /// unmaps the old buffer, which waits for the turns that write it, before it reads it a last
+    /// time. A user-mode queue without a ring writes no log, and gets the buffer with its doorbell.
     pub(crate) fn place_log(&self, args: &SetNativeFenceLogBuffer) -> Result<(), KmdError> {
         let log = LogPlace {
             kind: args.log_type,

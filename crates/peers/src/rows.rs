@@ -1,5 +1,5 @@
-//! lavapipe: what is timed for each row. Calls come in as many batches as the bench makes on its own
-//! queue. What ends a batch is not timed.
+//! lavapipe: what is timed for each row. Calls come in as many batches as the bench makes on its
+//! own queue. What ends a batch is not timed.
 
 use crate::timing::{Measured, WARM_UP, ns, pin};
 use crate::vulkan::Vulkan;

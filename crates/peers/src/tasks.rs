@@ -232,8 +232,8 @@ impl<F: Future> Future for Counted<F> {
     }
 }
 
-/// `batch` tasks that await another value each, and `batches` signals that end one of them. A sample
-/// lasts until every task that was woken has been polled.
+/// `batch` tasks that await another value each, and `batches` signals that end one of them. A
+/// sample lasts until every task that was woken has been polled.
 fn herd<F: Fence>(runtime: &Runtime, request: &Request) -> Measured {
     let count = request.batch;
     let samples = runtime.block_on(async {

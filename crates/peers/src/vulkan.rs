@@ -1,8 +1,9 @@
 //! The calls of Vulkan that the rows time, on the CPU device of the loader: lavapipe.
 //!
 //! Invariants that make the calls sound: every handle is of this one device, and one thread makes
-//! all calls but signals and waits of semaphores, which need no lock. [`Vulkan`] waits for the device
-//! before it ends; the caller destroys a semaphore when no submission and no wait uses it. Room with
+//! all calls but signals and waits of semaphores, which need no lock. [`Vulkan`] waits for the
+//! device before it ends; the caller destroys a semaphore when no submission and no wait uses it.
+//! Room with
 //! `unsafe` code: a Vulkan call is one.
 
 #![allow(unsafe_code)]

@@ -56,8 +56,8 @@ static NEXT_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// What few events need. Each part is allocated by its first use.
 struct Attached {
-    /// The number of the lock of `watchers`. Drawn with the event: the agents that may make the lock
-    /// race, and states must not differ by which of them did.
+    /// The number of the lock of `watchers`. Drawn with the event: the agents that may make the
+    /// lock race, and states must not differ by which of them did.
     lock: u32,
     /// The wake words of agents that wait for several events.
     watchers: OnceLock<Mutex<Vec<Word>>>,

@@ -151,8 +151,8 @@ const PREFETCHED_LINES: usize = 8;
 #[inline]
 pub(crate) fn prefetch<T>(value: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint. It may name any address, accesses no memory as far as the program
-    // can tell, and never faults.
+    // SAFETY: a prefetch is a hint. It may name any address, accesses no memory as far as the
+    // program can tell, and never faults.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(value.cast());
     }

@@ -1,9 +1,9 @@
 //! Puts what the hazard check found on the timeline: finds the records of each finding.
 //!
-//! The waits of packet and hardware queues are recorded when they end, so an open one has no record.
-//! A side of a hazard is the engine's record of its command where that is the only one of its kind
-//! in the submission, else the queue's record of the submission. A side whose record was not kept
-//! has none, and then there is no edge. Form: decisions/0065.
+//! The waits of packet and hardware queues are recorded when they end, so an open one has no
+//! record. A side of a hazard is the engine's record of its command where that is the only one of
+//! its kind in the submission, else the queue's record of the submission. A side whose record was
+//! not kept has none, and then there is no edge. Form: decisions/0065.
 
 use std::collections::HashMap;
 use tidegate_hazard::deadlock::{Awaited, Deadlock, DeadlockKind, Release};

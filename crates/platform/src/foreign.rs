@@ -1,9 +1,9 @@
 //! Calls of foreign code: wakers, callbacks and hooks of the application, and their destructors.
 //!
-//! Invariant: a panic of foreign code ends the call of that code and nothing else. The caller goes on, so
-//! other waiters, tasks and agents are served as if the code had returned (decisions/0145). The report
-//! of the run has the panic, as it has that of an agent. Callers hold no lock over a foreign call, with
-//! the exceptions that decisions/0145 lists.
+//! Invariant: a panic of foreign code ends the call of that code and nothing else. The caller goes
+//! on, so other waiters, tasks and agents are served as if the code had returned (decisions/0145).
+//! The report of the run has the panic, as it has that of an agent. Callers hold no lock over a
+//! foreign call, with the exceptions that decisions/0145 lists.
 
 use crate::check::Stopped;
 use crate::{Platform, running, world};
@@ -22,7 +22,8 @@ impl Platform {
         }
     }
 
-    /// Reports a panic of foreign code, unless the stop of the machine caused it: then the agent ends.
+    /// Reports a panic of foreign code, unless the stop of the machine caused it: then the agent
+    /// ends.
     #[cold]
     fn contain(&self, payload: Box<dyn std::any::Any + Send>) {
         if payload.is::<Stopped>() {

@@ -1,7 +1,7 @@
 //! Owns which world is that of this thread, and the number of its running agent.
 //!
-//! Invariants: a world stays on the thread that made it, and its id is unique in the process. While a
-//! world is here, the number of the agent is not 0. The thread-locals need no check at an access.
+//! Invariants: a world stays on the thread that made it, and its id is unique in the process. While
+//! a world is here, the number of the agent is not 0. The thread-locals need no check at an access.
 //!
 //! Entry points: [`agent_here`] for locks, [`agent_number`]; the world calls the others.
 

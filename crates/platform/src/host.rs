@@ -309,7 +309,8 @@ impl Host {
     }
 
     /// Stops at a moment at which every service is between two turns and no task runs, so that none
-    /// is cut off. A service checks for the stop before each turn, after it has left the list of sleepers.
+    /// is cut off. A service checks for the stop before each turn, after it has left the list of
+    /// sleepers.
     fn begin_rest(&self) {
         loop {
             let threads = self.threads();

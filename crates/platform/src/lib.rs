@@ -12,14 +12,19 @@
 //!
 //! Files, each layer over the next:
 //!
-//! - [`Platform`], [`agent`] (turns and services), `tracing`, `instruments`, `window` (onto bytes that move)
-//! - [`wait_order`] (what may wait for what), `foreign` (calls of wakers and callbacks of the application)
-//! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), `passage` (a gate in the lock order), [`mapping`] (a window that can be rotated)
+//! - [`Platform`], [`agent`] (turns and services), `tracing`, `instruments`, `window` (onto bytes
+//!   that move)
+//! - [`wait_order`] (what may wait for what), `foreign` (calls of wakers and callbacks of the
+//!   application)
+//! - [`event`] (Event and its descriptor), [`sync`] (Mutex, WakeWord), `passage` (a gate in the
+//!   lock order), [`mapping`] (a window that can be rotated)
 //! - [`memory`] (Word, Page, Bulk, physical addresses)
 //! - `host` and `world`: the two ways to run agents; `spin`: polling before a sleep
 //! - [`check`] (types like those of std, for programs to explore), `running`
-//! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`, [`stacks`]: the rooms with `unsafe`
-//! - [`current`], `here`, [`controller`] (what an explorer decides), `access`, `steps`, [`time`], `wait`: plain types
+//! - `cells` (the storage of pages and bulk bytes), `fiber`, `os`, [`stacks`]: the rooms with
+//!   `unsafe`
+//! - [`current`], `here`, [`controller`] (what an explorer decides), `access`, `steps`, [`time`],
+//!   `wait`: plain types
 //!
 //! It knows nothing about graphics.
 
@@ -230,8 +235,8 @@ impl Platform {
 
     /// Declares that the calling agent has reached `position`: what it does from here on depends on
     /// `position` and on shared memory alone. Under exploration, runs that reach the position with
-    /// the same memory are then in the same state, whatever the agent has observed before. No effect
-    /// elsewhere.
+    /// the same memory are then in the same state, whatever the agent has observed before. No
+    /// effect elsewhere.
     ///
     /// A check of the run may read notes that the agent took before only to see that each of them
     /// was taken in some run (decisions/0095).
@@ -457,8 +462,8 @@ impl Platform {
     }
 
     /// Starts a thread that no run waits for: for work that waits outside of the platform, such as
-    /// for a socket. It may call in as any thread of an application may. On a cooperative platform it
-    /// is an agent that is released at the end of the run.
+    /// for a socket. It may call in as any thread of an application may. On a cooperative platform
+    /// it is an agent that is released at the end of the run.
     ///
     /// # Errors
     /// The system has no thread left.

@@ -1,9 +1,9 @@
 //! Owns windows onto a page that can be rotated to another page: the CPU address of a doorbell.
 //!
 //! Invariants: after [`Mapping::rotate`] no store that begins reaches the old page. One that began
-//! before may still reach it, at the latest before the next full barrier of its agent: it waits in a
-//! store buffer, or its agent has found the page and not stored yet. So an old page shows nothing else
-//! to its readers.
+//! before may still reach it, at the latest before the next full barrier of its agent: it waits in
+//! a store buffer, or its agent has found the page and not stored yet. So an old page shows nothing
+//! else to its readers.
 //!
 //! Below it: `agents` (windows of an explored machine), `cells::shown` (those of threads).
 
@@ -35,8 +35,8 @@ impl Mapping {
         })
     }
 
-    /// Stores to a word of the current page. It is part of each caller, and takes no lock: a ring is
-    /// one store.
+    /// Stores to a word of the current page. It is part of each caller, and takes no lock: a ring
+    /// is one store.
     #[inline(always)]
     pub fn store(&self, index: usize, value: u64) {
         match &self.0 {

@@ -18,15 +18,16 @@ pub struct RunReport {
     /// Agents that were blocked when no agent could move, with the reason of each wait. Always
     /// empty on [`crate::Platform::host`].
     pub blocked: Vec<(String, String)>,
-    /// Workers, and services inside of a turn, that were blocked then. An idle service is no part of
-    /// it. Empty on every host.
+    /// Workers, and services inside of a turn, that were blocked then. An idle service is no part
+    /// of it. Empty on every host.
     pub blocked_services: Vec<(String, String)>,
     /// Panics of agents, with their names.
     pub panics: Vec<String>,
-    /// Circles of locks and waits, of which each may wait for the next ([`crate::wait_order`]), even if
-    /// no agent was blocked.
+    /// Circles of locks and waits, of which each may wait for the next ([`crate::wait_order`]),
+    /// even if no agent was blocked.
     pub wait_circles: Box<[String]>,
-    /// Whether an agent of a cooperative machine panicked before the run stood still or was stopped.
+    /// Whether an agent of a cooperative machine panicked before the run stood still or was
+    /// stopped.
     pub panicked_first: bool,
     /// The clock at the end.
     pub end: CpuTime,

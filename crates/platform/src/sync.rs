@@ -200,9 +200,9 @@ impl<T> Mutex<T> {
         self.0.hold_here().unwrap_or_else(|| self.wait_for_builder())
     }
 
-    /// Waits for a lock that the builder of the machine took before the run, so that the world knows
-    /// of no owner. Now the world takes the agent for it, and the agent waits for itself: it is
-    /// reported as blocked.
+    /// Waits for a lock that the builder of the machine took before the run, so that the world
+    /// knows of no owner. Now the world takes the agent for it, and the agent waits for itself: it
+    /// is reported as blocked.
     #[cold]
     fn wait_for_builder(&self) -> ! {
         let lock = &self.0.header;

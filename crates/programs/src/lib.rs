@@ -173,8 +173,8 @@ pub trait ProgramMemory {
     /// [`ProgramFault::Memory`] when any byte of the range cannot be written.
     fn write(&mut self, va: u64, data: &[u8]) -> Result<(), ProgramFault>;
 
-    /// Does `atomic` on the word at `va`, as one step for all engines and the CPU. Returns the value
-    /// before it.
+    /// Does `atomic` on the word at `va`, as one step for all engines and the CPU. Returns the
+    /// value before it.
     ///
     /// # Errors
     /// [`ProgramFault::Memory`] when the word cannot be read and written, or is not aligned.
@@ -286,8 +286,8 @@ impl<'a> CheckedDispatch<'a> {
         Ok(CheckedDispatch { args, groups: dispatch.groups, grid })
     }
 
-    /// Returns whether a group takes a small part of a microsecond, so that an engine may run several
-    /// in the time of another program's group.
+    /// Returns whether a group takes a small part of a microsecond, so that an engine may run
+    /// several in the time of another program's group.
     pub fn has_short_groups(&self) -> bool {
         const SHORT: [ProgramId; 5] = [
             ProgramId::SAXPY,
@@ -299,9 +299,10 @@ impl<'a> CheckedDispatch<'a> {
         SHORT.contains(&self.args.signature().id)
     }
 
-    /// Runs one thread group from `cursor`. Before each grain but the first, `go_on` decides whether
-    /// to continue. Returns whether the group is finished. `cursor` is then the start of the next
-    /// group, and otherwise the place at which to continue. `cache` is that of this dispatch.
+    /// Runs one thread group from `cursor`. Before each grain but the first, `go_on` decides
+    /// whether to continue. Returns whether the group is finished. `cursor` is then the start of
+    /// the next group, and otherwise the place at which to continue. `cache` is that of this
+    /// dispatch.
     ///
     /// # Errors
     /// [`ProgramFault::BadArguments`] if `group` is outside of the dispatch;

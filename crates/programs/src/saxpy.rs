@@ -1,7 +1,8 @@
 //! `saxpy(x, y, n, a)`: `y[i] = a * x[i] + y[i]` over `n` single-precision numbers.
 //!
-//! Product and sum are rounded separately. A group computes in place, line by line, if its blocks of
-//! both vectors have lines. Else it reads them, and stores its block of `y` in one access. `x` and
+//! Product and sum are rounded separately. A group computes in place, line by line, if its blocks
+//! of both vectors have lines. Else it reads them, and stores its block of `y` in one access. `x`
+//! and
 //! `y` may be the same range.
 
 use super::lanes::{

@@ -1,7 +1,7 @@
 //! Programs as types with named arguments, for a list that records them: `Saxpy { x, y, n, a }`.
 //!
-//! `B` is the type that names a place in a buffer. The fields are the arguments of the signature, in
-//! its order. A test compares each type with its signature.
+//! `B` is the type that names a place in a buffer. The fields are the arguments of the signature,
+//! in its order. A test compares each type with its signature.
 
 use super::atomics;
 use super::signature::Signature;

@@ -2,7 +2,8 @@
 //!
 //! 1. Waiting parties: threads from where they were stopped, queues from the waits that the machine
 //!    reports as parked.
-//! 2. The signals behind each wait: those queued, and those of the operations after it in the program.
+//! 2. The signals behind each wait: those queued, and those of the operations after it in the
+//!    program.
 //! 3. The search is that of the hazard check ([`tidegate_platform::hazard::deadlock`]).
 //!
 //! Entry point: [`explain`], after a run.

@@ -22,7 +22,8 @@ pub struct RunOptions {
     /// Another workload runs on the same machine. Counters of the machine are those of both, and
     /// either may stand still.
     pub shares_machine: bool,
-    /// Make the per-kernel table ([`Outcome::kernels`](crate::Outcome::kernels)); the run needs a timeline.
+    /// Make the per-kernel table ([`Outcome::kernels`](crate::Outcome::kernels)); the run needs a
+    /// timeline.
     pub kernels: bool,
 }
 

@@ -151,8 +151,8 @@ impl MachineCounters {
 
 /// Counters and state of the machine. Read before, during and after a run, by one agent at a time.
 pub trait MachineProbe: Send + Sync {
-    /// Whether the counters of the machine can be read. Otherwise all totals are 0, and metrics of the
-    /// machine are not measured.
+    /// Whether the counters of the machine can be read. Otherwise all totals are 0, and metrics of
+    /// the machine are not measured.
     fn has_counters(&self) -> bool {
         true
     }

@@ -32,7 +32,8 @@ pub struct QueueRow {
     /// Time for which waits headed it, in nanoseconds. A wait at which it is parked counts to the
     /// end of the run.
     pub blocked_ns: u64,
-    /// Times its doorbell was connected in the run. The queues of a recording were connected before.
+    /// Times its doorbell was connected in the run. The queues of a recording were connected
+    /// before.
     pub doorbell_connects: u64,
     /// Rings that were repeated because the doorbell was disconnected.
     pub doorbell_retries: u64,

@@ -1,7 +1,7 @@
-//! A CPU signal against a queue that reaches its wait. The signal stores the value. If the hardware's
-//! word says that a queue may wait, UpdateCurrentValuesFromCpu has the hardware check its parked
-//! queues (decisions/0093). A parking queue enters the table, changes the word and checks its fence
-//! again.
+//! A CPU signal against a queue that reaches its wait. The signal stores the value. If the
+//! hardware's word says that a queue may wait, UpdateCurrentValuesFromCpu has the hardware check
+//! its parked queues (decisions/0093). A parking queue enters the table, changes the word and
+//! checks its fence again.
 //!
 //! The wait is in the ring before the run begins; the CPU signals in the run.
 

@@ -1,6 +1,6 @@
-//! A CPU signal against a CPU wait for its value. The signal is a store: it enters the kernel's rooms
-//! only if the word of the smallest awaited value says so (decisions/0093). The waiter stores the
-//! word and loads CurrentValue; the signal stores CurrentValue and loads the word.
+//! A CPU signal against a CPU wait for its value. The signal is a store: it enters the kernel's
+//! rooms only if the word of the smallest awaited value says so (decisions/0093). The waiter stores
+//! the word and loads CurrentValue; the signal stores CurrentValue and loads the word.
 
 use crate::prelude::*;
 

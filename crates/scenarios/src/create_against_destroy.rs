@@ -1,5 +1,5 @@
-//! Objects that are created for a device while another thread of the process destroys it. Each create
-//! call is refused, or the end of the device destroys the object.
+//! Objects that are created for a device while another thread of the process destroys it. Each
+//! create call is refused, or the end of the device destroys the object.
 //!
 //! At the end the adapter has as many devices and fences as before.
 

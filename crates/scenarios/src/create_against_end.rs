@@ -1,9 +1,9 @@
 //! Objects of each kind that are created while another thread ends their parent: the device, the
 //! hardware context, the process or the adapter ends, or the device is lost.
 //!
-//! Invariants: a call is granted or refused with the documented status, and no call is granted after
-//! a refused one. Each granted object ends with its parent. A wait that was granted ends. In the end
-//! the adapter has as many objects of each kind as before.
+//! Invariants: a call is granted or refused with the documented status, and no call is granted
+//! after a refused one. Each granted object ends with its parent. A wait that was granted ends. In
+//! the end the adapter has as many objects of each kind as before.
 
 use crate::prelude::*;
 use std::sync::{Arc, OnceLock};

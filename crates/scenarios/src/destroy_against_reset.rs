@@ -1,7 +1,7 @@
-//! The destruction of a packet context against a reset of the adapter. The driver ends the save area
-//! of the context from inside of DxgkDdiDestroyContext: it calls the kernel, which unmaps the area and
-//! for that calls the driver again. The reset meanwhile closes the driver's gate and waits for every
-//! call that is inside.
+//! The destruction of a packet context against a reset of the adapter. The driver ends the save
+//! area of the context from inside of DxgkDdiDestroyContext: it calls the kernel, which unmaps the
+//! area and for that calls the driver again. The reset meanwhile closes the driver's gate and waits
+//! for every call that is inside.
 //!
 //! The call from inside passes the gate, so the reset succeeds wherever it meets the destruction.
 

@@ -1,5 +1,5 @@
-//! A doorbell that is created for a queue while another thread of the process destroys the queue. A queue
-//! with a doorbell cannot be destroyed, and a queue that is being destroyed gets no doorbell.
+//! A doorbell that is created for a queue while another thread of the process destroys the queue. A
+//! queue with a doorbell cannot be destroyed, and a queue that is being destroyed gets no doorbell.
 //!
 //! So exactly one of the two calls succeeds.
 

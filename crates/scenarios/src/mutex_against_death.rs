@@ -1,8 +1,9 @@
-//! A process is terminated while its context waits for a mutex, has it or signals it. The mutex belongs
-//! to a neighbour, whose context has it first, signals it, waits for it again, and then signals a fence.
+//! A process is terminated while its context waits for a mutex, has it or signals it. The mutex
+//! belongs to a neighbour, whose context has it first, signals it, waits for it again, and then
+//! signals a fence.
 //!
-//! Whenever the process ends, the neighbour gets the mutex: what has ended acquires nothing, and what
-//! it had is signalled for it.
+//! Whenever the process ends, the neighbour gets the mutex: what has ended acquires nothing, and
+//! what it had is signalled for it.
 
 use crate::prelude::*;
 use tidegate::calls::{

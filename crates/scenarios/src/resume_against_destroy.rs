@@ -1,5 +1,5 @@
-//! A suspension and its end against the destruction of the queue. The driver finds the queues of the
-//! context under its lock, and sends a command for each without the lock. Meanwhile the process
+//! A suspension and its end against the destruction of the queue. The driver finds the queues of
+//! the context under its lock, and sends a command for each without the lock. Meanwhile the process
 //! destroys a queue.
 //!
 //! A queue that is gone counts as suspended and as resumed. Its command fails at the hardware, and

@@ -1,9 +1,9 @@
-//! A resume against powering down an engine. A context is suspended when the run begins. Its process
-//! rings a signal, which announces no progress value, so only the hardware knows of the work. Then the
-//! context is resumed, and another agent powers down idle engines at any time.
+//! A resume against powering down an engine. A context is suspended when the run begins. Its
+//! process rings a signal, which announces no progress value, so only the hardware knows of the
+//! work. Then the context is resumed, and another agent powers down idle engines at any time.
 //!
-//! The doorbell was connected before the run begins. A suspended queue's doorbell is not read, so the
-//! disconnect finds the ring.
+//! The doorbell was connected before the run begins. A suspended queue's doorbell is not read, so
+//! the disconnect finds the ring.
 
 use crate::prelude::*;
 
@@ -43,7 +43,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
         end.eventually("both signals execute", fence.completed_value() == 2);
         end.always("each signal executes once", world.machine.gpu().stats().signals == 2);
         let stats = world.machine.adapter().stats();
-        // The driver was asked for F1 of the queue's engine and refused. The other engines have no work.
+        // The driver was asked for F1 of the queue's engine and refused. The other engines have no
+        // work.
         let refused = stats.power_downs_given_up > 0;
         let (gone, powered_up) =
             (world.noted(notes::UNPOWERED) && !refused, world.noted(notes::POWERED));

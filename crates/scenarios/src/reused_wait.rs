@@ -1,7 +1,7 @@
-//! A CPU wait that is used again against the signal that ended its last use. The first wait is for any
-//! of two values of one fence, and one signal reaches both. It releases the waiter with the first
-//! registration, calls the same wait for the second one, and removes what is left. Meanwhile the waiter
-//! waits for another fence, with the same wait and the same event.
+//! A CPU wait that is used again against the signal that ended its last use. The first wait is for
+//! any of two values of one fence, and one signal reaches both. It releases the waiter with the
+//! first registration, calls the same wait for the second one, and removes what is left. Meanwhile
+//! the waiter waits for another fence, with the same wait and the same event.
 //!
 //! The second wait ends with its own signal: neither earlier, nor never.
 

@@ -1,6 +1,6 @@
-//! A ring against the connect of its doorbell, by two threads of one process. One thread connects the
-//! doorbell and does not ring. Meanwhile the other thread publishes work, loads the status, and stores to
-//! the doorbell through the mapping.
+//! A ring against the connect of its doorbell, by two threads of one process. One thread connects
+//! the doorbell and does not ring. Meanwhile the other thread publishes work, loads the status, and
+//! stores to the doorbell through the mapping.
 //!
 //! The kernel shows the hardware's page before it stores CONNECTED. So a ring that begins after its
 //! thread has read CONNECTED reaches the hardware.

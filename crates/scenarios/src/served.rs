@@ -1,5 +1,6 @@
-//! A service without a socket: its sessions, its clients and their threads are agents of the machine.
-//! Links are queues, and pages are handed over themselves; the rest is what `tidegate serve` runs.
+//! A service without a socket: its sessions, its clients and their threads are agents of the
+//! machine. Links are queues, and pages are handed over themselves; the rest is what `tidegate
+//! serve` runs.
 //!
 //! Invariants: processes connect in a part of the run that is not explored, and the sessions end in
 //! another one, so that what is explored is the race alone.
@@ -53,8 +54,8 @@ impl Served {
         [(owner, fence), (other, opened)]
     }
 
-    /// Connects a process with the queue that `make` makes and a native fence. The race comes later,
-    /// so no step of it is explored.
+    /// Connects a process with the queue that `make` makes and a native fence. The race comes
+    /// later, so no step of it is explored.
     pub(crate) fn connect_with_queue(
         &self,
         name: &str,
@@ -81,8 +82,8 @@ impl Served {
     }
 }
 
-/// Asserts the success of a wait in the run. One that the end of the run cancels is ignored, because
-/// the blocked agent is reported as the failure.
+/// Asserts the success of a wait in the run. One that the end of the run cancels is ignored,
+/// because the blocked agent is reported as the failure.
 pub(crate) fn passes(wait: Result<(), Status>) {
     assert!(matches!(wait, Ok(()) | Err(Status::CANCELLED)), "{wait:?}");
 }

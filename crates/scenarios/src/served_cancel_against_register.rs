@@ -1,8 +1,8 @@
-//! A thread of a client cancels a wait while another thread of the same client registers a wait, which may
-//! have the same slot, and signals the fence for both.
+//! A thread of a client cancels a wait while another thread of the same client registers a wait,
+//! which may have the same slot, and signals the fence for both.
 //!
-//! The notice of the second wait is given once. That of the first is given at most once, and not after
-//! the cancellation has returned.
+//! The notice of the second wait is given once. That of the first is given at most once, and not
+//! after the cancellation has returned.
 
 use crate::prelude::*;
 use crate::served::Served;

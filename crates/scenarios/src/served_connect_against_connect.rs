@@ -1,8 +1,9 @@
-//! Two threads of one client of a service connect the same doorbell, and a third agent takes it away
-//! by connecting another one. The answers of the two calls reach the client's threads in any order, so
-//! the page of the older connection may come after the page of the later one.
+//! Two threads of one client of a service connect the same doorbell, and a third agent takes it
+//! away by connecting another one. The answers of the two calls reach the client's threads in any
+//! order, so the page of the older connection may come after the page of the later one.
 //!
-//! Invariant: when both threads have ended and the status reads CONNECTED, a ring reaches the hardware.
+//! Invariant: when both threads have ended and the status reads CONNECTED, a ring reaches the
+//! hardware.
 
 use crate::prelude::*;
 use crate::served::Served;

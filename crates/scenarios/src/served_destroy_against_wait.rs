@@ -1,6 +1,6 @@
-//! One client of a service has two devices. A wait for a fence of the first is over, and its registration
-//! lives on. A thread drops it and destroys the device, while another thread registers a wait for a fence
-//! of the second device, in the same slot, and signals.
+//! One client of a service has two devices. A wait for a fence of the first is over, and its
+//! registration lives on. A thread drops it and destroys the device, while another thread registers
+//! a wait for a fence of the second device, in the same slot, and signals.
 //!
 //! The notice of the second wait is given once: a registration ends its own wait and no later one.
 

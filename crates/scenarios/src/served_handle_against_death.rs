@@ -1,8 +1,8 @@
-//! A client of a service shares a fence under a name and dies. Another client has a copy of the handle:
-//! it opens the fence, closes its copy, and shares a fence of its own under the same name.
+//! A client of a service shares a fence under a name and dies. Another client has a copy of the
+//! handle: it opens the fence, closes its copy, and shares a fence of its own under the same name.
 //!
-//! The handle lives while a copy is open, also after its maker's death, and the name is free once the
-//! last copy is closed, also before the dead client's session has ended.
+//! The handle lives while a copy is open, also after its maker's death, and the name is free once
+//! the last copy is closed, also before the dead client's session has ended.
 
 use crate::prelude::*;
 use crate::served::{SHARED, Served};

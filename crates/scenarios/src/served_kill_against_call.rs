@@ -1,8 +1,10 @@
-//! A client of a service is killed, as by SIGKILL, at any step of its calls: it signals a fence that a
-//! neighbour has opened, creates and shares one, and waits. The neighbour waits for the same fence.
+//! A client of a service is killed, as by SIGKILL, at any step of its calls: it signals a fence
+//! that a neighbour has opened, creates and shares one, and waits. The neighbour waits for the same
+//! fence.
 //!
-//! The fence keeps its value and works on: the neighbour signals what the dead client did not, and its
-//! wait ends. The process of the dead client ends with its session, and with it the handle that it shared.
+//! The fence keeps its value and works on: the neighbour signals what the dead client did not, and
+//! its wait ends. The process of the dead client ends with its session, and with it the handle that
+//! it shared.
 
 use crate::prelude::*;
 use crate::served::{SHARED, Served, passes};

@@ -1,9 +1,9 @@
-//! A ring against the connect of its doorbell, by two threads of one client of a service. One thread
-//! connects the doorbell and does not ring. Meanwhile the other thread publishes work, loads the
-//! status, and stores to the doorbell through the mapping.
+//! A ring against the connect of its doorbell, by two threads of one client of a service. One
+//! thread connects the doorbell and does not ring. Meanwhile the other thread publishes work, loads
+//! the status, and stores to the doorbell through the mapping.
 //!
-//! The status is a word of the service, and the mapping is the client's. So the client maps the page
-//! and then says so, and the kernel stores CONNECTED after that.
+//! The status is a word of the service, and the mapping is the client's. So the client maps the
+//! page and then says so, and the kernel stores CONNECTED after that.
 
 use crate::prelude::*;
 use crate::served::Served;

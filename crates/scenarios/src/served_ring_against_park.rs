@@ -1,8 +1,8 @@
-//! A client of a service rings while the engine goes to sleep. The client sets the doorbell's bit and
-//! reads whether the engine sleeps. The service wakes the engine, by a call.
+//! A client of a service rings while the engine goes to sleep. The client sets the doorbell's bit
+//! and reads whether the engine sleeps. The service wakes the engine, by a call.
 //!
-//! The first submission finds the engine asleep. The second one is made while the engine runs the first
-//! and goes to sleep again. Both run, whether the client finds the engine awake or asleep.
+//! The first submission finds the engine asleep. The second one is made while the engine runs the
+//! first and goes to sleep again. Both run, whether the client finds the engine awake or asleep.
 
 use crate::prelude::*;
 use crate::served::Served;

@@ -1,5 +1,5 @@
-//! A client of a service cancels a wait and waits again, in the same slot of its page, while another client
-//! signals the fence for both waits.
+//! A client of a service cancels a wait and waits again, in the same slot of its page, while
+//! another client signals the fence for both waits.
 //!
 //! The second wait ends with its own value, not with what the cancelled wait was for.
 

@@ -1,7 +1,8 @@
-//! A service stops while a client waits: a thread blocks for a fence, or an event is registered for it.
-//! The session ends the process, and the client's own thread ends the waits.
+//! A service stops while a client waits: a thread blocks for a fence, or an event is registered for
+//! it. The session ends the process, and the client's own thread ends the waits.
 //!
-//! The blocked call returns DEVICE_REMOVED, or the event is set, and the service has no session left.
+//! The blocked call returns DEVICE_REMOVED, or the event is set, and the service has no session
+//! left.
 
 use crate::prelude::*;
 use crate::served::{SHARED, Served};

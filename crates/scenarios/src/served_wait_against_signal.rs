@@ -1,6 +1,7 @@
-//! Two clients of a service: one waits for a fence that the other signals. The waiter arms a word of
-//! its memory, and its session registers the wait. The other session stores the end to that word and
-//! wakes the thread that sleeps on it. With an event, it rings the bell of the waiter's own thread.
+//! Two clients of a service: one waits for a fence that the other signals. The waiter arms a word
+//! of its memory, and its session registers the wait. The other session stores the end to that word
+//! and wakes the thread that sleeps on it. With an event, it rings the bell of the waiter's own
+//! thread.
 //!
 //! The wait ends, whether it was registered before the signal or after it.
 

@@ -1,9 +1,10 @@
-//! Stores through a doorbell's window against its rotations, on the platform's own mapping. The process
-//! stores twice, without a lock. Meanwhile the window is rotated twice. Six pages were replaced before,
-//! so the second rotation drops all of them: after a barrier of all processors, and after the uses that
-//! were announced.
+//! Stores through a doorbell's window against its rotations, on the platform's own mapping. The
+//! process stores twice, without a lock. Meanwhile the window is rotated twice. Six pages were
+//! replaced before, so the second rotation drops all of them: after a barrier of all processors,
+//! and after the uses that were announced.
 //!
-//! No page is dropped during its use. Each store reaches one page, the second one none that is older.
+//! No page is dropped during its use. Each store reaches one page, the second one none that is
+//! older.
 
 use crate::prelude::*;
 use tidegate::platform::{Mapping, Page};

@@ -1,8 +1,8 @@
-//! The removal of a mapping against a DPC on the thread of the engine that it waits for. Two engines
-//! share one thread, as in the machine that ships. The second keeps its queue from turn to turn, and
-//! the first completes packets: its interrupt and DPC run inline, and the DPC submits the next packet
-//! through the mailbox. Meanwhile another process destroys an allocation, and its driver call waits
-//! for the turn of the second engine to end.
+//! The removal of a mapping against a DPC on the thread of the engine that it waits for. Two
+//! engines share one thread, as in the machine that ships. The second keeps its queue from turn to
+//! turn, and the first completes packets: its interrupt and DPC run inline, and the DPC submits the
+//! next packet through the mailbox. Meanwhile another process destroys an allocation, and its
+//! driver call waits for the turn of the second engine to end.
 //!
 //! The wait holds no lock that the DPC can want. With the mailbox held, the DPC blocks, the thread
 //! never ends that turn, and the adapter stands still.

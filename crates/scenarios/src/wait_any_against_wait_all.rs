@@ -1,9 +1,9 @@
 //! A wait for any of two events against a wait for all of two others, with one event in common. The
-//! wait for all holds the common event for a moment. Another thread takes its second event meanwhile,
-//! so it gives the common one back.
+//! wait for all holds the common event for a moment. Another thread takes its second event
+//! meanwhile, so it gives the common one back.
 //!
-//! Each of the two waits sets both events when it has ended. So both end: a wait for any that met the
-//! held event is woken when it is given back, and only then is the second event set again.
+//! Each of the two waits sets both events when it has ended. So both end: a wait for any that met
+//! the held event is woken when it is given back, and only then is the second event set again.
 
 use crate::prelude::*;
 

@@ -43,8 +43,8 @@ impl Deref for World {
 }
 
 impl Run<'_> {
-    /// Returns the configuration of the scenario's adapter: as shipped but for its settings. `change`
-    /// is made for a planted bug only.
+    /// Returns the configuration of the scenario's adapter: as shipped but for its settings.
+    /// `change` is made for a planted bug only.
     pub(crate) fn config(&self, change: impl FnOnce(&mut MachineConfig)) -> MachineConfig {
         let mut config = MachineConfig::standard(self.platform);
         self.settings.iter().for_each(|setting| (setting.apply)(&mut config));

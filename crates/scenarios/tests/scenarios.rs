@@ -1,6 +1,7 @@
 //! Every scenario holds, reaches its marks and finds its planted bugs. The number of states of each
-//! exhaustive search is pinned, and `states` lists which ones came and went when it moves. It changes
-//! only if the machine's steps or the definition of a state change, and the commit must explain why.
+//! exhaustive search is pinned, and `states` lists which ones came and went when it moves. It
+//! changes only if the machine's steps or the definition of a state change, and the commit must
+//! explain why.
 //!
 //! Sampled searches make fewer runs here than on the command line.
 

@@ -1,10 +1,11 @@
-//! NT handles as files: the reading end of a pipe whose writing end stays with the object. Over queues
-//! of a cooperative platform a counted copy takes the place of the file ([`Attachment::new_token`]).
+//! NT handles as files: the reading end of a pipe whose writing end stays with the object. Over
+//! queues of a cooperative platform a counted copy takes the place of the file
+//! ([`Attachment::new_token`]).
 //!
-//! A process passes the file on as it likes. It is known by device and inode, so that a duplicate, and
-//! a descriptor that travelled over a socket, name the same object. When the last copy is closed,
-//! wherever it is, the writing end says so, and the handle ends. No process can make a pipe with the
-//! number of another.
+//! A process passes the file on as it likes. It is known by device and inode, so that a duplicate,
+//! and a descriptor that travelled over a socket, name the same object. When the last copy is
+//! closed, wherever it is, the writing end says so, and the handle ends. No process can make a pipe
+//! with the number of another.
 
 use crate::transport::{Attachment, Number, Remains, ended, file_number};
 use std::collections::BTreeMap;
@@ -67,7 +68,8 @@ impl NtHandles {
     /// Returns a file for `handle`, which counts for `owner`.
     ///
     /// # Errors
-    /// INSUFFICIENT_RESOURCES for more than `most` of one owner, or where the system has no file left.
+    /// INSUFFICIENT_RESOURCES for more than `most` of one owner, or where the system has no file
+    /// left.
     ///
     /// # Panics
     /// The platform is cooperative, where it is no file.
@@ -146,8 +148,8 @@ impl NtHandles {
         drop(closed);
     }
 
-    /// Sends an answer that hands over an NT handle, and closes the sender's own copy. No sweep looks
-    /// for copies in between: the client may have closed its own.
+    /// Sends an answer that hands over an NT handle, and closes the sender's own copy. No sweep
+    /// looks for copies in between: the client may have closed its own.
     pub(crate) fn hand_over<R>(&self, send: impl FnOnce() -> R) -> R {
         let _turn = self.sweeping.lock_device();
         send()

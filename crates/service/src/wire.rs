@@ -1,7 +1,7 @@
 //! Owns the messages: calls as data, and what their answers say about memory.
 //!
-//! Each call is one message, and so is its answer: the result of the call, whose type the caller knows.
-//! A file is named by its place among the files of the message. The encoding is postcard's.
+//! Each call is one message, and so is its answer: the result of the call, whose type the caller
+//! knows. A file is named by its place among the files of the message. The encoding is postcard's.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -213,8 +213,8 @@ pub(crate) enum SharedName {
     File,
 }
 
-/// A resource, what its creator has passed, and of each allocation its handle, GPU address and bytes.
-/// A process maps the memory of each by a call to lock it.
+/// A resource, what its creator has passed, and of each allocation its handle, GPU address and
+/// bytes. A process maps the memory of each by a call to lock it.
 pub(crate) type OpenedResourceView = (Handle, ResourceData, Vec<(Handle, u64, u64)>);
 
 /// Calls about fences and waits.

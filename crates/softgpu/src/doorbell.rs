@@ -2,8 +2,8 @@
 //! share), and the summaries by which an engine finds rung doorbells.
 //!
 //! Each address space and node has a group of doorbells with one summary, and another group when it
-//! is full. The groups of a removed address space are vacant: they have no summary, and are reused with
-//! a new one. Engines that scanned theirs are recalled, so that its memory is free.
+//! is full. The groups of a removed address space are vacant: they have no summary, and are reused
+//! with a new one. Engines that scanned theirs are recalled, so that its memory is free.
 //!
 //! Order: the summary's bits are taken before the doorbells are read. No engine reads the page of a
 //! disconnected doorbell, so a ring there has no effect.
@@ -212,8 +212,8 @@ impl Doorbells {
         }
     }
 
-    /// Removes the doorbells of an address space and its queues. Returns the nodes that have a summary
-    /// less.
+    /// Removes the doorbells of an address space and its queues. Returns the nodes that have a
+    /// summary less.
     pub(crate) fn forget_space(&mut self, id: AddressSpaceId) -> Vec<u32> {
         let mut nodes = Vec::new();
         let of_space = |g: &&mut Group| g.address_space == id && !g.is_vacant();

@@ -156,9 +156,9 @@ impl SoftGpu {
         stats
     }
 
-    /// Returns how often a command of the driver had its engine wake it at the end of a turn, without
-    /// a wait for turns. The kernel's watch for hangs sends such a command to an engine with work once
-    /// in each timeout delay.
+    /// Returns how often a command of the driver had its engine wake it at the end of a turn,
+    /// without a wait for turns. The kernel's watch for hangs sends such a command to an engine
+    /// with work once in each timeout delay.
     pub fn turn_ends_awaited(&self) -> u64 {
         self.hardware.turn_ends.load()
     }

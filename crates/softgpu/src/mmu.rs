@@ -137,8 +137,8 @@ impl Slot {
     }
 }
 
-/// The words that were translated last, found without a hash: a fence is often used several times in
-/// turn.
+/// The words that were translated last, found without a hash: a fence is often used several times
+/// in turn.
 const RECENT_WORDS: usize = 4;
 
 /// The cached words of loads or of stores.
@@ -200,9 +200,9 @@ pub(crate) struct Mmu {
     stores: Words,
 }
 
-/// A direct-mapped cache. An invalidation looks at the places that were filled alone: the caches of an
-/// engine are 200 KiB, mostly empty. One that is never filled has no places, since a machine has more
-/// engines than most explored runs use.
+/// A direct-mapped cache. An invalidation looks at the places that were filled alone: the caches of
+/// an engine are 200 KiB, mostly empty. One that is never filled has no places, since a machine has
+/// more engines than most explored runs use.
 struct Cache<T> {
     /// Empty until the first entry.
     places: Vec<Option<T>>,
@@ -328,8 +328,8 @@ impl Mmu {
         Ok(())
     }
 
-    /// Returns the page of a load at `source` and that of a store at `destination`. `None` if one of
-    /// them has a fault, or if both have the same place in the cache.
+    /// Returns the page of a load at `source` and that of a store at `destination`. `None` if one
+    /// of them has a fault, or if both have the same place in the cache.
     #[inline]
     pub(crate) fn pages_of_copy(
         &mut self,

@@ -2,9 +2,9 @@
 //!
 //! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 address of the commands · 2 their
 //! length in bytes (low half) and the offset of the next one (high half) · 3 label (low half) and
-//! number (high half) of the command · 4 kind of the running command (low half) and the predicate (high half) · 5 to 7 times on the
-//! timeline: start of the packet, start of the command, preemption · from 8 on the state of that
-//! command (`running_command`).
+//! number (high half) of the command · 4 kind of the running command (low half) and the predicate
+//! (high half) · 5 to 7 times on the timeline: start of the packet, start of the command,
+//! preemption · from 8 on the state of that command (`running_command`).
 //!
 //! Invariants: word 0 is stored last and cleared when the state is loaded; 0 means that the
 //! packet has not begun. The state of another packet, or an impossible one, is a fault. A time

@@ -1,5 +1,5 @@
-//! Programs on threads of a child process, or with processes of its own, so that one that stands still
-//! does not end a hunt.
+//! Programs on threads of a child process, or with processes of its own, so that one that stands
+//! still does not end a hunt.
 //!
 //! Entry point: [`run_in_child`].
 

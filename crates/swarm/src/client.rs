@@ -1,5 +1,5 @@
-//! The process of one client of a program (`--on processes`). Its machine is in the process that has
-//! started it.
+//! The process of one client of a program (`--on processes`). Its machine is in the process that
+//! has started it.
 //!
 //! Entry point: [`serve`].
 
@@ -25,7 +25,8 @@ pub enum NoClient {
     System(#[from] std::io::Error),
 }
 
-/// Runs the threads of one process of a program, for the process at the other end of standard input.
+/// Runs the threads of one process of a program, for the process at the other end of standard
+/// input.
 ///
 /// # Errors
 /// Nothing there speaks as the process of a machine does.

@@ -1,10 +1,11 @@
-//! Programs whose processes are real ones: the machine and its service are here, and each process of
-//! the program is a child that is a client over the socket (`client`).
+//! Programs whose processes are real ones: the machine and its service are here, and each process
+//! of the program is a child that is a client over the socket (`client`).
 //!
 //! Order: 1. the service starts; 2. the clients start and connect; 3. their threads run; 4. each
 //! client judges its objects; 5. each destroys them and ends; 6. what the machine and this process
-//! hold is judged; 7. the service ends, and it is judged again. No phase begins before all clients that live have ended the
-//! one before. A step of an operator is carried out here when a client asks, and a kill is a SIGKILL.
+//! hold is judged; 7. the service ends, and it is judged again. No phase begins before all clients
+//! that live have ended the one before. A step of an operator is carried out here when a client
+//! asks, and a kill is a SIGKILL.
 //!
 //! Entry point: [`run_watched`].
 

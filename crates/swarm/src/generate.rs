@@ -31,7 +31,8 @@ pub struct Shape {
     pub threads: u64,
     /// Whether processes may be doomed.
     pub doom: bool,
-    /// Whether the processes are real ones: always clients of a service, and killed in most programs.
+    /// Whether the processes are real ones: always clients of a service, and killed in most
+    /// programs.
     pub clients: bool,
 }
 
@@ -411,7 +412,8 @@ impl<'f, 'p> Proposer<'f, 'p> {
         })
     }
 
-    /// Returns how long contexts or the device are held. A long hold meets many steps of other threads.
+    /// Returns how long contexts or the device are held. A long hold meets many steps of other
+    /// threads.
     fn hold_ns(&self, numbers: &mut Numbers) -> u64 {
         let times = if numbers.chance(2) { 16 } else { 1 };
         numbers.below(self.most_ns * times)

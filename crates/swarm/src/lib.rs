@@ -4,7 +4,8 @@
 //! Rooms: `operation` (the table of operations), `words`, `setup` (switches of an adapter),
 //! `program` (with its text) · `model` (what a program must be, and what memory holds at its end) ·
 //! `generate` (seeds) · `stage` (a run and its oracles), `failure`, `coverage`, `states` · `run`
-//! (platforms) · `shrink` · `line` (a failure as one line) · `watchdog`, `threads`, `children` · `control`,
+//! (platforms) · `shrink` · `line` (a failure as one line) · `watchdog`, `threads`, `children` ·
+//! `control`,
 //! `client`, `clients` (programs whose processes are real ones) · `hunt` (many seeds).
 
 pub mod children;

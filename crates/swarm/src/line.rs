@@ -1,6 +1,7 @@
 //! A failure as one line: `swarm/WHERE | PROGRAM`.
 //!
-//! WHERE is `virtual`, `threads`, `processes`, the schedule of an explored run (`tso/pct-3:3A2B-1k9x2f`), or
+//! WHERE is `virtual`, `threads`, `processes`, the schedule of an explored run
+//! (`tso/pct-3:3A2B-1k9x2f`), or
 //! `sampled-SEED`: schedules that are sampled again.
 //!
 //! Entry points: [`ReplayLine`], [`ReplayLine::replay`].
@@ -91,8 +92,8 @@ impl ReplayLine {
         line.trim_start().starts_with("swarm/")
     }
 
-    /// Runs the program again. The run has a timeline if it is `traced`. On threads and in processes
-    /// it runs up to [`RUNS_ON_THE_HOST`] times, or `once`. Its clients are processes of
+    /// Runs the program again. The run has a timeline if it is `traced`. On threads and in
+    /// processes it runs up to [`RUNS_ON_THE_HOST`] times, or `once`. Its clients are processes of
     /// `executable`.
     ///
     /// # Errors

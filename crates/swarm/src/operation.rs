@@ -195,7 +195,8 @@ operations! {
         word: u64,
         value: u64,
     }
-    /// Queues one signal on two queues of one kind at the call surface: it is made when both reach it.
+    /// Queues one signal on two queues of one kind at the call surface: it is made when both reach
+    /// it.
     Broadcast "broadcast" [signal_from_gpu2, submit_signal_to_hw_queues] {
         queue: QueueId,
         other: QueueId,
@@ -293,7 +294,8 @@ operations! {
     Evict "evict" [evict, make_resident, query_allocation_residency, set_allocation_priority] {
         buffer: BufferId,
     }
-    /// Takes the reference of a local allocation away. It leaves local memory when others need room.
+    /// Takes the reference of a local allocation away. It leaves local memory when others need
+    /// room.
     PageOut "page-out" [evict] { buffer: BufferId }
     /// Gives the reference back, and waits for the paging.
     PageIn "page-in" [make_resident] { buffer: BufferId }

@@ -1,10 +1,10 @@
 //! Runs of a program on a platform, each on a machine of its own.
 //!
-//! A run that fails can leave agents that a lock blocks, and with them its machine. A thread has one
-//! cooperative machine, so the runs of a hunt have a thread of their own each (`apart`).
+//! A run that fails can leave agents that a lock blocks, and with them its machine. A thread has
+//! one cooperative machine, so the runs of a hunt have a thread of their own each (`apart`).
 //!
-//! Entry points: [`in_virtual_time`], [`sample`] (schedules of an explorer), [`run`] (any platform, on the
-//! calling thread).
+//! Entry points: [`in_virtual_time`], [`sample`] (schedules of an explorer), [`run`] (any platform,
+//! on the calling thread).
 
 use crate::coverage::Coverage;
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! The states that objects of the machine have entered in runs.
 //!
-//! A state is entered when a counter of the kernel has moved, or when a device is in it after the last
-//! step. So a state between two steps is seen, too.
+//! A state is entered when a counter of the kernel has moved, or when a device is in it after the
+//! last step. So a state between two steps is seen, too.
 //!
 //! Entry points: [`STATES`], [`States`].
 

@@ -27,7 +27,8 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pipe = device.create_buffer(BufferDesc::new("pipe", BUFFERS * BYTES))?;
     let frames = device.create_buffer(BufferDesc::readback("frames", STEPS * BYTES))?;
 
-    // Each stage has an event, which is set while its newest frame is at most CPU_LEAD frames ahead.
+    // Each stage has an event, which is set while its newest frame is at most CPU_LEAD frames
+    // ahead.
     let [may_simulate, may_draw] =
         [0, 1].map(|_| device.create_event(EventDesc::auto_reset().initially_set()));
     let (mut simulated, mut used) = (0u64, Vec::new());

@@ -1,5 +1,6 @@
-//! A driver of your own, for hardware that has neither hardware queues, doorbells nor native fences.
-//! It stands in front of the reference driver, hides what the hardware lacks, and counts packets.
+//! A driver of your own, for hardware that has neither hardware queues, doorbells nor native
+//! fences. It stands in front of the reference driver, hides what the hardware lacks, and counts
+//! packets.
 
 use std::sync::Arc;
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc, Submission};

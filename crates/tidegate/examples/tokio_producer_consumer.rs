@@ -1,8 +1,8 @@
 //! A tokio producer and consumer: two tasks that await fences. No thread is blocked by a wait, and
 //! none polls.
 //!
-//! The producer uploads into one of two slots. It awaits the fence of the consumer before it fills a
-//! slot again. The consumer awaits each upload and reads it back.
+//! The producer uploads into one of two slots. It awaits the fence of the consumer before it fills
+//! a slot again. The consumer awaits each upload and reads it back.
 
 use tidegate::d3d12::{Buffer, BufferDesc, CommandListType, Device, DeviceOptions};
 use tidegate::d3d12::{Error, Fence, QueueDesc};

@@ -20,7 +20,8 @@
 //! assert_eq!(value.unwrap(), Ok(42));
 //! ```
 //!
-//! [`Machine::run`] returns the value of its closure, which may borrow. The machine can be run again.
+//! [`Machine::run`] returns the value of its closure, which may borrow. The machine can be run
+//! again.
 //!
 //! # Threads
 //!
@@ -49,8 +50,8 @@
 //! | `own_protocol_explored` | a ring between two threads, right in every schedule and then wrong |
 //!
 //! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
-//! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `served` (a machine for other processes) · `variants` (named machines,
-//! and what contradicts itself).
+//! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `served` (a machine for
+//! other processes) · `variants` (named machines, and what contradicts itself).
 
 pub mod check;
 #[cfg(doctest)]

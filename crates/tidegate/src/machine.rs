@@ -544,8 +544,8 @@ impl Machine {
     }
 
     /// Describes a run that stood still: the wait of each blocked thread and service, of each queue
-    /// that the kernel holds back, and of each queue that engines hold back; then the fences that lost a
-    /// process which could have signalled them.
+    /// that the kernel holds back, and of each queue that engines hold back; then the fences that
+    /// lost a process which could have signalled them.
     pub fn standstill(&self, report: &RunReport) -> Vec<String> {
         let mut lines: Vec<String> = report
             .blocked

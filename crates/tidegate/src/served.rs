@@ -168,13 +168,13 @@ impl MachineProbe for NoProbe {
     }
 }
 
-/// Runs a workload as a client of a service, in real time, to its end. Wrong results are problems of
-/// the outcome, not errors. The report has no counters of the machine
+/// Runs a workload as a client of a service, in real time, to its end. Wrong results are problems
+/// of the outcome, not errors. The report has no counters of the machine
 /// ([`runner::report::Report::remote_machine`]), and expectations of them are not judged.
 ///
 /// # Errors
-/// No service listens at the socket, or it turns the client away, or it ends before the run does; the
-/// workload cannot run there.
+/// No service listens at the socket, or it turns the client away, or it ends before the run does;
+/// the workload cannot run there.
 pub fn run_connected(request: &ConnectedRun) -> Result<RunResult, RunError> {
     let platform = Platform::host();
     let name = &request.workload.name;

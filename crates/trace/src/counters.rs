@@ -197,7 +197,8 @@ mod tests {
         assert!(sample::empty().engine_loads().is_empty());
     }
 
-    /// The load of an engine with these pieces of work, in windows of 10 ns: the trace is 10 µs long.
+    /// The load of an engine with these pieces of work, in windows of 10 ns: the trace is 10 µs
+    /// long.
     fn loads(pieces: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let mut b = TraceBuilder::new("t", ClockName::Virtual);
         let engine = b.add_lane(LaneKind::Engine, "GPU", "copy");

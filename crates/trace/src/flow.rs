@@ -345,7 +345,8 @@ mod tests {
         assert_eq!(before.arrows(), [(1, 3, 2)], "an earlier signal is one like any other");
     }
 
-    /// Records without length, and signals in the moments in which a wait is queued, begins and ends.
+    /// Records without length, and signals in the moments in which a wait is queued, begins and
+    /// ends.
     #[test]
     fn moments_of_a_wait_that_touch_signals() {
         let at = |signal: u64| Scene::new().signal(signal, 3).wait(5, 8, 8, 3).arrows();

@@ -1,8 +1,8 @@
 //! A recording of a machine that goes on, part by part.
 //!
-//! A builder is bounded while it is recorded from: a record for which it has no room is counted as lost.
-//! Lanes, fences and names keep their numbers, so a [`Part`] has those that are new, and a builder
-//! elsewhere that adds all parts finishes the same trace.
+//! A builder is bounded while it is recorded from: a record for which it has no room is counted as
+//! lost. Lanes, fences and names keep their numbers, so a [`Part`] has those that are new, and a
+//! builder elsewhere that adds all parts finishes the same trace.
 //!
 //! Entry points: [`TraceBuilder::begin_parts`], [`TraceBuilder::push_bounded`],
 //! [`TraceBuilder::take_part`], [`TraceBuilder::add_part`].

@@ -143,8 +143,8 @@ impl Engine {
 
     /// Returns how long a context may keep the engine beside others of its rank. A turn that is
     /// shorter than it takes to switch contexts would end before the packet goes on, again and
-    /// again. Where no packet ends for some turns, they are therefore longer than a switch. An engine
-    /// restores a context in less than twice the time of leaving one.
+    /// again. Where no packet ends for some turns, they are therefore longer than a switch. An
+    /// engine restores a context in less than twice the time of leaving one.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
         if self.fruitless < FRUITLESS_TURNS {
@@ -210,8 +210,8 @@ impl Engine {
         self.split = self.split.filter(|split| *split != context);
     }
 
-    /// Returns the idle context if the engine is idle and has another context loaded. The engine has
-    /// room, and its returned packets have been submitted again.
+    /// Returns the idle context if the engine is idle and has another context loaded. The engine
+    /// has room, and its returned packets have been submitted again.
     pub(crate) fn idle_switch_due(&self) -> Option<OsHandle> {
         let idle = self.in_flight.is_empty();
         let kept = self.current_context.is_some_and(|context| self.idle_context != Some(context));

@@ -109,8 +109,8 @@ impl EngineWatch {
         self.ignored = Some((sample.works_for, sample.progress));
     }
 
-    /// Records the state directly after a recovery. Returns whether the engine still does not respond,
-    /// although no context runs: it is reset no second time for that.
+    /// Records the state directly after a recovery. Returns whether the engine still does not
+    /// respond, although no context runs: it is reset no second time for that.
     pub fn recovered(&mut self, sample: EngineSample) -> bool {
         let is_unchanged = sample.works_for.is_none() && !sample.responsive;
         self.unchanged_by_reset = is_unchanged.then_some(sample.progress);

@@ -1,5 +1,5 @@
-//! Multi-engine GPU work as data: buffers, queues, fences, the program of each queue and CPU thread,
-//! and the expected results.
+//! Multi-engine GPU work as data: buffers, queues, fences, the program of each queue and CPU
+//! thread, and the expected results.
 //!
 //! - Sources: a TOML file ([`toml_file`], documented in `SCHEMA.md`), or a recorded run of a real
 //!   program (`kineto`, `nsys`, `rocprof`, `perfetto`, `own_timeline` read formats, [`recording`]

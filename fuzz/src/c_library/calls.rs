@@ -1,8 +1,8 @@
-//! The calls of the C library: each supported name with the fields of its structure. One of the rooms
-//! that may use `unsafe`.
+//! The calls of the C library: each supported name with the fields of its structure. One of the
+//! rooms that may use `unsafe`.
 //!
-//! Invariant: a field that the call follows as an address is described as one. The compiler checks the
-//! sizes.
+//! Invariant: a field that the call follows as an address is described as one. The compiler checks
+//! the sizes.
 
 #![allow(unsafe_code)]
 
@@ -54,8 +54,8 @@ impl Outputs {
 
 impl Call {
     /// Calls the library with the argument at this address, which is NULL, misaligned, or that of a
-    /// structure of [`Call::fields`] in `memory`. Stores to the words that a success returns, as a program
-    /// does. Returns the status, and the descriptors of a success.
+    /// structure of [`Call::fields`] in `memory`. Stores to the words that a success returns, as a
+    /// program does. Returns the status, and the descriptors of a success.
     pub(crate) fn enter(
         &self,
         memory: &Memory,
@@ -125,8 +125,8 @@ macro_rules! calls {
                 layout: Layout::new::<args::$arguments>(),
                 enter: |arguments| {
                     let arguments = with_exposed_provenance_mut(arguments as usize);
-                    // SAFETY: the address is NULL, misaligned, or that of a structure whose fields are
-                    // as the header wants them; the addresses in it, too.
+                    // SAFETY: the address is NULL, misaligned, or that of a structure whose fields
+                    // are as the header wants them; the addresses in it, too.
                     unsafe { exports::$name(arguments) }
                 },
             },)+
@@ -202,7 +202,8 @@ const OPERATION: &[Field] = &[
 ];
 const NODES: &[u32] = &[2, 0, 1, 3, u32::MAX];
 const SYNC_TYPES: &[u32] = &[5, 1, 2, 3, 6, 7, 0];
-/// Breaks of the debugger, and types that there are not. The others reset the adapter for all processes.
+/// Breaks of the debugger, and types that there are not. The others reset the adapter for all
+/// processes.
 const DEBUG_CONTROLS: &[u32] = &[1, 2, 4, 6, 7, 9];
 const ZERO: &[u64] = &[0];
 

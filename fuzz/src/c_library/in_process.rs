@@ -1,9 +1,11 @@
 //! The machine of the C library, with a neighbour that is another process on it.
 //!
 //! Invariants
-//! - The library has one machine for as long as the process lives. Its engines are threads, so a failure
+//! - The library has one machine for as long as the process lives. Its engines are threads, so a
+//!   failure
 //!   may need its input again.
-//! - After an input, library and machine are as empty as at the beginning, and so are the open files.
+//! - After an input, library and machine are as empty as at the beginning, and so are the open
+//!   files.
 //!
 //! Entry points: [`InProcess::new`], [`InProcess::run`].
 
@@ -15,12 +17,12 @@ use crate::served::open_files;
 use tidegate::Machine;
 use tidegate_d3dkmt::held;
 
-/// How often the end of an input is checked before what is left counts as left. Each time is a round of
-/// the neighbour: an engine drops what was unmapped in its next turn.
+/// How often the end of an input is checked before what is left counts as left. Each time is a
+/// round of the neighbour: an engine drops what was unmapped in its next turn.
 const CHECKS: usize = 100_000;
 
-/// Page tables that an ended shared fence may keep: its two addresses stay mapped to the page of ended
-/// fences, as long as the process lives.
+/// Page tables that an ended shared fence may keep: its two addresses stay mapped to the page of
+/// ended fences, as long as the process lives.
 const TABLES_OF_A_FENCE: usize = 2;
 
 /// What the inputs share.
@@ -40,8 +42,8 @@ pub(crate) fn objects() -> usize {
 }
 
 impl InProcess {
-    /// Starts the library, and has `warm_up` make once what its process keeps, such as the summaries of
-    /// its doorbells.
+    /// Starts the library, and has `warm_up` make once what its process keeps, such as the
+    /// summaries of its doorbells.
     pub(crate) fn new(warm_up: impl FnOnce(&mut Memory)) -> InProcess {
         let mut memory = Memory::new();
         // Any call starts the kernel; there is no such adapter.
@@ -61,8 +63,8 @@ impl InProcess {
         InProcess { machine, neighbour, memory, before, kept_regions: 0 }
     }
 
-    /// Order: 1. a program makes its calls, ends what it has made, and returns how many fences that was; 2. the neighbour does a round; 3.
-    /// machine and library are as empty as before.
+    /// Order: 1. a program makes its calls, ends what it has made, and returns how many fences that
+    /// was; 2. the neighbour does a round; 3. machine and library are as empty as before.
     pub(crate) fn run(&mut self, program: impl FnOnce(&mut Memory) -> usize) {
         // 1.
         let fences = program(&mut self.memory);

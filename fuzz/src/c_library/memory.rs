@@ -1,7 +1,7 @@
 //! Memory for the arguments of C calls. One of the rooms that may use `unsafe`.
 //!
-//! Invariant: what is placed ends at a page that no code may touch, but for up to seven bytes that align
-//! it. An access behind it ends the program by SIGSEGV.
+//! Invariant: what is placed ends at a page that no code may touch, but for up to seven bytes that
+//! align it. An access behind it ends the program by SIGSEGV.
 
 #![allow(unsafe_code)]
 
@@ -43,15 +43,16 @@ impl Memory {
         self.placed = 0;
     }
 
-    /// Places bytes in a block of their own. Returns their address, which is a multiple of 8; NULL when
-    /// no block is left.
+    /// Places bytes in a block of their own. Returns their address, which is a multiple of 8; NULL
+    /// when no block is left.
     pub(crate) fn place(&mut self, bytes: &[u8]) -> u64 {
         assert!(bytes.len() <= BLOCK_BYTES, "a block has room for {} bytes", bytes.len());
         if self.placed == BLOCKS {
             return 0;
         }
         let start = BLOCK_BYTES - bytes.len().next_multiple_of(8);
-        // SAFETY: the block is inside of the mapping, and its end behind `start` has room for the bytes.
+        // SAFETY: the block is inside of the mapping, and its end behind `start` has room for the
+        // bytes.
         let address = unsafe {
             let at = self.base.add(self.placed * STRIDE + start);
             at.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());

@@ -1,11 +1,14 @@
-//! Target `library`: calls of the C library with its kernel in this process. Handles are live, old, of
-//! another kind or of nothing; addresses are NULL or misaligned; reserved bits are set.
+//! Target `library`: calls of the C library with its kernel in this process. Handles are live, old,
+//! of another kind or of nothing; addresses are NULL or misaligned; reserved bits are set.
 //!
 //! Invariants
-//! - A structure and an array end where their memory ends, so the library reads and writes no byte more.
-//! - A call that fails leaves no object. After an input every object of it has ended, and machine and
+//! - A structure and an array end where their memory ends, so the library reads and writes no byte
+//!   more.
+//! - A call that fails leaves no object. After an input every object of it has ended, and machine
+//!   and
 //!   open files are as before it.
-//! - The library has one machine for as long as the process lives. Its engines are threads, so a failure
+//! - The library has one machine for as long as the process lives. Its engines are threads, so a
+//!   failure
 //!   may need its input again.
 
 use crate::c_library::calls::{CALLS, Call, Outputs, named};
@@ -57,7 +60,8 @@ pub(crate) fn run(series: &mut Series, data: &[u8]) {
     series.in_process(warm_up, act);
 }
 
-/// What a C program has: the handles that it was given, with those of ended objects, and descriptors.
+/// What a C program has: the handles that it was given, with those of ended objects, and
+/// descriptors.
 struct Program {
     handles: Vec<(Kind, u32)>,
     nt_handles: Vec<OwnedFd>,
@@ -71,8 +75,8 @@ struct Program {
 
 const HW_CONTEXT: &str = "D3DKMTCreateHwContext";
 
-/// What is made first, in this order, by an input whose first byte is large enough: each call, and the bytes
-/// that choose its arguments where they are not 0.
+/// What is made first, in this order, by an input whose first byte is large enough: each call, and
+/// the bytes that choose its arguments where they are not 0.
 const SET_UP: [(&str, &[(usize, u8)]); 17] = [
     ("D3DKMTOpenAdapterFromLuid", &[]),
     ("D3DKMTCreateDevice", &[]),
@@ -186,7 +190,8 @@ impl Program {
         status
     }
 
-    /// Fills and places a structure. Returns its address, and adds the addresses of what it returns.
+    /// Fills and places a structure. Returns its address, and adds the addresses of what it
+    /// returns.
     fn structure(
         &mut self,
         memory: &mut Memory,

@@ -39,10 +39,10 @@ const MOST_FILES: usize = 9;
 const LONGEST_ANSWER: usize = 160 << 10;
 
 /// The fields of each call, by family and number: `h` a handle, `n` 32 bits, `N` 64 bits, `b` a
-/// truth value, `c` a choice, `s` bytes, `p` 64 bytes, `o` a name or none, `f` a fence with
-/// its value or none; `O` a number
-/// or none, `i` a handle or none, `k` an older object, `m` bytes or the length of a file; lists: `H` of handles, `F`
-/// of fences with values, `A` of handles with truth values, `T` of tile operations.
+/// truth value, `c` a choice, `s` bytes, `p` 64 bytes, `o` a name or none, `f` a fence with its
+/// value or none; `O` a number or none, `i` a handle or none, `k` an older object, `m` bytes or the
+/// length of a file; lists: `H` of handles, `F` of fences with values, `A` of handles with truth
+/// values, `T` of tile operations.
 const CALLS: [&[&str]; 4] = [
     &[
         "", "h", "h", "hc", "hNcc", "h", "hh", "hhNn", "hhNs", "hN", "h", "hThN", "hc", "h", "hH",
@@ -188,8 +188,8 @@ impl Client<'_> {
         self.links.push(Link { socket, unanswered: 0 });
     }
 
-    /// Makes what most calls need, up to the step that the input chooses: a device, a shared fence with
-    /// its file, and a connected user-mode queue with its memory.
+    /// Makes what most calls need, up to the step that the input chooses: a device, a shared fence
+    /// with its file, and a connected user-mode queue with its memory.
     fn set_up(&mut self, steps: u8) {
         let shared = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
         let (shared, all) = (u64::from(shared.bits()), u64::from(SyncObjectAccess::all().bits()));
@@ -305,8 +305,8 @@ impl Client<'_> {
         }
     }
 
-    /// Sends a message, unless the service does not take it now. A service that reads nothing is waiting
-    /// for this client.
+    /// Sends a message, unless the service does not take it now. A service that reads nothing is
+    /// waiting for this client.
     fn send(&mut self, body: &[u8], files: &[OwnedFd]) {
         let Some(link) = self.links.last_mut() else { return };
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();

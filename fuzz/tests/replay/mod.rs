@@ -1,8 +1,9 @@
-//! Runs every input of a corpus through its target without the fuzzer: each alone on every machine of
-//! the target, then all of them as a series. Then runs short random programs, so that targets without a
-//! corpus are covered too.
+//! Runs every input of a corpus through its target without the fuzzer: each alone on every machine
+//! of the target, then all of them as a series. Then runs short random programs, so that targets
+//! without a corpus are covered too.
 //!
-//! A file of the corpus that is called `series-…` has the inputs of one machine, and is run as such.
+//! A file of the corpus that is called `series-…` has the inputs of one machine, and is run as
+//! such.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,11 @@
 //! The copy of the tree with switches: written, and built below the build folder.
 //!
 //! Invariants: the copy shares the build folder with the tree, so that the packages of the registry
-//! are built once. Features are those of the whole workspace, because `WIDEST` depends on all of it.
-//! A crate whose switches do not compile is compiled as it is in the tree by [`WRAPPER`], so that one
-//! round finds the errors of all crates; a build with errors is no build. Nothing is built
-//! incrementally: the compiler would go on from what the other of the two sources left, and the linker
-//! would miss symbols.
-//! Entry points: [`number_switches`], [`build`].
+//! are built once. Features are those of the whole workspace, because `WIDEST` depends on all of
+//! it. A crate whose switches do not compile is compiled as it is in the tree by [`WRAPPER`], so
+//! that one round finds the errors of all crates; a build with errors is no build. Nothing is built
+//! incrementally: the compiler would go on from what the other of the two sources left, and the
+//! linker would miss symbols. Entry points: [`number_switches`], [`build`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -142,8 +141,8 @@ fn write_wrapper(path: &Path) -> io::Result<()> {
 }
 
 /// The command lines that build the programs. The first one finds most switches that do not
-/// compile. Tests inside libraries and programs of their own are built apart: cargo would build both
-/// kinds for each package.
+/// compile. Tests inside libraries and programs of their own are built apart: cargo would build
+/// both kinds for each package.
 pub fn commands(needed: &BTreeSet<ProgramName>) -> Vec<Vec<String>> {
     let line = |words: &[&str], targets: &[&str], of: &[&ProgramName]| -> Vec<String> {
         let mut packages: BTreeSet<String> = of.iter().map(|name| name.package()).collect();

@@ -29,8 +29,8 @@ impl CompileError {
 
     /// The switches that may be the cause, among the texts that were planted in the file: a text
     /// that the mark lies in, or else texts at the ends of the mark, or else texts inside the mark,
-    /// or else switches that lie between the first mark and the last: without its `continue`, a loop
-    /// uses a value behind the place where it was moved.
+    /// or else switches that lie between the first mark and the last: without its `continue`, a
+    /// loop uses a value behind the place where it was moved.
     pub fn blamed(&self, planted: &[Planted]) -> Vec<u32> {
         let rules: [Rule; 3] = [
             |text, mark| text.start <= mark.start && mark.end <= text.end,

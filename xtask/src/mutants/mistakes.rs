@@ -1,12 +1,12 @@
-//! `cargo xtask mistakes`: puts each mistake of `xtask/mistakes.toml` into the code; one of its tests
-//! must fail.
+//! `cargo xtask mistakes`: puts each mistake of `xtask/mistakes.toml` into the code; one of its
+//! tests must fail.
 //!
-//! A tag says where code can be switched off. A mistake says what else could have been written there,
-//! so it also reaches rules of data and orders of steps. All mistakes are built at once, each behind a
-//! switch, and `TIDEGATE_MUTANT` names the one that is on.
+//! A tag says where code can be switched off. A mistake says what else could have been written
+//! there, so it also reaches rules of data and orders of steps. All mistakes are built at once,
+//! each behind a switch, and `TIDEGATE_MUTANT` names the one that is on.
 //!
-//! Invariant: the code of a mistake occurs once in its file. A mistake that no longer fits, or does not
-//! compile, fails the task: it is written anew with the change that moved it.
+//! Invariant: the code of a mistake occurs once in its file. A mistake that no longer fits, or does
+//! not compile, fails the task: it is written anew with the change that moved it.
 
 use std::collections::BTreeSet;
 use std::fs;

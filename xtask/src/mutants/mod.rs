@@ -5,8 +5,8 @@
 //! (`switches`), all at once, in a copy of the tree below the build folder; 3. the copy is built,
 //! and switches that do not compile are left out; 4. each tagged test runs without a switch, and
 //! must pass; 5. it runs once for each switch, until one makes it fail; 6. the verdict goes into
-//! `spec::verdicts`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names
-//! the switch that is on.
+//! `spec::verdicts`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT`
+//! names the switch that is on.
 
 mod build;
 mod compiler;
@@ -87,8 +87,8 @@ pub fn run_touched(root: &Path) -> Result<(), String> {
     run_stale(root, usize::MAX, None)
 }
 
-/// The same for [`BOUND`] of them that share test programs, as far as [`TIME_BOUND`] allows. What is
-/// not judged is counted and fails nothing.
+/// The same for [`BOUND`] of them that share test programs, as far as [`TIME_BOUND`] allows. What
+/// is not judged is counted and fails nothing.
 ///
 /// # Errors
 /// As of [`run`].

@@ -1,11 +1,13 @@
 //! `cargo xtask planted`: the swarm must find each planted bug of `xtask/planted.toml`.
 //!
-//! A planted bug is a mistake that needs several protocols at once: no scenario of `crates/scenarios`
-//! finds it. All are built at once, each behind a switch, as those of `mistakes`.
+//! A planted bug is a mistake that needs several protocols at once: no scenario of
+//! `crates/scenarios` finds it. All are built at once, each behind a switch, as those of
+//! `mistakes`.
 //!
-//! For each bug: 1. its program, a line of the swarm, holds without the bug; 2. it fails with the bug,
-//! by the named oracle; 3. in the full form, the swarm's seeds find the bug within the stated number of
-//! programs. The line is what the swarm has shrunk, so step 2 does not depend on the generator.
+//! For each bug: 1. its program, a line of the swarm, holds without the bug; 2. it fails with the
+//! bug, by the named oracle; 3. in the full form, the swarm's seeds find the bug within the stated
+//! number of programs. The line is what the swarm has shrunk, so step 2 does not depend on the
+//! generator.
 //!
 //! Entry points: [`check`] (without a build), [`run`].
 

@@ -62,8 +62,8 @@ fn number(value: f64) -> String {
     text
 }
 
-/// Returns the chart of these lines as an SVG document. `across` names the horizontal axis, `up` the
-/// vertical one.
+/// Returns the chart of these lines as an SVG document. `across` names the horizontal axis, `up`
+/// the vertical one.
 pub(super) fn svg(title: &str, across: &str, up: &str, lines: &[Line]) -> String {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let horizontal = Axis::over(points().map(|(x, _)| x), LEFT, WIDTH - RIGHT);

@@ -1,8 +1,8 @@
 //! `tidegate bench --curves DIR`: how figures grow with a number, each as an SVG file, with the
 //! floors and the peers that are measured.
 //!
-//! A curve has its points in order of their numbers. At a point the row, its floor and the peers are
-//! measured one after the other.
+//! A curve has its points in order of their numbers. At a point the row, its floor and the peers
+//! are measured one after the other.
 
 use super::chart::{Line, svg};
 use super::floors;

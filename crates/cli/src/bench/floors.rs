@@ -1,8 +1,8 @@
-//! Physical floors: the fewest cache-line transfers, barriers, system calls and steps with which the
-//! machine could do what a row does.
+//! Physical floors: the fewest cache-line transfers, barriers, system calls and steps with which
+//! the machine could do what a row does.
 //!
-//! Uses raw atomics and threads, because it measures what the seam costs. Only the bench uses it, and
-//! nothing here is explored. Floors of two threads run on the same processors as the rows.
+//! Uses raw atomics and threads, because it measures what the seam costs. Only the bench uses it,
+//! and nothing here is explored. Floors of two threads run on the same processors as the rows.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -11,8 +11,8 @@ use super::clause::{Clause, GoalResult, Sense, Value};
 use super::clauses::CLAUSES;
 use super::report::Finished;
 
-/// What a figure that was measured as 0 counts as, in nanoseconds or as a count: less than the clock
-/// can tell.
+/// What a figure that was measured as 0 counts as, in nanoseconds or as a count: less than the
+/// clock can tell.
 const LEAST: f64 = 0.01;
 
 /// Computes all clauses.

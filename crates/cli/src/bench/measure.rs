@@ -1,7 +1,7 @@
 //! Measurements: samples in nanoseconds for one operation, counts, and the measuring threads.
 //!
-//! Rates are kept as time for one operation, too, so that less is better in every row. A measurement
-//! runs on a thread of its own, because it binds itself to a processor.
+//! Rates are kept as time for one operation, too, so that less is better in every row. A
+//! measurement runs on a thread of its own, because it binds itself to a processor.
 
 use super::others::process_ns;
 use std::hint::spin_loop;

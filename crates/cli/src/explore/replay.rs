@@ -2,7 +2,8 @@
 //! of steps.
 //!
 //! Two more runs with recording make the timeline and the names of agents and of touched objects.
-//! They repeat the choices whatever the state. A line of a check is replayed by its test (`of_test`).
+//! They repeat the choices whatever the state. A line of a check is replayed by its test
+//! (`of_test`).
 
 use super::of_test;
 use super::selection::{named, unknown_scenario};

@@ -1,7 +1,7 @@
 //! The terminal of the view: raw mode, the alternate screen, and their end.
 //!
-//! Invariant: the terminal is restored when the guard is dropped, when a thread panics, and before a
-//! signal ends the process.
+//! Invariant: the terminal is restored when the guard is dropped, when a thread panics, and before
+//! a signal ends the process.
 
 use ratatui::DefaultTerminal;
 use std::io;

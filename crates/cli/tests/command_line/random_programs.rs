@@ -87,8 +87,8 @@ fn programs_whose_processes_are_clients_hold() {
     assert!(said.trim_end().ends_with(", none failed"), "{said}");
 }
 
-/// The killed process has shared a fence, waits on a queue for one that is never signalled in time, and has
-/// a registered wait. Its neighbour goes on.
+/// The killed process has shared a fence, waits on a queue for one that is never signalled in time,
+/// and has a registered wait. Its neighbour goes on.
 #[test]
 fn a_process_that_is_killed_leaves_nothing_and_disturbs_no_neighbour() {
     holds(

@@ -1,7 +1,7 @@
 //! Every call of a process, in an order in which each finds what it takes.
 //!
-//! An adapter whose driver patches packets carries out all of them but five: its machine has no display, and
-//! timeouts are no matter of a client.
+//! An adapter whose driver patches packets carries out all of them but five: its machine has no
+//! display, and timeouts are no matter of a client.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ fn at(fence: Handle, value: u64) -> [FenceValue; 1] {
     [FenceValue { fence, value }]
 }
 
-/// Makes every call. Before each, `next` is told its name. At the end the process has objects of every
-/// kind, queued work that nothing ends, and a thread that sleeps.
+/// Makes every call. Before each, `next` is told its name. At the end the process has objects of
+/// every kind, queued work that nothing ends, and a thread that sleeps.
 pub(crate) fn calls(socket: &Path, mut next: impl FnMut(&'static str)) {
     next("connect");
     let platform = Platform::host();

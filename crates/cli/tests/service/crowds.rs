@@ -15,8 +15,8 @@ use tidegate::service::client::{self, ConnectError, Watch};
 
 const CROWDS: u64 = 8;
 
-/// Starts all crowds, and lets a neighbour work beside them. Returns them with the numbers of those that
-/// were taken and refused.
+/// Starts all crowds, and lets a neighbour work beside them. Returns them with the numbers of those
+/// that were taken and refused.
 fn crowds(service: &Service, neighbour: &mut Neighbour) -> (Vec<Peer>, [u64; 2]) {
     let mut crowds: Vec<Peer> =
         (0..CROWDS).map(|_| Peer::start(&service.socket(), Role::Crowd)).collect();

@@ -42,8 +42,8 @@ impl Neighbour {
 /// Most turns that a killed client is given in the middle of a step.
 const MOST_TURNS: usize = 64;
 
-/// Kills clients of both programs before each step and in the middle of each, at different moments: all of
-/// them once, and on until there were so many.
+/// Kills clients of both programs before each step and in the middle of each, at different moments:
+/// all of them once, and on until there were so many.
 fn kill_clients(least: usize) {
     let (service, before) = Service::warm();
     let mut neighbour = Neighbour::new(&service);
@@ -79,7 +79,8 @@ fn ten_thousand_killed_clients_leave_nothing() {
     kill_clients(10_000);
 }
 
-/// The value stays, waits stay, what the killed process had queued never comes, and the fence works on.
+/// The value stays, waits stay, what the killed process had queued never comes, and the fence works
+/// on.
 #[test]
 fn a_shared_fence_outlives_its_killed_owner_without_the_signals_that_it_had_queued() {
     let service = Service::start();

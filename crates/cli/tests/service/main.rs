@@ -83,8 +83,8 @@ impl Service {
         Service { process, folder }
     }
 
-    /// Starts a service, and has each kind of client come and go. Returns it with what it holds without a
-    /// client: what it makes once for all clients is there.
+    /// Starts a service, and has each kind of client come and go. Returns it with what it holds
+    /// without a client: what it makes once for all clients is there.
     fn warm() -> (Service, Held) {
         let service = Service::with_config(child::CONFIG);
         for program in [child::Program::Work, child::Program::Calls] {
@@ -94,7 +94,8 @@ impl Service {
             client.kill();
         }
         kills::Neighbour::new(&service).work();
-        // The memory manager's context is made with the first move, which needs room or time elsewhere.
+        // The memory manager's context is made with the first move, which needs room or time
+        // elsewhere.
         peers::App::new(&service.socket(), "pages").page();
         service.until_left(usize::MAX);
         let held = service.held();
@@ -144,8 +145,9 @@ impl Service {
         }
     }
 
-    /// Waits until no more is left than it held `before`, without a client. An engine keeps what it has
-    /// mapped last until its next turn, which one without power does not take: a client calls it.
+    /// Waits until no more is left than it held `before`, without a client. An engine keeps what it
+    /// has mapped last until its next turn, which one without power does not take: a client calls
+    /// it.
     fn until_empty(&self, before: Held) {
         self.until_left(usize::MAX);
         while !self.held().is_within(before) {

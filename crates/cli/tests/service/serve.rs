@@ -136,7 +136,8 @@ fn a_killed_service_is_a_removed_device_and_the_process_goes_on_with_a_new_one()
     assert!(matches!(refused, Err(Error::DeviceRemoved(_))), "a call ended with {refused:?}");
     assert!(service.socket().exists(), "nothing could remove it");
     let mut again = start_again(&service.socket());
-    // The objects of the killed service are dropped beside those of the new one, and after it began.
+    // The objects of the killed service are dropped beside those of the new one, and after it
+    // began.
     let mut after = Neighbour::new(&service);
     after.work();
     drop((fence, lost, before));
@@ -210,8 +211,8 @@ fn a_wrong_configuration_is_refused_with_its_line_and_what_is_allowed() {
     }
 }
 
-/// The system refuses a connection to a file that is no socket as it does one to a socket that nothing
-/// listens at.
+/// The system refuses a connection to a file that is no socket as it does one to a socket that
+/// nothing listens at.
 #[test]
 fn a_file_that_is_no_socket_is_kept() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -235,7 +236,8 @@ fn a_service_removes_its_own_socket_alone() {
     second.wait().unwrap();
 }
 
-/// Else two services could find one stale socket, and the second would remove the new one of the first.
+/// Else two services could find one stale socket, and the second would remove the new one of the
+/// first.
 #[test]
 fn a_service_checks_and_replaces_a_stale_socket_under_a_lock() {
     let folder = tempfile::TempDir::new().unwrap();

@@ -1,5 +1,5 @@
-//! Clients that are stopped: others go on, nothing grows, and a stopped one goes on later or is told
-//! what it has lost.
+//! Clients that are stopped: others go on, nothing grows, and a stopped one goes on later or is
+//! told what it has lost.
 
 use super::Service;
 use super::kills::Neighbour;

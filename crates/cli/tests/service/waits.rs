@@ -6,7 +6,8 @@ use tidegate::calls::{
     WaitMode,
 };
 
-/// Has a thread sleep for a fence until `end` of its device and itself. Returns what its call returned.
+/// Has a thread sleep for a fence until `end` of its device and itself. Returns what its call
+/// returned.
 fn slept_until(end: impl FnOnce(&dyn Kernel, Handle, Handle)) -> Result<(), Status> {
     let service = Service::start();
     let client = service.client("sleeper");

@@ -13,8 +13,8 @@ impl CommandList {
     /// direct lists only.
     ///
     /// # Errors
-    /// [`crate::Error::NotAccepted`], [`crate::Error::OutOfRange`], [`crate::Error::BadValue`] for a
-    /// length that is 0 or not a multiple of 4, [`crate::Error::Foreign`].
+    /// [`crate::Error::NotAccepted`], [`crate::Error::OutOfRange`], [`crate::Error::BadValue`] for
+    /// a length that is 0 or not a multiple of 4, [`crate::Error::Foreign`].
     #[doc(alias = "ClearUnorderedAccessViewUint")]
     pub fn clear_uint(
         &mut self,

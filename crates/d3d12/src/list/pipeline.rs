@@ -163,8 +163,8 @@ impl CommandList {
     /// Runs the program of the pipeline state with the root parameters over `groups` thread groups.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`]; [`Error::BadValue`] without a pipeline state, for a parameter that is
-    /// not set, and for a grid without groups.
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] without a pipeline state, for a parameter that
+    /// is not set, and for a grid without groups.
     #[doc(alias = "Dispatch")]
     pub fn dispatch_groups(&mut self, groups: [u32; 3]) -> Result<()> {
         self.accepts_compute("dispatch")?;

@@ -33,7 +33,8 @@ pub(crate) struct UmdDevice {
     paging: Mutex<Option<(Owned, Handle)>>,
     /// Statistics of destroyed queues.
     pub(crate) ended: Mutex<QueueStats>,
-    /// Names of queues that ended before their work was complete, for reports of their device's loss.
+    /// Names of queues that ended before their work was complete, for reports of their device's
+    /// loss.
     pub(crate) unfinished: Mutex<BTreeMap<QueueNumber, String>>,
     pub(crate) kernel: Arc<KernelDevice>,
 }

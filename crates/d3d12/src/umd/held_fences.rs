@@ -1,6 +1,6 @@
-//! Fences held for queued signals. Each is kept alive until its queue has passed the last of them. So
-//! a queued signal never writes to a later fence in the same storage. A queued wait holds no fence
-//! and ends with it (NF-107, `decisions/0057`).
+//! Fences held for queued signals. Each is kept alive until its queue has passed the last of them.
+//! So a queued signal never writes to a later fence in the same storage. A queued wait holds no
+//! fence and ends with it (NF-107, `decisions/0057`).
 //!
 //! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily,
 //! when the list has grown or the queue is idle. The caller holds the queue's submitter lock.

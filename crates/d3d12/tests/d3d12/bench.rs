@@ -24,8 +24,8 @@ impl Deref for Bench<'_> {
     }
 }
 
-/// Runs `body` as the application of a standard machine, and returns the timeline. The device checks
-/// resource states, and lives until the end.
+/// Runs `body` as the application of a standard machine, and returns the timeline. The device
+/// checks resource states, and lives until the end.
 pub fn bench(body: impl FnOnce(Bench<'_>) + Send + 'static) -> Trace {
     let options = DeviceOptions { validation: Validation::STATES, ..DeviceOptions::default() };
     bench_with(options, body)

@@ -1,5 +1,5 @@
-//! Futures of fences: a small executor in virtual time, tokio on the host, and what a dropped future
-//! leaves behind.
+//! Futures of fences: a small executor in virtual time, tokio on the host, and what a dropped
+//! future leaves behind.
 
 use crate::bench::{Bench, bench};
 use std::future::Future;

@@ -52,8 +52,8 @@ impl Adapter {
         self.objects.port.stats.lost_signals()
     }
 
-    /// Returns the last 64 fences whose histories dropped values, oldest first. Waits made before may
-    /// have missed one, and may never end.
+    /// Returns the last 64 fences whose histories dropped values, oldest first. Waits made before
+    /// may have missed one, and may never end.
     pub fn lost_histories(&self) -> Vec<LostHistory> {
         self.objects.fences.note_lost_histories();
         self.objects.port.stats.lost_histories()

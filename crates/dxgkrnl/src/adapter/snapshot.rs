@@ -1,7 +1,7 @@
 //! Rows of a view of the machine ([`tidegate_calls::snapshot`]): what the objects are now.
 //!
-//! Invariants: a lock is held for one page of one table, or for one object. What is read here is part
-//! of no protocol. Objects that a call destroys are in no row.
+//! Invariants: a lock is held for one page of one table, or for one object. What is read here is
+//! part of no protocol. Objects that a call destroys are in no row.
 
 use super::Adapter;
 use crate::fence::{Fence, WaitOwner};

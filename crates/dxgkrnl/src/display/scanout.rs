@@ -87,8 +87,8 @@ impl Display {
     }
 
     fn show(&self, level: Irql<'_>, flip: &Flip) -> Done {
-        // Before the interrupt lock: a call that wakes the device must be able to interrupt, and the
-        // interrupt routine does not wait for an exclusive call of the driver.
+        // Before the interrupt lock: a call that wakes the device must be able to interrupt, and
+        // the interrupt routine does not wait for an exclusive call of the driver.
         let driver = self.objects.port.driver(level);
         let held = self.objects.port.interrupt_lock.lock_device();
         let done = driver.set_vid_pn_source_address(&level.raise_to_dirql(&held), address_of(flip));

@@ -278,8 +278,8 @@ impl DriverPort {
     }
 
     /// Returns the driver for a DDI call. The device stays powered until the call ends. No guard of
-    /// policy state may be held. A caller that takes a lock for its DDI calls takes it after this, so
-    /// that it does not wait at the gate with the lock (decision 142).
+    /// policy state may be held. A caller that takes a lock for its DDI calls takes it after this,
+    /// so that it does not wait at the gate with the lock (decision 142).
     pub(crate) fn driver<'a>(&self, level: impl Into<Irql<'a>>) -> Powered<'_> {
         let level = level.into();
         current::assert_no_guards("a DDI call");

@@ -96,8 +96,8 @@ impl ThreadGate {
         outcome
     }
 
-    /// Whether the closed gate was seen empty before `timeout_ns` passed. One load decides: afterwards
-    /// a caller that meets the closed gate counts itself until it steps back.
+    /// Whether the closed gate was seen empty before `timeout_ns` passed. One load decides:
+    /// afterwards a caller that meets the closed gate counts itself until it steps back.
     fn await_empty(&self, word: &Word, timeout_ns: u64) -> bool {
         let deadline = self.platform.now().after(timeout_ns);
         let is_empty = || word.load() == CLOSED;

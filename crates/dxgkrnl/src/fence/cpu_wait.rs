@@ -1,11 +1,12 @@
 //! CPU waits: blocking, with the caller's event, or registered, so that the caller can cancel them.
 //!
 //! Invariants: each condition latches when it becomes true. The condition that ends the wait gives
-//! its notice, once. The remaining registrations are then removed. `event_set` describes how several
-//! waits on one event collapse. The notice of a registered wait is given under the wait's lock,
-//! which orders it with the cancellation: after a cancellation has returned there is no notice.
-//! A blocking wait is used again while a signal of an earlier use may still call it or remove that
-//! use's registrations. The ticket of a registration is the number of its use (decisions/0133).
+//! its notice, once. The remaining registrations are then removed. `event_set` describes how
+//! several waits on one event collapse. The notice of a registered wait is given under the wait's
+//! lock, which orders it with the cancellation: after a cancellation has returned there is no
+//! notice. A blocking wait is used again while a signal of an earlier use may still call it or
+//! remove that use's registrations. The ticket of a registration is the number of its use
+//! (decisions/0133).
 
 use super::event_set::EventSet;
 use super::instance::Instance;
@@ -145,8 +146,8 @@ struct Use {
     number: u64,
 }
 
-/// Blocking waits that have ended, for reuse with their events. The last use of each is known, since
-/// a signal of that use may still hold the wait.
+/// Blocking waits that have ended, for reuse with their events. The last use of each is known,
+/// since a signal of that use may still hold the wait.
 pub(crate) struct SpareWaits(Mutex<Vec<Use>>);
 
 impl SpareWaits {
@@ -184,8 +185,8 @@ pub(crate) struct EnteredWait {
 
 /// Polls the fence of a wait that was begun, for a bounded time. Returns whether it is over.
 ///
-/// A wait that is not over is registered with its epoch. A value that came and went while the caller
-/// polled is then found in the fence's history, so fences without one are not polled.
+/// A wait that is not over is registered with its epoch. A value that came and went while the
+/// caller polled is then found in the fence's history, so fences without one are not polled.
 pub(crate) fn poll(fence: &Fence, wait: FenceWait) -> bool {
     let port = fence.port();
     let Some(current) = fence.current.as_ref().filter(|_| wait.epoch != REACHED) else {

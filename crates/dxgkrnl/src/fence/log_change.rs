@@ -3,8 +3,8 @@
 //! Order of a change: 1. the new log is allocated and mapped; 2. the driver is given its address,
 //! which holds from the queue's next turn on; 3. the old log is unmapped: afterwards no operation
 //! writes it; 4. under the reading lock, the old log is read a last time, the new log takes its
-//! place, and is read; 5. the old log is freed. Steps 2 and 3 wait, so no lock is held that a DPC can
-//! want. An interrupt in between finds the old log; step 4 reads the signals that it missed.
+//! place, and is read; 5. the old log is freed. Steps 2 and 3 wait, so no lock is held that a DPC
+//! can want. An interrupt in between finds the old log; step 4 reads the signals that it missed.
 
 use super::log::{Barrier, FenceLog, FenceLogs, LogReader, LoggedQueue};
 use super::signaled;

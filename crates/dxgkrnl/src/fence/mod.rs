@@ -1,12 +1,13 @@
 //! Fences of one adapter: one object for both kinds, their values, waiters and logs.
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue. A monitored fence has one. Files,
-//! each using those before it: `waiter_queue`, `waiter_set`, `event_set`, `free_slots`, `value` (pure)
-//! · `waiters` (lock) · `storage`, `residency`, `log_place` (memory) · `object` (the fences and what
-//! they share) · `report` · `monitor` (MonitoredValue) · `relay` (to members on other adapters) ·
-//! `signal` · `cpu_wait` · `link`, `cross_adapter` (members of one fence) · `instance` (create, open,
-//! close, destroy) · `names`, `sharing` (NT handles) · `log_timeline`, `log` · `signaled` (what an
-//! interrupt releases) · `log_change`.
+//! each using those before it: `waiter_queue`, `waiter_set`, `event_set`, `free_slots`, `value`
+//! (pure) · `waiters` (lock) · `storage`, `residency`, `log_place` (memory) · `object` (the fences
+//! and what they share) · `report` · `monitor` (MonitoredValue) · `relay` (to members on other
+//! adapters) ·
+//! `signal` · `cpu_wait` · `link`, `cross_adapter` (members of one fence) · `instance` (create,
+//! open, close, destroy) · `names`, `sharing` (NT handles) · `log_timeline`, `log` · `signaled`
+//! (what an interrupt releases) · `log_change`.
 //!
 //! Invariants: waiters are released in one place, `monitor::release`. Ports to the rooms above:
 //! [`RelayPort`], [`HardwareWaits`], [`LoggedQueue`], [`Waiter`].

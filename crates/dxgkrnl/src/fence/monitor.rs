@@ -150,9 +150,9 @@ fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> Option<u64> {
     Some(value)
 }
 
-/// Releases the waiters that a CPU signal satisfies, and raises MonitoredValue to the minimum of the
-/// rest: by a store under the lock of the waiters where the hardware has no copy of it, else by the
-/// driver.
+/// Releases the waiters that a CPU signal satisfies, and raises MonitoredValue to the minimum of
+/// the rest: by a store under the lock of the waiters where the hardware has no copy of it, else by
+/// the driver.
 pub(super) fn wake_by_cpu_signal(level: Irql<'_>, fence: &Fence) {
     let monitored = fence.direct.as_ref().and_then(|direct| direct.monitored.as_ref());
     let (satisfied, is_published) = collect(fence, None, monitored, false);

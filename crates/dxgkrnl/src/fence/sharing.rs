@@ -137,7 +137,8 @@ fn join(
     fences: &Arc<Fences>,
 ) -> Result<FenceHold, Status> {
     // Adapters without common memory cannot share a value. Nor can a GPU that updates 32 bits and
-    // one that updates 64: above 2^32 each reads the other's signals as other values (decision 143).
+    // one that updates 64: above 2^32 each reads the other's signals as other values (decision
+    // 143).
     // spec: MF-098
     let narrow = instance::is_narrow(fences, shared.flags);
     if !fences.port.system_memory.same(&shared.memory) || narrow != shared.narrow.is_some() {

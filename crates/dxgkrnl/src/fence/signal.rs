@@ -86,7 +86,8 @@ const NO_BARRIER: &str = "no barrier in the CPU signal";
 /// value falls or the fence has no direct signals: the caller then calls [`signal`].
 ///
 /// 1. Store CurrentValue: a full barrier.
-/// 2. Load the word of the hardware and that of the waiters. A queue or a waiter that the loads miss
+/// 2. Load the word of the hardware and that of the waiters. A queue or a waiter that the loads
+///    miss
 ///    loads CurrentValue after step 1.
 ///
 /// The cell keeps a history, so a waiter that was there before step 1 is satisfied whatever is

@@ -105,7 +105,8 @@ impl<T> WaiterQueue<T> {
         }
     }
 
-    /// Removes the registrations up to `last` for which `is_wanted` holds, and returns them in order.
+    /// Removes the registrations up to `last` for which `is_wanted` holds, and returns them in
+    /// order.
     pub(super) fn extract(
         &mut self,
         last: WaiterId,

@@ -158,7 +158,8 @@ impl<W> WaiterSet<W> {
         self.by_value.remove(id).is_some()
     }
 
-    /// Takes the waiters that `seen` satisfies, smallest value first, then in order of registration.
+    /// Takes the waiters that `seen` satisfies, smallest value first, then in order of
+    /// registration.
     pub(crate) fn take_satisfied(&mut self, seen: &Snapshot) -> Taken<W> {
         let is_satisfied = |id: WaiterId, entry: &Registration<W>| {
             seen.satisfies(FenceWait { value: id.value, epoch: entry.epoch })
@@ -230,13 +231,15 @@ impl<W> WaiterSet<W> {
         })
     }
 
-    /// Records that a publisher's store is made. If the value has changed since, it publishes again.
+    /// Records that a publisher's store is made. If the value has changed since, it publishes
+    /// again.
     pub(crate) fn end_publishing(&mut self) {
         self.publishing -= 1;
     }
 
-    /// Returns the value to which the kernel may raise MonitoredValue under the lock of the waiters,
-    /// and records it as published; `None` while the driver publishes, whose store would come later.
+    /// Returns the value to which the kernel may raise MonitoredValue under the lock of the
+    /// waiters, and records it as published; `None` while the driver publishes, whose store would
+    /// come later.
     ///
     /// A value that is too low costs an interrupt at most, so a raise needs no barrier, and no
     /// waiter has to be collected after it.

@@ -5,7 +5,8 @@
 //! goes to a work item or, as a finding, to the timer's agent. The device keeps its power until the
 //! DPC ends.
 //!
-//! Entry points: [`take_reported`] (DxgkCbNotifyDpc), [`serve_reports`], [`flush`], [`take_overdue`].
+//! Entry points: [`take_reported`] (DxgkCbNotifyDpc), [`serve_reports`], [`flush`],
+//! [`take_overdue`].
 
 use super::interrupts::Interrupts;
 use super::isr::record;

@@ -51,7 +51,8 @@ struct Movable {
     members: Arc<dyn LocalMemoryMembers>,
 }
 
-/// Memory that never moves. It leaves the bus with its last user: an allocation, or a shared resource.
+/// Memory that never moves. It leaves the bus with its last user: an allocation, or a shared
+/// resource.
 pub(crate) struct FixedMemory {
     bus: PhysicalMemory,
     at: PhysicalAddress,

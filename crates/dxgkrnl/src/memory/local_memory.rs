@@ -61,8 +61,8 @@ pub(super) struct State {
     pub(super) content_waits: Vec<Event>,
     /// Events of callers that wait for room.
     room_waits: Vec<Event>,
-    /// No caller waits inside the driver: an exclusive call would wait for it, and the pager for the
-    /// exclusive call.
+    /// No caller waits inside the driver: an exclusive call would wait for it, and the pager for
+    /// the exclusive call.
     pub(super) cut_off: bool,
 }
 

@@ -295,8 +295,8 @@ impl Doorbell {
             last_queued: Untrusted::new(queued),
             state: Arc::new(platform.mutex("a doorbell", State::default())),
         });
-        // In the transition: the destruction of the queue looks for its doorbells there. The fault is
-        // the mistake that the scenario doorbell-against-destroy must find.
+        // In the transition: the destruction of the queue looks for its doorbells there. The fault
+        // is the mistake that the scenario doorbell-against-destroy must find.
         let ordered =
             (!platform.fault("doorbell entered after its transition")).then_some(transition);
         doorbells.table.lock().insert(&doorbell);
@@ -543,8 +543,8 @@ impl Doorbell {
         was_connected
     }
 
-    /// Notifies the driver of announced, incomplete work, in case its ring was lost. The engine keeps
-    /// its power if there is such work: only a loss of power disconnects with RETRY.
+    /// Notifies the driver of announced, incomplete work, in case its ring was lost. The engine
+    /// keeps its power if there is such work: only a loss of power disconnects with RETRY.
     // spec: UMS-102
     fn notify_pending_work(&self, level: &Passive) {
         self.port().platform.fence();

@@ -1,7 +1,8 @@
 //! The objects that processes hold by handle, their calls, and how processes end.
 //!
 //! Files, each using those before it: `layers` · `device` · `fence` ·
-//! `older` (mutexes and the like) · `context` · `hw_queue` · `doorbell` · `paging_queue` · `resource` · `tile_update` · `port` (what the rooms above do) ·
+//! `older` (mutexes and the like) · `context` · `hw_queue` · `doorbell` · `paging_queue` ·
+//! `resource` · `tile_update` · `port` (what the rooms above do) ·
 //! `objects` (all of one adapter) · `hw_queue_work` · `idle_contexts` · `engine_work`, `scheduled`
 //! (the objects as memory and scheduling see them) · `object_table` · `process` (with the D3DKMT
 //! calls and the end of a process).

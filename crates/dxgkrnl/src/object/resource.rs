@@ -109,8 +109,8 @@ impl SharedResource {
     /// Returns a resource of an adapter.
     ///
     /// # Errors
-    /// As [`tidegate_calls::Kernel::query_resource_info`]; NOT_SUPPORTED for an NT handle of a resource
-    /// of another adapter.
+    /// As [`tidegate_calls::Kernel::query_resource_info`]; NOT_SUPPORTED for an NT handle of a
+    /// resource of another adapter.
     pub(crate) fn find(
         driver: &Arc<DriverPort>,
         names: &ObjectNames,

@@ -1,14 +1,15 @@
 //! The power of engines (F-states): an idle engine goes from F0 to F1, and its next user
 //! restores F0.
 //!
-//! Invariant: an engine in F1 has no queue with work, suspended queues included. A driver refuses F1
-//! to an engine with work. A call that may bring work restores F0 before it calls the driver. So a
-//! resume needs no power (decision 149 has the table).
+//! Invariant: an engine in F1 has no queue with work, suspended queues included. A driver refuses
+//! F1 to an engine with work. A call that may bring work restores F0 before it calls the driver. So
+//! a resume needs no power (decision 149 has the table).
 //!
 //! An engine is powered down when its driver offers it, or when `progress` finds it idle. A process
 //! that rings afterwards reads RETRY and connects, which restores power.
 //!
-//! Entry points: [`PowerTransitions::engine_is_idle`], [`PowerTransitions::power_down_idle_engines`].
+//! Entry points: [`PowerTransitions::engine_is_idle`],
+//! [`PowerTransitions::power_down_idle_engines`].
 
 use super::progress::Announced;
 use super::state::{Device, EngineState, end_change};
@@ -25,7 +26,8 @@ impl PowerTransitions {
         engines.for_each(|engine| self.engine_is_idle(level, engine));
     }
 
-    /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE with TRANSITION_TO_F1: the driver offers an idle engine.
+    /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE with TRANSITION_TO_F1: the driver offers an idle
+    /// engine.
     pub(crate) fn engine_is_idle(&self, level: &Passive, engine: EngineId) {
         self.power_down_engine(level, engine, Announced::Counts);
     }

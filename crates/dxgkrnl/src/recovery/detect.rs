@@ -25,8 +25,8 @@ use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, Irql, OsHandle, Pas
 use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_vidsch::{EngineSample, HangVerdict};
 
-/// Time allowed for an interrupt in flight to release a satisfied waiter, in nanoseconds. On the host
-/// its agent may have to wait for a processor first, behind all others.
+/// Time allowed for an interrupt in flight to release a satisfied waiter, in nanoseconds. On the
+/// host its agent may have to wait for a processor first, behind all others.
 const GRACE_NS: u64 = 100_000_000;
 
 /// The resets of each engine that was ever watched or reset.

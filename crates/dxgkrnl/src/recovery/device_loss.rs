@@ -4,7 +4,8 @@
 //! run list, and queued work is abandoned before the device's fences read as their maximum.
 //! Therefore no waiter hangs, and no later work of the device runs.
 //!
-//! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`], [`split_refused`].
+//! Entry points: [`lose_device`], [`lose_devices_later`] (any level); [`commands_refused`],
+//! [`split_refused`].
 
 use super::blame::{Blame, Culprit};
 use super::report::{RecoveryReport, TimeoutCause, WorkAtReset};

@@ -25,8 +25,8 @@ pub(super) enum Work<'a> {
     HwQueues(&'a [Culprit]),
 }
 
-/// Resets an engine, loses the devices whose work was interrupted, and resumes the engine. The caller
-/// has stopped submissions to it.
+/// Resets an engine, loses the devices whose work was interrupted, and resumes the engine. The
+/// caller has stopped submissions to it.
 pub(super) fn carry_out(
     recovery: &Recovery,
     level: &Passive,

@@ -7,7 +7,8 @@
 //!
 //! Files: `scheduler` (queues) · `submit` (effects) · `completion` (reports of packets) ·
 //! `engine_reset` (engines stop and resume) · `render`, `dma_buffer` (physical addresses) ·
-//! `save_areas` (held contexts) · `hw_priority` · `payload` (what queues carry) · `port` (what the rooms above do).
+//! `save_areas` (held contexts) · `hw_priority` · `payload` (what queues carry) · `port` (what the
+//! rooms above do).
 
 mod completion;
 mod dma_buffer;

@@ -32,8 +32,8 @@ pub trait Strategy {
     /// Returns an index into `point.choices`. An index out of range counts as 0.
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
-    /// Chooses as [`Strategy::choose`] does, in the search of one group of agents that share nothing
-    /// with other agents. The choices are those of the group.
+    /// Chooses as [`Strategy::choose`] does, in the search of one group of agents that share
+    /// nothing with other agents. The choices are those of the group.
     fn choose_in(&mut self, _group: usize, point: &Point<'_>) -> usize {
         self.choose(point)
     }

@@ -1,9 +1,10 @@
-//! Every reduction, strategy and bound against brute force, on small random programs with every kind
-//! of operation.
+//! Every reduction, strategy and bound against brute force, on small random programs with every
+//! kind of operation.
 //!
-//! Two references: [`reference::outcomes`](crate::reference::outcomes), which knows only the contract of
-//! the platform, and [`AllSchedules`], which runs every schedule of the machine and skips none. The
-//! first judges what a search reaches, the second what it reaches with few switches.
+//! Two references: [`reference::outcomes`](crate::reference::outcomes), which knows only the
+//! contract of the platform, and [`AllSchedules`], which runs every schedule of the machine and
+//! skips none. The first judges what a search reaches, the second what it reaches with few
+//! switches.
 //! `spec/mistakes.toml` has the mistakes that these tests must notice.
 
 use crate::dice::Dice;
@@ -169,8 +170,8 @@ fn search(
     (seen, report.ends)
 }
 
-/// Returns what all schedules with at most `switches` forced switches reach; `None` if there are too
-/// many.
+/// Returns what all schedules with at most `switches` forced switches reach; `None` if there are
+/// too many.
 fn brute_force(
     program: &Statements,
     options: &Options<'_>,
@@ -226,8 +227,8 @@ fn compare(program: &Statements, seed: u64, compared: &mut Compared) {
             let bounded = || Box::new(Bounded::new(switches));
             let (with_reduction, _) = search(program, &reduced, bounded());
             assert!(with_reduction.is_subset(&all), "{switches} switches, {}", what());
-            // Without pruning a search learns more of what agents share, so fewer steps commute there
-            // and cost no switch.
+            // Without pruning a search learns more of what agents share, so fewer steps commute
+            // there and cost no switch.
             if let Some(few) = brute_force(program, &reduced, switches, SCHEDULES) {
                 let missed: Vec<_> = few.difference(&with_reduction).collect();
                 assert!(missed.is_empty(), "{switches} switches, misses {missed:?}, {}", what());
@@ -318,8 +319,8 @@ fn programs_of_words() {
     assert!(three.whole > 80 && three.bounded > 250, "{three:?}");
 }
 
-/// The random runs before a search show most of what agents share. Without them the search itself has
-/// to refute what it took for granted.
+/// The random runs before a search show most of what agents share. Without them the search itself
+/// has to refute what it took for granted.
 #[test]
 fn programs_without_first_runs() {
     for seed in 6_000..6_150 {
@@ -390,8 +391,8 @@ fn programs_written_by_hand() {
     println!("by hand: {compared:?}");
 }
 
-/// An event that a wait for all holds, and gives back because another one is taken, is set for every
-/// wait that met it meanwhile.
+/// An event that a wait for all holds, and gives back because another one is taken, is set for
+/// every wait that met it meanwhile.
 #[test]
 fn a_wait_for_any_gets_what_a_wait_for_all_gives_back() {
     use Limit::{Nanosecond, None as Never};

@@ -2,8 +2,8 @@
 //! order of its operations and of the flushes of its store buffers.
 //!
 //! Invariants: nothing is left out. States are compared whole, not by a hash, and only so that no
-//! state is continued twice. Events are single words here: what the platform composes of several steps
-//! must not show.
+//! state is continued twice. Events are single words here: what the platform composes of several
+//! steps must not show.
 
 use crate::statements::{
     BULK_WORDS, EVENTS, FLAG, LOCKS, Limit, Op, Outcome, Statements, TIMED_OUT, WOKEN, WORDS,

@@ -1,5 +1,5 @@
-//! Random programs with every kind of operation of the platform, as a scenario. `reference` says what
-//! they may do.
+//! Random programs with every kind of operation of the platform, as a scenario. `reference` says
+//! what they may do.
 //!
 //! Invariants: a locked part contains no wait, so every lock is dropped. An agent observes at most
 //! [`OBSERVED`] values. An agent whose wait is stopped returns.

@@ -70,8 +70,8 @@ impl Checker {
         self.report_on(None)
     }
 
-    /// Returns the findings so far about one device: its memory, its queues and its fences. A circle
-    /// of waits may have other devices in it, as long as they exist.
+    /// Returns the findings so far about one device: its memory, its queues and its fences. A
+    /// circle of waits may have other devices in it, as long as they exist.
     pub fn report_of(&mut self, space: SpaceKey) -> Report {
         self.report_on(Some(space))
     }

@@ -140,8 +140,8 @@ impl BulkCells {
     }
 
     /// Replaces the little-endian number of `bytes` at `start` by `new` of it, in one atomic step
-    /// with acquire and release order. Returns the old number. The caller has checked the range, and
-    /// that the number lies in one cell.
+    /// with acquire and release order. Returns the old number. The caller has checked the range,
+    /// and that the number lies in one cell.
     pub(crate) fn update(&self, start: usize, bytes: usize, new: impl Fn(u64) -> u64) -> u64 {
         let (cell, shift) = (self.cells.at(start / CELL), 8 * (start % CELL));
         let mask = if bytes == CELL { u64::MAX } else { (1 << (8 * bytes)) - 1 };

@@ -1,9 +1,9 @@
 //! Owns a value that one agent or thread uses at a time: the storage of [`crate::Mutex`].
 //!
 //! Invariants: a [`Held`] or [`HeldHere`] exists only while its lock is held, and a lock has one at
-//! most. The lock is std's, or, in a cooperative machine, the owner's number: all its agents run on one
-//! thread, and [`here::agent_here`] returns a number on that thread alone. A value uses one kind of lock
-//! for ever.
+//! most. The lock is std's, or, in a cooperative machine, the owner's number: all its agents run on
+//! one thread, and [`here::agent_here`] returns a number on that thread alone. A value uses one
+//! kind of lock for ever.
 //!
 //! Entry points: [`Guarded::hold_here`], [`Guarded::hold`], [`Guarded::try_hold`].
 
@@ -20,7 +20,8 @@ const FREE: u64 = 0;
 
 /// What lies beside the lock.
 pub(crate) trait Header {
-    /// Called when the lock with this address has been released. `counted` is what it was taken with.
+    /// Called when the lock with this address has been released. `counted` is what it was taken
+    /// with.
     fn released(&self, key: usize, counted: bool);
 }
 
@@ -67,8 +68,8 @@ impl<H: Header, T> Guarded<H, T> {
         std::ptr::from_ref(&self.owner).addr()
     }
 
-    /// Takes the lock for the running agent if it is free. Returns `None` also if the lock is std's, or
-    /// if the machine of the value is that of another thread.
+    /// Takes the lock for the running agent if it is free. Returns `None` also if the lock is
+    /// std's, or if the machine of the value is that of another thread.
     #[inline]
     pub(crate) fn hold_here(&self) -> Option<HeldHere<'_, H, T>> {
         let me = here::agent_here(self.world?)?.get();
@@ -115,8 +116,8 @@ impl<H: Header, T> Guarded<H, T> {
     }
 }
 
-/// The lock of a cooperative machine, taken and not yet guarded: an address, which a function returns
-/// in a register. There is one at most, as of [`Held`].
+/// The lock of a cooperative machine, taken and not yet guarded: an address, which a function
+/// returns in a register. There is one at most, as of [`Held`].
 #[must_use = "the lock stays taken"]
 pub(crate) struct HeldHere<'a, H, T>(&'a Guarded<H, T>);
 

@@ -1,7 +1,7 @@
 //! Lines of 64 bytes as values: a program computes on them without a copy in private memory.
 //!
-//! Invariants: as in [`super::runs`], each cell is loaded or stored once, relaxed, and a line is four
-//! 16-byte accesses in assembly on x86-64. The values are in registers, so the compiler makes
+//! Invariants: as in [`super::runs`], each cell is loaded or stored once, relaxed, and a line is
+//! four 16-byte accesses in assembly on x86-64. The values are in registers, so the compiler makes
 //! vector instructions of a plain loop over them (decision 92).
 //!
 //! Entry points: [`Lines::load`], [`Lines::store`].

@@ -1,10 +1,9 @@
 //! Owns the 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
-//! processes map ([`shared`]); and values that windows show ([`shown`]). Cells are zeroed. Those of this
-//! process are committed when touched. Every store to cells of an explored machine goes through
-//! [`Cells::put`] or [`BulkCells::put`], because its longer runs are zeroed for the next machine where
-//! they were written ([`spare`]).
-//! A run of at least a cache line is aligned, so a ring slot, doorbell or fence laid out for one
-//! line occupies exactly one.
+//! processes map ([`shared`]); and values that windows show ([`shown`]). Cells are zeroed. Those of
+//! this process are committed when touched. Every store to cells of an explored machine goes
+//! through [`Cells::put`] or [`BulkCells::put`], because its longer runs are zeroed for the next
+//! machine where they were written ([`spare`]). A run of at least a cache line is aligned, so a
+//! ring slot, doorbell or fence laid out for one line occupies exactly one.
 
 #![allow(unsafe_code)]
 
@@ -56,8 +55,8 @@ pub(crate) struct Cells {
 
 /// The memory of a run of cells.
 enum Memory {
-    /// The allocation, with padding before the aligned cells. `access`: it is handed to processes that
-    /// are agents of this machine, which may do so much with it.
+    /// The allocation, with padding before the aligned cells. `access`: it is handed to processes
+    /// that are agents of this machine, which may do so much with it.
     Private {
         all: NonNull<[AtomicU64]>,
         access: Option<ClientAccess>,
@@ -105,7 +104,8 @@ impl Cells {
         let all = kept.unwrap_or_else(|| zeroed(len + spare));
         let start = Cells::start(&all, len);
         let all = NonNull::from(Box::leak(all));
-        // SAFETY: `start` is at most `spare`, so the place is inside of the allocation or at its end.
+        // SAFETY: `start` is at most `spare`, so the place is inside of the allocation or at its
+        // end.
         let at = unsafe { all.cast().add(start) };
         let memory = match explored {
             true => Memory::Kept { all, access, written: Written::none(len) },
@@ -148,8 +148,8 @@ impl Cells {
         }
     }
 
-    /// Returns what processes may do with the cells that are agents of this machine; `None` for cells
-    /// that they are not handed, and for those of a file.
+    /// Returns what processes may do with the cells that are agents of this machine; `None` for
+    /// cells that they are not handed, and for those of a file.
     pub(crate) fn client_access(&self) -> Option<ClientAccess> {
         match &self.memory {
             Memory::Private { access, .. } | Memory::Kept { access, .. } => *access,
@@ -170,9 +170,9 @@ impl Cells {
     #[inline]
     pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len, "cell {index} of {}", self.len);
-        // SAFETY: `index` is below `len`, and there are as many cells at `at`: `zeroed` adds as many
-        // spare cells as it skips, and `of_file` checks. They live as long as `memory`, and none of
-        // the fields changes.
+        // SAFETY: `index` is below `len`, and there are as many cells at `at`: `zeroed` adds as
+        // many spare cells as it skips, and `of_file` checks. They live as long as `memory`, and
+        // none of the fields changes.
         unsafe { self.at.add(index).as_ref() }
     }
 

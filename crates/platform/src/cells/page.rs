@@ -54,8 +54,8 @@ impl PageCells {
         }
         let mut page = PageCells::of(platform, id, explored, Cells::none());
         let inner = Arc::get_mut(&mut page).expect("a new page has one reference");
-        // SAFETY: the words lie beside `cells` in a page that no code moves out of its `Arc`, so they
-        // live as long and have no other address. They are reached through `cells` alone.
+        // SAFETY: the words lie beside `cells` in a page that no code moves out of its `Arc`, so
+        // they live as long and have no other address. They are reached through `cells` alone.
         inner.cells = unsafe { Cells::beside(&inner.inside[..words]) };
         page
     }

@@ -1,9 +1,10 @@
 //! Owns cells in a file of memory (memfd) that other processes map.
 //!
-//! Invariants: the file is sealed before another process can have it, so that it neither shrinks nor
-//! grows: no access to the mapping faults, whatever the others do. All its memory is reserved when it
-//! is made. A file that others may only read is sealed against writing, too, after this process has
-//! mapped it: the system then refuses every later mapping and every call that would write.
+//! Invariants: the file is sealed before another process can have it, so that it neither shrinks
+//! nor grows: no access to the mapping faults, whatever the others do. All its memory is reserved
+//! when it is made. A file that others may only read is sealed against writing, too, after this
+//! process has mapped it: the system then refuses every later mapping and every call that would
+//! write.
 
 use crate::access::ClientAccess;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};

@@ -1,9 +1,9 @@
 //! Owns values that many threads use and few replace: a use takes no lock.
 //!
-//! A thread loads which value is shown, announces it with a plain store, and loads it again. If it is
-//! the same, the thread uses the value. A replaced value is kept until some have been replaced. Then
-//! every other thread of the process executes a full barrier, and what no thread announces after that
-//! is dropped.
+//! A thread loads which value is shown, announces it with a plain store, and loads it again. If it
+//! is the same, the thread uses the value. A replaced value is kept until some have been replaced.
+//! Then every other thread of the process executes a full barrier, and what no thread announces
+//! after that is dropped.
 //!
 //! Invariants
 //! - A use that began before the barrier is announced when [`replace`] looks. One that began later
@@ -73,16 +73,16 @@ pub(crate) fn use_announced<A: Accesses, R>(
         compiler_fence(Ordering::SeqCst);
         let now = accesses.load();
         if now == name {
-            // The value is announced and was not replaced before that, so `replace` does not drop it
-            // before `_use` ends.
+            // The value is announced and was not replaced before that, so `replace` does not drop
+            // it before `_use` ends.
             return accesses.read(name, f);
         }
         name = now;
     }
 }
 
-/// Shows another value. `replaced` are the values that a user may still use. The caller excludes other
-/// replacements, and uses without an announcement.
+/// Shows another value. `replaced` are the values that a user may still use. The caller excludes
+/// other replacements, and uses without an announcement.
 pub(crate) fn replace<A: Accesses>(
     accesses: &A,
     name: A::Name,
@@ -175,8 +175,9 @@ impl<T> Accesses for Values<T> {
 
     #[inline(always)]
     fn read<R>(&self, value: *mut T, f: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: this module alone reads values by their address. The value is announced, or a lock
-        // excludes replacements, so `replace` does not drop it before `f` returns. It is never changed.
+        // SAFETY: this module alone reads values by their address. The value is announced, or a
+        // lock excludes replacements, so `replace` does not drop it before `f` returns. It is never
+        // changed.
         f(unsafe { &*value })
     }
 
@@ -339,7 +340,8 @@ mod tests {
         let ends: Vec<AtomicBool> = (0..=replaced).map(|_| AtomicBool::new(false)).collect();
         let shown = Shown::keeping(Noted(0, &ends, true), announced, 1);
         let (late, ended) = (AtomicU64::new(0), AtomicBool::new(false));
-        // Stores to lines of the other processor keep an announcement in the store buffer for longer.
+        // Stores to lines of the other processor keep an announcement in the store buffer for
+        // longer.
         let lines = [const { User(AtomicUsize::new(0)) }; 16];
         let store_to_lines = || lines.iter().for_each(|line| line.0.store(1, Ordering::Relaxed));
         std::thread::scope(|threads| {

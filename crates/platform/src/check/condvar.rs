@@ -34,7 +34,8 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// Creates a condition variable of the machine on which the caller is an agent, else one of std.
+    /// Creates a condition variable of the machine on which the caller is an agent, else one of
+    /// std.
     #[track_caller]
     pub fn new() -> Condvar {
         Condvar(match machine() {

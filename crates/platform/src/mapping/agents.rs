@@ -1,9 +1,10 @@
-//! Owns windows of an explored machine: the protocol of `cells::shown` on words behind store buffers.
+//! Owns windows of an explored machine: the protocol of `cells::shown` on words behind store
+//! buffers.
 //!
-//! Invariants: a page has a number, since addresses differ between runs of one schedule. The load of a
-//! page's word stands for the load of the page itself, so a page that is dropped under its user is
-//! found there. Each agent has a word for its announcements. The loads, stores and barriers are steps;
-//! the table of pages is not, as a page enters it before its number is shown.
+//! Invariants: a page has a number, since addresses differ between runs of one schedule. The load
+//! of a page's word stands for the load of the page itself, so a page that is dropped under its
+//! user is found there. Each agent has a word for its announcements. The loads, stores and barriers
+//! are steps; the table of pages is not, as a page enters it before its number is shown.
 
 use crate::cells::{Accesses, MOST_KEPT, replace, use_announced};
 use crate::memory::Word;

@@ -191,9 +191,9 @@ impl Bulk {
         Ok(())
     }
 
-    /// Returns the lines of a range, on which a program computes in place. `None` if the range leaves
-    /// the bytes, begins between two cells or has a part of a line, and on the explored platform,
-    /// which has steps of bytes.
+    /// Returns the lines of a range, on which a program computes in place. `None` if the range
+    /// leaves the bytes, begins between two cells or has a part of a line, and on the explored
+    /// platform, which has steps of bytes.
     #[inline]
     pub fn lines(&self, offset: u64, bytes: usize) -> Option<Lines<'_>> {
         let start = self.check(offset, bytes).ok()?;

@@ -2,8 +2,8 @@
 //!
 //! A platform of [`Platform::sharing_host`] puts the memory that it hands to processes into files
 //! of their own ([`Platform::client_page`], [`Platform::client_bulk`]): a process that is given one
-//! page reaches no other. On a cooperative platform processes are agents of one machine, which share
-//! the cells themselves ([`Page::client_access`]). Elsewhere that memory is like any other.
+//! page reaches no other. On a cooperative platform processes are agents of one machine, which
+//! share the cells themselves ([`Page::client_access`]). Elsewhere that memory is like any other.
 
 use super::{Bulk, Page};
 use crate::cells::{Cells, SharedCells};
@@ -40,8 +40,8 @@ impl Platform {
         self.kind() == PlatformKind::Host && self.host_threads().shares_memory()
     }
 
-    /// Returns whether a process can be handed the memory of [`Platform::client_page`]: another one of
-    /// the system, or an agent of a cooperative platform.
+    /// Returns whether a process can be handed the memory of [`Platform::client_page`]: another one
+    /// of the system, or an agent of a cooperative platform.
     pub fn hands_over_memory(&self) -> bool {
         self.shares_memory() || self.is_cooperative()
     }
@@ -100,8 +100,9 @@ impl Page {
         SharedFile::of(&self.inner.cells, 8 * self.len() as u64)
     }
 
-    /// Returns what processes may do with the page that are agents of this cooperative platform, and
-    /// so are handed the page itself; `None` for memory that no process is handed, and on the host.
+    /// Returns what processes may do with the page that are agents of this cooperative platform,
+    /// and so are handed the page itself; `None` for memory that no process is handed, and on the
+    /// host.
     pub fn client_access(&self) -> Option<ClientAccess> {
         self.inner.cells.client_access()
     }

@@ -1,8 +1,9 @@
 //! Owns the barrier of all agents, and what its caller may know of them.
 //!
-//! Invariants: the barrier completes when each store buffer has been empty since the call. To complete
-//! it later only removes behaviour, and flushes are choices, so it is none. The agents that it awaits are
-//! part of the state, since the same buffers may or may not have been empty meanwhile.
+//! Invariants: the barrier completes when each store buffer has been empty since the call. To
+//! complete it later only removes behaviour, and flushes are choices, so it is none. The agents
+//! that it awaits are part of the state, since the same buffers may or may not have been empty
+//! meanwhile.
 
 use super::explored::visible_unless;
 use super::machine::{World, with};
@@ -24,7 +25,8 @@ impl World {
     }
 }
 
-/// Has every agent execute a full barrier. It completes when each buffer has been empty since the call.
+/// Has every agent execute a full barrier. It completes when each buffer has been empty since the
+/// call.
 pub(crate) fn fence_of_agents() {
     let drained = |w: &mut World| {
         let filled = (0u16..).zip(&w.agents).filter(|(_, slot)| !slot.explored.has_drained());

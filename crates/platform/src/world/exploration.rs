@@ -174,9 +174,9 @@ impl Explored {
 pub(super) enum NextStep {
     /// It cannot move.
     None,
-    /// A step that no other agent observes: its first one, a barrier with an empty buffer, a barrier of
-    /// all agents whose stores have been awaited, or the return from an ended sleep. Such a step
-    /// commutes with all others, so it is no choice and no switch.
+    /// A step that no other agent observes: its first one, a barrier with an empty buffer, a
+    /// barrier of all agents whose stores have been awaited, or the return from an ended sleep.
+    /// Such a step commutes with all others, so it is no choice and no switch.
     Local,
     /// A step whose order relative to those of other agents matters.
     Choice,

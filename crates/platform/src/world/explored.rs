@@ -44,8 +44,8 @@ impl World {
         matches!(self.discipline, Discipline::Explored(_))
     }
 
-    /// Whether the machine is built or ends. What is built is the same in each schedule, and no state
-    /// is read after the run. The hashes of memory and locks therefore begin with the run.
+    /// Whether the machine is built or ends. What is built is the same in each schedule, and no
+    /// state is read after the run. The hashes of memory and locks therefore begin with the run.
     #[inline]
     fn is_outside_of_run(&self) -> bool {
         !self.is_running && !self.rests
@@ -395,7 +395,8 @@ impl World {
         false
     }
 
-    /// Records a visible step in the history of the calling agent, in the log and for the controller.
+    /// Records a visible step in the history of the calling agent, in the log and for the
+    /// controller.
     fn record_step(&mut self, op: OpKind, object: Object) {
         let Some(me) = self.current else { return };
         // The history of a barrier or a store is the same whether or not it is a step.

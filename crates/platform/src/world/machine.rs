@@ -50,11 +50,11 @@ thread_local! {
         const { Cell::new(ManuallyDrop::new(None)) };
     /// An emptied world for reuse: explorers create a million per second.
     static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
-    /// 0, except outside of the run of the thread's explored machine: then 1 more than the number of
-    /// changes of memory since the last run.
+    /// 0, except outside of the run of the thread's explored machine: then 1 more than the number
+    /// of changes of memory since the last run.
     static OUTSIDE: Cell<u64> = const { Cell::new(0) };
-    /// The number of agents that wait for a lock, by [`waiter_place`] of the lock. Each end of a lock
-    /// reads one of them.
+    /// The number of agents that wait for a lock, by [`waiter_place`] of the lock. Each end of a
+    /// lock reads one of them.
     static LOCK_WAITERS: [Cell<u32>; WAITER_PLACES] = const { [const { Cell::new(0) }; WAITER_PLACES] };
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn agent_number() -> u64 {
     here::agent_number().expect(ELSEWHERE).get()
 }
 
-/// Returns whether the thread's explored machine is built or ends. While clocks are kept the answer is
-/// no.
+/// Returns whether the thread's explored machine is built or ends. While clocks are kept the answer
+/// is no.
 #[inline]
 pub(super) fn is_outside() -> bool {
     OUTSIDE.get() != 0
@@ -147,7 +147,8 @@ impl World {
         }
     }
 
-    /// Empties a spare world but keeps the allocations of its lists. The caller renews the discipline.
+    /// Empties a spare world but keeps the allocations of its lists. The caller renews the
+    /// discipline.
     fn renew(&mut self, new_id: WorldId) {
         let World {
             id,
@@ -215,7 +216,8 @@ impl World {
         World::open(spare.expect("it was created above"))
     }
 
-    /// Notes whether the thread is outside of a run, and adopts the changes of memory since the last run.
+    /// Notes whether the thread is outside of a run, and adopts the changes of memory since the
+    /// last run.
     pub(super) fn note_outside(&mut self) {
         let is_outside = !self.is_running && !self.rests;
         let Discipline::Explored(explored) = &mut self.discipline else { return OUTSIDE.set(0) };

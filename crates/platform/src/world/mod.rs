@@ -9,8 +9,9 @@
 //! blocked agents are recorded and released with [`WaitEnd::Stopped`]: a run is always finished,
 //! never unwound.
 //!
-//! This file has the run loop and the waits. Below it, in this order: `outside` (accesses outside of a
-//! run), `explored` and `virtual_time`, `barrier`, `program` (steps of the program's own types), `step_log`,
+//! This file has the run loop and the waits. Below it, in this order: `outside` (accesses outside
+//! of a run), `explored` and `virtual_time`, `barrier`, `program` (steps of the program's own
+//! types), `step_log`,
 //! `machine`, discipline state (`exploration`, `run_queue` over `wheel`), `slot`, `store_buffer`,
 //! `happens_before`, `table`, `hash`.
 

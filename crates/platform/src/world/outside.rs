@@ -1,8 +1,8 @@
 //! Owns accesses to an explored machine outside of its run: while it is built, and while it ends.
 //!
-//! Invariants: no agent runs or sleeps then, and nothing is recorded. An access therefore acts on memory
-//! at once, and the owner of a lock is the only one that can want it. While clocks are kept, accesses
-//! take the path of a run, because the clocks follow each of them.
+//! Invariants: no agent runs or sleeps then, and nothing is recorded. An access therefore acts on
+//! memory at once, and the owner of a lock is the only one that can want it. While clocks are kept,
+//! accesses take the path of a run, because the clocks follow each of them.
 //!
 //! Entry points: the accesses of the seam, with the names and the contracts of [`super::explored`].
 

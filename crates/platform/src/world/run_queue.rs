@@ -1,8 +1,8 @@
 //! Owns the run queue of a virtual-time machine: agents and timers in order of time.
 //!
-//! Invariants: an agent has at most one live entry, which its slot names by its number. A foreground
-//! entry that is no longer live stays in the queue until its time. In the background each agent
-//! has one entry that counts: a timer behind it waits in the agent's slot.
+//! Invariants: an agent has at most one live entry, which its slot names by its number. A
+//! foreground entry that is no longer live stays in the queue until its time. In the background
+//! each agent has one entry that counts: a timer behind it waits in the agent's slot.
 
 use super::wheel::{Entry, Wheel};
 use crate::controller::AgentIx;
@@ -28,7 +28,8 @@ impl QueuedTimer {
 /// Agents and timers in order of time.
 pub(super) struct RunQueue {
     pub(super) costs: StepCosts,
-    /// The earliest entry of the foreground, apart from the others; [`Entry::NONE`] if there is none.
+    /// The earliest entry of the foreground, apart from the others; [`Entry::NONE`] if there is
+    /// none.
     earliest: Entry,
     queue: Wheel,
     /// Timers that expire only if a later event exists, or in the last moments of a stalled

@@ -161,7 +161,8 @@ impl AgentState {
 /// An explored machine between two steps.
 pub(super) struct Moment<'a> {
     pub(super) agents: &'a [Slot],
-    /// The sleepers of each key, if their order is part of the state: a wake of one takes the first.
+    /// The sleepers of each key, if their order is part of the state: a wake of one takes the
+    /// first.
     pub(super) sleepers: Option<&'a Map<usize, Sleepers>>,
     /// Hash of memory and the clock.
     pub(super) memory_hash: u64,

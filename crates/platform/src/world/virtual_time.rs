@@ -74,7 +74,8 @@ impl World {
         agent
     }
 
-    /// Starts to load what the switch to the earliest agent will touch, which mostly is the next one.
+    /// Starts to load what the switch to the earliest agent will touch, which mostly is the next
+    /// one.
     #[inline]
     pub(super) fn prefetch_earliest(&self) {
         if let Discipline::Virtual(v) = &self.discipline

@@ -1,10 +1,11 @@
 //! Owns the entries of a run queue behind the earliest one.
 //!
-//! Entries of the near future lie in slots, each for a span of time, in a ring: an entry is put in and
-//! taken out in constant time. A slot's entries are a sorted list. Entries beyond the ring lie in a heap.
+//! Entries of the near future lie in slots, each for a span of time, in a ring: an entry is put in
+//! and taken out in constant time. A slot's entries are a sorted list. Entries beyond the ring lie
+//! in a heap.
 //!
-//! Invariants: all entries of the ring lie in slots from the cursor on, less than one turn of the ring
-//! ahead. The cursor is the slot of the last entry that ran, so it only advances.
+//! Invariants: all entries of the ring lie in slots from the cursor on, less than one turn of the
+//! ring ahead. The cursor is the slot of the last entry that ran, so it only advances.
 //!
 //! Entry points: [`Wheel::insert`], [`Wheel::pop`].
 

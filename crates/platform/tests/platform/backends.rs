@@ -216,7 +216,8 @@ fn a_mutex_excludes_and_names_the_agent_that_takes_it_twice() {
     }
 }
 
-// A release build does not check the order, because a check at each lock takes longer than the lock.
+// A release build does not check the order, because a check at each lock takes longer than the
+// lock.
 #[cfg(debug_assertions)]
 #[test]
 fn a_lock_is_taken_inside_those_before_it_in_the_order() {

@@ -69,8 +69,9 @@ impl Agent for Engine {
     }
 }
 
-/// A driver sends a command under the mailbox's lock and waits for the engine inside of it. At another
-/// time, a DPC takes that lock on the engine's thread. One after the other, so nothing stands still.
+/// A driver sends a command under the mailbox's lock and waits for the engine inside of it. At
+/// another time, a DPC takes that lock on the engine's thread. One after the other, so nothing
+/// stands still.
 fn run_driver(platform: &Platform, waits_inside: bool) -> RunReport {
     let (mailbox, wake) = (Arc::new(platform.mutex("mailbox", ())), WakeWord::new(platform));
     let (work, turn_ended) = (platform.page(1).word(0), platform.event(false));

@@ -1,7 +1,8 @@
 //! Vertex stage: the triangles that touch a tile, and their corners.
 //!
 //! 1. All positions are transformed to clip space, once for a draw.
-//! 2. A position gets a code with one bit per side that it is beyond. A triangle whose corners share
+//! 2. A position gets a code with one bit per side that it is beyond. A triangle whose corners
+//!    share
 //!    a bit misses the tile. The test is done in clip space, where it also holds for corners behind
 //!    the eye, with a margin of one pixel for the rounding of later stages. The sides that a row of
 //!    tiles shares are tested once for the row.

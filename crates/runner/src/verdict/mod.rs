@@ -4,8 +4,8 @@
 //! Makes typed facts of reports and accounts. Every number is a field of the JSON; `SCHEMA.md`
 //! defines each. Invariant: [`ranking::relation`] decides what a difference is. Rooms: `account`,
 //! `critical_path` (parts of a makespan) · `words` (sentences) · `trust` (grade of a replay) ·
-//! `repeated` (runs in real time). Entry points: [`account()`] for each run, then [`judge`] and, for
-//! runs in real time, [`Verdict::repeated`], then [`Verdict::sentences`].
+//! `repeated` (runs in real time). Entry points: [`account()`] for each run, then [`judge`] and,
+//! for runs in real time, [`Verdict::repeated`], then [`Verdict::sentences`].
 
 mod account;
 mod critical_path;
@@ -51,7 +51,8 @@ pub struct ModelVerdict {
     pub model: &'static str,
     /// From the start of the threads to the end of the last work.
     pub makespan_ns: u64,
-    /// In real time: the shortest run of each half of the runs, which are those of every other round.
+    /// In real time: the shortest run of each half of the runs, which are those of every other
+    /// round.
     pub halves_ns: Option<[u64; 2]>,
     /// The account of that time; `None` without a timeline.
     pub account: Option<Account>,

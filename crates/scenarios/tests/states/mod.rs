@@ -1,8 +1,9 @@
 //! The states of the exhausted scenarios in words, one file for each beside this one.
 //!
-//! A count of states that moves says that something changed, and not what. When a count differs from
-//! its pin, the search is made again with its states in words, and the test fails with the lines that
-//! came, went or changed since the file (`decisions/0146`). `TIDEGATE_WRITE_STATES=1 cargo test
+//! A count of states that moves says that something changed, and not what. When a count differs
+//! from its pin, the search is made again with its states in words, and the test fails with the
+//! lines that came, went or changed since the file (`decisions/0146`). `TIDEGATE_WRITE_STATES=1
+//! cargo test
 //! --package tidegate-scenarios --test scenarios` writes the files.
 
 use std::fmt::Write;
@@ -24,8 +25,8 @@ fn list(scenario: &dyn Scenario, options: &Options<'_>, states: u64) -> StateLis
     list
 }
 
-/// Requires that the search of `scenario` found `pinned` states, and that its file, if it has one, has
-/// as many.
+/// Requires that the search of `scenario` found `pinned` states, and that its file, if it has one,
+/// has as many.
 pub fn are(scenario: &dyn Scenario, options: &Options<'_>, (found, pinned): (u64, u64)) {
     let name = scenario.name();
     let path = path(name);

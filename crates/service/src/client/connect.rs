@@ -147,8 +147,8 @@ fn open(
     become_process(platform, link, welcome, files)
 }
 
-/// Opens a process on adapter `adapter` of a service on the caller's cooperative platform. Called by
-/// an agent. Returns with it what ends the process as a SIGKILL does.
+/// Opens a process on adapter `adapter` of a service on the caller's cooperative platform. Called
+/// by an agent. Returns with it what ends the process as a SIGKILL does.
 ///
 /// # Errors
 /// As [`connect`].

@@ -1,8 +1,8 @@
 //! Doorbells of a client: the address stays, and shows the page of the present connect.
 //!
-//! Invariant: a thread that reads CONNECTED rings the page of the present connect. The client maps a
-//! page before it says so to the service, which stores CONNECTED then. An answer that comes late maps
-//! no page over a later one.
+//! Invariant: a thread that reads CONNECTED rings the page of the present connect. The client maps
+//! a page before it says so to the service, which stores CONNECTED then. An answer that comes late
+//! maps no page over a later one.
 
 use super::channel::Channel;
 use super::memory::Mapped;

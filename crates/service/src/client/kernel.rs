@@ -1,4 +1,5 @@
-//! The calls, each a message and its answer. Waits for values that are reached, and rings, are none.
+//! The calls, each a message and its answer. Waits for values that are reached, and rings, are
+//! none.
 
 use super::channel::Channel;
 use super::doorbells::Doorbells;
@@ -29,7 +30,8 @@ use tidegate_calls::{
 };
 use tidegate_platform::{CpuTime, Event, Mutex, Platform, QueueNumber};
 
-/// How long a blocking wait polls before it is armed, in nanoseconds: about what an armed wait costs.
+/// How long a blocking wait polls before it is armed, in nanoseconds: about what an armed wait
+/// costs.
 const POLL_NS: u64 = 20_000;
 
 /// The calls of a process that a service has opened. Dropping the last reference ends the process.

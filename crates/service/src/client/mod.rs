@@ -1,8 +1,8 @@
 //! The client: the calls of one process of a service.
 //!
 //! Files, each using those before it: `channel` (calls and answers) · `notices` (ends of waits) ·
-//! `memory` (what is mapped) · `doorbells` · `nt_handle` · `kernel` (the calls) · `connect` · `watch`
-//! (a viewer) · `record` (a recording).
+//! `memory` (what is mapped) · `doorbells` · `nt_handle` · `kernel` (the calls) · `connect` ·
+//! `watch` (a viewer) · `record` (a recording).
 //!
 //! When the service is gone, each call returns DEVICE_REMOVED, waits end, and devices are
 //! [`tidegate_calls::DeviceState::Removed`]. A new connection is a new process.

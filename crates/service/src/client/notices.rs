@@ -1,11 +1,11 @@
 //! CPU waits of a client: each has a word of memory that the service sets when the wait is over.
 //!
-//! A thread that blocks sleeps on its word. Events and callbacks are served by one thread, which sleeps
-//! until the session's bell rings or the connection ends. Then all waits end.
+//! A thread that blocks sleeps on its word. Events and callbacks are served by one thread, which
+//! sleeps until the session's bell rings or the connection ends. Then all waits end.
 //!
-//! Invariants: a wait is known by its slot and its generation, at both ends and in the word, because a
-//! registration outlives its wait (decisions/0144). A slot is therefore free as soon as its notice is
-//! given or cancelled, before the service has forgotten the wait.
+//! Invariants: a wait is known by its slot and its generation, at both ends and in the word,
+//! because a registration outlives its wait (decisions/0144). A slot is therefore free as soon as
+//! its notice is given or cancelled, before the service has forgotten the wait.
 
 use super::channel::Channel;
 use crate::transport::{Bell, Heard};
@@ -76,8 +76,8 @@ impl Notices {
     /// Gives the notices of waits that are over. A call that ends waits of its own process does so
     /// before it returns.
     pub(super) fn give_due(&self) {
-        // The lock orders a notice with the cancellation: after that has returned, none is given. The
-        // fault is the mistake that the scenario served-cancel-against-signal must find.
+        // The lock orders a notice with the cancellation: after that has returned, none is given.
+        // The fault is the mistake that the scenario served-cancel-against-signal must find.
         let mut waits = self.waits.lock_device();
         let is_over = |key: &SlotKey| self.page.load(key.slot as usize) != armed(*key);
         let ended: Vec<SlotKey> = waits.announced.keys().copied().filter(is_over).collect();
@@ -125,7 +125,8 @@ impl Notices {
     /// Blocks until a wait is over.
     ///
     /// # Errors
-    /// Those of the call; CANCELLED when the platform stops; DEVICE_REMOVED when the service is gone.
+    /// Those of the call; CANCELLED when the platform stops; DEVICE_REMOVED when the service is
+    /// gone.
     pub(super) fn block(&self, fences: &[FenceValue], mode: WaitMode) -> Result<(), Status> {
         let key = self.take(None)?;
         let fences = fences.to_vec();
@@ -172,7 +173,8 @@ impl Notices {
         })
     }
 
-    /// Makes the call that has `notice` given at the end of what it enters, by the key that it names.
+    /// Makes the call that has `notice` given at the end of what it enters, by the key that it
+    /// names.
     ///
     /// # Errors
     /// As [`Notices::register`].

@@ -28,15 +28,15 @@ pub fn copy_nt_handle(handle: &NtHandle) -> io::Result<NtHandle> {
     attached.copy().map(of_attachment)
 }
 
-/// Returns the NT handle that `file` stands for: a copy of the file of [`nt_handle_file`], which may
-/// have come from another process.
+/// Returns the NT handle that `file` stands for: a copy of the file of [`nt_handle_file`], which
+/// may have come from another process.
 pub fn nt_handle(file: OwnedFd) -> NtHandle {
     of_attachment(file.into())
 }
 
-/// Returns the file of an NT handle of a service, to hand to another process. The shared object lives
-/// while any copy of it is open. `None` for a handle of a kernel in this process, and for one of a
-/// cooperative platform.
+/// Returns the file of an NT handle of a service, to hand to another process. The shared object
+/// lives while any copy of it is open. `None` for a handle of a kernel in this process, and for one
+/// of a cooperative platform.
 pub fn nt_handle_file(handle: &NtHandle) -> Option<BorrowedFd<'_>> {
     attachment(handle)?.file()
 }

@@ -680,8 +680,8 @@ impl Answerer {
     }
 
     /// Connects a doorbell. Its page is a fresh one, which the process maps in place of the last: a
-    /// store through a mapping that it has kept reaches no hardware. The status reads CONNECTED when
-    /// the process has said that it has mapped the page.
+    /// store through a mapping that it has kept reaches no hardware. The status reads CONNECTED
+    /// when the process has said that it has mapped the page.
     fn connect(&mut self, doorbell: Handle, files: &mut Files) -> Result<ConnectionView, Status> {
         let connection = self.opened.kernel.connect_doorbell(doorbell)?;
         let rung = self.doorbells.get_mut(&doorbell).ok_or(Status::INVALID_PARAMETER)?;

@@ -42,7 +42,8 @@ impl Counters {
 /// What a service has counted. Its text is that of Prometheus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Connections that have not ended: those of processes, of viewers, and those without a first message.
+    /// Connections that have not ended: those of processes, of viewers, and those without a first
+    /// message.
     pub connections: u64,
     /// Processes that clients are now.
     pub processes: u64,

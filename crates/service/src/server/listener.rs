@@ -21,10 +21,11 @@ const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Why no client was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcceptFailure {
-    /// The client left again, or a signal interrupted the call. The next client is accepted as usual.
+    /// The client left again, or a signal interrupted the call. The next client is accepted as
+    /// usual.
     Passing,
-    /// The process or the system lacks a descriptor or memory. The client still waits, so the listener
-    /// stays readable.
+    /// The process or the system lacks a descriptor or memory. The client still waits, so the
+    /// listener stays readable.
     NoResources,
     /// Any other failure. The listener may stay readable.
     Other,
@@ -65,8 +66,9 @@ pub struct Server {
     sessions: Sessions,
     listener: OwnedFd,
     stop: Arc<OwnedFd>,
-    /// A descriptor that is given up to turn a client away when no other is left; `None` when it could not
-    /// be had again. It has an open file of its own, so giving it up also helps against ENFILE.
+    /// A descriptor that is given up to turn a client away when no other is left; `None` when it
+    /// could not be had again. It has an open file of its own, so giving it up also helps against
+    /// ENFILE.
     spare: Mutex<Option<OwnedFd>>,
 }
 
@@ -111,8 +113,8 @@ impl Server {
         self.sessions.counts()
     }
 
-    /// Takes clients until it is stopped. Then their sockets are closed, and it returns when each of
-    /// their processes has ended.
+    /// Takes clients until it is stopped. Then their sockets are closed, and it returns when each
+    /// of their processes has ended.
     ///
     /// # Errors
     /// What the system refuses while it waits for clients.
@@ -157,8 +159,8 @@ impl Server {
         result
     }
 
-    /// Turns the next client away, by the spare descriptor. Else the client would wait for an answer, and
-    /// the service would try again and again to accept it.
+    /// Turns the next client away, by the spare descriptor. Else the client would wait for an
+    /// answer, and the service would try again and again to accept it.
     ///
     /// # Errors
     /// The client could not be accepted even so.

@@ -1,10 +1,10 @@
 //! The service: adapters of one machine for many processes.
 //!
 //! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
-//! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) · `usage`
-//! (what each process holds) · `watch` (a viewer) ·
-//! `record` (a recording) · `calls` (what a client's calls do) · `resources` (those that are shared) · `session` (one
-//! client) · `sessions` · `listener` (the socket).
+//! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) ·
+//! `usage` (what each process holds) · `watch` (a viewer) ·
+//! `record` (a recording) · `calls` (what a client's calls do) · `resources` (those that are
+//! shared) · `session` (one client) · `sessions` · `listener` (the socket).
 
 mod calls;
 mod config;

@@ -1,8 +1,8 @@
-//! The ends of CPU waits, which a client reads in memory: a word for each wait, and a bell for a client
-//! that sleeps elsewhere.
+//! The ends of CPU waits, which a client reads in memory: a word for each wait, and a bell for a
+//! client that sleeps elsewhere.
 //!
-//! Nothing here blocks or grows: a word holds one end, and so does the bell. Registered waits name at
-//! most `Limits::wait_fences` fences together, because the kernel keeps each of them.
+//! Nothing here blocks or grows: a word holds one end, and so does the bell. Registered waits name
+//! at most `Limits::wait_fences` fences together, because the kernel keeps each of them.
 //!
 //! Order: the word is armed before the wait is registered, and holds its end before the bell rings.
 //! Slots are used again: each use has a generation, which the word holds (decisions/0144).
@@ -70,12 +70,12 @@ impl Notices {
         Notices { page, bell, registered: BTreeMap::new(), fences: 0, most_fences }
     }
 
-    /// Has `register` enter a wait for so many fences that tells its end in the slot of `key`. A wait
-    /// that was there is cancelled.
+    /// Has `register` enter a wait for so many fences that tells its end in the slot of `key`. A
+    /// wait that was there is cancelled.
     ///
     /// # Errors
-    /// INVALID_PARAMETER for a slot that there is not; INSUFFICIENT_RESOURCES for more fences than the
-    /// limit; those of `register`.
+    /// INVALID_PARAMETER for a slot that there is not; INSUFFICIENT_RESOURCES for more fences than
+    /// the limit; those of `register`.
     pub(super) fn register(
         &mut self,
         key: SlotKey,
@@ -103,8 +103,8 @@ impl Notices {
     /// INSUFFICIENT_RESOURCES.
     fn check_fences(&mut self, fences: u64) -> Result<(), Status> {
         if self.fences + fences > self.most_fences {
-            // The kernel has released the fences of waits that are over. The client's words do not count:
-            // it can store to them.
+            // The kernel has released the fences of waits that are over. The client's words do not
+            // count: it can store to them.
             self.registered.retain(|_, registered| !registered.wait.is_over());
             self.fences = self.registered.values().map(|registered| registered.fences).sum();
         }
@@ -114,7 +114,8 @@ impl Notices {
         }
     }
 
-    /// Returns a notice that tells its end in the slot of `key`. A wait that was there is cancelled.
+    /// Returns a notice that tells its end in the slot of `key`. A wait that was there is
+    /// cancelled.
     ///
     /// # Errors
     /// INVALID_PARAMETER for a slot that there is not.

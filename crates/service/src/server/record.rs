@@ -1,8 +1,8 @@
 //! A client that records the machine's timeline: the platform's records, part by part.
 //!
 //! Invariants: one recording at a time; without one, a record costs the test of a flag. Records for
-//! which there is no room are counted as lost, so a client that does not read costs no more memory. The
-//! recording ends with the client.
+//! which there is no room are counted as lost, so a client that does not read costs no more memory.
+//! The recording ends with the client.
 
 use super::shared::Shared;
 use crate::transport::Link;

@@ -1,9 +1,9 @@
 //! One client: a process of an adapter, behind a socket.
 //!
 //! Order of a session: 1. the client's first message; 2. the kernel opens a process; 3. calls and
-//! answers, one at a time; 4. the socket closes, or a message is none of the protocol; 5. the process's
-//! waits are cancelled, and the process is terminated. A client that stops to read its answers has
-//! ended its session.
+//! answers, one at a time; 4. the socket closes, or a message is none of the protocol; 5. the
+//! process's waits are cancelled, and the process is terminated. A client that stops to read its
+//! answers has ended its session.
 
 use super::calls::{Answerer, MOST_NAME_BYTES};
 use super::ledger::Ledger;

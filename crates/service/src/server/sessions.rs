@@ -1,7 +1,7 @@
 //! The sessions of a service: takes connections, and ends them.
 //!
-//! Entry points: [`super::Server`] takes clients from a socket, [`crate::client::connect_agent`] on a
-//! cooperative platform.
+//! Entry points: [`super::Server`] takes clients from a socket, [`crate::client::connect_agent`] on
+//! a cooperative platform.
 
 use super::config::ServerConfig;
 use super::counts::{Counters, Counts};

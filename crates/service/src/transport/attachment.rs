@@ -1,7 +1,8 @@
-//! Owns what travels beside a message: a file over a socket; over queues the memory itself, or a copy
-//! that is counted.
+//! Owns what travels beside a message: a file over a socket; over queues the memory itself, or a
+//! copy that is counted.
 //!
-//! What arrives is not trusted: a file is checked where it is mapped, and its number is the system's.
+//! What arrives is not trusted: a file is checked where it is mapped, and its number is the
+//! system's.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, PipeWriter};

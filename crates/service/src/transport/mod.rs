@@ -1,12 +1,13 @@
 //! Owns messages with attachments between a client and its session, the only seam of the service.
 //!
-//! A [`Link`] is one end of a connection, in one of two forms: a socket (`socket`), or a pair of queues
-//! between agents of one cooperative platform (`queues`), on which sessions and calls are explored.
-//! What travels beside a message is an [`Attachment`]; a [`Bell`] wakes a client that sleeps for no
-//! call. Everything above this file is the same code in both forms.
+//! A [`Link`] is one end of a connection, in one of two forms: a socket (`socket`), or a pair of
+//! queues between agents of one cooperative platform (`queues`), on which sessions and calls are
+//! explored. What travels beside a message is an [`Attachment`]; a [`Bell`] wakes a client that
+//! sleeps for no call. Everything above this file is the same code in both forms.
 //!
 //! Invariants: a message arrives whole or not at all, and in order. None is longer than
-//! [`MAX_MESSAGE_BYTES`] or brings more than [`message::MAX_ATTACHMENTS`] attachments. Sending never blocks.
+//! [`MAX_MESSAGE_BYTES`] or brings more than [`message::MAX_ATTACHMENTS`] attachments. Sending
+//! never blocks.
 
 mod attachment;
 mod bell;
@@ -44,8 +45,8 @@ impl Link {
     /// Sends a message, which does not block.
     ///
     /// # Errors
-    /// InvalidInput for a message or a list of attachments that is too long; WouldBlock for an end that
-    /// does not read; what the system refuses, when the other end is closed above all.
+    /// InvalidInput for a message or a list of attachments that is too long; WouldBlock for an end
+    /// that does not read; what the system refuses, when the other end is closed above all.
     pub(crate) fn send<'a>(
         &self,
         body: &[u8],
@@ -64,7 +65,8 @@ impl Link {
     /// Waits for a message. `None`: the other end is closed.
     ///
     /// # Errors
-    /// InvalidData for a message that is too long, or brings too many files; what the system refuses.
+    /// InvalidData for a message that is too long, or brings too many files; what the system
+    /// refuses.
     pub(crate) fn receive<'a>(&self, buffer: &'a mut Vec<u8>) -> io::Result<Option<Received<'a>>> {
         match self {
             Link::Socket(socket) => socket::receive(socket, buffer),

@@ -1,12 +1,13 @@
 //! Owns the form of a link that is a pair of queues between agents of one cooperative platform.
 //!
 //! It behaves as the socket does. Messages arrive in order, and none is lost. After the end of the
-//! connection what was sent before is received. An end that is closed with unread messages resets the
-//! connection: the other end receives nothing any more. What an explorer varies is the order of the two
-//! ends, and the step at which one of them dies ([`Life::end`]).
+//! connection what was sent before is received. An end that is closed with unread messages resets
+//! the connection: the other end receives nothing any more. What an explorer varies is the order of
+//! the two ends, and the step at which one of them dies ([`Life::end`]).
 //!
 //! Invariants: queues and the open flag change under the lock. The word of an end changes with each
-//! message for it and with the end of the connection, and is loaded under the lock before the sleep.
+//! message for it and with the end of the connection, and is loaded under the lock before the
+//! sleep.
 
 use super::attachment::Attachment;
 use super::message::{Heard, MAX_ATTACHMENTS, Received};

@@ -2,9 +2,10 @@
 //!
 //! Files that arrive are closed in a process that executes another program.
 //!
-//! Sending never blocks. Each end has one message at a time on its way, so there is room for it. A client
-//! that sends on and reads no answer fills its buffer, and its connection ends. A service that waited for it
-//! would wait for ever: messages that are not received may hold the last copy of the client's own socket.
+//! Sending never blocks. Each end has one message at a time on its way, so there is room for it. A
+//! client that sends on and reads no answer fills its buffer, and its connection ends. A service
+//! that waited for it would wait for ever: messages that are not received may hold the last copy of
+//! the client's own socket.
 
 use super::attachment::Attachment;
 use super::message::{Heard, MAX_ATTACHMENTS, MAX_MESSAGE_BYTES, Peer, Received};
@@ -74,8 +75,8 @@ pub(super) fn receive<'a>(
     Ok(Some(Received { body: &buffer[..message.bytes], attached }))
 }
 
-/// Receives no more, and drops what came: a socket that is closed with unread messages would drop what
-/// it has sent.
+/// Receives no more, and drops what came: a socket that is closed with unread messages would drop
+/// what it has sent.
 pub(super) fn drain(socket: &OwnedFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
     // Without room for them, files that came are closed.

@@ -310,8 +310,8 @@ impl Cmp {
         (std::mem::replace(&mut node.published, level) != level).then_some(level)
     }
 
-    /// Returns whether a queue of `engines` has work or waits. Work of a suspended queue counts: its
-    /// resume restores no power (decision 149). A faulted queue never runs again.
+    /// Returns whether a queue of `engines` has work or waits. Work of a suspended queue counts:
+    /// its resume restores no power (decision 149). A faulted queue never runs again.
     // spec: UMS-202
     pub(crate) fn has_work(&self, engines: Range<usize>) -> bool {
         // The fault is the mistake that the scenario resume-against-f1 must find.
@@ -348,9 +348,9 @@ impl Cmp {
     }
 
     /// Removes the address space from a physical GPU, where its number then maps nothing. Removal
-    /// from the last physical GPU makes its doorbell groups vacant. The GPU's `engines` drop the memory
-    /// that they have mapped last, and those of the groups the summaries. Returns the engines to call.
-    /// An address space that got another root table meanwhile stays.
+    /// from the last physical GPU makes its doorbell groups vacant. The GPU's `engines` drop the
+    /// memory that they have mapped last, and those of the groups the summaries. Returns the
+    /// engines to call. An address space that got another root table meanwhile stays.
     pub(crate) fn forget_space(
         &mut self,
         (id, physical_gpu): (AddressSpaceId, u32),

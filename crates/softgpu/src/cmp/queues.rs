@@ -1,5 +1,5 @@
-//! The table of queues. A number names one queue for ever. The place of a queue that has ended is given
-//! to a later one, so the table is as large as the most queues that were there at a time.
+//! The table of queues. A number names one queue for ever. The place of a queue that has ended is
+//! given to a later one, so the table is as large as the most queues that were there at a time.
 //!
 //! Invariant: `live` has the places of all queues that are in the table. What looks at each queue
 //! goes through it, so the queues that have ended cost it nothing.

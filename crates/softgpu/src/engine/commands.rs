@@ -100,7 +100,8 @@ impl Executor {
         Ok(true)
     }
 
-    /// Returns the state of a command that takes more than one step; `None` if it has nothing to do.
+    /// Returns the state of a command that takes more than one step; `None` if it has nothing to
+    /// do.
     #[inline(never)]
     fn first_part(
         &mut self,

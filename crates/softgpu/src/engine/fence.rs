@@ -209,8 +209,8 @@ impl Executor {
         Ok(self.end_with(Outcome::Blocked))
     }
 
-    /// Executes a wait that was not satisfied at first: it was latched, or the queue was kept at it,
-    /// or was suspended or kicked.
+    /// Executes a wait that was not satisfied at first: it was latched, or the queue was kept at
+    /// it, or was suspended or kicked.
     pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
         let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
         if !wait.satisfied && self.is_blocked_at(wait)? {

@@ -1,10 +1,10 @@
 //! Moderation of an engine's fence interrupts.
 //!
 //! The first signal that must interrupt does so at once. For `interrupt_moderation_ns` after it,
-//! further signals are held while the engine keeps the queue and goes on with slots that take
-//! no time. One interrupt then reports all of them: before a command that takes time, at the end of
-//! the ring, at a wait, when the engine returns the queue, or after that time (decisions/0107). While
-//! signals go on, the next times are [`LONGER`] times the first.
+//! further signals are held while the engine keeps the queue and goes on with slots that take no
+//! time. One interrupt then reports all of them: before a command that takes time, at the end of
+//! the ring, at a wait, when the engine returns the queue, or after that time (decisions/0107).
+//! While signals go on, the next times are [`LONGER`] times the first.
 //!
 //! Invariants: CurrentValue is stored before its signal is held. An engine that holds signals keeps
 //! its queue, so its next turn reports them or holds them on.

@@ -19,8 +19,8 @@ use tidegate_gpu_abi::{Command, CommandReader};
 const MOST_IN_FLIGHT: usize = 4;
 
 impl Executor {
-    /// Chooses what continues while commands are in flight. Returns whether the next command begins;
-    /// else the current command is the one to continue.
+    /// Chooses what continues while commands are in flight. Returns whether the next command
+    /// begins; else the current command is the one to continue.
     pub(super) fn begins_next(&mut self, work: &mut Execution) -> Result<bool, Fault> {
         if self.overlap.is_none() {
             return Ok(false);

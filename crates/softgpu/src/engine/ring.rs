@@ -1,8 +1,8 @@
 //! Ring slots: how an engine takes the next one, and the loop that executes a bounded part of a
 //! queue's packets.
 //!
-//! A slot's 64 bytes are copied once and decoded from the copy. The read pointer of a process's ring
-//! is stored at the end of the turn, and covers the slots that are no longer needed. Slots are
+//! A slot's 64 bytes are copied once and decoded from the copy. The read pointer of a process's
+//! ring is stored at the end of the turn, and covers the slots that are no longer needed. Slots are
 //! written by untrusted processes and may change at any time. A malformed slot is a fault of its
 //! queue.
 
@@ -124,8 +124,8 @@ impl Executor {
         }
     }
 
-    /// Looks for a slot where none is known, or where software or the CMP left a write pointer. Ends
-    /// the turn if there is none.
+    /// Looks for a slot where none is known, or where software or the CMP left a write pointer.
+    /// Ends the turn if there is none.
     #[inline(never)]
     fn find_slot(&mut self, run: &mut Run) -> Option<Pace> {
         let found = self
@@ -151,8 +151,8 @@ impl Executor {
         }
     }
 
-    /// Charges the fetch of a slot, which takes time. A planted fault checks a copy of the slot other
-    /// than that which is executed.
+    /// Charges the fetch of a slot, which takes time. A planted fault checks a copy of the slot
+    /// other than that which is executed.
     #[cold]
     fn before_slot(&mut self, state: &RunState, on: Instruments) -> Result<(), Fault> {
         self.gpu.platform.spend(Step::RingFetch);
@@ -296,8 +296,8 @@ impl Executor {
     }
 }
 
-/// Loads the doorbell of a queue without known slots. Returns whether there is a slot. An overwritten
-/// ring has set a bit of the summary, which the next turn takes.
+/// Loads the doorbell of a queue without known slots. Returns whether there is a slot. An
+/// overwritten ring has set a bit of the summary, which the next turn takes.
 #[inline]
 fn has_slot(state: &mut RunState, platform: &Platform) -> Result<bool, Fault> {
     if state.taken == state.known && state.doorbell.is_some() {

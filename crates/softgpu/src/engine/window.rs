@@ -113,8 +113,8 @@ impl SlotWindow {
         self.stamp = stamp;
     }
 
-    /// Returns the next slot of the ring. `own` is the queue's address space. If the slot is not yet
-    /// copied, all published slots are copied with it that lie in its page, up to a limit.
+    /// Returns the next slot of the ring. `own` is the queue's address space. If the slot is not
+    /// yet copied, all published slots are copied with it that lie in its page, up to a limit.
     #[inline]
     pub(super) fn next(
         &mut self,

@@ -3,7 +3,8 @@
 //! admits one write at a time.
 //!
 //! A command that needs the end of a turn is pending (`posted`). Order of a command that changes a
-//! queue: 1. hold the queue, so that no engine takes it again; 2. the current turn ends; 3. change it;
+//! queue: 1. hold the queue, so that no engine takes it again; 2. the current turn ends; 3. change
+//! it;
 //! 4. release it. Turns are bounded, and so is the command.
 
 mod address_spaces;

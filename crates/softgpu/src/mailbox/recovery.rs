@@ -4,8 +4,9 @@
 //! none of the ring's work runs. A reset runs between two turns: a hung engine is not in a turn and
 //! takes no queues.
 //!
-//! Order of a reset: 1. the turn ends, and none begins; 2. find the work that is cut off; 3. stop the
-//! process's queue that it belongs to, or save a packet that is not the culprit; 4. empty the ring;
+//! Order of a reset: 1. the turn ends, and none begins; 2. find the work that is cut off; 3. stop
+//! the process's queue that it belongs to, or save a packet that is not the culprit; 4. empty the
+//! ring;
 //! 5. clear the hang, the request, and the reports of the ring's packets; 6. recall the engine.
 
 use crate::cmp::{Cmp, Entry};

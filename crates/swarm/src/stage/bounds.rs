@@ -1,8 +1,8 @@
 //! Bounds of virtual time.
 //!
-//! They are sums over the program: all work of the machine on one engine, every rest, a recovery for
-//! each step that may cause one, and some time for each step. What waits for ever, or for a share
-//! that it does not get, takes longer.
+//! They are sums over the program: all work of the machine on one engine, every rest, a recovery
+//! for each step that may cause one, and some time for each step. What waits for ever, or for a
+//! share that it does not get, takes longer.
 //!
 //! A `prompt` beside floods has the share of its kind of queue. Packets: NORMAL gets one quantum in
 //! ten (PRE-072). Hardware and user-mode queues: processes share an engine evenly (HS-006), equal
@@ -109,7 +109,8 @@ impl Bounds {
         let (quantum, shortest) = (quanta().max(), quanta().min().unwrap_or(1).min(SLICE_NS));
         let with_switches = |ns: u64| ns + ns.div_ceil(shortest) * SWITCH_NS;
         let (work, normal) = (with_switches(work), with_switches(normal));
-        // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the latest.
+        // NORMAL gets one quantum in ten (PRE-072), from the end of the first tenth on at the
+        // latest.
         let turn = quantum.unwrap_or(0) + 2 * SWITCH_NS;
         // Each process has its turn, and the packets of the node have theirs.
         let share = 10 * (normal + 2 * turn + longest) * (1 + rivals.len() as u64);

@@ -51,7 +51,8 @@ impl MachineSide {
         &self.machine
     }
 
-    /// Carries out a step of an operator on an adapter. No process of a service can do it by a call.
+    /// Carries out a step of an operator on an adapter. No process of a service can do it by a
+    /// call.
     pub(crate) fn carry_out(&self, adapter: usize, operation: Operation) -> Called {
         let unit = self.machine.adapter_at(adapter);
         let rest = |ns| self.platform.sleep_until(self.platform.now().after(ns));
@@ -88,8 +89,8 @@ impl MachineSide {
         }
     }
 
-    /// Has each engine do some work of a new process. An engine keeps what it has mapped last until its
-    /// next turn, which it does not take without power or work.
+    /// Has each engine do some work of a new process. An engine keeps what it has mapped last until
+    /// its next turn, which it does not take without power or work.
     pub(crate) fn call_engines(&self) {
         for index in 0..self.machine.adapter_count() {
             // Of an adapter that has stopped, or is removed, nothing is expected.

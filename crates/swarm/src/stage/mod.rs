@@ -4,9 +4,10 @@
 //! (`judge`); 4. everything is dropped, process by process; 5. the machine is judged. 2 to 4 happen
 //! inside of the run.
 //!
-//! Rooms: `bounds` (of time) · `machine` · `process` · `slot` (objects shared by threads) · `objects` (calls on
-//! them) · `steps` (an arm for each operation), `stories` (those of several calls) · `judge` (the
-//! oracles) · `client` (a run of one process, whose machine is in another one).
+//! Rooms: `bounds` (of time) · `machine` · `process` · `slot` (objects shared by threads) ·
+//! `objects` (calls on them) · `steps` (an arm for each operation), `stories` (those of several
+//! calls) · `judge` (the oracles) · `client` (a run of one process, whose machine is in another
+//! one).
 
 mod bounds;
 mod client;

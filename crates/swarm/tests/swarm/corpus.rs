@@ -226,8 +226,8 @@ fn a_hang_that_two_suspensions_find_is_recovered_from_once() {
     );
 }
 
-/// Packets of this adapter have no save area. An engine left a packet in its middle for the hardware
-/// queue that hung, and the reset lost what the packet had done.
+/// Packets of this adapter have no save area. An engine left a packet in its middle for the
+/// hardware queue that hung, and the reset lost what the packet had done.
 #[test]
 fn an_engine_reset_for_a_hardware_queue_loses_no_packet_without_a_save_area() {
     assert_holds(
@@ -240,8 +240,8 @@ fn an_engine_reset_for_a_hardware_queue_loses_no_packet_without_a_save_area() {
     );
 }
 
-/// Equal hardware and user-mode queues delay each other by turns of a time slice, however long their
-/// buffers are.
+/// Equal hardware and user-mode queues delay each other by turns of a time slice, however long
+/// their buffers are.
 #[test]
 fn a_short_buffer_waits_for_turns_and_not_for_the_long_buffers_of_equal_queues() {
     let machine = "swarm/virtual | adapter standard; process a0 steady; process a0 steady; thread p0; \

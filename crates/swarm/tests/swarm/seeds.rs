@@ -1,7 +1,7 @@
 //! The programs of fixed seeds hold on every ground.
 //!
-//! A seed that fails is shrunk. The test prints the program, its line for `tidegate replay`, and a test. A
-//! program that stands still on threads ends the process with the stacks of its threads.
+//! A seed that fails is shrunk. The test prints the program, its line for `tidegate replay`, and a
+//! test. A program that stands still on threads ends the process with the stacks of its threads.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -208,7 +208,8 @@ fn pictures_are_shown_whole_in_order_and_one_in_each_refresh() {
     }
 }
 
-/// The second half of each picture is a fill that runs on the copy engine, for a third of a refresh.
+/// The second half of each picture is a fill that runs on the copy engine, for a third of a
+/// refresh.
 #[test]
 fn a_flip_waits_for_the_lists_that_other_engines_run_for_its_queue() {
     const LATE_PS: u64 = PERIOD * 1_000 / 3 / (PICTURE_BYTES / 2);

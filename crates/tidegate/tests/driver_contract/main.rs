@@ -1,4 +1,5 @@
-//! The contract with the driver: features, versions, declarations that contradict themselves, wrong entries.
+//! The contract with the driver: features, versions, declarations that contradict themselves, wrong
+//! entries.
 
 mod feature_negotiation;
 mod native_fence_start;

@@ -490,8 +490,8 @@ fn a_copy_onto_a_fence_is_a_signal_that_latches() {
     });
 }
 
-/// The engine drops the peaks, and no call of the kernel is made. A queue that waits since before them
-/// is named, and on every adapter that has the fence open.
+/// The engine drops the peaks, and no call of the kernel is made. A queue that waits since before
+/// them is named, and on every adapter that has the fence open.
 // spec: NF-341
 #[test]
 fn peaks_that_an_engine_drops_are_counted_and_name_the_queues_that_may_have_missed_one() {

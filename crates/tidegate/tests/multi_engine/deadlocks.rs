@@ -1,5 +1,5 @@
-//! Waits that no signal ends, as `Device::hazards` reports them: at submission and at a standstill, in
-//! each submission model; and programs that come near and are right.
+//! Waits that no signal ends, as `Device::hazards` reports them: at submission and at a standstill,
+//! in each submission model; and programs that come near and are right.
 
 use tidegate::d3d12::testing::TestCommands as _;
 use tidegate::d3d12::{

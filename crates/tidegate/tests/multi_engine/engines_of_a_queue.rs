@@ -1,5 +1,5 @@
-//! Queues that drive several engines when something goes wrong or is scarce: faults, hangs, doorbells
-//! that are lost for good, full rings, missing privileges, many queues on few engines.
+//! Queues that drive several engines when something goes wrong or is scarce: faults, hangs,
+//! doorbells that are lost for good, full rings, missing privileges, many queues on few engines.
 
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{

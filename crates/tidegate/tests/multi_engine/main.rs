@@ -1,4 +1,5 @@
-//! Queues on several engines and adapters: the rules of the multi-engine document, its programs, reports of runs.
+//! Queues on several engines and adapters: the rules of the multi-engine document, its programs,
+//! reports of runs.
 
 mod adapter_variants;
 mod deadlocks;

@@ -100,8 +100,8 @@ fn end_ns(work: &[Record]) -> u64 {
     work.iter().map(|r| r.end_ns).max().expect("there was some work")
 }
 
-/// How many commands the work is: a preempted one has a record for each stretch, and all of them have
-/// the first start.
+/// How many commands the work is: a preempted one has a record for each stretch, and all of them
+/// have the first start.
 fn commands(work: &[Record]) -> usize {
     let starts: BTreeSet<u64> = work.iter().map(|r| r.queued_ns).collect();
     starts.len()

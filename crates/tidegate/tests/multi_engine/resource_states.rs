@@ -22,8 +22,8 @@ fn app(validation: Validation) -> App {
     })
 }
 
-/// Records commands with `buffer`, which a barrier has put into another state than the first command
-/// needs. Returns what was reported of it: the command and the state that it needs.
+/// Records commands with `buffer`, which a barrier has put into another state than the first
+/// command needs. Returns what was reported of it: the command and the state that it needs.
 fn needs(
     app: &App,
     buffer: &Buffer,

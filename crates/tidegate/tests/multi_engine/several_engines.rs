@@ -380,8 +380,8 @@ fn every_engine_of_a_queue_is_of_its_physical_gpu() {
             queue.wait_idle().unwrap();
             assert_eq!(last_word(&target), 2);
         });
-        // Nodes are numbered through: 3D, compute and copy of GPU 0, then of GPU 1. Copies of memory
-        // management run on GPU 0 too.
+        // Nodes are numbered through: 3D, compute and copy of GPU 0, then of GPU 1. Copies of
+        // memory management run on GPU 0 too.
         let nodes = app.machine.gpu().stats().nodes;
         assert_eq!((nodes[1].packets, nodes[4].packets), (0, 1), "{submission}");
         assert!(nodes[5].packets > 0, "{submission}");

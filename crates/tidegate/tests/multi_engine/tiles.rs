@@ -1,5 +1,5 @@
-//! Reserved buffers: tiles that queues map, copies of tiles by lists of every type, and what happens
-//! at a tile without memory.
+//! Reserved buffers: tiles that queues map, copies of tiles by lists of every type, and what
+//! happens at a tile without memory.
 
 use tidegate::Submission;
 use tidegate::d3d12::{

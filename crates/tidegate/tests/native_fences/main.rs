@@ -1,4 +1,5 @@
-//! Native fences: the two values, the signalled interrupt, logs, and what engines do without the CPU.
+//! Native fences: the two values, the signalled interrupt, logs, and what engines do without the
+//! CPU.
 
 mod call_surface;
 mod cpu_signals;

@@ -52,8 +52,8 @@ fn two_waiters_are_released_by_the_signals_that_reach_them_and_by_no_others() {
     }
 }
 
-/// A GPU that signals between the kernel's first check and the new MonitoredValue: the CMP finds it,
-/// and so does the kernel's second check. The interrupt comes late, and is counted.
+/// A GPU that signals between the kernel's first check and the new MonitoredValue: the CMP finds
+/// it, and so does the kernel's second check. The interrupt comes late, and is counted.
 #[test]
 fn what_the_cmp_finds_above_a_new_value_is_reported_in_every_mode() {
     for mode in MODES {

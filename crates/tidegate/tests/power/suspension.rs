@@ -52,7 +52,8 @@ fn a_signal_rung_while_its_context_is_suspended_keeps_its_engine_powered() {
         let held = w.adapter().suspend_contexts().unwrap();
         queue.push(&signal_packet(&fence, 1, u32::MAX));
         w.pass(SETTLED_NS);
-        // The engine was idle, so the kernel has disconnected the doorbell. The ring announces nothing.
+        // The engine was idle, so the kernel has disconnected the doorbell. The ring announces
+        // nothing.
         offer(w);
         assert_eq!(engine(w), ComponentState::F0);
         assert_eq!(queue.status(), DoorbellStatus::DisconnectedRetry);

@@ -148,7 +148,8 @@ fn a_call_during_the_reset_waits_until_it_is_done() {
     });
 }
 
-/// A reset meets a call of this entry, for which the driver calls the kernel, and the kernel the driver.
+/// A reset meets a call of this entry, for which the driver calls the kernel, and the kernel the
+/// driver.
 fn reset_meets(entry: &'static str, call: fn(&Client, tidegate::calls::Handle)) {
     world_with(|config| config.driver.save_areas = true).run(move |w| {
         let (other, platform) = (w.client("in the driver"), w.platform.clone());

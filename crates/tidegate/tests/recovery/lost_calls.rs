@@ -1,5 +1,5 @@
-//! What each call of `calls::Kernel` answers on a removed adapter and on a lost device, as a table. A
-//! call without a row fails the test.
+//! What each call of `calls::Kernel` answers on a removed adapter and on a lost device, as a table.
+//! A call without a row fails the test.
 
 use std::collections::BTreeSet;
 use tidegate::calls::{Allocation, CreateAllocation, PagingQueue, PixelFormat, Render, Surface};

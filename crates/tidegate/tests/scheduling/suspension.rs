@@ -1,5 +1,6 @@
-//! Hardware contexts off the run list and back: what goes on meanwhile, how the driver acknowledges,
-//! and what becomes of a context whose suspension is late; and engines that are reported as hung.
+//! Hardware contexts off the run list and back: what goes on meanwhile, how the driver
+//! acknowledges, and what becomes of a context whose suspension is late; and engines that are
+//! reported as hung.
 
 use std::sync::Arc;
 use tidegate::MachineConfig;

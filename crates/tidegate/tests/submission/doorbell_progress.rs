@@ -1,5 +1,6 @@
 //! More queues than doorbells, and processes that know the published contract alone. Each takes a
-//! while between a connect and its ring, so that another one takes its doorbell in between, every time.
+//! while between a connect and its ring, so that another one takes its doorbell in between, every
+//! time.
 
 use std::sync::Arc;
 use tidegate::calls::{DoorbellStatus, FenceValue, Handle, Kernel, WaitMode};

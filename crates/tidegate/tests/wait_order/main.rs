@@ -67,9 +67,9 @@ fn mixed_work_on_threads_closes_no_circle_of_waits() {
     setup(managed).on(Platform::closed_host()).start().run(mixed_work);
 }
 
-/// The standstill of the machine that shipped: the driver waited for the end of a turn with its mailbox
-/// locked, and a DPC on that engine's thread wanted the mailbox. In this run the engine is idle when
-/// the driver waits.
+/// The standstill of the machine that shipped: the driver waited for the end of a turn with its
+/// mailbox locked, and a DPC on that engine's thread wanted the mailbox. In this run the engine is
+/// idle when the driver waits.
 #[test]
 fn a_mailbox_that_is_locked_over_a_wait_for_a_turn_is_named_without_a_standstill() {
     let platform = Platform::virtual_time(StepCosts::free());
@@ -97,8 +97,8 @@ fn a_mailbox_that_is_locked_over_a_wait_for_a_turn_is_named_without_a_standstill
     }
 }
 
-/// The driver's deferred routine takes a lock that is also held over a call whose end needs a DPC. In
-/// this run the routine takes it at another time.
+/// The driver's deferred routine takes a lock that is also held over a call whose end needs a DPC.
+/// In this run the routine takes it at another time.
 #[test]
 fn a_circle_of_a_driver_is_named_without_a_standstill() {
     let platform = Platform::virtual_time(StepCosts::free());

@@ -6,9 +6,9 @@
 //!   as soon as it is read.
 //! - A page opened with `#selftest` checks itself and leaves the result in `<pre id="selftest">`.
 //!
-//! Entry points: [`write()`] for one trace, `write_bands` for several traces with a common zoom. The
-//! files beside this one: `timeline.html` the frame, `timeline.css` the style, and the script in
-//! the order of `SCRIPTS`.
+//! Entry points: [`write()`] for one trace, `write_bands` for several traces with a common zoom.
+//! The files beside this one: `timeline.html` the frame, `timeline.css` the style, and the script
+//! in the order of `SCRIPTS`.
 
 mod columns;
 mod sheet;

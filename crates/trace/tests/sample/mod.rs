@@ -57,8 +57,8 @@ pub fn troubled() -> Trace {
     b.finish()
 }
 
-/// The frame graph with findings: a missing edge in each direction of time, one whose records are not
-/// there, and a circle of waits.
+/// The frame graph with findings: a missing edge in each direction of time, one whose records are
+/// not there, and a circle of waits.
 pub fn unsynchronised() -> Trace {
     let mut trace = frames(4);
     let named = |name: &str, lane: LaneKind, nth: usize| {

@@ -185,9 +185,8 @@ fn a_packet_behind_an_equal_on_the_engine_waits_for_its_quantum_too() {
     );
 }
 
-/// Runs a packet of each context on an engine that takes `switch_ns` to leave a context and again to
-/// restore one. Each packet needs `work_ns`. Returns the longest turn that
-/// a request ended.
+/// Runs a packet of each context on an engine that takes `switch_ns` to leave a context and again
+/// to restore one. Each packet needs `work_ns`. Returns the longest turn that a request ended.
 fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
     let mut s = with_contexts(
         &vec![Priority::Normal; contexts as usize],

@@ -1,9 +1,11 @@
 //! Reads PyTorch profiler (Kineto) traces: JSON becomes a
 //! [`Recording`](crate::recording::Recording).
 //!
-//! Order: `scan` yields the JSON of one event at a time, `members` splits events of common spelling,
-//! `repair` mends malformed JSON, `event` makes records of the events that matter. `recording` makes the workload. Invariant: the text of
-//! the trace is never in memory as a whole. Entry point: [`read`].
+//! Order: `scan` yields the JSON of one event at a time, `members` splits events of common
+//! spelling,
+//! `repair` mends malformed JSON, `event` makes records of the events that matter. `recording`
+//! makes the workload. Invariant: the text of the trace is never in memory as a whole. Entry point:
+//! [`read`].
 
 mod event;
 mod members;

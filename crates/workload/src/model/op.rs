@@ -214,7 +214,8 @@ pub struct FillCommand {
     pub value: Expr,
 }
 
-/// A command for an engine. A trace has millions of [`CommandKind::Work`], so larger ones are boxed.
+/// A command for an engine. A trace has millions of [`CommandKind::Work`], so larger ones are
+/// boxed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandKind {
     /// Copies bytes between buffers.

@@ -1,5 +1,5 @@
-//! Floors of several processes: the end of a process as its socket says it, a process that starts and
-//! listens, and a page that comes over a socket.
+//! Floors of several processes: the end of a process as its socket says it, a process that starts
+//! and listens, and a page that comes over a socket.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -1,8 +1,8 @@
-//! Measures single calls of the queue API as an application's thread pays for them, and the creation
-//! and destruction of many objects.
+//! Measures single calls of the queue API as an application's thread pays for them, and the
+//! creation and destruction of many objects.
 //!
-//! A call returns before its work is done, so the engine's time is not in these rows. The calls of a
-//! batch fit into the ring, and the batch is waited for outside of the measured time.
+//! A call returns before its work is done, so the engine's time is not in these rows. The calls of
+//! a batch fit into the ring, and the batch is waited for outside of the measured time.
 
 use super::setup::{Happened, Setup, Shape};
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, spin_rarely};

@@ -4,9 +4,9 @@
 //! thread) · `wake_costs` (interrupts) · `link` (engine to engine) · `chain` (many links) ·
 //! `engines` (queues of several engines) · `preemption` · `cross_adapter` · `release` (one of many
 //! events) · `waiters` (one of many tasks or threads) · `idle` (idle queues) · `processes` (clients
-//! of a `service` in another process) · `memory` (copies and
-//! programs) · `explore` · `seam` · `swarm` · `virtual_time` · `api` (single calls, many objects) · `growth`
-//! (for curves) · `setup` (the machine under measurement).
+//! of a `service` in another process) · `memory` (copies and programs) · `explore` · `seam` ·
+//! `swarm` · `virtual_time` · `api` (single calls, many objects) · `growth` (for curves) · `setup`
+//! (the machine under measurement).
 
 mod api;
 mod chain;

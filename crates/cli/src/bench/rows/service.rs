@@ -1,5 +1,5 @@
-//! A service in a process of its own, clients of it that can be killed, and the same machine in this
-//! process.
+//! A service in a process of its own, clients of it that can be killed, and the same machine in
+//! this process.
 
 use crate::bench::floors::processes::{LISTENING, answered};
 use crate::bench::floors::wakes::pair;

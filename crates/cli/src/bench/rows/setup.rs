@@ -80,7 +80,8 @@ pub(super) struct Happened {
     pub(super) parks: u64,
     /// Without those that `turn_ends` counts.
     pub(super) wake_calls: u64,
-    /// Wake-ups of the driver at the end of a turn: the kernel watches an engine with work for hangs.
+    /// Wake-ups of the driver at the end of a turn: the kernel watches an engine with work for
+    /// hangs.
     pub(super) turn_ends: u64,
     pub(super) events_set: u64,
     pub(super) connects: u64,

@@ -91,8 +91,8 @@ pub(crate) fn submissions(times: u64) -> Result<(), Trouble> {
     one_machine(ENGINES, times / u64::from(ENGINES)).map(drop).map_err(|e| e.to_string())
 }
 
-/// The time, the turns and the CPU time of a turn of one machine. Neither the set-up of the machine,
-/// its queues and its threads nor its end is in them.
+/// The time, the turns and the CPU time of a turn of one machine. Neither the set-up of the
+/// machine, its queues and its threads nor its end is in them.
 fn one_machine(engines: u32, rounds: u64) -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
     let host = Platform::host();
     let platform = Platform::virtual_time(CostModel::nominal().steps);

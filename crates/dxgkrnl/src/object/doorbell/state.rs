@@ -1,12 +1,13 @@
 //! The connection of a doorbell, and the two rules of decision 152.
 //!
-//! *Progress.* A process connects, and another queue may take the doorbell before the process has rung
-//! it. A doorbell is taken away at most [`MOST_TAKEN`] times while its process tries to submit the same
-//! work. Its next connect has the status CONNECTED_NOTIFY and no hardware: the ring lands on the dummy
-//! page, the process notifies, and the driver reads the write pointer. The notification ends the
-//! connection, so the next work competes for a doorbell again.
+//! *Progress.* A process connects, and another queue may take the doorbell before the process has
+//! rung it. A doorbell is taken away at most [`MOST_TAKEN`] times while its process tries to submit
+//! the same work. Its next connect has the status CONNECTED_NOTIFY and no hardware: the ring lands
+//! on the dummy page, the process notifies, and the driver reads the write pointer. The
+//! notification ends the connection, so the next work competes for a doorbell again.
 //!
-//! *Status after mapping.* Where the process maps the page itself, the status is stored when it has.
+//! *Status after mapping.* Where the process maps the page itself, the status is stored when it
+//! has.
 
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::{ConnectAnnouncement, Connection};
@@ -33,7 +34,8 @@ pub(super) struct State {
     pub(super) notified: Option<CpuTime>,
 }
 
-/// How often the driver has taken the doorbell away while its process tried to submit the same work.
+/// How often the driver has taken the doorbell away while its process tried to submit the same
+/// work.
 #[derive(Default)]
 struct Taken {
     times: u32,
@@ -59,8 +61,8 @@ impl State {
         self.connection.clone().map(Ok)
     }
 
-    /// Returns the outcome of a connect that has nothing to do, or that needs no hardware because the
-    /// doorbell was taken away too often. In the transition.
+    /// Returns the outcome of a connect that has nothing to do, or that needs no hardware because
+    /// the doorbell was taken away too often. In the transition.
     // spec: UMS-201
     pub(super) fn decide_without_hardware(
         &mut self,
@@ -102,8 +104,8 @@ impl State {
     }
 }
 
-/// The status of a connection whose page the process maps itself. A thread that read CONNECTED before
-/// would ring the page that is mapped until then, and the ring would be lost.
+/// The status of a connection whose page the process maps itself. A thread that read CONNECTED
+/// before would ring the page that is mapped until then, and the ring would be lost.
 pub(super) struct Announcement {
     state: Weak<Mutex<State>>,
     word: Word,

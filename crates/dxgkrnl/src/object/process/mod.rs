@@ -99,12 +99,12 @@ pub struct ProcessKind {
     /// It knows the published contract alone, and not what the user-mode driver of the same vendor
     /// does after a doorbell's store. A doorbell that is connected reads CONNECTED_NOTIFY.
     pub notifies: bool,
-    /// It maps the pages of its doorbells itself, after the call that connects them. The status reads
-    /// CONNECTED when the process has said that it has (`ConnectAnnouncement`).
+    /// It maps the pages of its doorbells itself, after the call that connects them. The status
+    /// reads CONNECTED when the process has said that it has (`ConnectAnnouncement`).
     pub maps_doorbells: bool,
     /// What it may have queued with the kernel at a time, on its contexts and kernel-mode hardware
-    /// queues; `None` for no limit. A command counts 1, a wait or signal 1 for each fence and queue,
-    /// and copied commands (Render) 1 more for each 256 bytes.
+    /// queues; `None` for no limit. A command counts 1, a wait or signal 1 for each fence and
+    /// queue, and copied commands (Render) 1 more for each 256 bytes.
     pub queued: Option<u32>,
 }
 

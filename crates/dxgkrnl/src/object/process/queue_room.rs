@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(super) struct QueueRoom {
     pub(super) left: usize,
-    /// Updates that waited for their fences at the last count, and those since, with their costs. Each
-    /// has taken room, so the limit bounds their number.
+    /// Updates that waited for their fences at the last count, and those since, with their costs.
+    /// Each has taken room, so the limit bounds their number.
     updates: Vec<(Weak<TileUpdate>, usize)>,
 }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 
 impl Process {
-    /// Checks that work of this cost may be queued, and takes its room. What is not queued after all
-    /// is found at the next count.
+    /// Checks that work of this cost may be queued, and takes its room. What is not queued after
+    /// all is found at the next count.
     ///
     /// # Errors
     /// INSUFFICIENT_RESOURCES if the process would have more work queued than its limit.

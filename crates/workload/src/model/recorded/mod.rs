@@ -1,5 +1,5 @@
-//! Recorded times of the work that is replayed, for comparison with the replay; and the counts of the
-//! import ([`ImportReport`]). `recording` fills them.
+//! Recorded times of the work that is replayed, for comparison with the replay; and the counts of
+//! the import ([`ImportReport`]). `recording` fills them.
 
 mod damage;
 mod report;
