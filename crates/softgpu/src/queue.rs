@@ -345,7 +345,7 @@ mod tests {
     fn a_ring_that_was_emptied_has_no_work_kicked_or_rung() {
         let platform = Platform::host();
         let system = PhysicalMemory::new(&platform, PhysicalAddress(0));
-        let (control, page) = system.protocol(CONTROL_READ_WORD.max(CONTROL_WRITE_WORD) + 1);
+        let (control, page) = system.protocol(CONTROL_READ_WORD + 1);
         let bus = Bus::new(&platform, system, &Config::default());
         let made = QueueShape {
             engine: 0,
