@@ -310,8 +310,8 @@ impl Execution {
         self.at != 0 || self.running.is_some()
     }
 
-    /// Returns whether its state outlasts a switch of queues and a reset. The CMP keeps that of a
-    /// process's queue; a started DMA packet has it in its save area.
+    /// Returns whether its state survives a switch of queues and a reset. The CMP keeps the state
+    /// of a process's queue. The state of a started DMA packet is kept in its save area.
     pub(crate) fn can_be_kept(&self) -> bool {
         !self.is_begun() || self.save_area.0 != 0 || self.submission_fence_id().is_none()
     }

@@ -11,7 +11,7 @@ use crate::words::ProcessId;
 use std::sync::Arc;
 use tidegate::Platform;
 
-/// Why a process is no client.
+/// Why a process cannot be a client.
 #[derive(Debug, thiserror::Error)]
 pub enum NoClient {
     /// Standard input is not the socket of a machine's process.

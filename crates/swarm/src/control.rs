@@ -239,15 +239,15 @@ impl Parent {
         self.started.wait_for(None, "the start of the program");
     }
 
-    /// Says that the threads have ended, and waits for those of all processes. Returns whether the
-    /// objects are judged.
+    /// Says that the threads have ended, and waits until the threads of all processes have. Returns
+    /// whether the objects are judged.
     pub(crate) fn end_threads(&self) -> bool {
         self.send(&ToMachine::ThreadsEnded);
         self.judged.wait_for(None, "the threads of all processes");
         *self.judges.lock()
     }
 
-    /// Says that the objects are judged, and waits for those of all processes.
+    /// Says that the objects are judged, and waits until the objects of all processes are.
     pub(crate) fn end_judging(&self) {
         self.send(&ToMachine::Judged);
         self.destroyed.wait_for(None, "the objects of all processes");

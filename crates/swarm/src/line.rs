@@ -175,7 +175,7 @@ impl ReplayLine {
 
     /// Returns a test that holds when the program does not fail.
     pub fn test(&self, name: &str) -> String {
-        // Processes are those of the command line, whose tests have a function for them.
+        // The command line starts the processes, so its tests have the function.
         let holds = match self.on {
             Where::Processes => "holds",
             _ => "tidegate_swarm::assert_holds",

@@ -372,8 +372,8 @@ operations! {
     Kill "kill" [destroy_device] { process: ProcessId }
 }
 
-/// Operations that no process can carry out by a call, with the reason. They are those of an
-/// operator. On the ground of processes a client asks the process of the machine for them.
+/// Operations of an operator, which a process cannot carry out by a call, with the reason. On the
+/// ground of processes a client asks the machine's process for them.
 pub const BY_OPERATOR: &[(Kind, &str)] = &[
     (Kind::Suspend, "the kernel suspends contexts for its own work; no call asks for it"),
     (Kind::SleepResume, "the system puts a device to sleep"),

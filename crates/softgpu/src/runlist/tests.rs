@@ -485,8 +485,8 @@ fn processes_are_even_again_when_none_has_wanted_the_engine() {
     assert_eq!(t.turn(10), 1, "the band was empty in between");
 }
 
-/// The list forgets the accounts of processes that have gone, and not that of a process that has
-/// had more than the others.
+/// The list forgets the accounts of processes that have gone. It keeps the account of a process
+/// that has had more than the others.
 #[test]
 fn many_that_come_and_go_do_not_pay_for_one_that_had_more() {
     let mut t = Turns::default();
