@@ -19,6 +19,7 @@ use crate::stage::{CallError, MachineSide, SocketService};
 use crate::watchdog::{Watched, watch};
 use crate::words::{FenceId, ProcessId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -192,12 +193,22 @@ impl Run {
         let state =
             ClientState { phase: Phase::Started, is_killed: false, has_written_stacks: false };
         self.state.lock().clients.insert(id, state);
+        let program = self.program.line();
+        // Before anything is sent: the end of a client that never reads is seen by its reader.
+        let (run, read) = (self.clone(), client.clone());
+        let reader = self.platform.spawn_outside("messages of a client", move || run.read(&read));
+        if let Err(error) = reader {
+            self.state.lock().clients.remove(&id);
+            let _ = client.child.lock().kill();
+            return Err(error);
+        }
         self.clients.lock().push(client.clone());
         let program = self.program.line();
         let open = ToClient::Open { process: id.0, service: service.to_owned(), program };
-        client.socket.send(&open, None)?;
-        let run = self.clone();
-        self.platform.spawn_outside("messages of a client", move || run.read(&client))
+        match client.socket.send(&open, None) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            sent => sent,
+        }
     }
 
     fn opened_by(&self, id: ProcessId) -> BTreeSet<FenceId> {
