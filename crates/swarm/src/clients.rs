@@ -193,7 +193,6 @@ impl Run {
         let state =
             ClientState { phase: Phase::Started, is_killed: false, has_written_stacks: false };
         self.state.lock().clients.insert(id, state);
-        let program = self.program.line();
         // Before anything is sent: the end of a client that never reads is seen by its reader.
         let (run, read) = (self.clone(), client.clone());
         let reader = self.platform.spawn_outside("messages of a client", move || run.read(&read));
