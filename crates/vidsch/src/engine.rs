@@ -35,6 +35,9 @@ const LONGEST_TURN: u64 = 10;
 /// The preemptions without the end of a packet after which turns get longer.
 const FRUITLESS_TURNS: u32 = 8;
 
+/// The longest turn beside hardware contexts in nanoseconds, unless the quantum is longer.
+const LONGEST_SHARED_TURN_NS: u64 = 10_000_000;
+
 /// A packet in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
@@ -89,6 +92,8 @@ pub(crate) struct Engine {
     leaving_ns: u64,
     /// Answered requests since a packet completed.
     fruitless: u32,
+    /// The hardware contexts of the engine. Their queues use it too, unseen by this scheduler.
+    hardware_contexts: usize,
     /// The last withdrawn request.
     withdrawn: Option<u32>,
     /// Fence ID of the request or packet whose timeout was reported.
@@ -130,6 +135,7 @@ impl Engine {
             request: None,
             leaving_ns: 0,
             fruitless: 0,
+            hardware_contexts: 0,
             withdrawn: None,
             timed_out: None,
             idle_context: None,
@@ -141,17 +147,35 @@ impl Engine {
         }
     }
 
-    /// Returns how long a context may keep the engine beside others of its rank. A turn that is
-    /// shorter than it takes to switch contexts would end before the packet goes on, again and
-    /// again. Where no packet ends for some turns, they are therefore longer than a switch. An
-    /// engine restores a context in less than twice the time of leaving one.
+    /// Returns how long a context may keep the engine beside others of its rank. Two things can use
+    /// up a short turn before its packet goes on: a switch of contexts, and slices that the
+    /// hardware gives to queues of hardware contexts. Where no packet ends for some turns, they are
+    /// therefore longer than a switch, and beside hardware contexts twice as long each time that
+    /// this happens again. An engine restores a context in less than twice the time of leaving one.
     // spec: PRE-163
     pub(crate) fn turn_ns(&self, config: &Config) -> u64 {
-        if self.fruitless < FRUITLESS_TURNS {
+        let doublings = self.fruitless / FRUITLESS_TURNS;
+        if doublings == 0 {
             return config.quantum_ns;
         }
         let longest_ns = config.quantum_ns.saturating_mul(LONGEST_TURN);
-        config.quantum_ns.max(self.leaving_ns.saturating_mul(4).min(longest_ns))
+        let switch_ns = self.leaving_ns.saturating_mul(4).min(longest_ns);
+        let shared_ns = match self.hardware_contexts {
+            0 => 0,
+            // spec: PRE-167
+            _ => {
+                config.quantum_ns.saturating_mul(1 << doublings.min(32)).min(LONGEST_SHARED_TURN_NS)
+            }
+        };
+        config.quantum_ns.max(switch_ns).max(shared_ns)
+    }
+
+    pub(crate) fn add_hardware_context(&mut self) {
+        self.hardware_contexts += 1;
+    }
+
+    pub(crate) fn remove_hardware_context(&mut self) {
+        self.hardware_contexts -= 1;
     }
 
     pub(crate) fn has_room(&self) -> bool {

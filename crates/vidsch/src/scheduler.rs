@@ -130,6 +130,21 @@ impl<P: Payload> VidSch<P> {
         self.queues.insert(context, SoftwareQueue::new(context, QueueKind::Context(state)));
     }
 
+    /// Adds a hardware context, whose queues share the engine with packets. Does nothing if the
+    /// engine does not exist.
+    pub fn add_hardware_context(&mut self, engine: EngineId) {
+        if let Some(engine) = self.engines.get_mut(engine) {
+            engine.add_hardware_context();
+        }
+    }
+
+    /// Removes a hardware context that was added.
+    pub fn remove_hardware_context(&mut self, engine: EngineId) {
+        if let Some(engine) = self.engines.get_mut(engine) {
+            engine.remove_hardware_context();
+        }
+    }
+
     /// Adds a hardware queue with at most `max_in_flight` kernel commands in flight.
     pub fn add_hw_queue(&mut self, queue: OsHandle, max_in_flight: usize) {
         let state = HwQueueState {

@@ -94,8 +94,9 @@ impl Context {
             acquisitions: OnceLock::new(),
         };
         let context = Arc::new(AtPassive::wrap(&port.timer, body));
-        if !desc.hardware_scheduled {
-            sched.lock().add_context(os_handle, engine, desc.priority);
+        match desc.hardware_scheduled {
+            true => sched.lock().add_hardware_context(engine),
+            false => sched.lock().add_context(os_handle, engine, desc.priority),
         }
         table.lock().insert(os_handle, &context);
         memory.initialise_context(os_handle);
@@ -221,6 +222,7 @@ impl EndAtPassive for ContextBody {
         if self.hardware_scheduled {
             // An acknowledgement may name the context until the driver has released it.
             self.table.lock().remove(self.os_handle);
+            sched.lock().remove_hardware_context(self.engine);
         }
     }
 }

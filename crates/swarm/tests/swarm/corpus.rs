@@ -258,3 +258,20 @@ fn a_short_buffer_waits_for_turns_and_not_for_the_long_buffers_of_equal_queues()
         }
     }
 }
+
+/// The hardware gives slices of a millisecond to the user-mode queue. Turns of packets that were
+/// shorter ended before their packets had begun, until the whole flood was over.
+#[test]
+fn equal_packets_with_short_turns_end_beside_the_flood_of_a_user_mode_queue() {
+    assert_holds(
+        "swarm/virtual | adapter global-doorbell direct=2 compute=3 worker-interrupts=1 \
+         ring-slots=16 kernel-ring-slots=2 signalled-list=1 fence-budget-kib=8 \
+         managed-power=1 lazy-context-switch=1 cancels-commands=1 refresh-ns=1000000 \
+         quantum-ns=50000; process a0 steady; process a0 doomed; process a0 steady; \
+         thread p0; thread p1; thread p2; thread p2; thread p1; thread p0; \
+         t1 queue q2 raw user compute normal; t5 queue q3 api packet compute normal; \
+         t2 tiles 2; t4 queue q5 raw user compute normal; t1 vsync; t5 scratch api 3; \
+         t4 flood q5 17 50000000 0; t5 share-resource 1; \
+         t0 queue q6 raw packet compute normal; t0 prompt q6 97659; t5 execute q3 100224",
+    );
+}

@@ -507,6 +507,33 @@ fn the_eighth_turn_without_an_end_makes_turns_longer_and_an_end_makes_them_short
     assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10);
 }
 
+// spec: PRE-167
+#[test]
+fn beside_hardware_contexts_each_eight_turns_without_an_end_double_the_turn() {
+    let mut s = with_contexts(&[Priority::Normal; 2], Config { timeout_ns: None, ..CONFIG });
+    s.add_hardware_context(ENGINE);
+    s.push_command(A, command(1), NOW);
+    s.push_command(B, command(2), NOW);
+    assert_eq!(next(&mut s, NOW), [new(1, 1)]);
+    let now = &mut 0;
+    let lengths: Vec<u64> = fruitless_turns(&mut s, 8 * 5, now).iter().map(|(_, l)| *l).collect();
+    let each_eighth: Vec<u64> = lengths.into_iter().skip(7).step_by(8).collect();
+    assert_eq!(each_eighth, [100, 100, 100, 160, 320], "a switch takes 25, and a quantum 10");
+    fruitless_turns(&mut s, 8 * 15 - 1, now);
+    assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10 << 19);
+    fruitless_turns(&mut s, 1, now);
+    assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10_000_000, "and not 10 << 20");
+    // Another scheduler's longer quantum is kept.
+    let long = Config { quantum_ns: 20_000_000, ..CONFIG };
+    assert_eq!(s.engines[ENGINE].turn_ns(&long), 20_000_000);
+    s.remove_hardware_context(ENGINE);
+    assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 100, "only switches take time");
+    s.add_hardware_context(ENGINE);
+    let running = s.engines[ENGINE].last_submitted();
+    assert_eq!(s.completed(ENGINE, running, at(*now + 1)), Some(vec![A]));
+    assert_eq!(s.engines[ENGINE].turn_ns(&CONFIG), 10);
+}
+
 #[test]
 fn packets_of_one_context_take_no_turns() {
     let mut s = machine(&[Priority::Normal], CONFIG);
