@@ -493,34 +493,6 @@ fn one_call_covers_both_logs_of_every_queue_with_news() {
     });
 }
 
-/// The hardware may log until the driver has destroyed the queue.
-#[test]
-fn what_is_logged_while_the_driver_destroys_a_queue_is_on_the_timeline() {
-    let w = named_queues(84);
-    w.platform.enable_tracing();
-    let w = w.run(|w| {
-        let (queue, fence) = (w.connected_queue(1), w.native(0));
-        let [_, signals] = logs(w);
-        make(w, &queue, &[quiet(&fence, 0)]);
-        w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
-        let (hooked, entries) = (w.hooked.clone(), signals.entries.clone());
-        let Some(Target::Protocol(page, at)) =
-            w.hooked.start_info().system_memory.resolve(signals.header_address)
-        else {
-            panic!("a header is words")
-        };
-        hooked.once("DestroyHwQueue", move || {
-            let mut entry = [0; 48];
-            entries.read(0, &mut entry).unwrap();
-            entries.write(48, &entry).unwrap();
-            page.word(at as usize / 8).store(2);
-        });
-        w.kernel.destroy_hw_queue(queue.queue.handle).unwrap();
-    });
-    let trace = w.platform.take_trace("logs");
-    assert_eq!(trace.records.iter().filter(|r| r.kind == Kind::Signal).count(), 2);
-}
-
 /// Two queues of a traced machine: one waits for what the other one signals `signals` times; then
 /// the timeline.
 fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, [LaneId; 2]) {

@@ -178,7 +178,7 @@ fn commands_for_two_contexts_take_room_for_both() {
         let contexts = [1, 2].map(|gpu| client.affine(gpu).context(2));
         let memory = client.allocate_in(4096, Placement::LocalOnDemand);
         let mut commands = CommandWriter::new();
-        commands.push(fill(memory.gpu_va, 8, 1));
+        commands.push(&fill(memory.gpu_va, 8, 1));
         let (commands, allocations) = (commands.to_bytes(), [(memory.handle, true)]);
         let render = || {
             client.kernel.render(Render {
