@@ -275,6 +275,19 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_for_a_value_that_is_kept_no_more_counts_as_one_for_the_first_kept_signal() {
+        let (mut fence, mut queue) = (Fence::new("f".into(), 0), Line::new(0));
+        let first = queue.signal(&mut fence, 1);
+        (2..KEPT as u64).for_each(|value| _ = queue.signal(&mut fence, value));
+        assert_eq!(fence.signals().count(), KEPT, "with the initial value");
+        let last = [KEPT, KEPT + 1].map(|value| queue.signal(&mut fence, value as u64));
+        assert_eq!(fence.signals().count(), KEPT);
+        let seen = fence.waited(1, &Clock::default()).unwrap();
+        assert!(seen.includes(first) && !seen.includes(last[0]));
+        assert_eq!(fence.signals().next().map(|signal| signal.value), Some(2));
+    }
+
+    #[test]
     fn a_rewind_before_the_wait_hides_the_signals_before_it() {
         let (mut fence, mut queue) = (Fence::new("f".into(), 0), Line::new(0));
         let old = queue.signal(&mut fence, 5);

@@ -645,3 +645,28 @@ fn the_signal_behind_an_access_is_named_before_that_of_a_queue_that_waits_for_it
     let signal = hazard.signal.unwrap();
     assert_eq!((&*signal.fence, signal.value), ("uploaded", 1));
 }
+
+/// The queue runs one buffer with the commands of both lists of a call.
+#[test]
+fn a_command_is_of_the_list_that_it_lies_in() {
+    for (number, list, command) in [(1, "a", 1), (2, "a", 2), (3, "b", 1), (4, "b", 2)] {
+        let mut p = Program::new();
+        let (copy, render) = (p.queue("copy"), p.queue("render"));
+        let lists = ["a", "b"].map(|label| ListInfo {
+            gpu_va: 1 << 40 | u64::from(label == "b"),
+            label: Some(label.into()),
+            commands: 2,
+        });
+        p.links += 1;
+        let link = p.links;
+        p.checker.execute(p.main, copy, link, lists.into());
+        let of = CommandRef { link, buffer: 1 << 50, number, what: "copy", program: "" };
+        p.checker.gpu_accesses(of, [(AccessKind::Write, DATA)]);
+        let read = p.execute(render);
+        p.runs(read, AccessKind::Read, DATA);
+        let hazard = p.only();
+        let side = [&hazard.first, &hazard.second].into_iter().find(|s| s.timeline == "copy");
+        let side = side.unwrap();
+        assert_eq!((side.list.as_deref(), side.command), (Some(list), command), "{number}");
+    }
+}

@@ -183,6 +183,49 @@ fn a_signal_that_a_lower_one_overtook_is_named_as_set_back() {
 }
 
 #[test]
+fn a_signal_of_exactly_the_value_may_be_set_back() {
+    let mut p = Program::new();
+    let [queue] = p.queues(["late"]);
+    let [fence] = p.fences(["phase"]);
+    p.checker.cpu_signal(p.main, fence, 5);
+    p.checker.cpu_signal(p.main, fence, 1);
+    p.wait(queue, fence, 5);
+    let [found] = &p.unsignalled()[..] else { panic!("one finding") };
+    assert!(found.to_string().contains("it was signalled to 5 and set back since"), "{found}");
+}
+
+#[test]
+fn the_largest_signal_may_be_one_that_was_made_or_one_that_a_queue_holds() {
+    for (made, held) in [(4, 3), (3, 4)] {
+        let mut p = Program::new();
+        let [waiter, holder] = p.queues(["waiter", "holder"]);
+        let [go, phase] = p.fences(["go", "phase"]);
+        p.checker.cpu_signal(p.main, phase, made);
+        p.wait(holder, go, 1);
+        p.signal(holder, phase, held);
+        p.wait(waiter, phase, 9);
+        let found = p.unsignalled();
+        let missing = |found: &Deadlock| found.chain[0].waiter == "waiter";
+        let text = found.iter().find(|found| missing(found)).unwrap().to_string();
+        assert!(text.contains("the largest signal is 4"), "{made}, {held}: {text}");
+    }
+}
+
+#[test]
+fn of_chains_of_equal_length_the_first_is_shown_and_the_others_are_named() {
+    let mut p = Program::new();
+    let [first, second, third, last] = p.queues(["first", "second", "third", "last"]);
+    let [go, done] = p.fences(["go", "done"]);
+    [first, second, third].into_iter().for_each(|queue| p.wait(queue, done, 1));
+    p.wait(last, go, 1);
+    p.signal(last, done, 1);
+    let [found] = &p.unsignalled()[..] else { panic!("one finding") };
+    assert_eq!(waiters(found), ["first", "last"]);
+    let others: Vec<&str> = found.others.iter().map(|link| &*link.waiter).collect();
+    assert_eq!(others, ["second", "third"]);
+}
+
+#[test]
 fn waits_of_threads_are_part_of_a_chain_while_they_block() {
     let mut p = Program::new();
     let [queue] = p.queues(["work"]);

@@ -52,28 +52,27 @@ impl ReferenceDriver {
         let address_space = objects.devices.get(args.device)?.address_space;
         let current_value = GpuVa(args.current_value_gpu_va);
         let monitored_value = GpuVa(args.monitored_value_gpu_va);
-        view.bind(&mut objects, args.global, address_space, (current_value, monitored_value))?;
         let local =
             LocalFence { global: args.global, device: args.device, address_space, current_value };
-        let handle = objects.local_fences.insert(local);
-        if handle.is_err() {
-            view.unbind(&mut objects, args.global, address_space, current_value);
-        } else {
-            objects.devices.get_mut(args.device)?.children += 1;
+        let handle = objects.local_fences.insert(local)?;
+        let addresses = (current_value, monitored_value);
+        if let Err(error) = view.bind(&mut objects, args.global, address_space, addresses) {
+            objects.local_fences.remove(handle)?;
+            return Err(error);
         }
+        objects.devices.get_mut(args.device)?.children += 1;
         let keeps_shadow = objects.monitored_shadow();
         drop((objects, view));
         if keeps_shadow
-            && let Ok(local) = handle
             && let Err(error) = self.keep_shadow(
                 args.global,
                 Instance { address_space, current_value, monitored_value, opens: 1 },
             )
         {
-            self.close_fence(local)?;
+            self.close_fence(handle)?;
             return Err(error);
         }
-        handle
+        Ok(handle)
     }
 
     /// Has the CMP keep a shadow of MonitoredValue, starting with the first instance. The CMP

@@ -47,16 +47,16 @@ impl ReferenceDriver {
         let handle = {
             let mut view = self.view.lock_device();
             let mut objects = self.objects.lock();
-            if let Some(fence) = queue.progress_fence {
-                let both = (queue.progress_current, queue.progress_monitored);
-                view.bind(&mut objects, fence, queue.address_space, both)?;
+            let (fence, space) = (queue.progress_fence, queue.address_space);
+            let addresses = (queue.progress_current, queue.progress_monitored);
+            let handle = objects.hw_queues.insert(queue)?;
+            if let Some(fence) = fence
+                && let Err(error) = view.bind(&mut objects, fence, space, addresses)
+            {
+                objects.hw_queues.remove(handle)?;
+                return Err(error);
             }
-            let (fence, at) = (queue.progress_fence, (queue.address_space, queue.progress_current));
-            let inserted = objects.hw_queues.insert(queue);
-            if let (Err(_), Some(fence)) = (&inserted, fence) {
-                view.unbind(&mut objects, fence, at.0, at.1);
-            }
-            inserted?
+            handle
         };
         // The queue joins its context before it has hardware: a later call for the context finds
         // it, and an earlier one has left its state for `apply_state`.

@@ -263,7 +263,9 @@ fn micros(ns: u64) -> String {
 mod tests {
     use serde_json::Value;
 
-    use crate::{ClockName, Kind, LaneKind, LinkId, Record, sample};
+    use crate::{
+        ClockName, Finding, FindingKind, Kind, LaneKind, LinkId, MissingEdge, Record, sample,
+    };
 
     fn events(trace: &crate::Trace) -> Vec<Value> {
         let mut out = Vec::new();
@@ -409,12 +411,33 @@ mod tests {
 
     #[test]
     fn every_arrow_has_a_number_of_its_own() {
-        for trace in [sample::frames(3), sample::unsynchronised()] {
+        let mut b = crate::TraceBuilder::new("t", ClockName::Virtual);
+        let main = b.add_lane(LaneKind::CpuThread, "app", "main");
+        let queue = b.add_lane(LaneKind::Queue, "app", "q");
+        let fence = b.add_fence("f");
+        let span =
+            |lane, kind, start, end| Record::span(lane, kind, crate::NameId::NONE, start, end);
+        b.append(vec![
+            span(main, Kind::Submit, 1, 2).for_queue(queue).linked(LinkId(1)),
+            span(queue, Kind::Execute, 3, 4).queued(2).linked(LinkId(1)),
+            span(queue, Kind::Signal, 4, 4).on_fence(fence, 1),
+            span(main, Kind::CpuWait, 2, 5).on_fence(fence, 1),
+        ]);
+        let mut each_once = b.finish();
+        each_once.findings.push(Finding {
+            kind: FindingKind::Hazard,
+            title: String::new(),
+            text: String::new(),
+            records: Vec::new(),
+            edges: vec![MissingEdge { from: 0, to: 1 }],
+        });
+        for (trace, arrows) in [(each_once, 3..4), (sample::frames(3), 4..1_000)] {
             let events = events(&trace);
             let ids: Vec<u64> =
                 of_phase(&events, "s").iter().map(|e| e["id"].as_u64().unwrap()).collect();
             let distinct: std::collections::BTreeSet<u64> = ids.iter().copied().collect();
             assert_eq!(distinct.len(), ids.len(), "{ids:?}");
+            assert!(arrows.contains(&ids.len()), "{ids:?}");
         }
     }
 

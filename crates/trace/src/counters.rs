@@ -221,6 +221,17 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_has_at_most_a_thousand_windows() {
+        let window_ns = |end| {
+            let mut b = TraceBuilder::new("t", ClockName::Virtual);
+            let thread = b.add_lane(LaneKind::CpuThread, "app", "main");
+            b.append(vec![Record::span(thread, Kind::Mark, NameId::NONE, 0, end)]);
+            b.finish().window_ns()
+        };
+        assert_eq!([0, 1_000, 1_001, 2_000, 2_001, 5_001].map(window_ns), [1, 1, 2, 2, 5, 10]);
+    }
+
+    #[test]
     fn an_operation_without_length_is_in_no_queue() {
         let mut b = TraceBuilder::new("t", ClockName::Virtual);
         let queue = b.add_lane(LaneKind::Queue, "app", "q");

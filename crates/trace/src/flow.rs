@@ -361,6 +361,23 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_in_the_moment_in_which_a_wait_begins_is_not_in_force_before_it() {
+        let mut s = Scene::new();
+        s.wait(0, 8, 20, 5).signal(8, 5).signal(12, 0).signal(20, 6);
+        assert_eq!(s.arrows(), [(20, 6, 8)]);
+    }
+
+    /// A step may store to several words, and its link is one.
+    #[test]
+    fn a_flush_points_to_the_first_store_of_its_link() {
+        let mut b = TraceBuilder::new("t", ClockName::Steps);
+        let lane = b.add_lane(LaneKind::CpuThread, "schedule", "producer");
+        let step = |kind, at| Record::span(lane, kind, NameId::NONE, at, at + 1).linked(LinkId(1));
+        b.append(vec![step(Kind::Store, 1), step(Kind::Store, 2), step(Kind::Flush, 3)]);
+        assert_eq!(b.finish().flows(), [Flow { from: 0, to: 2, kind: FlowKind::Flush }]);
+    }
+
+    #[test]
     fn no_signal_no_arrow() {
         assert_eq!(Scene::new().wait(0, 1, 10, 0).signal(4, 2).arrows(), []);
         assert_eq!(Scene::new().wait(0, 1, 10, 3).signal(4, 2).arrows(), []);

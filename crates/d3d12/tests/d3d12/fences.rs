@@ -58,6 +58,9 @@ fn events_and_several_fences() {
             |call: &Call| call.name == "register_cpu_wait" && call.args.contains("Event(");
         assert!(b.kernel.take().iter().any(with_event));
         assert!(matches!(b.device.wait_multiple(&[], WaitMode::All), Err(Error::BadValue { .. })));
+        let many = |count| b.device.wait_multiple(&vec![(&one, 1); count], WaitMode::All);
+        assert_eq!(many(4_096), Ok(()));
+        assert!(matches!(many(4_097), Err(Error::BadValue { .. })));
         let too_many = b.device.wait_multiple(&vec![(&one, 1); 4097], WaitMode::All).unwrap_err();
         let named = "a wait for 4097 fences: one wait names at most 4096 fences; divide it";
         assert_eq!(too_many.to_string(), named);

@@ -31,19 +31,30 @@ pub(crate) struct HwQueueDesc {
 #[derive(Default)]
 pub(crate) struct HwQueueTable {
     by_kernel: Registry<HwQueue>,
-    /// The driver may reuse a handle once it has released the queue, before the kernel removes the
-    /// entry. A removal therefore compares the owner.
-    by_driver: BTreeMap<DriverHandle, OsHandle>,
+    by_driver: DriverHandles,
     /// Live queues, by hardware context and queue.
     of_contexts: BTreeSet<(OsHandle, OsHandle)>,
     /// Number of live user-mode queues. Each end of a fence reads it.
     user_mode: usize,
 }
 
+/// The kernel's handles by the driver's. The driver may reuse a handle once it has released the
+/// queue, before the kernel removes the entry. A removal therefore compares the owner.
+#[derive(Default)]
+struct DriverHandles(BTreeMap<DriverHandle, OsHandle>);
+
+impl DriverHandles {
+    fn remove(&mut self, driver: DriverHandle, queue: OsHandle) {
+        if self.0.get(&driver) == Some(&queue) {
+            self.0.remove(&driver);
+        }
+    }
+}
+
 impl HwQueueTable {
     fn insert(&mut self, queue: &Arc<HwQueue>) {
         self.by_kernel.insert(queue.os_handle, queue);
-        self.by_driver.insert(queue.driver, queue.os_handle);
+        self.by_driver.0.insert(queue.driver, queue.os_handle);
         self.of_contexts.insert((queue.context.os_handle, queue.os_handle));
         self.user_mode += usize::from(queue.user_mode_submission);
     }
@@ -54,9 +65,7 @@ impl HwQueueTable {
         self.retire(queue);
         // A removal never waits for queues alone.
         let _emptied = self.by_kernel.remove(queue.os_handle);
-        if self.by_driver.get(&queue.driver) == Some(&queue.os_handle) {
-            self.by_driver.remove(&queue.driver);
-        }
+        self.by_driver.remove(queue.driver, queue.os_handle);
     }
 
     /// See [`Registry::retire`].
@@ -80,7 +89,7 @@ impl HwQueueTable {
 
     /// Returns the queue of the driver's handle; see [`Registry::named`].
     pub(crate) fn of_driver(&self, handle: DriverHandle) -> Option<Weak<HwQueue>> {
-        self.named(*self.by_driver.get(&handle)?)
+        self.named(*self.by_driver.0.get(&handle)?)
     }
 }
 
@@ -367,5 +376,23 @@ impl LoggedQueue for HwQueueBody {
 
     fn fences_of_device(&self) -> Vec<Arc<Fence>> {
         self.device.fences()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_is_removed_late_leaves_its_successor_the_handle_of_the_driver() {
+        let [ended, successor, other] = [1, 2, 3].map(OsHandle);
+        let mut of_driver = DriverHandles::default();
+        of_driver.0.extend([(DriverHandle(7), ended), (DriverHandle(8), other)]);
+        of_driver.0.insert(DriverHandle(7), successor);
+        of_driver.remove(DriverHandle(7), ended);
+        assert_eq!(of_driver.0.get(&DriverHandle(7)), Some(&successor));
+        of_driver.remove(DriverHandle(8), other);
+        of_driver.remove(DriverHandle(7), successor);
+        assert!(of_driver.0.is_empty());
     }
 }

@@ -113,3 +113,73 @@ impl Strategy for Pct {
         self.highest(point)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::{AgentIx, Agents, Object, OpKind, Site, WaitsFor};
+
+    /// The strategy asks for priorities alone.
+    struct Unasked;
+
+    impl Agents for Unasked {
+        fn state(&self) -> u64 {
+            unreachable!()
+        }
+
+        fn state_of(&self, _agents: u64) -> u64 {
+            unreachable!()
+        }
+
+        fn count(&self) -> usize {
+            unreachable!()
+        }
+
+        fn step(&self, _choice: Choice) -> (OpKind, Object) {
+            unreachable!()
+        }
+
+        fn site(&self, _choice: Choice) -> Site {
+            unreachable!()
+        }
+
+        fn waits_for(&self, _agent: AgentIx) -> WaitsFor {
+            unreachable!()
+        }
+    }
+
+    /// A run of three agents that can always move: where another agent goes on.
+    fn switches(pct: &mut Pct, choices: u64) -> Vec<u64> {
+        pct.begin();
+        let all = [0, 1, 2].map(|agent| Choice::Run(AgentIx(agent)));
+        let mut last = None;
+        let mut moves = |step: &u64| {
+            let point = Point { choices: &all, agents: &Unasked, current: None, step: *step };
+            let chosen = pct.choose(&point);
+            last.replace(chosen).is_some_and(|before| before != chosen)
+        };
+        (0..choices).filter(|step| moves(step)).collect()
+    }
+
+    #[test]
+    fn a_run_has_one_change_fewer_than_its_depth() {
+        for depth in 1..=3 {
+            let mut pct = Pct::new(depth, 7);
+            assert_eq!(switches(&mut pct, 50), [], "the length of a run is unknown");
+            let most = (0..200).map(|_| switches(&mut pct, 50).len()).max();
+            assert_eq!(most, Some(depth as usize - 1));
+        }
+    }
+
+    #[test]
+    fn changes_fall_anywhere_in_the_longest_run() {
+        let mut pct = Pct::new(2, 7);
+        switches(&mut pct, 100);
+        let late = (0..100).filter(|_| {
+            switches(&mut pct, 2);
+            switches(&mut pct, 100).iter().any(|at| *at >= 50)
+        });
+        let late = late.count();
+        assert!((30..70).contains(&late), "{late} of 100 in the second half");
+    }
+}

@@ -7,15 +7,16 @@ use tidegate_ddi::fence::{
     UpdateMonitoredValue,
 };
 use tidegate_ddi::memory::{FenceResidency, PagingOperation};
+use tidegate_ddi::queue::ProgressFence;
 use tidegate_ddi::{Driver, DriverHandle, NativeFenceType, Status};
-use tidegate_ddi::{FenceWaitDdi, NativeFenceDdi};
+use tidegate_ddi::{FenceWaitDdi, HwQueueDdi, NativeFenceDdi};
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
 use tidegate_kmd::{Config, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform, Word};
 
 use tidegate_testbed::bare_driver::{
-    ALL, ALL_AND_INTRA_GPU, Event, Machine, fence_args, open_args,
+    ALL, ALL_AND_INTRA_GPU, Event, Machine, fence_args, open_args, queue_args,
 };
 
 fn notify(space: u32, current_value: u64) -> AdminCommand {
@@ -347,10 +348,17 @@ fn two_fences_cannot_be_open_at_one_address_of_one_process() {
     ];
     let clash = machine.driver.open_native_fence(&level, open_args(b, also_five, 0x100));
     assert_eq!(clash, Err(Status::INVALID_PARAMETER));
+    let context = machine.context(also_five, 1, true);
+    let mut queue = queue_args(context, 0x50, true, 0x100);
+    queue.progress_fence = ProgressFence::Native(b);
+    let clash = machine.driver.create_hw_queue(&level, queue);
+    assert_eq!(clash, Err(Status::INVALID_PARAMETER));
+    machine.driver.destroy_context(&level, context);
     instances.iter().for_each(|local| machine.driver.close_native_fence(&level, *local));
     [a, b].iter().for_each(|fence| machine.driver.destroy_native_fence(&level, *fence));
     [five, also_five, six].iter().for_each(|device| machine.driver.destroy_device(&level, *device));
-    assert_eq!(machine.driver.violations(), []);
+    machine.driver.stop_device(&level);
+    assert_eq!(machine.driver.violations(), [], "what was refused left no object");
 }
 
 fn log(

@@ -1,18 +1,18 @@
-//! The two places where the driver's order against other agents matters, explored: schedules are
-//! tried one after the other, stores wait in store buffers.
+//! The places where the driver's order against other agents matters, explored: schedules are tried
+//! one after the other, stores wait in store buffers.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tidegate_ddi::NativeFenceDdi;
 use tidegate_ddi::fence::UpdateMonitoredValue;
-use tidegate_ddi::{Driver, DriverHandle, InterruptData};
+use tidegate_ddi::{Driver, DriverHandle, HwQueueDdi, InterruptData};
 use tidegate_explorer::search;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
-use tidegate_gpu_abi::{Cause, QueueId};
+use tidegate_gpu_abi::{AdminCommand, Cause, QueueId};
 use tidegate_kmd::Config;
 use tidegate_platform::{MemoryModel, Platform, Word};
 
-use tidegate_testbed::bare_driver::{ALL, Machine};
+use tidegate_testbed::bare_driver::{ALL, Event, Machine};
 
 /// Runs `race` under every schedule; returns the number of schedules, and the number of those for
 /// which it returned true.
@@ -116,4 +116,41 @@ fn is_named_in_time(platform: &Platform) -> bool {
 fn a_destroyed_fence_is_never_named_however_the_interrupt_falls() {
     let (schedules, named) = exhaust(is_named_in_time);
     assert!(named > 0 && named < schedules, "{named} of {schedules}: one side is never tried");
+}
+
+/// A resume of a suspended context against the creation of a queue of it. Returns whether the
+/// hardware heard of a suspension of the queue. The last word that it hears must be the resume.
+fn is_suspended_in_between(platform: &Platform) -> bool {
+    let machine = Machine::cold(platform, Config::standard());
+    machine.start(ALL).unwrap();
+    let owned = machine.owned(5, 1);
+    assert_eq!(machine.driver.suspend_context(&machine.passive(), owned.context, 1), Ok(true));
+    machine.journal.take();
+    let (p, journal) = (platform.clone(), machine.journal.clone());
+    let report = platform.run(move || {
+        let (driver, kernel) = (Arc::clone(&machine.driver), Arc::clone(&machine.kernel));
+        let resumer = p.spawn("resumer", move || {
+            driver.resume_context(&kernel.passive(), owned.context).unwrap();
+        });
+        machine.queue(owned.context, 0x50, false, 0x8000);
+        resumer.join();
+    });
+    assert!(report.completed(), "{report:?}");
+    let states = journal.take().into_iter().filter_map(|event| match event {
+        Event::Admin(AdminCommand::SuspendQueue { .. }) => Some(true),
+        Event::Admin(AdminCommand::ResumeQueue { .. }) => Some(false),
+        _ => None,
+    });
+    let states: Vec<bool> = states.collect();
+    assert_ne!(states.last(), Some(&true), "the queue of a resumed context stays suspended");
+    states.contains(&true)
+}
+
+#[test]
+fn a_queue_made_beside_a_resume_is_not_suspended() {
+    let (schedules, suspended) = exhaust(is_suspended_in_between);
+    assert!(
+        suspended > 0 && suspended < schedules,
+        "{suspended} of {schedules}: not both are tried"
+    );
 }

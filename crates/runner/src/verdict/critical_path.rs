@@ -511,6 +511,23 @@ mod tests {
     }
 
     #[test]
+    fn a_command_buffer_without_length_follows_its_call_and_not_itself() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 40));
+        let empty = Record::span(scene.queues[0], Kind::Execute, NONE, 50, 50).queued(45);
+        scene.submit(44, 46).add(empty).execute(0, Kind::Copy, (45, 50, 60));
+        let wanted = Account {
+            copy_ns: 8,
+            // From the end: 2 in the front end, 4 after the second call, 2 in it, 4 in the first.
+            launch_ns: 2 + 4 + 2 + 4,
+            host_ns: 40,
+            cpu_submission_ns: 4 + 2,
+            ..Account::default()
+        };
+        assert_eq!(scene.account(0, 60), wanted);
+    }
+
+    #[test]
     fn gaps_of_a_recording_are_idle_and_what_comes_before_the_run_does_not_count() {
         let mut scene = Scene::new();
         scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50));

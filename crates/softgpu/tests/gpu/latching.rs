@@ -1,8 +1,9 @@
 //! Waits of rings latch on every platform: threads on the host race for real, the others repeat.
 
-use crate::machine::{COMPUTE, COPY, QueueOptions, THREE_D, everywhere};
-use tidegate_gpu_abi::{AdminCommand, QueueState};
-use tidegate_platform::PlatformKind;
+use crate::machine::{COMPUTE, COPY, Fence, QueueOptions, THREE_D, everywhere, on};
+use tidegate_d3dukmdt::FenceCell;
+use tidegate_gpu_abi::{AdminCommand, Command, QueueState};
+use tidegate_platform::{Platform, PlatformKind, StepCosts};
 use tidegate_softgpu::Config;
 
 #[test]
@@ -116,5 +117,27 @@ fn a_cell_made_anew_lets_the_old_wait_pass_and_starts_afresh() {
         assert_eq!((cell.current.load(), late_done.current.load()), (1, 0));
         freeing.submit(&[cell.signal(2)]);
         machine.await_signals(&late_done, 1);
+    });
+}
+
+/// The fence keeps no history, so only the latch of the wait remembers the value.
+#[test]
+fn a_wait_that_was_satisfied_passes_when_its_engine_is_free_though_its_fence_has_fallen() {
+    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
+        let process = machine.process();
+        let (current_va, page, current_at) = process.words(1);
+        let current = FenceCell::plain(page.word(0));
+        let gate = Fence { current_va, current, current_at, ..process.fence(0, u64::MAX) };
+        let (done, over) = (process.fence(0, 0), process.fence(0, 0));
+        let [mut waiter, mut busy] = [process.queue(THREE_D), process.queue(THREE_D)];
+        let mut pulsing = process.queue(COPY);
+        waiter.submit(&[gate.wait(5), done.signal(1)]);
+        machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
+        busy.submit(&[process.execute(&[Command::Timed { ns: 100_000 }], 0)]);
+        machine.platform.sleep_until(machine.platform.now().after(1_000));
+        pulsing.submit(&[gate.signal(5), gate.signal(0), over.signal(1)]);
+        machine.await_signals(&over, 1);
+        assert_eq!((gate.current.load(), done.current.load()), (0, 0));
+        machine.await_signals(&done, 1);
     });
 }

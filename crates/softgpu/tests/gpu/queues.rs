@@ -16,7 +16,7 @@ use tidegate_gpu_abi::{
     Device, GpuVa, InterruptSink, QueueId, QueueKind, QueueShape, QueueState, RingPacket,
     SLOT_BYTES,
 };
-use tidegate_platform::{CpuTime, Event, Platform, QueueNumber, Step, StepCosts};
+use tidegate_platform::{CpuTime, Event, Page, Platform, QueueNumber, Step, StepCosts};
 use tidegate_softgpu::Config;
 
 // spec: UMS-004, UMS-006
@@ -750,5 +750,107 @@ fn a_command_from_inside_of_a_turn_is_pending_until_that_turn_ends() {
         assert_eq!(completed, Ok((0, 0)));
         let again = machine.admin(AdminCommand::Continue { ticket, at_once: false });
         assert_eq!(again, Err(AdminError::BadValue), "it is complete");
+    });
+}
+
+#[test]
+fn a_queue_that_ends_gives_its_doorbell_back() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let [first, second] = [process.queue(COPY), process.queue(COPY)];
+        for (queue, left) in [(&second, 1), (&first, 0)] {
+            assert_eq!(machine.gpu.census().doorbells, left + 1);
+            machine.run_command(AdminCommand::DestroyQueue { queue: queue.id }).unwrap();
+            assert_eq!(machine.gpu.census().doorbells, left);
+        }
+    });
+}
+
+/// Submits a second packet when the first has completed, from inside of the turn.
+struct Following {
+    machine: Weak<Machine>,
+    queue: QueueId,
+    control: Page,
+    first: OnceLock<()>,
+    second: Event,
+}
+
+impl InterruptSink for Following {
+    fn raise(&self) {
+        let machine = self.machine.upgrade().expect("the machine runs");
+        machine.gpu.read_register(Register::INTERRUPT_CAUSE);
+        if self.first.set(()).is_err() {
+            return self.second.set(Step::ThreadWake);
+        }
+        self.control.word(CONTROL_WRITE_WORD).store(2);
+        let kick = AdminCommand::KickQueue { queue: self.queue };
+        assert_eq!(machine.exchange(kick).0, 0);
+    }
+
+    fn turn_ended(&self) {}
+}
+
+#[test]
+fn a_kick_from_inside_of_a_turn_is_not_lost() {
+    everywhere(Config::default(), |machine| {
+        let (process, system) = (machine.process(), machine.system_process());
+        let commands = process.commands(&[Command::Timed { ns: 1 }]);
+        let dma = |id| packets::dma(&process, commands, id, GpuVa(0), DmaFlags::empty());
+        let mut queue = machine.kernel_queue(COPY, QueueKind::Node, &system);
+        queue.put(&dma(1));
+        queue.publish();
+        queue.put(&dma(2));
+        let sink = Arc::new(Following {
+            machine: Arc::downgrade(machine),
+            queue: queue.id,
+            control: queue.control.clone(),
+            first: OnceLock::new(),
+            second: machine.platform.event(true),
+        });
+        machine.gpu.connect_interrupt(sink.clone());
+        queue.ring();
+        sink.second.wait();
+        let completed = machine.gpu.read_register(Register::COMPLETED_FENCE.offset(COPY));
+        assert_eq!(completed, 2);
+    });
+}
+
+/// Stores to the doorbell of a queue as its signal is reported. The bit of the doorbell stays
+/// clear, so the engine finds the ring only in the doorbell of the queue that it keeps.
+struct Ringing {
+    doorbell: Page,
+    value: u64,
+}
+
+impl InterruptSink for Ringing {
+    fn raise(&self) {
+        self.doorbell.store(DOORBELL_VALUE_WORD, self.value);
+    }
+
+    fn turn_ended(&self) {}
+}
+
+#[test]
+fn a_ring_that_the_engine_finds_in_the_doorbell_makes_it_young() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let config = Config { interrupt_moderation_ns: 0, ..Config::default() };
+    on(&platform, config, |machine| {
+        let process = machine.process();
+        let [told, done] = [0, u64::MAX].map(|monitored| process.fence(0, monitored));
+        let [mut queue, other] = [process.queue(COPY), process.queue(COPY)];
+        // Ages count the rings of all queues, connects among them.
+        let age = |id: QueueId| machine.gpu.read_register(Register::LAST_RING.offset(id.place()));
+        let before = age(other.id);
+        queue.put(&told.signal(1));
+        queue.publish();
+        let (page, ..) = queue.doorbell.clone().expect("it is connected");
+        queue.ring();
+        queue.put(&done.signal(1));
+        let ringing = Ringing { doorbell: page, value: queue.written };
+        machine.gpu.connect_interrupt(Arc::new(ringing));
+        machine.poll_until(|| told.current.load() == 1);
+        machine.run_command(AdminCommand::SuspendQueue { queue: queue.id }).unwrap();
+        assert_eq!(done.current.load(), 1, "the ring was found");
+        assert_eq!(age(queue.id), before + 2, "once by its bit, once without");
     });
 }

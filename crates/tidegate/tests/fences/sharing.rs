@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use tidegate::calls::{
-    DeviceState, FenceInstance, NtHandle, Status, SyncObjectAccess, SyncObjectFlags,
+    DeviceState, FenceInstance, Kernel, NtHandle, Status, SyncObjectAccess, SyncObjectFlags,
 };
 use tidegate::d3d12::{Device, DeviceOptions, Error, FenceDesc};
+use tidegate::dxgkrnl::ProcessKind;
 use tidegate::platform::PhysicalAddress;
 use tidegate_testbed::{Client, World, signal_packet, wait_packet, world};
 
@@ -240,6 +241,28 @@ fn shareable_fences_have_pages_of_their_own_and_processes_share_no_other() {
         assert_eq!(own.len(), 6);
         let all: BTreeSet<_> = packed.iter().chain(&own).collect();
         assert_eq!(all.len(), 10, "no page twice");
+    });
+}
+
+/// The fence lives on in the other process, so a signal would reach its waiters.
+#[test]
+fn an_instance_of_a_process_that_closes_signals_nothing() {
+    world().run(|w| {
+        let made = w.try_native(0, SHARED).unwrap();
+        let kind = ProcessKind::default();
+        let process = w.machine.process_of_kind(0, "closing", kind).unwrap();
+        let closing = Client::of(&w.platform, process.clone(), process.create_device().unwrap());
+        let opened = closing.open_fence(&w.share_all(&made));
+        let waiter = w.wait_event(&made, 5);
+        // It closes when its announced work is done, and that never is.
+        closing.connected_queue(0).doorbell.last_queued.store(1);
+        let closer = w.platform.spawn("closer", move || process.close());
+        w.pass(100_000);
+        assert_eq!(closing.try_signal(&opened, 5), Err(Status::DEVICE_REMOVED));
+        assert_eq!((made.value.load(), waiter.is_set()), (0, false));
+        w.signal(&made, 5);
+        assert!(waiter.is_set());
+        closer.join();
     });
 }
 

@@ -2,9 +2,9 @@
 //! requests are refused, and that results stay right.
 
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, DeviceState, Doorbell, FenceInstance, FenceValue,
-    Handle, HwQueue, MakeResident, PagingQueue, Placement, Present, PresentQueue, Residency,
-    SegmentGroup, Status, SubmitCommand,
+    Allocation, AllocationKind, AllocationMemory, CreateDoorbellFlags, DeviceState, Doorbell,
+    FenceInstance, FenceValue, Handle, HwQueue, MakeResident, PagingQueue, Placement, Present,
+    PresentQueue, Residency, SegmentGroup, Status, SubmitCommand,
 };
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
@@ -15,7 +15,7 @@ use tidegate::ddi::DevicePowerState;
 use tidegate::ddi::record::Paging;
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate::gpu_abi::{CONTROL_WORDS, Command};
+use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket};
 use tidegate::platform::{BulkWindow, StepCosts};
 use tidegate::softgpu::DisplayConfig;
 use tidegate::{Platform, Submission};
@@ -206,6 +206,39 @@ fn what_is_in_use_leaves_after_its_last_use() {
             assert_eq!(first_word(&first), filled(5), "the last use was complete");
             evict(w, &[&second]);
         }
+    });
+}
+
+/// The old doorbell is not destroyed, and has announced less work than the new one.
+// spec: RES-006
+#[test]
+fn the_last_use_of_a_resized_queue_is_what_its_new_ring_announced() {
+    let patient = world_with(|config| {
+        config.gpu.local_memory_bytes = BYTES;
+        config.kernel.paging_timeout_ns = u64::MAX;
+    });
+    patient.run(|w| {
+        let paging = w.paging_queue();
+        let (first, second) = (on_demand(w), on_demand(w));
+        resident(w, &paging, &[&first]);
+        let gate = w.native(0);
+        let old = w.connected_queue(0);
+        let resize = CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION;
+        let new = w.with_ring_of(128, resize, old.queue.clone());
+        new.connect().unwrap();
+        let (commands, bytes) = w.commands(&[fill(&first, 5)]);
+        new.put(&wait_packet(&gate, 1, NO_LOG_ENTRY));
+        new.put(&RingPacket::execute(GpuVa(commands), bytes, 1));
+        new.doorbell.last_queued.store(1);
+        new.ring();
+        evict(w, &[&first]);
+        let paging_fence_value = pending(w, &paging, &second);
+        w.pass(1_000_000_000);
+        assert!(paging.fence.value.load() < paging_fence_value, "it is in use");
+        w.signal(&gate, 1);
+        w.wait(paging.fence.handle, paging_fence_value).unwrap();
+        assert_eq!(first_word(&first), filled(5), "the last use was complete");
+        assert_eq!(old.doorbell.last_queued.load(), 0);
     });
 }
 

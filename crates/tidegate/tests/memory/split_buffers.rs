@@ -469,3 +469,34 @@ fn a_part_is_preempted_and_goes_on() {
         assert!(w.stats().packets_preempted > 0);
     });
 }
+
+#[test]
+fn buffers_that_have_run_leave_memory_while_their_context_goes_on() {
+    world(4).run(|w| {
+        let (own, context) = (on_demand(w), context(w, COPY, 0));
+        let regions = |rounds: u32| {
+            for round in 0..rounds {
+                render(w, &[context], &[fill(&own, round)], &[(&own, true)]).unwrap();
+                done(w, context);
+            }
+            w.adapter().census().memory_regions
+        };
+        let few = regions(3);
+        assert_eq!(regions(20), few);
+    });
+}
+
+#[test]
+fn a_buffer_stays_in_memory_while_its_packet_runs_though_its_context_has_gone() {
+    world(4).run(|w| {
+        let (own, context) = (on_demand(w), context(w, COPY, 0));
+        let commands = [Command::Timed { ns: 1_000_000 }, fill(&own, 7)];
+        render(w, &[context], &commands, &[(&own, true)]).unwrap();
+        w.pass(100_000);
+        w.kernel.destroy_context(context).unwrap();
+        let regions = || w.adapter().census().memory_regions;
+        let with_buffer = regions();
+        w.pass(2_000_000);
+        assert_eq!((regions(), word(&own, 0)), (with_buffer - 1, twice(7)));
+    });
+}

@@ -4,16 +4,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate::calls::{
-    DeviceState, FenceInstance, Kernel, NtHandle, SignalFlags, Status, SubmitSignalToHwQueues,
-    SyncObjectFlags, WaitMode,
+    DeviceState, FenceInstance, Kernel, NtHandle, Placement, SignalFlags, Status,
+    SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
 };
-use tidegate::ddi::{EngineId, InterruptData};
+use tidegate::ddi::memory::PageTableEntry;
+use tidegate::ddi::{DdiCall, EngineId, InterruptData};
 use tidegate::dxgkrnl::Process;
-use tidegate::gpu_abi::Command;
+use tidegate::gpu_abi::address::TABLE_LEVELS;
+use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::{Step, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::{
@@ -297,6 +299,34 @@ fn a_driver_that_does_not_let_go_of_a_context_holds_an_end_for_the_tdr_delay_and
         assert_eq!(w.adapter().census().hw_queues, 0);
     });
     assert_eq!(w.stats().devices_lost, 0);
+}
+
+/// An engine may still run commands that use the memory until their queue has gone.
+#[test]
+fn the_memory_of_a_device_that_ends_goes_after_its_queues_and_contexts() {
+    world().run(|w| {
+        let client = w.client("another");
+        let memory = client.allocate_in(4096, Placement::System);
+        let (queue, _context) = (client.hw_queue(), client.context(0));
+        client.submit(&queue, 1, &[Command::Timed { ns: 100 }]);
+        client.finish(&queue, 1);
+        let driver = w.driver.clone();
+        driver.take();
+        client.kernel.destroy_device(client.device).unwrap();
+        let calls = driver.take();
+        let level = TABLE_LEVELS - 1;
+        let entry = (level, GpuVa(memory.gpu_va).table_index(level));
+        let unmaps = |call: &DdiCall| match call {
+            DdiCall::UpdatePageTable { args } => {
+                let of_page = (args.level, args.start_index) == entry;
+                of_page && args.entries[0] == PageTableEntry::Invalid
+            }
+            _ => false,
+        };
+        let at = |name: &str| calls.iter().rposition(|call| call.name() == name).unwrap();
+        let unmapped = calls.iter().position(unmaps).unwrap();
+        assert!(unmapped > at("DestroyHwQueue") && unmapped > at("DestroyContext"), "{calls:?}");
+    });
 }
 
 #[test]

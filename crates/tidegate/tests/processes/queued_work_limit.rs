@@ -2,13 +2,14 @@
 //! succeeds once queued work has gone on.
 
 use tidegate::calls::{
-    CreateSynchronizationObject, FenceInstance, Handle, Kernel, OlderObject,
+    CreateSynchronizationObject, FenceInstance, Handle, Kernel, OlderObject, Placement, Render,
     ReserveGpuVirtualAddress, SignalFlags, SignalFromGpu2, Status, SubmitCommandToHwQueue,
     SubmitSignalToHwQueues, SyncObjectFlags, TILE_BYTES, TileOperation, UpdateGpuVirtualAddress,
 };
 use tidegate::dxgkrnl::ProcessKind;
-use tidegate::gpu_abi::Command;
-use tidegate_testbed::{Client, World, at, world};
+use tidegate::gpu_abi::{Command, CommandWriter};
+use tidegate::{MachineConfig, variants};
+use tidegate_testbed::{Client, World, at, fill, world, world_with};
 
 const LIMIT: u32 = 12;
 
@@ -162,5 +163,34 @@ fn the_work_of_a_queue_that_ends_leaves_its_room() {
             assert_eq!(calls_until_refused(wait), LIMIT);
             client.kernel.destroy_context(context).unwrap();
         }
+    });
+}
+
+/// A driver that patches commands has a copy of them for each context.
+#[test]
+fn commands_for_two_contexts_take_room_for_both() {
+    let linked = |config: &mut MachineConfig| {
+        variants::find("patching").unwrap().apply(config);
+        config.gpu.physical_gpus = 2;
+    };
+    world_with(linked).run(|w| {
+        let (client, gate) = limited(w);
+        let contexts = [1, 2].map(|gpu| client.affine(gpu).context(2));
+        let memory = client.allocate_in(4096, Placement::LocalOnDemand);
+        let mut commands = CommandWriter::new();
+        commands.push(&fill(memory.gpu_va, 8, 1));
+        let (commands, allocations) = (commands.to_bytes(), [(memory.handle, true)]);
+        let render = || {
+            client.kernel.render(Render {
+                contexts: &contexts,
+                commands: &commands,
+                allocations: &allocations,
+            })
+        };
+        for context in contexts {
+            client.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
+        }
+        assert_eq!(calls_until_refused(render), (LIMIT - 2) / 2);
+        client.signal(&gate, 1);
     });
 }

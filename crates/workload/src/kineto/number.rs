@@ -103,6 +103,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_number_beyond_64_bits_is_out_of_range_and_does_not_wrap() {
+        // 17 digits of microseconds have 20 of nanoseconds.
+        for text in ["99999999999999999", "99999999999999999.5", "18446744073709551616"] {
+            assert_eq!(us_to_ns(text), Err(Fault::OutOfRange), "{text}");
+        }
+    }
+
+    #[test]
     fn microseconds_become_exact_nanoseconds() {
         assert_eq!(us_to_ns("1695835583881571"), Ok(1_695_835_583_881_571_000));
         assert_eq!(us_to_ns("1695835583881571.123"), Ok(1_695_835_583_881_571_123));

@@ -489,3 +489,76 @@ fn hip_categories_and_fields_are_read_as_those_of_cuda() {
         assert_eq!(waits(|kind| matches!(kind, OpKind::CpuWait { .. })), 1, "{category}");
     }
 }
+
+/// The host waits until 46 µs for work that ended at 41 µs.
+#[test]
+fn a_wait_that_ended_sooner_than_a_sleeper_wakes_was_polled_and_ends_as_recorded() {
+    for (wake_ns, is_polled) in [(5_000, false), (5_001, true)] {
+        let options = ImportOptions { wake_ns, seen_ns: 20_000, ..ImportOptions::default() };
+        let workload = import(two_streams("cuda").as_bytes(), "t.json", &options).unwrap();
+        let body = &workload.threads[0].body;
+        let polls = body.iter().filter(|op| matches!(op.kind, OpKind::PollWait { .. })).count();
+        assert_eq!(polls, usize::from(is_polled), "{wake_ns}");
+        let Some(OpKind::Resume { at_ns }) = body.last().map(|op| &op.kind) else {
+            panic!("{body:?}")
+        };
+        assert_eq!(*at_ns, 46_000, "{wake_ns}");
+    }
+}
+
+#[test]
+fn a_stream_written_as_the_largest_number_of_32_bits_is_none() {
+    for none in [-1, i64::from(u32::MAX)] {
+        let text = object(
+            &[
+                call("cudaLaunchKernel", "100", "5", 1),
+                kernel("a", "110", "10", 7, 1),
+                call("cudaStreamSynchronize", "106", "30", 2),
+                sync("Stream Sync", none, -1, -1, 2),
+            ]
+            .join(","),
+        );
+        let workload = good(&text);
+        let report = report(&workload);
+        assert_eq!((report.stream_syncs, report.stream_syncs_unpaired), (0, 1), "{none}");
+    }
+}
+
+#[test]
+fn what_names_no_device_is_of_the_only_one() {
+    let read = |devices: [u32; 2]| {
+        let [first, second] = [(devices[0], 9, 1), (devices[1], 7, 2)].map(|(of, stream, id)| {
+            let device = format!("\"device\":{of}");
+            kernel("k", "110", "5", stream, id).replace("\"device\":0", &device)
+        });
+        let text = object(
+            &[
+                call("cudaLaunchKernel", "100", "2", 1),
+                call("cudaLaunchKernel", "103", "2", 2),
+                first,
+                second,
+                call("cudaDeviceSynchronize", "106", "30", 3),
+                call("cudaStreamSynchronize", "140", "30", 4),
+                sync("Stream Sync", 7, -1, -1, 4).replace(",\"device\":0", ""),
+            ]
+            .join(","),
+        );
+        let workload = good(&text);
+        let report = report(&workload);
+        (report.device_syncs, report.device_syncs_unpaired, report.streams_without_work)
+    };
+    assert_eq!(read([1, 1]), (1, 0, 0));
+    // Of two devices none is the one: a stream is then of device 0.
+    assert_eq!(read([1, 0]), (0, 1, 0));
+}
+
+/// One stream more than there are compute engines; all are busy for 100 µs.
+#[test]
+fn work_inside_of_longer_work_of_its_stream_is_no_end_of_it() {
+    let mut events = vec![call("cudaLaunchKernel", "100", "5", 1)];
+    events.extend((1..=33).map(|stream| kernel("long", "200", "100", stream, 1)));
+    events.push(kernel("short", "210", "10", 33, 1));
+    let workload = good(&object(&events.join(",")));
+    let shared = &report(&workload).shared_engines;
+    assert_eq!(shared.iter().map(|s| s.overlapped_ns).collect::<Vec<_>>(), [100_000]);
+}

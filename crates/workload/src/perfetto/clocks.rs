@@ -105,11 +105,24 @@ mod tests {
         clocks.snapshot(5, &snapshot(&[(6, 100), (64, 10)]));
         clocks.snapshot(5, &snapshot(&[(6, 120), (64, 20)]));
         assert_eq!(clocks.time(5, 64, 12), Some(102));
+        assert_eq!(clocks.time(5, 64, 20), Some(120), "in the moment of the second");
         assert_eq!(clocks.time(5, 64, 21), Some(121));
         assert_eq!(clocks.time(5, 64, 4), Some(94), "before the first");
         assert_eq!(clocks.time(9, 64, 21), None, "another sequence's clock");
         assert_eq!((clocks.time(9, 6, 21), clocks.time(9, 3, 21)), (Some(21), Some(21)));
         assert_eq!(clocks.time(5, 64, u64::MAX), None);
+    }
+
+    #[test]
+    fn clocks_are_of_a_sequence_up_to_127_and_of_all_from_128() {
+        let mut clocks = Clocks::default();
+        let mut message = snapshot(&[(6, 100), (127, 10)]);
+        // 128 takes two bytes.
+        message.extend([0x0a, 5, 0x08, 0x80, 0x01, 0x10, 10]);
+        clocks.snapshot(5, &message);
+        let of = |clocks: &mut Clocks, sequence| [127, 128].map(|id| clocks.time(sequence, id, 12));
+        assert_eq!(of(&mut clocks, 5), [Some(102), Some(102)]);
+        assert_eq!(of(&mut clocks, 9), [None, Some(102)]);
     }
 
     /// A snapshot of the trace's clock at `trace`, and of clock 64 with more fields.

@@ -208,3 +208,42 @@ fn packets_that_need_lost_state_are_left_out() {
         [Remark::PacketsLost { packets: 3 }, Remark::NoHostCalls]
     );
 }
+
+#[test]
+fn a_slice_that_never_ends_is_counted_as_lost() {
+    let stage = message(53, &[number(2, 10), number(13, 1), number(14, 1)]);
+    let interned = message(12, &[named(24, 1, "one"), named(2, 1, "submit")]);
+    let begin = |at| packet(at, 2, &[message(11, &[number(9, 1), number(10, 1)])]);
+    let end = |at| packet(at, 2, &[message(11, &[number(9, 2)])]);
+    let trace = [
+        packet(2, 1, &[interned]),
+        begin(3),
+        end(4),
+        begin(5),
+        begin(6),
+        packet(40, 2, std::slice::from_ref(&stage)),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    assert!(report(&workload).remarks.contains(&Remark::PacketsLost { packets: 2 }));
+}
+
+#[test]
+fn a_packet_that_names_no_clock_has_the_default_of_its_sequence() {
+    let clock = |id, at| message(1, &[number(1, id), number(2, at)]);
+    let stage = |clock: Option<u64>, at| {
+        let clock = clock.map_or_else(Vec::new, |id| number(58, id));
+        packet(at, 2, &[clock, message(53, &[number(2, 10), number(13, 1), number(14, 1)])])
+    };
+    // Clock 200 is 1,000 ns behind.
+    let trace = [
+        packet(0, 1, &[message(12, &[named(24, 1, "one")]), message(59, &[number(58, 200)])]),
+        packet(0, 0, &[message(6, &[clock(6, 1_000), clock(200, 0)])]),
+        stage(None, 100),
+        stage(Some(6), 1_600),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    let items = &workload.recorded.as_ref().unwrap().items;
+    assert_eq!(items[1].start_ns - items[0].start_ns, 500);
+}

@@ -141,6 +141,8 @@ mod tests {
         ];
         let spread = |streams: &[usize], most| spread(streams, &busy, most);
         assert_eq!(spread(&[0, 1, 2], 3), [(vec![0], 0), (vec![1], 0), (vec![2], 0)]);
+        let none_shares = [(vec![2], 0), (vec![1], 0)];
+        assert_eq!(spread(&[2, 1], 2), none_shares, "and they keep their order");
         assert_eq!(spread(&[0, 1, 2], 2), [(vec![0], 0), (vec![1, 2], 0)]);
         assert_eq!(spread(&[0, 1, 3], 2), [(vec![0], 0), (vec![1, 3], 2)]);
         assert_eq!(spread(&[0, 1, 2, 3], 2), [(vec![0], 0), (vec![1, 2, 3], 2)]);

@@ -131,6 +131,32 @@ fn a_wait_is_for_the_last_record_of_its_event_or_for_the_one_that_it_numbers() {
 }
 
 #[test]
+fn a_wait_for_an_event_that_was_never_recorded_takes_no_record_of_another() {
+    let mut made = Made::default();
+    let streams: Vec<StreamId> = (0..2).map(|k| made.stream(40, 1, k)).collect();
+    let process = made.0.process(40);
+    let [recorded, never] =
+        [3, 4].map(|event| made.0.event(EventKey { process, context: 0, event }));
+    let launch = made.call(40, "cudaLaunchKernel", 0, 1);
+    made.work(streams[0], 20, Launcher::Call(launch));
+    let call = CallRef::Call(made.call(40, "cudaEventRecord", 40, 42));
+    made.0.record_event(EventRecord { call, event: recorded, sequence: None, stream: streams[0] });
+    let wait = made.call(40, "cudaStreamWaitEvent", 200, 201);
+    made.0.sync(SyncRecord {
+        call: CallRef::Call(wait),
+        kind: SyncKind::StreamWaitEvent,
+        device: None,
+        stream: Some(streams[1]),
+        awaited: Some(Awaited::Event(never, None)),
+        awaited_stream: None,
+    });
+    let workload = made.workload();
+    let report = &workload.recorded.as_ref().unwrap().report;
+    assert_eq!((report.stream_waits, report.stream_waits_unpaired), (0, 1));
+    assert_eq!(report.event_records_awaited, 0);
+}
+
+#[test]
 fn work_waits_for_work_of_another_stream() {
     let mut made = Made::default();
     let (a, b) = (made.stream(40, 1, 1), made.stream(40, 1, 2));
