@@ -450,6 +450,13 @@ fn a_queue_that_reaches_its_wait_after_a_pulse_is_unblocked() {
     }
 }
 
+// spec: NF-343
+#[test]
+fn a_wait_for_a_dropped_value_passes_or_its_device_is_lost() {
+    is_sampled("lost-history");
+    finds_its_bugs("lost-history");
+}
+
 #[test]
 fn two_waiters_for_one_value_are_both_released() {
     is_sampled("two-waiters");

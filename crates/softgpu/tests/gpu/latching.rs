@@ -1,6 +1,7 @@
 //! Waits of rings latch on every platform: threads on the host race for real, the others repeat.
 
 use crate::machine::{COMPUTE, COPY, QueueOptions, THREE_D, everywhere};
+use tidegate_d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate_gpu_abi::{AdminCommand, QueueState};
 use tidegate_platform::PlatformKind;
 use tidegate_softgpu::Config;
@@ -107,7 +108,7 @@ fn a_cell_made_anew_lets_the_old_wait_pass_and_starts_afresh() {
         let (mut waiter, mut freeing) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[head.wait(1), cell.wait(5), done.signal(1)]);
         cell.current.condemn();
-        cell.current.renew(1, 64);
+        cell.current.renew(1, 64, MAX_ANNEX_PEAKS);
         let mut late = process.queue(COPY);
         let late_done = process.fence(0, 0);
         late.submit(&[cell.wait(2), late_done.signal(1)]);
