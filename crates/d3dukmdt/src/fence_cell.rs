@@ -47,8 +47,8 @@ mod at {
     pub(super) const EPOCH: usize = 0;
     /// Waits of earlier epochs belong to an earlier fence of the cell, and pass.
     pub(super) const FIRST_EPOCH: usize = 1;
-    /// Number of peaks (low half), room for peaks in the page (next 16 bits), and limit on the peaks
-    /// beyond it.
+    /// Number of peaks (low half), room for peaks in the page (next 16 bits), and limit on the
+    /// peaks beyond it.
     pub(super) const DEPTH: usize = 2;
     /// Number of dropped peaks.
     pub(super) const LOST: usize = 3;

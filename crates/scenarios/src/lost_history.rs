@@ -1,7 +1,7 @@
-//! A queue that reaches a wait for 7 against the fall of a gate whose history is full. The gate was
-//! at 9 before the wait was called and at 7 after. The next fall drops the 7. The queue passes if it
-//! reaches the wait before that. Otherwise nothing tells whether the gate was at 7: the queue faults
-//! at once, and the device learns its fence and its queue. The queue never hangs.
+//! A queue that reaches a wait for 7 against the fall of a gate whose history is full. The gate
+//! was at 9 before the wait was called and at 7 after. The next fall drops the 7. The queue passes
+//! if it reaches the wait before that. Otherwise nothing tells whether the gate was at 7: the queue
+//! faults at once, and the device learns its fence and its queue. The queue never hangs.
 
 use crate::prelude::*;
 use tidegate::d3d12::RemovedReason;
