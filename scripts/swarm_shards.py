@@ -12,11 +12,12 @@ ground (`row` is 'ground') and a row for each failure (`row` is 'failure'). The 
 shard did not end with results.
 """
 
-import argparse
 import json
 import pathlib
 import subprocess
 import sys
+
+import ray_tasks
 
 TEXTS = ["row", "ground", "oracle", "failure", "line"]
 NUMBERS = ["shard", "programs", "operations", "failed", "seed", "shrunk_operations"]
@@ -49,11 +50,9 @@ def rows_of(shard, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ray_tasks.parser_of(__doc__)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--shards", type=int, required=True)
-    parser.add_argument("--tidegate", default="tidegate", help="the program (default: tidegate on the PATH)")
-    parser.add_argument("--address", help="a running Ray cluster (default: one on this machine)")
     parser.add_argument("--on", default="all", choices=["virtual", "explored", "threads", "processes", "all"])
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default: 1)")
     bound = parser.add_mutually_exclusive_group()
@@ -68,18 +67,13 @@ def main():
 
     import pyarrow
     import pyarrow.parquet
-    import ray
 
     command = [arguments.tidegate, "swarm", "--on", arguments.on, "--seed", str(arguments.seed), *limit]
-    ray.init(address=arguments.address, include_dashboard=False, log_to_driver=False)
-    task = ray.remote(run_shard)
     count = arguments.shards
-    pending = [task.remote([*command, "--shard", f"{i}/{count}", "--json", "-"], i) for i in range(count)]
+    calls = [([*command, "--shard", f"{i}/{count}", "--json", "-"], i) for i in range(count)]
 
     rows, broken, never = [], 0, None
-    while pending:
-        ready, pending = ray.wait(pending)
-        shard, results, problem = ray.get(ready[0])
+    for shard, results, problem in ray_tasks.results(arguments.address, run_shard, calls):
         if problem:
             broken += 1
             print(f"shard {shard}/{count}: {problem}", file=sys.stderr)
@@ -93,7 +87,6 @@ def main():
                 print(f"shard {shard}/{count}, {row['ground']}: {row['programs']} programs, {row['failed']} failed", flush=True)
             else:
                 print(f"  seed {row['seed']}, {row['failure']}\n  tidegate replay '{row['line']}'", flush=True)
-    ray.shutdown()
 
     fields = [(name, pyarrow.string() if name in TEXTS else pyarrow.int64()) for name in TEXTS + NUMBERS]
     fields = dict(fields + [("seconds", pyarrow.float64())])

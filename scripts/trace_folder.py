@@ -10,11 +10,12 @@ OUT/summary.csv. Without --address a cluster is started on this machine; on a cl
 program must be on a file system that all of them share. The exit status is 1 when a trace could not be read or replayed right.
 """
 
-import argparse
 import csv
 import pathlib
 import subprocess
 import sys
+
+import ray_tasks
 
 SUFFIXES = (".json", ".json.gz", ".sqlite", ".pftrace", ".perfetto-trace")
 HEAD = ["name", "count", "busy_ns", "recorded_busy_ns", "queue_delay_ns", "launch_latency_ns", "traces"]
@@ -39,15 +40,11 @@ def replay(tidegate, trace, table, submission):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ray_tasks.parser_of(__doc__)
     parser.add_argument("traces", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--tidegate", default="tidegate", help="the program (default: tidegate on the PATH)")
-    parser.add_argument("--address", help="a running Ray cluster (default: one on this machine)")
     parser.add_argument("--submission", default="user", choices=["packet", "hardware", "user"])
     arguments = parser.parse_args()
-
-    import ray
 
     folder = arguments.traces.resolve()
     traces = sorted(path for path in folder.rglob("*") if path.is_file() and path.name.endswith(SUFFIXES))
@@ -55,15 +52,11 @@ def main():
         sys.exit(f"no traces in {folder}; names end in {', '.join(SUFFIXES)}")
     out = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    ray.init(address=arguments.address, include_dashboard=False, log_to_driver=False)
-    task = ray.remote(replay)
     table = lambda trace: out / (str(trace.relative_to(folder)).replace("/", "__") + ".csv")
-    pending = [task.remote(arguments.tidegate, trace, table(trace), arguments.submission) for trace in traces]
+    calls = [(arguments.tidegate, trace, table(trace), arguments.submission) for trace in traces]
 
     sums, failed = {}, 0
-    while pending:
-        ready, pending = ray.wait(pending)
-        trace, by_name, problem = ray.get(ready[0])
+    for trace, by_name, problem in ray_tasks.results(arguments.address, replay, calls):
         if problem:
             failed += 1
             print(f"{trace}: {problem}", file=sys.stderr)
@@ -72,7 +65,6 @@ def main():
         for name, total in by_name.items():
             old = sums.setdefault(name, [0] * (len(total) + 1))
             sums[name] = [a + b for a, b in zip(old, total + [1])]
-    ray.shutdown()
 
     rows = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))
     with open(out / "summary.csv", "w", newline="", encoding="utf-8") as file:

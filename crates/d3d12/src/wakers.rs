@@ -69,6 +69,9 @@ struct Report {
     shared: Arc<Shared>,
 }
 
+/// The fault of a poll that does not tell what its second look found.
+const UNHEARD: &str = "unheard end";
+
 /// The fault of a signal call that does not wake what was left to it.
 const FORGOTTEN: &str = "future left to a signal call";
 
@@ -106,7 +109,7 @@ impl Entry {
             let mut state = self.slot.state.lock();
             // The end of the wait calls no waker that comes after it.
             match state.is_over {
-                true => (true, Some(waker)),
+                true => (!self.shared.platform.fault(UNHEARD), Some(waker)),
                 false => (false, state.waker.replace(waker)),
             }
         };

@@ -22,7 +22,7 @@ const HISTORY_WORDS_PER_VALUE: usize = 8;
 /// Words of a fence page: the values, then their histories.
 pub const PAGE_WORDS: usize = VALUE_WORDS * (1 + HISTORY_WORDS_PER_VALUE);
 
-/// Limit on the peaks of a cell beyond those in its page. If there are more, the older half is
+/// Limit on the peaks of a cell beyond those in its page. If there are more, every second peak is
 /// dropped and counted. The limit bounds the cost of a process's fences: 256 KiB each, and the time
 /// to read a history.
 pub const MAX_ANNEX_PEAKS: usize = 1 << 14;
@@ -47,11 +47,13 @@ mod at {
     pub(super) const EPOCH: usize = 0;
     /// Waits of earlier epochs belong to an earlier fence of the cell, and pass.
     pub(super) const FIRST_EPOCH: usize = 1;
-    /// Number of peaks (low half) and room for peaks (high half).
+    /// Number of peaks (low half), room for peaks in the page (next 16 bits), and limit on the
+    /// peaks beyond it.
     pub(super) const DEPTH: usize = 2;
     /// Number of dropped peaks.
     pub(super) const LOST: usize = 3;
-    /// Pairs of label and peak: labels rise, peaks fall.
+    /// Pairs of label and peak: labels rise, peaks fall. Labels are odd. The lowest bit of a stored
+    /// label is 0 after a dropped peak.
     pub(super) const PEAKS: usize = 4;
 }
 
@@ -64,6 +66,17 @@ pub struct FenceWait {
     pub epoch: u64,
 }
 
+/// What a cell says of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The value, or a peak since the call, has reached the wait's.
+    Satisfied,
+    /// Nothing has reached the wait's value since its call.
+    Unsatisfied,
+    /// A dropped peak may have reached the wait's value. No later reading can decide this.
+    Lost,
+}
+
 /// The cell of one fence.
 #[derive(Clone, Debug)]
 pub struct FenceCell {
@@ -72,11 +85,33 @@ pub struct FenceCell {
     history: Option<NonZeroU32>,
 }
 
+/// Returns the last peak of an epoch that was closed up to `epoch`, and the first one after.
+fn around(peaks: &[Peak], epoch: u64) -> (Option<Peak>, Option<Peak>) {
+    let since = peaks.iter().position(|peak| epoch < peak.label).unwrap_or(peaks.len());
+    let before = since.checked_sub(1).map(|number| peaks[number]);
+    (before, peaks.get(since).copied())
+}
+
 /// A closed epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Peak {
     label: u64,
     value: u64,
+    /// Whether peaks between the one before and this one were dropped.
+    follows_dropped: bool,
+}
+
+/// Judges a wait by the first peak since its call, which is the largest, and the peak before that.
+/// Peaks dropped between the two were lower than `before`.
+// spec: NF-342
+fn judge_by_peaks(before: Option<Peak>, since: Option<Peak>, value: u64) -> Verdict {
+    match since {
+        Some(peak) if value <= peak.value => Verdict::Satisfied,
+        Some(peak) if peak.follows_dropped && before.is_none_or(|b| value < b.value) => {
+            Verdict::Lost
+        }
+        _ => Verdict::Unsatisfied,
+    }
 }
 
 /// Value and history of a cell at one moment.
@@ -98,15 +133,30 @@ impl Snapshot {
     }
 
     /// Whether the wait is satisfied.
-    // spec: NF-008
     pub fn satisfies(&self, wait: FenceWait) -> bool {
-        if wait.epoch == REACHED || (wait.value <= self.value && wait.epoch <= self.epoch) {
-            return true;
+        self.judge(wait) == Verdict::Satisfied
+    }
+
+    /// Judges the wait.
+    // spec: NF-008
+    pub fn judge(&self, wait: FenceWait) -> Verdict {
+        let is_reached = wait.value <= self.value && wait.epoch <= self.epoch;
+        if wait.epoch == REACHED || is_reached {
+            return Verdict::Satisfied;
         }
-        // The first peak since the call is the largest.
-        let peak = self.peaks.iter().find(|p| wait.epoch < p.label);
-        wait.epoch != NO_EPOCH
-            && (wait.epoch < self.first_epoch || peak.is_some_and(|p| wait.value <= p.value))
+        if wait.epoch == NO_EPOCH {
+            return Verdict::Unsatisfied;
+        }
+        if wait.epoch < self.first_epoch {
+            return Verdict::Satisfied;
+        }
+        let (before, since) = around(&self.peaks, wait.epoch);
+        judge_by_peaks(before, since, wait.value)
+    }
+
+    /// Whether peaks were dropped that a wait may be lost to.
+    pub fn has_lost(&self) -> bool {
+        self.peaks.iter().any(|peak| peak.follows_dropped)
     }
 
     /// No wait for more than this is satisfied, save those of an earlier fence.
@@ -157,13 +207,14 @@ impl FenceCell {
     }
 
     /// Prepares the cell for a new fence; waits for an earlier one pass. `stride_bytes` is the room
-    /// of the fence in its page.
-    pub fn renew(&self, value: u64, stride_bytes: u64) {
+    /// of the fence in its page. `annex_peaks`: the limit on the peaks beyond those in the page, at
+    /// most [`MAX_ANNEX_PEAKS`].
+    pub fn renew(&self, value: u64, stride_bytes: u64, annex_peaks: usize) {
         let Some(history) = self.history() else { return self.value.store(value) };
         let epoch = history.lock_or_begin() + 1;
         let room =
             (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2;
-        history.word(at::DEPTH).store((room as u64) << 32);
+        history.word(at::DEPTH).store(depth_word(0, room, annex_peaks.min(MAX_ANNEX_PEAKS)));
         self.value.drop_annexes();
         history.word(at::LOST).store(0);
         history.word(at::FIRST_EPOCH).store(epoch);
@@ -276,15 +327,21 @@ impl FenceCell {
     /// evaluates the waits afterwards.
     #[inline]
     pub fn satisfies(&self, wait: FenceWait) -> bool {
+        self.judge(wait) == Verdict::Satisfied
+    }
+
+    /// Judges the wait. Never [`Verdict::Lost`] in the middle of a rewind.
+    #[inline]
+    pub fn judge(&self, wait: FenceWait) -> Verdict {
         if self.value.load() >= wait.value || wait.epoch == REACHED {
-            return true;
+            return Verdict::Satisfied;
         }
-        let Some(history) = self.history() else { return false };
+        let Some(history) = self.history() else { return Verdict::Unsatisfied };
         let epoch = history.load(at::EPOCH);
         if epoch == wait.epoch || wait.epoch == NO_EPOCH || epoch & EPOCH_MARK == 0 {
-            return false;
+            return Verdict::Unsatisfied;
         }
-        history.satisfies(epoch, wait)
+        history.judge(epoch, wait)
     }
 
     /// Reads value and history. Waits for the end of a rewind that is under way.
@@ -359,7 +416,7 @@ impl<'a> Rewind<'a> {
 
     /// Keeps the peak under the label.
     pub fn push(&self, peak: u64) {
-        self.history.push(Peak { label: self.label, value: peak });
+        self.history.push(self.label, peak);
     }
 
     /// Changes the value from `peak` to `value`; `false` when it was raised meanwhile.
@@ -388,20 +445,22 @@ impl History<'_> {
         self.of.load_sibling(self.start + number)
     }
 
-    /// Whether a wait is satisfied by the history, which has reached `epoch` since the call.
+    /// Judges a wait by the history, which has reached `epoch` since the call.
     #[cold]
-    fn satisfies(&self, epoch: u64, wait: FenceWait) -> bool {
+    fn judge(&self, epoch: u64, wait: FenceWait) -> Verdict {
         // Also while the epoch is odd: no evaluation follows the end of `renew`.
         let first_epoch = self.load(at::FIRST_EPOCH);
         if wait.epoch < first_epoch {
-            return true;
+            return Verdict::Satisfied;
         }
         if !epoch.is_multiple_of(2) {
-            return false;
+            return Verdict::Unsatisfied;
         }
-        let peak = self.first_peak_since(wait.epoch);
-        let steady = self.load(at::EPOCH) == epoch;
-        steady && peak.is_some_and(|peak| wait.value <= peak.value)
+        let (before, since) = self.peaks_around(wait.epoch);
+        match self.load(at::EPOCH) == epoch {
+            true => judge_by_peaks(before, since, wait.value),
+            false => Verdict::Unsatisfied,
+        }
     }
 
     /// Makes the epoch odd and returns it; `None` where no fence stands.
@@ -478,44 +537,61 @@ impl History<'_> {
 
     fn peak(&self, number: usize, room: usize) -> Peak {
         let [label, value] = self.place(number, room);
-        Peak { label: label.load() | EPOCH_MARK, value: value.load() }
+        Peak::read(&label, &value)
     }
 
     fn set_peak(&self, number: usize, room: usize, peak: Peak) {
         let [label, value] = self.place(number, room);
-        label.store(peak.label & !EPOCH_MARK);
+        label.store((peak.label & !EPOCH_MARK) ^ u64::from(peak.follows_dropped));
         value.store(peak.value);
     }
 
-    /// How many entries there are, and how many have room in the page.
+    /// Number of entries, and how many have room in the page.
     fn depth(&self) -> (usize, usize) {
-        let word = self.load(at::DEPTH);
-        let (room, depth) = ((word >> 32) as usize, word as u32 as usize);
-        (depth.min(room + MAX_ANNEX_PEAKS), room)
+        let (depth, room, _) = self.depth_and_limit();
+        (depth, room)
     }
 
-    /// Adds a peak. When the annex is full, the older half is dropped, which served only the oldest
-    /// waits, and the loss is counted.
-    fn push(&self, peak: Peak) {
-        let (before, room) = self.depth();
+    /// The same, and the limit on the entries beyond the page.
+    fn depth_and_limit(&self) -> (usize, usize, usize) {
+        let word = self.load(at::DEPTH);
+        let (depth, room, annex) =
+            (word as u32 as usize, (word >> 32) as u16 as usize, (word >> 48) as usize);
+        (depth.min(room + annex), room, annex)
+    }
+
+    /// Adds a peak. When the annex is full, every second peak is dropped, and the loss is counted.
+    /// The oldest and the largest peak stay, so a wait that was called before both is judged
+    /// exactly.
+    fn push(&self, label: u64, value: u64) {
+        let (before, room, annex) = self.depth_and_limit();
+        let mut peak = Peak { label, value, follows_dropped: false };
         let mut depth = before;
-        while depth > 0 && self.peak(depth - 1, room).value <= peak.value {
+        while depth > 0 {
+            let last = self.peak(depth - 1, room);
+            if last.value > value {
+                break;
+            }
+            // Peaks dropped before the last one may have been above this one.
+            peak.follows_dropped = last.follows_dropped;
             depth -= 1;
         }
-        if depth >= room + MAX_ANNEX_PEAKS {
-            let dropped = depth / 2;
+        if depth >= room + annex {
+            let kept = depth.div_ceil(2);
             let lost = self.word(at::LOST);
-            lost.store(lost.load() + dropped as u64);
-            for number in dropped..depth {
-                self.set_peak(number - dropped, room, self.peak(number, room));
+            lost.store(lost.load() + (depth - kept) as u64);
+            for number in 1..kept {
+                let moved = Peak { follows_dropped: true, ..self.peak(2 * number, room) };
+                self.set_peak(number, room, moved);
             }
-            depth -= dropped;
+            peak.follows_dropped = depth.is_multiple_of(2);
+            depth = kept;
         }
         if depth < room && before > room {
             self.of.drop_annexes();
         }
         self.set_peak(depth, room, peak);
-        self.word(at::DEPTH).store((room as u64) << 32 | (depth as u64 + 1));
+        self.word(at::DEPTH).store(depth_word(depth + 1, room, annex));
     }
 
     fn peaks(&self) -> Vec<Peak> {
@@ -528,19 +604,20 @@ impl History<'_> {
             (0..depth.min(room)).map(|number| self.peak(number, room)).collect();
         for (piece, from) in (0..).zip((room..depth).step_by(PIECE_PEAKS)) {
             let piece = self.of.annex(piece, 2 * PIECE_PEAKS);
-            peaks.extend((0..PIECE_PEAKS.min(depth - from)).map(|number| Peak {
-                label: piece.word(2 * number).load() | EPOCH_MARK,
-                value: piece.word(2 * number + 1).load(),
-            }));
+            peaks
+                .extend((0..PIECE_PEAKS.min(depth - from)).map(|number| {
+                    Peak::read(&piece.word(2 * number), &piece.word(2 * number + 1))
+                }));
         }
         peaks
     }
 
-    /// The first peak of an epoch that was closed after `epoch`, which is the largest since.
-    fn first_peak_since(&self, epoch: u64) -> Option<Peak> {
+    /// The last peak of an epoch that was closed up to `epoch`, and the first one after, which is
+    /// the largest since.
+    fn peaks_around(&self, epoch: u64) -> (Option<Peak>, Option<Peak>) {
         let (depth, room) = self.depth();
         if depth <= room {
-            return self.first_peaks((depth, room)).into_iter().find(|peak| epoch < peak.label);
+            return around(&self.first_peaks((depth, room)), epoch);
         }
         // Labels rise. A concurrent rewind may spoil the search; the caller detects it by the
         // epoch.
@@ -552,7 +629,23 @@ impl History<'_> {
                 false => from = middle + 1,
             }
         }
-        (from < depth).then(|| self.peak(from, room))
+        let since = (from < depth).then(|| self.peak(from, room));
+        let follows_dropped = since.is_some_and(|peak| peak.follows_dropped);
+        let before = from.checked_sub(1).filter(|_| follows_dropped);
+        (before.map(|number| self.peak(number, room)), since)
+    }
+}
+
+/// The word of [`at::DEPTH`].
+fn depth_word(depth: usize, room: usize, annex: usize) -> u64 {
+    (annex as u64) << 48 | (room as u64) << 32 | depth as u64
+}
+
+impl Peak {
+    fn read(label: &Word, value: &Word) -> Peak {
+        let label = label.load();
+        let follows_dropped = label.is_multiple_of(2);
+        Peak { label: label | EPOCH_MARK | 1, value: value.load(), follows_dropped }
     }
 }
 
@@ -564,7 +657,7 @@ mod tests {
     fn cell(stride_bytes: u64) -> FenceCell {
         let page = Platform::host().page(PAGE_WORDS);
         let cell = FenceCell::in_fence_page(page.word(8), 0);
-        cell.renew(0, stride_bytes);
+        cell.renew(0, stride_bytes, MAX_ANNEX_PEAKS);
         cell
     }
 
@@ -626,7 +719,7 @@ mod tests {
         cell.condemn();
         assert!(cell.satisfies(old));
         assert_eq!((cell.store(3), cell.load()), (None, u64::MAX), "signals do nothing");
-        cell.renew(2, 64);
+        cell.renew(2, 64, MAX_ANNEX_PEAKS);
         assert!(cell.satisfies(old), "it waited for a fence that is gone");
         let new = cell.wait_for(3);
         assert!(!cell.satisfies(new) && cell.load() == 2);
@@ -672,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_annex_drops_the_older_half_and_counts_it() {
+    fn a_full_annex_drops_every_second_peak_and_counts_it() {
         let cell = cell(8);
         let most = 2 + MAX_ANNEX_PEAKS as u64;
         let waits = pulses(&cell, (1..=most).rev());
@@ -684,21 +777,58 @@ mod tests {
             cell.satisfies(last) && cell.history_lost() == 0,
             "a peak that is not lower takes the place of another"
         );
-        // The value before is the lowest that there is: only a fence that was never at 0 falls
-        // further.
+        // A fence that was never at 0 falls further.
         let cell = self::cell(8);
         let waits = pulses(&cell, (2..=most + 2).rev());
         assert_eq!(cell.history_lost(), most / 2);
-        let satisfied = waits.iter().map(|wait| cell.satisfies(*wait));
-        assert_eq!(satisfied.filter(|s| !s).count() as u64, most / 2, "the oldest");
-        assert!(cell.satisfies(waits[waits.len() - 1]));
+        let verdicts: Vec<_> = waits.iter().map(|wait| cell.judge(*wait)).collect();
+        let lost = verdicts.iter().filter(|verdict| **verdict == Verdict::Lost);
+        assert_eq!(lost.count() as u64, most / 2, "each wait for a dropped peak");
+        assert_eq!(verdicts.first(), Some(&Verdict::Satisfied), "the oldest peak is kept");
+        assert_eq!(verdicts.last(), Some(&Verdict::Satisfied));
+        let snapshot = cell.snapshot();
+        assert!(waits.iter().zip(&verdicts).all(|(wait, seen)| snapshot.judge(*wait) == *seen));
+    }
+
+    /// All waits of all epochs, against a list of all peaks.
+    // spec: NF-342
+    #[test]
+    fn a_wait_is_lost_only_where_a_dropped_peak_could_have_reached_it() {
+        for annex_peaks in 0..4 {
+            let cell = cell(8);
+            cell.renew(0, 8, annex_peaks);
+            let mut peaks: Vec<(u64, u64)> = Vec::new();
+            let mut epochs = vec![cell.wait_for(u64::MAX).epoch];
+            let mut lost = 0;
+            for value in [20, 18, 16, 14, 12, 10, 8, 11, 6, 4, 13, 3, 2, 15, 21, 5, 4, 3, 2, 1] {
+                cell.store(value);
+                cell.store(0);
+                let label = cell.wait_for(u64::MAX).epoch;
+                peaks.push((label, value));
+                epochs.push(label);
+                for (epoch, value) in epochs.iter().flat_map(|e| (1..25).map(move |v| (*e, v))) {
+                    let wait = FenceWait { value, epoch };
+                    let since = peaks.iter().filter(|(label, _)| *label > epoch);
+                    let is_satisfied =
+                        since.map(|(_, peak)| *peak).max().is_some_and(|p| p >= value);
+                    let verdict = cell.judge(wait);
+                    assert_eq!(verdict, cell.snapshot().judge(wait));
+                    match verdict {
+                        Verdict::Satisfied => assert!(is_satisfied, "{wait:?} after {peaks:?}"),
+                        Verdict::Unsatisfied => assert!(!is_satisfied, "{wait:?} after {peaks:?}"),
+                        Verdict::Lost => lost += 1,
+                    }
+                }
+            }
+            assert!(lost > 0 && cell.history_lost() > 0, "the limit is {annex_peaks}");
+        }
     }
 
     #[test]
     fn a_new_fence_begins_without_the_annex_of_the_old_one() {
         let cell = cell(8);
         let old = pulses(&cell, (1..=1_000).rev());
-        cell.renew(0, 8);
+        cell.renew(0, 8, MAX_ANNEX_PEAKS);
         assert!(cell.snapshot().peaks.is_empty() && cell.satisfies(old[0]));
         let new = pulses(&cell, (1..=20).rev());
         let unreached = FenceWait { value: 21, ..new[0] };
@@ -710,7 +840,7 @@ mod tests {
         let page = Platform::host().page(PAGE_WORDS);
         let (fence, between) = (0, VALUE_WORDS - 8..VALUE_WORDS);
         let fence = [fence, between.start].map(|word| FenceCell::in_fence_page(page.word(word), 0));
-        fence.iter().for_each(|cell| cell.renew(0, 64));
+        fence.iter().for_each(|cell| cell.renew(0, 64, MAX_ANNEX_PEAKS));
         // All the room for peaks is taken, by labels and by values that a process chose.
         for peak in (1..=40).rev() {
             for value in [peak * 3, 0] {

@@ -170,6 +170,8 @@ pub struct AdapterCaps {
     /// Whether the hardware keeps the history of fence values, so that waits latch over a rewind.
     /// Without it, waits in hardware are judged by the current value alone. Not published.
     pub fence_history: bool,
+    /// Values of a fence's history beyond those in its page. Not published.
+    pub fence_history_peaks: u32,
     /// Whether engines compare each signal with MonitoredValue in memory and keep no copy of it.
     /// The kernel then raises the value itself after a CPU signal has released waiters. Not
     /// published.

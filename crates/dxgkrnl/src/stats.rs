@@ -292,7 +292,8 @@ impl Stats {
         self.lost_signals.lock().iter().map(|(_, lost)| lost.clone()).collect()
     }
 
-    fn get(&self, count: Count) -> u64 {
+    /// Returns one counter.
+    pub(crate) fn get(&self, count: Count) -> u64 {
         self.counts.get(count as usize)
     }
 }

@@ -241,6 +241,9 @@ pub enum FaultKind {
     /// hardware lacks, or requests none and CPUs cache the page. Real hardware would occasionally
     /// read or leave stale values; this hardware faults immediately.
     Incoherent = 6,
+    /// A wait whose value a dropped peak of the fence may have reached. Waiting on could hang the
+    /// queue, and going on could break the order of its work.
+    LostHistory = 7,
 }
 
 impl FaultKind {
@@ -253,6 +256,7 @@ impl FaultKind {
             FaultKind::BadArguments,
             FaultKind::WrongEngine,
             FaultKind::Incoherent,
+            FaultKind::LostHistory,
         ]
         .into_iter()
         .find(|k| *k as u64 == number)

@@ -217,6 +217,7 @@ pub(crate) fn declare(
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
         // Epochs are defined for whole 64-bit values only.
         fence_history: config.fence_history && !narrow,
+        fence_history_peaks: config.fence_history_peaks,
         monitored_values_in_memory: !hardware.traits.has(DeviceTraits::MONITORED_SHADOW),
         peer_signal: if native_fence { config.peer_signal } else { PeerSignalCaps::default() },
         cache_coherent_memory: !hardware.traits.has(DeviceTraits::NOT_IO_COHERENT),

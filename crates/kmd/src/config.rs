@@ -2,6 +2,7 @@
 //! implements. `Config::check` checks it once, when the adapter starts.
 
 use crate::KmdError;
+use tidegate_d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate_ddi::PeerSignalCaps;
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
@@ -90,6 +91,8 @@ pub struct Config {
     /// Whether the hardware keeps the histories of fence values, so that a wait stays satisfied
     /// over a rewind.
     pub fence_history: bool,
+    /// Values of a fence's history beyond those in its page.
+    pub fence_history_peaks: u32,
     /// Signals between GPUs that the hardware supports; none in the standard configuration.
     pub peer_signal: PeerSignalCaps,
     /// When the driver requests a lower power state; never in the standard configuration.
@@ -132,6 +135,7 @@ impl Config {
             interrupt: InterruptMode::FenceArray,
             faults_name: FaultNaming::HwQueue,
             fence_history: true,
+            fence_history_peaks: MAX_ANNEX_PEAKS as u32,
             peer_signal: PeerSignalCaps::default(),
             idle: IdlePolicy { engine_after_ns: 0, looks_at_queues: true },
             preemption_aware: true,

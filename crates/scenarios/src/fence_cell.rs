@@ -10,7 +10,7 @@
 //! value falls, because peaks are not read while the epoch is odd.
 
 use crate::prelude::*;
-use tidegate::d3dukmdt::fence_cell::{REACHED, VALUE_WORDS};
+use tidegate::d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, REACHED, VALUE_WORDS};
 use tidegate::d3dukmdt::{FenceCell, FenceWait};
 use tidegate::platform::Word;
 
@@ -108,7 +108,7 @@ fn prepare_renewal(run: &Run<'_>) -> Prepared {
             if kernel.bug != Some(NO_CHECK) && kernel.check_as_engine() {
                 kernel.probe.note(AFTER, 1);
             }
-            kernel.cell.renew(0, 64);
+            kernel.cell.renew(0, 64, MAX_ANNEX_PEAKS);
         });
         queue.parked_epoch.store(wait.epoch);
         if queue.cell.satisfies(wait) {
@@ -161,12 +161,12 @@ impl Side {
         let page = platform.page(VALUE_WORDS + 64).named("the fence page");
         let cell = FenceCell::in_fence_page(page.word(0).named("CurrentValue"), 0);
         if past == Past::FullPage {
-            cell.renew(90, 8);
+            cell.renew(90, 8, MAX_ANNEX_PEAKS);
             for value in [0, 80, initial] {
                 cell.store(value);
             }
         } else {
-            cell.renew(initial, 64);
+            cell.renew(initial, 64, MAX_ANNEX_PEAKS);
         }
         let words = platform.page(2);
         let (parked, parked_epoch) =

@@ -41,6 +41,7 @@ mod hostile_client;
 mod leaf_ring_against_scan;
 mod left_out;
 mod log_write_against_log_read;
+mod lost_history;
 mod mutex_against_death;
 mod one_event;
 mod packet_against_higher_band;
@@ -137,6 +138,7 @@ const RACES: &[&Race] = &[
     &drop_against_completion::RACE,
     &gpu_pulse::BY_ENGINE,
     &gpu_pulse::BY_CPU,
+    &lost_history::RACE,
     &cpu_signal_against_park::RACE,
     &cpu_signal_against_wait::RACE,
     &raise_against_arm::RACE,
@@ -151,6 +153,7 @@ const RACES: &[&Race] = &[
     &reused_wait::RACE,
     &poll_against_signal::BY_CPU,
     &poll_against_signal::BY_ENGINE,
+    &poll_against_signal::MOVED,
     &destroy_against_signal::RACE,
     &destroy_against_wait::RACE,
     &broadcast_against_destroy::RACE,

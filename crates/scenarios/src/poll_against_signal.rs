@@ -1,6 +1,7 @@
 //! The poll of a fence's future against the signal that it awaits. The task's executor parks on an
 //! event, which its waker sets. After a signal by a CPU thread, that thread calls the waker; after
-//! one by an engine, the device's thread does (decisions/0106).
+//! one by an engine, the device's thread does (decisions/0106). A task that moved to another
+//! executor polls again, with the waker of that one: it is the waker that counts.
 //!
 //! At the end the future was ready and no wait is registered.
 
@@ -31,7 +32,7 @@ pub(crate) const BY_CPU: Race = Race {
     ],
     shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
-    prepare: |run| prepare(run, false),
+    prepare: |run| prepare(run, false, 1),
 };
 
 pub(crate) const BY_ENGINE: Race = Race {
@@ -41,7 +42,21 @@ pub(crate) const BY_ENGINE: Race = Race {
     planted: &[LATE_WAKER],
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(20_000)),
-    prepare: |run| prepare(run, true),
+    prepare: |run| prepare(run, true, 1),
+};
+
+pub(crate) const MOVED: Race = Race {
+    name: "second-poll-against-signal",
+    about: "a task polls the future of a fence with a second waker while a CPU thread signals it",
+    marks: &[AT_ONCE, WOKEN],
+    planted: &[Bug {
+        name: "unheard-end",
+        about: "a poll whose wait has ended since its first look keeps no waker and is pending",
+        fault: Fault::Product("unheard end"),
+    }],
+    shape: Shape::Machine(&[]),
+    plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
+    prepare: |run| prepare(run, false, 2),
 };
 
 const LATE_WAKER: Bug = Bug {
@@ -59,27 +74,29 @@ impl Wake for Unpark {
     }
 }
 
-fn prepare(run: &Run<'_>, by_engine: bool) -> Prepared {
+/// The task polls `wakers` times, each time with another waker, before it parks for the last one.
+fn prepare(run: &Run<'_>, by_engine: bool, wakers: usize) -> Prepared {
     let world = run.world();
     let queue = by_engine.then(|| world.queue("queue", Submission::User));
-    let (fence, event) =
-        (world.fence("awaited"), world.device.create_event(EventDesc::auto_reset()));
+    let fence = world.fence("awaited");
+    let event = |_| world.device.create_event(EventDesc::auto_reset());
+    let events: Vec<Event> = (0..wakers).map(event).collect();
     let (awaited, probe) = (fence.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
-        let waker = Waker::from(Arc::new(Unpark(event.clone())));
         platform.spawn("signaller", move || match queue {
             Some(queue) => assert_ok(queue.signal(&fence, 1)),
             None => assert_ok(fence.signal(1)),
         });
         let mut future = pin!(awaited.reached(1));
         loop {
-            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(reached) => return assert_ok(reached),
-                Poll::Pending => {
-                    probe.note(PENDING, 1);
-                    assert_ok(event.wait());
+            for event in &events {
+                let waker = Waker::from(Arc::new(Unpark(event.clone())));
+                match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(reached) => return assert_ok(reached),
+                    Poll::Pending => probe.note(PENDING, 1),
                 }
             }
+            assert_ok(events[wakers - 1].wait());
         }
     };
     world.race(main, move |world, end| {

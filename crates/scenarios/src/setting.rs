@@ -56,6 +56,14 @@ pub(crate) const MANAGED_POWER: Setting = Setting {
     apply: |config| config.kernel.power = PowerManagement::Managed,
 };
 
+pub(crate) const SMALL_HISTORY: Setting = Setting {
+    what: "driver.fence_stride_bytes = 8, driver.fence_history_peaks = 0",
+    why: "a history is full after two values, not after 16,414",
+    apply: |config| {
+        (config.driver.fence_stride_bytes, config.driver.fence_history_peaks) = (8, 0);
+    },
+};
+
 /// An option of the device, which the machine has no field for.
 pub(crate) const SMALL_RING: Setting = Setting {
     what: "ring slots of a user-mode queue = 16",

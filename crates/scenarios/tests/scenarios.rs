@@ -450,6 +450,13 @@ fn a_queue_that_reaches_its_wait_after_a_pulse_is_unblocked() {
     }
 }
 
+// spec: NF-343
+#[test]
+fn a_wait_for_a_dropped_value_passes_or_its_device_is_lost() {
+    is_sampled("lost-history");
+    finds_its_bugs("lost-history");
+}
+
 #[test]
 fn two_waiters_for_one_value_are_both_released() {
     is_sampled("two-waiters");
@@ -625,6 +632,12 @@ fn no_page_of_a_window_is_dropped_during_its_use() {
 fn a_task_that_polls_a_fence_is_woken_by_its_signal() {
     is_exhausted_in("poll-against-signal", 7_049);
     finds_its_bugs("poll-against-signal");
+}
+
+#[test]
+fn a_task_that_polls_again_is_woken_by_its_last_waker() {
+    is_exhausted_in("second-poll-against-signal", 5_098);
+    finds_its_bugs("second-poll-against-signal");
 }
 
 #[test]

@@ -189,16 +189,16 @@ impl Hardware {
         }
     }
 
-    /// Puts the queues whose waits for the cell at `at`, or for any cell, are satisfied on their
-    /// run lists. Their waits are latched: a lower value later does not undo this. `by` is the
+    /// Puts the queues whose waits for the cell at `at`, or for any cell, are judged on their run
+    /// lists. Satisfied waits are latched: a lower value later does not undo this. `by` is the
     /// calling engine, if any, whose service is awake.
     // spec: NF-005
     #[cold]
     pub(crate) fn unblock(&self, at: Option<PhysicalAddress>, by: Option<usize>) {
         let mut wakes = Wakes::default();
         let mut cmp = self.cmp.lock();
-        while let Some(queue) = cmp.waits.take(&self.armed, at) {
-            cmp.satisfy(queue);
+        while let Some((queue, verdict)) = cmp.waits.take(&self.armed, at) {
+            cmp.end_parking(queue, verdict);
             if let Some(engine) = cmp.queue(queue).map(|e| e.shape.engine) {
                 self.call(&mut cmp, engine, &mut wakes);
             }

@@ -16,7 +16,7 @@ use crate::operation::Operation;
 use crate::program::Program;
 use crate::run::Outcome;
 use crate::stage::{CallError, MachineSide, SocketService};
-use crate::watchdog::{Watched, watch};
+use crate::watchdog::{Progress, Watched, watch};
 use crate::words::{FenceId, ProcessId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use tidegate::Platform;
-use tidegate::platform::{Event, Mutex, RunReport, Step, Word};
+use tidegate::platform::{Event, Mutex, RunReport, Step};
 
 /// The arguments with which the program is a client.
 pub const CLIENT_ARGUMENTS: [&str; 2] = ["swarm", "--client"];
@@ -50,7 +50,7 @@ pub fn run_watched(platform: &Platform, program: &Arc<Program>, executable: &Pat
     let performed = run.clone();
     let (_, report) = run.machine.machine().run_to_report(move || performed.perform());
     let failure = run.verdict(&report);
-    run.is_over.store(1);
+    run.progress.end_run();
     Outcome { failure, coverage: Coverage::default(), digest: (report.end.0, report.steps) }
 }
 
@@ -114,8 +114,7 @@ struct Run {
     /// The state has changed.
     changed: Event,
     /// Counts messages and steps of the operator, for the watchdog.
-    progress: Word,
-    is_over: Word,
+    progress: Progress,
 }
 
 impl Run {
@@ -130,8 +129,7 @@ impl Run {
             executable: executable.to_owned(),
             state: platform.mutex("state of the clients", State::default()),
             changed: platform.event(false),
-            progress: platform.page(1).word(0).named("messages of clients"),
-            is_over: platform.page(1).word(0),
+            progress: Progress::new(platform, "messages of clients"),
         })
     }
 
@@ -240,7 +238,7 @@ impl Run {
     fn read(self: &Arc<Run>, client: &Arc<ClientProcess>) {
         while let Ok(Some((message, file))) = client.socket.receive() {
             self.take(client, message, file);
-            self.progress.fetch_add(1);
+            self.progress.end_step();
             self.changed.set(Step::ThreadWake);
         }
         // A watchdog may want the child meanwhile.
@@ -310,7 +308,7 @@ impl Run {
             // A client that was killed meanwhile takes no answer.
             let _ = client.socket.send(&ToClient::Answer { thread: thread.0, answer }, None);
             run.state.lock().asked -= 1;
-            run.progress.fetch_add(1);
+            run.progress.end_step();
             run.changed.set(Step::ThreadWake);
         };
         if let Err(error) = self.platform.spawn_outside("a step of the operator", carry_out) {
@@ -439,12 +437,8 @@ impl State {
 }
 
 impl Watched for Run {
-    fn progress(&self) -> u64 {
-        self.progress.load()
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_over.load() != 0
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     fn under_way(&self) -> Vec<String> {

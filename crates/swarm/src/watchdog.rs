@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use std::io::Write;
 use std::sync::Arc;
 use tidegate::Platform;
-use tidegate::platform::stacks;
+use tidegate::platform::{Word, stacks};
 
 /// The exit code of a process whose program stood still.
 pub const STOOD_STILL: i32 = 70;
@@ -20,12 +20,34 @@ const PATIENCE_NS: u64 = 15_000_000_000;
 /// How often the watchdog looks.
 const PERIOD_NS: u64 = 100_000_000;
 
+/// How far a run has come.
+pub(crate) struct Progress {
+    ended: Word,
+    is_over: Word,
+}
+
+impl Progress {
+    /// The progress of a run that begins; `name` is the name of the number of ended steps.
+    pub(crate) fn new(platform: &Platform, name: &'static str) -> Progress {
+        let ended = platform.page(1).word(0).named(name);
+        Progress { ended, is_over: platform.page(1).word(0) }
+    }
+
+    /// Counts a step that has ended.
+    pub(crate) fn end_step(&self) {
+        self.ended.fetch_add(1);
+    }
+
+    /// Records that the run has been judged.
+    pub(crate) fn end_run(&self) {
+        self.is_over.store(1);
+    }
+}
+
 /// A run that is watched.
 pub(crate) trait Watched: Send + Sync + 'static {
-    /// Returns the number of steps that have ended.
-    fn progress(&self) -> u64;
-    /// Returns whether the run has been judged.
-    fn is_over(&self) -> bool;
+    /// Returns how far the run has come.
+    fn progress(&self) -> &Progress;
     /// Returns the steps that are under way.
     fn under_way(&self) -> Vec<String>;
     /// Returns the first failure.
@@ -46,12 +68,13 @@ pub(crate) fn watch(run: &Arc<impl Watched>) {
             clock.sleep_until(clock.now().after(PERIOD_NS));
             // A run that has ended leaves nothing, or one that is judged.
             let Some(run) = run.upgrade() else { return };
-            if run.is_over() {
+            if run.progress().is_over.load() != 0 {
                 return;
             }
             let now = clock.now().0;
-            if run.progress() != seen {
-                (seen, since) = (run.progress(), now);
+            let ended = run.progress().ended.load();
+            if ended != seen {
+                (seen, since) = (ended, now);
             }
             if now - since > PATIENCE_NS {
                 give_up(run.as_ref());

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate::d3dukmdt::FenceCell;
-use tidegate::d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
+use tidegate::d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, PAGE_WORDS, VALUE_BYTES};
 use tidegate::explorer::machine;
 use tidegate::explorer::strategy::replay::Replay;
 use tidegate::gpu_abi::address::TABLE_LEVELS;
@@ -500,7 +500,7 @@ impl Process {
         let monitored_va = self.map(monitored_at, 8, false);
         let (current, monitored_word) =
             (FenceCell::in_fence_page(current.word(0), 0), page.word(0));
-        current.renew(value, 64);
+        current.renew(value, 64, MAX_ANNEX_PEAKS);
         monitored_word.store(monitored);
         Fence { current_va, monitored_va, current, monitored: monitored_word, current_at }
     }

@@ -217,6 +217,9 @@ fn collect(
     let (mut satisfied, left, mut is_published) = take(&latest);
     // The rest were registered before the fence reached their value, or before it fell below it.
     if let Some(snapshot) = left.and_then(|epoch| current.snapshot_since(epoch)) {
+        if snapshot.has_lost() {
+            fence.note_history_lost();
+        }
         let more;
         (more, _, is_published) = take(&snapshot);
         if !more.is_empty() {

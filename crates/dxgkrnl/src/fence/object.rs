@@ -8,7 +8,7 @@ use super::storage::{FenceStorage, Mapping, MonitoredCell};
 use super::value::{FenceValue, SharedValue};
 use super::waiters::Waiters;
 use crate::driver::DriverPort;
-use crate::memory::{FenceValuePage, Memory};
+use crate::memory::{AddressSpace, FenceValuePage, Memory};
 use crate::port::Port;
 use crate::registry::Registry;
 use smallvec::SmallVec;
@@ -253,6 +253,12 @@ impl Fence {
     /// found by a scan.
     pub(crate) fn is_armed(&self) -> bool {
         self.native.is_some() && (self.cross_adapter.is_none() || !self.waiters.lock().is_pinned())
+    }
+
+    /// Returns whether CurrentValue is at `va` in this address space. The fence is open there.
+    pub(crate) fn is_mapped_at(&self, space: &Arc<AddressSpace>, va: u64) -> bool {
+        let is_it = |m: &Arc<Mapping>| m.current_va == va && m.is_in(space);
+        self.mappings.lock().iter().any(is_it)
     }
 
     pub(super) fn keep_mapping(&self, mapping: &Arc<Mapping>) {

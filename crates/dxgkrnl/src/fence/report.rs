@@ -74,7 +74,7 @@ impl Fence {
     }
 
     /// Says that the wait may have missed a value.
-    fn lost_history_text(&self) -> Option<String> {
+    pub(crate) fn lost_history_text(&self) -> Option<String> {
         self.note_history_lost();
         self.port().stats.lost_history_of(self.os_handle).map(|lost| lost.to_string())
     }

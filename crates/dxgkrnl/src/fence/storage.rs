@@ -330,6 +330,13 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
+    /// Returns whether the mapping is in this address space, in which the fence is open. A packed
+    /// fence is open in one process only.
+    pub(crate) fn is_in(&self, space: &Arc<AddressSpace>) -> bool {
+        let is_it = |own: &MappedPages| std::ptr::eq(own.space.as_ptr(), Arc::as_ptr(space));
+        self.own.as_ref().is_none_or(is_it)
+    }
+
     /// Returns whether the address space still exists.
     pub(crate) fn exists(&self) -> bool {
         self.own.as_ref().is_none_or(|own| own.space.strong_count() > 0)
@@ -377,7 +384,8 @@ impl FenceStorage {
             if let Some(epoch) = cell.epoch_word() {
                 epoch.named_by(|| format!("the epoch of '{name}'"));
             }
-            cell.renew(initial_value, self.stride_bytes);
+            let annex_peaks = memory.driver.caps.fence_history_peaks as usize;
+            cell.renew(initial_value, self.stride_bytes, annex_peaks);
         }
         self.begin_monitored(memory, name, monitored_value);
     }

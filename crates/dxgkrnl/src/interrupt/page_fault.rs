@@ -9,6 +9,7 @@
 
 use crate::driver::FailurePort;
 use crate::error::BugCheck;
+use crate::fence::Fence;
 use crate::object::Objects;
 use crate::object::context::Context;
 use crate::object::device::Device;
@@ -116,12 +117,10 @@ pub(super) fn hw_queue_faulted(
                     },
                 );
             }
-            lose_devices_later(
-                recovery,
-                level,
-                vec![queue.device.clone()],
-                &state(queue.os_handle.into()),
-            );
+            let report = fault_report(queue.os_handle.into(), engine, slot, &fault);
+            let report = FaultReport { fence_id, ..report };
+            let state = DeviceState::Faulted(naming_fence(&recovery.objects, &queue, report));
+            lose_devices_later(recovery, level, vec![queue.device.clone()], &state);
         }
         Faulted::Context(context) => {
             lose_devices_later(
@@ -177,6 +176,17 @@ pub(super) fn packet_faulted(
         lose_devices_later(recovery, level, vec![device], &DeviceState::Faulted(report));
     }
     recovery.objects.sched.dma_completed(level, engine, fence_id);
+}
+
+/// Names the fence at which the queue faulted, if its history has lost values, and counts them.
+fn naming_fence(objects: &Objects, queue: &HwQueue, report: FaultReport) -> FaultReport {
+    let device = &queue.device;
+    let open = objects.fences.matching(|fence| fence.is_open_on(device.os_handle));
+    let is_it = |fence: &Arc<Fence>| fence.is_mapped_at(&device.space, report.gpu_va);
+    let Some(fence) = open.into_iter().find(is_it) else { return report };
+    let Some(lost) = fence.lost_history_text() else { return report };
+    let what = format!("{}; fence '{}': {lost}", report.what, fence.name);
+    FaultReport { what, ..report }
 }
 
 fn devices_of(objects: &Objects, address_space: u32) -> Vec<Arc<Device>> {

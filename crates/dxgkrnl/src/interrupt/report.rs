@@ -9,6 +9,7 @@ use crate::driver::DriverPort;
 use crate::error::BugCheck;
 use crate::fence::Fence;
 use crate::object::context::Context;
+use crate::stats::Count;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::{EngineId, EngineState, PageFault};
@@ -89,7 +90,7 @@ impl Reports {
             return false;
         }
         if self.list.is_empty() {
-            self.since = Some((port.platform.now(), port.stats.read().dpcs));
+            self.since = Some((port.platform.now(), port.stats.get(Count::dpcs)));
         }
         self.list.push(reported);
         true

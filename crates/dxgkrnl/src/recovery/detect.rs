@@ -305,17 +305,17 @@ pub(super) fn release_missed_waiters(level: Irql<'_>, recovery: &Recovery) -> bo
     let now = recovery.port.platform.now();
     let due = recovery.detector.state.lock().unreleased.take_if(|(at, _)| *at <= now);
     let Some((_, seen)) = due else { return false };
-    // A waiter that came meanwhile has an interrupt of its own.
-    let is_old = |fence: &Fence| {
-        let mut seen = seen.iter().filter(|(handle, _)| *handle == fence.os_handle);
-        seen.any(|(_, seen)| fence.waiters.lock().has_satisfied(seen))
-    };
-    let found = signaled::unreleased(&recovery.objects.fences);
-    for fence in found.iter().map(|(fence, _)| fence).filter(|fence| is_old(fence)) {
-        let (entry, what) = fence.missed_text();
-        recovery.port.count(Count::missed_interrupts);
-        recovery.port.note_driver_fault(entry, what);
-        monitor::wake_satisfied(level, fence);
+    for (handle, seen) in &seen {
+        // A fence that has ended has released its waiters.
+        let Ok(named) = recovery.objects.fences.resolve(&[*handle]) else { continue };
+        // A waiter that came meanwhile has an interrupt of its own.
+        let is_old = |fence: &&Arc<Fence>| fence.waiters.lock().has_satisfied(seen);
+        for fence in named.iter().filter(is_old) {
+            let (entry, what) = fence.missed_text();
+            recovery.port.count(Count::missed_interrupts);
+            recovery.port.note_driver_fault(entry, what);
+            monitor::wake_satisfied(level, fence);
+        }
     }
     true
 }

@@ -87,6 +87,9 @@ fn reset_hw_queues(
 /// Resets an engine that has packets and did not acknowledge a preemption request in time. Also
 /// resets the engines that depend on it, except the nodes in `seen`, whose reset is in progress.
 /// Returns `None` if no packet was left.
+///
+/// 1, 2. The caller has stopped submissions to the engine (`recover_engine`, or
+/// `preempt_dependents` for a dependent engine), so none is under way and none follows.
 fn reset_packets(
     recovery: &Recovery,
     level: &Passive,
@@ -96,8 +99,6 @@ fn reset_packets(
     if !recovery.port.caps.per_engine_tdr {
         return Err(Escalation::AdapterReset(Promotion::NoEngineReset));
     }
-    // 1, 2. No submission to it is under way, and none follows.
-    recovery.objects.sched.stop_engine(level, engine);
     // 3. Atomically at interrupt level: read the last submitted and last completed packets, and
     //    ignore later interrupts of the engine's packets.
     // spec: PRE-047

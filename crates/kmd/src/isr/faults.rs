@@ -58,7 +58,7 @@ fn describe(gpu_va: u64, command: u64, info: u64) -> PageFault {
             Some(FaultKind::BadPacket | FaultKind::BadArguments | FaultKind::WrongEngine) => {
                 FaultErrorCode::general(GeneralErrorCode::InvalidInstruction)
             }
-            Some(FaultKind::Incoherent) | None => {
+            Some(FaultKind::Incoherent | FaultKind::LostHistory) | None => {
                 FaultErrorCode::device_specific(info as u32 & 0xFF)
             }
         },
@@ -114,6 +114,7 @@ fn text(kind: Option<FaultKind>) -> &'static str {
         Some(FaultKind::BadArguments) => "arguments that a program rejected",
         Some(FaultKind::WrongEngine) => "a command that this engine cannot run",
         Some(FaultKind::Incoherent) => "an access that bypasses the CPUs' caches",
+        Some(FaultKind::LostHistory) => "a wait for a value that the fence's history has lost",
         None => "a fault of a kind that the driver does not know",
     }
 }

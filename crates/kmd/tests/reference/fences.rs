@@ -1,7 +1,7 @@
 //! The two values of a fence as the CPU changes them, and fence logs.
 
 use tidegate_d3dukmdt::FenceCell;
-use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
+use tidegate_d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, PAGE_WORDS};
 use tidegate_ddi::fence::{
     CreateNativeFence, LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
@@ -85,7 +85,7 @@ fn waits_for_a_fence_of_a_lost_device_pass_whatever_number_came_and_its_value_is
     let (device, fence) = (machine.device_for(5), machine.fence(1));
     machine.open(fence, device, 0x100);
     let cell = FenceCell::in_fence_page(machine.platform.page(PAGE_WORDS).word(0), 0);
-    cell.renew(7, 64);
+    cell.renew(7, 64, MAX_ANNEX_PEAKS);
     let highest = cell.wait_for(u64::MAX);
     let update = |value, mode| {
         machine.journal.take();

@@ -30,6 +30,7 @@ use reports::{FaultList, SignaledList};
 use shadow::ShadowedFences;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AddressSpaceId, AdminError, GpuTime, QueueId, QueueKind};
 use tidegate_platform::{PhysicalAddress, Platform, QueueNumber};
@@ -437,11 +438,12 @@ impl Cmp {
         }
     }
 
-    /// Makes a parked queue ready, because its wait is satisfied.
-    pub(crate) fn satisfy(&mut self, queue: QueueId) {
+    /// Makes a parked queue ready, because its wait is judged. A satisfied wait is latched. The
+    /// engine judges another one again, and reports it.
+    pub(crate) fn end_parking(&mut self, queue: QueueId, verdict: Verdict) {
         if let Some(entry) = self.queue(queue) {
             entry.waiting = None;
-            if let Some(run) = &mut entry.run {
+            if let Some(run) = entry.run.as_mut().filter(|_| verdict == Verdict::Satisfied) {
                 run.latch_wait();
             }
         }

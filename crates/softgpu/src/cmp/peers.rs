@@ -10,7 +10,7 @@
 
 use crate::bus::Bus;
 use std::collections::BTreeMap;
-use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, PAGE_WORDS, VALUE_WORDS};
+use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, PAGE_WORDS, VALUE_WORDS, Verdict};
 use tidegate_d3dukmdt::{FenceCell, FenceWait};
 use tidegate_gpu_abi::AdminError;
 use tidegate_gpu_abi::peer::CommonDoorbell;
@@ -51,7 +51,8 @@ impl Watched {
         let monitored = self.monitored.load();
         let epoch = epoch_of(&self.cell);
         let wait = FenceWait { value: monitored.wrapping_add(1), epoch: self.seen_epoch };
-        let due = monitored != u64::MAX && self.cell.satisfies(wait);
+        // A wait that the history has lost interrupts: the kernel judges its own waits.
+        let due = monitored != u64::MAX && self.cell.judge(wait) != Verdict::Unsatisfied;
         self.seen_epoch = epoch;
         due
     }
@@ -190,7 +191,7 @@ impl Links {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use tidegate_d3dukmdt::fence_cell::VALUE_BYTES;
+    use tidegate_d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, VALUE_BYTES};
     use tidegate_gpu_abi::peer::COMMON_SLOTS;
     use tidegate_platform::{Page, PhysicalMemory, WakeWord};
 
@@ -254,7 +255,7 @@ mod tests {
         let (monitored_at, monitored) = bench.monitored(2);
         let fences = [0, 1, 2].map(|index| {
             let cell = FenceCell::in_fence_page(page.word(index), 0);
-            cell.renew(0, VALUE_BYTES);
+            cell.renew(0, VALUE_BYTES, MAX_ANNEX_PEAKS);
             let at = PhysicalAddress(start.0 + 8 * index as u64);
             bench.peers.watch(&bench.bus, at, monitored_at, true).unwrap();
             (at, cell)

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_d3dukmdt::{FenceCell, FenceWait};
 use tidegate_gpu_abi::QueueId;
 use tidegate_gpu_abi::peer::{COMMON_SLOTS, slot_of};
@@ -96,19 +97,24 @@ impl Waits {
         renewed.collect()
     }
 
-    /// Takes a queue whose wait for `cell`, or for any cell, is satisfied. Smallest wait first.
-    pub(crate) fn take(&mut self, armed: &Armed, cell: Option<PhysicalAddress>) -> Option<QueueId> {
+    /// Takes a queue whose wait for `cell`, or for any cell, is satisfied or lost. Smallest wait
+    /// first.
+    pub(crate) fn take(
+        &mut self,
+        armed: &Armed,
+        cell: Option<PhysicalAddress>,
+    ) -> Option<(QueueId, Verdict)> {
         let from = cell.unwrap_or_default();
         let first = (WaitKey { cell: from, wait: FenceWait { value: 0, epoch: 0 } }, QueueId(0));
         let of_cell = self
             .table
             .range(first..)
             .take_while(|((key, _), _)| cell.is_none_or(|c| key.cell == c));
-        let ((key, queue), _) =
-            of_cell.into_iter().find(|((key, _), cell)| cell.satisfies(key.wait))?;
-        let (key, queue) = (*key, *queue);
+        let judged = of_cell.map(|(entry, cell)| (*entry, cell.judge(entry.0.wait)));
+        let ((key, queue), verdict) =
+            judged.into_iter().find(|(_, verdict)| *verdict != Verdict::Unsatisfied)?;
         self.leave(armed, key, queue);
-        Some(queue)
+        Some((queue, verdict))
     }
 }
 
@@ -136,6 +142,7 @@ mod tests {
     fn a_wait_is_counted_once_however_often_it_is_entered_and_left() {
         let platform = Platform::host();
         let (armed, mut waits) = (Armed::new(&platform), Waits::default());
+        let take = |waits: &mut Waits, cell| waits.take(&armed, cell).map(|(queue, _)| queue);
         let cell = Cell::new(&platform, 0x1000);
         let count = || armed.word(cell.at).load();
         for _ in 0..2 {
@@ -150,7 +157,7 @@ mod tests {
         }
         assert_eq!((count(), armed.may_hold(cell.at)), (2, true));
         cell.cell.store(6);
-        let taken: Vec<_> = std::iter::from_fn(|| waits.take(&armed, Some(cell.at))).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| take(&mut waits, Some(cell.at))).collect();
         assert_eq!(taken, [QueueId(2), QueueId(1)], "the smallest value first");
         assert_eq!((count(), armed.may_hold(cell.at), waits.is_empty()), (0, false, true));
     }
@@ -159,6 +166,7 @@ mod tests {
     fn a_wait_that_moves_with_its_cell_is_counted_and_found_at_the_new_one() {
         let platform = Platform::host();
         let (armed, mut waits) = (Armed::new(&platform), Waits::default());
+        let take = |waits: &mut Waits, cell| waits.take(&armed, cell).map(|(queue, _)| queue);
         let cells = [0x1000, 0x1008, 0x1010].map(|at| Cell::new(&platform, at));
         for (queue, cell) in cells.iter().enumerate() {
             waits.enter(&armed, cell.key(5), QueueId(queue as u32), &cell.cell);
@@ -168,12 +176,12 @@ mod tests {
         let renewed = waits.rekey(&armed, from, |_| (moved.at, moved.cell.clone()));
         assert_eq!(renewed, [(QueueId(1), moved.key(5))]);
         cells[1].cell.store(5);
-        assert_eq!(waits.take(&armed, None), None, "the old cell decides nothing");
+        assert_eq!(take(&mut waits, None), None, "the old cell decides nothing");
         moved.cell.store(5);
-        assert_eq!(waits.take(&armed, Some(cells[1].at)), None);
-        assert_eq!(waits.take(&armed, Some(moved.at)), Some(QueueId(1)));
+        assert_eq!(take(&mut waits, Some(cells[1].at)), None);
+        assert_eq!(take(&mut waits, Some(moved.at)), Some(QueueId(1)));
         [&cells[0], &cells[2]].into_iter().for_each(|cell| _ = cell.cell.store(5));
-        let taken = [waits.take(&armed, None), waits.take(&armed, None)];
+        let taken = [take(&mut waits, None), take(&mut waits, None)];
         assert_eq!(taken, [Some(QueueId(0)), Some(QueueId(2))]);
         let left = cells.iter().chain([&moved]).any(|cell| armed.may_hold(cell.at));
         assert!(!left, "a count that stays costs every later signal");

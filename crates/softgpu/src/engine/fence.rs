@@ -8,6 +8,7 @@ use super::executor::{Executor, Outcome, Pace};
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
 use crate::queue::{Packet, PendingWait, Run, RunState};
+use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
@@ -224,10 +225,18 @@ impl Executor {
         Ok(Pace::Light)
     }
 
-    /// Returns whether the queue stays at the wait.
+    /// Returns whether the queue stays at the wait. A wait that can never be judged is a fault of
+    /// its queue.
+    // spec: NF-343
     fn is_blocked_at(&mut self, wait: &PendingWait) -> Result<bool, Fault> {
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
-        Ok(!self.port.mmu.to_load(slot).cell.satisfies(wait.wait))
+        match self.port.mmu.to_load(slot).cell.judge(wait.wait) {
+            Verdict::Satisfied => Ok(false),
+            Verdict::Lost if !self.gpu.platform.fault("lost waits are parked") => {
+                Err(Fault::new(FaultKind::LostHistory, wait.current_value))
+            }
+            Verdict::Unsatisfied | Verdict::Lost => Ok(true),
+        }
     }
 
     // spec: NF-170

@@ -31,6 +31,7 @@ use crate::queue::{PendingWait, Run};
 use crate::runlist::Place;
 use std::cell::OnceCell;
 use std::sync::Arc;
+use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_gpu_abi::device::END_OF_TURN;
 use tidegate_gpu_abi::{Cause, QueueId, Summary, SummaryPlace};
 use tidegate_platform::{Agent, CpuTime, Step, Turn, WaitClass};
@@ -427,9 +428,10 @@ impl Engine {
         if let Some(entry) = cmp.queue(queue) {
             entry.waiting = Some(key);
         }
-        if cell.satisfies(key.wait) {
+        let verdict = cell.judge(key.wait);
+        if verdict != Verdict::Unsatisfied {
             cmp.waits.leave(&self.exec.gpu.armed, key, queue);
-            cmp.satisfy(queue);
+            cmp.end_parking(queue, verdict);
         }
     }
 

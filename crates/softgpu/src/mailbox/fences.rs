@@ -3,7 +3,7 @@
 use crate::hardware::Hardware;
 use crate::mmu::{self, Space};
 use tidegate_d3dukmdt::FenceCell;
-use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
+use tidegate_d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, PAGE_WORDS, VALUE_BYTES};
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AddressSpaceId, AdminError, GpuVa};
 use tidegate_platform::{Page, PhysicalAddress, Target};
@@ -38,7 +38,7 @@ pub(super) fn renew(
     if !(8..=VALUE_BYTES).contains(&stride_bytes) {
         return Err(AdminError::BadValue);
     }
-    current.renew(0, stride_bytes);
+    current.renew(0, stride_bytes, MAX_ANNEX_PEAKS);
     monitored.exchange(u64::MAX);
     DONE
 }

@@ -2,6 +2,7 @@
 
 use crate::machine::{COMPUTE, COPY, Fence, QueueOptions, THREE_D, everywhere, on};
 use tidegate_d3dukmdt::FenceCell;
+use tidegate_d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate_gpu_abi::{AdminCommand, Command, QueueState};
 use tidegate_platform::{Platform, PlatformKind, StepCosts};
 use tidegate_softgpu::Config;
@@ -108,7 +109,7 @@ fn a_cell_made_anew_lets_the_old_wait_pass_and_starts_afresh() {
         let (mut waiter, mut freeing) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[head.wait(1), cell.wait(5), done.signal(1)]);
         cell.current.condemn();
-        cell.current.renew(1, 64);
+        cell.current.renew(1, 64, MAX_ANNEX_PEAKS);
         let mut late = process.queue(COPY);
         let late_done = process.fence(0, 0);
         late.submit(&[cell.wait(2), late_done.signal(1)]);

@@ -6,6 +6,7 @@ use crate::machine::{
 };
 use crate::packets::{dma, program};
 use std::sync::Arc;
+use tidegate_d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES, SAVED_STATE};
 use tidegate_gpu_abi::{
@@ -147,7 +148,7 @@ fn a_packet_in_the_middle_goes_on_where_it_was_and_does_nothing_twice() {
         assert_eq!(save.bulk.read_u64(0).unwrap(), SAVED_STATE);
         assert_eq!((first.current.load(), last.current.load()), (5, 0));
         // Another packet has the engine for a while, and what was done is not done again.
-        first.current.renew(0, 64);
+        first.current.renew(0, 64, MAX_ANNEX_PEAKS);
         let other = ring.plain(&[TIMED], 4);
         let resumed = ring.packet(commands, 5, save.va, DmaFlags::RESUME);
         let again = ring.packet(commands, 6, save.va, DmaFlags::RESUME);

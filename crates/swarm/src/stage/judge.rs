@@ -126,7 +126,7 @@ impl Stage {
 
     /// Returns what is wrong after the run, most telling first.
     pub fn verdict(&self, report: &RunReport) -> Option<Failure> {
-        self.is_over.store(1);
+        self.progress.end_run();
         let Around::Machine(machine) = &self.around else { return None };
         if let Some(fault) = machine.fault() {
             return Some(fault);

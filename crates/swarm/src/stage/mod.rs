@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::model::{Facts, Model};
 use crate::operation::Operation;
 use crate::program::{Program, ProgramStep};
-use crate::watchdog::Watched;
+use crate::watchdog::{Progress, Watched};
 use crate::words::{BufferId, FenceId, ProcessId, QueueId, Surface, ThreadId, WaitId};
 pub(crate) use machine::MachineSide;
 pub(crate) use objects::CallError;
@@ -37,7 +37,7 @@ use slot::{Key, Objects, Slot};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::{DeviceState, NtHandle};
-use tidegate::platform::{Mutex, QueueNumber, Word};
+use tidegate::platform::{Mutex, QueueNumber};
 use tidegate::service::server::{ServerConfig, Sessions};
 use tidegate::{Machine, MachineError, Platform};
 
@@ -84,8 +84,7 @@ pub struct Stage {
     /// Of the devices after the last step.
     device_states: Mutex<Vec<DeviceState>>,
     /// Counts the steps that have ended, for a watchdog.
-    progress: Word,
-    is_over: Word,
+    progress: Progress,
     around: Around,
 }
 
@@ -109,12 +108,8 @@ pub(crate) fn end_of(program: &Program) -> Model {
 }
 
 impl Watched for Stage {
-    fn progress(&self) -> u64 {
-        self.progress.load()
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_over.load() != 0
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     fn under_way(&self) -> Vec<String> {
@@ -168,8 +163,7 @@ impl Stage {
             ended_waits: platform.mutex("ended waits", Vec::new()),
             overlaps: Overlaps::new(platform),
             device_states: platform.mutex("states of devices", Vec::new()),
-            progress: platform.page(1).word(0).named("steps that have ended"),
-            is_over: platform.page(1).word(0),
+            progress: Progress::new(platform, "steps that have ended"),
             around,
             program,
         };
@@ -354,7 +348,7 @@ impl Stage {
             let under_way = self.overlaps.begin(kind);
             let called = self.carry_out(step, &mut waits);
             self.overlaps.end(under_way);
-            self.progress.fetch_add(1);
+            self.progress.end_step();
             if let Around::Parent(parent) = &self.around {
                 parent.ends(index);
             }

@@ -3,8 +3,8 @@
 //! rewind to 0 right behind it.
 
 use tidegate::calls::{
-    AllocationKind, DeviceErrorReason, FenceInstance, FenceValue, Handle, HwQueue, SyncObjectFlags,
-    WaitMode,
+    AllocationKind, DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle, HwQueue,
+    SyncObjectFlags, WaitMode,
 };
 use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate::ddi::{DriverHandle, HwQueueDdi, Passive};
@@ -13,7 +13,7 @@ use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::kmd::{DoorbellModel, InterruptMode};
 use tidegate::platform::{Event, Step, Word};
 use tidegate_testbed::{
-    UserQueue, World, at, copy_word, signal_packet, store, wait_packet, world, world_with,
+    Client, UserQueue, World, at, copy_word, signal_packet, store, wait_packet, world, world_with,
 };
 
 const SETTLED_NS: u64 = 100_000;
@@ -467,6 +467,74 @@ fn peaks_that_find_no_room_are_counted_when_they_are_dropped() {
         w.kernel.destroy_synchronization_object(fence.handle).unwrap();
         assert_eq!(lost(&w), (number + 1) * most / 2, "one peak more than there is room for");
     }
+}
+
+/// A queue that waits behind a blocked head, and 17,000 falling pulses meanwhile.
+// spec: NF-342
+#[test]
+fn a_wait_from_before_all_pulses_passes_however_many_there_are() {
+    world().run(|w| {
+        let (gate, head, done) = (w.native(0), w.native(0), w.native(0));
+        let ring = w.connected_queue(0);
+        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
+        ring.push(&wait_packet(&gate, 20_000, NO_LOG_ENTRY));
+        ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+        w.pass(SETTLED_NS);
+        for value in (3_000..=20_000).rev() {
+            w.signal(&gate, value);
+            w.signal(&gate, 0);
+        }
+        assert!(w.stats().fence_history_lost > 0);
+        w.signal(&head, 1);
+        w.wait(done.handle, 1).unwrap();
+        assert_eq!(state_of(w), DeviceState::Active);
+    });
+}
+
+/// An adapter whose histories have no room beyond the page. The waits of two processes are for a
+/// value that is kept and for one that is dropped.
+// spec: NF-343
+#[test]
+fn a_queue_whose_wait_was_dropped_from_the_history_loses_its_device_and_names_the_fence() {
+    world_with(|config| config.driver.fence_history_peaks = 0).run(|w| {
+        let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+        let (gate, other) = (w.try_native(0, flags).unwrap(), w.client("other"));
+        let opened = other.open_fence(&w.share_all(&gate));
+        let [head, done] = [(); 2].map(|()| w.native(0));
+        let (other_head, other_done) = (other.native(0), other.native(0));
+        let (ring, kept) = (w.connected_queue(0), other.connected_queue(1));
+        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
+        kept.push(&wait_packet(&other_head, 1, NO_LOG_ENTRY));
+        // A fence of its own pages has room for 2046 values.
+        let (first, last) = (10_000, 10_000 - 2 * 2_046);
+        for value in (last..=first).rev().step_by(2) {
+            if value == first {
+                kept.push(&wait_packet(&opened, value, NO_LOG_ENTRY));
+                kept.push(&signal_packet(&other_done, 1, NO_LOG_ENTRY));
+            }
+            // The second value is the first one that is dropped.
+            if value == first - 2 {
+                ring.push(&wait_packet(&gate, value, NO_LOG_ENTRY));
+                ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+            }
+            w.signal(&gate, value);
+            w.signal(&gate, 0);
+        }
+        assert!(w.stats().fence_history_lost > 0);
+        w.signal(&head, 1);
+        other.signal(&other_head, 1);
+        other.wait(other_done.handle, 1).unwrap();
+        assert_eq!(state_of(&other), DeviceState::Active, "its wait was for a kept value");
+        w.pass(SETTLED_NS);
+        let DeviceState::Faulted(report) = state_of(w) else { panic!("{:?}", state_of(w)) };
+        assert_eq!(report.queue, w.kernel.queue_number(ring.queue.handle).unwrap());
+        assert_eq!(report.gpu_va, gate.current_value_gpu_va);
+        assert!(report.what.contains("history dropped"), "{}", report.what);
+    });
+}
+
+fn state_of(client: &Client) -> DeviceState {
+    client.kernel.device_state(client.device).unwrap()
 }
 
 #[test]

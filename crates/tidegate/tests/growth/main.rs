@@ -28,8 +28,12 @@ const MEASURED: u64 = 10_000;
 /// keep for their next objects differs by less.
 const ALLOWED_BYTES: u64 = MEASURED * 32;
 
-/// The addresses of a shareable fence that has ended stay mapped while its process lives, because a
-/// ring may hold waits for them. Each has two entries in the page tables.
+/// The two addresses of a shareable fence that has ended stay mapped while its process lives. Each
+/// has an entry of 8 bytes in the page tables; the kernel keeps nothing else. A ring may hold waits
+/// and signals for these addresses, and the kernel sees neither the slots nor their end.
+/// - Without the mapping, such a wait would fault, and it has to pass.
+/// - With another fence at the address, such a wait would be judged by epochs of that fence, which
+///   may be lower than its own, and such a signal would change that fence for all processes.
 const SHARED_FENCE: &str = "a shared fence";
 const MAPPED_BYTES: u64 = MEASURED * 16;
 
