@@ -113,7 +113,7 @@ pub fn run(root: &Path, packages: &[&str]) -> Result<(), String> {
 
 fn is_of(file: &Path, packages: &[&str]) -> bool {
     let folder = |package: &&str| crate_of(file) == Some(package.trim_start_matches("tidegate-"));
-    packages.iter().any(|package| folder(package))
+    packages.iter().any(folder)
 }
 
 /// The folder of the tools that belong to the compiler.
