@@ -557,6 +557,8 @@ impl History<'_> {
         let word = self.load(at::DEPTH);
         let (depth, room, annex) =
             (word as u32 as usize, (word >> 32) as u16 as usize, (word >> 48) as usize);
+        // A process may write the word.
+        let annex = annex.min(MAX_ANNEX_PEAKS);
         (depth.min(room + annex), room, annex)
     }
 
