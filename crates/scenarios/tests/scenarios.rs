@@ -225,7 +225,7 @@ fn memory_in_use_is_evicted_after_its_last_use() {
 // spec: RES-018
 #[test]
 fn no_store_reaches_unmapped_memory() {
-    is_exhausted_up_to(1, "unmap-against-store", 5_375);
+    is_exhausted_up_to(1, "unmap-against-store", 5_495);
     finds_its_bugs("unmap-against-store");
 }
 
