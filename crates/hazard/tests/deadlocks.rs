@@ -168,30 +168,29 @@ fn a_missing_signal_is_named_with_its_chain_and_the_highest_one() {
     assert_eq!(circle.kind, DeadlockKind::Circle, "but nothing else would end it");
 }
 
-#[test]
-fn a_signal_that_a_lower_one_overtook_is_named_as_set_back() {
+/// A queue waits for `value` of a fence that was signalled to 5 and set back to 1, which is named.
+fn set_back(value: u64) -> (Program, FenceKey) {
     let mut p = Program::new();
     let [queue] = p.queues(["late"]);
     let [fence] = p.fences(["phase"]);
     p.checker.cpu_signal(p.main, fence, 5);
     p.checker.cpu_signal(p.main, fence, 1);
-    p.wait(queue, fence, 4);
+    p.wait(queue, fence, value);
     let [found] = &p.unsignalled()[..] else { panic!("one finding") };
     assert!(found.to_string().contains("it was signalled to 5 and set back since"), "{found}");
+    (p, fence)
+}
+
+#[test]
+fn a_signal_that_a_lower_one_overtook_is_named_as_set_back() {
+    let (mut p, fence) = set_back(4);
     p.checker.cpu_signal(p.main, fence, 4);
     assert_eq!(p.unsignalled(), []);
 }
 
 #[test]
 fn a_signal_of_exactly_the_value_may_be_set_back() {
-    let mut p = Program::new();
-    let [queue] = p.queues(["late"]);
-    let [fence] = p.fences(["phase"]);
-    p.checker.cpu_signal(p.main, fence, 5);
-    p.checker.cpu_signal(p.main, fence, 1);
-    p.wait(queue, fence, 5);
-    let [found] = &p.unsignalled()[..] else { panic!("one finding") };
-    assert!(found.to_string().contains("it was signalled to 5 and set back since"), "{found}");
+    set_back(5);
 }
 
 #[test]
