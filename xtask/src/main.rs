@@ -37,6 +37,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use mutants::planted::{self, Form};
+use mutants::random;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -49,6 +50,8 @@ tasks:
   mutants [ID...]   switch off the code under each tag (or under tags whose ids begin so): a tagged test must fail
   mutants --touched the same for tags whose code or tests have changed since the verdict in spec/mutants.toml
   mutants --bounded the part of --touched that `test` runs
+  mutants --random [N] [--seed N] [PATH...]
+                    change N drawn places of the code (of files whose path has one of the words), and list what no test notices
   mistakes [WORD...] put each mistake of xtask/mistakes.toml (or those that name a word) into the code: a test must fail
   planted [WORD...] put each bug of xtask/planted.toml (or those that name a word) into the code: the swarm must find it
   planted --lines [WORD...]
@@ -87,6 +90,10 @@ fn main() -> ExitCode {
         ["spec", "--prune"] => spec::prune(&root),
         ["mutants", "--touched"] => mutants::run_touched(&root),
         ["mutants", "--bounded"] => mutants::run_touched_bounded(&root),
+        ["mutants", "--random", words @ ..] => match random::request(words) {
+            Some(request) => random::run(&root, &request),
+            None => Err(USAGE.to_owned()),
+        },
         ["mutants", ids @ ..] => mutants::run(&root, ids),
         ["mistakes", words @ ..] => mutants::mistakes::run(&root, words),
         ["planted", "--lines", words @ ..] => planted::run(&root, Form::Lines, words),

@@ -25,7 +25,7 @@ use requirement::{Level, Requirement, Requirements};
 use tag::{Side, Tag};
 use verdicts::Ledger;
 
-pub use tag::{CodeTag, TestTag};
+pub use tag::{CodeTag, TestTag, test_files};
 
 /// No test can show more than this many requirements and still fail for one reason.
 const IDS_PER_TEST: usize = 5;

@@ -57,6 +57,7 @@ const LONG: &[Stage] = &[
     cargo_line("long tests", "test --workspace --profile quick --quiet -- --ignored"),
     own("swarm", swarm::long),
     own("mutants", |root| mutants::run(root, &[])),
+    own("mutants --random", mutants::random::long),
     own("mistakes", |root| mutants::mistakes::run(root, &[])),
     own("planted", |root| mutants::planted::run(root, mutants::planted::Form::Hunts, &[])),
     own("coverage", |root| coverage::run(root, &[])),

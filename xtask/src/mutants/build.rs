@@ -22,15 +22,30 @@ use crate::spec::CodeTag;
 use crate::test_programs;
 use crate::{cargo, tree};
 
-/// The function that switches call, added to the root of each crate.
-const SWITCH_FUNCTION: &str = "
+/// The function that switches call, added to the root of each crate. A run without a switch can be
+/// asked which switches it reaches: each is a line of the file that `TIDEGATE_REACHED` names, which
+/// is open for no longer than the line takes, because tests count descriptors.
+const SWITCH_FUNCTION: &str = r#"
 #[allow(missing_docs, dead_code, clippy::all)]
 pub(crate) fn mutant_is_on(number: u32) -> bool {
-    static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    let read = || std::env::var(\"TIDEGATE_MUTANT\").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    *ON.get_or_init(read) == number
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static ON: OnceLock<u32> = OnceLock::new();
+    static SEEN: [AtomicBool; 65536] = [const { AtomicBool::new(false) }; 65536];
+    let read = || std::env::var("TIDEGATE_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let on = *ON.get_or_init(read);
+    let seen = &SEEN[number as usize % SEEN.len()];
+    if on == 0 && !seen.load(Ordering::Relaxed) && !seen.swap(true, Ordering::Relaxed) {
+        if let Some(path) = std::env::var_os("TIDEGATE_REACHED") {
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            let _ = file.and_then(|mut file| {
+                std::io::Write::write_all(&mut file, format!("{number}\n").as_bytes())
+            });
+        }
+    }
+    on == number
 }
-";
+"#;
 
 /// Runs the compiler for each crate of the copy. Cargo names what a wrapper compiles apart from the
 /// rest, so that tree and copy can share a build folder.

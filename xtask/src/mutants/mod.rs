@@ -12,6 +12,7 @@ mod build;
 mod compiler;
 pub mod mistakes;
 pub mod planted;
+pub mod random;
 mod runs;
 mod switches;
 
@@ -180,7 +181,10 @@ fn run_ids(
     let mut ledger = Ledger::read(root)?;
     ledger.retain(|id| places.code.contains_key(id));
     let (mut judged, mut sources) = (BTreeMap::new(), Sources::new(root));
-    judge_all(ids, places, &switches, &runs, |id, verdict| {
+    let work = |folder: usize, id: &String| {
+        judge(&places.code[id], tests_of(places, id), &switches, &runs, folder)
+    };
+    at_once(ids, work, |id, verdict| {
         if verdict == Verdict::NotJudged {
             return Ok(());
         }
@@ -196,42 +200,39 @@ fn run_ids(
     summary(&judged, ids.len())
 }
 
-/// Judges the ids, as many at once as there are processors, and hands each verdict to `take`.
-fn judge_all<'i>(
-    ids: &'i [String],
-    places: &Places,
-    switches: &[Numbered],
-    runs: &Runs<'_>,
-    mut take: impl FnMut(&'i String, Verdict) -> Result<(), String>,
+/// Works on the items, as many at once as there are processors, and hands what comes of each to
+/// `take`. `work` also gets the number of its worker.
+fn at_once<'i, I: Sync, R: Send>(
+    items: &'i [I],
+    work: impl Fn(usize, &I) -> Result<R, String> + Sync,
+    mut take: impl FnMut(&'i I, R) -> Result<(), String>,
 ) -> Result<(), String> {
-    let waiting = Mutex::new(ids.iter().enumerate());
+    let waiting = Mutex::new(items.iter());
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let (sender, verdicts) = mpsc::channel();
+    let (sender, ended) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            let sender = sender.clone();
-            let next = &next;
+        for worker in 0..thread::available_parallelism().map_or(1, usize::from) {
+            let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
-                while let Some((at, id)) = next() {
-                    let verdict = judge(&places.code[id], tests_of(places, id), switches, runs, at);
-                    if sender.send((id, verdict)).is_err() {
+                while let Some(item) = next() {
+                    if sender.send((item, work(worker, item))).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(sender);
-        verdicts.into_iter().try_for_each(|(id, verdict)| take(id, verdict?))
+        ended.into_iter().try_for_each(|(item, result)| take(item, result?))
     })
 }
 
-/// Judges one tagged place; `at` names the folder of its logs.
+/// Judges one tagged place; `folder` takes its logs.
 fn judge(
     place: &CodeTag,
     tests: &[TestTag],
     switches: &[Numbered],
     runs: &Runs<'_>,
-    at: usize,
+    folder: usize,
 ) -> Result<Verdict, String> {
     let mine: Vec<&Numbered> = switches.iter().filter(|n| n.places.contains(place)).collect();
     if mine.is_empty() {
@@ -245,7 +246,7 @@ fn judge(
             }
             continue;
         };
-        match runs.outcome(&test, 0, at)? {
+        match runs.outcome(&test, 0, folder)? {
             Outcome::Passed => known.push(test),
             Outcome::NotRun => {}
             Outcome::OutOfTime => return Ok(Verdict::NotJudged),
@@ -258,7 +259,7 @@ fn judge(
     known.sort_by_key(|test| runs.time_without_switch(test));
     for numbered in &mine {
         for test in &known {
-            match runs.outcome(test, numbered.number, at)? {
+            match runs.outcome(test, numbered.number, folder)? {
                 Outcome::Failed => return Ok(Verdict::Killed),
                 Outcome::OutOfTime => return Ok(Verdict::NotJudged),
                 Outcome::Passed | Outcome::NotRun => {}

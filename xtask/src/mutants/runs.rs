@@ -1,6 +1,6 @@
 //! Runs tagged tests under switches, and remembers what came of each run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,11 +51,13 @@ pub struct Runs<'p> {
     until: Option<Instant>,
 }
 
-/// What came of the runs by test and switch, and how long the tests took without one.
+/// What came of the runs by test and switch, and how long the tests took without one and which
+/// switches they reached.
 #[derive(Default)]
 struct Made {
     outcomes: BTreeMap<(Test, u32), Outcome>,
     times: BTreeMap<Test, Duration>,
+    reached: BTreeMap<Test, BTreeSet<u32>>,
 }
 
 impl<'p> Runs<'p> {
@@ -73,6 +75,24 @@ impl<'p> Runs<'p> {
     /// Whether test programs are missing that were not built in time.
     pub fn is_cut(&self) -> bool {
         self.built.cut
+    }
+
+    /// Every test of every program.
+    pub fn all(&self) -> impl Iterator<Item = Test> {
+        let listed = self.listed.iter().enumerate();
+        listed.flat_map(|(program, names)| {
+            names.iter().map(move |name| Test { program, name: name.clone() })
+        })
+    }
+
+    /// The program and the name of a test, for people.
+    pub fn in_words(&self, test: &Test) -> String {
+        format!("{} {}", self.built.programs[test.program].name, test.name)
+    }
+
+    /// Whether the test belongs to the package in this folder.
+    pub fn is_of(&self, test: &Test, folder: &str) -> bool {
+        self.built.programs[test.program].name.split('/').next() == Some(folder)
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -98,8 +118,9 @@ impl<'p> Runs<'p> {
         })
     }
 
-    /// Runs the test with the switch of this number on; 0 is none. Runs that go on at once have
-    /// folders of their own for their output.
+    /// Runs the test with the switch of this number on; 0 is none. A test that did not reach the
+    /// switch without it is not run again. Runs that go on at once have folders of their own for
+    /// their output.
     pub fn outcome(&self, test: &Test, switch: u32, folder: usize) -> Result<Outcome, String> {
         let key = (test.clone(), switch);
         if let Some(known) = self.made().outcomes.get(&key) {
@@ -108,13 +129,22 @@ impl<'p> Runs<'p> {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             return Ok(Outcome::OutOfTime);
         }
-        let environment = [("TIDEGATE_MUTANT", switch.to_string().into())];
+        if self.made().reached.get(test).is_some_and(|r| switch != 0 && !r.contains(&switch)) {
+            return Ok(Outcome::Passed);
+        }
         let limit = match self.made().times.get(test) {
             Some(time) if switch != 0 => LIMIT_UNDER_SWITCH.max(*time * SLOWER),
             _ => LIMIT,
         };
         let logs = self.logs.join(folder.to_string());
         fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
+        let reached = logs.join("reached");
+        // What is left there is of the run before.
+        let _ = fs::remove_file(&reached);
+        let environment = [
+            ("TIDEGATE_MUTANT", switch.to_string().into()),
+            ("TIDEGATE_REACHED", reached.clone().into_os_string()),
+        ];
         let program = &self.built.programs[test.program];
         let ended = program.run_one(&test.name, &logs, limit, &environment)?;
         let outcome = match (ended.failure, ended.passed) {
@@ -124,10 +154,18 @@ impl<'p> Runs<'p> {
         };
         let mut made = self.made();
         if switch == 0 {
+            let numbers = fs::read_to_string(&reached).unwrap_or_default();
+            let numbers = numbers.lines().filter_map(|line| line.parse().ok()).collect();
+            made.reached.insert(test.clone(), numbers);
             made.times.insert(test.clone(), ended.took);
         }
         made.outcomes.insert(key, outcome);
         Ok(outcome)
+    }
+
+    /// Whether the test reached the switch in its run without one.
+    pub fn reaches(&self, test: &Test, switch: u32) -> bool {
+        self.made().reached.get(test).is_some_and(|reached| reached.contains(&switch))
     }
 
     /// How long the test took without a switch; the longest time if it has not run.

@@ -66,6 +66,14 @@ impl Parsed {
         search.best.filter(|node| node.line == first).map_or_else(Vec::new, |node| node.switches)
     }
 
+    /// The lines of code that belong to no test, counted from 1.
+    pub fn product_lines(&self) -> impl Iterator<Item = usize> {
+        let lines = self.source.lines.iter().enumerate();
+        lines
+            .filter(|(at, line)| line.has_code() && !self.source.is_test(*at))
+            .map(|(at, _)| at + 1)
+    }
+
     /// The first line on or below `line` that holds more than comments and attributes.
     fn first_code_line(&self, line: usize) -> usize {
         let lines = &self.source.lines;

@@ -54,11 +54,10 @@ pub struct TestTag {
 /// All tags of the repository.
 pub fn read(root: &Path) -> Result<Vec<Tag>, String> {
     let files = tree::files(root, "crates", &["rs"])?;
-    let test_files = test_module_files(&files);
+    let test_files = test_files(&files);
     let mut tags = Vec::new();
     for file in &files {
-        let whole = is_test_path(&file.path) || test_files.contains(&file.path);
-        tags.extend(in_rust(&file.path, &file.text, whole));
+        tags.extend(in_rust(&file.path, &file.text, test_files.contains(&file.path)));
     }
     for file in tree::files(root, "workloads", &["toml"])? {
         tags.extend(in_toml(&file.path, &file.text));
@@ -113,6 +112,13 @@ fn is_test_path(path: &Path) -> bool {
         _ => None,
     });
     parts.any(|part| part == "tests") || path.starts_with("crates/scenarios")
+}
+
+/// The files that are tests from their first line to their last.
+pub fn test_files(files: &[TextFile]) -> BTreeSet<PathBuf> {
+    let mut found = test_module_files(files);
+    found.extend(files.iter().map(|file| &file.path).filter(|path| is_test_path(path)).cloned());
+    found
 }
 
 /// Files of modules that are declared under `cfg(test)`, and everything below them.
