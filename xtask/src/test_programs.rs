@@ -272,8 +272,15 @@ impl<'p> Running<'p> {
             Some(status) => Some(format!("{name} failed ({status})")),
             None if self.begun.elapsed() < self.limit => return Ok(None),
             None => {
+                let started = descendants(self.child.id());
                 self.child.kill().map_err(|e| format!("{name}: cannot be killed: {e}"))?;
                 self.child.wait().map_err(|e| format!("{name}: {e}"))?;
+                // A program that a test started and did not end would go on for ever.
+                for process in started {
+                    let id = process.to_string();
+                    let _ =
+                        Command::new("kill").args(["-KILL", &id]).stderr(Stdio::null()).status();
+                }
                 Some(format!("{name} was killed: it ran longer than {:?}", self.limit))
             }
         };
@@ -288,9 +295,31 @@ impl<'p> Running<'p> {
     }
 }
 
+/// The processes that a process started and those that they started, as far as they still run.
+fn descendants(process: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: Vec<(u32, u32)> = processes
+        .filter_map(|entry| {
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name in parentheses may hold spaces. Behind it stand a state and the parent.
+            let (_, fields) = stat.rsplit_once(')')?;
+            let parent = fields.split_whitespace().nth(1)?.parse().ok()?;
+            Some((entry.file_name().to_str()?.parse().ok()?, parent))
+        })
+        .collect();
+    let mut found = vec![process];
+    let mut at = 0;
+    while let Some(&of) = found.get(at) {
+        found.extend(parents.iter().filter(|(_, parent)| *parent == of).map(|(id, _)| *id));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -338,5 +367,19 @@ mod tests {
         let failure = ended[0].failure.as_deref().unwrap();
         assert!(failure.starts_with("x/program fails failed (") && failure.contains("why"));
         assert_eq!(line_of("x/program", &ended).split(',').next(), Some("x/program: 1 passed"));
+    }
+    #[test]
+    fn what_a_test_started_is_found_with_what_that_started() {
+        let script = "sh -c 'sleep 1000 & echo $!; wait' & wait";
+        let mut test = Command::new("sh");
+        let mut test = test.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(test.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let found = descendants(test.id());
+        let ids: Vec<String> = found.iter().map(u32::to_string).collect();
+        Command::new("kill").arg("-KILL").args(&ids).status().unwrap();
+        test.wait().unwrap();
+        assert_eq!(ids.len(), 2);
+        assert_eq!(ids.last().map(String::as_str), Some(line.trim()));
     }
 }
