@@ -5,8 +5,9 @@
 //!
 //! 1. signals: one side signals a fence after its access and the other never waits for it, while
 //!    the other's own signal has a waiter. If the pairs with this evidence agree, it holds for all
-//!    pairs of their group and for each pair that such an edge resolves. Otherwise, a signal
-//!    without a waiter that covers only one side;
+//!    pairs of their group and for each pair that such an edge resolves. Otherwise, a falling
+//!    signal behind only one side of a fence for which the other waits, or a signal without a
+//!    waiter that covers only one side;
 //! 2. data: a read that no write precedes comes after the write, unless the calls of the group's
 //!    other pairs contradict that;
 //! 3. calls: the order in which the CPU made the two calls, if they have one;
@@ -17,7 +18,7 @@
 
 use crate::access::SpaceKey;
 use crate::clock::{Clock, Epoch, Place, TimelineId};
-use crate::fence::Fence;
+use crate::fence::{Fault, Fence};
 use crate::groups::{Group, Groups, Pair};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,29 +51,46 @@ impl Made<'_> {
     }
 }
 
+/// The signals of each timeline, in their order.
+type ByTimeline<'a> = BTreeMap<TimelineId, Vec<Made<'a>>>;
+
 /// All signals of a run by timeline.
-pub(crate) struct Signals<'a>(BTreeMap<TimelineId, Vec<Made<'a>>>);
+pub(crate) struct Signals<'a> {
+    raising: ByTimeline<'a>,
+    /// Signals of a value that was reached before.
+    falling: ByTimeline<'a>,
+}
 
 impl<'a> Signals<'a> {
     pub(crate) fn of(fences: &'a [Fence]) -> Signals<'a> {
-        let mut all: BTreeMap<TimelineId, Vec<Made<'a>>> = BTreeMap::new();
+        let mut all = Signals { raising: BTreeMap::new(), falling: BTreeMap::new() };
         for fence in fences {
-            for signal in fence.signals().filter(|signal| signal.raises) {
+            for signal in fence.signals() {
                 let Some(Epoch { timeline, tick }) = signal.epoch else {
                     continue;
                 };
                 let (value, clock, waiters) = (signal.value, &signal.clock, &signal.waiters);
                 let made = Made { fence, value, tick, clock, waiters };
-                all.entry(timeline).or_default().push(made);
+                let of = if signal.raises { &mut all.raising } else { &mut all.falling };
+                of.entry(timeline).or_default().push(made);
             }
         }
-        all.values_mut().for_each(|made| made.sort_by_key(|made| made.tick));
-        Signals(all)
+        for made in all.raising.values_mut().chain(all.falling.values_mut()) {
+            made.sort_by_key(|made| made.tick);
+        }
+        all
+    }
+
+    /// Returns the first falling signal after `from` on a fence for which `to` waits.
+    fn falling(&self, from: &Place, to: &Place) -> Option<(TimelineId, &Made<'a>)> {
+        let (own, waiter) = (from.epoch.timeline, to.epoch.timeline);
+        let mut made = self.falling.get(&own)?.iter().filter(|made| made.tick >= from.epoch.tick);
+        made.find(|made| made.fence.waiters.contains(&waiter)).map(|made| (own, made))
     }
 
     /// Returns the first signal after a place and those that directly follow it.
     fn behind(&self, place: &Place) -> &[Made<'a>] {
-        let Some(made) = self.0.get(&place.epoch.timeline) else {
+        let Some(made) = self.raising.get(&place.epoch.timeline) else {
             return &[];
         };
         let made = &made[made.partition_point(|made| made.tick < place.epoch.tick)..];
@@ -100,7 +118,7 @@ impl<'a> Signals<'a> {
         to: &Place,
         late: bool,
     ) -> impl Iterator<Item = (TimelineId, &Made<'a>)> {
-        let others = self.0.iter().filter(|(timeline, _)| **timeline != to.epoch.timeline);
+        let others = self.raising.iter().filter(|(timeline, _)| **timeline != to.epoch.timeline);
         others.filter_map(move |(timeline, made)| {
             let mut covering = made.iter().filter(|made| made.clock.includes(from.epoch));
             let is_free = |made: &Made| {
@@ -141,6 +159,17 @@ impl<'a> Signals<'a> {
         })
     }
 
+    /// Returns the access of a pair that is followed by a falling signal of a fence for which the
+    /// other side waits, if only one is.
+    fn first_by_falling(&self, pair: &Pair) -> Option<usize> {
+        let [one, other] = [&pair.of[0].place, &pair.of[1].place];
+        match (self.falling(one, other).is_some(), self.falling(other, one).is_some()) {
+            (true, false) => Some(0),
+            (false, true) => Some(1),
+            _ => None,
+        }
+    }
+
     /// Returns which access of a pair has a signal after it for which the other side does not wait.
     fn first_by_signals(&self, pair: &Pair) -> Option<usize> {
         let [one, other] = [&pair.of[0].place, &pair.of[1].place];
@@ -173,7 +202,7 @@ fn without_signals(group: &Group, pair: &Pair, signals: &Signals) -> usize {
     let others = group.pairs.iter().filter(|pair| pair.only_producer.is_none());
     let of_calls = unanimous(others.filter_map(Pair::issued_first));
     let by_data = pair.only_producer.map(|producer| of_calls.unwrap_or(producer));
-    let by_unused = signals.first_by_unused(pair);
+    let by_unused = signals.first_by_falling(pair).or_else(|| signals.first_by_unused(pair));
     let by_calls = by_unused.or(by_data).or_else(|| pair.issued_first()).or(of_calls);
     by_calls.unwrap_or(pair.guess)
 }
@@ -195,6 +224,7 @@ pub(crate) struct UsableSignal {
     pub(crate) timeline: TimelineId,
     pub(crate) fence: String,
     pub(crate) value: u64,
+    pub(crate) fault: Option<Fault>,
 }
 
 impl<'a> Edge<'a> {
@@ -206,12 +236,13 @@ impl<'a> Edge<'a> {
         signals: &Signals,
     ) -> Edge<'a> {
         let (from, to) = (&pair.of[first].place, &pair.of[1 - first].place);
-        let usable = signals.usable(from, to);
+        let usable = signals.usable(from, to).or_else(|| signals.falling(from, to));
         let source = usable.map_or(&from.clock, |(_, made)| made.clock).clone();
         let signal = usable.map(|(timeline, made)| UsableSignal {
             timeline,
             fence: made.fence.name.clone(),
             value: made.value,
+            fault: made.fence.fault,
         });
         Edge { resource, group, pair, first, source, signal }
     }

@@ -59,6 +59,15 @@ impl Signal {
     }
 }
 
+/// Why the end of a wait does not tell which signal ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The timelines of the first two unordered signals.
+    Unordered([TimelineId; 2]),
+    /// The first signal of a lower value than that of the signal before it.
+    Falls { timeline: TimelineId, from: u64, to: u64 },
+}
+
 #[derive(Debug)]
 pub(crate) struct Fence {
     pub(crate) name: String,
@@ -71,8 +80,8 @@ pub(crate) struct Fence {
     pub(crate) held: Vec<TimelineId>,
     /// The timelines that wait for the fence.
     pub(crate) waiters: Vec<TimelineId>,
-    /// The timelines of the first two unordered signals.
-    pub(crate) unordered_signallers: Option<[TimelineId; 2]>,
+    /// The first reason that was seen.
+    pub(crate) fault: Option<Fault>,
 }
 
 impl Fence {
@@ -85,7 +94,7 @@ impl Fence {
             ordered: true,
             held: Vec::new(),
             waiters: Vec::new(),
-            unordered_signallers: None,
+            fault: None,
         }
     }
 
@@ -94,10 +103,19 @@ impl Fence {
         signal.raises = !self.signals.back().is_some_and(lowers);
         if let (Some(last), Some(epoch)) = (self.signals.back(), signal.epoch) {
             let follows = last.precedes(&signal.clock);
-            self.ordered &= follows && last.value <= signal.value;
-            if let Some(before) = last.epoch.filter(|_| !follows) {
-                self.unordered_signallers.get_or_insert([before.timeline, epoch.timeline]);
-            }
+            let falls = last.value > signal.value;
+            self.ordered &= follows && !falls;
+            let fault = match last.epoch {
+                Some(before) if !follows => {
+                    Some(Fault::Unordered([before.timeline, epoch.timeline]))
+                }
+                _ => falls.then_some(Fault::Falls {
+                    timeline: epoch.timeline,
+                    from: last.value,
+                    to: signal.value,
+                }),
+            };
+            self.fault = self.fault.or(fault);
         }
         self.signals.push_back(signal);
         if self.signals.len() > KEPT {
@@ -269,7 +287,7 @@ mod tests {
         let seen = fence.waited(5, &Clock::default()).unwrap();
         assert!(!seen.includes(a) && !seen.includes(b));
         assert_eq!(seen.tick(TimelineId(7)), 1);
-        assert_eq!(fence.unordered_signallers, Some([TimelineId(0), TimelineId(1)]));
+        assert_eq!(fence.fault, Some(Fault::Unordered([TimelineId(0), TimelineId(1)])));
         let seen = fence.waited(6, &Clock::default()).unwrap();
         assert!(seen.includes(b) && !seen.includes(a), "one signal alone reaches 6");
     }
@@ -293,6 +311,7 @@ mod tests {
         let old = queue.signal(&mut fence, 5);
         queue.signal(&mut fence, 0);
         let after_the_rewind = queue.clock.clone();
+        assert_eq!(fence.fault, Some(Fault::Falls { timeline: TimelineId(0), from: 5, to: 0 }));
         assert!(fence.waited(5, &after_the_rewind).is_none(), "the old signal is hidden");
         let seen = fence.waited(5, &Clock::default()).unwrap();
         assert!(seen.includes(old), "a wait that may be older than the rewind has seen it");

@@ -77,6 +77,39 @@ impl fmt::Display for Side {
     }
 }
 
+/// Why the end of a wait for a fence does not tell which signal ended it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FenceFault {
+    /// Two timelines signal it without an order.
+    TwoSignallers([String; 2]),
+    /// A timeline signals a lower value after a higher one.
+    Falls {
+        /// The queue or thread that signals the lower value.
+        timeline: String,
+        /// The value before.
+        from: u64,
+        /// The lower value.
+        to: u64,
+    },
+}
+
+impl fmt::Display for FenceFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FenceFault::TwoSignallers([one, other]) => write!(
+                f,
+                "is signalled from '{one}' and '{other}' without an order, so a wait may be ended by \
+                 either; use one fence for each timeline"
+            ),
+            FenceFault::Falls { timeline, from, to } => write!(
+                f,
+                "falls from {from} to {to} on '{timeline}', so a wait for {to} may be ended by the \
+                 signal of {from}; signal rising values"
+            ),
+        }
+    }
+}
+
 /// A signal of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceSignal {
@@ -88,6 +121,8 @@ pub struct FenceSignal {
     pub kind: TimelineKind,
     /// The name of that timeline.
     pub timeline: String,
+    /// Why a wait for it orders nothing, although the program may have that wait.
+    pub fault: Option<FenceFault>,
 }
 
 /// Two accesses of the same bytes without a path of waits and signals between them. At least one is
@@ -118,7 +153,13 @@ impl Hazard {
             TimelineKind::Thread => format!("the {}", first.place()),
             _ => first.place(),
         };
-        if let Some(FenceSignal { fence, value, kind, timeline }) = &self.signal {
+        if let Some(FenceSignal { fence, value, kind, timeline, fault }) = &self.signal {
+            if let Some(fault) = fault {
+                let waiter = self.waiter();
+                return format!(
+                    "fence '{fence}' {fault}; wait {waiter} for the signal after {after}"
+                );
+            }
             let after = if *kind == first.kind && *timeline == first.timeline {
                 after
             } else {
@@ -207,12 +248,12 @@ pub enum Hint {
         /// The number of waits of this waiter on this fence that order accesses.
         count: u64,
     },
-    /// Two timelines signal one fence with unordered signals.
-    TwoSignallers {
+    /// The end of a wait for the fence does not tell which signal ended it.
+    FaultyFence {
         /// The fence.
         fence: String,
-        /// The timelines.
-        timelines: [String; 2],
+        /// Why.
+        fault: FenceFault,
     },
 }
 
@@ -229,11 +270,7 @@ impl fmt::Display for Hint {
                 "'{waiter}' waits for a later value of fence '{fence}' than its accesses need, {count} \
                  times: {enough} is enough where it first waits for {value}"
             ),
-            Hint::TwoSignallers { fence, timelines: [one, other] } => write!(
-                f,
-                "fence '{fence}' is signalled from '{one}' and '{other}' without an order; \
-                 use one fence for each timeline"
-            ),
+            Hint::FaultyFence { fence, fault } => write!(f, "fence '{fence}' {fault}"),
         }
     }
 }

@@ -29,6 +29,6 @@ mod waits;
 pub use access::{CommandRef, ListInfo, SpaceKey};
 pub use checker::{Checker, FenceKey, QueueKey};
 pub use clock::{Released, TimelineId};
-pub use finding::{FenceSignal, Hazard, Hint, Report, Side, TimelineKind};
+pub use finding::{FenceFault, FenceSignal, Hazard, Hint, Report, Side, TimelineKind};
 pub use footprint::{AccessKind, Footprint};
 pub use resources::ResourceKey;

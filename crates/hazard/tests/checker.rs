@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 use tidegate_hazard::{
-    AccessKind, Checker, CommandRef, FenceKey, Hazard, Hint, ListInfo, QueueKey, Report, SpaceKey,
-    TimelineId, TimelineKind,
+    AccessKind, Checker, CommandRef, FenceFault, FenceKey, Hazard, Hint, ListInfo, QueueKey,
+    Report, SpaceKey, TimelineId, TimelineKind,
 };
 
 const SPACE: SpaceKey = SpaceKey(1);
@@ -394,8 +394,55 @@ fn hints_name_redundant_waits_and_two_signallers() {
         }]
     );
     p.signal(b, fence, 2);
-    let two = Hint::TwoSignallers { fence: "shared".into(), timelines: ["a".into(), "b".into()] };
-    assert!(p.report().hints.contains(&two), "{:?}", p.report().hints);
+    let two = Hint::FaultyFence {
+        fence: "shared".into(),
+        fault: FenceFault::TwoSignallers(["a".into(), "b".into()]),
+    };
+    assert_eq!(p.report().hints, [two], "no wait for it is called redundant");
+}
+
+/// A thread writes what a queue reads, after a wait for the value that the queue signals behind the
+/// read.
+fn write_after_wait(p: &mut Program, read: u32, fence: FenceKey) -> String {
+    p.runs(read, AccessKind::Read, DATA);
+    p.checker.cpu_wait(p.main, fence, 1);
+    p.checker.cpu_access(p.main, SPACE, AccessKind::Write, DATA, "map-write");
+    let report = p.report();
+    assert_eq!(report.hints.len(), 1, "the fence and no wait: {:?}", report.hints);
+    p.only().missing_edge()
+}
+
+#[test]
+fn a_wait_that_another_queue_may_end_is_not_called_missing() {
+    let mut p = Program::new();
+    let (a, b, fence) = (p.queue("A"), p.queue("B"), p.fence("timeline"));
+    let read = p.execute(a);
+    p.signal(a, fence, 1);
+    p.signal(b, fence, 2);
+    assert_eq!(
+        write_after_wait(&mut p, read, fence),
+        "fence 'timeline' is signalled from 'A' and 'B' without an order, so a wait may be ended by \
+         either; use one fence for each timeline; wait on thread 'main' before the map-write for the \
+         signal after submission 1"
+    );
+}
+
+#[test]
+fn a_fence_that_falls_is_named_where_a_wait_for_it_orders_nothing() {
+    let mut p = Program::new();
+    let (queue, fence) = (p.queue("q"), p.fence("index"));
+    p.execute(queue);
+    p.signal(queue, fence, 2);
+    let read = p.execute(queue);
+    p.signal(queue, fence, 1);
+    let fault = FenceFault::Falls { timeline: "q".into(), from: 2, to: 1 };
+    assert_eq!(
+        write_after_wait(&mut p, read, fence),
+        "fence 'index' falls from 2 to 1 on 'q', so a wait for 1 may be ended by the signal of 2; \
+         signal rising values; wait on thread 'main' before the map-write for the signal after \
+         submission 2"
+    );
+    assert_eq!(p.report().hints, [Hint::FaultyFence { fence: "index".into(), fault }]);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::{Checker, Timeline};
 use crate::access::{Access, SpaceKey, Table, side};
 use crate::clock::TimelineId;
 use crate::edges::{self, Edge, Signals};
-use crate::fence::Fence;
-use crate::finding::{FenceSignal, Hazard, Hint, Report, Side, TimelineKind};
+use crate::fence::{Fault, Fence};
+use crate::finding::{FenceFault, FenceSignal, Hazard, Hint, Report, Side, TimelineKind};
 use crate::footprint::AccessKind;
 use crate::groups::Pair;
 use crate::open_waits::Findings;
@@ -93,7 +93,8 @@ impl Checker {
         let signal = edge.signal.as_ref().map(|signal| {
             let of = &self.timelines[signal.timeline.0 as usize];
             let (fence, timeline) = (signal.fence.clone(), of.name.clone());
-            FenceSignal { fence, value: signal.value, kind: of.kind, timeline }
+            let fault = signal.fault.map(|fault| self.fault(fault));
+            FenceSignal { fence, value: signal.value, kind: of.kind, timeline, fault }
         });
         Hazard {
             first: describe(&self.timelines, &of[edge.first]),
@@ -105,9 +106,18 @@ impl Checker {
         }
     }
 
+    fn fault(&self, fault: Fault) -> FenceFault {
+        let name = |id: TimelineId| self.timelines[id.0 as usize].name.clone();
+        match fault {
+            Fault::Unordered(timelines) => FenceFault::TwoSignallers(timelines.map(name)),
+            Fault::Falls { timeline, from, to } => {
+                FenceFault::Falls { timeline: name(timeline), from, to }
+            }
+        }
+    }
+
     fn hints(&self, only: Option<SpaceKey>) -> Vec<Hint> {
         let is_wanted = |fence: &Fence| only.is_none_or(|only| fence.spaces.contains(&only));
-        let name = |id: TimelineId| self.timelines[id.0 as usize].name.clone();
         let mut hints = Vec::new();
         for timeline in &self.timelines {
             for (fence, remark) in timeline.waits.remarks(&self.fences) {
@@ -116,6 +126,10 @@ impl Checker {
                 // A queue of another device waits for a shared fence.
                 let is_of_another = timeline.kind != TimelineKind::Thread && !is_own;
                 if only.is_some() && (is_of_another || !is_wanted(fence)) {
+                    continue;
+                }
+                // Such a wait adds no order because of the fence, and not because it is superfluous.
+                if fence.fault.is_some() {
                     continue;
                 }
                 let (waiter, fence) = (timeline.name.clone(), fence.name.clone());
@@ -130,9 +144,9 @@ impl Checker {
             }
         }
         for fence in self.fences.iter().filter(|fence| is_wanted(fence)) {
-            if let Some([one, other]) = fence.unordered_signallers {
-                let timelines = [name(one), name(other)];
-                hints.push(Hint::TwoSignallers { fence: fence.name.clone(), timelines });
+            if let Some(fault) = fence.fault {
+                let fault = self.fault(fault);
+                hints.push(Hint::FaultyFence { fence: fence.name.clone(), fault });
             }
         }
         hints
