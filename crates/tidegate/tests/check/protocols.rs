@@ -277,6 +277,45 @@ fn the_steps_of_a_failure_have_names_lines_and_values() {
 }
 
 #[test]
+fn each_kind_of_step_has_its_name_and_value() {
+    let found = failure(Builder::new(), || {
+        let word = AtomicU32::new(1);
+        word.store(2, SeqCst);
+        word.swap(3, SeqCst);
+        word.fetch_add(4, SeqCst);
+        assert!(word.compare_exchange(9, 1, SeqCst, SeqCst).is_err());
+        assert!(word.compare_exchange(7, 8, SeqCst, SeqCst).is_ok());
+        assert_eq!(word.load(SeqCst), 8);
+        let lock = Mutex::new(0);
+        *lock.lock().unwrap() = 1;
+        panic!("the end of the program");
+    });
+    let steps = found.lines().filter(|line| line.contains(", at "));
+    let in_short = |line: &str| {
+        let (what, _) = line.split_once(", at ").unwrap();
+        let verb = what.split_whitespace().nth(2).unwrap();
+        // Without the places at which word and lock were made.
+        match what.rsplit_once(": ") {
+            Some((_, value)) => format!("{verb} {value}"),
+            None => format!("{verb} the lock: {}", what.contains("the lock 'Mutex made at ")),
+        }
+    };
+    assert_eq!(
+        steps.map(in_short).collect::<Vec<_>>(),
+        [
+            "stores 2",
+            "exchanges 3",
+            "exchanges 7",
+            "exchanges 7",
+            "exchanges 8",
+            "loads 8",
+            "takes the lock: true"
+        ],
+        "a failed exchange shows what it loaded: {found}"
+    );
+}
+
+#[test]
 fn the_same_check_finds_the_same_schedule() {
     let found = || failure(Builder::new(), dekker(Relaxed));
     assert_eq!(found(), found());
