@@ -1,9 +1,9 @@
 //! `tidegate compare`: a workload under the three submission models, one table.
 
 use crate::arguments::{self, Gaps, Reading};
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::run::{
-    Read, check_outputs, clock, print_details, read, run_once, show_problems, write_frames,
+    Read, add_pictures, clock, print_details, read, run_once, show_problems, write_frames,
 };
 use crate::streams::{errln, outln};
 use crate::tables::{self, WhatIfRow};
@@ -54,7 +54,10 @@ struct Comparison<'a> {
 }
 
 /// `tidegate compare`.
-pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
+pub(crate) fn command(
+    arguments: &arguments::Compare,
+    mut outputs: Outputs,
+) -> Result<End, BadInput> {
     // The differences between the models are modelled. Threads of this host would take the same
     // time under each.
     let clock_asked = arguments.reading.clock.or(Some(arguments::Clock::Virtual));
@@ -63,10 +66,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     let Read { workload, costs } = &read;
     let changed = changed(&arguments.what_if, workload)?;
     reading.doorbells(&models(workload, reading)).map_err(BadInput)?;
-    let mut outputs = check_outputs(
-        workload,
-        &[("--html", arguments.html.as_deref()), ("--json", arguments.json.as_deref())],
-    )?;
+    add_pictures(workload, &mut outputs)?;
     let page = page_path(arguments, &mut outputs);
     let (results, runs_ns) = run_models(&read, reading)?;
     let rounds = runs_ns.iter().map(Vec::len).max().unwrap_or(0);
@@ -86,7 +86,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
         verdict = verdict.map(|verdict| verdict.repeated(&runs_ns));
     }
     let what_ifs = what_ifs(&changed, reading, costs)?;
-    let written = write_files(&results, verdict.as_ref(), page.as_deref())?;
+    let written = write_files(&results, verdict.as_ref(), page.as_deref(), &outputs)?;
     if let Some(path) = &arguments.json {
         let comparison = Comparison {
             workload: &workload.name,
@@ -95,7 +95,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
             ranking: ranking.as_ref(),
             what_ifs: &what_ifs,
         };
-        output::write_json(path, &comparison)?;
+        outputs.write_json(path, &comparison)?;
     }
     if !outputs.take_stdout() {
         outln!("{}: {}", workload.name, workload.description);
@@ -213,12 +213,13 @@ fn write_files(
     results: &[RunResult],
     verdict: Option<&Verdict>,
     page: Option<&Path>,
+    outputs: &Outputs,
 ) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
     let (Some(last), Some(verdict)) = (results.last(), verdict) else { return Ok(written) };
-    written.extend(write_frames(&last.outcome)?);
+    written.extend(write_frames(&last.outcome, outputs)?);
     if let Some(path) = page {
-        output::write(path, |out| compare_page::write(&comparison_page(results, verdict), out))?;
+        outputs.write(path, |out| compare_page::write(&comparison_page(results, verdict), out))?;
         written.push(path.to_owned());
     }
     written

@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Gaps, Reading};
 use crate::kernels;
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::streams::{errln, outln};
 use crate::tables;
@@ -157,16 +157,12 @@ fn run_on_service(
     Ok(result)
 }
 
-/// Checks the requested outputs and the pictures that the workload writes by itself.
-pub(crate) fn check_outputs(
-    workload: &Workload,
-    requested: &[(&str, Option<&Path>)],
-) -> Result<Outputs, BadInput> {
-    let mut outputs = Outputs::check(requested)?;
+/// Checks the pictures that the workload writes by itself.
+pub(crate) fn add_pictures(workload: &Workload, outputs: &mut Outputs) -> Result<(), BadInput> {
     for frame in &workload.frames {
         outputs.add(&format!("picture of workload '{}'", workload.name), Path::new(&frame.file))?;
     }
-    Ok(outputs)
+    Ok(())
 }
 
 /// Prints problems on standard error.
@@ -177,16 +173,20 @@ pub(crate) fn show_problems(outcome: &Outcome) {
 }
 
 /// Writes the pictures of a run beside the caller's other files; returns their names.
-pub(crate) fn write_frames(outcome: &Outcome) -> Result<Vec<PathBuf>, BadInput> {
-    write_pictures(Path::new(""), &outcome.frames)
+pub(crate) fn write_frames(outcome: &Outcome, outputs: &Outputs) -> Result<Vec<PathBuf>, BadInput> {
+    write_pictures(Path::new(""), &outcome.frames, outputs)
 }
 
 /// Writes pictures into a folder; returns their names.
-fn write_pictures(folder: &Path, pictures: &[Picture]) -> Result<Vec<PathBuf>, BadInput> {
+fn write_pictures(
+    folder: &Path,
+    pictures: &[Picture],
+    outputs: &Outputs,
+) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
     for (file, width, height, rgba) in pictures {
         let path = folder.join(file);
-        output::write(&path, |out| {
+        outputs.write(&path, |out| {
             let mut encoder = png::Encoder::new(out, *width, *height);
             encoder.set_color(png::ColorType::Rgba);
             encoder.set_depth(png::BitDepth::Eight);
@@ -199,13 +199,8 @@ fn write_pictures(folder: &Path, pictures: &[Picture]) -> Result<Vec<PathBuf>, B
     Ok(written)
 }
 
-/// Writes a timeline as one HTML page.
-pub(crate) fn write_timeline(trace: &Trace, path: &Path) -> Result<(), BadInput> {
-    output::write(path, |out| trace::html::write(trace, out))
-}
-
 /// `tidegate run`.
-pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
+pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Result<End, BadInput> {
     let Read { workload, costs } = read(Some(&arguments.workload), &arguments.reading)?;
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, arguments.submission)).collect();
@@ -221,16 +216,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
         }
         Outputs::folder("--frames", folder)?;
     }
-    let outputs = check_outputs(
-        &workload,
-        &[
-            ("--timeline", arguments.timeline.as_deref()),
-            ("--perfetto", arguments.perfetto.as_deref()),
-            ("--chrome", arguments.chrome.as_deref()),
-            ("--kernels", arguments.kernels.as_deref()),
-            ("--json", arguments.json.as_deref()),
-        ],
-    )?;
+    add_pictures(&workload, &mut outputs)?;
     arguments.kernels.as_deref().map_or(Ok(()), kernels::check_format)?;
     let keep = Keep {
         timeline: wants_timeline,
@@ -247,24 +233,24 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     };
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {
-            write_timeline(trace, path)?;
+            outputs.write(path, |out| trace::html::write(trace, out))?;
         }
         if let Some(path) = &arguments.perfetto {
-            output::write(path, |out| trace::perfetto::write(trace, out))?;
+            outputs.write(path, |out| trace::perfetto::write(trace, out))?;
         }
         if let Some(path) = &arguments.chrome {
-            output::write(path, |out| trace::chrome::write(trace, out))?;
+            outputs.write(path, |out| trace::chrome::write(trace, out))?;
         }
     }
-    let mut frames = write_frames(&result.outcome)?;
+    let mut frames = write_frames(&result.outcome, &outputs)?;
     if let Some(folder) = &arguments.frames {
-        frames.extend(write_pictures(folder, &result.shown)?);
+        frames.extend(write_pictures(folder, &result.shown, &outputs)?);
     }
     if let Some(path) = &arguments.kernels {
-        kernels::write(path, &result.outcome.kernels)?;
+        kernels::write(path, &result.outcome.kernels, &outputs)?;
     }
     if let Some(path) = &arguments.json {
-        output::write_json(path, &result.outcome.report)?;
+        outputs.write_json(path, &result.outcome.report)?;
     }
     if !outputs.take_stdout() {
         print_report(&workload, &result.outcome, &frames);
