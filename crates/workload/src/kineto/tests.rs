@@ -441,6 +441,40 @@ fn a_recording_longer_than_a_day_is_refused_with_its_outlier() {
 }
 
 #[test]
+fn a_handful_of_events_far_outside_is_left_out_and_named() {
+    let at = 1_700_000_000_000_000u64;
+    let recording = |outside: &[&str], good: u64| {
+        let mut events: Vec<String> = outside
+            .iter()
+            .enumerate()
+            .map(|(k, ts)| kernel(&format!("lost{k}"), ts, "5", 7, 1_000 + k as u64))
+            .collect();
+        for k in 0..good {
+            events.push(call("cudaLaunchKernel", &format!("{}", at + 20 * k), "5", k));
+            events.push(kernel("a", &format!("{}", at + 20 * k + 10), "5", 7, k));
+        }
+        object(&events.join(",\n"))
+    };
+    let kept = good(&recording(&["0", "0", "1900000000000000"], 30));
+    let report = report(&kept);
+    assert_eq!((report.kernels, report.damage.count), (30, 3));
+    let lines = report.damage.lines().join("\n");
+    for said in ["event 1 (line 1, ", "'lost0': start 0 ns", "event 2", "event 3", "'lost2': start"]
+    {
+        assert!(lines.contains(said), "{said}: {lines}");
+    }
+    assert_eq!(kept.recorded.as_ref().unwrap().makespan_ns, 595_000);
+    // More than a handful is a recording that is too long.
+    assert!(bad(recording(&["0"; 4], 30).as_bytes()).contains("at most 24 h are read"));
+    // A clock that counts from the start of the host: ten minutes later, still far outside.
+    let early = recording(&["0"], 30).replace("17000000000", "6000");
+    assert_eq!(super::tests::report(&good(&early)).damage.count, 1);
+    // A clock that counts from the start of the recording.
+    let from_zero = recording(&["0"], 30).replace("1700000000000", "1");
+    assert_eq!(super::tests::report(&good(&from_zero)).damage.count, 0);
+}
+
+#[test]
 fn the_order_of_the_events_in_the_file_says_nothing() {
     let events: Vec<String> = (0..6u64)
         .flat_map(|k| {

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::call::Call;
+use super::overrun;
 use super::records::{
     Awaited, CallId, CallRecord, CallRef, EventId, Launcher, NameId, ProcessId, Recording,
     StreamFacts, StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
 };
-use crate::model::recorded::ImportReport;
+use crate::model::recorded::{ImportReport, Remark, Source};
 
 /// A stream of a device.
 #[derive(Debug, Clone)]
@@ -114,6 +115,7 @@ impl Joined {
 pub fn correlate(recording: Recording) -> Joined {
     let mut joining = Joining::new(recording);
     let launched_by = joining.find_launches();
+    joining.cut_overruns(&launched_by);
     let syncs = joining.index_syncs();
     let awaited = joining.awaited_records(&syncs);
     joining.by_correlation = Vec::new();
@@ -211,6 +213,30 @@ impl Joining {
             Launcher::Call(call) => Some(call),
         };
         self.recording.work.iter().map(find).collect()
+    }
+
+    /// Cuts work that its successors contradict.
+    fn cut_overruns(&mut self, launched_by: &Launches) {
+        // The queues of these formats are hardware queues, which can run several pieces at once.
+        if matches!(self.report.source, Source::Perfetto | Source::Tidegate) {
+            return;
+        }
+        let calls = &self.recording.calls;
+        let is_of_graph = |work: WorkId| {
+            let call = launched_by[work.index()].map(|call| calls[call.index()].call);
+            call == Some(Call::GraphLaunch)
+        };
+        let streams = self.recording.streams.len();
+        let overruns = overrun::cut(&mut self.recording.work, streams, is_of_graph);
+        if let Some(first) = overruns.first() {
+            let name = self.recording.text(self.recording.work[first.work.index()].name);
+            self.report.remarks.push(Remark::OverrunsCut {
+                work: overruns.len() as u64,
+                first: name.chars().take(60).collect(),
+                length_ns: first.length_ns.unsigned_abs(),
+                over: first.over as u64,
+            });
+        }
     }
 
     /// The call that a record describes.

@@ -351,7 +351,7 @@ impl Recording {
     /// Counts the event at the current position as damaged. The reader leaves it out.
     pub fn damaged(&mut self, name: &str, field: &'static str, value: &str, fault: Fault) {
         if let Some(position) = self.position {
-            self.damage.add(position, name, field, value, fault);
+            self.damage.add(Some(position), name, field, value, fault);
         }
     }
 

@@ -325,3 +325,34 @@ fn work_that_overlaps_on_one_stream_is_reported_with_its_time() {
     assert_eq!((report.overlaps_on_a_stream, report.overlapped_on_a_stream_ns), (1, 40));
     assert!(report.lines().iter().any(|line| line.starts_with("1 pieces of work overlapped")));
 }
+
+/// Pieces of work of 100 ns, each 200 ns after the one before it, where the fourth runs over
+/// `over` successors.
+fn overrun(over: i64, name: &str) -> Workload {
+    let mut made = Made::default();
+    let stream = made.stream(1, 1, 7);
+    let launch = made.call(1, name, 0, 1);
+    for k in 0..20 {
+        let launcher = if k < 15 { Launcher::Call(launch) } else { Launcher::Unknown };
+        made.work(stream, 100 + 200 * k, launcher);
+    }
+    made.0.work[3].end = made.0.work[3 + over as usize].end + 10;
+    made.workload()
+}
+
+#[test]
+fn an_end_that_the_successors_contradict_is_cut() {
+    let starts_and_end = |workload: &Workload| {
+        let recorded = workload.recorded.as_ref().unwrap();
+        (recorded.items[3].end_ns, recorded.report.overlaps_on_a_stream)
+    };
+    let cut = overrun(12, "cudaLaunchKernel");
+    assert_eq!(starts_and_end(&cut), (900, 0), "it ends where the next begins");
+    let remark = cut.recorded.as_ref().unwrap().report.remarks[0].to_string();
+    assert!(remark.contains("1 pieces of work; the first is 'k'"), "{remark}");
+    assert!(remark.contains("ms long over 12 successors"), "{remark}");
+    let few = overrun(7, "cudaLaunchKernel");
+    assert_eq!(starts_and_end(&few), (2_210, 7), "seven are no contradiction");
+    let graph = overrun(12, "cudaGraphLaunch");
+    assert_eq!(starts_and_end(&graph).0, 3_210, "branches of a graph overlap");
+}
