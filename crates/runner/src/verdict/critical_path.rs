@@ -223,7 +223,9 @@ impl Walk<'_> {
                     self.back_to(records[signal].end_ns, Part::Sync);
                     return Some(self.at_signal(signal));
                 }
-                self.back_to(record.start_ns, Part::Sync);
+                // A wait without a fence is a blocked call of a recording that does not say for what.
+                let part = if record.fence().is_some() { Part::Sync } else { Part::Idle };
+                self.back_to(record.start_ns, part);
             }
             Kind::Submit => self.back_to(record.start_ns, Part::Launch),
             Kind::CpuSignal => self.back_to(record.start_ns, Part::Sync),

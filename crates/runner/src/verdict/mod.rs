@@ -202,6 +202,7 @@ pub(crate) mod tests {
             explained: 1,
             unexplained: 0,
             missing: 0,
+            unresolved_permille: 0,
         };
         let poor = judge(&[&packet, &user], &[], None, Some(trust.clone())).unwrap();
         assert!(poor.models.iter().all(|model| model.against.is_none()));

@@ -54,6 +54,9 @@ pub struct Trust {
     pub unexplained: u64,
     /// Work that did not run.
     pub missing: u64,
+    /// The time of blocked calls for which the recording names nothing, in thousandths of the
+    /// recorded makespan. The models cannot change it, although the program's waits would.
+    pub unresolved_permille: u64,
 }
 
 /// Grades the replay under the model that a recording is taken as made under, with its gaps kept;
@@ -66,7 +69,9 @@ pub fn trust(replay: &Report) -> Option<Trust> {
     };
     let makespan_error_permille = permille(replay.makespan_ns.abs_diff(recorded_ns));
     let start_error_permille = permille(errors.p95_error_ns);
-    let worst = makespan_error_permille.max(start_error_permille);
+    let unresolved_ns = replay.import.as_ref().map_or(0, |import| import.syncs_unresolved_ns);
+    let unresolved_permille = permille(unresolved_ns);
+    let worst = makespan_error_permille.max(start_error_permille).max(unresolved_permille);
     let whole = replay.completed && errors.missing == 0;
     let grade = match worst {
         _ if !whole => Grade::Poor,
@@ -82,6 +87,7 @@ pub fn trust(replay: &Report) -> Option<Trust> {
         explained: errors.explained,
         unexplained: errors.unexplained,
         missing: errors.missing,
+        unresolved_permille,
     })
 }
 
@@ -101,6 +107,12 @@ impl Trust {
             line += &format!(
                 "; {} of {all} starts are imitated, not explained by the trace",
                 self.unexplained
+            );
+        }
+        if self.unresolved_permille > 0 {
+            line += &format!(
+                "; waits for something that is not recorded take {}",
+                percent(self.unresolved_permille)
             );
         }
         if self.missing > 0 {

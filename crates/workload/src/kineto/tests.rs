@@ -558,6 +558,81 @@ fn a_stream_written_as_the_largest_number_of_32_bits_is_none() {
     }
 }
 
+/// The waits of the first thread as words: fences of CPU waits, and unresolved calls.
+fn host_waits(workload: &Workload) -> Vec<String> {
+    let word = |op: &crate::model::Op| match &op.kind {
+        OpKind::CpuWait { of, .. } | OpKind::PollWait { of, .. } => {
+            let fences: Vec<String> =
+                of.iter().map(|wait| wait.fence.first.0.to_string()).collect();
+            Some(fences.join("+"))
+        }
+        OpKind::Blocked { until_ns } => Some(format!("until {until_ns}")),
+        _ => None,
+    };
+    workload.threads[0].body.iter().filter_map(word).collect()
+}
+
+#[test]
+fn a_blocked_call_without_a_stream_waits_for_the_only_one() {
+    for (name, until, waits) in [
+        ("cudaStreamSynchronize", "90", vec!["0"]),
+        ("hipStreamSynchronize", "500", vec!["0"]),
+        // It returned while the stream was at work: it was for something else.
+        ("cudaStreamSynchronize", "40", vec!["until 50000"]),
+        ("cudaStreamSynchronize", "10", vec![]),
+        // An event is recorded somewhere on the stream.
+        ("cudaEventSynchronize", "90", vec!["0"]),
+        ("cudaEventSynchronize", "500", vec!["until 510000"]),
+        ("cudaEventSynchronize", "3", vec![]),
+        ("cudaFree", "90", vec!["0"]),
+        ("cudaFree", "500", vec![]),
+        ("cudaMemcpy", "90", vec!["0"]),
+    ] {
+        let text = object(
+            &[
+                call("cudaLaunchKernel", "100", "2", 1),
+                kernel("a", "110", "88", 7, 1),
+                call(name, "110", until, 2),
+            ]
+            .join(","),
+        );
+        let workload = good(&text);
+        let report = report(&workload);
+        let unresolved = u64::from(waits.iter().any(|wait| wait.starts_with("until")));
+        assert_eq!(host_waits(&workload), waits, "{name} {until}");
+        assert_eq!(report.syncs_unresolved, unresolved, "{name} {until}: {report:?}");
+        let length: u64 = until.parse().unwrap();
+        assert_eq!(report.syncs_unresolved_ns, unresolved * length * 1_000, "{name} {until}");
+    }
+}
+
+#[test]
+fn of_several_streams_a_blocked_call_waits_for_the_work_that_ended_just_before() {
+    let events = |end: u64| {
+        vec![
+            call("cudaLaunchKernel", "100", "2", 1),
+            call("cudaLaunchKernel", "103", "2", 2),
+            kernel("a", "110", "100", 7, 1),
+            kernel("b", "110", "200", 8, 2),
+            call("cudaStreamSynchronize", "120", &format!("{}", end - 120), 3),
+            // Launched by another thread during the call: no stream was waited for until it ended.
+            call("cudaLaunchKernel", "130", "2", 4).replace("\"tid\":9", "\"tid\":10"),
+            kernel("c", "140", "68", 9, 4),
+        ]
+    };
+    for (end, wait) in [(212, "0"), (315, "1"), (700, "until 600000")] {
+        let workload = good(&object(&events(end).join(",")));
+        assert_eq!(host_waits(&workload), [wait], "{end}");
+        let report = report(&workload);
+        let by_time = u64::from(!wait.starts_with("until"));
+        assert_eq!((report.syncs_by_time, report.syncs_unresolved), (by_time, 1 - by_time));
+    }
+    // A launch of several pieces ends with its last.
+    let mut graph = events(212);
+    graph.push(kernel("d", "211", "300", 7, 1));
+    assert_eq!(host_waits(&good(&object(&graph.join(",")))), ["until 112000"]);
+}
+
 #[test]
 fn what_names_no_device_is_of_the_only_one() {
     let read = |devices: [u32; 2]| {

@@ -305,6 +305,9 @@ impl Builder<'_> {
             }
             _ => {
                 let body = &mut self.bodies[entry.thread as usize];
+                if let Action::Blocked = entry.action {
+                    body.push(OpKind::Blocked { until_ns: entry.end });
+                }
                 body.returned = body.returned.max(entry.end);
                 return;
             }

@@ -10,6 +10,7 @@
 //! [`ImportReport`]. Entry points: [`Recording`], [`call()`] for the names of host calls,
 //! [`workload()`].
 
+mod blocked;
 mod build;
 mod call;
 mod correlate;
