@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use crate::streams::{errln, outln};
 use crate::tables;
 use crate::{BadInput, End};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
@@ -14,6 +15,7 @@ use tidegate::platform::hazard;
 use tidegate::runner::cost::{self, CostModel};
 use tidegate::runner::kernels::{Table, summary};
 use tidegate::runner::report::Report;
+use tidegate::runner::verdict::{self, Trust};
 use tidegate::runner::{Outcome, Picture, submission_of};
 use tidegate::trace::{self, Trace};
 use tidegate::workload::expect::Clock;
@@ -199,9 +201,60 @@ fn write_pictures(
     Ok(written)
 }
 
+/// The models that the adapter offers on every node and the workload supports.
+pub(crate) fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
+    let mut models = match reading.adapter {
+        Some(named) => named.0.submissions(),
+        None => Submission::ALL.to_vec(),
+    };
+    // User-mode queues cannot present.
+    models.retain(|model| workload.display.is_none() || *model != Submission::User);
+    models
+}
+
+/// Grades the replay of a recording under the model that it was recorded under, with its gaps kept.
+/// One of `reports` that is no such replay is replaced by another run. `None` for a workload that is
+/// no recording, an adapter without that model, and runs with planted hangs.
+pub(crate) fn trust(
+    path: Option<&Path>,
+    reading: &Reading,
+    base: &Read,
+    reports: &[&Report],
+) -> Result<Option<Trust>, BadInput> {
+    let as_recorded = reading.recorded_as();
+    if base.workload.recorded.is_none()
+        || !models(&base.workload, reading).contains(&as_recorded)
+        || !reading.preempting.inject.is_empty()
+    {
+        return Ok(None);
+    }
+    let replayed = reports.iter().find(|report| report.submission == as_recorded.name());
+    if let (Some(replayed), Gaps::Keep) = (replayed, reading.gaps) {
+        return Ok(verdict::trust(replayed));
+    }
+    let kept = Reading { gaps: Gaps::Keep, quiet: true, ..reading.clone() };
+    let kept_read = match reading.gaps {
+        Gaps::Keep => None,
+        Gaps::Drop => Some(read(path, &kept)?),
+    };
+    let Read { workload, costs } = kept_read.as_ref().unwrap_or(base);
+    let result = run_once(workload, Some(as_recorded), &kept, false, costs.clone())?;
+    Ok(verdict::trust(&result.outcome.report))
+}
+
+/// What `run --json` writes.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// The grade of a recording's replay, as in `compare`.
+    trust: Option<&'a Trust>,
+}
+
 /// `tidegate run`.
 pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Result<End, BadInput> {
-    let Read { workload, costs } = read(Some(&arguments.workload), &arguments.reading)?;
+    let base = read(Some(&arguments.workload), &arguments.reading)?;
+    let Read { workload, costs } = &base;
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, arguments.submission)).collect();
     arguments.reading.doorbells(&submissions).map_err(BadInput)?;
@@ -216,7 +269,7 @@ pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Resul
         }
         Outputs::folder("--frames", folder)?;
     }
-    add_pictures(&workload, &mut outputs)?;
+    add_pictures(workload, &mut outputs)?;
     arguments.kernels.as_deref().map_or(Ok(()), kernels::check_format)?;
     let keep = Keep {
         timeline: wants_timeline,
@@ -226,11 +279,22 @@ pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Resul
     let beside =
         arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let beside = beside.map(|read| read.workload);
-    let both = (&workload, beside.as_ref());
+    let both = (workload, beside.as_ref());
     let mut result = match &arguments.connect {
-        Some(socket) => run_on_service(&workload, socket, arguments)?,
-        None => run_both(both, arguments.submission, &arguments.reading, keep, costs)?,
+        Some(socket) => run_on_service(workload, socket, arguments)?,
+        None => run_both(both, arguments.submission, &arguments.reading, keep, costs.clone())?,
     };
+    let trust = match &arguments.connect {
+        Some(_) => None,
+        None => {
+            let report = &result.outcome.report;
+            trust(Some(&arguments.workload), &arguments.reading, &base, &[report])?
+        }
+    };
+    if let Some(trust) = &trust {
+        result.outcome.kernels.iter_mut().for_each(|row| row.grade = trust.grade.name());
+        result.trace.iter_mut().for_each(|trace| trace.verdict.push(trust.line()));
+    }
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {
             outputs.write(path, |out| trace::html::write(trace, out))?;
@@ -250,10 +314,11 @@ pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Resul
         kernels::write(path, &result.outcome.kernels, &outputs)?;
     }
     if let Some(path) = &arguments.json {
-        outputs.write_json(path, &result.outcome.report)?;
+        outputs
+            .write_json(path, &Written { report: &result.outcome.report, trust: trust.as_ref() })?;
     }
     if !outputs.take_stdout() {
-        print_report(&workload, &result.outcome, &frames);
+        print_report(workload, &result.outcome, trust.as_ref(), &frames);
         if let Some(report) = &result.hazards {
             print_hazards(report, result.trace.as_ref(), arguments.timeline.as_deref());
         }
@@ -336,12 +401,13 @@ fn print_hazards(report: &hazard::Report, trace: Option<&Trace>, page: Option<&P
 /// Most pictures that are named one by one.
 const MOST_NAMED: usize = 4;
 
-fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
+fn print_report(workload: &Workload, outcome: &Outcome, trust: Option<&Trust>, frames: &[PathBuf]) {
     let report = &outcome.report;
     outln!("{}: {}", report.workload, workload.description);
     outln!("{}", tables::side_by_side(&[report], &[]));
     outln!("{}", tables::queues(report));
     report.metric_lines().iter().for_each(|line| outln!("{line}"));
+    trust.iter().for_each(|trust| outln!("{}", trust.line()));
     print_details(report);
     report.recovery_lines().iter().for_each(|line| outln!("{line}"));
     match frames {

@@ -98,11 +98,11 @@ fn a_run_writes_a_row_for_each_kernel_and_sums_by_name() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let written = String::from_utf8(output.stdout).unwrap();
     assert!(
-        written.starts_with("name,queue,model,recorded_start_ns,replayed_start_ns,"),
+        written.starts_with("name,queue,model,grade,recorded_start_ns,replayed_start_ns,"),
         "{written}"
     );
     assert!(
-        written.lines().count() > 10 && written.lines().all(|line| line.matches(',').count() == 10),
+        written.lines().count() > 10 && written.lines().all(|line| line.matches(',').count() == 11),
         "{written}"
     );
     if !cfg!(feature = "columns") {
