@@ -369,7 +369,7 @@ pub(crate) mod tests {
             expects: Vec::new(),
             frames: Vec::new(),
             marks: 0,
-            recorded: Some(Recorded { makespan_ns: 131, items, names, report }),
+            recorded: Some(Recorded { makespan_ns: 131, items, names, kinds: Vec::new(), report }),
             warnings: Vec::new(),
         };
         let rows = recorded_rows(&workload);

@@ -1,7 +1,7 @@
 //! Tables of kernels: files, sums by name, and the difference of two traces. Expected figures come
 //! from the traces as made here.
 
-use crate::{place, refused, root, text, tidegate};
+use crate::{place, printed, ran, refused, root, text, tidegate};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -156,4 +156,38 @@ fn two_traces_are_compared_by_name() {
     let workload = root().join("workloads/ring-buffer.toml");
     let output = tidegate(&place, &["diff", workload.to_str().unwrap(), "before.json"]);
     assert!(text(&output).contains("run in virtual time"), "{}", text(&output));
+}
+
+/// 30 copies from the host and a kernel, on one stream.
+fn copies() -> String {
+    let event = |category: &str, name: &str, at: u64, dur: u64, id: u64| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{at},"dur":{dur},"args":{{"device":0,"stream":7,"correlation":{id}}}}}"#
+        )
+    };
+    let mut events = Vec::new();
+    for k in 0..30 {
+        events.push(event("cuda_runtime", "cudaMemcpyAsync", 1_000 + 110 * k, 5, k));
+        events.push(event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 1_010 + 110 * k, 100, k));
+    }
+    events.push(event("cuda_runtime", "cudaLaunchKernel", 4_300, 5, 99));
+    events.push(event("kernel", "gemm", 4_310, 50, 99));
+    format!("{{\"traceEvents\": [{}]}}", events.join(","))
+}
+
+#[test]
+fn copies_of_a_recording_stay_copies_through_the_replay_and_back() {
+    let place = place("copies");
+    std::fs::write(place.join("copies.json"), copies()).unwrap();
+    let said = printed(&ran(&place, "compare copies.json --json - --html c.html"));
+    for model in said["verdict"]["models"].as_array().unwrap() {
+        assert_eq!(model["bound"], "copy", "{model}");
+        assert!(model["account"]["copy_ns"].as_u64() > Some(2_900_000), "{model}");
+    }
+    ran(&place, "run copies.json --chrome again.json --perfetto again.pftrace");
+    for file in ["again.json", "again.pftrace"] {
+        let again = printed(&ran(&place, &format!("run {file} --json -")));
+        let import = &again["import"];
+        assert_eq!((&import["copies"], &import["kernels"]), (&30.into(), &1.into()), "{file}");
+    }
 }

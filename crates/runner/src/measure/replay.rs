@@ -186,7 +186,7 @@ pub(crate) mod tests {
         let items: Vec<RecordedItem> = (0..10).map(item).collect();
         let (names, report) = (vec!["k".into()], ImportReport::default());
         let starts: Vec<Option<u64>> = items.iter().map(|item| Some(item.start_ns)).collect();
-        compare(&Recorded { makespan_ns: 10, items, names, report }, &starts)
+        compare(&Recorded { makespan_ns: 10, items, names, kinds: Vec::new(), report }, &starts)
     }
 
     #[test]
@@ -212,6 +212,7 @@ pub(crate) mod tests {
             makespan_ns: 501,
             items,
             names: vec!["k".into()],
+            kinds: Vec::new(),
             report: ImportReport::default(),
         };
         let starts = [Some(90), Some(20_200), Some(305), None, Some(507)];
@@ -260,6 +261,7 @@ pub(crate) mod tests {
             makespan_ns: 100,
             items: vec![item(0, true), item(50, true)],
             names,
+            kinds: Vec::new(),
             report,
         };
         let error = compare(&recorded, &[Some(0), Some(68_500_000_050)]);
@@ -283,7 +285,7 @@ pub(crate) mod tests {
         };
         let items = [20_000, 40_000, 60_000].map(item).to_vec();
         let (names, report) = (vec!["k".into()], ImportReport::default());
-        let recorded = Recorded { makespan_ns: 60_000, items, names, report };
+        let recorded = Recorded { makespan_ns: 60_000, items, names, kinds: Vec::new(), report };
         let error = compare(&recorded, &[Some(10_000), Some(50_000), Some(70_001)]);
         assert_eq!((error.within_10us, error.median_shift_ns), (2, 10_000));
     }

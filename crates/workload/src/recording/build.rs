@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::correlate::{Joined, Stream};
 use super::engines;
-use super::records::NameId;
+use super::records::{NameId, WorkKind};
 use super::timeline::{Action, Entry, Item, Timeline};
 use super::{Gaps, ImportOptions};
 use crate::expression::Expr;
@@ -42,7 +42,8 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
     for number in 0..timeline.entries.len() {
         builder.entry(number);
     }
-    let (marks, items, names) = (builder.marks.count, builder.recorded, builder.names.list);
+    let (marks, items) = (builder.marks.count, builder.recorded);
+    let Names { list: names, kinds, .. } = builder.names;
     let of = |mut body: Body| {
         body.ops.shrink_to_fit();
         body.ops
@@ -69,6 +70,7 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
             makespan_ns: timeline.makespan_ns(),
             items,
             names,
+            kinds,
             report: timeline.joined.report.clone(),
         }),
         local_memory_bytes: None,
@@ -233,20 +235,26 @@ impl Late {
 #[derive(Debug)]
 struct Names {
     list: Vec<Arc<str>>,
+    kinds: Vec<WorkKind>,
     /// The number of each name of the recording.
     numbers: Vec<Option<u32>>,
 }
 
 impl Names {
     fn of(recorded: usize) -> Self {
-        Self { list: Vec::new(), numbers: vec![None; recorded] }
+        Self { list: Vec::new(), kinds: Vec::new(), numbers: vec![None; recorded] }
     }
 
-    fn number(&mut self, name: NameId, text: &Arc<str>) -> u32 {
-        *self.numbers[name.index()].get_or_insert_with(|| {
+    fn number(&mut self, name: NameId, text: &Arc<str>, kind: WorkKind) -> u32 {
+        let number = *self.numbers[name.index()].get_or_insert_with(|| {
             self.list.push(Arc::clone(text));
+            self.kinds.push(kind);
             u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
-        })
+        });
+        if let Some(known) = self.kinds.get_mut(number as usize).filter(|known| **known != kind) {
+            *known = WorkKind::Kernel;
+        }
+        number
     }
 }
 
@@ -356,7 +364,7 @@ impl Builder<'_> {
         let number = u32::try_from(self.recorded.len()).unwrap_or(u32::MAX);
         self.recorded.push(RecordedItem {
             queue: queue_id(stream),
-            name: self.names.number(work.name, name),
+            name: self.names.number(work.name, name, work.kind),
             launched_ns: work.launched.then_some(submit_ns.min(work.start)),
             start_ns: work.start,
             end_ns: work.end,

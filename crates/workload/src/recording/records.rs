@@ -14,6 +14,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::call::Call;
+pub use crate::model::recorded::WorkKind;
 use crate::model::recorded::{Damage, Extent, Fault, Position, Remark, Source};
 
 /// Defines an index into a list of the recording.
@@ -55,17 +56,6 @@ ids! {
     CallId
     /// A piece of GPU work, in the order of its addition.
     WorkId
-}
-
-/// Kinds of GPU work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WorkKind {
-    /// A kernel.
-    Kernel,
-    /// A copy.
-    Copy,
-    /// A fill.
-    Fill,
 }
 
 /// Kinds of synchronisation.
