@@ -320,7 +320,11 @@ pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Resul
     if !outputs.take_stdout() {
         print_report(workload, &result.outcome, trust.as_ref(), &frames);
         if let Some(report) = &result.hazards {
-            print_hazards(report, result.trace.as_ref(), arguments.timeline.as_deref());
+            if workload.recorded.is_some() {
+                print_checked_of_recording(report);
+            } else {
+                print_hazards(report, result.trace.as_ref(), arguments.timeline.as_deref());
+            }
         }
         if arguments.summary {
             let table =
@@ -357,6 +361,17 @@ pub(crate) fn print_details(report: &Report) {
 /// A number with its noun.
 fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
+}
+
+/// What `--validate` of a recording checked. Its work names no memory: edges cannot be missing, and no
+/// wait can be known to be redundant, so there are no hints.
+fn print_checked_of_recording(report: &hazard::Report) {
+    outln!(
+        "hazard check of a recording: its work names no memory, so missing and redundant edges cannot be found; \
+         its waits and signals were checked: {}, {}",
+        counted(report.deadlocks.len(), "deadlock", "deadlocks"),
+        counted(report.unsignalled.len(), "wait that no signal ends", "waits that no signal ends")
+    );
 }
 
 /// The summary of the hazard check, and the page that shows it. The findings themselves are

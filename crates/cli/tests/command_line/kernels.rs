@@ -176,6 +176,36 @@ fn copies() -> String {
 }
 
 #[test]
+fn validation_of_a_recording_says_what_it_could_not_check() {
+    let place = place("validated");
+    std::fs::write(place.join("copies.json"), copies()).unwrap();
+    let said = text(&ran(&place, "run copies.json --validate"));
+    assert!(said.contains("its work names no memory, so missing and redundant edges"), "{said}");
+    assert!(said.contains("0 deadlocks, 0 waits that no signal ends"), "{said}");
+    assert!(!said.contains("missing edges,") && !said.contains("hint:"), "{said}");
+}
+
+#[test]
+fn the_grade_of_a_replay_is_in_every_output() {
+    let place = place("graded");
+    std::fs::write(place.join("copies.json"), copies()).unwrap();
+    let line = "run copies.json --kernels k.csv --json r.json --chrome c.json --submission packet";
+    let said = text(&ran(&place, line));
+    assert!(
+        said.contains("taken as recorded under user (--recorded-as): the replay is good"),
+        "{said}"
+    );
+    let read = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
+    let report: Value = serde_json::from_str(&read("r.json")).unwrap();
+    assert_eq!(
+        (&report["submission"], &report["trust"]["grade"]),
+        (&json!("packet"), &json!("good"))
+    );
+    assert!(read("k.csv").lines().nth(1).unwrap().contains(",packet,good,"));
+    assert!(read("c.json").contains("the replay is good"));
+}
+
+#[test]
 fn copies_of_a_recording_stay_copies_through_the_replay_and_back() {
     let place = place("copies");
     std::fs::write(place.join("copies.json"), copies()).unwrap();

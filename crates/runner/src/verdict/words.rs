@@ -136,7 +136,7 @@ fn where_it_went(account: &Account, model: &ModelVerdict) -> String {
         Part::Copy => "engines with copies",
         _ => "engines",
     };
-    format!("{} ({engines} are busy for {share}; the last chain of work: {path})", bound.bound())
+    format!("{} ({engines} are busy for {share}; the critical path: {path})", bound.bound())
 }
 
 /// The parts that a submission model can change and that explain the change of the makespan: each
@@ -300,7 +300,7 @@ mod tests {
         account.busy.gpu_ns = 975_000;
         let run = run("packet", 1_000_000);
         let said = judge(&[&run], &[Some(account)], None, None).unwrap().sentences().remove(0);
-        let wanted = "GPU-bound (engines with GPU work are busy for 98 %; the last chain of work: idle 980.0 µs, GPU work 20.0 µs)";
+        let wanted = "GPU-bound (engines with GPU work are busy for 98 %; the critical path: idle 980.0 µs, GPU work 20.0 µs)";
         assert!(said.contains(wanted), "{said}");
     }
 

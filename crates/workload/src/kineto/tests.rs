@@ -661,12 +661,43 @@ fn what_names_no_device_is_of_the_only_one() {
     assert_eq!(read([1, 0]), (0, 1, 0));
 }
 
-/// One stream more than there are compute engines; all are busy for 100 µs.
+/// 49 streams, of which each has a kernel at the start and one a second later.
+#[test]
+fn gaps_of_streams_that_share_an_engine_occupy_nothing() {
+    let of = |stream: u64| {
+        let at = |second: u64| format!("{}", 1_000_000 * (second + 1) + 100 * stream);
+        [kernel("a", &at(0), "50", stream, 1), kernel("b", &at(1), "50", stream, 2)]
+    };
+    let workload = good(&object(&(1..=49).flat_map(of).collect::<Vec<_>>().join(",")));
+    let report = report(&workload);
+    assert_eq!((report.streams, report.streams_sharing_an_engine), (49, 0));
+    // Two streams share an engine with one other each.
+    assert_eq!(report.gaps_timed_by_host, 7, "before each kernel but the first of all");
+    let engines: std::collections::BTreeSet<_> =
+        workload.queues.iter().map(|queue| (queue.engine as u8, queue.node)).collect();
+    assert_eq!(engines.len(), 47);
+    let thread = workload.threads.last().unwrap();
+    assert_eq!(thread.name, "gaps of streams that share an engine");
+    let ends: Vec<u64> = (thread.body.iter())
+        .filter_map(|op| match op.kind {
+            OpKind::Host { until_ns, .. } => Some(until_ns / 1_000_000_000),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends, [0, 0, 0, 1, 1, 1, 1]);
+    let delays = workload.threads.iter().flat_map(|thread| thread.body.iter()).filter(|op| {
+        let OpKind::Submit { commands, .. } = &op.kind else { return false };
+        commands.iter().any(|command| matches!(command.kind, CommandKind::Delay { .. }))
+    });
+    assert_eq!(delays.count(), 45, "streams with an engine of their own keep their gaps");
+}
+
+/// One stream more than there are engines; all are busy for 100 µs.
 #[test]
 fn work_inside_of_longer_work_of_its_stream_is_no_end_of_it() {
     let mut events = vec![call("cudaLaunchKernel", "100", "5", 1)];
-    events.extend((1..=33).map(|stream| kernel("long", "200", "100", stream, 1)));
-    events.push(kernel("short", "210", "10", 33, 1));
+    events.extend((1..=48).map(|stream| kernel("long", "200", "100", stream, 1)));
+    events.push(kernel("short", "210", "10", 48, 1));
     let workload = good(&object(&events.join(",")));
     let shared = &report(&workload).shared_engines;
     assert_eq!(shared.iter().map(|s| s.overlapped_ns).collect::<Vec<_>>(), [100_000]);

@@ -113,6 +113,9 @@ pub struct ImportReport {
     pub gaps_dropped: bool,
     /// Streams that share an engine with a stream that they overlapped, for lack of engines.
     pub streams_sharing_an_engine: u64,
+    /// Gaps of streams that share an engine. They occupy no engine: a thread of the host ends them at
+    /// their recorded time.
+    pub gaps_timed_by_host: u64,
     /// Those engines, with the time that is lost.
     pub shared_engines: Vec<SharedEngine>,
     /// Facts that the file lacks.
@@ -194,6 +197,13 @@ impl ImportReport {
                  after the other",
                 self.overlaps_on_a_stream,
                 us(self.overlapped_on_a_stream_ns)
+            ));
+        }
+        if self.gaps_timed_by_host > 0 {
+            let gaps = self.gaps_timed_by_host;
+            lines.push(format!(
+                "there are more streams than engines: {gaps} gaps of streams that share one are ended by a thread of the \
+                 host, at their recorded times"
             ));
         }
         for shared in &self.shared_engines {
