@@ -1,6 +1,6 @@
 //! `tidegate adapters`: the named machines and their capabilities, as a table or as JSON.
 
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::streams::outln;
 use crate::tables::table;
 use crate::{BadInput, End, arguments};
@@ -35,13 +35,12 @@ struct Row {
 }
 
 /// `tidegate adapters`.
-pub(crate) fn command(arguments: &arguments::Adapters) -> Result<End, BadInput> {
-    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
+pub(crate) fn command(arguments: &arguments::Adapters, outputs: &Outputs) -> Result<End, BadInput> {
     let platform = Platform::host();
     let row = |v: &'static variants::Variant| Row::new(v, Caps::of(&v.config(&platform)));
     let rows: Vec<Row> = variants::ALL.iter().map(row).collect();
     if let Some(path) = &arguments.json {
-        output::write_json(path, &rows)?;
+        outputs.write_json(path, &rows)?;
     }
     if !outputs.take_stdout() {
         print(&rows);

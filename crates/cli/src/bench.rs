@@ -27,7 +27,7 @@ mod row;
 mod rows;
 mod sizes;
 
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
 use curves::CURVES;
@@ -45,7 +45,7 @@ use std::path::Path;
 const MOST_PASSES: u32 = 99;
 
 /// `tidegate bench`.
-pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
+pub(crate) fn command(arguments: &arguments::Bench, outputs: &Outputs) -> Result<End, BadInput> {
     if let Some(operation) = &arguments.operation {
         return operations::run(operation, arguments.times).map(|()| End::Right).map_err(BadInput);
     }
@@ -60,13 +60,12 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
             .map_err(|e| BadInput(e.to_string()));
     }
     if let Some(folder) = &arguments.curves {
-        return draw_curves(folder, arguments);
+        return draw_curves(folder, arguments, outputs);
     }
     let wanted = chosen(arguments.filter.as_deref().unwrap_or(""))?;
     if !(1..=MOST_PASSES).contains(&arguments.passes) {
         return Err(BadInput(format!("--passes {}: say 1 to {MOST_PASSES}", arguments.passes)));
     }
-    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
     needs_two_processors()?;
     if cfg!(debug_assertions) {
         errln!("tidegate: this is a debug build; its figures say nothing: build with --release");
@@ -85,7 +84,7 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
         .filter_map(|(row, passes)| Finished::new(row, passes))
         .collect();
     if let Some(path) = &arguments.json {
-        output::write_json(
+        outputs.write_json(
             path,
             &Results::of(&finished, goals::goals(&finished), arguments.passes, peers.as_ref()),
         )?;
@@ -112,7 +111,11 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
 }
 
 /// Measures the curves whose name contains the filter, and writes a file of each.
-fn draw_curves(folder: &Path, arguments: &arguments::Bench) -> Result<End, BadInput> {
+fn draw_curves(
+    folder: &Path,
+    arguments: &arguments::Bench,
+    outputs: &Outputs,
+) -> Result<End, BadInput> {
     let filter = arguments.filter.as_deref().unwrap_or("");
     let wanted: Vec<_> = CURVES.iter().filter(|curve| curve.name.contains(filter)).collect();
     if wanted.is_empty() {
@@ -128,11 +131,16 @@ fn draw_curves(folder: &Path, arguments: &arguments::Bench) -> Result<End, BadIn
     let mut peers = if arguments.peers { peers_or_line() } else { None };
     let scale = Scale(arguments.divide.max(1));
     for curve in wanted {
-        if let Err(trouble) = curve.write(folder, scale, peers.as_mut()) {
-            errln!("tidegate: {}: {trouble}", curve.name);
-            return Ok(End::Wrong);
-        }
-        outln!("{}", folder.join(format!("{}.svg", curve.name)).display());
+        let drawn = match curve.draw(scale, peers.as_mut()) {
+            Ok(drawn) => drawn,
+            Err(trouble) => {
+                errln!("tidegate: {}: {trouble}", curve.name);
+                return Ok(End::Wrong);
+            }
+        };
+        let path = folder.join(format!("{}.svg", curve.name));
+        outputs.write(&path, |out| out.write_all(drawn.as_bytes()))?;
+        outln!("{}", path.display());
     }
     Ok(End::Right)
 }

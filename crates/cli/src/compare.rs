@@ -1,9 +1,10 @@
 //! `tidegate compare`: a workload under the three submission models, one table.
 
-use crate::arguments::{self, Gaps, Reading};
-use crate::output::{self, Outputs};
+use crate::arguments::{self, Reading};
+use crate::output::Outputs;
 use crate::run::{
-    Read, check_outputs, clock, print_details, read, run_once, show_problems, write_frames,
+    Read, add_pictures, clock, models, print_details, read, run_once, show_problems, trust,
+    write_frames,
 };
 use crate::streams::{errln, outln};
 use crate::tables::{self, WhatIfRow};
@@ -15,7 +16,7 @@ use tidegate::RunResult;
 use tidegate::runner::cost::CostModel;
 use tidegate::runner::ranking::{self, Measurement, Ranking, RingSpace};
 use tidegate::runner::report::{self, Report};
-use tidegate::runner::verdict::{self, Account, Grade, ModelVerdict, Trust, Verdict};
+use tidegate::runner::verdict::{self, Account, Grade, ModelVerdict, Verdict};
 use tidegate::trace::compare_page::{self, ComparePage, ComparedModel};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
@@ -54,7 +55,10 @@ struct Comparison<'a> {
 }
 
 /// `tidegate compare`.
-pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
+pub(crate) fn command(
+    arguments: &arguments::Compare,
+    mut outputs: Outputs,
+) -> Result<End, BadInput> {
     // The differences between the models are modelled. Threads of this host would take the same
     // time under each.
     let clock_asked = arguments.reading.clock.or(Some(arguments::Clock::Virtual));
@@ -63,16 +67,13 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     let Read { workload, costs } = &read;
     let changed = changed(&arguments.what_if, workload)?;
     reading.doorbells(&models(workload, reading)).map_err(BadInput)?;
-    let mut outputs = check_outputs(
-        workload,
-        &[("--html", arguments.html.as_deref()), ("--json", arguments.json.as_deref())],
-    )?;
+    add_pictures(workload, &mut outputs)?;
     let page = page_path(arguments, &mut outputs);
     let (results, runs_ns) = run_models(&read, reading)?;
     let rounds = runs_ns.iter().map(Vec::len).max().unwrap_or(0);
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
     let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
-    let trust = trust(arguments, reading, &read, &reports)?;
+    let trust = trust(arguments.workload.as_deref(), reading, &read, &reports)?;
     let poor = trust.as_ref().is_some_and(|trust| trust.grade == Grade::Poor);
     let ranking = match clock(workload, reading) {
         // What hangs takes as long as the timeout delay says, under each model.
@@ -86,7 +87,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
         verdict = verdict.map(|verdict| verdict.repeated(&runs_ns));
     }
     let what_ifs = what_ifs(&changed, reading, costs)?;
-    let written = write_files(&results, verdict.as_ref(), page.as_deref())?;
+    let written = write_files(&results, verdict.as_ref(), page.as_deref(), &outputs)?;
     if let Some(path) = &arguments.json {
         let comparison = Comparison {
             workload: &workload.name,
@@ -95,7 +96,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
             ranking: ranking.as_ref(),
             what_ifs: &what_ifs,
         };
-        output::write_json(path, &comparison)?;
+        outputs.write_json(path, &comparison)?;
     }
     if !outputs.take_stdout() {
         outln!("{}: {}", workload.name, workload.description);
@@ -181,17 +182,6 @@ fn account(result: &RunResult) -> Option<Account> {
     Some(verdict::account(trace, &result.outcome.on_timeline))
 }
 
-/// The models that the adapter offers on every node and the workload supports.
-fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
-    let mut models = match reading.adapter {
-        Some(named) => named.0.submissions(),
-        None => Submission::ALL.to_vec(),
-    };
-    // User-mode queues cannot present.
-    models.retain(|model| workload.display.is_none() || *model != Submission::User);
-    models
-}
-
 /// Path of the page: as requested, or in the working directory. If the default cannot be written,
 /// there is no page and a line reports it.
 fn page_path(arguments: &arguments::Compare, outputs: &mut Outputs) -> Option<PathBuf> {
@@ -213,12 +203,13 @@ fn write_files(
     results: &[RunResult],
     verdict: Option<&Verdict>,
     page: Option<&Path>,
+    outputs: &Outputs,
 ) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
     let (Some(last), Some(verdict)) = (results.last(), verdict) else { return Ok(written) };
-    written.extend(write_frames(&last.outcome)?);
+    written.extend(write_frames(&last.outcome, outputs)?);
     if let Some(path) = page {
-        output::write(path, |out| compare_page::write(&comparison_page(results, verdict), out))?;
+        outputs.write(path, |out| compare_page::write(&comparison_page(results, verdict), out))?;
         written.push(path.to_owned());
     }
     written
@@ -290,25 +281,6 @@ fn ranking(
         measurements.push(Measurement::new(&variation, &makespans));
     }
     Ok(ranking::judge(measurements).map(|ranking| Ranking { ring_space, ..ranking }))
-}
-
-/// Grades the replay of a recording. Gaps are kept in this run, even with `--gaps drop`.
-fn trust(
-    arguments: &arguments::Compare,
-    reading: &Reading,
-    base: &Read,
-    reports: &[&Report],
-) -> Result<Option<Trust>, BadInput> {
-    let as_recorded = reading.recorded_as();
-    let replayed = reports.iter().find(|report| report.submission == as_recorded.name());
-    let (Some(replayed), Some(_)) = (replayed, &base.workload.recorded) else { return Ok(None) };
-    if reading.gaps == Gaps::Keep {
-        return Ok(verdict::trust(replayed));
-    }
-    let kept = Reading { gaps: Gaps::Keep, quiet: true, ..reading.clone() };
-    let Read { workload, costs } = read(arguments.workload.as_deref(), &kept)?;
-    let result = run_once(&workload, Some(as_recorded), &kept, true, costs)?;
-    Ok(verdict::trust(&result.outcome.report))
 }
 
 /// The workload with each requested change.

@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Clock, Reading};
 use crate::kernels::short;
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::run::{Keep, Read, read, run_both, show_problems};
 use crate::streams::outln;
 use crate::tables::{align_numbers, table};
@@ -13,13 +13,12 @@ use tidegate::runner::kernels::Table;
 use tidegate::trace::duration;
 
 /// `tidegate diff`.
-pub(crate) fn command(arguments: &arguments::Diff) -> Result<End, BadInput> {
-    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
+pub(crate) fn command(arguments: &arguments::Diff, outputs: &Outputs) -> Result<End, BadInput> {
     let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);
     let (a_file, b_file) = (arguments.a.display().to_string(), arguments.b.display().to_string());
     let diff = diff((&a_file, &a), (&b_file, &b));
     if let Some(path) = &arguments.json {
-        output::write_json(path, &diff)?;
+        outputs.write_json(path, &diff)?;
     }
     if !outputs.take_stdout() {
         print(&diff, arguments.top);

@@ -18,7 +18,7 @@ mod outcome;
 pub(crate) mod replay;
 mod selection;
 
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::{BadInput, End, arguments};
 use lines::Progress;
 use outcome::Outcome;
@@ -38,26 +38,22 @@ const FULL_NS: u64 = 3_600_000_000_000;
 const SHRINK_RUNS: u64 = 1_000;
 
 /// `tidegate explore`.
-pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
+pub(crate) fn command(arguments: &arguments::Explore, outputs: &Outputs) -> Result<End, BadInput> {
     let selection = select(arguments.filter.as_deref())?;
     if arguments.list {
         selection.list();
         return Ok(End::Right);
     }
-    let outputs = Outputs::check(&[
-        ("--json", arguments.json.as_deref()),
-        ("--junit", arguments.junit.as_deref()),
-    ])?;
     let progress = Progress::new(selection.searches.len(), !outputs.take_stdout());
     progress.head(&selection);
     let outcomes = search_all(&selection.searches, arguments.full, &progress)?;
     progress.summary(&outcomes);
     let passed = outcomes.iter().all(Outcome::is_right);
     if let Some(path) = &arguments.junit {
-        junit::write(path, &outcomes)?;
+        junit::write(path, &outcomes, outputs)?;
     }
     if let Some(path) = &arguments.json {
-        output::write_json(
+        outputs.write_json(
             path,
             &Results { passed, results: outcomes.iter().map(Row::of).collect() },
         )?;

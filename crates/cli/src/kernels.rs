@@ -1,7 +1,8 @@
 //! Tables of kernels: files with a row for each, and printed sums by name.
 
+use crate::BadInput;
+use crate::output::Outputs;
 use crate::tables::{align_numbers, table};
-use crate::{BadInput, output};
 use comfy_table::Table;
 use std::path::Path;
 use tidegate::runner::kernels::{KernelRow, NameRow, write_csv};
@@ -33,13 +34,13 @@ pub(crate) fn check_format(path: &Path) -> Result<(), BadInput> {
 ///
 /// # Errors
 ///
-/// As for [`output::write`].
-pub(crate) fn write(path: &Path, rows: &[KernelRow]) -> Result<(), BadInput> {
+/// As for [`Outputs::write`].
+pub(crate) fn write(path: &Path, rows: &[KernelRow], outputs: &Outputs) -> Result<(), BadInput> {
     #[cfg(feature = "columns")]
     if is_parquet(path) {
-        return output::write(path, |out| tidegate::runner::columns::write_parquet(rows, out));
+        return outputs.write(path, |out| tidegate::runner::columns::write_parquet(rows, out));
     }
-    output::write(path, |out| write_csv(rows, out))
+    outputs.write(path, |out| write_csv(rows, out))
 }
 
 /// Shortens a name for a table.

@@ -35,7 +35,8 @@ mod tables;
 mod top;
 
 use arguments::{Command, Tidegate};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
+use output::Outputs;
 use std::process::ExitCode;
 use streams::{end_for_stdout, errln};
 
@@ -51,24 +52,15 @@ pub(crate) enum End {
 pub(crate) struct BadInput(pub(crate) String);
 
 fn main() -> ExitCode {
-    let arguments = match Tidegate::try_parse() {
-        Ok(arguments) => arguments,
+    let parsed = Tidegate::command().try_get_matches().and_then(|matches| {
+        let arguments = Tidegate::from_arg_matches(&matches)?;
+        Ok((arguments, matches))
+    });
+    let end = match parsed {
+        Ok((arguments, matches)) => {
+            Outputs::of(&matches).and_then(|outputs| carry_out(arguments.command, outputs))
+        }
         Err(shown) => return show(&shown),
-    };
-    let end = match arguments.command {
-        Command::Run(run) => run::command(&run),
-        Command::Serve(serve) => serve::command(&serve),
-        Command::Top(top) => top::command(&top),
-        Command::Record(record) => record::command(&record),
-        Command::Compare(compare) => compare::command(&compare),
-        Command::Diff(diff) => diff::command(&diff),
-        Command::Explore(explore) => explore::command(&explore),
-        Command::Swarm(swarm) => swarm::command(&swarm),
-        Command::Replay(replay) => explore::replay::command(&replay),
-        Command::Adapters(adapters) => adapters::command(&adapters),
-        Command::Bench(bench) => bench::command(&bench),
-        Command::Completions(completions) => manual::completions(&completions),
-        Command::Man(man) => manual::man(&man),
     };
     match end {
         Ok(End::Right) => ExitCode::SUCCESS,
@@ -77,6 +69,25 @@ fn main() -> ExitCode {
             errln!("tidegate: {text}");
             ExitCode::from(2)
         }
+    }
+}
+
+/// Every command writes its files through `outputs`, which are checked against its inputs.
+fn carry_out(command: Command, outputs: Outputs) -> Result<End, BadInput> {
+    match command {
+        Command::Run(run) => run::command(&run, outputs),
+        Command::Serve(serve) => serve::command(&serve),
+        Command::Top(top) => top::command(&top, &outputs),
+        Command::Record(record) => record::command(&record, &outputs),
+        Command::Compare(compare) => compare::command(&compare, outputs),
+        Command::Diff(diff) => diff::command(&diff, &outputs),
+        Command::Explore(explore) => explore::command(&explore, &outputs),
+        Command::Swarm(swarm) => swarm::command(&swarm, &outputs),
+        Command::Replay(replay) => explore::replay::command(&replay, &outputs),
+        Command::Adapters(adapters) => adapters::command(&adapters, &outputs),
+        Command::Bench(bench) => bench::command(&bench, &outputs),
+        Command::Completions(completions) => manual::completions(&completions, &outputs),
+        Command::Man(man) => manual::man(&man, &outputs),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Shell completions and man pages, made from the arguments that the program parses.
 
 use crate::arguments::{self, Tidegate};
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::streams::outln;
 use crate::{BadInput, End};
 use clap::{Command, CommandFactory};
@@ -9,20 +9,23 @@ use clap_mangen::Man;
 use std::path::Path;
 
 /// `tidegate completions`.
-pub(crate) fn completions(arguments: &arguments::Completions) -> Result<End, BadInput> {
+pub(crate) fn completions(
+    arguments: &arguments::Completions,
+    outputs: &Outputs,
+) -> Result<End, BadInput> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Tidegate::command(), "tidegate", &mut script);
-    output::write(Path::new("-"), |out| out.write_all(&script))?;
+    outputs.write(Path::new("-"), |out| out.write_all(&script))?;
     Ok(End::Right)
 }
 
 /// `tidegate man`: the page of the program on standard output, or all pages as files.
-pub(crate) fn man(arguments: &arguments::Man) -> Result<End, BadInput> {
+pub(crate) fn man(arguments: &arguments::Man, outputs: &Outputs) -> Result<End, BadInput> {
     // Building gives each command its whole name, as in tidegate-run.
     let mut program = Tidegate::command();
     program.build();
     let Some(folder) = &arguments.folder else {
-        return write(Path::new("-"), program).map(|()| End::Right);
+        return write(Path::new("-"), program, outputs).map(|()| End::Right);
     };
     Outputs::folder("DIR", folder)?;
     let commands =
@@ -31,13 +34,13 @@ pub(crate) fn man(arguments: &arguments::Man) -> Result<End, BadInput> {
     let count = pages.len();
     for page in pages {
         let name = page.get_display_name().unwrap_or_else(|| page.get_name()).to_owned();
-        write(&folder.join(format!("{name}.1")), page)?;
+        write(&folder.join(format!("{name}.1")), page, outputs)?;
     }
     let shown = folder.display();
     outln!("wrote {count} pages to {shown}; read one with `man -l {shown}/tidegate.1`");
     Ok(End::Right)
 }
 
-fn write(path: &Path, page: Command) -> Result<(), BadInput> {
-    output::write(path, |out| Man::new(page).render(out))
+fn write(path: &Path, page: Command, outputs: &Outputs) -> Result<(), BadInput> {
+    outputs.write(path, |out| Man::new(page).render(out))
 }

@@ -5,38 +5,52 @@
 //! - Anything else (device node, FIFO, descriptor below /dev/fd) is written through.
 //! - `-`, /dev/stdout and /dev/fd/1 are standard output; tables are then left out.
 //!
-//! Entry points: [`Outputs::check`] before the run, [`write()`] and [`write_json`] after it. Rooms:
-//! `place` (targets of paths).
+//! - No output replaces a file that the command reads, under whatever name. [`Outputs`] knows the
+//!   inputs and is the only way to write a file.
+//!
+//! Entry points: [`Outputs::of`] before the command, [`Outputs::write`] and
+//! [`Outputs::write_json`] in it. Rooms: `place` (targets of paths) · `paths` (those of a command
+//! line).
 
+mod paths;
 mod place;
 
 use crate::BadInput;
 use crate::streams::end_for_stdout;
+use clap::ArgMatches;
+use paths::PathUse;
 use place::Place;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// The outputs of a command: writable and distinct.
+/// The outputs of a command: writable, distinct, and apart from its inputs.
 #[derive(Default)]
 pub(crate) struct Outputs {
+    /// Files that the command reads, each by the argument that names it.
+    inputs: Vec<(String, PathBuf)>,
     taken: Vec<(String, PathBuf, Place)>,
 }
 
 impl Outputs {
-    /// Checks the requested outputs, each by the flag that names it. Nothing is written
-    /// or opened.
+    /// Checks the outputs of a command line against each other and against its inputs. Nothing is
+    /// written or opened.
     ///
     /// # Errors
     ///
-    /// A path that cannot be written, or two flags whose paths lead to one place.
-    pub(crate) fn check(requested: &[(&str, Option<&Path>)]) -> Result<Outputs, BadInput> {
+    /// A path that cannot be written, an output that is an input, or two outputs whose paths lead
+    /// to one place.
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Outputs, BadInput> {
         let mut outputs = Outputs::default();
-        for (flag, path) in requested {
-            if let Some(path) = path {
-                outputs.add(flag, path)?;
+        let uses = paths::uses(matches);
+        for (argument, path, _) in uses.iter().filter(|(.., used)| *used == PathUse::Reads) {
+            for file in tidegate::workload::files_read_for(path) {
+                outputs.inputs.push((argument.clone(), file));
             }
+        }
+        for (argument, path, _) in uses.iter().filter(|(.., used)| *used == PathUse::Writes) {
+            outputs.add(argument, path)?;
         }
         Ok(outputs)
     }
@@ -45,10 +59,10 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// As for [`Outputs::check`].
+    /// As for [`Outputs::of`].
     pub(crate) fn add(&mut self, flag: &str, path: &Path) -> Result<(), BadInput> {
         let shown = path.display();
-        let place = Place::of(path).map_err(|why| BadInput(format!("{flag} {shown}: {why}")))?;
+        let place = self.place(path).map_err(|why| BadInput(format!("{flag} {shown}: {why}")))?;
         if let Some((other, first, _)) =
             self.taken.iter().find(|(_, _, taken)| taken.is_same(&place))
         {
@@ -59,6 +73,18 @@ impl Outputs {
         }
         self.taken.push((flag.to_owned(), path.to_owned(), place));
         Ok(())
+    }
+
+    /// The target of an output, which is no input.
+    fn place(&self, path: &Path) -> Result<Place, String> {
+        let place = Place::of(path)?;
+        match self.inputs.iter().find(|(_, input)| place.is_file_of(input)) {
+            Some((argument, input)) => Err(format!(
+                "this file is an input ({argument} {}); name another file",
+                input.display()
+            )),
+            None => Ok(place),
+        }
     }
 
     /// Checks that files can be created in `folder`, and creates the folder if it is missing.
@@ -77,36 +103,53 @@ impl Outputs {
     pub(crate) fn take_stdout(&self) -> bool {
         self.taken.iter().any(|(_, _, place)| matches!(place, Place::Stdout { .. }))
     }
-}
 
-/// Writes an output.
-///
-/// # Errors
-///
-/// The path and the system's error. Errors of standard output end the process.
-pub(crate) fn write(
-    path: &Path,
-    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), BadInput> {
-    let place = Place::of(path);
-    let written = match place {
-        Ok(Place::Stdout { .. }) => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            content(&mut out)
-                .and_then(|()| out.flush())
-                .unwrap_or_else(|error| end_for_stdout(&error));
-            return Ok(());
-        }
-        Ok(Place::Descriptor { number, .. }) => {
-            place::duplicate(number).and_then(|f| fill(f, content))
-        }
-        Ok(Place::Stream { path, .. }) => {
-            OpenOptions::new().write(true).open(path).and_then(|f| fill(f, content))
-        }
-        Ok(Place::File { path, .. }) => replace(&path, content),
-        Err(why) => return Err(BadInput(format!("cannot write {}: {why}", path.display()))),
-    };
-    written.map_err(|e| BadInput(format!("cannot write {}: {e}", path.display())))
+    /// Writes an output.
+    ///
+    /// # Errors
+    ///
+    /// The path and the system's error, or the input that is there. Errors of standard output end
+    /// the process.
+    pub(crate) fn write(
+        &self,
+        path: &Path,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), BadInput> {
+        let written = match self.place(path) {
+            Ok(Place::Stdout { .. }) => {
+                let mut out = BufWriter::new(io::stdout().lock());
+                content(&mut out)
+                    .and_then(|()| out.flush())
+                    .unwrap_or_else(|error| end_for_stdout(&error));
+                return Ok(());
+            }
+            Ok(Place::Descriptor { number, .. }) => {
+                place::duplicate(number).and_then(|f| fill(f, content))
+            }
+            Ok(Place::Stream { path, .. }) => {
+                OpenOptions::new().write(true).open(path).and_then(|f| fill(f, content))
+            }
+            Ok(Place::File { path, .. }) => replace(&path, content),
+            Err(why) => return Err(BadInput(format!("cannot write {}: {why}", path.display()))),
+        };
+        written.map_err(|e| BadInput(format!("cannot write {}: {e}", path.display())))
+    }
+
+    /// Writes `value` as JSON with a newline at the end.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Outputs::write`].
+    pub(crate) fn write_json(
+        &self,
+        path: &Path,
+        value: &impl serde::Serialize,
+    ) -> Result<(), BadInput> {
+        self.write(path, |out| {
+            serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+            writeln!(out)
+        })
+    }
 }
 
 fn fill(file: File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -133,16 +176,4 @@ fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
     fill(temporary.reopen()?, content)?;
     temporary.persist(path).map_err(|e| e.error)?;
     Ok(())
-}
-
-/// Writes `value` as JSON with a newline at the end.
-///
-/// # Errors
-///
-/// As for [`write()`].
-pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), BadInput> {
-    write(path, |out| {
-        serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
-        writeln!(out)
-    })
 }

@@ -1,7 +1,7 @@
 //! `tidegate record --attach`: the timeline of a running service.
 
 use crate::arguments;
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -39,8 +39,8 @@ impl Format {
         }
     }
 
-    fn write(self, trace: &Trace, path: &Path) -> Result<(), BadInput> {
-        output::write(path, |out| match self {
+    fn write(self, trace: &Trace, path: &Path, outputs: &Outputs) -> Result<(), BadInput> {
+        outputs.write(path, |out| match self {
             Format::Html => trace::html::write(trace, out),
             Format::Chrome => trace::chrome::write(trace, out),
             Format::Perfetto => trace::perfetto::write(trace, out),
@@ -65,7 +65,7 @@ impl Kept {
 }
 
 /// `tidegate record`.
-pub(crate) fn command(arguments: &arguments::Record) -> Result<End, BadInput> {
+pub(crate) fn command(arguments: &arguments::Record, outputs: &Outputs) -> Result<End, BadInput> {
     let bad = |error: &dyn std::fmt::Display| BadInput(error.to_string());
     if !arguments.attach {
         let next = "say --attach; `tidegate run --timeline` writes that of a run";
@@ -73,7 +73,6 @@ pub(crate) fn command(arguments: &arguments::Record) -> Result<End, BadInput> {
     }
     let (socket, path) = (arguments.socket.path()?, &arguments.output);
     let format = Format::of(path)?;
-    Outputs::check(&[("--output", Some(path))])?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| bad(&error))?;
     let mut recording = Recording::attach(&socket).map_err(|error| bad(&error))?;
     // Scripts wait for this line.
@@ -98,7 +97,7 @@ pub(crate) fn command(arguments: &arguments::Record) -> Result<End, BadInput> {
     // The service goes on without a recording while the file is written.
     drop(recording);
     let trace = kept.builder.finish();
-    format.write(&trace, path)?;
+    format.write(&trace, path, outputs)?;
     let why = if service_ended { "; the service has ended" } else { "" };
     outln!(
         "{} records, {} lost, to {}{why}",

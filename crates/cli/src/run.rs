@@ -2,11 +2,12 @@
 
 use crate::arguments::{self, Gaps, Reading};
 use crate::kernels;
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::streams::{errln, outln};
 use crate::tables;
 use crate::{BadInput, End};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
@@ -14,6 +15,7 @@ use tidegate::platform::hazard;
 use tidegate::runner::cost::{self, CostModel};
 use tidegate::runner::kernels::{Table, summary};
 use tidegate::runner::report::Report;
+use tidegate::runner::verdict::{self, Trust};
 use tidegate::runner::{Outcome, Picture, submission_of};
 use tidegate::trace::{self, Trace};
 use tidegate::workload::expect::Clock;
@@ -157,16 +159,12 @@ fn run_on_service(
     Ok(result)
 }
 
-/// Checks the requested outputs and the pictures that the workload writes by itself.
-pub(crate) fn check_outputs(
-    workload: &Workload,
-    requested: &[(&str, Option<&Path>)],
-) -> Result<Outputs, BadInput> {
-    let mut outputs = Outputs::check(requested)?;
+/// Checks the pictures that the workload writes by itself.
+pub(crate) fn add_pictures(workload: &Workload, outputs: &mut Outputs) -> Result<(), BadInput> {
     for frame in &workload.frames {
         outputs.add(&format!("picture of workload '{}'", workload.name), Path::new(&frame.file))?;
     }
-    Ok(outputs)
+    Ok(())
 }
 
 /// Prints problems on standard error.
@@ -177,16 +175,20 @@ pub(crate) fn show_problems(outcome: &Outcome) {
 }
 
 /// Writes the pictures of a run beside the caller's other files; returns their names.
-pub(crate) fn write_frames(outcome: &Outcome) -> Result<Vec<PathBuf>, BadInput> {
-    write_pictures(Path::new(""), &outcome.frames)
+pub(crate) fn write_frames(outcome: &Outcome, outputs: &Outputs) -> Result<Vec<PathBuf>, BadInput> {
+    write_pictures(Path::new(""), &outcome.frames, outputs)
 }
 
 /// Writes pictures into a folder; returns their names.
-fn write_pictures(folder: &Path, pictures: &[Picture]) -> Result<Vec<PathBuf>, BadInput> {
+fn write_pictures(
+    folder: &Path,
+    pictures: &[Picture],
+    outputs: &Outputs,
+) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
     for (file, width, height, rgba) in pictures {
         let path = folder.join(file);
-        output::write(&path, |out| {
+        outputs.write(&path, |out| {
             let mut encoder = png::Encoder::new(out, *width, *height);
             encoder.set_color(png::ColorType::Rgba);
             encoder.set_depth(png::BitDepth::Eight);
@@ -199,14 +201,60 @@ fn write_pictures(folder: &Path, pictures: &[Picture]) -> Result<Vec<PathBuf>, B
     Ok(written)
 }
 
-/// Writes a timeline as one HTML page.
-pub(crate) fn write_timeline(trace: &Trace, path: &Path) -> Result<(), BadInput> {
-    output::write(path, |out| trace::html::write(trace, out))
+/// The models that the adapter offers on every node and the workload supports.
+pub(crate) fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
+    let mut models = match reading.adapter {
+        Some(named) => named.0.submissions(),
+        None => Submission::ALL.to_vec(),
+    };
+    // User-mode queues cannot present.
+    models.retain(|model| workload.display.is_none() || *model != Submission::User);
+    models
+}
+
+/// Grades the replay of a recording under the model that it was recorded under, with its gaps kept.
+/// One of `reports` that is no such replay is replaced by another run. `None` for a workload that is
+/// no recording, an adapter without that model, and runs with planted hangs.
+pub(crate) fn trust(
+    path: Option<&Path>,
+    reading: &Reading,
+    base: &Read,
+    reports: &[&Report],
+) -> Result<Option<Trust>, BadInput> {
+    let as_recorded = reading.recorded_as();
+    if base.workload.recorded.is_none()
+        || !models(&base.workload, reading).contains(&as_recorded)
+        || !reading.preempting.inject.is_empty()
+    {
+        return Ok(None);
+    }
+    let replayed = reports.iter().find(|report| report.submission == as_recorded.name());
+    if let (Some(replayed), Gaps::Keep) = (replayed, reading.gaps) {
+        return Ok(verdict::trust(replayed));
+    }
+    let kept = Reading { gaps: Gaps::Keep, quiet: true, ..reading.clone() };
+    let kept_read = match reading.gaps {
+        Gaps::Keep => None,
+        Gaps::Drop => Some(read(path, &kept)?),
+    };
+    let Read { workload, costs } = kept_read.as_ref().unwrap_or(base);
+    let result = run_once(workload, Some(as_recorded), &kept, false, costs.clone())?;
+    Ok(verdict::trust(&result.outcome.report))
+}
+
+/// What `run --json` writes.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// The grade of a recording's replay, as in `compare`.
+    trust: Option<&'a Trust>,
 }
 
 /// `tidegate run`.
-pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
-    let Read { workload, costs } = read(Some(&arguments.workload), &arguments.reading)?;
+pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Result<End, BadInput> {
+    let base = read(Some(&arguments.workload), &arguments.reading)?;
+    let Read { workload, costs } = &base;
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, arguments.submission)).collect();
     arguments.reading.doorbells(&submissions).map_err(BadInput)?;
@@ -221,16 +269,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
         }
         Outputs::folder("--frames", folder)?;
     }
-    let outputs = check_outputs(
-        &workload,
-        &[
-            ("--timeline", arguments.timeline.as_deref()),
-            ("--perfetto", arguments.perfetto.as_deref()),
-            ("--chrome", arguments.chrome.as_deref()),
-            ("--kernels", arguments.kernels.as_deref()),
-            ("--json", arguments.json.as_deref()),
-        ],
-    )?;
+    add_pictures(workload, &mut outputs)?;
     arguments.kernels.as_deref().map_or(Ok(()), kernels::check_format)?;
     let keep = Keep {
         timeline: wants_timeline,
@@ -240,36 +279,52 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     let beside =
         arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let beside = beside.map(|read| read.workload);
-    let both = (&workload, beside.as_ref());
+    let both = (workload, beside.as_ref());
     let mut result = match &arguments.connect {
-        Some(socket) => run_on_service(&workload, socket, arguments)?,
-        None => run_both(both, arguments.submission, &arguments.reading, keep, costs)?,
+        Some(socket) => run_on_service(workload, socket, arguments)?,
+        None => run_both(both, arguments.submission, &arguments.reading, keep, costs.clone())?,
     };
+    let trust = match &arguments.connect {
+        Some(_) => None,
+        None => {
+            let report = &result.outcome.report;
+            trust(Some(&arguments.workload), &arguments.reading, &base, &[report])?
+        }
+    };
+    if let Some(trust) = &trust {
+        result.outcome.kernels.iter_mut().for_each(|row| row.grade = trust.grade.name());
+        result.trace.iter_mut().for_each(|trace| trace.verdict.push(trust.line()));
+    }
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {
-            write_timeline(trace, path)?;
+            outputs.write(path, |out| trace::html::write(trace, out))?;
         }
         if let Some(path) = &arguments.perfetto {
-            output::write(path, |out| trace::perfetto::write(trace, out))?;
+            outputs.write(path, |out| trace::perfetto::write(trace, out))?;
         }
         if let Some(path) = &arguments.chrome {
-            output::write(path, |out| trace::chrome::write(trace, out))?;
+            outputs.write(path, |out| trace::chrome::write(trace, out))?;
         }
     }
-    let mut frames = write_frames(&result.outcome)?;
+    let mut frames = write_frames(&result.outcome, &outputs)?;
     if let Some(folder) = &arguments.frames {
-        frames.extend(write_pictures(folder, &result.shown)?);
+        frames.extend(write_pictures(folder, &result.shown, &outputs)?);
     }
     if let Some(path) = &arguments.kernels {
-        kernels::write(path, &result.outcome.kernels)?;
+        kernels::write(path, &result.outcome.kernels, &outputs)?;
     }
     if let Some(path) = &arguments.json {
-        output::write_json(path, &result.outcome.report)?;
+        outputs
+            .write_json(path, &Written { report: &result.outcome.report, trust: trust.as_ref() })?;
     }
     if !outputs.take_stdout() {
-        print_report(&workload, &result.outcome, &frames);
+        print_report(workload, &result.outcome, trust.as_ref(), &frames);
         if let Some(report) = &result.hazards {
-            print_hazards(report, result.trace.as_ref(), arguments.timeline.as_deref());
+            if workload.recorded.is_some() {
+                print_checked_of_recording(report);
+            } else {
+                print_hazards(report, result.trace.as_ref(), arguments.timeline.as_deref());
+            }
         }
         if arguments.summary {
             let table =
@@ -306,6 +361,17 @@ pub(crate) fn print_details(report: &Report) {
 /// A number with its noun.
 fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
+}
+
+/// What `--validate` of a recording checked. Its work names no memory: edges cannot be missing, and no
+/// wait can be known to be redundant, so there are no hints.
+fn print_checked_of_recording(report: &hazard::Report) {
+    outln!(
+        "hazard check of a recording: its work names no memory, so missing and redundant edges cannot be found; \
+         its waits and signals were checked: {}, {}",
+        counted(report.deadlocks.len(), "deadlock", "deadlocks"),
+        counted(report.unsignalled.len(), "wait that no signal ends", "waits that no signal ends")
+    );
 }
 
 /// The summary of the hazard check, and the page that shows it. The findings themselves are
@@ -350,12 +416,13 @@ fn print_hazards(report: &hazard::Report, trace: Option<&Trace>, page: Option<&P
 /// Most pictures that are named one by one.
 const MOST_NAMED: usize = 4;
 
-fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
+fn print_report(workload: &Workload, outcome: &Outcome, trust: Option<&Trust>, frames: &[PathBuf]) {
     let report = &outcome.report;
     outln!("{}: {}", report.workload, workload.description);
     outln!("{}", tables::side_by_side(&[report], &[]));
     outln!("{}", tables::queues(report));
     report.metric_lines().iter().for_each(|line| outln!("{line}"));
+    trust.iter().for_each(|trust| outln!("{}", trust.line()));
     print_details(report);
     report.recovery_lines().iter().for_each(|line| outln!("{line}"));
     match frames {

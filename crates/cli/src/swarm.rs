@@ -7,7 +7,7 @@
 //! Invariants: a shard runs every n-th seed, so shards of one first seed are disjoint. Programs on
 //! threads and in processes run in child processes, so their overlaps are not counted.
 
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::streams::outln;
 use crate::{BadInput, End, arguments};
 use serde::Serialize;
@@ -22,12 +22,11 @@ use tidegate_swarm::states::STATES;
 use tidegate_swarm::{Failure, Program, children, client};
 
 /// `tidegate swarm`.
-pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
+pub(crate) fn command(arguments: &arguments::Swarm, outputs: &Outputs) -> Result<End, BadInput> {
     if arguments.client {
         let served = client::serve().map_err(|error| BadInput(format!("--client: {error}")));
         return served.map(|()| End::Right);
     }
-    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
     let is_counted = arguments.on.grounds().iter().any(|ground| ground.has_coverage());
     if arguments.coverage && !is_counted {
         return Err(BadInput(NO_COVERAGE.to_owned()));
@@ -56,7 +55,7 @@ pub(crate) fn command(arguments: &arguments::Swarm) -> Result<End, BadInput> {
     if let Some(path) = &arguments.json {
         let never_entered = coverage.states.never().collect();
         let never_overlapped = never(&coverage);
-        output::write_json(path, &Results { grounds: rows, never_overlapped, never_entered })?;
+        outputs.write_json(path, &Results { grounds: rows, never_overlapped, never_entered })?;
     }
     Ok(if failed { End::Wrong } else { End::Right })
 }

@@ -13,7 +13,7 @@ mod terminal;
 mod tests;
 
 use crate::arguments;
-use crate::output;
+use crate::output::Outputs;
 use crate::streams::outln;
 use crate::tables;
 use crate::{BadInput, End};
@@ -50,7 +50,7 @@ struct Written<'a> {
 }
 
 /// `tidegate top`.
-pub(crate) fn command(arguments: &arguments::Top) -> Result<End, BadInput> {
+pub(crate) fn command(arguments: &arguments::Top, outputs: &Outputs) -> Result<End, BadInput> {
     let bad = |error: &dyn std::fmt::Display| BadInput(error.to_string());
     let socket = arguments.socket.path()?;
     let mut watch = Watch::connect(&socket, ADAPTER).map_err(|error| bad(&error))?;
@@ -65,7 +65,7 @@ pub(crate) fn command(arguments: &arguments::Top) -> Result<End, BadInput> {
         let rates = Rates::between(&first, &second);
         match &arguments.json {
             Some(path) => {
-                output::write_json(path, &Written { busy: &rates.busy, snapshot: &second })?;
+                outputs.write_json(path, &Written { busy: &rates.busy, snapshot: &second })?;
             }
             None => print(&second, &rates, &users()),
         }

@@ -15,7 +15,7 @@ use parquet::schema::parser::parse_message_type;
 use crate::kernels::{COLUMNS, KernelRow};
 
 /// Columns of text; the rest are times.
-const TEXTS: usize = 3;
+const TEXTS: usize = 4;
 /// Rows of a row group, the unit that readers load and skip.
 const GROUP_ROWS: usize = 1 << 18;
 
@@ -48,7 +48,9 @@ fn file(rows: &[KernelRow]) -> Result<Vec<u8>, ParquetError> {
                 let levels: Vec<i16> = times.iter().map(|time| i16::from(time.is_some())).collect();
                 column.typed::<Int64Type>().write_batch(&known, Some(&levels), None)?;
             } else {
-                let text = |row: &KernelRow| [&*row.name, &*row.queue, row.model][number].into();
+                let text = |row: &KernelRow| {
+                    [&*row.name, &*row.queue, row.model, row.grade][number].into()
+                };
                 let texts: Vec<ByteArray> = rows.iter().map(text).collect();
                 column.typed::<ByteArrayType>().write_batch(&texts, None, None)?;
             }
@@ -81,7 +83,7 @@ mod tests {
         let columns: Vec<(&String, &Field)> = read[0].get_column_iter().collect();
         assert_eq!(columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), COLUMNS);
         assert_eq!(columns[0].1, &Field::Str("a \"b\", c".to_owned()));
-        assert_eq!((columns[3].1, columns[7].1), (&Field::Null, &Field::Long(30)));
+        assert_eq!((columns[4].1, columns[8].1), (&Field::Null, &Field::Long(30)));
         assert!(file(&[]).is_ok_and(|empty| empty.starts_with(b"PAR1")));
     }
 }

@@ -26,6 +26,8 @@ pub struct KernelRow {
     pub queue: Arc<str>,
     /// The submission model of the run.
     pub model: &'static str,
+    /// The grade of the recording's replay, as in `compare`; empty where there is none.
+    pub grade: &'static str,
     /// Recorded start.
     pub recorded_start_ns: Option<u64>,
     /// Start in the run; `None` for work that did not run.
@@ -67,10 +69,11 @@ impl Replayed {
 }
 
 /// Columns of the table, in order.
-pub const COLUMNS: [&str; 11] = [
+pub const COLUMNS: [&str; 12] = [
     "name",
     "queue",
     "model",
+    "grade",
     "recorded_start_ns",
     "replayed_start_ns",
     "queue_delay_ns",
@@ -110,6 +113,7 @@ impl KernelRow {
             name,
             queue,
             model,
+            grade: "",
             recorded_start_ns: None,
             replayed_start_ns: None,
             queue_delay_ns: None,
@@ -258,7 +262,7 @@ pub fn write_csv(rows: &[KernelRow], out: &mut dyn Write) -> io::Result<()> {
     csv.write_record(COLUMNS)?;
     for row in rows {
         let times = row.times().map(|time| time.map_or_else(String::new, |time| time.to_string()));
-        let words = [&*row.name, &*row.queue, row.model];
+        let words = [&*row.name, &*row.queue, row.model, row.grade];
         csv.write_record(words.into_iter().chain(times.iter().map(String::as_str)))?;
     }
     csv.flush()
@@ -305,8 +309,8 @@ pub(crate) mod tests {
         let text = String::from_utf8(csv).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], COLUMNS.join(","));
-        assert_eq!(lines[1], "a,q,user,,10,10,4,30,,,");
-        assert_eq!(lines[2], "\"b, \"\"c\"\"\",q,user,,50,0,0,50,,,");
+        assert_eq!(lines[1], "a,q,user,,,10,10,4,30,,,");
+        assert_eq!(lines[2], "\"b, \"\"c\"\"\",q,user,,,50,0,0,50,,,");
     }
 
     #[test]
@@ -365,7 +369,7 @@ pub(crate) mod tests {
             expects: Vec::new(),
             frames: Vec::new(),
             marks: 0,
-            recorded: Some(Recorded { makespan_ns: 131, items, names, report }),
+            recorded: Some(Recorded { makespan_ns: 131, items, names, kinds: Vec::new(), report }),
             warnings: Vec::new(),
         };
         let rows = recorded_rows(&workload);

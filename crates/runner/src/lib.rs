@@ -49,3 +49,4 @@ pub use probe::{
 };
 pub use report::Report;
 pub use verify::MetricRow;
+pub use work::restore_kinds;

@@ -162,6 +162,21 @@ impl ThreadRun<'_> {
                 let at = u64::try_from(at).unwrap_or(0);
                 self.pause_until(CpuTime(self.start_ns).after(at), span)
             }
+            OpKind::Blocked { until_ns } => {
+                let until = i128::from(*until_ns) + self.lag;
+                let until = CpuTime(self.start_ns).after(u64::try_from(until).unwrap_or(0));
+                let begun_ns = self.platform.stamp_ns();
+                if until > self.platform.now() {
+                    self.pause_until(until, span)?;
+                }
+                let ended_ns = self.platform.stamp_ns();
+                if ended_ns > begun_ns && self.platform.tracing() {
+                    let kind = Kind::CpuWait;
+                    let record = Record::span(self.lane, kind, NameId::NONE, begun_ns, ended_ns);
+                    self.platform.record(record);
+                }
+                Ok(())
+            }
             OpKind::PollWait { of, done_ns } => {
                 self.poll(of, *done_ns, span)?;
                 // What is met needs no kernel call: this counts the wait, and sleeps where looking

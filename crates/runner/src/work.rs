@@ -1,17 +1,18 @@
 //! Work of a run from its timeline: the recorded item of each command, and the rows of the
 //! per-kernel table.
 //!
-//! Entry points: [`Runs`], [`starts`], [`rows`].
+//! Entry points: [`Runs`], [`starts`], [`rows`], [`restore_kinds`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tidegate_trace::{Kind, NameId, Trace};
+use tidegate_trace::{Kind, LaneKind, NameId, Trace};
 
 use crate::kernels::{KernelRow, Replayed, recorded_rows};
 use crate::lists::Evaluated;
 use crate::measure::QueueTimes;
 use crate::queue_log::{Entry, QueueLog};
+use tidegate_workload::model::recorded::WorkKind;
 use tidegate_workload::model::{Recorded, Submission, Workload};
 
 /// A piece of work that ran, with its queue and its name on the timeline.
@@ -119,6 +120,34 @@ pub(crate) fn starts(recorded: &Recorded, runs: Runs<'_>) -> Vec<Option<u64>> {
     starts
 }
 
+/// Copies and fills of a recording are replayed as timed work. Their boxes on engines become copies
+/// and fills again.
+pub fn restore_kinds(workload: &Workload, trace: &mut Trace) {
+    let Some(recorded) = &workload.recorded else { return };
+    let kind_of = |kind: &WorkKind| match kind {
+        WorkKind::Kernel => None,
+        WorkKind::Copy => Some(Kind::Copy),
+        WorkKind::Fill => Some(Kind::Fill),
+    };
+    let named = recorded.names.iter().zip(&recorded.kinds);
+    let kinds: HashMap<&str, Kind> =
+        named.filter_map(|(name, kind)| Some((&**name, kind_of(kind)?))).collect();
+    if kinds.is_empty() {
+        return;
+    }
+    let mut known: HashMap<NameId, Option<Kind>> = HashMap::new();
+    for record in &mut trace.records {
+        let lane = &trace.lanes[record.lane.0 as usize];
+        if record.kind != Kind::Timed || lane.kind != LaneKind::Engine {
+            continue;
+        }
+        let kind = known
+            .entry(record.name)
+            .or_insert_with(|| kinds.get(trace.names.get(record.name)).copied());
+        record.kind = kind.unwrap_or(Kind::Timed);
+    }
+}
+
 /// Returns the per-kernel table of a run: all recorded work in the order of the host calls, or all
 /// work in the order of its start.
 pub(crate) fn rows(
@@ -150,4 +179,46 @@ pub(crate) fn rows(
     });
     rows.sort_by_key(|row| row.replayed_start_ns);
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_trace::{ClockName, Record, TraceBuilder};
+    use tidegate_workload::{LoadOptions, load_bytes};
+
+    #[test]
+    fn copies_and_fills_of_a_recording_are_copies_and_fills_on_its_engines() {
+        let event = |category: &str, name: &str, at: u32| {
+            format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","ts":{at},"dur":5,"args":{{"device":0,"stream":7}}}}"#
+            )
+        };
+        let events = [
+            event("gpu_memcpy", "Memcpy HtoD", 10),
+            event("gpu_memset", "Memset", 20),
+            event("kernel", "gemm", 30),
+            // A name with two kinds.
+            event("kernel", "both", 40),
+            event("gpu_memcpy", "both", 50),
+        ];
+        let text = format!("{{\"traceEvents\": [{}]}}", events.join(","));
+        let (workload, _) = load_bytes(text.as_bytes(), "t", &LoadOptions::default()).unwrap();
+        let mut builder = TraceBuilder::new("t", ClockName::Virtual);
+        let lanes =
+            [LaneKind::Engine, LaneKind::Queue].map(|kind| builder.add_lane(kind, "g", "l"));
+        let names = ["Memcpy HtoD", "Memset", "gemm", "both"].map(|name| builder.name(name));
+        for lane in lanes {
+            builder.append(names.map(|name| Record::span(lane, Kind::Timed, name, 0, 5)).to_vec());
+        }
+        builder.append(vec![Record::span(lanes[0], Kind::Gap, names[0], 5, 9)]);
+        let mut trace = builder.finish();
+        restore_kinds(&workload, &mut trace);
+        let kinds = |lane| {
+            let of = trace.records.iter().filter(move |record| record.lane == lane);
+            of.map(|record| record.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(lanes[0]), [Kind::Copy, Kind::Fill, Kind::Timed, Kind::Timed, Kind::Gap]);
+        assert_eq!(kinds(lanes[1]), [Kind::Timed; 4], "queues keep their records");
+    }
 }

@@ -363,7 +363,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     // Before the results are read, which is no access of the workload.
     let hazards = platform.hazard_report();
     prepared.check_hangs()?;
-    let trace = (request.tracing || measured).then(|| platform.take_trace(&request.workload.name));
+    let mut trace =
+        (request.tracing || measured).then(|| platform.take_trace(&request.workload.name));
     let origin_ns =
         std::iter::once(&prepared).chain(&beside).map(|p| p.started_ns()).min().unwrap_or(0);
     let mut outcome = prepared.finish(&report, trace.as_ref(), origin_ns);
@@ -378,6 +379,10 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         let waits =
             hazards.iter().flat_map(|found| found.deadlocks.iter().chain(&found.unsignalled));
         outcome.report.problems.extend(waits.map(ToString::to_string));
+    }
+    if let Some(trace) = &mut trace {
+        let workloads = std::iter::once(&request.workload).chain(&request.beside);
+        workloads.for_each(|workload| runner::restore_kinds(workload, trace));
     }
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
     let trace = trace.filter(|_| request.tracing);

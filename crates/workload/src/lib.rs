@@ -25,6 +25,6 @@ mod unpack;
 pub mod what_if;
 
 pub use error::{Error, Problem};
-pub use load::{LoadOptions, Loaded, load, load_bytes, load_fitted};
+pub use load::{LoadOptions, Loaded, files_read_for, load, load_bytes, load_fitted};
 pub use model::{expect, expression};
 pub use suggestion::nearest_name;

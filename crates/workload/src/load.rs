@@ -4,10 +4,10 @@
 //! kind. Invariants: a database is opened in place, read-only. Chrome JSON is read one event
 //! at a time. Every other file is read into memory. All but databases on disk are bounded by
 //! [`crate::unpack::LARGEST_TRACE_BYTES`]. Entry points: [`load`], [`load_fitted`],
-//! [`load_bytes`].
+//! [`load_bytes`], [`files_read_for`].
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::database::{self, Database};
 use crate::error::Error;
@@ -55,6 +55,13 @@ pub fn load_fitted(
     fit: Fit<'_>,
 ) -> Result<(Workload, Loaded), Error> {
     load_as(path, How { import: options.import, fit: Some(fit) })
+}
+
+/// The files that reading `path` reads: itself, and for a CSV file of rocprofv3 the others of its
+/// run.
+pub fn files_read_for(path: &Path) -> Vec<PathBuf> {
+    let own = std::iter::once(path.to_owned());
+    own.chain(rocprof::siblings(path)).collect()
 }
 
 /// How a recording becomes a workload.

@@ -11,7 +11,6 @@ use super::peer::Peers;
 use super::row::own;
 use super::rows::growth;
 use super::sizes::{Calls, Scale};
-use std::path::Path;
 
 type Measure = fn(u64, Scale) -> Result<Samples, Trouble>;
 
@@ -188,14 +187,12 @@ fn many(count: u64) -> Calls {
 }
 
 impl Curve {
-    /// Measures the curve and writes it into `folder`. Numbers above the largest over `scale` are
-    /// left out.
-    pub(super) fn write(
+    /// Measures the curve and draws it as SVG. Numbers above the largest over `scale` are left out.
+    pub(super) fn draw(
         &self,
-        folder: &Path,
         scale: Scale,
         mut peers: Option<&mut Peers>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<String, Trouble> {
         let most = self.numbers.last().copied().unwrap_or(0) / scale.0;
         let few = self.numbers.iter().take(2);
         let more = self.numbers.iter().skip(2).filter(|number| **number <= most);
@@ -223,9 +220,7 @@ impl Curve {
             }
         }
         lines.retain(|line| !line.points.is_empty());
-        let path = folder.join(format!("{}.svg", self.name));
-        std::fs::write(&path, svg(self.title, self.across, self.up, &lines))
-            .map_err(|e| format!("{}: cannot write: {e}", path.display()))
+        Ok(svg(self.title, self.across, self.up, &lines))
     }
 }
 

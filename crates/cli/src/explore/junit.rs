@@ -2,7 +2,8 @@
 //! scenario.
 
 use super::outcome::{Outcome, time_ns, what_is_wrong};
-use crate::{BadInput, output};
+use crate::BadInput;
+use crate::output::Outputs;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::io;
 use std::path::Path;
@@ -12,11 +13,11 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// As for [`output::write`].
-pub(super) fn write(path: &Path, outcomes: &[Outcome]) -> Result<(), BadInput> {
+/// As for [`Outputs::write`].
+pub(super) fn write(path: &Path, outcomes: &[Outcome], outputs: &Outputs) -> Result<(), BadInput> {
     let mut report = Report::new("tidegate explore");
     report.add_test_suites(outcomes.chunk_by(|a, b| a.scenario == b.scenario).map(suite));
-    output::write(path, |out| report.serialize(out).map_err(io::Error::other))
+    outputs.write(path, |out| report.serialize(out).map_err(io::Error::other))
 }
 
 fn suite(outcomes: &[Outcome]) -> TestSuite {

@@ -7,7 +7,7 @@
 
 use super::of_test;
 use super::selection::{named, unknown_scenario};
-use crate::output::{self, Outputs};
+use crate::output::Outputs;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
 use tidegate::check::timeline;
@@ -18,13 +18,12 @@ use tidegate_scenarios::find;
 use tidegate_swarm::line::{BadReplayLine, ReplayLine};
 
 /// `tidegate replay`.
-pub(crate) fn command(arguments: &arguments::Replay) -> Result<End, BadInput> {
-    let outputs = Outputs::check(&[("--timeline", arguments.timeline.as_deref())])?;
+pub(crate) fn command(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, BadInput> {
     if let Some(command) = &arguments.test {
-        return of_test::replay(arguments, command, &outputs);
+        return of_test::replay(arguments, command, outputs);
     }
     if ReplayLine::is_meant_by(&arguments.line) {
-        return of_swarm(arguments, &outputs);
+        return of_swarm(arguments, outputs);
     }
     let replayed = match replay(&arguments.line, &|name| find(name)) {
         Ok(replayed) => replayed,
@@ -40,7 +39,7 @@ pub(crate) fn command(arguments: &arguments::Replay) -> Result<End, BadInput> {
         print_replayed(&replayed, &log);
     }
     if let Some(path) = &arguments.timeline {
-        output::write(path, |out| html::write(&trace, out))?;
+        outputs.write(path, |out| html::write(&trace, out))?;
         if !outputs.take_stdout() {
             outln!("timeline: {} (its clock counts steps)", path.display());
         }
@@ -57,7 +56,7 @@ fn of_swarm(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, Bad
     let rerun = line.replay(arguments.once, traced, &executable);
     let rerun = rerun.map_err(|e| BadInput(e.to_string()))?;
     if let (Some(path), Some(trace)) = (&arguments.timeline, &rerun.trace) {
-        output::write(path, |out| html::write(trace, out))?;
+        outputs.write(path, |out| html::write(trace, out))?;
     }
     if !outputs.take_stdout() {
         outln!("{}", line.program);

@@ -90,6 +90,11 @@ impl Place {
             }
     }
 
+    /// Returns whether writing here changes the regular file at `path`, under whatever name.
+    pub(super) fn is_file_of(&self, path: &Path) -> bool {
+        self.id().is_some() && self.id() == file_behind(path)
+    }
+
     fn id(&self) -> Option<Id> {
         match self {
             Place::Stream { id, .. } => Some(*id),
@@ -98,9 +103,10 @@ impl Place {
     }
 }
 
-/// The regular file of a descriptor.
-fn file_behind(descriptor: &Path) -> Option<Id> {
-    let found = std::fs::metadata(descriptor).ok().filter(Metadata::is_file)?;
+/// The regular file at a path, with every link followed; a descriptor has one where it is open on
+/// such a file.
+fn file_behind(path: &Path) -> Option<Id> {
+    let found = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
     Some((found.dev(), found.ino()))
 }
 

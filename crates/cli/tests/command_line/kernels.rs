@@ -1,7 +1,7 @@
 //! Tables of kernels: files, sums by name, and the difference of two traces. Expected figures come
 //! from the traces as made here.
 
-use crate::{place, refused, root, text, tidegate};
+use crate::{place, printed, ran, refused, root, text, tidegate};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -98,11 +98,11 @@ fn a_run_writes_a_row_for_each_kernel_and_sums_by_name() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let written = String::from_utf8(output.stdout).unwrap();
     assert!(
-        written.starts_with("name,queue,model,recorded_start_ns,replayed_start_ns,"),
+        written.starts_with("name,queue,model,grade,recorded_start_ns,replayed_start_ns,"),
         "{written}"
     );
     assert!(
-        written.lines().count() > 10 && written.lines().all(|line| line.matches(',').count() == 10),
+        written.lines().count() > 10 && written.lines().all(|line| line.matches(',').count() == 11),
         "{written}"
     );
     if !cfg!(feature = "columns") {
@@ -156,4 +156,68 @@ fn two_traces_are_compared_by_name() {
     let workload = root().join("workloads/ring-buffer.toml");
     let output = tidegate(&place, &["diff", workload.to_str().unwrap(), "before.json"]);
     assert!(text(&output).contains("run in virtual time"), "{}", text(&output));
+}
+
+/// 30 copies from the host and a kernel, on one stream.
+fn copies() -> String {
+    let event = |category: &str, name: &str, at: u64, dur: u64, id: u64| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{at},"dur":{dur},"args":{{"device":0,"stream":7,"correlation":{id}}}}}"#
+        )
+    };
+    let mut events = Vec::new();
+    for k in 0..30 {
+        events.push(event("cuda_runtime", "cudaMemcpyAsync", 1_000 + 110 * k, 5, k));
+        events.push(event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 1_010 + 110 * k, 100, k));
+    }
+    events.push(event("cuda_runtime", "cudaLaunchKernel", 4_300, 5, 99));
+    events.push(event("kernel", "gemm", 4_310, 50, 99));
+    format!("{{\"traceEvents\": [{}]}}", events.join(","))
+}
+
+#[test]
+fn validation_of_a_recording_says_what_it_could_not_check() {
+    let place = place("validated");
+    std::fs::write(place.join("copies.json"), copies()).unwrap();
+    let said = text(&ran(&place, "run copies.json --validate"));
+    assert!(said.contains("its work names no memory, so missing and redundant edges"), "{said}");
+    assert!(said.contains("0 deadlocks, 0 waits that no signal ends"), "{said}");
+    assert!(!said.contains("missing edges,") && !said.contains("hint:"), "{said}");
+}
+
+#[test]
+fn the_grade_of_a_replay_is_in_every_output() {
+    let place = place("graded");
+    std::fs::write(place.join("copies.json"), copies()).unwrap();
+    let line = "run copies.json --kernels k.csv --json r.json --chrome c.json --submission packet";
+    let said = text(&ran(&place, line));
+    assert!(
+        said.contains("taken as recorded under user (--recorded-as): the replay is good"),
+        "{said}"
+    );
+    let read = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
+    let report: Value = serde_json::from_str(&read("r.json")).unwrap();
+    assert_eq!(
+        (&report["submission"], &report["trust"]["grade"]),
+        (&json!("packet"), &json!("good"))
+    );
+    assert!(read("k.csv").lines().nth(1).unwrap().contains(",packet,good,"));
+    assert!(read("c.json").contains("the replay is good"));
+}
+
+#[test]
+fn copies_of_a_recording_stay_copies_through_the_replay_and_back() {
+    let place = place("copies");
+    std::fs::write(place.join("copies.json"), copies()).unwrap();
+    let said = printed(&ran(&place, "compare copies.json --json - --html c.html"));
+    for model in said["verdict"]["models"].as_array().unwrap() {
+        assert_eq!(model["bound"], "copy", "{model}");
+        assert!(model["account"]["copy_ns"].as_u64() > Some(2_900_000), "{model}");
+    }
+    ran(&place, "run copies.json --chrome again.json --perfetto again.pftrace");
+    for file in ["again.json", "again.pftrace"] {
+        let again = printed(&ran(&place, &format!("run {file} --json -")));
+        let import = &again["import"];
+        assert_eq!((&import["copies"], &import["kernels"]), (&30.into(), &1.into()), "{file}");
+    }
 }

@@ -154,6 +154,45 @@ fn two_outputs_to_one_place_are_refused() {
 }
 
 #[test]
+fn no_output_replaces_an_input() {
+    let place = fresh("inputs");
+    let workload = fs::read(hello()).unwrap();
+    for name in ["m.toml", "b.toml"] {
+        fs::write(place.join(name), &workload).unwrap();
+    }
+    symlink("m.toml", place.join("link")).unwrap();
+    fs::hard_link(place.join("m.toml"), place.join("hard")).unwrap();
+    for line in [
+        "run m.toml --timeline m.toml",
+        "run m.toml --chrome link",
+        "run link --perfetto hard",
+        "run b.toml --beside m.toml --kernels m.toml",
+        "run m.toml --json hard",
+        "compare m.toml --html m.toml",
+        "compare m.toml --json link",
+        "diff m.toml b.toml --json b.toml",
+    ] {
+        let output = tidegate(&place, &line.split(' ').collect::<Vec<_>>());
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains("this file is an input"), "{line}: {said}");
+        for name in ["m.toml", "b.toml"] {
+            assert_eq!(fs::read(place.join(name)).unwrap(), workload, "{line} changed {name}");
+        }
+        let link = fs::symlink_metadata(place.join("link")).unwrap();
+        assert!(link.is_symlink(), "{line} replaced a link");
+    }
+    // A workload can name its own file as a picture.
+    let graph = fs::read_to_string(root().join("workloads/frame-graph.toml")).unwrap();
+    let own = graph.replace("\"frame.png\"", "\"graph.toml\"");
+    assert_ne!(own, graph);
+    fs::write(place.join("graph.toml"), &own).unwrap();
+    let output = tidegate(&place, &["run", "graph.toml", "--clock", "virtual"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert_eq!(fs::read_to_string(place.join("graph.toml")).unwrap(), own);
+}
+
+#[test]
 fn a_closed_pipe_ends_a_command_quietly() {
     let place = place("closed-pipe");
     for arguments in [

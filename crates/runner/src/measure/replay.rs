@@ -10,8 +10,8 @@ use tidegate_workload::model::{QueueId, Recorded};
 /// A start this close to its recorded time is counted as met.
 const CLOSE_NS: u64 = 10_000;
 
-/// The errors of a replay, over starts that the trace explains. Times in nanoseconds, errors
-/// without sign.
+/// The errors of a replay: of all starts, and apart of those that the trace explains and those that
+/// it does not. Times in nanoseconds, errors without sign; 0 where nothing was measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplayError {
     /// Work whose start the trace explains, and that ran.
@@ -20,18 +20,30 @@ pub struct ReplayError {
     pub unexplained: u64,
     /// Work that did not run.
     pub missing: u64,
-    /// Median error of the starts.
+    /// Median error of all starts.
+    pub all_median_error_ns: u64,
+    /// Error of all starts at the 95th percentile.
+    pub all_p95_error_ns: u64,
+    /// Largest error of all starts.
+    pub all_max_error_ns: u64,
+    /// Median error of the explained starts.
     pub median_error_ns: u64,
-    /// Error at the 95th percentile.
+    /// Error of the explained starts at the 95th percentile.
     pub p95_error_ns: u64,
-    /// Largest error.
+    /// Largest error of the explained starts.
     pub max_error_ns: u64,
-    /// Number of starts with an error of at most 10 µs.
+    /// Number of explained starts with an error of at most 10 µs.
     pub within_10us: u64,
     /// Median error of the starts that are not explained.
     pub unexplained_median_error_ns: u64,
+    /// Error of the starts that are not explained, at the 95th percentile.
+    pub unexplained_p95_error_ns: u64,
+    /// Largest error of the starts that are not explained.
+    pub unexplained_max_error_ns: u64,
     /// Median lateness of the explained starts; negative if they are early.
     pub median_shift_ns: i64,
+    /// Steps from one start to the next on a queue.
+    pub steps: u64,
     /// Median error of the steps from one start to the next on a queue. Errors of starts are sums
     /// of errors of steps.
     pub median_step_error_ns: u64,
@@ -57,6 +69,8 @@ pub(crate) fn compare(recorded: &Recorded, starts: &[Option<u64>]) -> ReplayErro
             shifts.push(start.cast_signed().saturating_sub(item.start_ns.cast_signed()));
         }
     }
+    let mut all: Vec<u64> = explained.iter().chain(&unexplained).copied().collect();
+    all.sort_unstable();
     explained.sort_unstable();
     unexplained.sort_unstable();
     shifts.sort_unstable();
@@ -65,12 +79,18 @@ pub(crate) fn compare(recorded: &Recorded, starts: &[Option<u64>]) -> ReplayErro
         explained: explained.len() as u64,
         unexplained: unexplained.len() as u64,
         missing,
+        all_median_error_ns: share(&all, 50),
+        all_p95_error_ns: share(&all, 95),
+        all_max_error_ns: all.last().copied().unwrap_or(0),
         median_error_ns: share(&explained, 50),
         p95_error_ns: share(&explained, 95),
         max_error_ns: explained.last().copied().unwrap_or(0),
         within_10us: explained.partition_point(|error| *error <= CLOSE_NS) as u64,
         unexplained_median_error_ns: share(&unexplained, 50),
+        unexplained_p95_error_ns: share(&unexplained, 95),
+        unexplained_max_error_ns: unexplained.last().copied().unwrap_or(0),
         median_shift_ns: shifts.get(shifts.len() / 2).copied().unwrap_or(0),
+        steps: steps.len() as u64,
         median_step_error_ns: share(&steps, 50),
         p95_step_error_ns: share(&steps, 95),
     }
@@ -99,30 +119,75 @@ fn share(sorted: &[u64], percent: usize) -> u64 {
 }
 
 impl ReplayError {
-    /// Report line.
+    /// Report line: all starts, then apart those that the trace explains and those that it does
+    /// not. There is no figure of starts that there are none of.
     pub fn line(&self) -> String {
-        let us = |ns: u64| ns as f64 / 1e3;
-        format!(
-            "replayed starts are {:.1} us off in the median, {:.1} us at the 95th percentile, {:.1} us at worst \
-             ({} of {} within 10 us; {} more starts are not explained by the trace); from one start to the next {:.1} us \
-             in the median, {:.1} us at the 95th percentile",
-            us(self.median_error_ns),
-            us(self.p95_error_ns),
-            us(self.max_error_ns),
-            self.within_10us,
-            self.explained,
-            self.unexplained,
-            us(self.median_step_error_ns),
-            us(self.p95_step_error_ns)
-        )
+        let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
+        let figures = |[median, p95, max]: [u64; 3]| {
+            format!(
+                "{} off in the median, {} at the 95th percentile, {} at worst",
+                us(median),
+                us(p95),
+                us(max)
+            )
+        };
+        let started = self.explained + self.unexplained;
+        let mut parts = Vec::new();
+        let of_all = [self.all_median_error_ns, self.all_p95_error_ns, self.all_max_error_ns];
+        match started {
+            0 => parts.push("no work of the recording was replayed".to_owned()),
+            _ => parts.push(format!("{started} replayed starts are {}", figures(of_all))),
+        }
+        let explained = [self.median_error_ns, self.p95_error_ns, self.max_error_ns];
+        let unexplained = [
+            self.unexplained_median_error_ns,
+            self.unexplained_p95_error_ns,
+            self.unexplained_max_error_ns,
+        ];
+        if self.unexplained > 0 && self.explained > 0 {
+            let [explained, unexplained] = [figures(explained), figures(unexplained)];
+            parts.push(format!("the {} that the trace explains {explained}", self.explained));
+            parts.push(format!("the {} that it does not {unexplained}", self.unexplained));
+        } else if self.unexplained > 0 {
+            parts.push("the trace explains none of them".to_owned());
+        }
+        if self.explained > 0 {
+            let of = self.explained;
+            parts.push(format!("{} of {of} explained starts are within 10 us", self.within_10us));
+        }
+        if self.steps > 0 {
+            let (median, p95) = (us(self.median_step_error_ns), us(self.p95_step_error_ns));
+            parts.push(format!(
+                "from one start to the next {median} in the median, {p95} at the 95th percentile"
+            ));
+        }
+        parts.join("; ")
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tidegate_workload::model::{Ready, RecordedItem};
     use tidegate_workload::recording::ImportReport;
+
+    /// Ten starts, all explained and met.
+    pub(crate) fn exact() -> ReplayError {
+        let item = |start_ns| RecordedItem {
+            queue: QueueId(0),
+            name: 0,
+            launched_ns: None,
+            start_ns,
+            end_ns: start_ns,
+            ready: Ready::Launch,
+            gap_ns: 0,
+            unexplained: false,
+        };
+        let items: Vec<RecordedItem> = (0..10).map(item).collect();
+        let (names, report) = (vec!["k".into()], ImportReport::default());
+        let starts: Vec<Option<u64>> = items.iter().map(|item| Some(item.start_ns)).collect();
+        compare(&Recorded { makespan_ns: 10, items, names, kinds: Vec::new(), report }, &starts)
+    }
 
     #[test]
     fn errors_are_counted_apart_from_what_nothing_explains() {
@@ -147,6 +212,7 @@ mod tests {
             makespan_ns: 501,
             items,
             names: vec!["k".into()],
+            kinds: Vec::new(),
             report: ImportReport::default(),
         };
         let starts = [Some(90), Some(20_200), Some(305), None, Some(507)];
@@ -160,9 +226,49 @@ mod tests {
             (100, 20_010),
             "2, 100 and 20,010"
         );
-        assert!(error.line().contains("2 of 3 within 10 us"));
+        assert_eq!(
+            (error.all_median_error_ns, error.all_p95_error_ns, error.all_max_error_ns),
+            (10, 20_000, 20_000)
+        );
+        let line = error.line();
+        for said in [
+            "4 replayed starts are 0.0 us off in the median, 20.0 us at the 95th percentile",
+            "the 3 that the trace explains 0.0 us off",
+            "the 1 that it does not 0.0 us off in the median, 0.0 us at the 95th",
+            "2 of 3 explained starts are within 10 us",
+        ] {
+            assert!(line.contains(said), "{said}: {line}");
+        }
         let none = compare(&Recorded { items: Vec::new(), ..recorded }, &[]);
         assert_eq!((none.explained, none.p95_error_ns), (0, 0));
+        assert_eq!(none.line(), "no work of the recording was replayed");
+    }
+
+    #[test]
+    fn the_worst_work_counts_although_nothing_explains_it() {
+        let item = |start_ns, unexplained| RecordedItem {
+            queue: QueueId(0),
+            name: 0,
+            launched_ns: None,
+            start_ns,
+            end_ns: start_ns + 1,
+            ready: Ready::Launch,
+            gap_ns: 0,
+            unexplained,
+        };
+        let (names, report) = (vec!["k".into()], ImportReport::default());
+        let recorded = Recorded {
+            makespan_ns: 100,
+            items: vec![item(0, true), item(50, true)],
+            names,
+            kinds: Vec::new(),
+            report,
+        };
+        let error = compare(&recorded, &[Some(0), Some(68_500_000_050)]);
+        let line = error.line();
+        assert!(line.contains("68500000.0 us at worst"), "{line}");
+        assert!(line.contains("the trace explains none of them"), "{line}");
+        assert!(!line.contains("within 10 us") && !line.contains(" 0 "), "{line}");
     }
 
     #[test]
@@ -179,7 +285,7 @@ mod tests {
         };
         let items = [20_000, 40_000, 60_000].map(item).to_vec();
         let (names, report) = (vec!["k".into()], ImportReport::default());
-        let recorded = Recorded { makespan_ns: 60_000, items, names, report };
+        let recorded = Recorded { makespan_ns: 60_000, items, names, kinds: Vec::new(), report };
         let error = compare(&recorded, &[Some(10_000), Some(50_000), Some(70_001)]);
         assert_eq!((error.within_10us, error.median_shift_ns), (2, 10_000));
     }

@@ -43,7 +43,13 @@ impl Part {
         }
     }
 
-    /// Description of a run whose largest part this is.
+    /// Whether a submission model can change the time of this part. The others are the program's
+    /// own, or a recording's.
+    pub fn is_of_model(self) -> bool {
+        matches!(self, Part::Launch | Part::Sync)
+    }
+
+    /// Description of a run that this part binds.
     pub fn bound(self) -> &'static str {
         match self {
             Part::Gpu => "GPU-bound",
@@ -75,7 +81,43 @@ pub struct Account {
     pub cpu_submission_ns: u64,
     /// The time of all threads in waits for fences.
     pub cpu_waiting_ns: u64,
+    /// How busy the engines were, on the critical path or not.
+    pub busy: Busy,
 }
+
+/// The time in which engines worked. Times in nanoseconds; moments in which several engines worked
+/// count once in the sums.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Busy {
+    /// At least one engine worked.
+    pub any_ns: u64,
+    /// At least one engine drew, dispatched, or ran timed work.
+    pub gpu_ns: u64,
+    /// At least one engine copied or filled.
+    pub copy_ns: u64,
+    /// Each engine.
+    pub engines: Vec<EngineBusy>,
+}
+
+/// The time in which one engine worked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct EngineBusy {
+    /// Its name on the timeline.
+    pub engine: String,
+    /// It drew, dispatched, or ran timed work.
+    pub gpu_ns: u64,
+    /// It copied or filled.
+    pub copy_ns: u64,
+}
+
+/// Engines that are busy for this share of the makespan bind the run, in percent.
+const BUSY_PERCENT: u64 = 80;
+
+/// A run whose engines are busy for this share is not idle, in percent.
+const NOT_IDLE_PERCENT: u64 = 50;
+
+/// Shares that are closer than this are a near tie, in percent of the makespan.
+const NEAR_PERCENT: u64 = 5;
 
 impl Account {
     /// The time of a part.
@@ -95,10 +137,44 @@ impl Account {
         Part::ALL.map(|part| (part, self.of(part)))
     }
 
-    /// The largest part; of equal ones the first.
+    /// The part that binds the run.
     pub fn bound(&self) -> Part {
-        let largest = Part::ALL.into_iter().rev().max_by_key(|part| self.of(*part));
-        largest.unwrap_or(Part::Gpu)
+        self.bounds()[0]
+    }
+
+    /// The part that binds the run, and those that nearly do: a small change would give the run
+    /// their name.
+    ///
+    /// Engines that are busy nearly all the time bind a run, wherever its last chain of work went.
+    /// Otherwise the critical path decides; a run whose engines are busy half of the time is not
+    /// idle. Of parts that are nearly equal the first in the order of [`Part::ALL`] counts.
+    pub(super) fn bounds(&self) -> Vec<Part> {
+        let makespan_ns: u64 = self.parts().iter().map(|(_, ns)| ns).sum();
+        let percent = |ns: u64| ns.saturating_mul(100).checked_div(makespan_ns).unwrap_or(0);
+        let busy = percent(self.busy.any_ns);
+        let engines = match self.busy.copy_ns > self.busy.gpu_ns {
+            true => [Part::Copy, Part::Gpu],
+            false => [Part::Gpu, Part::Copy],
+        };
+        let apart = percent(self.busy.copy_ns.abs_diff(self.busy.gpu_ns));
+        let engines = &engines[..if apart < NEAR_PERCENT { 2 } else { 1 }];
+        let is_possible = |part: &Part| *part != Part::Idle || busy < NOT_IDLE_PERCENT;
+        let possible: Vec<Part> = Part::ALL.into_iter().filter(is_possible).collect();
+        let largest = possible.iter().map(|part| self.of(*part)).max().unwrap_or(0);
+        let near = |part: &Part| {
+            let less = largest - self.of(*part);
+            less == 0 || percent(less) < NEAR_PERCENT
+        };
+        let path: Vec<Part> = possible.into_iter().filter(near).collect();
+        let mut bounds = match busy {
+            BUSY_PERCENT.. => [engines, &path].concat(),
+            _ if busy + NEAR_PERCENT > BUSY_PERCENT => [&path, engines].concat(),
+            _ => path,
+        };
+        if busy >= BUSY_PERCENT + NEAR_PERCENT {
+            bounds.truncate(engines.len());
+        }
+        bounds
     }
 
     pub(super) fn add(&mut self, part: Part, ns: u64) {
@@ -128,6 +204,38 @@ pub struct RunOnTimeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An account with these percentages on the path, and of busy engines.
+    fn bounds(path: [u64; 6], [any_ns, gpu_ns, copy_ns]: [u64; 3]) -> Vec<Part> {
+        assert_eq!(path.iter().sum::<u64>(), 100);
+        let mut account = Account::default();
+        Part::ALL.into_iter().zip(path).for_each(|(part, ns)| account.add(part, ns));
+        account.busy = Busy { any_ns, gpu_ns, copy_ns, engines: Vec::new() };
+        account.bounds()
+    }
+
+    #[test]
+    fn busy_engines_bind_a_run_wherever_its_path_went() {
+        // The last work is a tiny kernel of a stream that was idle before.
+        assert_eq!(bounds([2, 0, 1, 0, 0, 97], [98, 98, 0]), [Part::Gpu]);
+        assert_eq!(bounds([30, 0, 0, 0, 70, 0], [90, 20, 80]), [Part::Copy]);
+        assert_eq!(bounds([30, 0, 0, 0, 70, 0], [50, 50, 0]), [Part::Host]);
+        // Busy half of the time is not mostly idle.
+        assert_eq!(bounds([20, 0, 10, 0, 15, 55], [60, 60, 0])[0], Part::Gpu);
+        assert_eq!(bounds([20, 0, 10, 0, 15, 55], [40, 40, 0]), [Part::Idle]);
+    }
+
+    #[test]
+    fn near_ties_have_both_names() {
+        assert_eq!(bounds([39, 0, 0, 20, 41, 0], [45, 45, 0]), [Part::Gpu, Part::Host]);
+        assert_eq!(bounds([41, 0, 0, 20, 39, 0], [45, 45, 0]), [Part::Gpu, Part::Host]);
+        assert_eq!(bounds([35, 0, 0, 24, 41, 0], [45, 45, 0]), [Part::Host]);
+        // Around the share of busy engines that binds.
+        assert_eq!(bounds([20, 0, 0, 0, 80, 0], [79, 79, 0]), [Part::Host, Part::Gpu]);
+        assert_eq!(bounds([20, 0, 0, 0, 80, 0], [81, 81, 0]), [Part::Gpu, Part::Host]);
+        assert_eq!(bounds([20, 0, 0, 0, 80, 0], [75, 75, 0]), [Part::Host]);
+        assert_eq!(bounds([50, 50, 0, 0, 0, 0], [95, 48, 47]), [Part::Gpu, Part::Copy]);
+    }
 
     #[test]
     fn of_equal_parts_the_first_binds() {

@@ -12,9 +12,9 @@
 
 use std::collections::HashSet;
 
-use super::account::{Account, Part, RunOnTimeline};
+use super::account::{Account, Busy, EngineBusy, Part, RunOnTimeline};
 use super::path_index::{Index, Lane};
-use tidegate_trace::{Kind, LaneId, Record, Trace};
+use tidegate_trace::{Kind, LaneId, LaneKind, Record, Trace};
 
 /// Accounts for the makespan of a run. `trace` is its whole timeline.
 pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
@@ -28,6 +28,7 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
     };
     walk.run();
     let mut account = walk.account;
+    account.busy = busy(&index, run);
     for lane in &index.lanes {
         let Lane::Thread(calls) = lane else { continue };
         let inside = |r: &Record| r.end_ns.saturating_sub(r.start_ns.max(run.started_ns));
@@ -46,6 +47,49 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
             waits.iter().map(|(start, end)| end.saturating_sub(*start)).sum::<u64>();
     }
     account
+}
+
+/// The time in which the engines worked between start and end of the run.
+fn busy(index: &Index<'_>, run: &RunOnTimeline) -> Busy {
+    let inside = |start: u64, end: u64| {
+        let (start, end) = (start.max(run.started_ns), end.min(run.ended_ns));
+        (start < end).then_some((start, end))
+    };
+    let engines = index.trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Engine);
+    let mut all: [Vec<(u64, u64)>; 2] = Default::default();
+    let mut of_engines = Vec::new();
+    for (lane, commands) in engines.zip(&index.commands) {
+        let of = |wanted: Part| -> Vec<(u64, u64)> {
+            let commands = commands.iter().filter(|(.., part)| *part == wanted);
+            commands.filter_map(|(start, end, _)| inside(*start, *end)).collect()
+        };
+        let (gpu, copy) = (of(Part::Gpu), of(Part::Copy));
+        if gpu.is_empty() && copy.is_empty() {
+            continue;
+        }
+        all[0].extend(&gpu);
+        all[1].extend(&copy);
+        let engine = lane.name.clone();
+        of_engines.push(EngineBusy { engine, gpu_ns: covered(gpu), copy_ns: covered(copy) });
+    }
+    let [gpu, copy] = all;
+    Busy {
+        any_ns: covered([&gpu[..], &copy].concat()),
+        gpu_ns: covered(gpu),
+        copy_ns: covered(copy),
+        engines: of_engines,
+    }
+}
+
+/// The length of the union of intervals.
+fn covered(mut intervals: Vec<(u64, u64)>) -> u64 {
+    intervals.sort_unstable();
+    let (mut covered, mut until) = (0, 0);
+    for (start, end) in intervals {
+        covered += end.max(until) - start.max(until);
+        until = end.max(until);
+    }
+    covered
 }
 
 /// Position of the walk.
@@ -223,7 +267,9 @@ impl Walk<'_> {
                     self.back_to(records[signal].end_ns, Part::Sync);
                     return Some(self.at_signal(signal));
                 }
-                self.back_to(record.start_ns, Part::Sync);
+                // A wait without a fence is a blocked call of a recording that does not say for what.
+                let part = if record.fence().is_some() { Part::Sync } else { Part::Idle };
+                self.back_to(record.start_ns, part);
             }
             Kind::Submit => self.back_to(record.start_ns, Part::Launch),
             Kind::CpuSignal => self.back_to(record.start_ns, Part::Sync),
@@ -236,7 +282,7 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_trace::{ClockName, FenceId, LaneKind, NameId, TraceBuilder};
+    use tidegate_trace::{ClockName, FenceId, NameId, TraceBuilder};
 
     /// A machine with one engine, two queues on it, one queue on a second engine, and a thread.
     struct Scene {
@@ -245,6 +291,8 @@ mod tests {
         queues: [LaneId; 3],
         engines: [LaneId; 2],
         fence: FenceId,
+        /// The busy times of the last account.
+        busy: Busy,
     }
 
     const NONE: NameId = NameId::NONE;
@@ -256,7 +304,7 @@ mod tests {
             let queues = ["a", "b", "c"].map(|name| b.add_lane(LaneKind::Queue, "app", name));
             let engines = ["compute", "copy"].map(|name| b.add_lane(LaneKind::Engine, "gpu", name));
             let fence = b.add_fence("f");
-            Scene { builder: b, thread, queues, engines, fence }
+            Scene { builder: b, thread, queues, engines, fence, busy: Busy::default() }
         }
 
         fn add(&mut self, record: Record) -> &mut Scene {
@@ -297,7 +345,8 @@ mod tests {
         fn account(&mut self, started_ns: u64, ended_ns: u64) -> Account {
             let queues = vec![(self.queues[0], 0), (self.queues[1], 0), (self.queues[2], 1)];
             let run = RunOnTimeline { started_ns, ended_ns, queues };
-            let account = account(&self.builder.clone().finish(), &run);
+            let mut account = account(&self.builder.clone().finish(), &run);
+            self.busy = std::mem::take(&mut account.busy);
             let sum: u64 = account.parts().iter().map(|(_, ns)| ns).sum();
             assert_eq!(sum, ended_ns - started_ns, "{account:?}");
             account
@@ -555,6 +604,29 @@ mod tests {
         scene.on_fence(c, Kind::Wait, (0, 1, 10), 2).on_fence(c, Kind::Signal, (0, 10, 10), 1);
         scene.account(0, 10);
         assert_eq!(Scene::new().account(3, 8).host_ns, 5, "a run without records is the host's");
+    }
+
+    #[test]
+    fn moments_of_several_busy_engines_count_once() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50)).execute(2, Kind::Copy, (2, 28, 60));
+        scene.execute(1, Kind::Dispatch, (6, 60, 82));
+        scene.account(20, 80);
+        let (gpu_ns, copy_ns) = (30 + 18, 30);
+        let of =
+            |engine: &str, gpu_ns, copy_ns| EngineBusy { engine: engine.into(), gpu_ns, copy_ns };
+        let engines = vec![of("compute", gpu_ns, 0), of("copy", 0, copy_ns)];
+        assert_eq!(scene.busy, Busy { any_ns: 30 + 10 + 18, gpu_ns, copy_ns, engines });
+    }
+
+    #[test]
+    fn a_blocked_call_of_a_recording_that_says_not_for_what_is_idle() {
+        let mut scene = Scene::new();
+        scene.add(Record::span(scene.thread, Kind::CpuWait, NONE, 5, 35));
+        scene.submit(40, 42).execute(0, Kind::Timed, (41, 44, 60));
+        let found = scene.account(0, 60);
+        assert_eq!((found.idle_ns, found.sync_ns, found.host_ns), (30, 0, 5 + 5));
+        assert_eq!(found.cpu_waiting_ns, 30);
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod words;
 
 use serde::Serialize;
 
-pub use account::{Account, Part, RunOnTimeline};
+pub use account::{Account, Busy, EngineBusy, Part, RunOnTimeline};
 pub use critical_path::account;
 pub use trust::{Grade, Trust, trust};
 pub use words::percent;
@@ -56,7 +56,7 @@ pub struct ModelVerdict {
     pub halves_ns: Option<[u64; 2]>,
     /// The account of that time; `None` without a timeline.
     pub account: Option<Account>,
-    /// The largest part of the account.
+    /// The part that binds the run. In a near tie it is that of the baseline.
     pub bound: Option<Part>,
     /// Calls into the kernel.
     pub kernel_calls: u64,
@@ -106,13 +106,18 @@ pub fn judge(
 ) -> Option<Verdict> {
     let baseline = runs.first()?;
     let compared = trust.as_ref().is_none_or(|trust| trust.grade != Grade::Poor);
+    let of_baseline = accounts.first().and_then(Option::as_ref).map(Account::bound);
+    let bound = |account: &Account| {
+        let bounds = account.bounds();
+        of_baseline.filter(|bound| bounds.contains(bound)).unwrap_or(bounds[0])
+    };
     let of = |(number, run): (usize, &&Report)| {
         let account = accounts.get(number).cloned().flatten();
         ModelVerdict {
             model: run.submission,
             makespan_ns: run.makespan_ns,
             halves_ns: None,
-            bound: account.as_ref().map(Account::bound),
+            bound: account.as_ref().map(bound),
             account,
             kernel_calls: run.kernel_calls,
             interrupts: run.machine.interrupts,
@@ -202,6 +207,7 @@ pub(crate) mod tests {
             explained: 1,
             unexplained: 0,
             missing: 0,
+            unresolved_permille: 0,
         };
         let poor = judge(&[&packet, &user], &[], None, Some(trust.clone())).unwrap();
         assert!(poor.models.iter().all(|model| model.against.is_none()));
@@ -213,6 +219,18 @@ pub(crate) mod tests {
         let fair = Trust { grade: Grade::Fair, ..trust };
         let fair = judge(&[&packet, &user], &[], None, Some(fair)).unwrap();
         assert!(fair.sentences()[1].contains("25 % faster than packet"), "{:?}", fair.sentences());
+    }
+
+    #[test]
+    fn a_near_tie_has_the_name_of_the_baseline() {
+        let (packet, user) = (run("packet", 100), run("user", 100));
+        let of = |gpu_ns, host_ns| Some(Account { gpu_ns, host_ns, ..Account::default() });
+        let bounds = |accounts: [Option<Account>; 2]| {
+            let verdict = judge(&[&packet, &user], &accounts, None, None).unwrap();
+            verdict.models.iter().map(|model| model.bound.unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(bounds([of(47, 53), of(51, 49)]), [Part::Host, Part::Host]);
+        assert_eq!(bounds([of(30, 70), of(70, 30)]), [Part::Host, Part::Gpu]);
     }
 
     #[test]

@@ -45,8 +45,7 @@ pub struct Trust {
     pub grade: Grade,
     /// Replayed less recorded makespan without sign, in thousandths of the recorded one.
     pub makespan_error_permille: u64,
-    /// Error at the 95th percentile of the starts that the trace explains, in thousandths of the
-    /// recorded makespan.
+    /// Error at the 95th percentile of all starts, in thousandths of the recorded makespan.
     pub start_error_permille: u64,
     /// Starts that the trace explains.
     pub explained: u64,
@@ -54,6 +53,9 @@ pub struct Trust {
     pub unexplained: u64,
     /// Work that did not run.
     pub missing: u64,
+    /// The time of blocked calls for which the recording names nothing, in thousandths of the
+    /// recorded makespan. The models cannot change it, although the program's waits would.
+    pub unresolved_permille: u64,
 }
 
 /// Grades the replay under the model that a recording is taken as made under, with its gaps kept;
@@ -65,8 +67,10 @@ pub fn trust(replay: &Report) -> Option<Trust> {
         u64::try_from(share).unwrap_or(u64::MAX)
     };
     let makespan_error_permille = permille(replay.makespan_ns.abs_diff(recorded_ns));
-    let start_error_permille = permille(errors.p95_error_ns);
-    let worst = makespan_error_permille.max(start_error_permille);
+    let start_error_permille = permille(errors.all_p95_error_ns);
+    let unresolved_ns = replay.import.as_ref().map_or(0, |import| import.syncs_unresolved_ns);
+    let unresolved_permille = permille(unresolved_ns);
+    let worst = makespan_error_permille.max(start_error_permille).max(unresolved_permille);
     let whole = replay.completed && errors.missing == 0;
     let grade = match worst {
         _ if !whole => Grade::Poor,
@@ -82,6 +86,7 @@ pub fn trust(replay: &Report) -> Option<Trust> {
         explained: errors.explained,
         unexplained: errors.unexplained,
         missing: errors.missing,
+        unresolved_permille,
     })
 }
 
@@ -90,17 +95,26 @@ impl Trust {
     pub fn line(&self) -> String {
         let percent = |permille: u64| format!("{}.{} %", permille / 10, permille % 10);
         let mut line = format!(
-            "taken as recorded under {} (--recorded-as): the replay is {}: makespan {} off, 19 of 20 starts within {} of it",
+            "taken as recorded under {} (--recorded-as): the replay is {}: makespan {} off",
             self.recorded_as,
             self.grade.name(),
-            percent(self.makespan_error_permille),
-            percent(self.start_error_permille)
+            percent(self.makespan_error_permille)
         );
+        if self.explained + self.unexplained > 0 {
+            line +=
+                &format!(", 19 of 20 starts within {} of it", percent(self.start_error_permille));
+        }
         if self.unexplained > self.explained {
             let all = self.explained + self.unexplained;
             line += &format!(
                 "; {} of {all} starts are imitated, not explained by the trace",
                 self.unexplained
+            );
+        }
+        if self.unresolved_permille > 0 {
+            line += &format!(
+                "; waits for something that is not recorded take {}",
+                percent(self.unresolved_permille)
             );
         }
         if self.missing > 0 {
@@ -118,6 +132,7 @@ mod tests {
     use super::*;
     use crate::measure::replay::ReplayError;
     use crate::report::tests::report;
+    use tidegate_workload::recording::ImportReport;
 
     fn replay(makespan_ns: u64, p95_error_ns: u64, explained: u64, missing: u64) -> Trust {
         let errors = ReplayError {
@@ -125,10 +140,16 @@ mod tests {
             unexplained: 10,
             missing,
             median_error_ns: 0,
-            p95_error_ns,
-            max_error_ns: p95_error_ns,
+            all_median_error_ns: 0,
+            all_p95_error_ns: p95_error_ns,
+            all_max_error_ns: p95_error_ns,
+            p95_error_ns: 0,
+            max_error_ns: 0,
             within_10us: 0,
             unexplained_median_error_ns: 0,
+            unexplained_p95_error_ns: p95_error_ns,
+            unexplained_max_error_ns: p95_error_ns,
+            steps: 0,
             median_shift_ns: 0,
             median_step_error_ns: 0,
             p95_step_error_ns: 0,
@@ -154,6 +175,23 @@ mod tests {
     }
 
     #[test]
+    fn waits_for_something_unknown_count_like_an_error() {
+        let graded = |syncs_unresolved_ns| {
+            let errors = crate::measure::replay::tests::exact();
+            let import = ImportReport { syncs_unresolved_ns, ..ImportReport::default() };
+            let (recorded_ns, replay) = (Some(1_000_000), Some(errors));
+            let (makespan_ns, import) = (1_000_000, Some(import));
+            trust(&Report { makespan_ns, recorded_ns, replay, import, ..report() }).unwrap()
+        };
+        assert_eq!(
+            [0, 20_000, 21_000, 101_000].map(|ns| graded(ns).grade),
+            [Grade::Good, Grade::Good, Grade::Fair, Grade::Poor]
+        );
+        let line = graded(300_000).line();
+        assert!(line.contains("waits for something that is not recorded take 30.0 %"), "{line}");
+    }
+
+    #[test]
     fn starts_that_are_imitated_are_fair_at_best() {
         let imitated = replay(1_000_000, 0, 9, 0);
         assert_eq!(imitated.grade, Grade::Fair);
@@ -170,19 +208,7 @@ mod tests {
     #[test]
     fn a_replay_that_did_not_complete_is_poor() {
         let cut = |completed| {
-            let errors = ReplayError {
-                explained: 10,
-                unexplained: 0,
-                missing: 0,
-                median_error_ns: 0,
-                p95_error_ns: 0,
-                max_error_ns: 0,
-                within_10us: 10,
-                unexplained_median_error_ns: 0,
-                median_shift_ns: 0,
-                median_step_error_ns: 0,
-                p95_step_error_ns: 0,
-            };
+            let errors = crate::measure::replay::tests::exact();
             let (makespan_ns, recorded_ns, replay) = (1_000, Some(1_000), Some(errors));
             trust(&Report { completed, makespan_ns, recorded_ns, replay, ..report() })
                 .unwrap()

@@ -41,11 +41,7 @@ impl Verdict {
 fn of_baseline(model: &ModelVerdict) -> String {
     let mut clauses = vec![match &model.account {
         Some(account) => {
-            format!(
-                "{}, {}",
-                duration(model.makespan_ns),
-                where_it_went(account, model.makespan_ns)
-            )
+            format!("{}, {}", duration(model.makespan_ns), where_it_went(account, model))
         }
         None => duration(model.makespan_ns),
     }];
@@ -67,13 +63,23 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
     let both = durations(&[baseline.makespan_ns, model.makespan_ns]);
     let share = percent(against.change_permille);
     let accounts = model.account.as_ref().zip(baseline.account.as_ref());
-    let because = accounts
-        .and_then(|(own, base)| why(own, base))
-        .map_or_else(String::new, |why| format!(": {why}"));
-    let mut clauses = vec![match against.relation {
-        Relation::Faster => format!("{}, {share} faster than {}{because}", both[1], baseline.model),
-        Relation::Slower => format!("{}, {share} slower than {}{because}", both[1], baseline.model),
-        Relation::NoDifference => format!("{}, no difference from {}", both[1], baseline.model),
+    let than = &baseline.model;
+    let (faster, shorter) = match against.relation {
+        Relation::Faster => ("faster", "shorter"),
+        Relation::Slower => ("slower", "longer"),
+        Relation::NoDifference => ("", ""),
+    };
+    let change_ns = i128::from(model.makespan_ns) - i128::from(baseline.makespan_ns);
+    let because = accounts.map(|(own, base)| why(own, base, change_ns));
+    let mut clauses = vec![match (against.relation, because) {
+        (Relation::NoDifference, _) => format!("{}, no difference from {than}", both[1]),
+        (_, None) => format!("{}, {share} {faster} than {than}", both[1]),
+        (_, Some(Some(why))) => format!("{}, {share} {faster} than {than}: {why}", both[1]),
+        (_, Some(None)) => format!(
+            "{}, no difference that a submission model makes: {share} {shorter} than {than}, without a change of launch \
+             or sync that explains it",
+            both[1]
+        ),
     }];
     let counted = [
         (baseline.kernel_calls, model.kernel_calls, "kernel calls"),
@@ -96,34 +102,54 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
         if base.cpu_waiting_ns + own.cpu_waiting_ns > 0 {
             clauses.push(format!("{} in waiting", change(base.cpu_waiting_ns, own.cpu_waiting_ns)));
         }
-        clauses.push(where_it_went(own, model.makespan_ns));
+        clauses.push(where_it_went(own, model));
     }
     clauses.extend(ring_space(model));
     clauses.extend(holds(against));
     format!("{}: {}", model.model, clauses.join("; "))
 }
 
-/// `GPU-bound: GPU work 960 µs, launch 70 µs`: the parts that are a twentieth of the makespan or
-/// more, largest first.
-fn where_it_went(account: &Account, makespan_ns: u64) -> String {
+/// `GPU-bound (GPU work 960 µs, launch 70 µs)`: the parts that are a twentieth of the makespan or
+/// more, largest first. A bound that is not the largest part has the share of the busy engines.
+fn where_it_went(account: &Account, model: &ModelVerdict) -> String {
     let mut parts: Vec<(Part, u64)> =
         account.parts().into_iter().filter(|(_, ns)| *ns > 0).collect();
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let bound = account.bound();
-    parts.retain(|(part, ns)| *part == bound || ns.saturating_mul(20) >= makespan_ns);
+    let bound = model.bound.unwrap_or_else(|| account.bound());
+    let largest = parts.first().map(|(part, _)| *part);
+    parts.retain(|(part, ns)| *part == bound || ns.saturating_mul(20) >= model.makespan_ns);
     let times = durations(&parts.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
     let each = parts.iter().zip(times).map(|((part, _), time)| format!("{} {time}", part.label()));
-    format!("{} ({})", bound.bound(), each.collect::<Vec<_>>().join(", "))
+    let path = each.collect::<Vec<_>>().join(", ");
+    if largest.is_none_or(|largest| largest == bound) {
+        return format!("{} ({path})", bound.bound());
+    }
+    let busy_ns = match bound {
+        Part::Gpu => account.busy.gpu_ns,
+        Part::Copy => account.busy.copy_ns,
+        _ => account.busy.any_ns,
+    };
+    let permille = u128::from(busy_ns) * 1_000 / u128::from(model.makespan_ns.max(1));
+    let share = percent(i64::try_from(permille).unwrap_or(i64::MAX));
+    let engines = match bound {
+        Part::Gpu => "engines with GPU work",
+        Part::Copy => "engines with copies",
+        _ => "engines",
+    };
+    format!("{} ({engines} are busy for {share}; the critical path: {path})", bound.bound())
 }
 
-/// The two parts that changed most, if each is a fifth of all changes or more.
-fn why(own: &Account, base: &Account) -> Option<String> {
+/// The parts that a submission model can change and that explain the change of the makespan: each
+/// changed in its direction, by a fifth of it or more.
+fn why(own: &Account, base: &Account, change_ns: i128) -> Option<String> {
+    let of = |part: Part| (part, base.of(part), own.of(part));
     let mut changes: Vec<(Part, u64, u64)> =
-        Part::ALL.into_iter().map(|part| (part, base.of(part), own.of(part))).collect();
-    let all: u64 = changes.iter().map(|(_, from, to)| from.abs_diff(*to)).sum();
-    changes.retain(|(_, from, to)| all > 0 && from.abs_diff(*to).saturating_mul(5) >= all);
+        Part::ALL.into_iter().filter(|part| part.is_of_model()).map(of).collect();
+    changes.retain(|(_, from, to)| {
+        let by = i128::from(*to) - i128::from(*from);
+        by.signum() == change_ns.signum() && by.abs() * 5 >= change_ns.abs()
+    });
     changes.sort_by_key(|(_, from, to)| std::cmp::Reverse(from.abs_diff(*to)));
-    changes.truncate(2);
     let each =
         changes.iter().map(|(part, from, to)| format!("{} {}", part.label(), change(*from, *to)));
     let text = each.collect::<Vec<_>>().join(", ");
@@ -238,6 +264,44 @@ mod tests {
         assert!(differences.contains(
             &"the interrupt line rises 52 times under packet and 2 times under user".to_owned()
         ));
+    }
+
+    #[test]
+    fn a_reason_is_a_part_that_a_model_can_change() {
+        let packet = run("packet", 1_000_000);
+        let user = run("user", 988_000);
+        let said = |base: Account, own: Account| {
+            let accounts = [Some(base), Some(own)];
+            judge(&[&packet, &user], &accounts, None, None).unwrap().sentences().remove(1)
+        };
+        let of = |gpu_ns, idle_ns, launch_ns| Account {
+            gpu_ns,
+            idle_ns,
+            launch_ns,
+            ..Account::default()
+        };
+        // The path goes through other work.
+        let other = said(of(637_000, 353_000, 10_000), of(303_000, 675_000, 10_000));
+        assert!(
+            other.starts_with("user: 0.988 ms, no difference that a submission model makes: 1.2 % shorter than packet"),
+            "{other}"
+        );
+        let launch = said(of(900_000, 80_000, 20_000), of(900_000, 80_000, 8_000));
+        assert!(launch.contains("1.2 % faster than packet: launch 20.00 → 8.00 µs;"), "{launch}");
+        // A part that changed the other way is no reason.
+        let against = said(of(900_000, 92_000, 8_000), of(880_000, 88_000, 20_000));
+        assert!(against.contains("no difference that a submission model makes"), "{against}");
+    }
+
+    #[test]
+    fn a_bound_beside_the_path_says_how_busy_the_engines_are() {
+        let mut account = Account { gpu_ns: 20_000, idle_ns: 980_000, ..Account::default() };
+        account.busy.any_ns = 975_000;
+        account.busy.gpu_ns = 975_000;
+        let run = run("packet", 1_000_000);
+        let said = judge(&[&run], &[Some(account)], None, None).unwrap().sentences().remove(0);
+        let wanted = "GPU-bound (engines with GPU work are busy for 98 %; the critical path: idle 980.0 µs, GPU work 20.0 µs)";
+        assert!(said.contains(wanted), "{said}");
     }
 
     #[test]

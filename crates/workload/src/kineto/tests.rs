@@ -441,6 +441,40 @@ fn a_recording_longer_than_a_day_is_refused_with_its_outlier() {
 }
 
 #[test]
+fn a_handful_of_events_far_outside_is_left_out_and_named() {
+    let at = 1_700_000_000_000_000u64;
+    let recording = |outside: &[&str], good: u64| {
+        let mut events: Vec<String> = outside
+            .iter()
+            .enumerate()
+            .map(|(k, ts)| kernel(&format!("lost{k}"), ts, "5", 7, 1_000 + k as u64))
+            .collect();
+        for k in 0..good {
+            events.push(call("cudaLaunchKernel", &format!("{}", at + 20 * k), "5", k));
+            events.push(kernel("a", &format!("{}", at + 20 * k + 10), "5", 7, k));
+        }
+        object(&events.join(",\n"))
+    };
+    let kept = good(&recording(&["0", "0", "1900000000000000"], 30));
+    let report = report(&kept);
+    assert_eq!((report.kernels, report.damage.count), (30, 3));
+    let lines = report.damage.lines().join("\n");
+    for said in ["event 1 (line 1, ", "'lost0': start 0 ns", "event 2", "event 3", "'lost2': start"]
+    {
+        assert!(lines.contains(said), "{said}: {lines}");
+    }
+    assert_eq!(kept.recorded.as_ref().unwrap().makespan_ns, 595_000);
+    // More than a handful is a recording that is too long.
+    assert!(bad(recording(&["0"; 4], 30).as_bytes()).contains("at most 24 h are read"));
+    // A clock that counts from the start of the host: ten minutes later, still far outside.
+    let early = recording(&["0"], 30).replace("17000000000", "6000");
+    assert_eq!(super::tests::report(&good(&early)).damage.count, 1);
+    // A clock that counts from the start of the recording.
+    let from_zero = recording(&["0"], 30).replace("1700000000000", "1");
+    assert_eq!(super::tests::report(&good(&from_zero)).damage.count, 0);
+}
+
+#[test]
 fn the_order_of_the_events_in_the_file_says_nothing() {
     let events: Vec<String> = (0..6u64)
         .flat_map(|k| {
@@ -524,6 +558,81 @@ fn a_stream_written_as_the_largest_number_of_32_bits_is_none() {
     }
 }
 
+/// The waits of the first thread as words: fences of CPU waits, and unresolved calls.
+fn host_waits(workload: &Workload) -> Vec<String> {
+    let word = |op: &crate::model::Op| match &op.kind {
+        OpKind::CpuWait { of, .. } | OpKind::PollWait { of, .. } => {
+            let fences: Vec<String> =
+                of.iter().map(|wait| wait.fence.first.0.to_string()).collect();
+            Some(fences.join("+"))
+        }
+        OpKind::Blocked { until_ns } => Some(format!("until {until_ns}")),
+        _ => None,
+    };
+    workload.threads[0].body.iter().filter_map(word).collect()
+}
+
+#[test]
+fn a_blocked_call_without_a_stream_waits_for_the_only_one() {
+    for (name, until, waits) in [
+        ("cudaStreamSynchronize", "90", vec!["0"]),
+        ("hipStreamSynchronize", "500", vec!["0"]),
+        // It returned while the stream was at work: it was for something else.
+        ("cudaStreamSynchronize", "40", vec!["until 50000"]),
+        ("cudaStreamSynchronize", "10", vec![]),
+        // An event is recorded somewhere on the stream.
+        ("cudaEventSynchronize", "90", vec!["0"]),
+        ("cudaEventSynchronize", "500", vec!["until 510000"]),
+        ("cudaEventSynchronize", "3", vec![]),
+        ("cudaFree", "90", vec!["0"]),
+        ("cudaFree", "500", vec![]),
+        ("cudaMemcpy", "90", vec!["0"]),
+    ] {
+        let text = object(
+            &[
+                call("cudaLaunchKernel", "100", "2", 1),
+                kernel("a", "110", "88", 7, 1),
+                call(name, "110", until, 2),
+            ]
+            .join(","),
+        );
+        let workload = good(&text);
+        let report = report(&workload);
+        let unresolved = u64::from(waits.iter().any(|wait| wait.starts_with("until")));
+        assert_eq!(host_waits(&workload), waits, "{name} {until}");
+        assert_eq!(report.syncs_unresolved, unresolved, "{name} {until}: {report:?}");
+        let length: u64 = until.parse().unwrap();
+        assert_eq!(report.syncs_unresolved_ns, unresolved * length * 1_000, "{name} {until}");
+    }
+}
+
+#[test]
+fn of_several_streams_a_blocked_call_waits_for_the_work_that_ended_just_before() {
+    let events = |end: u64| {
+        vec![
+            call("cudaLaunchKernel", "100", "2", 1),
+            call("cudaLaunchKernel", "103", "2", 2),
+            kernel("a", "110", "100", 7, 1),
+            kernel("b", "110", "200", 8, 2),
+            call("cudaStreamSynchronize", "120", &format!("{}", end - 120), 3),
+            // Launched by another thread during the call: no stream was waited for until it ended.
+            call("cudaLaunchKernel", "130", "2", 4).replace("\"tid\":9", "\"tid\":10"),
+            kernel("c", "140", "68", 9, 4),
+        ]
+    };
+    for (end, wait) in [(212, "0"), (315, "1"), (700, "until 600000")] {
+        let workload = good(&object(&events(end).join(",")));
+        assert_eq!(host_waits(&workload), [wait], "{end}");
+        let report = report(&workload);
+        let by_time = u64::from(!wait.starts_with("until"));
+        assert_eq!((report.syncs_by_time, report.syncs_unresolved), (by_time, 1 - by_time));
+    }
+    // A launch of several pieces ends with its last.
+    let mut graph = events(212);
+    graph.push(kernel("d", "211", "300", 7, 1));
+    assert_eq!(host_waits(&good(&object(&graph.join(",")))), ["until 112000"]);
+}
+
 #[test]
 fn what_names_no_device_is_of_the_only_one() {
     let read = |devices: [u32; 2]| {
@@ -552,12 +661,43 @@ fn what_names_no_device_is_of_the_only_one() {
     assert_eq!(read([1, 0]), (0, 1, 0));
 }
 
-/// One stream more than there are compute engines; all are busy for 100 µs.
+/// 49 streams, of which each has a kernel at the start and one a second later.
+#[test]
+fn gaps_of_streams_that_share_an_engine_occupy_nothing() {
+    let of = |stream: u64| {
+        let at = |second: u64| format!("{}", 1_000_000 * (second + 1) + 100 * stream);
+        [kernel("a", &at(0), "50", stream, 1), kernel("b", &at(1), "50", stream, 2)]
+    };
+    let workload = good(&object(&(1..=49).flat_map(of).collect::<Vec<_>>().join(",")));
+    let report = report(&workload);
+    assert_eq!((report.streams, report.streams_sharing_an_engine), (49, 0));
+    // Two streams share an engine with one other each.
+    assert_eq!(report.gaps_timed_by_host, 7, "before each kernel but the first of all");
+    let engines: std::collections::BTreeSet<_> =
+        workload.queues.iter().map(|queue| (queue.engine as u8, queue.node)).collect();
+    assert_eq!(engines.len(), 47);
+    let thread = workload.threads.last().unwrap();
+    assert_eq!(thread.name, "gaps of streams that share an engine");
+    let ends: Vec<u64> = (thread.body.iter())
+        .filter_map(|op| match op.kind {
+            OpKind::Host { until_ns, .. } => Some(until_ns / 1_000_000_000),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends, [0, 0, 0, 1, 1, 1, 1]);
+    let delays = workload.threads.iter().flat_map(|thread| thread.body.iter()).filter(|op| {
+        let OpKind::Submit { commands, .. } = &op.kind else { return false };
+        commands.iter().any(|command| matches!(command.kind, CommandKind::Delay { .. }))
+    });
+    assert_eq!(delays.count(), 45, "streams with an engine of their own keep their gaps");
+}
+
+/// One stream more than there are engines; all are busy for 100 µs.
 #[test]
 fn work_inside_of_longer_work_of_its_stream_is_no_end_of_it() {
     let mut events = vec![call("cudaLaunchKernel", "100", "5", 1)];
-    events.extend((1..=33).map(|stream| kernel("long", "200", "100", stream, 1)));
-    events.push(kernel("short", "210", "10", 33, 1));
+    events.extend((1..=48).map(|stream| kernel("long", "200", "100", stream, 1)));
+    events.push(kernel("short", "210", "10", 48, 1));
     let workload = good(&object(&events.join(",")));
     let shared = &report(&workload).shared_engines;
     assert_eq!(shared.iter().map(|s| s.overlapped_ns).collect::<Vec<_>>(), [100_000]);

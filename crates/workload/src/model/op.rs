@@ -130,6 +130,12 @@ pub enum OpKind {
         /// Recorded time at which they had their values.
         done_ns: u64,
     },
+    /// A recorded thread waits for something that the recording does not name, until `until_ns +
+    /// lag`.
+    Blocked {
+        /// Recorded time at which the call returned.
+        until_ns: u64,
+    },
     /// A recorded thread returns from a wait: its `lag` becomes now less `at_ns`.
     Resume {
         /// Recorded time at which the wait ended.

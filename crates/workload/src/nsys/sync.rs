@@ -54,9 +54,10 @@ fn verdict(kind: SyncKind, call: Call) -> Verdict {
             | Call::DeviceSynchronize,
             _,
         ) => Verdict::Contradicted,
-        (Call::EventRecord | Call::GraphLaunch | Call::BlockingCopy | Call::Other, _) => {
-            Verdict::InsideOtherCall
-        }
+        (
+            Call::EventRecord | Call::GraphLaunch | Call::BlockingCopy | Call::Free | Call::Other,
+            _,
+        ) => Verdict::InsideOtherCall,
     }
 }
 

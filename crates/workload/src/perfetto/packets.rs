@@ -196,6 +196,7 @@ const NEEDS_STATE: u64 = 2;
 pub fn read(bytes: &[u8]) -> Result<Packets, String> {
     let mut reader = Reader::default();
     reader.trace(bytes, true)?;
+    reader.name_late(None);
     reader.out.lost += reader.open.values().map(|open| open.len() as u64).sum::<u64>();
     Ok(reader.out)
 }
@@ -207,8 +208,10 @@ struct Reader {
     states: HashMap<u64, State>,
     /// Slices without an end so far, by track.
     open: HashMap<u64, Vec<Slice>>,
-    /// Queue and stage names of the old form, by sequence.
+    /// Queue and stage names of the old form, by sequence. Several packets can have parts of them.
     lists: HashMap<u64, Lists>,
+    /// Stages that came before the name of their queue or kind.
+    unnamed: Vec<Unnamed>,
     unpacked: u64,
 }
 
@@ -293,6 +296,11 @@ impl Reader {
     }
 
     fn state(&mut self, p: &Packet<'_>) {
+        if p.flags & STATE_CLEARED != 0 {
+            // Numbers mean something else from here on, and drivers list their queues again.
+            self.name_late(Some(p.sequence));
+            self.lists.remove(&p.sequence);
+        }
         let state = self.states.entry(p.sequence).or_default();
         if p.dropped {
             state.valid = false;
@@ -437,28 +445,27 @@ impl Reader {
             }
         }
         if let Some(specifications) = stage {
-            self.lists.insert(sequence, lists(specifications));
+            let (queues, kinds) = lists(specifications);
+            let known = self.lists.entry(sequence).or_default();
+            known.0.extend(queues);
+            known.1.extend(kinds);
         }
         // The packet that describes the queues has no length.
         let Some(length) = length.and_then(|length| i64::try_from(length).ok()) else { return };
-        let listed = self.lists.get(&sequence);
-        let at_index = |list: Option<&Vec<Arc<str>>>, index: u64| {
-            list?.get(usize::try_from(index).ok()?).cloned()
-        };
-        let queue = match queue {
-            Some(iid) => state
-                .specifications
-                .get(&iid)
-                .cloned()
-                .unwrap_or_else(|| format!("queue {iid}").into()),
-            None => at_index(listed.map(|l| &l.0), old_queue)
-                .unwrap_or_else(|| format!("queue {old_queue}").into()),
-        };
-        let kind = match kind {
-            Some(iid) => state.specifications.get(&iid).cloned(),
-            None => at_index(listed.map(|l| &l.1), old_kind),
-        };
-        let name = kernel.or(name).or(kind).unwrap_or_else(|| Arc::from("stage"));
+        let queue = queue.map_or(Reference::Listed(old_queue), Reference::Interned);
+        let kind = kind.map_or(Reference::Listed(old_kind), Reference::Interned);
+        let named = self.name(sequence, queue, |lists| &lists.0);
+        let own_name: Option<Arc<str>> = kernel.or(name);
+        let kind_named = own_name.clone().or_else(|| self.name(sequence, kind, |lists| &lists.1));
+        if named.is_none() || kind_named.is_none() {
+            self.unnamed.push(Unnamed {
+                stage: self.out.stages.len(),
+                queue: named.is_none().then_some(queue),
+                kind: kind_named.is_none().then_some(kind),
+            });
+        }
+        let queue = named.unwrap_or_else(|| format!("queue {}", queue.number()).into());
+        let name = kind_named.unwrap_or_else(|| Arc::from("stage"));
         let process = state.contexts.get(&context).copied().unwrap_or(0);
         let Some(end) = at.checked_add(length) else {
             self.out.lost += 1;
@@ -478,6 +485,41 @@ impl Reader {
         });
     }
 
+    /// The name of a queue or kind. A sequence without lists has those of the only sequence with
+    /// some.
+    fn name(
+        &self,
+        sequence: u64,
+        of: Reference,
+        list: impl Fn(&Lists) -> &Vec<Arc<str>>,
+    ) -> Option<Arc<str>> {
+        let place = match of {
+            Reference::Interned(iid) => {
+                return self.states.get(&sequence)?.specifications.get(&iid).cloned();
+            }
+            Reference::Listed(place) => usize::try_from(place).ok()?,
+        };
+        let own = self.lists.get(&sequence);
+        let only = || self.lists.values().next().filter(|_| self.lists.len() == 1);
+        list(own.or_else(only)?).get(place).cloned()
+    }
+
+    /// Gives stages of `sequence`, or of all, the names that came after them.
+    fn name_late(&mut self, sequence: Option<u64>) {
+        for late in std::mem::take(&mut self.unnamed) {
+            let of = self.out.stages[late.stage].queue.0;
+            if sequence.is_some_and(|sequence| sequence != of) {
+                self.unnamed.push(late);
+                continue;
+            }
+            let queue = late.queue.and_then(|queue| self.name(of, queue, |lists| &lists.0));
+            let kind = late.kind.and_then(|kind| self.name(of, kind, |lists| &lists.1));
+            let stage = &mut self.out.stages[late.stage];
+            stage.queue.1 = queue.unwrap_or_else(|| Arc::clone(&stage.queue.1));
+            stage.name = kind.unwrap_or_else(|| Arc::clone(&stage.name));
+        }
+    }
+
     fn submit(&mut self, at: i64, bytes: &[u8]) {
         let submits = Fields::of(bytes).flatten().filter(|(field, _)| *field == 2);
         for (_, submit) in submits {
@@ -492,6 +534,28 @@ impl Reader {
             });
         }
     }
+}
+
+/// The queue or kind of a stage: an interned number, or in the old form a place in a list.
+#[derive(Debug, Clone, Copy)]
+enum Reference {
+    Interned(u64),
+    Listed(u64),
+}
+
+impl Reference {
+    fn number(self) -> u64 {
+        match self {
+            Reference::Interned(number) | Reference::Listed(number) => number,
+        }
+    }
+}
+
+/// A stage without a name for its queue or kind so far.
+struct Unnamed {
+    stage: usize,
+    queue: Option<Reference>,
+    kind: Option<Reference>,
 }
 
 /// Queue and stage names of the old form, which events refer to by place.
@@ -512,10 +576,15 @@ impl State {
         for (field, value) in Fields::of(data).flatten() {
             let entry = value.bytes();
             let iid = number(entry, 1).unwrap_or(0);
-            let name = |field| Arc::<str>::from(text(entry, field).unwrap_or_default());
+            // Packets add to an entry: one without a name leaves the name that is there.
+            let merge = |texts: &mut HashMap<u64, Arc<str>>, field| {
+                if let Some(name) = text(entry, field) {
+                    texts.insert(iid, Arc::from(name));
+                }
+            };
             match field {
-                1 => drop(self.categories.insert(iid, name(2))),
-                2 => drop(self.names.insert(iid, name(2))),
+                1 => merge(&mut self.categories, 2),
+                2 => merge(&mut self.names, 2),
                 3 => {
                     let name = text(entry, 2).unwrap_or_default();
                     let note = NOTES.iter().position(|note| *note == name).map(|k| NOTE_OF[k]);
@@ -524,13 +593,14 @@ impl State {
                     }
                     self.notes.insert(iid, note);
                 }
-                23 => drop(self.contexts.insert(iid, number(entry, 2).map_or(0, signed))),
-                24 => drop(self.specifications.insert(iid, name(2))),
-                29 => drop(self.texts.insert(iid, name(2))),
-                1000 => {
-                    let demangled = text(entry, 3).or_else(|| text(entry, 2)).unwrap_or_default();
-                    self.kernels.insert(iid, Arc::from(demangled));
+                23 => {
+                    if let Some(process) = number(entry, 2) {
+                        self.contexts.insert(iid, signed(process));
+                    }
                 }
+                24 => merge(&mut self.specifications, 2),
+                29 => merge(&mut self.texts, 2),
+                1000 => merge(&mut self.kernels, if text(entry, 3).is_some() { 3 } else { 2 }),
                 _ => {}
             }
         }

@@ -95,6 +95,58 @@ fn listed_stages_submissions_and_clocks_are_read() {
 }
 
 #[test]
+fn names_may_come_in_several_packets_and_late() {
+    let list = |field, name: &str| {
+        message(53, &[message(7, &[message(field, &[bytes(1, name.as_bytes())])])])
+    };
+    let (queues, more) = (packet(0, 0, &[list(2, "vertex")]), packet(0, 0, &[list(2, "fragment")]));
+    let stages = packet(0, 0, &[list(3, "binning")]);
+    let events = [old_stage(1_000, 50, 0, 0, 0), old_stage(1_100, 50, 1, 0, 0)].concat();
+    for trace in [
+        [&queues[..], &more, &stages, &events].concat(),
+        [&stages[..], &queues, &more, &events].concat(),
+        [&events[..], &queues, &stages, &more].concat(),
+        // The whole list again, as drivers write it when their state is cleared.
+        [&queues[..], &more, &stages, &packet(0, 1, &[]), &queues, &stages, &more, &events]
+            .concat(),
+    ] {
+        let workload = read(&trace, Source::Perfetto);
+        let queues: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
+        assert_eq!(queues, ["vertex", "fragment"]);
+        assert_eq!(
+            workload.recorded.unwrap().names.iter().map(|n| &**n).collect::<Vec<_>>(),
+            ["binning"]
+        );
+    }
+}
+
+#[test]
+fn interned_specifications_are_merged_by_number() {
+    let named_later = message(12, &[message(24, &[number(1, 1), number(4, 2)])]);
+    let stage = |at, queue| {
+        let parts = [number(2, 50), number(13, queue), number(14, 3)];
+        packet(at, 2, &[message(53, &parts)])
+    };
+    let first = message(12, &[named(24, 1, "compute"), named(24, 3, "kernel")]);
+    let second = message(12, &[named(24, 2, "copy")]);
+    let trace = [
+        packet(0, 1, &[first]),
+        stage(100, 1),
+        stage(200, 2),
+        packet(300, 2, &[second]),
+        // A category alone leaves the name as it is.
+        packet(310, 2, &[named_later]),
+        stage(400, 1),
+        stage(500, 2),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    let queues: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(queues, ["compute", "copy"]);
+    assert_eq!(report(&workload).kernels, 4);
+}
+
+#[test]
 fn waits_between_queues_and_launches_by_the_host_are_read() {
     let interned = message(
         12,

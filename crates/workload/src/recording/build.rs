@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::correlate::{Joined, Stream};
-use super::engines;
-use super::records::NameId;
+use super::engines::{self, Engines};
+use super::records::{NameId, WorkKind};
 use super::timeline::{Action, Entry, Item, Timeline};
 use super::{Gaps, ImportOptions};
 use crate::expression::Expr;
@@ -27,7 +27,7 @@ use crate::model::{
 /// Makes the workload.
 pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Workload {
     let mut timeline = timeline;
-    let queues = queues(&mut timeline.joined);
+    let (queues, shares) = queues(&mut timeline.joined);
     let mut builder = Builder {
         values: fence_values(&timeline),
         marks: marks(&timeline.entries),
@@ -38,21 +38,29 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         late: vec![Late::default(); timeline.joined.streams.len()],
         bodies: vec![Body::default(); timeline.joined.threads.len() + 1],
         commands: Vec::new(),
+        shares,
+        gaps: Vec::new(),
+        gap_fences: Vec::new(),
     };
     for number in 0..timeline.entries.len() {
         builder.entry(number);
     }
-    let (marks, items, names) = (builder.marks.count, builder.recorded, builder.names.list);
+    let (gaps, gap_fences) = (builder.gaps, builder.gap_fences);
+    let gaps_timed_by_host = gaps.len() as u64;
+    let (marks, items) = (builder.marks.count, builder.recorded);
+    let Names { list: names, kinds, .. } = builder.names;
     let of = |mut body: Body| {
         body.ops.shrink_to_fit();
         body.ops
     };
-    let bodies: Vec<Vec<Op>> = builder.bodies.into_iter().map(of).collect();
-    let fences = timeline.joined.streams.iter().map(|stream| Fence {
-        name: stream.name.clone(),
-        initial: 0,
-        span: Span::default(),
-    });
+    let bodies = builder.bodies.into_iter().map(of).chain(std::iter::once(ends_of_gaps(gaps)));
+    let bodies: Vec<Vec<Op>> = bodies.collect();
+    timeline.joined.report.gaps_timed_by_host = gaps_timed_by_host;
+    let fence = |name| Fence { name, initial: 0, span: Span::default() };
+    let fences = timeline.joined.streams.iter().map(|stream| fence(stream.name.clone()));
+    let of_gap =
+        |(stream, _): &(usize, u64)| format!("gaps of {}", timeline.joined.streams[*stream].name);
+    let fences = fences.chain(gap_fences.iter().map(|gap| fence(of_gap(gap))));
     Workload {
         name: name(file),
         description: "a recorded run of a real program, replayed".into(),
@@ -69,6 +77,7 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
             makespan_ns: timeline.makespan_ns(),
             items,
             names,
+            kinds,
             report: timeline.joined.report.clone(),
         }),
         local_memory_bytes: None,
@@ -102,12 +111,12 @@ impl ImportOptions {
     }
 }
 
-/// One queue per stream.
-fn queues(joined: &mut Joined) -> Vec<Queue> {
-    let (engines, shared) = engines::assign(joined);
+/// One queue per stream, and whether it shares its engine.
+fn queues(joined: &mut Joined) -> (Vec<Queue>, Vec<bool>) {
+    let Engines { of_streams, shares, overlapped } = engines::assign(joined);
     joined.report.streams_sharing_an_engine =
-        shared.iter().map(|shared| shared.streams.len() as u64).sum();
-    joined.report.shared_engines = shared;
+        overlapped.iter().map(|shared| shared.streams.len() as u64).sum();
+    joined.report.shared_engines = overlapped;
     let queue = |(stream, (engine, node)): (&Stream, (Engine, u32))| Queue {
         name: stream.name.clone(),
         engine,
@@ -116,7 +125,7 @@ fn queues(joined: &mut Joined) -> Vec<Queue> {
         submission: None,
         span: Span::default(),
     };
-    joined.streams.iter().zip(engines).map(queue).collect()
+    (joined.streams.iter().zip(of_streams).map(queue).collect(), shares)
 }
 
 fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
@@ -125,7 +134,7 @@ fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
         .threads
         .iter()
         .cloned()
-        .chain(std::iter::once("launches not recorded".into()));
+        .chain(["launches not recorded".into(), "gaps of streams that share an engine".into()]);
     let variable_names = Arc::new(vec!["index".to_owned()]);
     let thread = |(name, body): (String, Vec<Op>)| Thread {
         name,
@@ -136,6 +145,16 @@ fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
         span: Span::default(),
     };
     names.zip(bodies).filter(|(_, body)| !body.is_empty()).map(thread).collect()
+}
+
+/// The operations of the thread that ends gaps: a signal at the time of each, in the order of time.
+fn ends_of_gaps(mut gaps: Vec<(u64, FenceRef, u64)>) -> Vec<Op> {
+    gaps.sort_by_key(|(at, _, value)| (*at, *value));
+    let ops = gaps.into_iter().flat_map(|(until_ns, fence, value)| {
+        let value = Expr::number(value);
+        [OpKind::Host { until_ns, work_ns: 0 }, OpKind::CpuSignal { fence, value }]
+    });
+    ops.map(|kind| Op { kind, span: Span::default() }).collect()
 }
 
 /// The fence value of each awaited entry.
@@ -233,20 +252,26 @@ impl Late {
 #[derive(Debug)]
 struct Names {
     list: Vec<Arc<str>>,
+    kinds: Vec<WorkKind>,
     /// The number of each name of the recording.
     numbers: Vec<Option<u32>>,
 }
 
 impl Names {
     fn of(recorded: usize) -> Self {
-        Self { list: Vec::new(), numbers: vec![None; recorded] }
+        Self { list: Vec::new(), kinds: Vec::new(), numbers: vec![None; recorded] }
     }
 
-    fn number(&mut self, name: NameId, text: &Arc<str>) -> u32 {
-        *self.numbers[name.index()].get_or_insert_with(|| {
+    fn number(&mut self, name: NameId, text: &Arc<str>, kind: WorkKind) -> u32 {
+        let number = *self.numbers[name.index()].get_or_insert_with(|| {
             self.list.push(Arc::clone(text));
+            self.kinds.push(kind);
             u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
-        })
+        });
+        if let Some(known) = self.kinds.get_mut(number as usize).filter(|known| **known != kind) {
+            *known = WorkKind::Kernel;
+        }
+        number
     }
 }
 
@@ -262,6 +287,14 @@ struct Builder<'a> {
     bodies: Vec<Body>,
     /// Commands of the list that is being made.
     commands: Vec<Command>,
+    /// By stream: whether it shares its engine. A gap must not occupy that: the stream waits for a
+    /// fence, which a thread of the host signals at the recorded time.
+    shares: Vec<bool>,
+    /// The recorded ends of such gaps, with fence and value.
+    gaps: Vec<(u64, FenceRef, u64)>,
+    /// The streams with such gaps, and the newest value of the fence of each. These fences follow
+    /// those of the streams.
+    gap_fences: Vec<(usize, u64)>,
 }
 
 impl Builder<'_> {
@@ -275,8 +308,12 @@ impl Builder<'_> {
         }
         match (&entry.action, entry.stream()) {
             (Action::Launch { items, .. }, Some(stream)) => {
-                let commands = self.list(items, stream, entry.submit);
-                self.bodies[thread].push(OpKind::Submit { queue: queue(stream), commands });
+                if self.shares[stream] {
+                    self.submit_apart(items, stream, entry);
+                } else {
+                    let commands = self.list(items, stream, entry.submit);
+                    self.bodies[thread].push(OpKind::Submit { queue: queue(stream), commands });
+                }
             }
             (Action::StreamWait { on }, Some(stream)) => {
                 if let Some(FenceWait { fence, value }) = self.reached(*on) {
@@ -305,6 +342,9 @@ impl Builder<'_> {
             }
             _ => {
                 let body = &mut self.bodies[entry.thread as usize];
+                if let Action::Blocked = entry.action {
+                    body.push(OpKind::Blocked { until_ns: entry.end });
+                }
                 body.returned = body.returned.max(entry.end);
                 return;
             }
@@ -324,6 +364,46 @@ impl Builder<'_> {
     fn reached(&self, entry: usize) -> Option<FenceWait> {
         let stream = self.timeline.entries[entry].stream()?;
         Some(FenceWait { fence: fence(stream), value: Expr::number(self.values[entry]?) })
+    }
+
+    /// Submits items of a stream that shares its engine. Each gap is a wait between submissions.
+    fn submit_apart(&mut self, items: &[Item], stream: usize, entry: &Entry) {
+        let mut commands = Vec::new();
+        let queue = || queue(stream);
+        let body = entry.thread as usize;
+        for (place, item) in items.iter().enumerate() {
+            let first = commands.is_empty() || place == 0;
+            for command in self.commands(item, stream, entry.submit, first) {
+                if !matches!(command.kind, CommandKind::Delay { .. }) {
+                    commands.push(command);
+                    continue;
+                }
+                if !commands.is_empty() {
+                    let commands = std::mem::take(&mut commands);
+                    self.bodies[body].push(OpKind::Submit { queue: queue(), commands });
+                }
+                let (fence, value) = self.end_of_gap(item, stream);
+                let value = Expr::number(value);
+                self.bodies[body].push(OpKind::Wait { queue: queue(), fence, value });
+            }
+        }
+        self.bodies[body].push(OpKind::Submit { queue: queue(), commands });
+    }
+
+    /// A fence and its value at the recorded end of the gap before an item.
+    fn end_of_gap(&mut self, item: &Item, stream: usize) -> (FenceRef, u64) {
+        let start = self.timeline.joined.work(item.work).start;
+        let known = self.gap_fences.iter().position(|(of, _)| *of == stream);
+        let place = known.unwrap_or_else(|| {
+            self.gap_fences.push((stream, 0));
+            self.gap_fences.len() - 1
+        });
+        let newest = &mut self.gap_fences[place].1;
+        *newest += 1;
+        let fence = fence(self.timeline.joined.streams.len() + place);
+        let at = start.saturating_sub(self.options.launch_ns);
+        self.gaps.push((at, fence.clone(), *newest));
+        (fence, *newest)
     }
 
     /// The commands of one submission.
@@ -353,7 +433,7 @@ impl Builder<'_> {
         let number = u32::try_from(self.recorded.len()).unwrap_or(u32::MAX);
         self.recorded.push(RecordedItem {
             queue: queue_id(stream),
-            name: self.names.number(work.name, name),
+            name: self.names.number(work.name, name, work.kind),
             launched_ns: work.launched.then_some(submit_ns.min(work.start)),
             start_ns: work.start,
             end_ns: work.end,

@@ -23,6 +23,8 @@ pub enum Call {
     GraphLaunch,
     /// A copy or fill that returns when it is complete.
     BlockingCopy,
+    /// Memory is freed, which waits for the work that may use it.
+    Free,
     /// Any other call.
     Other,
 }
@@ -39,6 +41,7 @@ pub fn call(name: &str) -> Call {
         "GraphLaunch" => Call::GraphLaunch,
         "Memcpy" | "Memcpy2D" | "Memcpy3D" | "MemcpyDtoH" | "MemcpyHtoD" | "MemcpyWithStream"
         | "MemcpyToSymbol" | "MemcpyFromSymbol" | "MemcpyPeer" => Call::BlockingCopy,
+        "Free" | "FreeHost" | "HostFree" | "MemFree" | "MemFreeHost" => Call::Free,
         _ => Call::Other,
     }
 }
@@ -84,5 +87,7 @@ mod tests {
         assert_eq!(call("cudaMemcpyAsync"), Call::Other);
         assert_eq!(call("cudaLaunchKernel"), Call::Other);
         assert_eq!(call("hipEventQuery"), Call::Query);
+        assert_eq!(["cudaFree", "hipHostFree", "cuMemFree_v2"].map(call), [Call::Free; 3]);
+        assert_eq!(call("cudaFreeAsync"), Call::Other);
     }
 }

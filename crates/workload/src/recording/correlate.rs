@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::blocked::{Blocked, CLOCK_SKEW_NS, WorkByEnd};
 use super::call::Call;
+use super::overrun;
 use super::records::{
     Awaited, CallId, CallRecord, CallRef, EventId, Launcher, NameId, ProcessId, Recording,
     StreamFacts, StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
 };
-use crate::model::recorded::ImportReport;
+use crate::model::recorded::{ImportReport, Remark, Source};
 
 /// A stream of a device.
 #[derive(Debug, Clone)]
@@ -79,6 +81,10 @@ pub enum Role {
     StreamSync { stream: usize },
     /// Waits for all streams of a device.
     DeviceSync { device: (ProcessId, i64) },
+    /// Waits for a piece of work.
+    WorkSync { work: WorkId },
+    /// Waits for something that is not recorded.
+    Blocked,
 }
 
 /// A joined trace.
@@ -114,6 +120,7 @@ impl Joined {
 pub fn correlate(recording: Recording) -> Joined {
     let mut joining = Joining::new(recording);
     let launched_by = joining.find_launches();
+    joining.cut_overruns(&launched_by);
     let syncs = joining.index_syncs();
     let awaited = joining.awaited_records(&syncs);
     joining.by_correlation = Vec::new();
@@ -213,6 +220,30 @@ impl Joining {
         self.recording.work.iter().map(find).collect()
     }
 
+    /// Cuts work that its successors contradict.
+    fn cut_overruns(&mut self, launched_by: &Launches) {
+        // The queues of these formats are hardware queues, which can run several pieces at once.
+        if matches!(self.report.source, Source::Perfetto | Source::Tidegate) {
+            return;
+        }
+        let calls = &self.recording.calls;
+        let is_of_graph = |work: WorkId| {
+            let call = launched_by[work.index()].map(|call| calls[call.index()].call);
+            call == Some(Call::GraphLaunch)
+        };
+        let streams = self.recording.streams.len();
+        let overruns = overrun::cut(&mut self.recording.work, streams, is_of_graph);
+        if let Some(first) = overruns.first() {
+            let name = self.recording.text(self.recording.work[first.work.index()].name);
+            self.report.remarks.push(Remark::OverrunsCut {
+                work: overruns.len() as u64,
+                first: name.chars().take(60).collect(),
+                length_ns: first.length_ns.unsigned_abs(),
+                over: first.over as u64,
+            });
+        }
+    }
+
     /// The call that a record describes.
     fn described(&self, call: CallRef) -> Option<CallId> {
         match call {
@@ -276,14 +307,18 @@ impl Joining {
     ) -> Vec<(CallId, Role)> {
         let calls = self.recording.calls.len();
         let work_of = WorkOfCalls::new(launched_by, calls);
+        let mut hosts = Hosts::new(self, launched_by);
         let mut order: Vec<CallId> = (0..calls).map(CallId::new).collect();
         order.sort_unstable_by_key(|call| (self.recording.calls[call.index()].start, *call));
         let mut roles = Vec::new();
         for id in order {
             let call = self.recording.calls[id.index()];
             let role = match work_of.of(id) {
-                [] => self.ordering(id, &call, syncs.get(&id), awaited),
-                work => Some(self.launch(&call, WorkList::from_slice(work))),
+                [] => self.ordering(id, &call, syncs.get(&id), awaited, &mut hosts),
+                work => {
+                    hosts.launch(self, &call, work);
+                    Some(self.launch(&call, WorkList::from_slice(work)))
+                }
             };
             roles.extend(role.map(|role| (id, role)));
         }
@@ -315,6 +350,7 @@ impl Joining {
         call: &CallRecord,
         sync: Option<&Sync>,
         awaited: &HashMap<CallId, usize>,
+        hosts: &mut Hosts<'_>,
     ) -> Option<Role> {
         let record =
             sync.and_then(|sync| sync.awaited).filter(|record| awaited.contains_key(record));
@@ -337,17 +373,21 @@ impl Joining {
                 Some(Role::Record { stream, record: id })
             }
             Call::EventSynchronize => {
-                let counter = match record {
-                    Some(_) => &mut self.report.event_syncs,
-                    None => &mut self.report.event_syncs_unpaired,
+                let Some(record) = record else {
+                    self.report.event_syncs_unpaired += 1;
+                    return self.blocked(call, hosts);
                 };
-                *counter += 1;
-                record.map(|record| Role::EventSync { record })
+                self.report.event_syncs += 1;
+                Some(Role::EventSync { record })
             }
             Call::StreamSynchronize => {
                 let Some(stream) = stream else {
                     self.report.stream_syncs_unpaired += 1;
-                    return None;
+                    if let Some(stream) = self.only_stream(call, hosts) {
+                        self.report.syncs_of_only_stream += 1;
+                        return Some(Role::StreamSync { stream });
+                    }
+                    return self.blocked(call, hosts);
                 };
                 self.report.stream_syncs += 1;
                 Some(Role::StreamSync { stream: self.stream(stream) })
@@ -357,7 +397,7 @@ impl Joining {
                 let said = sync.and_then(|sync| sync.record.device).map(|device| (process, device));
                 let Some(device) = said.or_else(|| self.only_device(process)) else {
                     self.report.device_syncs_unpaired += 1;
-                    return None;
+                    return self.blocked(call, hosts);
                 };
                 self.report.device_syncs += 1;
                 Some(Role::DeviceSync { device })
@@ -370,8 +410,45 @@ impl Joining {
                 self.report.graph_launches += 1;
                 None
             }
-            Call::BlockingCopy | Call::Other => None,
+            Call::BlockingCopy | Call::Free => match hosts.awaited_by(self, call) {
+                Blocked::For(work) => {
+                    self.report.syncs_of_other_calls += 1;
+                    Some(Role::WorkSync { work })
+                }
+                Blocked::Nothing | Blocked::Unknown => None,
+            },
+            Call::Other => None,
         }
+    }
+
+    /// The action of a wait whose object is not recorded.
+    fn blocked(&mut self, call: &CallRecord, hosts: &mut Hosts<'_>) -> Option<Role> {
+        match hosts.awaited_by(self, call) {
+            Blocked::For(work) => {
+                self.report.syncs_by_time += 1;
+                Some(Role::WorkSync { work })
+            }
+            Blocked::Nothing => {
+                self.report.syncs_of_nothing += 1;
+                None
+            }
+            Blocked::Unknown => {
+                self.report.syncs_unresolved += 1;
+                self.report.syncs_unresolved_ns += call.end.abs_diff(call.start);
+                Some(Role::Blocked)
+            }
+        }
+    }
+
+    /// The stream of a process that uses only one, unless the call returned while that was at work.
+    fn only_stream(&self, call: &CallRecord, hosts: &Hosts<'_>) -> Option<usize> {
+        let process = self.recording.process_of_call(call);
+        let of = |stream: &StreamId| self.recording.streams[stream.index()].key.process == process;
+        let with_work = self.streams.iter().take(usize::try_from(self.report.streams).ok()?);
+        let mut of = with_work.enumerate().filter(|(_, stream)| of(stream));
+        let (number, _) = of.next().filter(|_| of.next().is_none())?;
+        let pending_until = hosts.pending_until.get(&process).copied().unwrap_or(i64::MIN);
+        (pending_until <= call.end.saturating_add(CLOCK_SKEW_NS)).then_some(number)
     }
 
     /// The device of a process that uses only one.
@@ -476,6 +553,66 @@ impl Joining {
         self.report.streams_without_work = streams.len() as u64 - self.report.streams;
         self.report.work_without_launch = work.iter().filter(|work| !work.launched).count() as u64;
     }
+}
+
+/// What resolves blocked calls, in the order of the calls.
+struct Hosts<'a> {
+    launched_by: &'a Launches,
+    /// Made when it is first needed.
+    by_end: Option<WorkByEnd>,
+    /// The end of the last work that each process has launched so far, and of all its work without
+    /// a launch.
+    pending_until: HashMap<ProcessId, i64>,
+}
+
+impl<'a> Hosts<'a> {
+    fn new(joining: &Joining, launched_by: &'a Launches) -> Self {
+        let recording = &joining.recording;
+        let mut pending_until: HashMap<ProcessId, i64> = HashMap::new();
+        for (work, _) in recording.work.iter().zip(launched_by).filter(|(_, by)| by.is_none()) {
+            let until = pending_until.entry(recording.process_of_work(work)).or_insert(i64::MIN);
+            *until = work.end.max(*until);
+        }
+        Self { launched_by, by_end: None, pending_until }
+    }
+
+    fn launch(&mut self, joining: &Joining, call: &CallRecord, work: &[WorkId]) {
+        let recording = &joining.recording;
+        let ends = work.iter().map(|work| recording.work[work.index()].end);
+        let until = self.pending_until.entry(recording.process_of_call(call)).or_insert(i64::MIN);
+        *until = ends.max().unwrap_or(i64::MIN).max(*until);
+    }
+
+    /// What a call without a recorded object waited for.
+    fn awaited_by(&mut self, joining: &Joining, call: &CallRecord) -> Blocked {
+        let recording = &joining.recording;
+        let launched_by = self.launched_by;
+        let by_end = self.by_end.get_or_insert_with(|| {
+            let ending = ending_launches(recording, launched_by);
+            WorkByEnd::new(ending.map(|(work, call)| {
+                let end = recording.work[work.index()].end;
+                (end, work, recording.calls[call.index()].start)
+            }))
+        });
+        let process = recording.process_of_call(call);
+        let of = |work: WorkId| recording.process_of_work(&recording.work[work.index()]) == process;
+        by_end.awaited_by(call, of)
+    }
+}
+
+/// Work with which a launch ends on a stream, and that launch: a replay can wait for its end.
+fn ending_launches<'a>(
+    recording: &'a Recording,
+    launched_by: &'a Launches,
+) -> impl Iterator<Item = (WorkId, CallId)> {
+    let mut next_on: Vec<Option<Option<CallId>>> = vec![None; recording.streams.len()];
+    let pieces = recording.work.iter().zip(launched_by).enumerate().rev();
+    pieces.filter_map(move |(number, (work, by))| {
+        let next = next_on[work.stream.index()].replace(*by);
+        // Work without a launch is replayed with the launch before it.
+        let ends = next.is_none_or(|next| next.is_some() && next != *by);
+        by.filter(|_| ends).map(|by| (WorkId::new(number), by))
+    })
 }
 
 /// The work of each call, in the order of its start.

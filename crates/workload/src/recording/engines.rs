@@ -5,6 +5,8 @@
 //! streams that did not overlap in the recording share an engine first. Lost overlap is reported.
 //! Entry point: [`assign`]. Reasons: `decisions/0036-engines-for-streams.md`.
 
+use std::collections::BTreeMap;
+
 use super::correlate::Joined;
 use super::records::WorkKind;
 use crate::model::Engine;
@@ -15,8 +17,18 @@ use crate::model::recorded::SharedEngine;
 const MOST_COMPUTE: usize = 32;
 const MOST_COPY: usize = 15;
 
-/// The engine and its number for each stream, and the engines whose streams overlapped.
-pub fn assign(joined: &Joined) -> (Vec<(Engine, u32)>, Vec<SharedEngine>) {
+/// The engines of a replay.
+pub struct Engines {
+    /// The engine of each stream and its number.
+    pub of_streams: Vec<(Engine, u32)>,
+    /// Streams that share an engine with another.
+    pub shares: Vec<bool>,
+    /// Engines whose streams overlapped.
+    pub overlapped: Vec<SharedEngine>,
+}
+
+/// Assigns engines.
+pub fn assign(joined: &Joined) -> Engines {
     let busy = busy_times(joined);
     let mut kernels = vec![false; joined.streams.len()];
     joined.work.iter().for_each(|work| kernels[work.stream()] |= work.kind == WorkKind::Kernel);
@@ -25,18 +37,24 @@ pub fn assign(joined: &Joined) -> (Vec<(Engine, u32)>, Vec<SharedEngine>) {
     let mut engines: Vec<(Engine, u32)> = (0..busy.len())
         .map(|stream| (if only_copies(stream) { Engine::Copy } else { Engine::Compute }, 0))
         .collect();
-    let mut shared = Vec::new();
+    overflow(&mut engines, &busy);
+    let mut overlapped = Vec::new();
+    let mut shares = vec![false; busy.len()];
     for (kind, most) in [(Engine::Compute, MOST_COMPUTE), (Engine::Copy, MOST_COPY)] {
         let of_kind = |stream: &usize| engines[*stream].0 == kind && !busy[*stream].is_empty();
         let streams: Vec<usize> = (0..busy.len()).filter(of_kind).collect();
-        for (node, (members, overlapped_ns)) in
-            spread(&streams, &busy, most).into_iter().enumerate()
-        {
+        let device = |stream: usize| joined.streams[stream].device;
+        let of_devices = by_device(&streams, device, most);
+        let spread = of_devices.iter().flat_map(|(streams, most)| spread(streams, &busy, *most));
+        for (node, (members, overlapped_ns)) in spread.enumerate() {
+            if members.len() > 1 {
+                members.iter().for_each(|stream| shares[*stream] = true);
+            }
             members.iter().for_each(|stream| engines[*stream].1 = u32::try_from(node).unwrap_or(0));
             if overlapped_ns > 0 {
                 let streams =
                     members.iter().map(|stream| joined.streams[*stream].name.clone()).collect();
-                shared.push(SharedEngine {
+                overlapped.push(SharedEngine {
                     engine: format!("{kind} {node}"),
                     streams,
                     overlapped_ns,
@@ -44,7 +62,44 @@ pub fn assign(joined: &Joined) -> (Vec<(Engine, u32)>, Vec<SharedEngine>) {
             }
         }
     }
-    (engines, shared)
+    Engines { of_streams: engines, shares, overlapped }
+}
+
+/// Gives copy engines that no copies need to the streams that are least busy, where there are more
+/// than compute engines. Recorded work is timed work, which every engine runs.
+fn overflow(engines: &mut [(Engine, u32)], busy: &[Busy]) {
+    let of_kind = |engines: &[(Engine, u32)], kind: Engine| -> Vec<usize> {
+        let used = |stream: &usize| engines[*stream].0 == kind && !busy[*stream].is_empty();
+        (0..busy.len()).filter(used).collect()
+    };
+    let mut streams = of_kind(engines, Engine::Compute);
+    let spare = MOST_COPY.saturating_sub(of_kind(engines, Engine::Copy).len());
+    let more = streams.len().saturating_sub(MOST_COMPUTE).min(spare);
+    streams.sort_by_key(|stream| (length(&busy[*stream]), std::cmp::Reverse(*stream)));
+    streams[..more].iter().for_each(|stream| engines[*stream].0 = Engine::Copy);
+}
+
+/// Divides streams by their device, each with the number of engines that it may use. Only with more
+/// devices than engines do streams of several devices share.
+fn by_device<D: Ord>(
+    streams: &[usize],
+    device: impl Fn(usize) -> D,
+    most: usize,
+) -> Vec<(Vec<usize>, usize)> {
+    let mut devices: BTreeMap<D, Vec<usize>> = BTreeMap::new();
+    streams.iter().for_each(|stream| devices.entry(device(*stream)).or_default().push(*stream));
+    if streams.len() <= most || devices.len() > most {
+        return vec![(streams.to_vec(), most)];
+    }
+    let mut divided: Vec<(Vec<usize>, usize)> =
+        devices.into_values().map(|streams| (streams, 1)).collect();
+    for _ in divided.len()..most {
+        // To the device with the most streams for each engine; of equal ones the first.
+        let sharing = divided.iter_mut().rev().filter(|(streams, given)| streams.len() > *given);
+        let worst = sharing.max_by_key(|(streams, given)| streams.len() * 1_000 / *given);
+        worst.into_iter().for_each(|(_, given)| *given += 1);
+    }
+    divided
 }
 
 /// When a stream or an engine was at work: intervals in order, without overlap. Zero-length work
@@ -70,7 +125,6 @@ fn spread(streams: &[usize], busy: &[Busy], most: usize) -> Vec<(Vec<usize>, u64
     if streams.len() <= most {
         return streams.iter().map(|stream| (vec![*stream], 0)).collect();
     }
-    let length = |busy: &Busy| busy.iter().map(|(start, end)| end - start).sum::<u64>();
     // The busiest first: the last streams may have to share, and lose least.
     let mut order = streams.to_vec();
     order.sort_by_key(|stream| (std::cmp::Reverse(length(&busy[*stream])), *stream));
@@ -102,6 +156,11 @@ struct Taken {
     overlapped_ns: u64,
 }
 
+/// How long it was at work.
+fn length(busy: &Busy) -> u64 {
+    busy.iter().map(|(start, end)| end - start).sum()
+}
+
 /// How long both are at work.
 fn overlap(a: &Busy, b: &Busy) -> u64 {
     let (mut i, mut j, mut both) = (0, 0, 0);
@@ -129,6 +188,21 @@ fn union(a: &Busy, b: &Busy) -> Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn engines_belong_to_their_device() {
+        let streams: Vec<usize> = (0..9).collect();
+        // Five streams on device 0, two on device 1, two on device 2.
+        let device = |stream: usize| [0, 0, 0, 0, 0, 1, 1, 2, 2][stream];
+        let divided = |most| {
+            let of_devices = by_device(&streams, device, most);
+            of_devices.iter().map(|(streams, most)| (streams.len(), *most)).collect::<Vec<_>>()
+        };
+        assert_eq!(divided(9), [(9, 9)], "each stream has its own");
+        assert_eq!(divided(6), [(5, 3), (2, 2), (2, 1)]);
+        assert_eq!(divided(3), [(5, 1), (2, 1), (2, 1)]);
+        assert_eq!(divided(2), [(9, 2)], "more devices than engines");
+    }
 
     #[test]
     fn streams_that_did_not_overlap_share_first() {

@@ -10,11 +10,14 @@
 //! [`ImportReport`]. Entry points: [`Recording`], [`call()`] for the names of host calls,
 //! [`workload()`].
 
+mod blocked;
 mod build;
 mod call;
 mod correlate;
 mod engines;
 mod options;
+mod outside;
+mod overrun;
 mod records;
 mod timeline;
 
@@ -47,9 +50,8 @@ pub fn workload(
     fit: Option<Fit<'_>>,
 ) -> Result<Workload, Error> {
     let refuse = |text| Error::Trace { file: file.to_owned(), text };
-    let starts = recording.work.iter().map(|work| work.start);
-    let starts = starts.chain(recording.calls.iter().map(|call| call.start));
-    recording.extent.check(starts).map_err(refuse)?;
+    let mut recording = recording;
+    outside::leave_out(&mut recording).map_err(refuse)?;
     let mut joined = correlate::correlate(recording);
     if joined.work.is_empty() {
         return Err(refuse(nothing_to_replay(&joined)));

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::call::Call;
+pub use crate::model::recorded::WorkKind;
 use crate::model::recorded::{Damage, Extent, Fault, Position, Remark, Source};
 
 /// Defines an index into a list of the recording.
@@ -55,17 +56,6 @@ ids! {
     CallId
     /// A piece of GPU work, in the order of its addition.
     WorkId
-}
-
-/// Kinds of GPU work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WorkKind {
-    /// A kernel.
-    Kernel,
-    /// A copy.
-    Copy,
-    /// A fill.
-    Fill,
 }
 
 /// Kinds of synchronisation.
@@ -351,7 +341,7 @@ impl Recording {
     /// Counts the event at the current position as damaged. The reader leaves it out.
     pub fn damaged(&mut self, name: &str, field: &'static str, value: &str, fault: Fault) {
         if let Some(position) = self.position {
-            self.damage.add(position, name, field, value, fault);
+            self.damage.add(Some(position), name, field, value, fault);
         }
     }
 

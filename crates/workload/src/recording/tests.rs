@@ -1,7 +1,7 @@
 //! Recordings made by hand: what readers of other formats than Kineto's need of the neutral form.
 
 use super::*;
-use crate::model::{OpKind, Ready};
+use crate::model::{Engine, OpKind, Ready};
 
 /// A recording with one device per process.
 #[derive(Default)]
@@ -269,6 +269,9 @@ fn nodes(workload: &Workload) -> Vec<u32> {
 fn every_stream_has_an_engine_of_its_own_as_long_as_there_are_enough() {
     for (kind, most) in [(WorkKind::Kernel, 32), (WorkKind::Copy, 15)] {
         for streams in [1, 15, 16, 17, 32, 33] {
+            if streams > most && kind == WorkKind::Kernel {
+                continue;
+            }
             let workload = side_by_side(streams, kind, |_| 0);
             let own: Vec<u32> = (0..streams as u32).collect();
             let report = &workload.recorded.as_ref().unwrap().report;
@@ -284,7 +287,7 @@ fn every_stream_has_an_engine_of_its_own_as_long_as_there_are_enough() {
                 report.streams_sharing_an_engine,
                 2 * (streams - most).min(most) as u64 + (streams - 2 * most).max(0) as u64
             );
-            let engine = if kind == WorkKind::Kernel { "compute 0" } else { "copy 0" };
+            let engine = "copy 0";
             let shared = &report.shared_engines[0];
             assert_eq!(
                 (shared.engine.as_str(), shared.streams.len()),
@@ -301,10 +304,29 @@ fn every_stream_has_an_engine_of_its_own_as_long_as_there_are_enough() {
 }
 
 #[test]
+fn more_streams_than_compute_engines_use_copy_engines_that_no_copies_need() {
+    for streams in [33, 47, 48] {
+        let workload = side_by_side(streams, WorkKind::Kernel, |_| 0);
+        let own: Vec<(Engine, u32)> = match streams {
+            // One more than there are engines: the last compute stream joins the first.
+            48 => (0..32).chain([0]).map(|node| (Engine::Compute, node)).collect(),
+            _ => (0..32).map(|node| (Engine::Compute, node)).collect(),
+        };
+        let more = streams as u32 - own.len() as u32;
+        let own: Vec<_> = own.into_iter().chain((0..more).map(|k| (Engine::Copy, k))).collect();
+        let engines: Vec<_> = workload.queues.iter().map(|q| (q.engine, q.node)).collect();
+        assert_eq!(engines, own, "{streams}");
+        let report = &workload.recorded.as_ref().unwrap().report;
+        assert_eq!(report.streams_sharing_an_engine, if streams == 48 { 2 } else { 0 });
+    }
+}
+
+#[test]
 fn where_engines_run_out_streams_share_with_those_that_they_did_not_overlap() {
-    // The last stream overlaps all but stream 9, which runs later.
-    let workload = side_by_side(33, WorkKind::Kernel, |k| if k == 9 { 500 } else { 0 });
+    // The last stream on a compute engine overlaps all but stream 9, which runs later.
+    let workload = side_by_side(48, WorkKind::Kernel, |k| if k == 9 { 500 } else { 0 });
     let mut nodes = nodes(&workload);
+    nodes.truncate(33);
     assert_eq!(nodes.pop(), Some(9));
     nodes.sort_unstable();
     nodes.dedup();
@@ -324,4 +346,35 @@ fn work_that_overlaps_on_one_stream_is_reported_with_its_time() {
     let report = &workload.recorded.as_ref().unwrap().report;
     assert_eq!((report.overlaps_on_a_stream, report.overlapped_on_a_stream_ns), (1, 40));
     assert!(report.lines().iter().any(|line| line.starts_with("1 pieces of work overlapped")));
+}
+
+/// Pieces of work of 100 ns, each 200 ns after the one before it, where the fourth runs over
+/// `over` successors.
+fn overrun(over: i64, name: &str) -> Workload {
+    let mut made = Made::default();
+    let stream = made.stream(1, 1, 7);
+    let launch = made.call(1, name, 0, 1);
+    for k in 0..20 {
+        let launcher = if k < 15 { Launcher::Call(launch) } else { Launcher::Unknown };
+        made.work(stream, 100 + 200 * k, launcher);
+    }
+    made.0.work[3].end = made.0.work[3 + over as usize].end + 10;
+    made.workload()
+}
+
+#[test]
+fn an_end_that_the_successors_contradict_is_cut() {
+    let starts_and_end = |workload: &Workload| {
+        let recorded = workload.recorded.as_ref().unwrap();
+        (recorded.items[3].end_ns, recorded.report.overlaps_on_a_stream)
+    };
+    let cut = overrun(12, "cudaLaunchKernel");
+    assert_eq!(starts_and_end(&cut), (900, 0), "it ends where the next begins");
+    let remark = cut.recorded.as_ref().unwrap().report.remarks[0].to_string();
+    assert!(remark.contains("1 pieces of work; the first is 'k'"), "{remark}");
+    assert!(remark.contains("ms long over 12 successors"), "{remark}");
+    let few = overrun(7, "cudaLaunchKernel");
+    assert_eq!(starts_and_end(&few), (2_210, 7), "seven are no contradiction");
+    let graph = overrun(12, "cudaGraphLaunch");
+    assert_eq!(starts_and_end(&graph).0, 3_210, "branches of a graph overlap");
 }

@@ -47,6 +47,8 @@ pub enum Action {
     StreamWait { on: usize },
     /// Makes the host wait for entries, which were complete at `done` in the recording.
     HostWait { on: Vec<usize>, done: u64 },
+    /// The host waits for something that is not recorded, until the call returns.
+    Blocked,
 }
 
 /// One step of a host thread. Times in nanoseconds since the start of the recording.
@@ -102,10 +104,9 @@ pub fn arrange(mut joined: Joined, placed: &Placed, options: &ImportOptions) -> 
         entries: Vec::with_capacity(calls.len()),
         newest: vec![None; joined.streams.len()],
         records: HashMap::new(),
-        placed: if joined.dependencies.is_empty() {
-            Vec::new()
-        } else {
-            vec![None; joined.work.len()]
+        placed: match calls.iter().any(|call| matches!(call.role, Role::WorkSync { .. })) {
+            false if joined.dependencies.is_empty() => Vec::new(),
+            _ => vec![None; joined.work.len()],
         },
         ordered_after: HashMap::new(),
         forward: HashMap::new(),
@@ -163,8 +164,7 @@ struct Walk<'a> {
     newest: Vec<Option<usize>>,
     /// Entries of event records by their call.
     records: HashMap<CallId, usize>,
-    /// The entry of each piece of work so far; empty when the recording has no explicit
-    /// dependencies.
+    /// The entry of each piece of work so far; empty when nothing waits for single pieces.
     placed: Vec<Option<usize>>,
     /// The newest entry of the second stream that the first already waits for.
     ordered_after: HashMap<(usize, usize), usize>,
@@ -202,7 +202,23 @@ impl Walk<'_> {
                     .collect();
                 self.host_wait(call.at, on);
             }
+            Role::WorkSync { work } => match self.ending_with(*work) {
+                Some(entry) => self.host_wait(call.at, vec![entry]),
+                None => self.blocked(call.at),
+            },
+            Role::Blocked => self.blocked(call.at),
         }
+    }
+
+    /// The submission that ended with a piece of work.
+    fn ending_with(&self, work: WorkId) -> Option<usize> {
+        let entry = self.placed[work.index()]?;
+        let Action::Launch { items, .. } = &self.entries[entry].action else { return None };
+        items.last().is_some_and(|last| last.work == work).then_some(entry)
+    }
+
+    fn blocked(&mut self, at: Moment) {
+        self.push(at, None, at.start, Action::Blocked);
     }
 
     fn push(&mut self, at: Moment, stream: Option<usize>, submit: u64, action: Action) -> usize {
@@ -234,7 +250,11 @@ impl Walk<'_> {
                     work.iter().for_each(|w| feed(self.joined.work(*w).stream()))
                 }
                 Role::Record { stream, .. } | Role::StreamWait { stream, .. } => feed(*stream),
-                Role::EventSync { .. } | Role::StreamSync { .. } | Role::DeviceSync { .. } => {}
+                Role::EventSync { .. }
+                | Role::StreamSync { .. }
+                | Role::DeviceSync { .. }
+                | Role::WorkSync { .. }
+                | Role::Blocked => {}
             }
         }
         let unfed = self.joined.threads.len() as u32;
@@ -400,7 +420,7 @@ impl Timeline {
                         wakes.push(entry.end.saturating_sub(*met));
                     }
                 }
-                Action::Record => {}
+                Action::Record | Action::Blocked => {}
             }
             if let Some(stream) = stream {
                 done[number] = tails[stream].reached();

@@ -292,8 +292,11 @@ fn sync_kind(call: Call) -> Option<SyncKind> {
         Call::EventSynchronize => Some(SyncKind::Event),
         Call::StreamSynchronize => Some(SyncKind::Stream),
         Call::DeviceSynchronize => Some(SyncKind::Context),
-        Call::EventRecord | Call::Query | Call::GraphLaunch | Call::BlockingCopy | Call::Other => {
-            None
-        }
+        Call::EventRecord
+        | Call::Query
+        | Call::GraphLaunch
+        | Call::BlockingCopy
+        | Call::Free
+        | Call::Other => None,
     }
 }

@@ -67,6 +67,8 @@ pub enum Fault {
     Negative,
     /// It is a length above [`LONGEST_NS`].
     TooLong,
+    /// It is a time far from those of nearly all other events.
+    Outside,
 }
 
 impl fmt::Display for Fault {
@@ -77,6 +79,7 @@ impl fmt::Display for Fault {
             Self::OutOfRange => "does not fit in 64 bits",
             Self::Negative => "is below zero",
             Self::TooLong => "is longer than 24 h",
+            Self::Outside => "is far outside of the recording",
         })
     }
 }
@@ -84,8 +87,8 @@ impl fmt::Display for Fault {
 /// An event that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damaged {
-    /// Its position.
-    pub position: Position,
+    /// Its position; `None` where the format has none.
+    pub position: Option<Position>,
     /// Its name, cut to 60 characters.
     pub name: String,
     /// The field.
@@ -99,9 +102,12 @@ pub struct Damaged {
 impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { position, name, field, value, fault } = self;
+        if let Some(position) = position {
+            write!(f, "{position}, ")?;
+        }
         match fault {
-            Fault::Missing => write!(f, "{position}, '{name}': {field} {fault}"),
-            _ => write!(f, "{position}, '{name}': {field} {value} {fault}"),
+            Fault::Missing => write!(f, "'{name}': {field} {fault}"),
+            _ => write!(f, "'{name}': {field} {value} {fault}"),
         }
     }
 }
@@ -119,7 +125,7 @@ impl Damage {
     /// Counts an event that is left out.
     pub fn add(
         &mut self,
-        position: Position,
+        position: Option<Position>,
         name: &str,
         field: &'static str,
         value: &str,
@@ -145,20 +151,36 @@ impl Damage {
     }
 }
 
-/// The earliest start and the latest end of a recording, in nanoseconds, with their events.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Extent(Option<[(i64, Option<Position>); 2]>);
+/// The ends of a recording, in nanoseconds: the first starts and the last ends, with their events.
+#[derive(Debug, Clone, Default)]
+pub struct Extent {
+    /// The first few starts, in order.
+    first: Vec<(i64, Option<Position>)>,
+    /// The last few ends, the latest first.
+    last: Vec<(i64, Option<Position>)>,
+}
 
 impl Extent {
     /// Takes an event in.
     pub fn add(&mut self, start: i64, end: i64, position: Option<Position>) {
-        let [first, last] = self.0.get_or_insert([(start, position), (end, position)]);
-        if start < first.0 {
-            *first = (start, position);
+        insert(&mut self.first, (start, position), |new, old| new < old);
+        insert(&mut self.last, (end, position), |new, old| new > old);
+    }
+
+    /// The position of an event, if it is one of the first or last.
+    pub fn position(&self, start: i64, end: i64) -> Option<Position> {
+        let first = self.first.iter().find(|(at, _)| *at == start);
+        first.or_else(|| self.last.iter().find(|(at, _)| *at == end)).and_then(|(_, at)| *at)
+    }
+
+    /// Takes out the position of an event, so that another event of the same time has its own.
+    pub fn take_position(&mut self, start: i64, end: i64) -> Option<Position> {
+        for (list, time) in [(&mut self.first, start), (&mut self.last, end)] {
+            if let Some(place) = list.iter().position(|(at, _)| *at == time) {
+                return list.remove(place).1;
+            }
         }
-        if end > last.0 {
-            *last = (end, position);
-        }
+        None
     }
 
     /// Checks the span. `starts` are those of all events; the outlier is the end that is farther
@@ -167,7 +189,9 @@ impl Extent {
     /// # Errors
     /// A sentence: the recording is longer than [`LONGEST_NS`].
     pub fn check(&self, starts: impl Iterator<Item = i64>) -> Result<(), String> {
-        let Some([first, last]) = self.0 else { return Ok(()) };
+        let (Some(first), Some(last)) = (self.first.first(), self.last.first()) else {
+            return Ok(());
+        };
         let span = i128::from(last.0) - i128::from(first.0);
         if span <= i128::from(LONGEST_NS) {
             return Ok(());
@@ -189,5 +213,18 @@ impl Extent {
             LONGEST_NS / 3_600_000_000_000,
             hours(away(outlier.0))
         ))
+    }
+}
+
+/// Puts an end into its place in a list of the few outermost.
+fn insert(
+    list: &mut Vec<(i64, Option<Position>)>,
+    new: (i64, Option<Position>),
+    is_outside: fn(i64, i64) -> bool,
+) {
+    let place = list.iter().rposition(|(at, _)| !is_outside(new.0, *at)).map_or(0, |k| k + 1);
+    if place < SHOWN {
+        list.truncate(SHOWN - 1);
+        list.insert(place, new);
     }
 }

@@ -14,6 +14,18 @@ pub use source::{Remark, Source};
 
 use super::ids::QueueId;
 
+/// Kinds of GPU work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum WorkKind {
+    /// A kernel.
+    #[default]
+    Kernel,
+    /// A copy.
+    Copy,
+    /// A fill.
+    Fill,
+}
+
 /// A recording beside the workload made from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
@@ -23,6 +35,8 @@ pub struct Recorded {
     pub items: Vec<RecordedItem>,
     /// The names of the items, each once.
     pub names: Vec<Arc<str>>,
+    /// The kind of the work of each name; of a name with several kinds, a kernel.
+    pub kinds: Vec<WorkKind>,
     /// What was found, what could be paired and what could not.
     pub report: ImportReport,
 }

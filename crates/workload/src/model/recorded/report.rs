@@ -60,6 +60,18 @@ pub struct ImportReport {
     pub device_syncs: u64,
     /// Host waits for an unknown device.
     pub device_syncs_unpaired: u64,
+    /// Of the host waits for an unknown stream: those of a process with one stream.
+    pub syncs_of_only_stream: u64,
+    /// Of the host waits for an unknown object: those that end with the work that ended just before.
+    pub syncs_by_time: u64,
+    /// Those that were too short to wait for anything.
+    pub syncs_of_nothing: u64,
+    /// Those for which the recording names nothing. They are replayed as long as recorded.
+    pub syncs_unresolved: u64,
+    /// The length of those, in nanoseconds.
+    pub syncs_unresolved_ns: u64,
+    /// Calls that free or copy memory and returned just after work had ended; replayed as waits.
+    pub syncs_of_other_calls: u64,
     /// Dependencies of work on work of another stream that are replayed.
     pub dependencies: u64,
     /// Dependencies that the recorded times contradict, because the awaited work ended after its
@@ -101,6 +113,9 @@ pub struct ImportReport {
     pub gaps_dropped: bool,
     /// Streams that share an engine with a stream that they overlapped, for lack of engines.
     pub streams_sharing_an_engine: u64,
+    /// Gaps of streams that share an engine. They occupy no engine: a thread of the host ends them at
+    /// their recorded time.
+    pub gaps_timed_by_host: u64,
     /// Those engines, with the time that is lost.
     pub shared_engines: Vec<SharedEngine>,
     /// Facts that the file lacks.
@@ -134,17 +149,30 @@ impl ImportReport {
             }
         };
         counted(self.stream_waits_unpaired, "not replayed, record not known: stream waits");
+        counted(self.event_syncs_unpaired, "record not in the trace: host waits for events");
+        counted(self.stream_syncs_unpaired, "stream not recorded: host waits for streams");
+        counted(self.device_syncs_unpaired, "device not recorded: host waits for devices");
+        counted(self.syncs_of_only_stream, "  of these, waits for the only stream of the process");
         counted(
-            self.event_syncs_unpaired,
-            "not replayed, record not in the trace: host waits for events",
+            self.syncs_by_time,
+            "  of these, waits for the work that ended just before they did",
         );
+        counted(self.syncs_of_nothing, "  of these, too short to have waited");
+        if self.syncs_unresolved > 0 {
+            let ms = self.syncs_unresolved_ns as f64 / 1e6;
+            let waits = self.syncs_unresolved;
+            lines.push(format!(
+                "  of these, what they waited for is unknown: {waits}, {ms:.3} ms, replayed as long as recorded"
+            ));
+        }
+        let mut counted = |n: u64, what: &str| {
+            if n > 0 {
+                lines.push(format!("{what}: {n}"));
+            }
+        };
         counted(
-            self.stream_syncs_unpaired,
-            "not replayed, stream not recorded: host waits for streams",
-        );
-        counted(
-            self.device_syncs_unpaired,
-            "not replayed, device not recorded: host waits for devices",
+            self.syncs_of_other_calls,
+            "calls that free or copy memory and ended with work, replayed as waits",
         );
         counted(self.dependencies, "dependencies between pieces of work, replayed as stream waits");
         counted(
@@ -169,6 +197,13 @@ impl ImportReport {
                  after the other",
                 self.overlaps_on_a_stream,
                 us(self.overlapped_on_a_stream_ns)
+            ));
+        }
+        if self.gaps_timed_by_host > 0 {
+            let gaps = self.gaps_timed_by_host;
+            lines.push(format!(
+                "there are more streams than engines: {gaps} gaps of streams that share one are ended by a thread of the \
+                 host, at their recorded times"
             ));
         }
         for shared in &self.shared_engines {

@@ -123,6 +123,17 @@ pub enum Remark {
         /// Their number.
         stages: u64,
     },
+    /// Work whose end its successors on the stream contradict; cut at the start of the next.
+    OverrunsCut {
+        /// Number of pieces of work.
+        work: u64,
+        /// Name of the first.
+        first: String,
+        /// Its recorded length in nanoseconds.
+        length_ns: u64,
+        /// Number of successors that began before its recorded end.
+        over: u64,
+    },
     /// Waits for an event or signal that is not in the file, or that no GPU work precedes.
     WaitsUnknown {
         /// Their number.
@@ -184,6 +195,14 @@ impl fmt::Display for Remark {
             }
             Remark::NestedStages { stages } => {
                 write!(f, "stages inside other stages of their queue, counted as part of them: {stages}")
+            }
+            Remark::OverrunsCut { work, first, length_ns, over } => {
+                let ms = *length_ns as f64 / 1e6;
+                write!(
+                    f,
+                    "cut at the start of the next work of their stream, which began inside: {work} pieces of work; the \
+                     first is '{first}', {ms:.3} ms long over {over} successors"
+                )
             }
             Remark::WaitsUnknown { waits } => {
                 write!(f, "not replayed, awaited work not in the file: {waits} waits")
