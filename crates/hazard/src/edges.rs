@@ -85,7 +85,8 @@ impl<'a> Signals<'a> {
     fn falling(&self, from: &Place, to: &Place) -> Option<(TimelineId, &Made<'a>)> {
         let (own, waiter) = (from.epoch.timeline, to.epoch.timeline);
         let mut made = self.falling.get(&own)?.iter().filter(|made| made.tick >= from.epoch.tick);
-        made.find(|made| made.fence.waiters.contains(&waiter)).map(|made| (own, made))
+        let falls = |made: &&Made| matches!(made.fence.fault, Some(Fault::Falls { .. }));
+        made.find(|m| falls(m) && m.fence.waiters.contains(&waiter)).map(|made| (own, made))
     }
 
     /// Returns the first signal after a place and those that directly follow it.
