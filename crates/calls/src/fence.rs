@@ -128,6 +128,8 @@ pub struct FenceInstance {
     pub private_data: [u8; 64],
     /// The fence's number on the timeline plus one; 0 for none.
     pub trace_fence: u32,
+    /// A number that no other fence of the kernel has or had. All instances of a fence have it.
+    pub number: u64,
 }
 
 impl FenceInstance {

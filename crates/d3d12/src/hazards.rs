@@ -18,7 +18,7 @@ use tidegate_trace::LinkId;
 
 /// Returns a fence of the check. The first call adds it with an initial value.
 fn fence_from(checker: &mut Checker, fence: &FenceObject, initial: u64) -> FenceKey {
-    let key = checker.fence(fence.instance.trace_fence, initial, || fence.name.clone());
+    let key = checker.fence(fence.instance.number, initial, || fence.name.clone());
     checker.use_fence(key, space(fence.device()));
     key
 }

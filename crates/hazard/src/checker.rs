@@ -209,7 +209,7 @@ pub struct Checker {
     /// The operations of inexact threads, and those of all threads before them.
     inexact: Option<(Clock, Clock)>,
     pub(crate) fences: Vec<Fence>,
-    fence_numbers: HashMap<u32, FenceKey>,
+    fence_numbers: HashMap<u64, FenceKey>,
     links: HashMap<u32, Link>,
     pub(crate) events: HashMap<u64, EventState>,
     pub(crate) cpu_waits: Vec<CpuWait>,
@@ -381,8 +381,8 @@ impl Checker {
         FenceKey(self.fences.len() as u32 - 1)
     }
 
-    /// Returns the fence with this machine-wide number. The first call adds it.
-    pub fn fence(&mut self, number: u32, initial: u64, name: impl FnOnce() -> String) -> FenceKey {
+    /// Returns the fence with this number, which no other fence has or had. The first call adds it.
+    pub fn fence(&mut self, number: u64, initial: u64, name: impl FnOnce() -> String) -> FenceKey {
         if let Some(key) = self.fence_numbers.get(&number) {
             return *key;
         }
@@ -397,11 +397,6 @@ impl Checker {
         if !spaces.contains(&space) {
             spaces.push(space);
         }
-    }
-
-    /// Records that the numbers of [`Checker::fence`] name other fences from now on.
-    pub fn end_fence_numbers(&mut self) {
-        self.fence_numbers.clear();
     }
 
     /// Records that a device has ended. Its findings are kept, and the history of its memory is

@@ -34,10 +34,11 @@ pub struct Recording {
 }
 
 /// A fence of the timeline. Its number and name are kept while it exists, and afterwards if a
-/// record may name it: while a timeline or a hazard check is on.
+/// record may name it: while a timeline is on.
 pub struct TracedFence {
     platform: Platform,
     id: FenceId,
+    serial: u64,
     /// [`Tracing::taken`] at the registration.
     taken: u32,
 }
@@ -47,6 +48,11 @@ impl TracedFence {
     pub fn id(&self) -> FenceId {
         self.id
     }
+
+    /// Returns a number that no other fence or object of this platform has or gets.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
 }
 
 impl Drop for TracedFence {
@@ -54,7 +60,7 @@ impl Drop for TracedFence {
         let Platform { inner } = &self.platform;
         let tracing = self.platform.tracing();
         let recorded = tracing && inner.tracing.room.load(Ordering::Relaxed) > 0;
-        if (tracing && !recorded) || self.platform.checks_hazards() {
+        if tracing && !recorded {
             return;
         }
         inner.tracing.with_builder(|builder| {
@@ -233,7 +239,7 @@ impl Platform {
         let register =
             |b: &mut TraceBuilder| (b.add_fence(name), tracing.taken.load(Ordering::Relaxed));
         let (id, taken) = tracing.with_builder(register);
-        TracedFence { platform: self.clone(), id, taken }
+        TracedFence { platform: self.clone(), id, serial: self.serial(), taken }
     }
 
     /// Interns a name for records.
@@ -317,8 +323,6 @@ impl Platform {
             std::mem::replace(b, empty)
         };
         let mut trace = tracing.with_builder(take).finish();
-        // The fences of the next trace take the same numbers.
-        self.hazard_checker(tidegate_hazard::Checker::end_fence_numbers);
         trace.title = title.to_owned();
         if let Some(report) = self.hazard_report() {
             findings::add(&mut trace, &report);

@@ -18,7 +18,7 @@ use tidegate_platform::{CacheType, ClientAccess, Part};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -407,6 +407,7 @@ pub(crate) struct FenceView {
     pub(crate) monitored_value_gpu_va: u64,
     pub(crate) native: bool,
     pub(crate) private_data: Vec<u8>,
+    pub(crate) number: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

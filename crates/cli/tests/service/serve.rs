@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tidegate::Platform;
 use tidegate::calls::{DeviceState, Kernel};
-use tidegate::d3d12::{Device, DeviceOptions, Error};
+use tidegate::d3d12::{Device, DeviceOptions, Error, QueueDesc, Validation};
 use tidegate::service::client;
 
 fn tidegate() -> Command {
@@ -144,6 +144,24 @@ fn a_killed_service_is_a_removed_device_and_the_process_goes_on_with_a_new_one()
     after.work();
     again.kill().unwrap();
     again.wait().unwrap();
+}
+
+#[test]
+fn the_hazard_check_of_a_client_tells_its_fences_apart() {
+    let service = Service::start();
+    let options = DeviceOptions::new("checked").validation(Validation::HAZARDS);
+    let device = Device::new(&Platform::host(), service.client("checked"), options).unwrap();
+    let (one, other) =
+        (device.create_fence("one", 0).unwrap(), device.create_fence("other", 0).unwrap());
+    let [waits, signals] =
+        ["waits", "signals"].map(|name| device.create_queue(QueueDesc::copy(name)).unwrap());
+    waits.wait(&one, 1).unwrap();
+    signals.signal(&other, 1).unwrap();
+    let open = device.hazards().unwrap().unsignalled;
+    assert_eq!(open.len(), 1, "the signal is of the other fence");
+    assert!(open[0].to_string().contains("'one'"), "{}", open[0]);
+    one.signal(1).unwrap();
+    assert_eq!(device.hazards().unwrap().unsignalled, []);
 }
 
 #[test]

@@ -260,7 +260,7 @@ pub(super) fn create_fence(
         os_handle,
         name: args.name.to_owned(),
         timeline: match &cross_adapter {
-            Some(shared) => OnTimeline::Shared(shared.traced.id()),
+            Some(shared) => OnTimeline::Shared(shared.traced.id(), shared.traced.serial()),
             None => OnTimeline::Own(platform.trace_fence(args.name)),
         },
         flags: args.flags,

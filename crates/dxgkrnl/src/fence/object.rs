@@ -64,7 +64,7 @@ pub(crate) struct DirectSignals {
 pub(super) enum OnTimeline {
     Own(TracedFence),
     /// That of a cross-adapter fence, whose members are one fence of the timeline.
-    Shared(FenceId),
+    Shared(FenceId, u64),
 }
 
 /// One fence of one adapter.
@@ -215,7 +215,15 @@ impl Fence {
     pub(crate) fn trace(&self) -> FenceId {
         match &self.timeline {
             OnTimeline::Own(traced) => traced.id(),
-            OnTimeline::Shared(id) => *id,
+            OnTimeline::Shared(id, _) => *id,
+        }
+    }
+
+    /// Returns a number that no other fence of the kernel has or had.
+    pub(crate) fn number(&self) -> u64 {
+        match &self.timeline {
+            OnTimeline::Own(traced) => traced.serial(),
+            OnTimeline::Shared(_, number) => *number,
         }
     }
 

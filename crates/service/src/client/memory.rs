@@ -110,6 +110,7 @@ impl Mapped {
             native: view.native,
             private_data: view.private_data.try_into().map_err(|_| Status::DEVICE_REMOVED)?,
             trace_fence: 0,
+            number: view.number,
         })
     }
 }

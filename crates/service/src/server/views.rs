@@ -79,6 +79,7 @@ impl Files {
             monitored_value_gpu_va: made.monitored_value_gpu_va,
             native: made.native,
             private_data: made.private_data.to_vec(),
+            number: made.number,
         })
     }
 

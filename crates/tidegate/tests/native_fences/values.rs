@@ -47,6 +47,7 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
             native: _,
             private_data: _,
             trace_fence: _,
+            number: _,
         } = fence;
         let value = value.read_only().expect("the CPU sees a DEFAULT fence");
         assert_eq!(value.store(8), "read only");

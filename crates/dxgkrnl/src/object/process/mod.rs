@@ -436,6 +436,7 @@ impl Process {
             private_data: fence.private_data,
             native: fence.native.is_some(),
             trace_fence: fence.trace().0 + 1,
+            number: fence.number(),
         })
     }
 }
