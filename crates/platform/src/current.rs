@@ -141,6 +141,17 @@ pub fn name() -> String {
     with(|m| m.name.clone().into_owned())
 }
 
+/// Returns the name of the calling agent; for a thread of the application, the name that it has
+/// there, or its number.
+pub(crate) fn name_for_people(number: u64) -> String {
+    let own = name();
+    if !own.is_empty() {
+        return own;
+    }
+    let thread = std::thread::current();
+    thread.name().map_or_else(|| format!("number {number}"), str::to_owned)
+}
+
 /// Returns what the types of [`crate::check`] keep with the calling agent.
 pub(crate) fn of_check() -> Option<Arc<dyn Any + Send + Sync>> {
     with(|m| m.of_check.clone())

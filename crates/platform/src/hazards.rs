@@ -59,7 +59,7 @@ impl Platform {
         let exact = is_agent || self.is_cooperative();
         let mut state = self.inner.hazards.state();
         let checker = &mut state.as_mut()?.checker;
-        let thread = checker.thread(number, exact, current::name);
+        let thread = checker.thread(number, exact, || current::name_for_people(number));
         Some(f(checker, thread))
     }
 
