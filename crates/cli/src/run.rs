@@ -213,8 +213,8 @@ pub(crate) fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> 
 }
 
 /// Grades the replay of a recording under the model that it was recorded under, with its gaps kept.
-/// One of `reports` that is no such replay is replaced by another run. `None` for a workload that is
-/// no recording, an adapter without that model, and runs with planted hangs.
+/// If none of `reports` is that replay, it runs once more. `None` for a workload that is no
+/// recording, an adapter without that model, and runs with planted hangs.
 pub(crate) fn trust(
     path: Option<&Path>,
     reading: &Reading,
@@ -363,8 +363,8 @@ fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-/// What `--validate` of a recording checked. Its work names no memory: edges cannot be missing, and no
-/// wait can be known to be redundant, so there are no hints.
+/// What `--validate` of a recording checked. Its work names no memory: edges cannot be missing, and
+/// no wait can be known to be redundant, so there are no hints.
 fn print_checked_of_recording(report: &hazard::Report) {
     outln!(
         "hazard check of a recording: its work names no memory, so missing and redundant edges cannot be found; \

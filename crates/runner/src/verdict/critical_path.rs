@@ -267,7 +267,7 @@ impl Walk<'_> {
                     self.back_to(records[signal].end_ns, Part::Sync);
                     return Some(self.at_signal(signal));
                 }
-                // A wait without a fence is a blocked call of a recording that does not say for what.
+                // A wait without a fence is a blocked call of a recording that names no object.
                 let part = if record.fence().is_some() { Part::Sync } else { Part::Idle };
                 self.back_to(record.start_ns, part);
             }

@@ -374,7 +374,8 @@ impl Builder<'_> {
         for (place, item) in items.iter().enumerate() {
             let first = commands.is_empty() || place == 0;
             for command in self.commands(item, stream, entry.submit, first) {
-                if !matches!(command.kind, CommandKind::Delay { .. }) {
+                // A device's own turn-around is too short to hold others back.
+                if !item.unexplained || !matches!(command.kind, CommandKind::Delay { .. }) {
                     commands.push(command);
                     continue;
                 }

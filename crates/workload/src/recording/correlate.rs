@@ -445,8 +445,8 @@ impl Joining {
         let process = self.recording.process_of_call(call);
         let of = |stream: &StreamId| self.recording.streams[stream.index()].key.process == process;
         let with_work = self.streams.iter().take(usize::try_from(self.report.streams).ok()?);
-        let mut of = with_work.enumerate().filter(|(_, stream)| of(stream));
-        let (number, _) = of.next().filter(|_| of.next().is_none())?;
+        let mut streams = with_work.enumerate().filter(|(_, stream)| of(stream));
+        let (number, _) = streams.next().filter(|_| streams.next().is_none())?;
         let pending_until = hosts.pending_until.get(&process).copied().unwrap_or(i64::MIN);
         (pending_until <= call.end.saturating_add(CLOCK_SKEW_NS)).then_some(number)
     }

@@ -88,7 +88,7 @@ fn by_device<D: Ord>(
 ) -> Vec<(Vec<usize>, usize)> {
     let mut devices: BTreeMap<D, Vec<usize>> = BTreeMap::new();
     streams.iter().for_each(|stream| devices.entry(device(*stream)).or_default().push(*stream));
-    if streams.len() <= most || devices.len() > most {
+    if most >= streams.len() || devices.len() > most {
         return vec![(streams.to_vec(), most)];
     }
     let mut divided: Vec<(Vec<usize>, usize)> =

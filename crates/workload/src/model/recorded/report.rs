@@ -62,7 +62,7 @@ pub struct ImportReport {
     pub device_syncs_unpaired: u64,
     /// Of the host waits for an unknown stream: those of a process with one stream.
     pub syncs_of_only_stream: u64,
-    /// Of the host waits for an unknown object: those that end with the work that ended just before.
+    /// Of the host waits for an unknown object: those for the work that ended just before them.
     pub syncs_by_time: u64,
     /// Those that were too short to wait for anything.
     pub syncs_of_nothing: u64,
@@ -113,8 +113,8 @@ pub struct ImportReport {
     pub gaps_dropped: bool,
     /// Streams that share an engine with a stream that they overlapped, for lack of engines.
     pub streams_sharing_an_engine: u64,
-    /// Gaps of streams that share an engine. They occupy no engine: a thread of the host ends them at
-    /// their recorded time.
+    /// Gaps of streams that share an engine. They occupy no engine: a thread of the host ends them
+    /// at their recorded time.
     pub gaps_timed_by_host: u64,
     /// Those engines, with the time that is lost.
     pub shared_engines: Vec<SharedEngine>,
