@@ -160,8 +160,13 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     if result != 0 {
         return 0;
     }
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
+    nanoseconds(&time)
+}
+
+#[inline]
+fn nanoseconds(time: &libc::timespec) -> u64 {
+    // No clock of this file is negative.
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Pins the calling thread to a processor. Returns whether the system call succeeded.
@@ -209,5 +214,17 @@ pub(crate) fn fail_at_exit_if(fails: fn() -> bool) {
     if FAILS.set(fails).is_ok() {
         // SAFETY: the function is static, and it neither unwinds nor returns to freed state.
         unsafe { libc::atexit(at_exit) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_is_seconds_and_nanoseconds() {
+        let reading = |tv_sec, tv_nsec| nanoseconds(&libc::timespec { tv_sec, tv_nsec });
+        assert_eq!(reading(0, 999_999_999), 999_999_999);
+        assert_eq!(reading(3, 5), 3_000_000_005);
     }
 }

@@ -121,3 +121,28 @@ fn lattice(x: u32, y: u32) -> f32 {
     hash = (hash ^ (hash >> 12)).wrapping_mul(0x297a_2d39);
     ((hash ^ (hash >> 15)) >> 8) as f32 / 16_777_216.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_has_the_lattice_s_numbers_at_its_points_and_their_mean_between_them() {
+        let at = |x: f32, y: f32| noise(x, y, 4);
+        for (x, y) in [(0, 0), (1, 0), (0, 1), (3, 2)] {
+            let (column, row) = (x as f32, y as f32);
+            assert_eq!(at(column, row), lattice(x, y));
+            assert_eq!(at(column + 4.0, row - 4.0), lattice(x, y), "it repeats");
+        }
+        let mean = |numbers: &[f32]| numbers.iter().sum::<f32>() / numbers.len() as f32;
+        let near = |found: f32, expected: f32| (found - expected).abs() < 1e-6;
+        assert!(near(at(1.5, 2.0), mean(&[lattice(1, 2), lattice(2, 2)])));
+        assert!(near(at(1.0, 2.5), mean(&[lattice(1, 2), lattice(1, 3)])));
+        // The last cells are followed by the first ones.
+        let corners = [lattice(3, 3), lattice(0, 3), lattice(3, 0), lattice(0, 0)];
+        assert!(near(at(3.5, 3.5), mean(&corners)));
+        // 3 t^2 - 2 t^3 at a quarter is 10 / 64.
+        let quarter = lattice(1, 2) + (lattice(2, 2) - lattice(1, 2)) * 10.0 / 64.0;
+        assert!(near(at(1.25, 2.0), quarter));
+    }
+}

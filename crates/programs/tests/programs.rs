@@ -178,7 +178,9 @@ fn check(before: &Memory, program: ProgramId, args: &[u64]) -> Memory {
     let dispatch = dispatch(program, args);
     let mut after = before.clone();
     run(&mut after, program, args);
-    for expected in expectations(before, program, args) {
+    let all = expectations(before, program, args);
+    assert!(!all.is_empty(), "{name} has no reference");
+    for expected in all {
         let found = after.view(args[expected.argument], expected.bytes.len() as u64);
         expected.check(found).unwrap_or_else(|mismatch| panic!("{name} {args:x?}: {mismatch}"));
     }

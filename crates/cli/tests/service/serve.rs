@@ -8,9 +8,13 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tidegate::Platform;
-use tidegate::calls::{DeviceState, Kernel};
+use tidegate::calls::{
+    AllocationKind, CreateResource, DeviceState, Kernel, ResourceData, ResourceName, Status,
+    SyncObjectFlags,
+};
 use tidegate::d3d12::{Device, DeviceOptions, Error, QueueDesc, Validation};
 use tidegate::service::client;
+use tidegate_testbed::Client;
 
 fn tidegate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -190,6 +194,52 @@ fn a_limit_of_the_configuration_holds() {
     let _first = service.client("first");
     let refused = client::connect(&Platform::host(), &service.socket(), 0, "second").unwrap_err();
     assert!(refused.to_string().contains("1 clients"), "{refused}");
+}
+
+/// How many more fences a client may create. They are destroyed again.
+fn room(client: &Client) -> usize {
+    let mut made = Vec::new();
+    let refusal = loop {
+        match client.try_monitored(0, SyncObjectFlags::empty()) {
+            Ok(fence) => made.push(fence.handle),
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(refusal, Status::INSUFFICIENT_RESOURCES);
+    for fence in &made {
+        client.kernel.destroy_synchronization_object(*fence).unwrap();
+    }
+    made.len()
+}
+
+#[test]
+fn an_opened_resource_counts_with_its_allocations_until_it_is_destroyed() {
+    let service = Service::with_config("[limits]\nobjects = 12\n");
+    let kernel = service.client("resources");
+    let device = kernel.create_device().unwrap();
+    let client = Client::of(&Platform::host(), kernel, device);
+    assert_eq!(room(&client), 11, "the device is an object");
+    let allocations = [0; 2].map(|_| client.allocate(4096, AllocationKind::Bulk).handle);
+    let (runtime, driver) = (Vec::new(), Vec::new());
+    let data = ResourceData { runtime, driver, allocations: vec![Vec::new(); 2] };
+    let args = CreateResource {
+        device,
+        allocations: &allocations,
+        data: &data,
+        nt_security_sharing: false,
+    };
+    let made = client.kernel.create_resource(args).unwrap();
+    assert_eq!(room(&client), 8, "two allocations and their resource");
+    let open = || client.kernel.open_resource(device, ResourceName::Shared(made.shared_handle));
+    let first = open().unwrap();
+    assert_eq!(room(&client), 5);
+    let _second = open().unwrap();
+    assert_eq!(room(&client), 2);
+    // The third one has room for two of its three objects, and counts with none of them.
+    assert_eq!(open().err(), Some(Status::INSUFFICIENT_RESOURCES));
+    assert_eq!(room(&client), 2);
+    client.kernel.destroy_resource(first.handle).unwrap();
+    assert_eq!(room(&client), 5);
 }
 
 /// Starts a service with this configuration, which it refuses. Returns its message.

@@ -307,6 +307,26 @@ fn subresources_have_states_of_their_own() {
 }
 
 #[test]
+fn a_signal_by_a_thread_orders_what_a_reached_event_has_shown_to_it() {
+    for is_reached in [true, false] {
+        let t = resource(Texture, S::COMMON);
+        let mut program = Program::new();
+        let by_thread = FENCE + 1;
+        program.states.add_fence(by_thread, 0, false);
+        assert_eq!(program.run(COPY, list(Copy).uses(&t, S::COPY_DEST)), []);
+        program.states.signal(COPY, FENCE, 1);
+        // The read is submitted before the thread knows anything of the copy.
+        program.states.wait(DIRECT, by_thread, 1);
+        let read = list(Direct).uses(&t, S::PIXEL_SHADER_RESOURCE);
+        assert_eq!(program.run(DIRECT, read), []);
+        program.states.arm(FENCE, 1, Box::new(move || is_reached));
+        program.states.cpu_signal(by_thread, 1);
+        let expected = if is_reached { &[][..] } else { &[StateRule::Unordered] };
+        assert_eq!(rules(&program.states.take().0), expected, "reached: {is_reached}");
+    }
+}
+
+#[test]
 fn queues_without_an_order_are_named_with_the_fence_that_is_missing() {
     let t = resource(Texture, S::COMMON);
     let write = || list(Copy).uses(&t, S::COPY_DEST);

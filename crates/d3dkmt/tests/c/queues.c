@@ -399,6 +399,9 @@ static void addresses(D3DKMT_HANDLE adapter, D3DKMT_HANDLE context) {
     OK(wait_cpu(device, fence.hSyncObject, 2, 0));
     store_by_gpu(&queue, &commands, 3, base + TILE + 8, 33);
     CHECK(load(first.cpu + TILE / 8 + 1) == 32 && load(second.cpu + 1) == 33);
+    update.Flags = 1; /* DoNotWait */
+    IS(D3DKMTUpdateGpuVirtualAddress(&update), STATUS_NOT_SUPPORTED);
+    update.Flags = 0;
     operations[1].OperationType = D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY;
     IS(D3DKMTUpdateGpuVirtualAddress(&update), STATUS_NOT_SUPPORTED);
     update.NumOperations = 0;

@@ -135,3 +135,21 @@ impl Detector {
         change(self.state.lock().engines.entry(engine).or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_of_the_adapter_is_one_of_each_engine_and_no_engine_s_is_the_adapter_s() {
+        let detector = Detector::new(&Platform::closed_host());
+        let [first, second] = [0, 1].map(EngineId::of_node);
+        let resets = || [None, Some(first), Some(second)].map(|engine| detector.resets(engine));
+        detector.note_reset(first);
+        assert_eq!(resets(), [0, 1, 0]);
+        detector.note_adapter_reset([first, second].into_iter());
+        assert_eq!(resets(), [1, 2, 1]);
+        detector.note_adapter_reset([second].into_iter());
+        assert_eq!(resets(), [2, 2, 2]);
+    }
+}

@@ -128,7 +128,7 @@ impl Checker {
                 if only.is_some() && (is_of_another || !is_wanted(fence)) {
                     continue;
                 }
-                // Such a wait adds no order because of the fence, and not because it is superfluous.
+                // Such a wait adds no order because of the fence, and may be needed all the same.
                 if fence.fault.is_some() {
                     continue;
                 }

@@ -139,6 +139,36 @@ fn a_sequence_lock_marks_the_write_and_reads_again() {
     }
 }
 
+/// A word published by a release fence and read behind an acquire fence. `late`: what it announces
+/// is written after the fence, and before the store.
+fn announced_by_fences(late: bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let (value, is_written) = (RaceCell::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                if !late {
+                    value.set(7);
+                }
+                fence(Release);
+                if late {
+                    value.set(7);
+                }
+                is_written.store(true, Relaxed);
+            });
+            if is_written.load(Relaxed) {
+                fence(Acquire);
+                assert_eq!(value.get(), 7);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_release_fence_publishes_what_is_before_it_and_nothing_behind_it() {
+    is_right("fences", announced_by_fences(false));
+    is_wrong("late write", || announced_by_fences(true), "race");
+}
+
 /// A ring of one producer and one consumer. The wrong producer counts before it writes.
 fn ring(counts_first: bool) -> impl Fn() + Send + Sync + 'static {
     move || {

@@ -54,3 +54,17 @@ fn a_line_replays_through_the_program_of_the_test() {
     let message = String::from_utf8_lossy(&run(&[(REPLAY, &other)]).stderr).into_owned();
     assert!(message.contains("an update is lost"), "{message}");
 }
+
+#[test]
+fn checks_of_one_test_without_a_name_are_numbered_from_the_second() {
+    let found = || {
+        let failed = std::panic::catch_unwind(|| check(lost_update));
+        let payload = failed.expect_err("the check finds the mistake");
+        crate::line_of(payload.downcast_ref::<String>().expect("a message"))
+    };
+    let name = "replay.checks_of_one_test_without_a_name_are_numbered_from_the_second";
+    for name in [name.to_owned(), format!("{name}.2"), format!("{name}.3")] {
+        let line = found();
+        assert!(line.starts_with(&format!("{name}/")), "{name}: {line}");
+    }
+}

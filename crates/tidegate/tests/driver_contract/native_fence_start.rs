@@ -378,6 +378,12 @@ fn bad_arguments_and_what_is_not_there_have_different_statuses() {
     drop(w);
     let without = world_with(without_native_fences);
     assert_eq!(refused_type(&without, NativeFenceType::Default), Some(Status::NOT_SUPPORTED));
+    // What is not there is refused before arguments that no driver takes.
+    let of_no_driver = without.native_with(|args| {
+        args.fence_type = NativeFenceType::IntraGpu;
+        args.flags = SyncObjectFlags::CROSS_ADAPTER;
+    });
+    assert_eq!(of_no_driver.err(), Some(Status::NOT_SUPPORTED));
 }
 
 // spec: NF-098

@@ -107,6 +107,36 @@ fn commands_run_with_the_addresses_that_the_driver_patches_in() {
     assert_eq!(w.stats().split_parts, 0);
 }
 
+#[test]
+fn each_command_that_stores_is_patched_and_each_other_one_is_passed_on() {
+    world(4).run(|w| {
+        let (own, read_only, context) = (on_demand(w), on_demand(w), context(w, COPY, 0));
+        let at = |offset| GpuVa(own.gpu_va + offset);
+        let commands = [
+            Command::Label { name: 1 },
+            Command::WriteValue { destination: at(8), value: 0x1_0000_0005 },
+            Command::Barrier,
+            Command::Timestamp { destination: at(16) },
+            Command::Timed { ns: 1_000 },
+            Command::Timestamp { destination: at(24) },
+            Command::Gap { ns: 1_000 },
+            Command::Timestamp { destination: at(BYTES - 8) },
+        ];
+        w.pass(5_000);
+        render(w, &[context], &commands, &[(&own, true)]).unwrap();
+        done(w, context);
+        assert_eq!(word(&own, 8), 0x1_0000_0005);
+        let times = [16, 24, BYTES - 8].map(|offset| word(&own, offset));
+        assert_eq!(times, [5_000, 6_000, 7_000]);
+        assert_eq!((word(&own, 0), word(&own, 32)), (0, 0), "nothing else is stored");
+        for destination in [at(BYTES - 4), GpuVa(read_only.gpu_va)] {
+            let list = [(&own, true), (&read_only, false)];
+            let refused = render(w, &[context], &[Command::Timestamp { destination }], &list);
+            assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{destination:?}");
+        }
+    });
+}
+
 // spec: PRE-034
 #[test]
 fn a_buffer_that_needs_more_than_there_is_runs_in_parts_and_is_right() {

@@ -175,6 +175,20 @@ fn the_kernel_checks_the_progress_of_engines_with_user_mode_queues() {
 }
 
 #[test]
+fn the_first_check_of_progress_comes_a_timeout_delay_after_the_connect() {
+    world_with(managed).run(|w| {
+        w.pass(2 * CHECK_NS);
+        let queue = w.connected_queue(0);
+        let connected = queue.status();
+        // The first check reads where the queue stands. The second one finds it there.
+        w.pass(CHECK_NS);
+        assert_eq!(power_of(w, 0, &queue), (ComponentState::F0, connected));
+        w.pass(CHECK_NS);
+        assert_eq!(power_of(w, 0, &queue), OFF);
+    });
+}
+
+#[test]
 fn a_process_that_announces_what_it_never_submits_does_not_keep_its_engine_powered() {
     world_with(managed).run(|w| {
         let queue = w.connected_queue(0);
