@@ -355,6 +355,7 @@ fn the_report_of_a_device_has_nothing_of_other_devices_and_machines() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the thread is one of the application")]
 fn a_thread_of_the_application_has_its_name_or_its_number() {
     for name in [Some("reader"), None] {
         let platform = Platform::closed_host();
