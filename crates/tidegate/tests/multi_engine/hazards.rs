@@ -353,36 +353,3 @@ fn the_report_of_a_device_has_nothing_of_other_devices_and_machines() {
     let of_all = platform.hazard_report().unwrap();
     assert_eq!(of_all.hazards.len(), 2, "the report of the platform has all of them");
 }
-
-#[test]
-#[allow(clippy::disallowed_methods, reason = "the thread is one of the application")]
-fn a_thread_of_the_application_has_its_name_or_its_number() {
-    for name in [Some("reader"), None] {
-        let platform = Platform::closed_host();
-        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-        let mut builder = std::thread::Builder::new();
-        if let Some(name) = name {
-            builder = builder.name(name.to_owned());
-        }
-        let device =
-            machine.device(DeviceOptions::new("app").validation(Validation::HAZARDS)).unwrap();
-        let buffer = device.create_buffer(BufferDesc::readback("data", 64)).unwrap();
-        let from = device.create_buffer(BufferDesc::new("from", 64)).unwrap();
-        let queue = device.create_queue(QueueDesc::copy("copies")).unwrap();
-        let mut list = device.create_command_list(CommandListType::Copy);
-        list.copy(&buffer, 0, &from, 0, 64).unwrap();
-        queue.execute(&[&list.close().unwrap()]).unwrap();
-        let reading = &buffer;
-        std::thread::scope(|scope| {
-            let reader = builder.spawn_scoped(scope, || reading.read(0, &mut [0; 64]));
-            reader.unwrap().join().unwrap().unwrap();
-        });
-        queue.wait_idle().unwrap();
-        let report = device.hazards().unwrap();
-        let second = &report.hazards[0].second.timeline;
-        match name {
-            Some(name) => assert_eq!(second, name),
-            None => assert!(second.starts_with("number "), "{second}"),
-        }
-    }
-}

@@ -8,7 +8,7 @@
 )]
 
 use std::thread;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Fence, QueueDesc};
+use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, Fence, QueueDesc, Validation};
 use tidegate::platform::StepCosts;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::{App, QueueApi};
@@ -122,4 +122,36 @@ fn threads_of_the_standard_library_use_a_machine_on_the_host() {
     assert_eq!(relay(100..150), 150);
     assert_eq!(machine.run(|| relay(150..200)).unwrap(), 200);
     assert_eq!(relay(200..250), 250);
+}
+
+#[test]
+fn the_hazard_check_names_a_thread_as_the_application_does_or_by_its_number() {
+    for name in [Some("reader"), None] {
+        let platform = Platform::closed_host();
+        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+        let mut builder = thread::Builder::new();
+        if let Some(name) = name {
+            builder = builder.name(name.to_owned());
+        }
+        let device =
+            machine.device(DeviceOptions::new("app").validation(Validation::HAZARDS)).unwrap();
+        let buffer = device.create_buffer(BufferDesc::readback("data", 64)).unwrap();
+        let from = device.create_buffer(BufferDesc::new("from", 64)).unwrap();
+        let queue = device.create_queue(QueueDesc::copy("copies")).unwrap();
+        let mut list = device.create_command_list(CommandListType::Copy);
+        list.copy(&buffer, 0, &from, 0, 64).unwrap();
+        queue.execute(&[&list.close().unwrap()]).unwrap();
+        let reading = &buffer;
+        thread::scope(|scope| {
+            let reader = builder.spawn_scoped(scope, || reading.read(0, &mut [0; 64]));
+            reader.unwrap().join().unwrap().unwrap();
+        });
+        queue.wait_idle().unwrap();
+        let report = device.hazards().unwrap();
+        let second = &report.hazards[0].second.timeline;
+        match name {
+            Some(name) => assert_eq!(second, name),
+            None => assert!(second.starts_with("number "), "{second}"),
+        }
+    }
 }
