@@ -221,6 +221,10 @@ mod ideal {
                             thread.now =
                                 u64::try_from(paced.max(i128::from(thread.now + work_ns))).unwrap();
                         }
+                        OpKind::Blocked { until_ns } => {
+                            let until = i128::from(*until_ns) + thread.lag;
+                            thread.now = u64::try_from(until.max(i128::from(thread.now))).unwrap();
+                        }
                         OpKind::Resume { at_ns } => {
                             thread.lag = i128::from(thread.now) - i128::from(*at_ns)
                         }
