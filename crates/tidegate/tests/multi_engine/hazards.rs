@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc, Validation};
 use tidegate::platform::StepCosts;
 use tidegate::platform::hazard::{Hazard, Report};
+use tidegate::trace::LaneKind;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{LoadOptions, load_bytes};
@@ -312,6 +313,8 @@ fn a_missing_edge_is_on_the_timeline_between_the_two_commands() {
             for (index, side) in [(edge.from, &hazard.first), (edge.to, &hazard.second)] {
                 let record = &trace.records[index];
                 assert_eq!(record.link.0, side.link, "{submission}: {finding:?}");
+                let kind = trace.lanes[record.lane.0 as usize].kind;
+                assert_eq!(kind, LaneKind::Engine, "{submission}: a command, not its list");
                 let queue = record.queue().unwrap_or(record.lane);
                 assert_eq!(trace.lanes[queue.0 as usize].name, side.timeline, "{submission}");
             }
