@@ -57,7 +57,7 @@ type ByTimeline<'a> = BTreeMap<TimelineId, Vec<Made<'a>>>;
 /// All signals of a run by timeline.
 pub(crate) struct Signals<'a> {
     raising: ByTimeline<'a>,
-    /// Signals of a value that was reached before.
+    /// Signals of a value that was reached before, on fences that fall.
     falling: ByTimeline<'a>,
 }
 
@@ -71,7 +71,11 @@ impl<'a> Signals<'a> {
                 };
                 let (value, clock, waiters) = (signal.value, &signal.clock, &signal.waiters);
                 let made = Made { fence, value, tick, clock, waiters };
-                let of = if signal.raises { &mut all.raising } else { &mut all.falling };
+                let of = match fence.fault {
+                    _ if signal.raises => &mut all.raising,
+                    Some(Fault::Falls { .. }) => &mut all.falling,
+                    _ => continue,
+                };
                 of.entry(timeline).or_default().push(made);
             }
         }
@@ -85,8 +89,7 @@ impl<'a> Signals<'a> {
     fn falling(&self, from: &Place, to: &Place) -> Option<(TimelineId, &Made<'a>)> {
         let (own, waiter) = (from.epoch.timeline, to.epoch.timeline);
         let mut made = self.falling.get(&own)?.iter().filter(|made| made.tick >= from.epoch.tick);
-        let falls = |made: &&Made| matches!(made.fence.fault, Some(Fault::Falls { .. }));
-        made.find(|m| falls(m) && m.fence.waiters.contains(&waiter)).map(|made| (own, made))
+        made.find(|made| made.fence.waiters.contains(&waiter)).map(|made| (own, made))
     }
 
     /// Returns the first signal after a place and those that directly follow it.

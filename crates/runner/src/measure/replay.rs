@@ -120,7 +120,7 @@ fn share(sorted: &[u64], percent: usize) -> u64 {
 
 impl ReplayError {
     /// Report line: all starts, then apart those that the trace explains and those that it does
-    /// not. There is no figure of starts that there are none of.
+    /// not. A group without starts has no figures.
     pub fn line(&self) -> String {
         let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
         let figures = |[median, p95, max]: [u64; 3]| {
@@ -171,9 +171,9 @@ pub(crate) mod tests {
     use tidegate_workload::model::{Ready, RecordedItem};
     use tidegate_workload::recording::ImportReport;
 
-    /// Ten starts, all explained and met.
-    pub(crate) fn exact() -> ReplayError {
-        let item = |start_ns| RecordedItem {
+    /// Work that starts at `start_ns` and takes no time.
+    fn item(start_ns: u64, unexplained: bool) -> RecordedItem {
+        RecordedItem {
             queue: QueueId(0),
             name: 0,
             launched_ns: None,
@@ -181,26 +181,24 @@ pub(crate) mod tests {
             end_ns: start_ns,
             ready: Ready::Launch,
             gap_ns: 0,
-            unexplained: false,
-        };
-        let items: Vec<RecordedItem> = (0..10).map(item).collect();
+            unexplained,
+        }
+    }
+
+    fn recorded(makespan_ns: u64, items: Vec<RecordedItem>) -> Recorded {
         let (names, report) = (vec!["k".into()], ImportReport::default());
+        Recorded { makespan_ns, items, names, kinds: Vec::new(), report }
+    }
+
+    /// Ten starts, all explained and met.
+    pub(crate) fn exact() -> ReplayError {
+        let items: Vec<RecordedItem> = (0..10).map(|start_ns| item(start_ns, false)).collect();
         let starts: Vec<Option<u64>> = items.iter().map(|item| Some(item.start_ns)).collect();
-        compare(&Recorded { makespan_ns: 10, items, names, kinds: Vec::new(), report }, &starts)
+        compare(&recorded(10, items), &starts)
     }
 
     #[test]
     fn errors_are_counted_apart_from_what_nothing_explains() {
-        let item = |start_ns, unexplained| RecordedItem {
-            queue: QueueId(0),
-            name: 0,
-            launched_ns: None,
-            start_ns,
-            end_ns: start_ns + 1,
-            ready: Ready::Launch,
-            gap_ns: 0,
-            unexplained,
-        };
         let items = vec![
             item(100, false),
             item(200, false),
@@ -208,13 +206,7 @@ pub(crate) mod tests {
             item(400, false),
             item(500, false),
         ];
-        let recorded = Recorded {
-            makespan_ns: 501,
-            items,
-            names: vec!["k".into()],
-            kinds: Vec::new(),
-            report: ImportReport::default(),
-        };
+        let recorded = recorded(501, items);
         let starts = [Some(90), Some(20_200), Some(305), None, Some(507)];
         let error = compare(&recorded, &starts);
         assert_eq!((error.explained, error.unexplained, error.missing), (3, 1, 1));
@@ -246,24 +238,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_worst_work_counts_although_nothing_explains_it() {
-        let item = |start_ns, unexplained| RecordedItem {
-            queue: QueueId(0),
-            name: 0,
-            launched_ns: None,
-            start_ns,
-            end_ns: start_ns + 1,
-            ready: Ready::Launch,
-            gap_ns: 0,
-            unexplained,
-        };
-        let (names, report) = (vec!["k".into()], ImportReport::default());
-        let recorded = Recorded {
-            makespan_ns: 100,
-            items: vec![item(0, true), item(50, true)],
-            names,
-            kinds: Vec::new(),
-            report,
-        };
+        let recorded = recorded(100, vec![item(0, true), item(50, true)]);
         let error = compare(&recorded, &[Some(0), Some(68_500_000_050)]);
         let line = error.line();
         assert!(line.contains("68500000.0 us at worst"), "{line}");
@@ -273,19 +248,8 @@ pub(crate) mod tests {
 
     #[test]
     fn ten_microseconds_are_within_ten_microseconds() {
-        let item = |start_ns| RecordedItem {
-            queue: QueueId(0),
-            name: 0,
-            launched_ns: None,
-            start_ns,
-            end_ns: start_ns,
-            ready: Ready::Launch,
-            gap_ns: 0,
-            unexplained: false,
-        };
-        let items = [20_000, 40_000, 60_000].map(item).to_vec();
-        let (names, report) = (vec!["k".into()], ImportReport::default());
-        let recorded = Recorded { makespan_ns: 60_000, items, names, kinds: Vec::new(), report };
+        let items = [20_000, 40_000, 60_000].map(|start_ns| item(start_ns, false)).to_vec();
+        let recorded = recorded(60_000, items);
         let error = compare(&recorded, &[Some(10_000), Some(50_000), Some(70_001)]);
         assert_eq!((error.within_10us, error.median_shift_ns), (2, 10_000));
     }
