@@ -9,7 +9,7 @@
 //!   inputs and is the only way to write a file.
 //!
 //! Entry points: [`Outputs::of`] before the command, [`Outputs::write`] and
-//! [`Outputs::write_json`] in it. Rooms: `place` (targets of paths) · `paths` (those of a command
+//! [`Outputs::write_json`] in it. Rooms: `place` (targets of paths) · `paths` (paths of a command
 //! line).
 
 mod paths;
@@ -75,7 +75,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// The target of an output, which is no input.
+    /// The target of an output. Fails if it is an input.
     fn place(&self, path: &Path) -> Result<Place, String> {
         let place = Place::of(path)?;
         match self.inputs.iter().find(|(_, input)| place.is_file_of(input)) {

@@ -64,7 +64,7 @@ impl Signal {
 pub(crate) enum Fault {
     /// The timelines of the first two unordered signals.
     Unordered([TimelineId; 2]),
-    /// The first signal of a lower value than that of the signal before it.
+    /// The first signal of a lower value than the signal before it.
     Falls { timeline: TimelineId, from: u64, to: u64 },
 }
 

@@ -26,7 +26,7 @@ pub struct KernelRow {
     pub queue: Arc<str>,
     /// The submission model of the run.
     pub model: &'static str,
-    /// The grade of the recording's replay, as in `compare`; empty where there is none.
+    /// The grade of the recording's replay, as in `compare`; empty without a grade.
     pub grade: &'static str,
     /// Recorded start.
     pub recorded_start_ns: Option<u64>,

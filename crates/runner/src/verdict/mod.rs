@@ -56,7 +56,7 @@ pub struct ModelVerdict {
     pub halves_ns: Option<[u64; 2]>,
     /// The account of that time; `None` without a timeline.
     pub account: Option<Account>,
-    /// The part that binds the run. In a near tie it is that of the baseline.
+    /// The part that binds the run. In a near tie it is the baseline's.
     pub bound: Option<Part>,
     /// Calls into the kernel.
     pub kernel_calls: u64,

@@ -288,7 +288,7 @@ mod tests {
         );
         let launch = said(of(900_000, 80_000, 20_000), of(900_000, 80_000, 8_000));
         assert!(launch.contains("1.2 % faster than packet: launch 20.00 → 8.00 µs;"), "{launch}");
-        // A part that changed the other way is no reason.
+        // A part that changed the other way explains nothing.
         let against = said(of(900_000, 92_000, 8_000), of(880_000, 88_000, 20_000));
         assert!(against.contains("no difference that a submission model makes"), "{against}");
     }

@@ -60,7 +60,7 @@ pub struct ImportReport {
     pub device_syncs: u64,
     /// Host waits for an unknown device.
     pub device_syncs_unpaired: u64,
-    /// Of the host waits for an unknown stream: those of a process with one stream.
+    /// Host waits for an unknown stream in processes with one stream.
     pub syncs_of_only_stream: u64,
     /// Of the host waits for an unknown object: those for the work that ended just before them.
     pub syncs_by_time: u64,
