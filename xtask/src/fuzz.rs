@@ -18,7 +18,7 @@ use std::thread;
 use crate::{cargo, tree};
 
 /// What `cargo xtask test` gives each target: enough to meet again what is easily met.
-const SHORT_SECONDS: u32 = 10;
+const SHORT_SECONDS: u32 = 5;
 /// What `cargo xtask full` gives each target.
 const LONG_SECONDS: u32 = 600;
 /// What `cargo xtask fuzz` gives each target by default.
@@ -63,11 +63,19 @@ pub struct Request<'a> {
     seconds: u32,
     /// What the draws begin with; another one each time where there is none.
     seed: Option<u32>,
+    /// The build profile of the fuzzer.
+    profile: &'static str,
 }
+
+/// Optimised: more inputs a second.
+const OPTIMISED: &str = "fuzz";
+/// As cheap to build as the tests.
+const CHEAP: &str = "fuzz-short";
 
 /// Reads `--target NAME` and `--seconds N`, in any order; `None` for anything else.
 pub fn request<'a>(words: &[&'a str]) -> Option<Request<'a>> {
-    let mut request = Request { target: None, seconds: DEFAULT_SECONDS, seed: None };
+    let mut request =
+        Request { target: None, seconds: DEFAULT_SECONDS, seed: None, profile: OPTIMISED };
     for pair in words.chunks(2) {
         match pair {
             ["--target", name] => request.target = Some(name),
@@ -81,12 +89,14 @@ pub fn request<'a>(words: &[&'a str]) -> Option<Request<'a>> {
 /// The bounded form, for every change: with the same draws each time, so that what one change is
 /// refused for is not luck.
 pub fn short(root: &Path) -> Result<(), String> {
-    run(root, &Request { target: None, seconds: SHORT_SECONDS, seed: Some(1) })
+    let (seconds, seed) = (SHORT_SECONDS, Some(1));
+    run(root, &Request { target: None, seconds, seed, profile: CHEAP })
 }
 
 /// The long form.
 pub fn long(root: &Path) -> Result<(), String> {
-    run(root, &Request { target: None, seconds: LONG_SECONDS, seed: None })
+    let seconds = LONG_SECONDS;
+    run(root, &Request { target: None, seconds, seed: None, profile: OPTIMISED })
 }
 
 /// Builds the fuzzer and runs the targets.
@@ -103,7 +113,7 @@ pub fn run(root: &Path, request: &Request<'_>) -> Result<(), String> {
         }
     };
     let folder = tree::build_folder(root);
-    let fuzzer = build(root, &folder)?;
+    let fuzzer = build(root, &folder, request.profile)?;
     let at_once = thread::available_parallelism().map_or(1, usize::from).min(wanted.len());
     println!("{} targets for {} s each, {at_once} at a time", wanted.len(), request.seconds);
     let runs: Vec<Run> = wanted.iter().map(|name| Run::new(root, &folder, name)).collect();
@@ -139,13 +149,13 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
 
 /// Builds it for a target that is named, so that build scripts and macros, which run while it is
 /// built, go without counters.
-fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
+fn build(root: &Path, folder: &Path, profile: &str) -> Result<PathBuf, String> {
     let machine = machine()?;
     let arguments = [
         "build",
         "--quiet",
         "--profile",
-        "fuzz",
+        profile,
         "--package",
         "tidegate-fuzz",
         "--features",
@@ -162,7 +172,7 @@ fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
         (WRAPPER_VARIABLE, "1".into()),
     ];
     cargo::cargo(root, &arguments, &environment)?;
-    Ok(folder.join(&machine).join("fuzz/tidegate-fuzz"))
+    Ok(folder.join(&machine).join(profile).join("tidegate-fuzz"))
 }
 
 /// Compiles one crate of the fuzzer, as cargo's wrapper: `words` are the compiler and its

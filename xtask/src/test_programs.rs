@@ -1,8 +1,10 @@
 //! The stage `tests`: builds the test programs of the workspace, runs each test in a process of its
 //! own, prints each program when its tests have ended, and lists the slowest tests.
 //!
-//! A test that runs longer than [`LIMIT`] is killed and named. As many tests run at once as there
-//! are processors. Output of a test stays in `test-logs` below the build folder.
+//! A test that runs longer than [`LIMIT`] is killed and named. One more test runs at once than
+//! there are processors, because some wait for a browser or for other processes. Output of a test
+//! stays in
+//! `test-logs` below the build folder.
 
 use std::ffi::OsString;
 use std::fs;
@@ -162,7 +164,7 @@ pub fn programs(output: &str) -> Vec<Program> {
     output.lines().filter_map(program).collect()
 }
 
-/// Runs the tests that are not ignored, as many at once as there are processors, in the order of
+/// Runs the tests that are not ignored, one more at once than there are processors, in the order of
 /// the programs. Prints each failure at once, and each program when its tests have ended.
 fn run_all(
     programs: &[Program],
@@ -170,7 +172,7 @@ fn run_all(
     limit: Duration,
     environment: &[(&str, OsString)],
 ) -> Result<Vec<Ended>, String> {
-    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    let at_once = thread::available_parallelism().map_or(1, usize::from) + 1;
     let mut tests: Vec<(&Program, String)> = Vec::new();
     for program in programs {
         let ignored = program.list(&["--ignored"]);

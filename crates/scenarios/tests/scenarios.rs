@@ -14,7 +14,7 @@ use tidegate::explorer::{
 use tidegate_scenarios::{Plan, all, find, plan, plan_of_bugs};
 
 /// Number of runs of a sampled search in these tests.
-const SAMPLES: u64 = 6_000;
+const SAMPLES: u64 = 3_000;
 
 fn options(plan: Plan) -> Options<'static> {
     let samples = matches!(plan.strategy, StrategyKind::Pct(_));
