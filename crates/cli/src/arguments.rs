@@ -105,6 +105,9 @@ pub(crate) struct Reading {
     /// (default: user, as runtimes on Linux submit)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) recorded_as: Option<Submission>,
+    /// Workloads: a value for a constant of [let]; can be repeated
+    #[arg(long = "let", value_name = "NAME=VALUE", value_parser = constant)]
+    pub(crate) constants: Vec<(String, i128)>,
     /// Local memory of the GPU in bytes, or with a suffix K, M or G; buffers that do not fit are
     /// paged
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
@@ -184,6 +187,14 @@ impl Reading {
             }
         }))
     }
+}
+
+/// Reads `frames=240`.
+fn constant(text: &str) -> Result<(String, i128), String> {
+    let wrong = || format!("'{text}' is not NAME=VALUE with a whole number, as frames=240");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    let value = value.replace('_', "").parse().map_err(|_| wrong())?;
+    Ok((name.to_owned(), value))
 }
 
 /// Physical doorbells of a dedicated model without a number.

@@ -3,7 +3,7 @@
 use crate::arguments::{self, Reading};
 use crate::output::Outputs;
 use crate::run::{
-    Read, add_pictures, clock, models, print_details, read, run_once, show_problems, trust,
+    Read, add_pictures, clock, load, models, print_details, read, run_once, show_problems, trust,
     write_frames,
 };
 use crate::streams::{errln, outln};
@@ -19,7 +19,7 @@ use tidegate::runner::report::{self, Report};
 use tidegate::runner::verdict::{self, Account, Grade, ModelVerdict, Verdict};
 use tidegate::trace::compare_page::{self, ComparePage, ComparedModel};
 use tidegate::workload::expect::Clock;
-use tidegate::workload::model::{Submission, Workload};
+use tidegate::workload::model::{Scale, Submission, Workload};
 use tidegate::workload::what_if::WhatIf;
 
 /// Default path of the page.
@@ -28,6 +28,11 @@ const DEFAULT_PAGE: &str = "compare.html";
 /// A run with more operations on queues than this is repeated at the ends of all ranges only, not
 /// for each constant.
 const LONG_RUN: u64 = 4_000;
+
+/// The longer runs that a verdict is checked by, in lengths of the run. A run of more operations on
+/// queues than the limit is left out.
+const LENGTHS: [u32; 2] = [2, 10];
+const LONGEST_RUN: u64 = 100_000;
 
 /// The most runs of a model in real time, and the least: with one run nothing shows what chance is.
 const WALL_ROUNDS: u32 = 15;
@@ -78,13 +83,18 @@ pub(crate) fn command(
     let ranking = match clock(workload, reading) {
         // What hangs takes as long as the timeout delay says, under each model.
         Clock::Virtual if reading.preempting.inject.is_empty() && !poor => {
-            ranking(&read, reading, &reports)?
+            ranking(&read, reading, &reports, &accounts)?
         }
         Clock::Virtual | Clock::Wall => None,
     };
     let mut verdict = verdict::judge(&reports, &accounts, ranking.as_ref(), trust);
     if rounds > 1 {
         verdict = verdict.map(|verdict| verdict.repeated(&runs_ns));
+    }
+    if ranking.is_some() {
+        let path = arguments.workload.as_deref();
+        let lengths = lengths(path, &read, reading, &reports, &accounts)?;
+        verdict = verdict.map(|verdict| verdict.at_lengths(&lengths));
     }
     let what_ifs = what_ifs(&changed, reading, costs)?;
     let written = write_files(&results, verdict.as_ref(), page.as_deref(), &outputs)?;
@@ -131,7 +141,7 @@ pub(crate) fn command(
 
 /// Runs the workload under each model. Other work of the host makes a run on threads longer and
 /// none shorter, so the models take turns there, at least twice, and the shortest run of each is
-/// its result. The second value is the makespans of the right runs of each model.
+/// its result. The second value is the steady work of the right runs of each model.
 fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, Vec<Vec<u64>>), BadInput> {
     let Read { workload, costs } = read;
     let models = models(workload, reading);
@@ -164,10 +174,10 @@ fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, Vec<Vec
     Ok((results, runs_ns))
 }
 
-/// Whether a run was right, and its makespan in nanoseconds.
+/// Whether a run was right, and its steady work in nanoseconds.
 fn outcome(result: &RunResult) -> (bool, u64) {
     let report = &result.outcome.report;
-    (report.is_right(), report.makespan_ns)
+    (report.is_right(), verdict::steady_ns(report, account(result).as_ref()))
 }
 
 /// Whether a run becomes the result of its model in place of the best one so far. A run that went
@@ -247,6 +257,7 @@ fn ranking(
     read: &Read,
     reading: &Reading,
     nominal: &[&Report],
+    accounts: &[Option<Account>],
 ) -> Result<Option<Ranking>, BadInput> {
     let Read { workload, costs } = read;
     let quiet = Reading { quiet: true, ..reading.clone() };
@@ -256,31 +267,73 @@ fn ranking(
         if long { ranking::short_plan(costs) } else { ranking::plan(costs, &ranking::DECISIVE) };
     let (mut measurements, mut ring_space) = (Vec::new(), Vec::new());
     for variation in plan {
-        let mut makespans = Vec::new();
-        for (submission, nominal) in models.iter().zip(nominal) {
-            let (makespan_ns, ring_wait_ns) = match measurements.is_empty() {
-                true => (nominal.makespan_ns, nominal.ring_wait_ns),
-                // The makespan is read from a timeline, as on the nominal machine.
+        let mut steady_ns = Vec::new();
+        for (submission, (nominal, account)) in models.iter().zip(nominal.iter().zip(accounts)) {
+            let run;
+            let (report, own_ns) = match measurements.is_empty() {
+                true => (*nominal, verdict::steady_ns(nominal, account.as_ref())),
+                // Times are read from a timeline, as on the nominal machine.
                 false => {
-                    let result = run_once(
-                        workload,
-                        Some(*submission),
-                        &quiet,
-                        true,
-                        variation.costs.clone(),
-                    )?;
-                    (result.outcome.report.makespan_ns, result.outcome.report.ring_wait_ns)
+                    let costs = variation.costs.clone();
+                    run = run_once(workload, Some(*submission), &quiet, true, costs)?;
+                    (&run.outcome.report, outcome(&run).1)
                 }
             };
-            if verdict::rests_on_ring_space(ring_wait_ns, makespan_ns) {
+            let ring_wait_ns = report.ring_wait_ns;
+            if verdict::rests_on_ring_space(ring_wait_ns, report.makespan_ns) {
                 let (variation, model) = (variation.name.clone(), submission.name());
                 ring_space.push(RingSpace { variation, model, ring_wait_ns });
             }
-            makespans.push((*submission, makespan_ns));
+            steady_ns.push((*submission, own_ns));
         }
-        measurements.push(Measurement::new(&variation, &makespans));
+        measurements.push(Measurement::new(&variation, &steady_ns));
     }
     Ok(ranking::judge(measurements).map(|ranking| Ranking { ring_space, ..ranking }))
+}
+
+/// The models over other lengths: longer runs of a workload that says what makes it longer, else
+/// the halves of the run.
+fn lengths(
+    path: Option<&Path>,
+    base: &Read,
+    reading: &Reading,
+    nominal: &[&Report],
+    accounts: &[Option<Account>],
+) -> Result<Vec<Measurement>, BadInput> {
+    let Some(Scale { constant, value }) = &base.workload.scale else {
+        return Ok(verdict::halves(nominal, accounts));
+    };
+    let operations = nominal.iter().map(|report| queue_operations(report)).max().unwrap_or(0);
+    let mut lengths = Vec::new();
+    for times in LENGTHS.into_iter().filter(|n| operations * u64::from(*n) <= LONGEST_RUN) {
+        let Some(value) = value.checked_mul(i128::from(times)) else { break };
+        let mut longer = Reading { quiet: true, ..reading.clone() };
+        longer.constants.push((constant.clone(), value));
+        let not_checked = |why: &str| {
+            errln!(
+                "the verdict is not checked at {times}x the length ('scales_with'): --let {constant}={value} {why}"
+            );
+        };
+        let Read { workload, costs } = match load(path, &longer) {
+            Ok(read) => read,
+            Err(BadInput(why)) => {
+                not_checked(&format!("is refused: {why}"));
+                break;
+            }
+        };
+        let mut steady_ns = Vec::new();
+        for model in models(&workload, &longer) {
+            let run = run_once(&workload, Some(model), &longer, true, costs.clone())?;
+            if !run.outcome.report.is_right() {
+                not_checked(&format!("goes wrong under {}", model.name()));
+                show_problems(&run.outcome);
+                return Ok(lengths);
+            }
+            steady_ns.push((model.name(), outcome(&run).1));
+        }
+        lengths.push(Measurement { variation: format!("{times}x"), steady_ns });
+    }
+    Ok(lengths)
 }
 
 /// The workload with each requested change.

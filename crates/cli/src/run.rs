@@ -37,8 +37,18 @@ pub(crate) struct Read {
 }
 
 /// Reads a workload, or the default one without a path. A recording is arranged twice: first as it
-/// is, which measures the recorded machine, then without that machine's delays.
+/// is, which measures the recorded machine, then without that machine's delays. Prints warnings.
 pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadInput> {
+    let read = load(path, reading)?;
+    let workload = &read.workload;
+    for warning in &workload.warnings {
+        errln!("warning: {}:{}:{}: {}", workload.file, warning.line, warning.column, warning.text);
+    }
+    Ok(read)
+}
+
+/// Reads as [`read`] does, and prints nothing.
+pub(crate) fn load(path: Option<&Path>, reading: &Reading) -> Result<Read, BadInput> {
     let gaps = match reading.gaps {
         Gaps::Keep => recording::Gaps::Keep,
         Gaps::Drop => recording::Gaps::Drop,
@@ -52,15 +62,16 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
     let first = recording::ImportOptions { gaps, ..recording::ImportOptions::default() };
     let loaded = match path {
         Some(path) => {
-            let options = workload::LoadOptions { import: first };
+            let constants = reading.constants.clone();
+            let options = workload::LoadOptions { import: first, constants };
             workload::load_fitted(path, &options, &mut fit).map(|(workload, _)| workload)
         }
-        None => workload::toml_file::parse(DEFAULT_WORKLOAD.0, DEFAULT_WORKLOAD.1),
+        None => {
+            let (text, file) = DEFAULT_WORKLOAD;
+            workload::toml_file::parse_with(text, file, &reading.constants)
+        }
     };
     let workload = loaded.map_err(|error| BadInput(error.to_string()))?;
-    for warning in &workload.warnings {
-        errln!("warning: {}:{}:{}: {}", workload.file, warning.line, warning.column, warning.text);
-    }
     Ok(Read { workload: Arc::new(workload), costs })
 }
 

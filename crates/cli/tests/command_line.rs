@@ -166,7 +166,8 @@ fn the_verdict_follows_from_the_json_beside_it() {
     let (said, json) = compared("verdict", "ring-buffer.toml");
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("a number: {value}"));
     let (verdict, runs) = (&json["verdict"], json["runs"].as_array().unwrap());
-    let base = number(&runs[0]["makespan_ns"]);
+    let steady = |model: &Value| number(&model["makespan_ns"]) - number(&model["start_up_ns"]);
+    let base = steady(&verdict["models"][0]);
     assert_eq!(verdict["baseline"], runs[0]["submission"]);
     for (model, run) in verdict["models"].as_array().unwrap().iter().zip(runs) {
         let makespan = number(&run["makespan_ns"]);
@@ -184,14 +185,19 @@ fn the_verdict_follows_from_the_json_beside_it() {
         let account = model["account"].as_object().unwrap();
         let parts = account.iter().filter(|(name, _)| !name.starts_with("cpu_") && *name != "busy");
         assert_eq!(parts.map(|(_, ns)| number(ns)).sum::<u64>(), makespan, "{account:?}");
+        assert_eq!(account["start_up_ns"], model["start_up_ns"]);
+        assert!(number(&run["first_work_ns"]) >= number(&model["start_up_ns"]));
         // Both engines' work is the same under each model; what differs is how it gets there.
         assert_eq!(account["gpu_ns"], verdict["models"][0]["account"]["gpu_ns"]);
         let against = &model["against"];
         if against.is_null() {
             continue;
         }
-        let change = (makespan as i64 - base as i64) * 1_000 / base as i64;
-        assert_eq!(against["change_permille"].as_i64(), Some(change));
+        let change = |own: u64, base: u64| (own as i64 - base as i64) * 1_000 / base as i64;
+        assert_eq!(against["change_permille"].as_i64(), Some(change(steady(model), base)));
+        // A run of twice and of ten times the frames.
+        let lengths = against["lengths"].as_array().unwrap();
+        assert_eq!(lengths.iter().map(|at| &at["length"]).collect::<Vec<_>>(), ["2x", "10x"]);
         let machines = json["ranking"]["measurements"].as_array().unwrap();
         assert_eq!(number(&against["settings"]), machines.len() as u64);
         let held = machines.len() - against["not_on"].as_array().unwrap().len();
@@ -747,9 +753,52 @@ fn an_expectation_is_shown_with_the_value_of_the_model_that_it_is_for() {
     assert_eq!(bounded.len(), 1, "{said}");
 }
 
-/// Recomputes the ranking from the makespans in the JSON: one tie for order, changes and claim.
+/// The longest run of a verdict, as a user makes it: `--let` sets the constant.
 #[test]
-fn the_ranking_follows_from_the_makespans_that_the_json_states() {
+fn the_length_of_a_run_can_be_given() {
+    let place = place("lengths");
+    let base = json_of_compare(&place, "");
+    let longer = json_of_compare(&place, "--let frames=240");
+    let steady = |json: &Value, model: usize| {
+        let model = &json["verdict"]["models"][model];
+        model["makespan_ns"].as_i64().unwrap() - model["start_up_ns"].as_i64().unwrap()
+    };
+    for model in 1..3 {
+        let at = &base["verdict"]["models"][model]["against"]["lengths"][1];
+        let (own, packet) = (steady(&longer, model), steady(&longer, 0));
+        assert_eq!(at["change_permille"].as_i64(), Some((own - packet) * 1_000 / packet), "{at}");
+    }
+    let refused = |line: &str, why: &str| holds(&text(&ended(&place, 2, line)), &[why]);
+    refused("compare --let frame=240", "[let] has no constant 'frame'; did you mean 'frames'?");
+    refused("compare --let frames=many", "'frames=many' is not NAME=VALUE with a whole number");
+}
+
+/// A length that goes wrong is left out, with the reason, and the comparison stands.
+#[test]
+fn a_longer_run_that_goes_wrong_is_left_out() {
+    let place = place("longer");
+    let hello = std::fs::read_to_string(root().join("workloads/hello.toml")).unwrap();
+    let compared = |value: &str| {
+        let scaled = "scales_with = \"n\"\n[let]\nn = 1\n[[buffer]]";
+        let workload = hello.replacen("[[buffer]]", scaled, 1).replace("value = 1\n", value);
+        std::fs::write(place.join("w.toml"), workload).unwrap();
+        text(&ran(&place, "compare w.toml --quiet"))
+    };
+    let said = compared("value = \"1 + (n > 5)\"\n");
+    let wrong = "not checked at 10x the length ('scales_with'): --let n=10 goes wrong under packet";
+    holds(&said, &["packet: ", wrong, "fence 'done'"]);
+    let said = compared("value = \"1 - (n > 5) * 2\"\n");
+    holds(&said, &["packet: ", "at 10x the length ('scales_with'): --let n=10 "]);
+}
+
+fn json_of_compare(place: &Path, more: &str) -> Value {
+    ran(place, format!("compare --quiet --json c.json {more}").trim_end());
+    json(place, "c.json")
+}
+
+/// Recomputes the ranking from the steady work in the JSON: one tie for order, changes and claim.
+#[test]
+fn the_ranking_follows_from_the_steady_work_that_the_json_states() {
     // Differences on both sides of the tie: none, some on some machines, all on all machines.
     for workload in ["decode-deep-queues.toml", "hello.toml", "ring-buffer.toml"] {
         let (said, json) = compared("ranking", workload);
@@ -757,7 +806,7 @@ fn the_ranking_follows_from_the_makespans_that_the_json_states() {
         let parts = ranking["tie_parts"].as_u64().unwrap();
         let machines = ranking["measurements"].as_array().unwrap();
         let ns = |machine: &Value, model: &str| {
-            let rows = machine["makespans_ns"].as_array().unwrap();
+            let rows = machine["steady_ns"].as_array().unwrap();
             rows.iter().find(|row| row[0] == model).unwrap()[1].as_u64().unwrap()
         };
         let relation = |machine: &Value, first: &str, second: &str| {

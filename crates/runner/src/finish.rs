@@ -11,7 +11,7 @@ use tidegate_trace::Trace;
 use crate::deadlock::{self, Standstill};
 use crate::fault::{self, Placed};
 use crate::kernels::KernelRow;
-use crate::measure::metrics::{Measured, last_end, work_overlap_ns};
+use crate::measure::metrics::{Measured, first_work, halfway, last_end, work_overlap_ns};
 use crate::measure::replay::{self, ReplayError};
 use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
 use crate::options::HangAt;
@@ -110,6 +110,7 @@ impl Prepared {
         let completed = all_ended && goes_on && problems.is_empty();
         let on_timeline = RunOnTimeline {
             started_ns: state.started_ns,
+            first_work_ns: state.started_ns + after.measured.first_work_ns,
             ended_ns: state.started_ns + after.measured.makespan_ns,
             queues: self
                 .queues
@@ -173,6 +174,8 @@ impl Prepared {
         let worked = times.as_ref().filter(|_| all_done);
         let worked_until = worked.and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
         let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
+        let since_start = |ns: u64| ns.saturating_sub(state.started_ns).min(makespan_ns);
+        let all_times = times.as_deref().unwrap_or_default();
         // Counters include operations of memory management and of waits for idle queues, which the
         // workload did not queue.
         let done = |queued: fn(&QueueStats) -> u64, counted: fn(&WorkStats) -> u64| {
@@ -202,6 +205,8 @@ impl Prepared {
         Measured {
             started_ns: state.started_ns,
             makespan_ns,
+            first_work_ns: first_work(all_times).map_or(0, since_start),
+            halfway_ns: worked_until.and_then(|_| halfway(all_times)).map(since_start),
             machine,
             has_counters: self.probe.has_counters(),
             calls: state.calls.since(&state.before.device),
@@ -430,6 +435,8 @@ impl Prepared {
             elapsed_ns: 0,
             started_ns: measured.started_ns,
             makespan_ns: measured.makespan_ns,
+            first_work_ns: measured.first_work_ns,
+            halfway_ns: measured.halfway_ns,
             recorded_ns: self.workload.recorded.as_ref().map(|recorded| recorded.makespan_ns),
             completed,
             verified: completed && problems.is_empty(),

@@ -370,6 +370,7 @@ pub(crate) mod tests {
             frames: Vec::new(),
             marks: 0,
             recorded: Some(Recorded { makespan_ns: 131, items, names, kinds: Vec::new(), report }),
+            scale: None,
             warnings: Vec::new(),
         };
         let rows = recorded_rows(&workload);

@@ -1,9 +1,9 @@
-//! Ranks submission models by makespan, and checks whether the ranking holds over the ranges of the
-//! cost model.
+//! Ranks submission models by their steady work, and checks whether the ranking holds over the
+//! ranges of the cost model.
 //!
 //! Invariant: [`relation`] is the only definition of a tie. Order, changes, printed claims and
 //! verdicts use it. Entry points: [`plan`] or [`short_plan`] lists the machines, the caller
-//! measures every model on each, and [`judge`] compares the makespans.
+//! measures every model on each, and [`judge`] compares their steady work.
 
 use serde::Serialize;
 use tidegate_platform::Step;
@@ -11,10 +11,10 @@ use tidegate_platform::Step;
 use crate::cost::{COSTS, CostModel};
 use tidegate_workload::model::Submission;
 
-/// Makespans that differ by at most the longer one divided by this are tied. 200 is 0.5 %.
+/// Times that differ by at most the longer one divided by this are tied. 200 is 0.5 %.
 pub const TIE_PARTS: u64 = 200;
 
-/// Relation of two makespans.
+/// Relation of two times of steady work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
@@ -26,7 +26,7 @@ pub enum Relation {
     Slower,
 }
 
-/// Compares makespan `first_ns` with makespan `second_ns`.
+/// Compares `first_ns` with `second_ns`.
 pub fn relation(first_ns: u64, second_ns: u64) -> Relation {
     let longer = first_ns.max(second_ns);
     if u128::from(first_ns.abs_diff(second_ns)) * u128::from(TIE_PARTS) <= u128::from(longer) {
@@ -76,38 +76,38 @@ pub fn short_plan(base: &CostModel) -> Vec<Variation> {
     plan(base, &[])
 }
 
-/// Makespans in nanoseconds of all models on one machine.
+/// The steady work of all models on one machine, in nanoseconds: their makespans without start-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Measurement {
     /// Name of the machine in the plan.
     pub variation: String,
     /// By model.
-    pub makespans_ns: Vec<(&'static str, u64)>,
+    pub steady_ns: Vec<(&'static str, u64)>,
 }
 
 impl Measurement {
     /// A measurement of one variation of a plan.
-    pub fn new(variation: &Variation, makespans_ns: &[(Submission, u64)]) -> Self {
-        let named = makespans_ns.iter().map(|(model, ns)| (model.name(), *ns)).collect();
-        Self { variation: variation.name.clone(), makespans_ns: named }
+    pub fn new(variation: &Variation, steady_ns: &[(Submission, u64)]) -> Self {
+        let named = steady_ns.iter().map(|(model, ns)| (model.name(), *ns)).collect();
+        Self { variation: variation.name.clone(), steady_ns: named }
     }
 
-    /// Models from the shortest makespan to the longest; equal ones stay in the order of the
+    /// Models from the shortest steady work to the longest; equal ones stay in the order of the
     /// measurement.
     fn order(&self) -> Vec<&'static str> {
-        let mut order = self.makespans_ns.clone();
+        let mut order = self.steady_ns.clone();
         order.sort_by_key(|(_, ns)| *ns);
         order.into_iter().map(|(model, _)| model).collect()
     }
 
-    /// The makespan of a model, in nanoseconds.
-    pub fn makespan_ns(&self, model: &str) -> Option<u64> {
-        self.makespans_ns.iter().find(|(name, _)| *name == model).map(|(_, ns)| *ns)
+    /// The steady work of a model, in nanoseconds.
+    pub fn steady_ns(&self, model: &str) -> Option<u64> {
+        self.steady_ns.iter().find(|(name, _)| *name == model).map(|(_, ns)| *ns)
     }
 
     /// Relation of `first` and `second` on this machine; `None` if either was not measured.
     pub fn relation(&self, first: &str, second: &str) -> Option<Relation> {
-        Some(relation(self.makespan_ns(first)?, self.makespan_ns(second)?))
+        Some(relation(self.steady_ns(first)?, self.steady_ns(second)?))
     }
 }
 
@@ -126,15 +126,15 @@ pub struct Change {
     pub here: Relation,
 }
 
-/// The models by makespan, and the changes of their order on other machines.
+/// The models by steady work, and the changes of their order on other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ranking {
-    /// Models on the nominal machine by makespan, shortest first. Neighbours may be tied: see
+    /// Models on the nominal machine by steady work, shortest first. Neighbours may be tied: see
     /// `ties`.
     pub order: Vec<&'static str>,
     /// Pairs of models without a difference on the nominal machine.
     pub ties: Vec<[&'static str; 2]>,
-    /// A difference of at most one part in this many of the longer makespan is a tie.
+    /// A difference of at most one part in this many of the longer time is a tie.
     pub tie_parts: u64,
     /// Whether every pair of models has one relation on all machines.
     pub survives: bool,

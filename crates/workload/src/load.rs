@@ -14,17 +14,20 @@ use crate::error::Error;
 use crate::format::{self, Format, Unreadable};
 use crate::model::Workload;
 use crate::recording::{self, Fit, ImportOptions, Recording, Source};
+use crate::toml_file::{self, Constants};
 use crate::unpack::Unpacked;
-use crate::{kineto, nsys, own_timeline, perfetto, rocprof, toml_file};
+use crate::{kineto, nsys, own_timeline, perfetto, rocprof};
 
 /// Bytes at the start of a file that decide its kind.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// How a file is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LoadOptions {
     /// Options for traces.
     pub import: ImportOptions,
+    /// Values in place of those of constants (`[let]`) of a TOML workload.
+    pub constants: Constants,
 }
 
 /// The kind of a file.
@@ -41,7 +44,7 @@ pub enum Loaded {
 /// # Errors
 /// Everything in [`Error`].
 pub fn load(path: &Path, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
-    load_as(path, How { import: options.import, fit: None })
+    load_as(path, How::new(options, None))
 }
 
 /// Reads as [`load`] does. A recording gets the options that `fit` chooses by its report under
@@ -54,7 +57,7 @@ pub fn load_fitted(
     options: &LoadOptions,
     fit: Fit<'_>,
 ) -> Result<(Workload, Loaded), Error> {
-    load_as(path, How { import: options.import, fit: Some(fit) })
+    load_as(path, How::new(options, Some(fit)))
 }
 
 /// The files that reading `path` reads: itself, and for a CSV file of rocprofv3 the others of its
@@ -67,7 +70,14 @@ pub fn files_read_for(path: &Path) -> Vec<PathBuf> {
 /// How a recording becomes a workload.
 struct How<'a> {
     import: ImportOptions,
+    constants: &'a Constants,
     fit: Option<Fit<'a>>,
+}
+
+impl<'a> How<'a> {
+    fn new(options: &'a LoadOptions, fit: Option<Fit<'a>>) -> How<'a> {
+        How { import: options.import, constants: &options.constants, fit }
+    }
 }
 
 fn load_as(path: &Path, how: How<'_>) -> Result<(Workload, Loaded), Error> {
@@ -115,7 +125,7 @@ pub fn load_bytes(
     file: &str,
     options: &LoadOptions,
 ) -> Result<(Workload, Loaded), Error> {
-    read(bytes, None, file, How { import: options.import, fit: None })
+    read(bytes, None, file, How::new(options, None))
 }
 
 fn read(
@@ -137,7 +147,7 @@ fn read(
     let recording = match format::detect(&bytes, file).map_err(|found| unknown(file, found))? {
         Format::Toml => {
             let text = std::str::from_utf8(&bytes).unwrap_or_default();
-            return Ok((toml_file::parse(text, file)?, Loaded::Toml));
+            return Ok((toml_file::parse_with(text, file, how.constants)?, Loaded::Toml));
         }
         // The first bytes do not determine the kind.
         Format::ChromeJson => kineto::read(&bytes[..]).map_err(wrong)?,
@@ -170,6 +180,11 @@ fn from_database(database: &Database, file: &str) -> Result<Recording, Error> {
 
 fn workload(recording: Recording, file: &str, how: How<'_>) -> Result<(Workload, Loaded), Error> {
     let kind = Loaded::Recording(recording.source);
+    if let Some((name, _)) = how.constants.first() {
+        let text =
+            format!("a recording has no constant '{name}': only a TOML workload has a [let]");
+        return Err(wrong(file, text));
+    }
     Ok((recording::workload(recording, file, &how.import, how.fit)?, kind))
 }
 

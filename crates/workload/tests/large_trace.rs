@@ -40,7 +40,7 @@ fn an_import_takes_at_most_300_bytes_an_event() {
     });
     let per_event = (peak_bytes() - before) / trace.events;
     let import = ImportOptions { launch_ns, call_ns: 700, ..ImportOptions::default() };
-    let again = load(&path, &LoadOptions { import });
+    let again = load(&path, &LoadOptions { import, ..LoadOptions::default() });
     std::fs::remove_dir_all(&folder).unwrap();
     let (workload, _) = read.unwrap();
     let recorded = workload.recorded.as_ref().unwrap();

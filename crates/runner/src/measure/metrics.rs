@@ -14,6 +14,8 @@ pub(crate) struct Measured {
     /// Start of the run on the timeline.
     pub(crate) started_ns: u64,
     pub(crate) makespan_ns: u64,
+    pub(crate) first_work_ns: u64,
+    pub(crate) halfway_ns: Option<u64>,
     pub(crate) machine: MachineCounters,
     /// Whether the counters of the machine, its queues and its display were read.
     pub(crate) has_counters: bool,
@@ -72,6 +74,23 @@ fn each<'a>(queues: &'a [&QueueTimes]) -> impl Iterator<Item = &'a Execution> {
 /// The end of the last command buffer of these queues.
 pub(crate) fn last_end(queues: &[&QueueTimes]) -> Option<u64> {
     each(queues).map(|execution| execution.end_ns).max()
+}
+
+/// When the first work of any queue began on an engine. Replayed gaps are no work.
+pub(crate) fn first_work(queues: &[QueueTimes]) -> Option<u64> {
+    let commands = queues.iter().flat_map(|queue| &queue.commands);
+    commands.filter(|command| command.kind != Kind::Gap).map(|command| command.start_ns).min()
+}
+
+/// The fewest command buffers of a run that has halves.
+const HALVED: usize = 20;
+
+/// When half of the command buffers of all queues had ended; `None` for a few of them.
+pub(crate) fn halfway(queues: &[QueueTimes]) -> Option<u64> {
+    let mut ends: Vec<u64> =
+        queues.iter().flat_map(|queue| &queue.executions).map(|e| e.end_ns).collect();
+    let middle = ends.len() / 2;
+    (ends.len() >= HALVED).then(|| *ends.select_nth_unstable(middle - 1).1)
 }
 
 /// Times from submission to start, shortest first; `None` if there are none.
@@ -173,6 +192,31 @@ mod tests {
             times: Some(queue_times(&trace, &queues)),
             ..Measured::default()
         }
+    }
+
+    #[test]
+    fn the_first_work_is_no_gap_and_the_halves_have_as_many_buffers() {
+        let command = |kind, start_ns| CommandSpan {
+            start_ns,
+            end_ns: start_ns + 5,
+            execution: 0,
+            name: NameId::NONE,
+            kind,
+            resumed: false,
+        };
+        let buffer = |end_ns| Execution { queued_ns: 0, start_ns: 0, end_ns };
+        let queue = |commands, ends: std::ops::Range<u64>| QueueTimes {
+            commands,
+            executions: ends.map(buffer).collect(),
+            node: 0,
+        };
+        let (a, b) =
+            (vec![command(Kind::Gap, 1), command(Kind::Timed, 40)], vec![command(Kind::Copy, 30)]);
+        let queues = [queue(a, 100..112), queue(b, 201..209)];
+        assert_eq!(first_work(&queues), Some(30));
+        assert_eq!(halfway(&queues), Some(109), "the tenth of twenty ends");
+        assert_eq!(halfway(&queues[..1]), None, "twelve are too few");
+        assert_eq!(first_work(&[]), None);
     }
 
     #[test]

@@ -24,12 +24,15 @@ pub enum Part {
     Host,
     /// Time without a cause on the timeline: replayed gaps of a recording, and waits for a display.
     Idle,
+    /// What held the run up before the first work of its queues was on an engine. The own time of
+    /// CPU threads before it is of the host.
+    StartUp,
 }
 
 impl Part {
     /// Every part, in the order in which reports show them.
-    pub const ALL: [Part; 6] =
-        [Part::Gpu, Part::Copy, Part::Launch, Part::Sync, Part::Host, Part::Idle];
+    pub const ALL: [Part; 7] =
+        [Part::Gpu, Part::Copy, Part::Launch, Part::Sync, Part::Host, Part::Idle, Part::StartUp];
 
     /// The words of reports.
     pub fn label(self) -> &'static str {
@@ -40,6 +43,7 @@ impl Part {
             Part::Sync => "sync",
             Part::Host => "host",
             Part::Idle => "idle",
+            Part::StartUp => "start-up",
         }
     }
 
@@ -58,6 +62,7 @@ impl Part {
             Part::Sync => "sync-bound",
             Part::Host => "host-bound",
             Part::Idle => "mostly idle",
+            Part::StartUp => "over before any work",
         }
     }
 }
@@ -77,6 +82,8 @@ pub struct Account {
     pub host_ns: u64,
     /// [`Part::Idle`].
     pub idle_ns: u64,
+    /// [`Part::StartUp`].
+    pub start_up_ns: u64,
     /// The time of all threads in calls that submit, on the critical path or not.
     pub cpu_submission_ns: u64,
     /// The time of all threads in waits for fences.
@@ -129,12 +136,19 @@ impl Account {
             Part::Sync => self.sync_ns,
             Part::Host => self.host_ns,
             Part::Idle => self.idle_ns,
+            Part::StartUp => self.start_up_ns,
         }
     }
 
     /// The parts with their times. They sum to the makespan.
-    pub fn parts(&self) -> [(Part, u64); 6] {
+    pub fn parts(&self) -> [(Part, u64); 7] {
         Part::ALL.map(|part| (part, self.of(part)))
+    }
+
+    /// The makespan without start-up: what models are compared by.
+    pub fn steady_ns(&self) -> u64 {
+        let steady = self.parts().into_iter().filter(|(part, _)| *part != Part::StartUp);
+        steady.map(|(_, ns)| ns).sum()
     }
 
     /// The part that binds the run.
@@ -147,10 +161,11 @@ impl Account {
     ///
     /// Engines that are busy nearly all the time bind a run, wherever its last chain of work went.
     /// Otherwise the critical path decides; a run whose engines are busy half of the time is not
-    /// idle. Of parts that are nearly equal the first in the order of [`Part::ALL`] counts.
+    /// idle. Of parts that are nearly equal the first in the order of [`Part::ALL`] counts. Shares
+    /// are of the steady work.
     pub(super) fn bounds(&self) -> Vec<Part> {
-        let makespan_ns: u64 = self.parts().iter().map(|(_, ns)| ns).sum();
-        let percent = |ns: u64| ns.saturating_mul(100).checked_div(makespan_ns).unwrap_or(0);
+        let steady_ns = self.steady_ns();
+        let percent = |ns: u64| ns.saturating_mul(100).checked_div(steady_ns).unwrap_or(0);
         let busy = percent(self.busy.any_ns);
         let engines = match self.busy.copy_ns > self.busy.gpu_ns {
             true => [Part::Copy, Part::Gpu],
@@ -159,7 +174,8 @@ impl Account {
         let apart = percent(self.busy.copy_ns.abs_diff(self.busy.gpu_ns));
         let engines = &engines[..if apart < NEAR_PERCENT { 2 } else { 1 }];
         let is_possible = |part: &Part| *part != Part::Idle || busy < NOT_IDLE_PERCENT;
-        let possible: Vec<Part> = Part::ALL.into_iter().filter(is_possible).collect();
+        let steady = Part::ALL.into_iter().filter(|part| *part != Part::StartUp);
+        let possible: Vec<Part> = steady.filter(is_possible).collect();
         let largest = possible.iter().map(|part| self.of(*part)).max().unwrap_or(0);
         let near = |part: &Part| {
             let less = largest - self.of(*part);
@@ -185,6 +201,7 @@ impl Account {
             Part::Sync => &mut self.sync_ns,
             Part::Host => &mut self.host_ns,
             Part::Idle => &mut self.idle_ns,
+            Part::StartUp => &mut self.start_up_ns,
         } += ns;
     }
 }
@@ -194,6 +211,8 @@ impl Account {
 pub struct RunOnTimeline {
     /// Start of the run.
     pub started_ns: u64,
+    /// Start of its first work on an engine, as of [`crate::report::Report::first_work_ns`].
+    pub first_work_ns: u64,
     /// Start plus makespan.
     pub ended_ns: u64,
     /// The lane of each queue of the workload, and the engine that runs it (place among the
@@ -208,7 +227,8 @@ mod tests {
     /// An account with these percentages on the path, and of busy engines.
     fn bounds(path: [u64; 6], [any_ns, gpu_ns, copy_ns]: [u64; 3]) -> Vec<Part> {
         assert_eq!(path.iter().sum::<u64>(), 100);
-        let mut account = Account::default();
+        // Start-up has no part in it, however long it took.
+        let mut account = Account { start_up_ns: 500, ..Account::default() };
         Part::ALL.into_iter().zip(path).for_each(|(part, ns)| account.add(part, ns));
         account.busy = Busy { any_ns, gpu_ns, copy_ns, engines: Vec::new() };
         account.bounds()

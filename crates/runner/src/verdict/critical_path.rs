@@ -6,6 +6,7 @@
 //! waited for. `decisions/0038` has the definition of each part.
 //!
 //! - Each moment between start and end gets exactly one part, so the parts sum to the makespan.
+//! - Before the first work of the run all time but that of the host is start-up.
 //! - The walk never goes forward in time and visits each record of a queue once, so it ends.
 //!
 //! Entry point: [`account()`].
@@ -145,7 +146,10 @@ impl Walk<'_> {
     /// Assigns the time back to `to_ns` to a part.
     fn back_to(&mut self, to_ns: u64, part: Part) {
         let to_ns = to_ns.clamp(self.run.started_ns, self.at_ns);
-        self.account.add(part, self.at_ns - to_ns);
+        let first_work_ns = self.run.first_work_ns.clamp(to_ns, self.at_ns);
+        let before = if part == Part::Host { part } else { Part::StartUp };
+        self.account.add(part, self.at_ns - first_work_ns);
+        self.account.add(before, first_work_ns - to_ns);
         self.at_ns = to_ns;
     }
 
@@ -343,8 +347,16 @@ mod tests {
         }
 
         fn account(&mut self, started_ns: u64, ended_ns: u64) -> Account {
+            self.account_of((started_ns, started_ns), ended_ns)
+        }
+
+        fn account_of(
+            &mut self,
+            (started_ns, first_work_ns): (u64, u64),
+            ended_ns: u64,
+        ) -> Account {
             let queues = vec![(self.queues[0], 0), (self.queues[1], 0), (self.queues[2], 1)];
-            let run = RunOnTimeline { started_ns, ended_ns, queues };
+            let run = RunOnTimeline { started_ns, first_work_ns, ended_ns, queues };
             let mut account = account(&self.builder.clone().finish(), &run);
             self.busy = std::mem::take(&mut account.busy);
             let sum: u64 = account.parts().iter().map(|(_, ns)| ns).sum();
@@ -368,6 +380,28 @@ mod tests {
         };
         assert_eq!(found, wanted);
         assert_eq!(found.bound(), Part::Gpu);
+    }
+
+    #[test]
+    fn what_holds_the_first_work_up_is_start_up() {
+        let mut scene = Scene::new();
+        scene.submit(10, 15).execute(0, Kind::Timed, (12, 20, 52));
+        let found = scene.account_of((0, 22), 52);
+        // The call, and the time from it to the engine.
+        assert_eq!((found.host_ns, found.start_up_ns, found.gpu_ns), (10, 12, 30));
+        assert_eq!((found.launch_ns, found.cpu_submission_ns), (0, 5));
+        assert_eq!(found.steady_ns(), 40);
+    }
+
+    /// A thread that goes on while the first work is held up loses nothing by it.
+    #[test]
+    fn work_of_the_host_before_the_first_work_is_of_the_host() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(2, Kind::Copy, (2, 50, 60));
+        scene.submit(90, 92).execute(0, Kind::Timed, (91, 94, 110));
+        let found = scene.account_of((0, 52), 110);
+        assert_eq!((found.host_ns, found.start_up_ns), (86, 4));
+        assert_eq!((found.launch_ns, found.gpu_ns), (2 + 2 + 2, 14));
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! Makes typed facts of reports and accounts. Every number is a field of the JSON; `SCHEMA.md`
 //! defines each. Invariant: [`ranking::relation`] decides what a difference is. Rooms: `account`,
 //! `critical_path` (parts of a makespan) · `words` (sentences) · `trust` (grade of a replay) ·
-//! `repeated` (runs in real time). Entry points: [`account()`] for each run, then [`judge`] and,
-//! for runs in real time, [`Verdict::repeated`], then [`Verdict::sentences`].
+//! `repeated` (runs in real time) · `lengths` (longer runs and halves). Entry points: [`account()`]
+//! for each run, then [`judge`] with [`Verdict::at_lengths`] or, for runs in real time,
+//! [`Verdict::repeated`], then [`Verdict::sentences`].
 
 mod account;
 mod critical_path;
+mod lengths;
 mod path_index;
 mod repeated;
 mod trust;
@@ -18,6 +20,7 @@ use serde::Serialize;
 
 pub use account::{Account, Busy, EngineBusy, Part, RunOnTimeline};
 pub use critical_path::account;
+pub use lengths::{AtLength, halves};
 pub use trust::{Grade, Trust, trust};
 pub use words::percent;
 
@@ -31,9 +34,9 @@ const RING_SPACE_PARTS: u64 = 100;
 /// A model against the baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Against {
-    /// Faster, slower, or no difference.
+    /// Faster, slower, or no difference of the steady work.
     pub relation: Relation,
-    /// The makespan less that of the baseline, in thousandths of the latter; negative where it is
+    /// The steady work less the baseline's, in thousandths of the latter; negative where it is
     /// shorter.
     pub change_permille: i64,
     /// Cost settings with the same relation of model and baseline; `None` if only one was tried.
@@ -42,6 +45,11 @@ pub struct Against {
     pub settings: Option<usize>,
     /// Names of the cost settings with another relation.
     pub not_on: Vec<String>,
+    /// Start-up is more than half of the makespan under either model: what is left is too short for
+    /// a comparison.
+    pub mostly_start_up: bool,
+    /// The comparison over other lengths; empty if only one was measured.
+    pub lengths: Vec<AtLength>,
 }
 
 /// One model of a comparison. Times in nanoseconds.
@@ -51,8 +59,10 @@ pub struct ModelVerdict {
     pub model: &'static str,
     /// From the start of the threads to the end of the last work.
     pub makespan_ns: u64,
-    /// In real time: the shortest run of each half of the runs, which are those of every other
-    /// round.
+    /// The part of it that is start-up, which a run of any length pays once; 0 without an account.
+    pub start_up_ns: u64,
+    /// In real time: the shortest steady work of each half of the runs, which are those of every
+    /// other round.
     pub halves_ns: Option<[u64; 2]>,
     /// The account of that time; `None` without a timeline.
     pub account: Option<Account>,
@@ -71,6 +81,11 @@ pub struct ModelVerdict {
 }
 
 impl ModelVerdict {
+    /// The makespan without start-up: what models are compared by.
+    pub fn steady_ns(&self) -> u64 {
+        self.makespan_ns.saturating_sub(self.start_up_ns)
+    }
+
     /// Whether rings were full for a noticeable share of the makespan: 1 % or more.
     pub fn rests_on_ring_space(&self) -> bool {
         rests_on_ring_space(self.ring_wait_ns, self.makespan_ns)
@@ -87,8 +102,8 @@ pub fn rests_on_ring_space(ring_wait_ns: u64, makespan_ns: u64) -> bool {
 pub struct Verdict {
     /// The baseline: the first model that ran.
     pub baseline: &'static str,
-    /// Makespans that differ by at most one part in this many of the longer one count as no
-    /// difference.
+    /// Times of steady work that differ by at most one part in this many of the longer one count as
+    /// no difference.
     pub tie_parts: u64,
     /// The grade of a recording's replay; `None` if it is unknown.
     pub trust: Option<Trust>,
@@ -111,11 +126,14 @@ pub fn judge(
         let bounds = account.bounds();
         of_baseline.filter(|bound| bounds.contains(bound)).unwrap_or(bounds[0])
     };
+    let base_ns = steady_ns(baseline, accounts.first().and_then(Option::as_ref));
     let of = |(number, run): (usize, &&Report)| {
         let account = accounts.get(number).cloned().flatten();
+        let steady_ns = steady_ns(run, account.as_ref());
         ModelVerdict {
             model: run.submission,
             makespan_ns: run.makespan_ns,
+            start_up_ns: run.makespan_ns.saturating_sub(steady_ns),
             halves_ns: None,
             bound: account.as_ref().map(bound),
             account,
@@ -123,31 +141,52 @@ pub fn judge(
             interrupts: run.machine.interrupts,
             wake_ups: run.cpu_wakes,
             ring_wait_ns: run.ring_wait_ns,
-            against: (number > 0 && compared).then(|| against(run, baseline, ranking)),
+            against: (number > 0 && compared).then(|| {
+                let models = [run.submission, baseline.submission];
+                let mostly_start_up =
+                    steady_ns < run.makespan_ns / 2 || base_ns < baseline.makespan_ns / 2;
+                let against = against(models, [steady_ns, base_ns], ranking);
+                Against { mostly_start_up, ..against }
+            }),
         }
     };
     let models = runs.iter().enumerate().map(of).collect();
     Some(Verdict { baseline: baseline.submission, tie_parts: TIE_PARTS, trust, models })
 }
 
-fn against(run: &Report, baseline: &Report, ranking: Option<&Ranking>) -> Against {
-    let (ns, base) = (i128::from(run.makespan_ns), i128::from(baseline.makespan_ns));
-    let permille = ((ns - base) * 1_000).checked_div(base).unwrap_or(0);
-    let held = ranking.map(|ranking| ranking.held(run.submission, baseline.submission));
+/// The makespan of a run without start-up; the whole of it without an account.
+pub fn steady_ns(run: &Report, account: Option<&Account>) -> u64 {
+    account.map_or(run.makespan_ns, Account::steady_ns)
+}
+
+fn against(
+    [model, baseline]: [&str; 2],
+    [own_ns, base_ns]: [u64; 2],
+    ranking: Option<&Ranking>,
+) -> Against {
+    let held = ranking.map(|ranking| ranking.held(model, baseline));
     let not_on = ranking.map(|ranking| {
         let pair = |c: &&ranking::Change| {
-            [c.first, c.second].contains(&run.submission)
-                && [c.first, c.second].contains(&baseline.submission)
+            [c.first, c.second].contains(&model) && [c.first, c.second].contains(&baseline)
         };
         ranking.changes.iter().filter(pair).map(|change| change.variation.clone()).collect()
     });
     Against {
-        relation: ranking::relation(run.makespan_ns, baseline.makespan_ns),
-        change_permille: i64::try_from(permille).unwrap_or(i64::MAX),
+        relation: ranking::relation(own_ns, base_ns),
+        change_permille: permille(own_ns, base_ns),
         held_on: held.map(|(held, _)| held),
         settings: held.map(|(_, settings)| settings),
         not_on: not_on.unwrap_or_default(),
+        mostly_start_up: false,
+        lengths: Vec::new(),
     }
+}
+
+/// The change from `base_ns`, in thousandths of it, cut off to a whole number.
+fn permille(own_ns: u64, base_ns: u64) -> i64 {
+    let (own, base) = (i128::from(own_ns), i128::from(base_ns));
+    let permille = ((own - base) * 1_000).checked_div(base).unwrap_or(0);
+    i64::try_from(permille).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

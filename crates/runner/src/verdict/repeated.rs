@@ -26,8 +26,8 @@ fn relation_of_halves(own: [u64; 2], base: [u64; 2]) -> Relation {
 }
 
 impl Verdict {
-    /// Takes the makespans of all right runs of each model, in nanoseconds and in the order of the
-    /// rounds. A difference that the two halves of them do not share is none.
+    /// Takes the steady work of all right runs of each model, in nanoseconds and in the order of
+    /// the rounds. A difference that the two halves of them do not share is none.
     #[must_use]
     pub fn repeated(mut self, runs_ns: &[Vec<u64>]) -> Verdict {
         for (model, runs_ns) in self.models.iter_mut().zip(runs_ns) {

@@ -1,6 +1,6 @@
 //! The verdict of a comparison in sentences, with figures and reasons.
 
-use super::{Account, Against, ModelVerdict, Part, Verdict};
+use super::{Account, Against, AtLength, ModelVerdict, Part, Verdict};
 use crate::ranking::Relation;
 use tidegate_trace::{duration, durations};
 
@@ -38,6 +38,23 @@ impl Verdict {
     }
 }
 
+/// `5.0 % faster at 2x, no difference at 10x`.
+fn at_lengths(against: &Against) -> String {
+    let at = |at: &AtLength| match relation_in_words(at.relation) {
+        None => format!("no difference {}", at.place()),
+        Some(faster) => format!("{} {faster} {}", percent(at.change_permille), at.place()),
+    };
+    against.lengths.iter().map(at).collect::<Vec<_>>().join(", ")
+}
+
+fn relation_in_words(relation: Relation) -> Option<&'static str> {
+    match relation {
+        Relation::Faster => Some("faster"),
+        Relation::Slower => Some("slower"),
+        Relation::NoDifference => None,
+    }
+}
+
 fn of_baseline(model: &ModelVerdict) -> String {
     let mut clauses = vec![match &model.account {
         Some(account) => {
@@ -55,6 +72,9 @@ fn of_baseline(model: &ModelVerdict) -> String {
             clauses.push(format!("{} in waiting", duration(account.cpu_waiting_ns)));
         }
     }
+    if model.start_up_ns > 0 {
+        clauses.push(format!("start-up {}", duration(model.start_up_ns)));
+    }
     clauses.extend(ring_space(model));
     format!("{}: {}", model.model, clauses.join("; "))
 }
@@ -63,24 +83,37 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
     let both = durations(&[baseline.makespan_ns, model.makespan_ns]);
     let share = percent(against.change_permille);
     let accounts = model.account.as_ref().zip(baseline.account.as_ref());
-    let than = &baseline.model;
-    let (faster, shorter) = match against.relation {
-        Relation::Faster => ("faster", "shorter"),
-        Relation::Slower => ("slower", "longer"),
-        Relation::NoDifference => ("", ""),
-    };
-    let change_ns = i128::from(model.makespan_ns) - i128::from(baseline.makespan_ns);
+    let change_ns = i128::from(model.steady_ns()) - i128::from(baseline.steady_ns());
     let because = accounts.map(|(own, base)| why(own, base, change_ns));
-    let mut clauses = vec![match (against.relation, because) {
-        (Relation::NoDifference, _) => format!("{}, no difference from {than}", both[1]),
-        (_, None) => format!("{}, {share} {faster} than {than}", both[1]),
-        (_, Some(Some(why))) => format!("{}, {share} {faster} than {than}: {why}", both[1]),
-        (_, Some(None)) => format!(
-            "{}, no difference that a submission model makes: {share} {shorter} than {than}, without a change of launch \
-             or sync that explains it",
-            both[1]
+    let depends = against.depends_on_length();
+    let has_start_up = baseline.start_up_ns + model.start_up_ns > 0;
+    let than = format!("{}{}", baseline.model, if has_start_up { " in steady work" } else { "" });
+    let verdict = match (relation_in_words(against.relation), because) {
+        _ if against.mostly_start_up => {
+            "mostly start-up, so too short to compare steady work".to_owned()
+        }
+        (None, _) if depends => {
+            format!("no difference from {than} at this length; {}", at_lengths(against))
+        }
+        (None, _) => format!("no difference from {than}"),
+        (Some(faster), _) if depends => format!(
+            "{share} {faster} than {than} at this length, which is not a property of the model: {}",
+            at_lengths(against)
         ),
-    }];
+        (Some(faster), None) => format!("{share} {faster} than {than}"),
+        (Some(faster), Some(Some(why))) => format!("{share} {faster} than {than}: {why}"),
+        (Some(_), Some(None)) => {
+            let shorter = if change_ns < 0 { "shorter" } else { "longer" };
+            format!(
+                "no difference that a submission model makes: {share} {shorter} than {than}, without a change of launch \
+                 or sync that explains it"
+            )
+        }
+    };
+    let mut clauses = vec![format!("{}, {verdict}", both[1])];
+    if has_start_up {
+        clauses.push(format!("start-up {}", change(baseline.start_up_ns, model.start_up_ns)));
+    }
     let counted = [
         (baseline.kernel_calls, model.kernel_calls, "kernel calls"),
         (baseline.interrupts, model.interrupts, "interrupts"),
@@ -105,15 +138,20 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
         clauses.push(where_it_went(own, model));
     }
     clauses.extend(ring_space(model));
-    clauses.extend(holds(against));
+    if !against.mostly_start_up {
+        clauses.extend(holds(against));
+        clauses.extend(holds_at(against).filter(|_| !depends));
+    }
     format!("{}: {}", model.model, clauses.join("; "))
 }
 
 /// `GPU-bound (GPU work 960 µs, launch 70 µs)`: the parts that are a twentieth of the makespan or
-/// more, largest first. A bound that is not the largest part has the share of the busy engines.
+/// more, largest first, of steady work. A bound that is not the largest part has the share of the
+/// busy engines.
 fn where_it_went(account: &Account, model: &ModelVerdict) -> String {
-    let mut parts: Vec<(Part, u64)> =
-        account.parts().into_iter().filter(|(_, ns)| *ns > 0).collect();
+    // Start-up has a clause of its own.
+    let shown = |(part, ns): &(Part, u64)| *ns > 0 && *part != Part::StartUp;
+    let mut parts: Vec<(Part, u64)> = account.parts().into_iter().filter(shown).collect();
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let bound = model.bound.unwrap_or_else(|| account.bound());
     let largest = parts.first().map(|(part, _)| *part);
@@ -172,6 +210,20 @@ fn holds(against: &Against) -> Option<String> {
         names => format!(", not with {}", names.join(", ")),
     };
     Some(format!("holds on {held} of {settings} cost settings{not_on}"))
+}
+
+/// The lengths with the relation of this one, and those without it.
+fn holds_at(against: &Against) -> Option<String> {
+    let places = |same: bool| {
+        let of = against.lengths.iter().filter(|at| (at.relation == against.relation) == same);
+        of.map(AtLength::place).collect::<Vec<_>>().join(" and ")
+    };
+    match (places(true), places(false)) {
+        (same, other) if same.is_empty() && other.is_empty() => None,
+        (same, other) if other.is_empty() => Some(format!("holds {same}")),
+        (same, other) if same.is_empty() => Some(format!("does not hold {other}")),
+        (same, other) => Some(format!("holds {same}, not {other}")),
+    }
 }
 
 fn differences(model: &ModelVerdict, baseline: &ModelVerdict) -> Vec<String> {

@@ -190,7 +190,10 @@ fn a_written_timeline_can_be_replayed() {
     perfetto::write(&trace, &mut packets).unwrap();
     for file in [json, packets] {
         let import = import_options_for(&CostModel::nominal(), Submission::User);
-        let again = load_bytes(&file, "timeline", &LoadOptions { import }).unwrap().0;
+        let again =
+            load_bytes(&file, "timeline", &LoadOptions { import, ..LoadOptions::default() })
+                .unwrap()
+                .0;
         let recorded = again.recorded.as_ref().unwrap();
         // 24 frames: a copy into the ring, and a fill, a draw, a timed command and a copy on the 3D
         // engine.

@@ -6,7 +6,8 @@ use crate::recording::{Gaps, ImportOptions, ImportReport};
 use crate::{Error, LoadOptions, load_bytes};
 
 fn import(bytes: &[u8], file: &str, options: &ImportOptions) -> Result<Workload, Error> {
-    load_bytes(bytes, file, &LoadOptions { import: *options }).map(|(workload, _)| workload)
+    load_bytes(bytes, file, &LoadOptions { import: *options, ..LoadOptions::default() })
+        .map(|(workload, _)| workload)
 }
 
 /// A trace around these events.

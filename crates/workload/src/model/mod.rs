@@ -35,6 +35,8 @@ pub struct Workload {
     pub description: String,
     /// The file it came from, as given; spans point into it.
     pub file: String,
+    /// What makes a run of it longer; `None` if the file does not say.
+    pub scale: Option<Scale>,
     /// Local memory of the machine in bytes; `None` for the machine's default.
     pub local_memory_bytes: Option<u64>,
     /// GPU memory.
@@ -57,6 +59,15 @@ pub struct Workload {
     pub recorded: Option<Recorded>,
     /// Warnings, such as a copy that will leave its buffer. They do not stop the run.
     pub warnings: Vec<Problem>,
+}
+
+/// The constant of a workload to which the length of a run is proportional.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scale {
+    /// Its name in `[let]`.
+    pub constant: String,
+    /// Its value, 1 or more.
+    pub value: i128,
 }
 
 impl Workload {

@@ -81,6 +81,7 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
             report: timeline.joined.report.clone(),
         }),
         local_memory_bytes: None,
+        scale: None,
         warnings: Vec::new(),
     }
 }

@@ -25,11 +25,22 @@ use crate::model::Workload;
 use names::Symbols;
 use reader::{Reader, Section};
 
+/// Names and values of constants.
+pub type Constants = Vec<(String, i128)>;
+
 /// Reads a workload from TOML text; `file` is its name for messages.
 ///
 /// # Errors
 /// [`Error::Invalid`] with every mistake found.
 pub fn parse(text: &str, file: &str) -> Result<Workload, Error> {
+    parse_with(text, file, &Constants::new())
+}
+
+/// Reads as [`parse`] does, with these values in place of the file's for constants of `[let]`.
+///
+/// # Errors
+/// [`Error::Invalid`] with every mistake found, and each name that is not a constant of the file.
+pub fn parse_with(text: &str, file: &str, constants: &Constants) -> Result<Workload, Error> {
     let reader = Reader::new(text);
     let (table, syntax) = DeTable::parse_recoverable(text);
     for error in &syntax {
@@ -37,7 +48,8 @@ pub fn parse(text: &str, file: &str) -> Result<Workload, Error> {
         reader.problem(at, format!("not valid TOML: {}", one_line(error.message())));
     }
     // Mistakes that follow from a syntax error would hide it.
-    let workload = if syntax.is_empty() { read(&reader, table.get_ref(), file) } else { None };
+    let workload =
+        if syntax.is_empty() { read(&reader, table.get_ref(), file, constants) } else { None };
     let problems = reader.into_problems();
     match workload {
         Some(workload) if problems.is_empty() => Ok(workload),
@@ -49,12 +61,18 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload> {
+fn read<'i>(
+    reader: &Reader,
+    table: &DeTable<'i>,
+    file: &str,
+    constants: &Constants,
+) -> Option<Workload> {
     let top = Section::new(reader, table, 0, "the workload");
     let name = top.string("name").unwrap_or_else(|| stem(file));
     let description = top.string("description").unwrap_or_default();
     let mut symbols = Symbols::new(reader);
-    symbols.read_constants(&top);
+    symbols.read_constants(&top, constants);
+    let scale = symbols.scale(&top);
     let local_memory_bytes = top.get("local_memory_bytes").is_some();
     let local_memory_bytes = local_memory_bytes
         .then(|| symbols.constant(&top, "local_memory_bytes", u64::MAX))
@@ -70,6 +88,7 @@ fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload
         name,
         description: description.trim().to_owned(),
         file: file.to_owned(),
+        scale,
         local_memory_bytes,
         buffers: objects.0,
         queues: objects.1,

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
+use super::Constants;
 use super::reader::{Reader, Section, Value, suggest};
 use crate::expression::{self, Expr, Names, Slot, is_name_character, split_reference};
-use crate::model::{BufferId, FenceId, FenceRef, GroupMember, QueueId, Ref};
+use crate::model::{BufferId, FenceId, FenceRef, GroupMember, QueueId, Ref, Scale};
 
 /// Objects of one kind by name.
 pub type Groups<I> = BTreeMap<String, (I, u32)>;
@@ -128,8 +129,16 @@ impl<'r> Symbols<'r> {
         }
     }
 
-    /// Reads `[let]`, in the order of the file.
-    pub fn read_constants(&mut self, top: &Section<'_, '_>) {
+    /// Reads `[let]`, in the order of the file. `given` replaces values of the file.
+    pub fn read_constants(&mut self, top: &Section<'_, '_>, given: &Constants) {
+        self.read_let(top, given);
+        for (name, _) in given.iter().filter(|(name, _)| !self.constants.contains_key(name)) {
+            let near = suggest(name, self.constants.keys().map(String::as_str));
+            top.problem(format!("[let] has no constant '{name}'{near}"));
+        }
+    }
+
+    fn read_let(&mut self, top: &Section<'_, '_>, given: &Constants) {
         let Some(value) = top.get("let") else { return };
         let Some(section) = Section::of(top.reader, value, "[let]") else { return };
         for (name, at, value) in section.entries() {
@@ -141,10 +150,34 @@ impl<'r> Symbols<'r> {
             }
             let Some(expr) = self.expr_of(value, &Variables::default()) else { continue };
             match expr.evaluate(&expression::Constants) {
-                Ok(number) => drop(self.constants.insert(name.to_owned(), number)),
+                Ok(number) => {
+                    let given = given.iter().rfind(|(of, _)| of == name);
+                    let number = given.map_or(number, |(_, number)| *number);
+                    self.constants.insert(name.to_owned(), number);
+                }
                 Err(error) => {
                     top.reader.problem(value.span().start, format!("constant '{name}': {error}"))
                 }
+            }
+        }
+    }
+
+    /// The constant that the length of a run is proportional to (`scales_with`).
+    pub fn scale(&self, top: &Section<'_, '_>) -> Option<Scale> {
+        let at = top.get("scales_with")?.span().start;
+        let constant = top.string("scales_with")?;
+        match self.constants.get(&constant) {
+            Some(value) if *value > 0 => Some(Scale { constant, value: *value }),
+            Some(value) => {
+                let text = format!("'scales_with': '{constant}' is {value}; 1 or more is needed");
+                self.reader.problem(at, text);
+                None
+            }
+            None => {
+                let near = suggest(&constant, self.constants.keys().map(String::as_str));
+                let text = format!("'scales_with': [let] has no constant '{constant}'{near}");
+                self.reader.problem(at, text);
+                None
             }
         }
     }

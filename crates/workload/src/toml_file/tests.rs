@@ -154,6 +154,36 @@ fn a_copy_that_leaves_its_buffer_is_a_warning_because_the_gpu_faults() {
 }
 
 #[test]
+fn constants_can_be_given_from_outside() {
+    let text = SMALL.replace("length = 3", "length = 3\ntwice = \"2 * length\"");
+    let text = text.replace("bytes = 4096", "bytes = \"4 * twice\"");
+    let with = |given: &[(&str, i128)]| {
+        let given = given.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        parse_with(&text, "w.toml", &given).map(|workload| workload.buffers[0].bytes)
+    };
+    assert_eq!(with(&[]).unwrap(), 24);
+    assert_eq!(with(&[("length", 5)]).unwrap(), 40);
+    assert_eq!(with(&[("length", 5), ("length", 7)]).unwrap(), 56, "the last one counts");
+    let wrong = with(&[("lenght", 5)]).unwrap_err().to_string();
+    assert!(wrong.contains("[let] has no constant 'lenght'; did you mean 'length'?"), "{wrong}");
+}
+
+#[test]
+fn a_workload_says_which_constant_makes_it_longer() {
+    assert_eq!(good(SMALL).scale, None);
+    let scaled = |name: &str| format!("scales_with = \"{name}\"\n{SMALL}");
+    let scale = good(&scaled("length")).scale.unwrap();
+    assert_eq!((scale.constant.as_str(), scale.value), ("length", 3));
+    let wrong = bad(&scaled("lenght"));
+    assert!(
+        wrong.contains("w.toml:1:15: 'scales_with': [let] has no constant 'lenght'"),
+        "{wrong}"
+    );
+    let wrong = bad(&scaled("length").replace("length = 3", "length = 0"));
+    assert!(wrong.contains("'length' is 0; 1 or more is needed"), "{wrong}");
+}
+
+#[test]
 fn nothing_to_do_is_said() {
     assert!(bad("name = \"empty\"\n").contains("nothing to do"));
 }

@@ -15,7 +15,8 @@ fn trace(name: &str, options: ImportOptions) -> Option<Workload> {
         return None;
     };
     let path = PathBuf::from(folder).join(name);
-    let (workload, _) = load(&path, &LoadOptions { import: options }).expect("a readable trace");
+    let (workload, _) = load(&path, &LoadOptions { import: options, ..LoadOptions::default() })
+        .expect("a readable trace");
     check_shape(&workload);
     Some(workload)
 }
