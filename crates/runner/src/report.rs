@@ -117,7 +117,8 @@ pub struct Report {
     /// From the start of the run to the end of the last work, on the run's clock. If work was lost
     /// or never ran, to the end of the run.
     pub makespan_ns: u64,
-    /// From the start of the run to the first work of its queues on an engine; 0 without a timeline.
+    /// From the start of the run to the first work of its queues on an engine; 0 without a
+    /// timeline.
     pub first_work_ns: u64,
     /// From the start of the run until half of its command buffers had ended; `None` for fewer than
     /// 20, and without a timeline.

@@ -22,11 +22,9 @@ use toml::de::DeTable;
 
 use crate::error::{Error, Problem};
 use crate::model::Workload;
+pub use names::Constants;
 use names::Symbols;
 use reader::{Reader, Section};
-
-/// Names and values of constants.
-pub type Constants = Vec<(String, i128)>;
 
 /// Reads a workload from TOML text; `file` is its name for messages.
 ///

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::Constants;
 use super::reader::{Reader, Section, Value, suggest};
 use crate::expression::{self, Expr, Names, Slot, is_name_character, split_reference};
 use crate::model::{BufferId, FenceId, FenceRef, GroupMember, QueueId, Ref, Scale};
+
+/// Names and values of constants.
+pub type Constants = Vec<(String, i128)>;
 
 /// Objects of one kind by name.
 pub type Groups<I> = BTreeMap<String, (I, u32)>;
