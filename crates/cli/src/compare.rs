@@ -75,7 +75,6 @@ pub(crate) fn command(
     add_pictures(workload, &mut outputs)?;
     let page = page_path(arguments, &mut outputs);
     let (results, runs_ns) = run_models(&read, reading)?;
-    let rounds = runs_ns.iter().map(Vec::len).max().unwrap_or(0);
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
     let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
     let trust = trust(arguments.workload.as_deref(), reading, &read, &reports)?;
@@ -88,7 +87,7 @@ pub(crate) fn command(
         Clock::Virtual | Clock::Wall => None,
     };
     let mut verdict = verdict::judge(&reports, &accounts, ranking.as_ref(), trust);
-    if rounds > 1 {
+    if is_repeated(&runs_ns) {
         verdict = verdict.map(|verdict| verdict.repeated(&runs_ns));
     }
     if ranking.is_some() {
@@ -115,7 +114,8 @@ pub(crate) fn command(
             .iter()
             .filter_map(|v| v.trust.as_ref())
             .for_each(|trust| outln!("{}", trust.line()));
-        if rounds > 1 {
+        if is_repeated(&runs_ns) {
+            let rounds = runs_ns.iter().map(Vec::len).max().unwrap_or(0);
             outln!(
                 "each model: the shortest of {rounds} runs in real time, in turn with the others; a \
                  difference counts if both halves of the runs have it"
@@ -184,6 +184,11 @@ fn outcome(result: &RunResult) -> (bool, u64) {
 /// wrong stays the result.
 fn replaces((is_right, ns): (bool, u64), (best_is_right, best_ns): (bool, u64)) -> bool {
     best_is_right && (!is_right || ns < best_ns)
+}
+
+/// Whether a model has several right runs, whose shortest one is its result.
+fn is_repeated(runs_ns: &[Vec<u64>]) -> bool {
+    runs_ns.iter().any(|runs| runs.len() > 1)
 }
 
 /// The account of a run; `None` if it did not complete.
@@ -390,7 +395,14 @@ fn print_rest(reports: &[&Report], as_recorded: Submission, written: &[PathBuf])
 
 #[cfg(test)]
 mod tests {
-    use super::replaces;
+    use super::{is_repeated, replaces};
+
+    #[test]
+    fn two_right_runs_of_one_model_are_a_repetition() {
+        assert!(!is_repeated(&[]) && !is_repeated(&[vec![], vec![5]]));
+        assert!(!is_repeated(&[vec![5], vec![6]]));
+        assert!(is_repeated(&[vec![5, 4], vec![6]]) && is_repeated(&[vec![5], vec![6, 7, 8]]));
+    }
 
     #[test]
     fn the_shortest_right_run_counts_unless_one_went_wrong() {

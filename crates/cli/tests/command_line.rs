@@ -511,6 +511,26 @@ fn a_hang_is_recovered_from_and_explained_and_costs_its_own_process_alone() {
     assert_eq!(report["hangs_not_reached"], Value::from(vec!["hang:urgent@12"]));
 }
 
+/// The renderer waits for the copy of each frame. Of its later waits only the first one is named.
+#[test]
+fn a_queue_that_waits_for_a_signal_behind_a_hang_is_named() {
+    let place = place("hang-of-a-signaller");
+    for model in ["packet", "hardware", "user"] {
+        let line = format!(
+            "run workloads/ring-buffer.toml --quiet --submission {model} --clock virtual \
+             --inject hang:copy@5 --tdr-delay 50ms --json hang.json"
+        );
+        let said = text(&ended(&place, 1, &line));
+        let waits = "queue 'render' waits for fence 'fence2' to reach 5 (it is at 4), which queue \
+                     'copy' should have signalled";
+        assert_eq!(said.matches("which queue 'copy'").count(), 1, "{model}: {said}");
+        assert!(said.contains(waits), "{model}: {said}");
+        let rows = json(&place, "hang.json")["recoveries"][0]["held_back"].clone();
+        let [row] = rows.as_array().unwrap().as_slice() else { panic!("{model}: {rows}") };
+        assert_eq!((&row["kind"], &row["waiter"]), (&"queue".into(), &"render".into()), "{row}");
+    }
+}
+
 #[test]
 fn flags_of_preemption_that_make_no_sense_say_what_there_is() {
     std::fs::write(place("refused").join("turns.toml"), TURNS).unwrap();

@@ -368,7 +368,9 @@ fn note_taken(signal: &Signal) {
 /// Makes `call` the place of the steps of a wait for several events.
 #[track_caller]
 fn enter_call_for(events: &[&Event], call: &'static str) -> Option<EnteredCall> {
-    events.first().map(|event| event.platform().enter_call(call))
+    // The place of a call inside of a closure would be here.
+    let first = events.first()?;
+    Some(first.platform().enter_call(call))
 }
 
 fn several<'a>(

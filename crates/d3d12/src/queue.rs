@@ -186,6 +186,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::execute`].
+    #[track_caller]
     pub fn connect_doorbells(&self) -> Result<()> {
         let _call = self.platform().enter_call("Queue::connect_doorbells");
         let done = self.inner.connect_doorbells();

@@ -57,6 +57,11 @@ mod at {
     pub(super) const PEAKS: usize = 4;
 }
 
+/// Returns the number of peaks that have room in the page of a fence with this stride.
+pub const fn peaks_in_page(stride_bytes: u64) -> usize {
+    (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2
+}
+
 /// A wait as a cell judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FenceWait {
@@ -212,8 +217,7 @@ impl FenceCell {
     pub fn renew(&self, value: u64, stride_bytes: u64, annex_peaks: usize) {
         let Some(history) = self.history() else { return self.value.store(value) };
         let epoch = history.lock_or_begin() + 1;
-        let room =
-            (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2;
+        let room = peaks_in_page(stride_bytes);
         history.word(at::DEPTH).store(depth_word(0, room, annex_peaks.min(MAX_ANNEX_PEAKS)));
         self.value.drop_annexes();
         history.word(at::LOST).store(0);

@@ -139,6 +139,7 @@ const RACES: &[&Race] = &[
     &gpu_pulse::BY_ENGINE,
     &gpu_pulse::BY_CPU,
     &lost_history::RACE,
+    &lost_history::OF_PARKED,
     &cpu_signal_against_park::RACE,
     &cpu_signal_against_wait::RACE,
     &raise_against_arm::RACE,

@@ -1,13 +1,21 @@
-//! A queue that reaches a wait for 7 against the fall of a gate whose history is full. The gate
-//! was at 9 before the wait was called and at 7 after. The next fall drops the 7. The queue passes
-//! if it reaches the wait before that. Otherwise nothing tells whether the gate was at 7: the queue
-//! faults at once, and the device learns its fence and its queue. The queue never hangs.
+//! A queue that waits for 7 against the fall of a gate whose history is full. The gate was at 9
+//! before the wait was called. The next fall drops a value. From then on nothing tells whether the
+//! gate was at 7 meanwhile: the queue faults at once, and the device learns its fence and its
+//! queue. The queue never hangs.
+//!
+//! - `lost-history`: the gate was at 7 after the call. The queue passes if it reaches its wait
+//!   before the fall.
+//! - `lost-history-parked`: the gate was at 5 and at 3 after the call. The queue parks before the
+//!   fall, or after it, or the fall comes between its last look at the gate and its park.
 
 use crate::prelude::*;
 use tidegate::d3d12::RemovedReason;
 
 const PASSED: &str = "the queue reached its wait before the value was dropped";
 const LOST: &str = "the queue reached its wait after the value was dropped";
+
+const PARKED: &str = "the queue stalled before the value was dropped";
+const LATE: &str = "the queue reached its wait after the value was dropped, and did not stall";
 
 pub(crate) const RACE: Race = Race {
     name: "lost-history",
@@ -21,6 +29,27 @@ pub(crate) const RACE: Race = Race {
     shape: Shape::Machine(&[setting::OWN_THREADS, setting::SMALL_HISTORY]),
     plans: Plans::samples(20_000, 500_000, 50_000),
     prepare,
+};
+
+pub(crate) const OF_PARKED: Race = Race {
+    name: "lost-history-parked",
+    about: "a full history drops a value while a queue parks at its wait: the queue's device is lost",
+    marks: &[PARKED, LATE],
+    planted: &[
+        Bug {
+            name: "left-parked",
+            about: "a fall that makes the wait of a parked queue undecided leaves the queue parked",
+            fault: Fault::Product("a loss leaves the queue parked"),
+        },
+        Bug {
+            name: "parked-late",
+            about: "a queue parks although its wait became undecided since the last look",
+            fault: Fault::Product("a loss before the park is missed"),
+        },
+    ],
+    shape: Shape::Machine(&[setting::SMALL_HISTORY]),
+    plans: Plans::samples(10_000, 500_000, 50_000),
+    prepare: prepare_parked,
 };
 
 fn prepare(run: &Run<'_>) -> Prepared {
@@ -41,19 +70,45 @@ fn prepare(run: &Run<'_>) -> Prepared {
     };
     world.race(main, move |world, end| {
         let reason = world.device.removed_reason();
-        let named = reason.as_ref().is_none_or(|reason| match reason {
-            RemovedReason::Faulted(fault) => {
-                let is_queue = fault.queue.as_deref() == Some("consumer");
-                is_queue && fault.report.what.contains("fence 'gate'")
-            }
-            _ => false,
-        });
-        end.always("a lost device names the queue and the fence", named);
+        end.always("a lost device names the queue and the fence", is_named(reason.as_ref()));
         end.eventually(
             "the queue goes on or its device is lost",
             reason.is_some() || done.completed_value() == 1,
         );
         end.sometimes(PASSED, reason.is_none());
         end.sometimes(LOST, reason.is_some());
+    })
+}
+
+/// Whether the reason is none, or names the queue and the fence.
+fn is_named(reason: Option<&RemovedReason>) -> bool {
+    reason.is_none_or(|reason| match reason {
+        RemovedReason::Faulted(fault) => {
+            let is_queue = fault.queue.as_deref() == Some("consumer");
+            is_queue && fault.report.what.contains("fence 'gate'")
+        }
+        _ => false,
+    })
+}
+
+fn prepare_parked(run: &Run<'_>) -> Prepared {
+    let world = run.world();
+    let consumer = world.queue("consumer", Submission::User);
+    let (gate, done) = (world.fence("gate"), world.fence("done"));
+    let signal = |value| gate.signal(value).expect("a signal");
+    [9, 0].into_iter().for_each(signal);
+    consumer.wait(&gate, 7).expect("a submission");
+    consumer.signal(&done, 1).expect("a submission");
+    [5, 0, 3].into_iter().for_each(signal);
+    let falling = gate.clone();
+    let main = move |_: &Platform| assert_ok(falling.signal(0));
+    world.race(main, move |world, end| {
+        let reason = world.device.removed_reason();
+        let stalled = world.machine.gpu().stats().gpu_waits_stalled > 0;
+        end.always("a lost device names the queue and the fence", is_named(reason.as_ref()));
+        end.always("the queue does not go on", done.completed_value() != 1);
+        end.eventually("the device of the queue is lost", reason.is_some());
+        end.sometimes(PARKED, stalled);
+        end.sometimes(LATE, !stalled);
     })
 }

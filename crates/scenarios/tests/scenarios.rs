@@ -457,6 +457,13 @@ fn a_wait_for_a_dropped_value_passes_or_its_device_is_lost() {
     finds_its_bugs("lost-history");
 }
 
+// spec: NF-343
+#[test]
+fn a_queue_that_parks_while_its_wait_is_lost_loses_its_device() {
+    is_sampled("lost-history-parked");
+    finds_its_bugs("lost-history-parked");
+}
+
 #[test]
 fn two_waiters_for_one_value_are_both_released() {
     is_sampled("two-waiters");

@@ -138,18 +138,17 @@ impl Doorbells {
         (*common == group).then(|| doorbell.take(bit))
     }
 
-    /// Connects a doorbell for `queue`. Its word is initialised with `known`, so that a read before
-    /// the first ring finds nothing new. Returns the seat, and whether the node has a new summary.
+    /// Connects a doorbell for `queue`. Its word is 0: a write pointer that the queue knows already.
+    /// Returns the seat, and whether the node has a new summary.
     // spec: UMS-006, UMS-029
     pub(crate) fn connect(
         &mut self,
         platform: &Platform,
         wake: &WakeWord,
         (queue, address_space, node): (QueueId, AddressSpaceId, u32),
-        known: u64,
         placement: Placement,
     ) -> (Seat, bool) {
-        let [page, second] = self.pages(platform, (queue, address_space), known, placement);
+        let [page, second] = self.pages(platform, (queue, address_space), placement);
         let room = |g: &Group| {
             !g.is_vacant() && g.address_space == address_space && g.node == node && g.has_room()
         };
@@ -178,7 +177,6 @@ impl Doorbells {
         &mut self,
         platform: &Platform,
         (queue, address_space): (QueueId, AddressSpaceId),
-        known: u64,
         placement: Placement,
     ) -> [Page; 2] {
         let fresh = || {
@@ -198,7 +196,6 @@ impl Doorbells {
             return pages.clone();
         }
         let page = fresh();
-        page.store(DOORBELL_VALUE_WORD, known);
         let second = if placement.secondary { fresh() } else { page.clone() };
         [page, second]
     }
@@ -275,7 +272,7 @@ mod tests {
         fn connect(&mut self, queue: QueueId, space: AddressSpaceId, global: bool) -> (Seat, bool) {
             let placement = Placement { global, secondary: false };
             let of = (queue, space, 0);
-            self.doorbells.connect(&self.platform, &self.wake, of, 0, placement)
+            self.doorbells.connect(&self.platform, &self.wake, of, placement)
         }
     }
 

@@ -18,6 +18,7 @@ use crate::posted_stores::PostedStores;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
+use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_gpu_abi::device::END_OF_TURN;
 use tidegate_gpu_abi::peer::{ANY_FENCE, CommonDoorbell};
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
@@ -198,6 +199,9 @@ impl Hardware {
         let mut wakes = Wakes::default();
         let mut cmp = self.cmp.lock();
         while let Some((queue, verdict)) = cmp.waits.take(&self.armed, at) {
+            if verdict == Verdict::Lost && self.platform.fault("a loss leaves the queue parked") {
+                continue;
+            }
             cmp.end_parking(queue, verdict);
             if let Some(engine) = cmp.queue(queue).map(|e| e.shape.engine) {
                 self.call(&mut cmp, engine, &mut wakes);

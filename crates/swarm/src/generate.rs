@@ -12,13 +12,16 @@
 use crate::model::{BufferState, Facts, FenceState, Model, PAGE_WORDS};
 use crate::operation::{Kind, Operation};
 use crate::program::{ProcessSetup, Program, ProgramStep};
-use crate::setup::{AdapterSetup, SWITCHES};
+use crate::setup::{AdapterSetup, HISTORY, SWITCHES};
 use crate::words::{
     AdapterId, Band, BufferId, Class, Costs, Fate, FenceId, FenceKind, Model as Submission,
     ProcessId, Question, QueueId, Sharing, Surface, ThreadId, WaitId,
 };
 use tidegate::explorer::random_numbers::Numbers;
 use tidegate::variants;
+
+/// The weight of queued waits that are pulsed on adapters with short histories.
+const SHORT_HISTORY_PULSES: u64 = 120;
 
 /// What programs are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +75,28 @@ fn weight(kind: Kind) -> u64 {
 pub fn program(seed: u64, shape: Shape) -> Program {
     let mut numbers = Numbers::new(seed);
     let mut program = machine(&mut numbers, shape);
+    shorten_histories(&mut Numbers::new(!seed), &mut program, shape);
     let steps = steps(&mut numbers, &program, shape);
     program.steps = steps;
     program
+}
+
+/// One program in six has short histories. Their numbers are not those of the other switches, so
+/// that the other programs stay as they were.
+fn shorten_histories(numbers: &mut Numbers, program: &mut Program, shape: Shape) {
+    let Some(index) = SWITCHES.iter().position(|switch| switch.name == HISTORY) else { return };
+    if !numbers.chance(6) {
+        return;
+    }
+    for adapter in &mut program.adapters {
+        adapter.set(index, numbers.below(2));
+    }
+    // Only rings of doomed processes may lose a wait.
+    for process in &mut program.processes {
+        if shape.doom && numbers.chance(2) {
+            process.fate = Fate::Doomed;
+        }
+    }
 }
 
 fn adapter(numbers: &mut Numbers) -> AdapterSetup {
@@ -86,7 +108,7 @@ fn adapter(numbers: &mut Numbers) -> AdapterSetup {
     let mut adapter = AdapterSetup::shipped(variant);
     let odds = 1 + numbers.below(8);
     for (index, switch) in SWITCHES.iter().enumerate() {
-        if numbers.chance(odds) {
+        if switch.name != HISTORY && numbers.chance(odds) {
             adapter.set(index, *numbers.pick(switch.values).expect("a switch has values"));
         }
     }
@@ -177,6 +199,10 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 kinds.push((*kind, total));
             }
         }
+        if facts.has_short_history() {
+            total += SHORT_HISTORY_PULSES;
+            kinds.push((Kind::PulseQueue, total));
+        }
         let most_ns = [2_000, 20_000, 200_000][numbers.below(3) as usize];
         let only = numbers.below(3 * Class::ALL.len() as u64) as usize;
         let classes = Class::ALL.get(only..=only).unwrap_or(Class::ALL);
@@ -259,16 +285,21 @@ impl<'f, 'p> Proposer<'f, 'p> {
             }
             Kind::CreateFence => {
                 let surface = *numbers.pick(Surface::ALL)?;
+                let is_for_pulses = self.facts.has_short_history() && !numbers.chance(3);
                 let kind = match surface {
                     Surface::Api => self.facts.api_kind(process),
+                    Surface::Raw if is_for_pulses => FenceKind::Native,
                     Surface::Raw => *numbers.pick(FenceKind::ALL)?,
                 };
+                let sharing =
+                    if is_for_pulses { Sharing::Private } else { *numbers.pick(Sharing::ALL)? };
+                let initial = self.initial(numbers, process);
                 Operation::CreateFence {
                     fence: FenceId(self.next_fence),
                     surface,
                     kind,
-                    sharing: *numbers.pick(Sharing::ALL)?,
-                    initial: self.initial(numbers, process),
+                    sharing,
+                    initial,
                 }
             }
             Kind::OpenFence => Operation::OpenFence {
@@ -462,6 +493,13 @@ impl<'f, 'p> Proposer<'f, 'p> {
         numbers.pick(&queues).copied()
     }
 
+    /// Returns the first user-mode queue of the thread.
+    fn ring(&self, model: &Model, thread: ThreadId) -> Option<QueueId> {
+        let process = self.facts.program.process_of(thread);
+        let mut own = model.live_queues(process).filter(|(_, state)| state.owner == thread);
+        own.find(|(_, state)| state.model == Submission::User).map(|(id, _)| id)
+    }
+
     /// Returns a queue of the thread at the call surface.
     fn raw_queue(&self, numbers: &mut Numbers, model: &Model, thread: ThreadId) -> Option<QueueId> {
         let process = self.facts.program.process_of(thread);
@@ -525,16 +563,25 @@ impl<'f, 'p> Proposer<'f, 'p> {
         (thread, process): (ThreadId, ProcessId),
         kind: Kind,
     ) -> Option<Operation> {
-        let queue = self.queue(numbers, model, thread)?;
-        let surface = model.queues[&queue].surface;
         let is_pulse = kind == Kind::PulseQueue;
-        let fences: Vec<FenceId> = model
+        let is_short = is_pulse && self.facts.has_short_history();
+        let queue = match self.ring(model, thread).filter(|_| is_short && !numbers.chance(4)) {
+            Some(ring) => ring,
+            None => self.queue(numbers, model, thread)?,
+        };
+        let surface = model.queues[&queue].surface;
+        let mut fences: Vec<FenceId> = model
             .fences
             .iter()
             .filter(|(_, f)| f.has(process, surface))
             .filter(|(_, f)| if is_pulse { f.is_fresh() || f.is_pulsed() } else { !f.is_pulsed() })
             .map(|(id, _)| *id)
             .collect();
+        // Only many pulses of one fence fill its history.
+        let is_pulsed = |fence: &FenceId| model.fences[fence].is_pulsed();
+        if is_short && fences.iter().any(is_pulsed) && !numbers.chance(4) {
+            fences.retain(is_pulsed);
+        }
         let fence = *numbers.pick(&fences)?;
         let state = &model.fences[&fence];
         Some(match kind {
@@ -573,8 +620,13 @@ fn higher(numbers: &mut Numbers, fence: &FenceState) -> u64 {
     fence.highest + 1 + if is_far { 1 << 32 } else { numbers.below(3) }
 }
 
-/// A value and a lower one.
+/// A value and a lower one. Those of a short history fall most often, until it is full.
 fn pulse(numbers: &mut Numbers, fence: &FenceState) -> (u64, u64) {
+    let least = fence.initial + 2;
+    let last = fence.history.last_peak().filter(|_| fence.history.is_short());
+    if let Some(below) = last.filter(|peak| *peak > least && !numbers.chance(4)) {
+        return (below - 1, fence.initial + numbers.below(2));
+    }
     (fence.initial + 2 + numbers.below(8), fence.initial + numbers.below(2))
 }
 
@@ -595,6 +647,26 @@ mod tests {
         }
         let all: BTreeSet<Kind> = Kind::ALL.iter().copied().collect();
         assert_eq!(all, seen);
+    }
+
+    /// Lost waits come up, in rings of doomed processes and nowhere else.
+    #[test]
+    fn short_histories_have_rings_that_may_lose_a_wait() {
+        for (shape, least) in [(Shape::WHOLE, 40), (Shape::SMALL, 10)] {
+            let mut rings = 0;
+            for seed in 0..2_000 {
+                let program = program(seed, shape);
+                let (facts, mut model) = (Facts::of(&program), Model::default());
+                for step in &program.steps {
+                    model.admit(&facts, step).unwrap();
+                }
+                rings += u32::from(!model.may_fault.is_empty());
+                for ring in &model.may_fault {
+                    assert!(program.is_doomed(model.queues[ring].process), "seed {seed}");
+                }
+            }
+            assert!(rings >= least, "{rings} programs of {shape:?}");
+        }
     }
 
     /// No operation is left out where the processes are real ones.

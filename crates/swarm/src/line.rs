@@ -263,3 +263,40 @@ impl FromStr for ReplayLine {
         Ok(ReplayLine { on, program })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = "adapter standard; process a0 steady; process a0 steady; thread p0; \
+        thread p1; t0 queue q0 api packet direct high; t1 queue q1 api user copy normal; \
+        t0 execute q0 5; t1 execute q1 7";
+
+    #[test]
+    fn a_line_reads_back_from_its_text() {
+        for at in ["virtual", "threads", "processes", "tso/pct-3:-uhccuf", "sampled-9"] {
+            let text = format!("swarm/{at} | {PROGRAM}");
+            let line: ReplayLine = text.parse().unwrap();
+            assert_eq!(line.to_string(), text);
+        }
+        for wrong in ["virtual", "sampled-x", "sampled", ""] {
+            assert!(format!("swarm/{wrong}| x").parse::<ReplayLine>().is_err(), "{wrong}");
+        }
+    }
+
+    /// What the test of a line asserts is that line.
+    #[test]
+    fn a_test_has_its_name_its_function_and_the_line() {
+        for (at, holds) in [("virtual", "tidegate_swarm::assert_holds"), ("processes", "holds")] {
+            let text = format!("swarm/{at} | {PROGRAM}");
+            let line: ReplayLine = text.parse().unwrap();
+            let test = line.test("seed_7");
+            let head = format!("#[test]\nfn seed_7() {{\n    {holds}(\n        \"");
+            let body = test.strip_prefix(&head).unwrap_or_else(|| panic!("{test}"));
+            let body = body.strip_suffix("\",\n    );\n}\n").unwrap_or_else(|| panic!("{test}"));
+            assert_eq!(body.replace("\\\n         ", ""), text);
+            assert!(test.lines().all(|line| line.len() <= 100), "{test}");
+            assert!(test.lines().count() > 6, "a long line is divided: {test}");
+        }
+    }
+}

@@ -8,6 +8,7 @@
 use crate::words::{Class, Model};
 use std::fmt;
 use tidegate::d3d12::Submission;
+use tidegate::d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, peaks_in_page};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::kmd::{DoorbellModel, IdlePolicy};
 use tidegate::softgpu::EngineClass;
@@ -188,7 +189,20 @@ pub static SWITCHES: &[Switch] = &[
         values: &[50_000, 10_000_000],
         apply: |config, ns| config.kernel.quantum_ns = ns,
     },
+    Switch {
+        name: HISTORY,
+        shipped: MAX_ANNEX_PEAKS as u64,
+        values: &[0, 1, MAX_ANNEX_PEAKS as u64],
+        // Two values beside the fence's own, unless the variant has another stride.
+        apply: |config, peaks| {
+            (config.driver.fence_stride_bytes, config.driver.fence_history_peaks) =
+                (8, peaks as u32);
+        },
+    },
 ];
+
+/// The switch that shortens the histories of fences. The generator draws it apart from the others.
+pub(crate) const HISTORY: &str = "history-peaks";
 
 /// Returns the nodes with `count` nodes of the class `class` instead of one.
 fn nodes_with(
@@ -281,6 +295,13 @@ impl AdapterSetup {
     /// Returns the number of slots in the rings of user-mode queues.
     pub fn ring_slots(&self) -> u64 {
         self.value("ring-slots")
+    }
+
+    /// Returns the number of values that the history of a private fence has room for.
+    pub fn history_room(&self) -> usize {
+        let driver = self.config(&Platform::host()).driver;
+        let in_page = peaks_in_page(u64::from(driver.fence_stride_bytes));
+        in_page + driver.fence_history_peaks as usize
     }
 
     /// Returns the quantum of packets.

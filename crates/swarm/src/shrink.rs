@@ -218,3 +218,55 @@ fn names_process(operation: Operation, process: ProcessId) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shrinks a program that fails as long as `fails` says so.
+    fn shrunk(program: &str, fails: &dyn Fn(&str) -> bool) -> String {
+        let program: Program = program.parse().unwrap();
+        let failure = Failure::Leak("one".to_owned());
+        let mut run = |candidate: &Program| {
+            fails(&candidate.line()).then(|| Failure::Leak("another".to_owned()))
+        };
+        assert!(run(&program).is_some(), "the program fails");
+        let shrunk = shrink(&program, &failure, 1_000, &mut run);
+        assert_eq!(shrunk.failure, Failure::Leak("another".to_owned()));
+        shrunk.program.line()
+    }
+
+    const WHOLE: &str = "service; costs high; adapter 32-bit copy=2 worker-interrupts=1; \
+        adapter oldest lazy-context-switch=1; process a1 steady; process a0 doomed; \
+        process a0 steady; thread p0; thread p1; thread p2; thread p2; \
+        t0 queue q0 api packet copy normal; t1 queue q1 raw packet compute normal; \
+        t3 queue q2 api packet copy high; t3 execute q2 70000; t0 execute q0 1; t2 rest 90000; \
+        t0 kill p1; t3 execute q2 5";
+
+    #[test]
+    fn what_a_failure_does_not_need_is_left_out_or_as_shipped() {
+        let found = shrunk(WHOLE, &|line| line.contains("execute"));
+        assert_eq!(
+            found,
+            "adapter standard; process a0 steady; thread p0; \
+             t0 queue q2 api packet copy high; t0 execute q2 0"
+        );
+    }
+
+    #[test]
+    fn what_a_failure_needs_stays() {
+        let needs = |line: &str, all: &[&str]| all.iter().all(|part| line.contains(part));
+        let of = |parts: &'static [&str]| shrunk(WHOLE, &move |line| needs(line, parts));
+        for part in ["service; ", "costs high; ", "adapter 32-bit", "copy=2", "adapter oldest"] {
+            let found = shrunk(WHOLE, &|line| needs(line, &["rest", part]));
+            assert!(found.contains(part), "{part}: {found}");
+        }
+        assert_eq!(
+            of(&["kill p", "t0 queue q0"]),
+            "adapter standard; adapter standard; process a1 steady; process a0 doomed; thread p0; \
+             t0 queue q0 api packet copy normal; t0 kill p1"
+        );
+        let number = shrunk(WHOLE, &|line| needs(line, &["rest"]) && !needs(line, &["rest 0"]));
+        assert!(number.ends_with("thread p0; t0 rest 1000"), "{number}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::draw::{draw, rows_of};
 use super::grid::{Tab, Users, grid};
+use super::reader::Reader;
 use super::snapshot::{Listed, Rates, Request, Snapshot};
 use super::state::{Action, SILENCE_NS, Service, State};
 use ratatui::Terminal;
@@ -13,7 +14,9 @@ use tidegate::calls::snapshot::{
     WaiterKind, WaiterRow,
 };
 use tidegate::service::ProcessRow;
-use tidegate::service::server::Counts;
+use tidegate::service::client::Watch;
+use tidegate::service::server::{Counts, ServerConfig, listen};
+use tidegate::{Machine, MachineConfig, Platform};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -259,4 +262,45 @@ fn rates_are_by_second_and_none_for_new_rows() {
     assert_eq!(Rates::between(&after, &before), Rates::default(), "time does not go back");
     let rows = grid(Tab::Processes, &after, &rates, &Users::new()).rows;
     assert_eq!((rows[2].cells[2].text.as_str(), rows[2].cells[4].text.as_str()), ("1000", ""));
+}
+
+/// The socket goes after the first connection, so a second one would fail. The service ends then,
+/// and each later reading says why it failed.
+#[test]
+fn a_reader_keeps_its_connection_and_makes_another_when_that_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let platform = Platform::sharing_host();
+    let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+    let machine = std::sync::Arc::new(machine);
+    let server = machine.service(listen(&socket).unwrap(), ServerConfig::default()).unwrap();
+    let stopper = server.stopper();
+    let ended = platform.event(true);
+    let done = ended.clone();
+    let serve = move || {
+        server.serve().unwrap();
+        done.set(tidegate::platform::Step::ThreadWake);
+    };
+    platform.spawn_outside("service", serve).unwrap();
+    let watch = Watch::connect(&socket, 0).unwrap();
+    let reader = Reader::start(&platform, socket.clone(), 0, watch).unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    let read = || {
+        reader.request(Request { rows: 10, process: None });
+        loop {
+            if let Some(read) = reader.take() {
+                return read;
+            }
+            std::thread::yield_now();
+        }
+    };
+    for reading in 0..3 {
+        let snapshot = read().unwrap_or_else(|why| panic!("reading {reading}: {why}"));
+        assert_eq!(snapshot.machine.engines.len(), 3);
+    }
+    stopper.stop();
+    ended.wait();
+    for _ in 0..2 {
+        assert!(read().is_err(), "nothing listens any more");
+    }
 }

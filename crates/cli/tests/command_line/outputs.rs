@@ -52,6 +52,25 @@ fn a_file_is_replaced_whole_and_keeps_its_permissions_and_its_link() {
     assert_eq!(left, ["below", "dangling", "new.json", "report.json"], "temporaries are gone");
 }
 
+/// The page that `compare` writes without being asked to.
+#[test]
+fn a_default_page_that_would_replace_the_input_is_not_written() {
+    let place = fresh("default-page");
+    let input = fs::read(hello()).unwrap();
+    fs::write(place.join("compare.html"), &input).unwrap();
+    let output = tidegate(&place, &["compare", "compare.html"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("no page is written: ") && said.contains("--html"), "{said}");
+    assert!(!said.contains("compare.html\nwrote"), "{said}");
+    assert_eq!(fs::read(place.join("compare.html")).unwrap(), input);
+    // A page that is asked for is written, and the run has no such line.
+    let output = tidegate(&place, &["compare", "compare.html", "--html", "page.html"]);
+    let said = text(&output);
+    assert!(!said.contains("no page is written"), "{said}");
+    assert!(fs::read_to_string(place.join("page.html")).unwrap().contains("<canvas"));
+}
+
 #[test]
 fn devices_fifos_and_descriptors_are_written_through() {
     let place = fresh("streams");

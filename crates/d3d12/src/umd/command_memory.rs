@@ -125,3 +125,41 @@ fn kind_of(command: &Command) -> &'static str {
         Command::Label { .. } => "label",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A report of a fault names the command by its kind.
+    #[test]
+    fn each_kind_of_command_has_a_name() {
+        let (at, groups, args) = (GpuVa(8), [1; 3], Vec::new());
+        let commands = [
+            Command::Copy { source: at, destination: at, bytes: 8 },
+            Command::Fill { destination: at, bytes: 8, value: 0 },
+            Command::Dispatch { program: 0, groups, args: args.clone() },
+            Command::DispatchIndirect {
+                program: 0,
+                groups_at: at,
+                count_at: at,
+                index: 0,
+                args: args.clone(),
+            },
+            Command::Draw { program: 0, groups, args },
+            Command::Resolve { source: at, destination: at, bytes: 8 },
+            Command::Timestamp { destination: at },
+            Command::Predicate { value_at: at, unless_zero: false },
+            Command::WriteValue { destination: at, value: 1 },
+            Command::Timed { ns: 1 },
+            Command::Gap { ns: 1 },
+            Command::Hang,
+            Command::Barrier,
+            Command::Label { name: 0 },
+        ];
+        let names: BTreeSet<&str> = commands.iter().map(kind_of).collect();
+        assert_eq!(names.len(), commands.len(), "{names:?}");
+        assert!(names.iter().all(|name| !name.is_empty()), "{names:?}");
+        assert_eq!(kind_of(&commands[8]), "write of a value");
+    }
+}

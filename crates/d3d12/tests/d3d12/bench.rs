@@ -44,6 +44,22 @@ pub fn bench_on(
     body: impl FnOnce(Bench<'_>) + Send + 'static,
 ) -> Trace {
     platform.enable_tracing();
+    bench_untraced_on(platform, setup, options, body);
+    platform.take_trace("a test")
+}
+
+/// The same without a timeline, as most programs run.
+pub fn bench_untraced(body: impl FnOnce(Bench<'_>) + Send + 'static) {
+    let platform = Platform::virtual_time(StepCosts::free());
+    bench_untraced_on(&platform, setup(|_| ()), DeviceOptions::default(), body);
+}
+
+fn bench_untraced_on(
+    platform: &Platform,
+    setup: Setup<'_>,
+    options: DeviceOptions,
+    body: impl FnOnce(Bench<'_>) + Send + 'static,
+) {
     setup.on(platform.clone()).start().run(move |world| {
         // A record's time of 0 says that nothing was queued.
         world.pass(1);
@@ -54,7 +70,6 @@ pub fn bench_on(
         // A test that breaks the rules of states takes what was found.
         assert_eq!(checked.map_or_else(Vec::new, |device| device.state_violations()), []);
     });
-    platform.take_trace("a test")
 }
 
 /// Name and duration of each command buffer that ran.

@@ -1,8 +1,9 @@
 //! What is recorded for the timeline, and what travels with the work.
 
-use crate::bench::bench_on;
+use crate::bench::{bench_on, bench_untraced};
 use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
+use tidegate_gpu_abi::RingPacket;
 use tidegate_platform::{Platform, Step, StepCosts};
 use tidegate_testbed::setup;
 use tidegate_trace::{Kind, LaneKind, Record};
@@ -88,5 +89,40 @@ fn modelled_costs_are_spent_once_each() {
         assert_eq!(spent(&|| b.buffer(1).write(0, &[0]).unwrap()), 2_000_001);
         let hardware = b.queue(Submission::Hardware);
         assert_eq!(spent(&|| hardware.execute(&[&list]).unwrap()), 1_000_100);
+    });
+}
+
+/// The length of what the GPU reads, and what messages call the list.
+#[test]
+fn a_label_or_a_name_adds_no_command_while_tracing_is_off() {
+    bench_untraced(|b| {
+        let queue = b.queue(Submission::User);
+        type Change = fn(&mut CommandList);
+        let changes: [(Change, Option<&str>); 4] = [
+            (|_| (), None),
+            (|list| list.label("first").unwrap(), Some("first")),
+            (|list| list.set_name("name"), Some("name")),
+            (
+                |list| {
+                    list.label("first").unwrap();
+                    list.label("second").unwrap();
+                },
+                Some("first"),
+            ),
+        ];
+        for (change, name) in changes {
+            let mut list = b.device.create_command_list(CommandListType::Copy);
+            change(&mut list);
+            list.timed(1).unwrap();
+            assert_eq!((list.name(), list.commands()), (name, 1));
+            queue.execute(&[&list.close().unwrap()]).unwrap();
+        }
+        let bytes: Vec<u32> = (b.packets().iter())
+            .filter_map(|packet| match packet {
+                RingPacket::Execute { bytes, .. } => Some(*bytes),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((bytes.len(), bytes.iter().all(|length| *length == bytes[0])), (4, true));
     });
 }

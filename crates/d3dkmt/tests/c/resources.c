@@ -350,6 +350,18 @@ static void arguments(void) {
     open.pOpenAllocationInfo2 = NULL;
     IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
     open = by_global(mine.global, &room);
+    open.pOpenAllocationInfo2 = odd;
+    IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
+    open = by_global(mine.global, &room);
+    open.pOpenAllocationInfo2 = odd;
+    IS(D3DKMTOpenResource(&open), STATUS_INVALID_PARAMETER);
+    open = by_global(mine.global, &room);
+    open.pPrivateRuntimeData = NULL;
+    IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
+    open = by_global(mine.global, &room);
+    open.pTotalPrivateDriverDataBuffer = NULL;
+    IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
+    open = by_global(mine.global, &room);
     open.pResourcePrivateDriverData = NULL;
     IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
     open = by_global(mine.global, &room);
@@ -361,8 +373,19 @@ static void arguments(void) {
     OK(D3DKMTOpenResource2(&open));
     OK(destroy(open.hResource));
     OK(destroy(mine.handle));
+    /* No refused call has left it open: it ends with its creator's part. */
+    open = by_global(mine.global, &room);
+    IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
 
     struct resource shared = create(1);
+    HANDLE refused = share(shared.handle);
+    D3DKMT_OPENRESOURCEFROMNTHANDLE wrong = by_nt_handle(refused, &room);
+    wrong.pOpenAllocationInfo2 = odd;
+    IS(D3DKMTOpenResourceFromNtHandle(&wrong), STATUS_INVALID_PARAMETER);
+    wrong = by_nt_handle(refused, &room);
+    wrong.pOpenAllocationInfo2 = NULL;
+    IS(D3DKMTOpenResourceFromNtHandle(&wrong), STATUS_INVALID_PARAMETER);
+    close((int)(intptr_t)refused);
     IS(D3DKMTShareObjects(1, &shared.handle, NULL, 0x20000, &handle), STATUS_NOT_SUPPORTED);
     IS(D3DKMTShareObjects(1, &shared.handle, NULL, 0x100, &handle), STATUS_INVALID_PARAMETER);
     OK(D3DKMTShareObjects(1, &shared.handle, NULL, 0x10000000, &handle));

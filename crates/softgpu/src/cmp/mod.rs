@@ -506,7 +506,7 @@ mod tests {
             cmp.renew_space((space, 0), None);
             let of = (QueueId::new(place, 0), space, 1);
             let placement = Placement { global: false, secondary: false };
-            cmp.doorbells.connect(&platform, &wake, of, 0, placement);
+            cmp.doorbells.connect(&platform, &wake, of, placement);
         }
         let seen: Vec<_> = cmp.nodes.iter().map(|node| node.summaries).collect();
         assert!(cmp.forget_space((ended, 0), 0..2).contains(&1));

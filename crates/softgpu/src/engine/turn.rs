@@ -429,7 +429,9 @@ impl Engine {
             entry.waiting = Some(key);
         }
         let verdict = cell.judge(key.wait);
-        if verdict != Verdict::Unsatisfied {
+        let is_missed = verdict == Verdict::Lost
+            && self.exec.gpu.platform.fault("a loss before the park is missed");
+        if verdict != Verdict::Unsatisfied && !is_missed {
             cmp.waits.leave(&self.exec.gpu.armed, key, queue);
             cmp.end_parking(queue, verdict);
         }

@@ -21,10 +21,10 @@ pub(super) fn connect(
     if let Some(old) = entry.seat.take() {
         doorbells.disconnect(&old);
     }
-    let (node, known) = (entry.shape.engine, entry.run.as_ref().map_or(0, |r| r.state.known));
+    let node = entry.shape.engine;
     let wake = &gpu.wakes[gpu.nodes[node as usize].service];
     let owner = (queue, entry.shape.address_space, node);
-    let (seat, new_summary) = doorbells.connect(&gpu.platform, wake, owner, known, placement);
+    let (seat, new_summary) = doorbells.connect(&gpu.platform, wake, owner, placement);
     if let Some(run) = &mut entry.run {
         run.state.doorbell = Some(seat.bell(queue));
     }

@@ -79,9 +79,8 @@ fn begin(
         AdminCommand::HoldEngines => {
             let mut cmp = gpu.cmp.lock();
             cmp.holds += 1;
-            let engines = 0..gpu.nodes.len();
-            engines.clone().for_each(|engine| gpu.publish(&mut cmp, engine as u32));
-            let until = cmp.turns_of(engines);
+            // The next turn of each engine finds the hold.
+            let until = cmp.turns_of(0..gpu.nodes.len());
             Ok((cmp, until))
         }
         // Power is given at once.

@@ -1,8 +1,9 @@
 //! Waits of rings latch on every platform: threads on the host race for real, the others repeat.
 
-use crate::machine::{COMPUTE, COPY, Fence, QueueOptions, THREE_D, everywhere, on};
+use crate::machine::{COMPUTE, COPY, Fence, QueueOptions, Seen, THREE_D, everywhere, on};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
+use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AdminCommand, Command, QueueState};
 use tidegate_platform::{Platform, PlatformKind, StepCosts};
 use tidegate_softgpu::Config;
@@ -78,6 +79,44 @@ fn pulses_of_two_engines_lose_no_wait() {
             ends.iter().for_each(|end| machine.await_signals(end, round));
         }
         assert_eq!((gate.current.load(), gate.current.history_lost()), (0, 0));
+    });
+}
+
+/// The history has room for two values. The third one below 9 takes the place of the second, so
+/// the wait of the parked queue can no longer be judged.
+// spec: NF-343
+#[test]
+fn a_parked_queue_whose_wait_is_lost_faults_when_the_value_is_dropped() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (gate, kept, done) =
+            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+        let over = process.fence(0, 0);
+        [&gate, &kept].into_iter().for_each(|fence| fence.current.renew(0, 8, 0));
+        gate.current.store(9);
+        gate.current.store(0);
+        let (mut waiter, mut beside) = (process.queue(THREE_D), process.queue(COMPUTE));
+        let mut falling = process.queue(COPY);
+        waiter.submit(&[gate.wait(7), done.signal(1)]);
+        // No value of this fence is dropped, and the wait is for more than each of them.
+        beside.submit(&[kept.wait(7), done.signal(2)]);
+        machine.poll_until(|| {
+            [waiter.id, beside.id].map(|queue| machine.state(queue)) == [QueueState::Waiting; 2]
+        });
+        let below = |fence: &Fence| [fence.signal(5), fence.signal(0), fence.signal(3)];
+        falling.submit(&[&below(&gate)[..], &below(&kept), &[over.signal(1)]].concat());
+        machine.await_signals(&over, 1);
+        assert_eq!(machine.state(waiter.id), QueueState::Waiting, "5 and 3 are not 7");
+        falling.submit(&[gate.signal(0), kept.signal(0)]);
+        let Seen::Fault { queue, va, position, kind, .. } = machine.await_fault() else {
+            unreachable!("a fault is awaited");
+        };
+        assert_eq!((queue, va, position), (waiter.id, gate.current_va, 0));
+        assert_eq!(kind, FaultKind::LostHistory);
+        assert_eq!((gate.current.history_lost(), kept.current.history_lost()), (1, 0));
+        falling.submit(&[kept.signal(7)]);
+        machine.await_signals(&done, 1);
+        assert_eq!(done.current.load(), 2, "the other queue goes on, and the faulted one does not");
     });
 }
 

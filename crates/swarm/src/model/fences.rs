@@ -1,6 +1,6 @@
 //! The rules of fences: their instances, signals and waits.
 
-use super::state::{FenceState, QueueState, Signaller};
+use super::state::{FenceState, History, QueueState, Signaller};
 use super::{Facts, Model, Refusal, require};
 use crate::words::{
     Fate, FenceId, FenceKind, Model as Submission, ProcessId, QueueId, Sharing, Surface, ThreadId,
@@ -77,6 +77,8 @@ impl Model {
             last: BTreeMap::new(),
             is_closed: false,
             pulsed_by: None,
+            history: History::new(initial, facts.history_room(process)),
+            pulsed_rings: BTreeSet::new(),
             threads: BTreeSet::new(),
             has_ring: false,
             users: BTreeSet::new(),
@@ -207,12 +209,13 @@ impl Model {
         Ok(())
     }
 
+    /// Admits a pulse, of the wait of a ring or of another wait.
     pub(super) fn pulse(
         &mut self,
         facts: &Facts<'_>,
         thread: ThreadId,
         process: ProcessId,
-        fence: FenceId,
+        (fence, ring): (FenceId, Option<QueueId>),
         (value, low): (u64, u64),
     ) -> Result<(), Refusal> {
         require(facts.caps(process).fence_history, "the hardware keeps no history")?;
@@ -225,6 +228,14 @@ impl Model {
         require(state.threads.iter().all(|other| *other == thread), "another thread uses it")?;
         require(low < value && value < state.limit, "a pulse falls")?;
         state.pulsed_by = Some(thread);
+        state.pulsed_rings.extend(ring);
+        [value, low].into_iter().for_each(|value| state.history.store(value));
+        if state.history.has_dropped && !state.pulsed_rings.is_empty() {
+            // A ring that has not come to its wait yet may find it undecided (decision 50).
+            let is_doomed = facts.program.is_doomed(process);
+            require(is_doomed, "a ring of a steady process may lose its wait")?;
+            self.may_fault.extend(&state.pulsed_rings);
+        }
         Ok(())
     }
 }

@@ -47,6 +47,8 @@ pub struct Model {
     /// Adapters that are removed.
     pub(crate) removed: BTreeSet<AdapterId>,
     pub(crate) recoveries: u32,
+    /// Rings that may lose a wait to a short history.
+    pub(crate) may_fault: BTreeSet<QueueId>,
     local: BTreeMap<ThreadId, LocalUse>,
 }
 
@@ -60,6 +62,8 @@ pub struct Facts<'p> {
     caps: Vec<Caps>,
     /// The local memory of each adapter.
     local_bytes: Vec<u64>,
+    /// The values that the histories of fences have room for.
+    history_rooms: Vec<usize>,
 }
 
 impl<'p> Facts<'p> {
@@ -67,7 +71,18 @@ impl<'p> Facts<'p> {
     pub fn of(program: &'p Program) -> Facts<'p> {
         let adapters = program.adapters.iter();
         let local_bytes = adapters.clone().map(|adapter| adapter.local_bytes()).collect();
-        Facts { program, caps: adapters.map(|adapter| adapter.caps()).collect(), local_bytes }
+        let history_rooms = adapters.clone().map(|adapter| adapter.history_room()).collect();
+        let caps = adapters.map(|adapter| adapter.caps()).collect();
+        Facts { program, caps, local_bytes, history_rooms }
+    }
+
+    /// Returns whether the pulses of a program can fill the history of a fence.
+    pub(crate) fn has_short_history(&self) -> bool {
+        self.history_rooms.iter().any(|room| *room <= state::MOST_SHORT)
+    }
+
+    fn history_room(&self, process: ProcessId) -> usize {
+        self.history_rooms[usize::from(self.program.process(process).adapter.0)]
     }
 
     pub(crate) fn caps(&self, process: ProcessId) -> &Caps {
@@ -298,7 +313,9 @@ impl Model {
             }
             Operation::PulseQueue { queue, fence, value, low } => {
                 self.can_use(facts, thread, queue, fence)?;
-                self.pulse(facts, thread, process, fence, (value, low))?;
+                let is_ring = self.queues[&queue].model == Submission::User;
+                let ring = is_ring.then_some(queue);
+                self.pulse(facts, thread, process, (fence, ring), (value, low))?;
                 self.queue_step(process, queue)?.fences.insert(fence);
                 Ok(())
             }
@@ -316,7 +333,7 @@ impl Model {
             }
             Operation::PulseWait { fence, surface, value, low } => {
                 self.instance(thread, process, fence, surface)?;
-                self.pulse(facts, thread, process, fence, (value, low))
+                self.pulse(facts, thread, process, (fence, None), (value, low))
             }
             Operation::Wait { fence, surface, value } => {
                 self.instance(thread, process, fence, surface)?;

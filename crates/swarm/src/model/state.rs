@@ -56,12 +56,57 @@ pub(crate) struct FenceState {
     /// Whether it was closed beside its users. Each of its waits ends then.
     pub(crate) is_closed: bool,
     pub(super) pulsed_by: Option<ThreadId>,
+    /// What the pulses have left.
+    pub(crate) history: History,
+    /// The rings whose waits were pulsed.
+    pub(super) pulsed_rings: BTreeSet<QueueId>,
     /// The threads whose steps name the fence.
     pub(super) threads: BTreeSet<ThreadId>,
     /// Whether a ring has named it.
     pub(super) has_ring: bool,
     /// The threads whose queues have used each instance.
     pub(super) users: BTreeSet<(ProcessId, Surface, ThreadId)>,
+}
+
+/// A history with room for this many values is short.
+pub(super) const MOST_SHORT: usize = 4;
+
+/// The peaks of a pulsed fence. Only one thread changes it, so its order is the order of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    value: u64,
+    /// Peaks that no later peak has reached, also those that the hardware drops.
+    peaks: Vec<u64>,
+    /// The peaks that the hardware has room for.
+    room: usize,
+    /// Whether it has dropped one. From then on a wait of a ring may be undecided (NF-342).
+    pub(super) has_dropped: bool,
+}
+
+impl History {
+    pub(super) fn new(value: u64, room: usize) -> History {
+        History { value, peaks: Vec::new(), room, has_dropped: false }
+    }
+
+    /// Stores a value. A value that falls leaves a peak.
+    pub(super) fn store(&mut self, value: u64) {
+        let peak = std::mem::replace(&mut self.value, value);
+        if value < peak {
+            self.peaks.retain(|kept| *kept > peak);
+            self.peaks.push(peak);
+            self.has_dropped |= self.peaks.len() > self.room;
+        }
+    }
+
+    /// Returns whether the pulses of a program can fill it.
+    pub(crate) fn is_short(&self) -> bool {
+        self.room <= MOST_SHORT
+    }
+
+    /// Returns the last peak.
+    pub(crate) fn last_peak(&self) -> Option<u64> {
+        self.peaks.last().copied()
+    }
 }
 
 impl FenceState {

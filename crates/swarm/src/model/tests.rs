@@ -57,6 +57,36 @@ fn values_are_as_wide_as_atomics() {
 }
 
 #[test]
+fn a_history_without_room_is_for_rings_that_may_fault() {
+    let adapter = "adapter standard history-peaks=0; ";
+    let program = |fate: &str, model: &str, pulses: &str| {
+        last(&format!(
+            "{adapter}process a0 {fate}; thread p0; t0 queue q0 raw {model} copy normal; \
+             t0 fence f0 raw native private 0; {pulses}"
+        ))
+    };
+    let two = "t0 pulse-queue q0 f0 9 0; t0 pulse-queue q0 f0 7 0";
+    assert_eq!(program("steady", "user", two), Ok(()));
+    let three = format!("{two}; t0 pulse-queue q0 f0 5 0");
+    assert!(program("steady", "user", &three).is_err());
+    assert_eq!(program("doomed", "user", &three), Ok(()));
+    assert_eq!(program("steady", "hardware", &three), Ok(()), "the kernel latches its waits");
+    let by_cpu = format!("{two}; t0 pulse-wait f0 raw 5 0");
+    assert!(program("steady", "user", &by_cpu).is_err(), "the ring may come to its wait later");
+    let rising = format!("{two}; t0 pulse-queue q0 f0 7 0; t0 pulse-queue q0 f0 8 0");
+    assert_eq!(program("steady", "user", &rising), Ok(()), "a later peak takes the place of 7");
+    let falling = "t0 pulse-queue q0 f0 9 5; t0 pulse-queue q0 f0 4 3";
+    assert!(program("steady", "user", falling).is_err(), "the 5 is a peak, too");
+    let shipped = three.replace("q0", "q1").replace("f0", "f1");
+    assert_eq!(
+        one(&format!(
+            "t0 queue q1 raw user copy normal; t0 fence f1 raw native private 0; {shipped}"
+        )),
+        Ok(())
+    );
+}
+
+#[test]
 fn a_queue_with_results_is_not_closed() {
     let queue = "t0 queue q0 raw packet compute normal; t0 execute q0 5; ";
     assert_eq!(one(&format!("{queue}t0 close-queue q0; t1 execute q0 5")), Ok(()));

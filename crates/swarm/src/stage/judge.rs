@@ -1,10 +1,11 @@
 //! The oracles of processes: what must be true of their objects while they are there, and the order
 //! of what can be wrong after the run.
 
-use super::{Around, EndOfWait, Stage};
+use super::{Around, EndOfWait, Injected, Stage};
 use crate::failure::Failure;
-use crate::words::Surface;
+use crate::words::{ProcessId, Surface};
 use tidegate::calls::DeviceState;
+use tidegate::d3d12::RemovedReason;
 use tidegate::platform::RunReport;
 
 impl Stage {
@@ -97,6 +98,7 @@ impl Stage {
                 }
                 continue;
             }
+            self.judge_faults(*id, raw.as_ref().ok(), api.as_ref());
             if let Ok(DeviceState::Hung(hang)) = raw {
                 let injected = self.injected.lock();
                 let of_process =
@@ -117,6 +119,31 @@ impl Stage {
 }
 
 impl Stage {
+    /// A doomed process faults only where a short history has lost the wait of a ring. Its device
+    /// names the ring.
+    fn judge_faults(&self, id: ProcessId, raw: Option<&DeviceState>, api: Option<&RemovedReason>) {
+        let raw = match raw {
+            Some(DeviceState::Faulted(report)) => Some((Surface::Raw, report)),
+            _ => None,
+        };
+        let api = match api {
+            Some(RemovedReason::Faulted(fault)) => Some((Surface::Api, &fault.report)),
+            _ => None,
+        };
+        for (surface, report) in raw.into_iter().chain(api) {
+            let is_of = |ring: &&Injected| (ring.process, ring.surface) == (id, surface);
+            let rings = self.may_fault.lock();
+            let mut queues = rings.iter().filter(is_of).flat_map(|ring| ring.queues.iter());
+            let is_ring = queues.any(|queue| *queue == report.queue);
+            drop(rings);
+            if !is_ring || !report.what.contains("history") {
+                let (queue, what) = (report.queue, &report.what);
+                let text = format!("{id} faulted in queue {queue}, which lost no wait: {what}");
+                self.fail(Failure::Blame(text));
+            }
+        }
+    }
+
     /// Returns whether destroy calls of a steady process were refused.
     pub(super) fn refused(&self) -> Option<Failure> {
         let mut processes = self.all_processes().iter();

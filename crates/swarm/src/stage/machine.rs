@@ -7,14 +7,14 @@ use super::objects::{CallError, Called, QueueObject, RawQueue};
 use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::operation::Operation;
-use crate::program::Program;
+use crate::program::{Program, ProgramStep};
 use crate::words::AdapterId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate::calls::{Kernel, Priority, TdrTest};
 use tidegate::d3d12::Submission;
 use tidegate::ddi::DevicePowerState;
-use tidegate::dxgkrnl::Census;
+use tidegate::dxgkrnl::{Census, FenceRewind};
 use tidegate::platform::Mutex;
 use tidegate::{Machine, MachineError, Platform};
 use tidegate_testbed::Client;
@@ -133,9 +133,24 @@ impl MachineSide {
             if let Some(fault) = adapter.driver_faults().first() {
                 return Some(Failure::Driver(fault.to_string()));
             }
+            // A CPU says of each signal that it may fall. The signals of a queue come in any order,
+            // and a fence of a lost device is at its maximum.
+            let is_wrong = |rewind: &FenceRewind| rewind.from != u64::MAX && !self.queues_signal();
+            if let Some(rewind) = adapter.fence_rewinds().into_iter().find(is_wrong) {
+                let text = format!("an announced signal is reported: {rewind:?}");
+                return Some(Failure::Blame(text));
+            }
             let violation = machine.driver_at(index).violations().into_iter().next();
             violation.map(|violation| Failure::Driver(format!("{violation:?}")))
         })
+    }
+
+    /// Returns whether the program has signals of queues.
+    fn queues_signal(&self) -> bool {
+        let is_signal = |step: &ProgramStep| {
+            matches!(step.operation, Operation::QueueSignal { .. } | Operation::Broadcast { .. })
+        };
+        self.program.steps.iter().any(is_signal)
     }
 
     /// Compares the kernel's objects with those before the processes.

@@ -41,7 +41,7 @@ use tidegate::platform::{Mutex, QueueNumber};
 use tidegate::service::server::{ServerConfig, Sessions};
 use tidegate::{Machine, MachineError, Platform};
 
-/// A hang that a step has injected.
+/// A queue in which a step has injected a hang, or whose wait it may have lost.
 struct Injected {
     process: ProcessId,
     surface: Surface,
@@ -78,6 +78,8 @@ pub struct Stage {
     bounds: Bounds,
     failures: Mutex<Vec<Failure>>,
     injected: Mutex<Vec<Injected>>,
+    /// Rings whose waits may be lost to a short history.
+    may_fault: Mutex<Vec<Injected>>,
     /// Registered waits after their threads have ended.
     ended_waits: Mutex<Vec<(ProgramStep, Registered, EndOfWait)>>,
     overlaps: Overlaps,
@@ -160,6 +162,7 @@ impl Stage {
             bounds: Bounds::of(&program, platform),
             failures: platform.mutex("failures of the program", Vec::new()),
             injected: platform.mutex("injected hangs", Vec::new()),
+            may_fault: platform.mutex("rings that may lose a wait", Vec::new()),
             ended_waits: platform.mutex("ended waits", Vec::new()),
             overlaps: Overlaps::new(platform),
             device_states: platform.mutex("states of devices", Vec::new()),
@@ -461,5 +464,31 @@ impl Stage {
             note("a device", process, destroyed.map_err(CallError::from));
             process.kill();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Kind;
+
+    /// What a watchdog writes of a run that stands still.
+    #[test]
+    fn a_watched_run_says_what_is_under_way_and_what_has_failed() {
+        let text = "adapter standard; process a0 steady; thread p0; thread p0; \
+                    t0 queue q0 api packet copy normal; t1 rest 5";
+        let program: Arc<Program> = Arc::new(text.parse().unwrap());
+        let platform = Platform::virtual_time(tidegate::platform::StepCosts::free());
+        let stage = Stage::new(&platform, program).unwrap();
+        assert_eq!((stage.under_way(), stage.failure()), (vec![], None));
+        let numbers = [Kind::CreateQueue, Kind::Rest].map(|kind| stage.overlaps.begin(kind));
+        assert_eq!(stage.under_way(), ["queue", "rest"]);
+        stage.overlaps.end(numbers[0]);
+        assert_eq!(stage.under_way(), ["rest"]);
+        for text in ["first", "second"] {
+            stage.fail(Failure::Leak(text.to_owned()));
+        }
+        assert_eq!(stage.failure(), Some(Failure::Leak("first".to_owned())));
+        assert_eq!(stage.line(), format!("swarm/threads | {text}"));
     }
 }

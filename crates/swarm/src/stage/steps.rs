@@ -73,7 +73,12 @@ impl Stage {
             }
             Operation::PulseQueue { queue, fence, value, low } => {
                 let target = self.fence(fence, id, self.surfaces[&queue])?;
-                self.queue(queue)?.wait(&target, value)?;
+                let object = self.queue(queue)?;
+                if self.end.may_fault.contains(&queue) {
+                    let ring = self.injected_in(id, queue, &object);
+                    self.may_fault.lock().push(ring);
+                }
+                object.wait(&target, value)?;
                 target.signal(value)?;
                 target.signal(low)
             }
@@ -364,10 +369,13 @@ impl Stage {
 
     fn hang(&self, id: ProcessId, process: &RunProcess, queue: QueueId) -> Called {
         let object = self.queue(queue)?;
-        let injected =
-            Injected { process: id, surface: self.surfaces[&queue], queues: object.numbers() };
+        let injected = self.injected_in(id, queue, &object);
         self.injected.lock().push(injected);
         object.hang(&process.device()?)
+    }
+
+    fn injected_in(&self, process: ProcessId, queue: QueueId, object: &QueueObject) -> Injected {
+        Injected { process, surface: self.surfaces[&queue], queues: object.numbers() }
     }
 
     fn query(&self, process: &RunProcess, question: Question) -> Called {

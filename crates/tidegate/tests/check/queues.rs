@@ -1,11 +1,14 @@
 //! Programs of threads, queues, fences and events on a machine of the check.
 
 use crate::{failure, line_of};
+use std::time::Duration;
+use tidegate::calls::WaitMode;
 use tidegate::check::cell::RaceCell;
 use tidegate::check::sync::Arc;
 use tidegate::check::{Builder, StrategyKind, check, machine, thread};
 use tidegate::d3d12::{
-    BufferDesc, CommandListType, Device, DeviceOptions, EventDesc, Queue, QueueDesc,
+    BufferDesc, CommandListType, Device, DeviceOptions, Event, EventDesc, Fence, Queue, QueueDesc,
+    Waited,
 };
 
 /// A device whose rings are small, so that it is made quickly for each schedule.
@@ -172,6 +175,46 @@ fn a_wait_that_no_queue_signals_is_a_standstill_with_its_names() {
     for call in ["Queue::wait (", "Queue::signal (", "Fence::set_event_on_completion ("] {
         let has_call = |line: &str| line.contains(call) && line.contains("queues.rs:");
         assert!(found.lines().any(has_call), "{call}: {found}");
+    }
+}
+
+/// Blocks a thread for ever in a call.
+type Block = fn(&Device, &Event, &Fence);
+
+/// Each call that can block is the place where a thread stands still. One that ends after a while
+/// is a step of the run.
+#[test]
+fn a_thread_that_stands_still_is_in_the_call_that_blocks_it() {
+    let blocking: [(&str, Block); 5] = [
+        ("Event::wait_any", |_, event, _| drop(Event::wait_any(&[event]))),
+        ("Event::wait_all", |_, event, _| drop(Event::wait_all(&[event]))),
+        ("Fence::wait", |_, _, fence| fence.wait(1).unwrap()),
+        ("Device::wait_multiple", |device, _, fence| {
+            device.wait_multiple(&[(fence, 1)], WaitMode::All).unwrap();
+        }),
+        ("Event::wait", |_, event, _| event.wait().unwrap()),
+    ];
+    for (call, block) in blocking {
+        let found = failure(Builder::new(), move || {
+            let machine = machine();
+            let device = machine.device(options()).unwrap();
+            let event = device.create_event(EventDesc::auto_reset().named("frame"));
+            let fence = device.create_fence("done", 0).unwrap();
+            let limit = Duration::from_nanos(1);
+            device.create_queue(QueueDesc::copy("copy")).unwrap().connect_doorbells().unwrap();
+            let any = Event::wait_any_timeout(&[&event], limit).unwrap();
+            let all = Event::wait_all_timeout(&[&event], limit).unwrap();
+            assert_eq!((any, all), (Waited::TimedOut, Waited::TimedOut));
+            block(&device, &event, &fence);
+        });
+        let place = format!("in {call} at crates/tidegate/tests/check/queues.rs:");
+        assert!(found.contains("'main' waits for ") && found.contains(&place), "{call}: {found}");
+        for step in
+            ["Event::wait_any_timeout (", "Event::wait_all_timeout (", "Queue::connect_doorbells ("]
+        {
+            let is_here = |line: &str| line.contains(step) && line.contains("check/queues.rs:");
+            assert!(found.lines().any(is_here), "{step}: {found}");
+        }
     }
 }
 

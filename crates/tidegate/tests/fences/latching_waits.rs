@@ -2,6 +2,7 @@
 //! becomes, on every kind of queue and on the CPU. A pulse here is a signal of the value and a
 //! rewind to 0 right behind it.
 
+use tidegate::MachineConfig;
 use tidegate::calls::{
     AllocationKind, DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle, HwQueue,
     SyncObjectFlags, WaitMode,
@@ -531,6 +532,46 @@ fn a_queue_whose_wait_was_dropped_from_the_history_loses_its_device_and_names_th
         assert_eq!(report.gpu_va, gate.current_value_gpu_va);
         assert!(report.what.contains("history dropped"), "{}", report.what);
     });
+}
+
+/// The queues are parked, and each of them waits for more than any later value.
+// spec: NF-343
+#[test]
+fn a_parked_queue_whose_wait_is_lost_loses_its_device_whatever_drops_the_value() {
+    let short = |config: &mut MachineConfig| {
+        (config.driver.fence_stride_bytes, config.driver.fence_history_peaks) = (8, 0);
+    };
+    for by in 0..3 {
+        world_with(short).run(move |w| {
+            let [gate, done] = [(); 2].map(|()| w.native(0));
+            let (other, pulser) = (w.client("other"), Pulser::each(w).into_iter().nth(by).unwrap());
+            pulser.pulse(w, &gate, 9);
+            let ring = w.connected_queue(0);
+            ring.push(&wait_packet(&gate, 7, NO_LOG_ENTRY));
+            ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+            pulser.pulse(w, &gate, 5);
+            w.pass(SETTLED_NS);
+            assert_eq!(state_of(w), DeviceState::Active, "5 is kept, and it is not 7");
+            let number = w.kernel.queue_number(ring.queue.handle);
+            let at = gate.current_value_gpu_va;
+            match &pulser {
+                Pulser::Cpu => [3, 0].into_iter().for_each(|value| w.signal(&gate, value)),
+                Pulser::Ring(queue, ..) => {
+                    [3, 0].into_iter().for_each(|value| {
+                        queue.put(&signal_packet(&gate, value, NO_LOG_ENTRY));
+                    });
+                    queue.ring();
+                }
+                Pulser::Stores(queue) => w.submit(queue, 3, &[store(at, 3), store(at, 0)]),
+            }
+            w.pass(SETTLED_NS);
+            let state = state_of(w);
+            let DeviceState::Faulted(report) = &state else { panic!("{state:?}") };
+            assert_eq!((Some(report.queue), report.gpu_va), (number, at));
+            assert!(report.what.contains("history dropped"), "{}", report.what);
+            assert_eq!(state_of(&other), DeviceState::Active);
+        });
+    }
 }
 
 fn state_of(client: &Client) -> DeviceState {

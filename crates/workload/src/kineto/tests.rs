@@ -300,6 +300,30 @@ fn tokens_that_are_no_json_are_mended() {
     assert_eq!(report(&good(&text)).kernels, 1);
 }
 
+/// The reader of usual events refuses the token, so the events are mended and read again.
+#[test]
+fn an_event_that_is_mended_keeps_each_of_its_fields() {
+    let names = r#"{"ph":"M","name":"thread_name","pid":9,"tid":9,"args":{"name":"trainer"}}"#;
+    let flows = r#"{"ph":"X","cat":"Runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":1000050,"dur":5},
+        {"ph":"s","id":77,"cat":"ac2g","name":"launch","pid":9,"tid":9,"ts":1000050},
+        {"ph":"f","id":77,"cat":"ac2g","name":"launch","pid":0,"tid":7,"ts":1000060},
+        {"ph":"X","cat":"Kernel","name":"k","pid":0,"tid":7,"ts":1000060,"dur":5,"args":{"stream":7}}"#;
+    let usual = two_streams("cuda")
+        .replace(r#""traceEvents": ["#, &format!(r#""traceEvents": [{names},{flows},"#));
+    let mended = usual.replace(r#"{"ph""#, r#"{"bandwidth": inf, "ph""#);
+    let of = |text: &str| {
+        let workload = good(text);
+        let names: Vec<String> = workload.threads.iter().map(|t| t.name.clone()).collect();
+        let bodies: Vec<String> =
+            workload.threads.iter().map(|t| format!("{:?}", t.body)).collect();
+        let report = report(&workload);
+        (names, bodies, (report.kernels, report.launches, report.work_without_launch))
+    };
+    let read = of(&usual);
+    assert_eq!((&read.0[0][..], read.2), ("trainer", (3, 3, 0)));
+    assert_eq!(of(&mended), read);
+}
+
 #[test]
 fn a_byte_order_mark_is_passed_over() {
     let text = format!("\u{feff}{}", two_streams("cuda"));

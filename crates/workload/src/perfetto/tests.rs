@@ -146,6 +146,33 @@ fn interned_specifications_are_merged_by_number() {
     assert_eq!(report(&workload).kernels, 4);
 }
 
+/// The name of a stage, of each place that has one: the event before its kernel's table, its
+/// stage's specification last.
+#[test]
+fn a_stage_has_the_name_of_its_event_before_the_one_of_its_kind() {
+    let kernel = message(1_000, &[number(1, 5), bytes(2, b"by kernel")]);
+    let names = [named(24, 1, "queue"), named(24, 3, "by kind"), named(2, 4, "by number"), kernel];
+    let stage = |at, parts: &[Vec<u8>]| {
+        let every = [number(2, 50), number(13, 1), number(14, 3), parts.concat()];
+        packet(at, 2, &[message(53, &every)])
+    };
+    let trace = [
+        packet(0, 1, &[message(12, &names)]),
+        stage(100, &[]),
+        stage(200, &[number(20, 4)]),
+        stage(300, &[bytes(17, b"by text")]),
+        stage(400, &[number(19, 5), bytes(17, b"no")]),
+        // A number without an entry leaves the name of the kind.
+        stage(500, &[number(20, 9)]),
+        stage(600, &[number(19, 9)]),
+    ]
+    .concat();
+    let recorded = read(&trace, Source::Perfetto).recorded.unwrap();
+    let names: Vec<&str> =
+        recorded.items.iter().map(|item| &*recorded.names[item.name as usize]).collect();
+    assert_eq!(names, ["by kind", "by number", "by text", "by kernel", "by kind", "by kind"]);
+}
+
 #[test]
 fn waits_between_queues_and_launches_by_the_host_are_read() {
     let interned = message(
