@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::database::{self, Database};
 use crate::kineto::BYTE_ORDER_MARK;
-use crate::{own_timeline, perfetto};
+use crate::{own_timeline, perfetto, presentmon};
 
 /// A kind of file that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Format {
     RocprofJson,
     /// CSV of rocprofv3.
     RocprofCsv,
+    /// CSV of PresentMon.
+    PresentMonCsv,
     /// A SQLite database.
     Sqlite,
     /// Perfetto packets.
@@ -47,6 +49,7 @@ impl Unreadable {
 
 const READABLE: &str = "give a workload (.toml), a PyTorch profiler trace (.json, .json.gz), \
                         `nsys export --type sqlite` output, rocprofv3 JSON, CSV or rocpd output, \
+                        a CSV file of PresentMon, \
                         or a Perfetto trace with GPU work";
 
 const ROCPROF: &str = "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`";
@@ -83,15 +86,18 @@ pub fn detect(bytes: &[u8], file: &str) -> Result<Format, Unreadable> {
     if is_rocprof_csv(text) {
         return Ok(Format::RocprofCsv);
     }
+    if presentmon::is_presentmon(header(text)) {
+        return Ok(Format::PresentMonCsv);
+    }
     if name.ends_with(".json") || name.ends_with(".json.gz") {
         return Ok(Format::ChromeJson);
     }
     if name.ends_with(".csv") {
-        let found = "a table without the columns Start_Timestamp and End_Timestamp";
-        return Err(Unreadable::new(
-            found,
-            "give a kernel_trace, memory_copy_trace or hip_api_trace file of rocprofv3",
-        ));
+        let found = "a table without the columns of rocprofv3 (Start_Timestamp, End_Timestamp) or \
+                     PresentMon (Application, ProcessID, SwapChainAddress)";
+        let advice = "give a kernel_trace, memory_copy_trace or hip_api_trace file of rocprofv3, or a \
+                      CSV file of PresentMon";
+        return Err(Unreadable::new(found, advice));
     }
     readable_text(bytes).map(|()| Format::Toml)
 }
@@ -128,9 +134,14 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// Whether the first line names the columns that every CSV file of rocprofv3 has.
 fn is_rocprof_csv(text: &[u8]) -> bool {
-    let head = &text[..text.len().min(HEAD_BYTES)];
-    let header = head.split(|byte| *byte == b'\n').next().unwrap_or(head);
+    let header = header(text);
     find(header, b"Start_Timestamp").is_some() && find(header, b"End_Timestamp").is_some()
+}
+
+/// The first line, as far as it is searched.
+fn header(text: &[u8]) -> &[u8] {
+    let head = &text[..text.len().min(HEAD_BYTES)];
+    head.split(|byte| *byte == b'\n').next().unwrap_or(head).trim_ascii_end()
 }
 
 fn lower_name(file: &str) -> String {
@@ -251,6 +262,10 @@ mod tests {
             (b"[workload]\n", Format::Toml),
             (b"\n# a comment\n[workload]\n", Format::Toml),
             (b"\"Kind\",\"Start_Timestamp\",\"End_Timestamp\"\n", Format::RocprofCsv),
+            (
+                b"\xef\xbb\xbfApplication,ProcessID,SwapChainAddress,Runtime\r\n",
+                Format::PresentMonCsv,
+            ),
         ];
         for (bytes, format) in known {
             assert_eq!(detect(bytes, "run.bin"), Ok(format), "{}", String::from_utf8_lossy(bytes));

@@ -297,6 +297,7 @@ fn sync_kind(call: Call) -> Option<SyncKind> {
         | Call::GraphLaunch
         | Call::BlockingCopy
         | Call::Free
+        | Call::Present
         | Call::Other => None,
     }
 }

@@ -187,6 +187,33 @@ fn perfetto_render_stages() {
 }
 
 #[test]
+fn presentmon_frames_of_several_programs() {
+    let Some(workload) = sample("presentmon-0.csv") else { return };
+    let report = report(&workload);
+    assert_eq!((report.events, report.kernels, report.streams), (357, 356, 10));
+    assert_eq!((report.presents, report.presents_shown, report.presents_replayed), (357, 349, 197));
+    // Of 58 calls longer than 1 ms, 2 returned with GPU work and 43 with a frame of their chain.
+    assert_eq!((report.presents_for_work, report.presents_for_display), (2, 43));
+    assert_eq!(report.damage.count, 0);
+    assert_eq!(times(&workload), (356, 83_411_500, 934_769_762_400, 5_154_896_100));
+    assert_eq!(per_queue(&workload)["process 1268 dwm.exe"], 196);
+    let display = workload.display.as_ref().unwrap();
+    assert_eq!(workload.queue(display.queue).name, "process 1268 dwm.exe");
+    assert!((16_600_000..16_700_000).contains(&display.refresh_ns), "{}", display.refresh_ns);
+    assert!(report.remarks.contains(&Remark::ChainsWithoutDisplay { chains: 9 }));
+
+    let Some(workload) = sample("presentmon-5.csv") else { return };
+    let report = workload.recorded.as_ref().unwrap().report.clone();
+    assert_eq!((report.events, report.kernels, report.streams), (647, 647, 7));
+    assert_eq!((report.presents_shown, report.presents_replayed), (561, 174));
+    assert_eq!(times(&workload), (647, 492_142_100, 950_665_210_700, 3_000_176_000));
+    let queues = per_queue(&workload);
+    assert_eq!(queues["process 24892 PresentBench.exe 0x2A70D2CAC00"], 258, "{queues:?}");
+    let display = workload.display.as_ref().unwrap();
+    assert!((16_650_000..16_680_000).contains(&display.refresh_ns), "{}", display.refresh_ns);
+}
+
+#[test]
 fn what_is_not_read_is_named_with_the_next_step() {
     let Some(path) = path("rpd-legacy-matmul.rpd") else { return };
     let text = load(&path, &LoadOptions::default()).unwrap_err().to_string();
