@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::database::{self, Database};
 use crate::kineto::BYTE_ORDER_MARK;
-use crate::{own_timeline, perfetto, presentmon};
+use crate::{own_timeline, perfetto, presentmon, xla};
 
 /// A kind of file that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Format {
     RocprofJson,
     /// CSV of rocprofv3.
     RocprofCsv,
+    /// Protobuf of XLA's profiler.
+    XlaProfile,
     /// CSV of PresentMon.
     PresentMonCsv,
     /// A SQLite database.
@@ -50,7 +52,7 @@ impl Unreadable {
 const READABLE: &str = "give a workload (.toml), a PyTorch profiler trace (.json, .json.gz), \
                         `nsys export --type sqlite` output, rocprofv3 JSON, CSV or rocpd output, \
                         a CSV file of PresentMon, \
-                        or a Perfetto trace with GPU work";
+                        an XLA profile (.xplane.pb), or a Perfetto trace with GPU work";
 
 const ROCPROF: &str = "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`";
 
@@ -79,6 +81,9 @@ pub fn detect(bytes: &[u8], file: &str) -> Result<Format, Unreadable> {
         // A TOML table begins with a bracket too, and goes on with a name or a second bracket.
         (Some(b'['), None | Some(b'{' | b']' | b'"')) => return Ok(Format::ChromeJson),
         _ => {}
+    }
+    if xla::is_profile(bytes) {
+        return Ok(Format::XlaProfile);
     }
     if perfetto::is_trace(bytes) {
         return Ok(Format::Perfetto);
@@ -258,6 +263,7 @@ mod tests {
             (b"[ {\"ph\": \"X\"}", Format::ChromeJson),
             (b"{\"otherData\": {\"writer\": \"tidegate\"}, \"traceEvents\": []}", Format::OwnJson),
             (b"\n\x04\x08\x01\x10\x01\n\x02\x08\x01", Format::Perfetto),
+            (b"\n\x0f\x08\x01\x12\x0b/host:CPU..", Format::XlaProfile),
             (b"[[queue]]\nname = \"q\"", Format::Toml),
             (b"[workload]\n", Format::Toml),
             (b"\n# a comment\n[workload]\n", Format::Toml),

@@ -15,7 +15,7 @@ use crate::format::{self, Format, Unreadable};
 use crate::model::Workload;
 use crate::recording::{self, Fit, ImportOptions, Recording, Source};
 use crate::unpack::Unpacked;
-use crate::{kineto, nsys, own_timeline, perfetto, presentmon, rocprof, toml_file};
+use crate::{kineto, nsys, own_timeline, perfetto, presentmon, rocprof, toml_file, xla};
 
 /// Bytes at the start of a file that decide its kind.
 const HEAD_BYTES: usize = 64 << 10;
@@ -148,6 +148,7 @@ fn read(
             from_database(&database, file)?
         }
         Format::RocprofJson => rocprof::json(&bytes).map_err(wrong)?,
+        Format::XlaProfile => xla::read(&bytes).map_err(wrong)?,
         Format::PresentMonCsv => presentmon::read(&bytes).map_err(wrong)?,
         Format::RocprofCsv => match path {
             Some(path) => return csv_files(path, bytes, file, how),

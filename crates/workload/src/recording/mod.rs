@@ -1,7 +1,7 @@
 //! Recorded runs of real programs, whatever their format, become workloads.
 //!
 //! Purpose: a reader of a format (`kineto`, `nsys`, `rocprof`, `perfetto`, `presentmon`,
-//! `own_timeline`) fills a [`Recording`]; [`workload()`] makes a workload of it. Order: records (`records`) → joins between
+//! `xla`, `own_timeline`) fills a [`Recording`]; [`workload()`] makes a workload of it. Order: records (`records`) → joins between
 //! host calls and GPU work (`correlate`) → entries in the order of the host calls, with what each
 //! waited for (`timeline`) → a workload (`build`). Streams become queues. Kernels and copies become
 //! work of the recorded length. Host calls that launched them become submissions at their recorded

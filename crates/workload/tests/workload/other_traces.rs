@@ -214,6 +214,20 @@ fn presentmon_frames_of_several_programs() {
 }
 
 #[test]
+fn xla_profile_of_eight_gpus() {
+    let Some(workload) = sample("tl-jax-conv.xplane.pb") else { return };
+    let report = report(&workload);
+    assert_eq!((report.kernels, report.copies, report.fills, report.streams), (235, 0, 0, 11));
+    assert_eq!((report.launches, report.work_without_launch, report.host_threads), (234, 0, 15));
+    assert_eq!(report.remarks, [Remark::NoArguments]);
+    assert_eq!(times(&workload), (235, 28_137_077, 19_304_176_871, 138_470_832));
+    let names = names(&workload);
+    assert_eq!((names["Im3d2Col.kd"], names["__amd_rocclr_copyBuffer.kd"]), (40, 35));
+    let queues = per_queue(&workload);
+    assert_eq!((queues["gpu 0 stream 16"], queues["gpu 7 stream 37"]), (34, 25), "{queues:?}");
+}
+
+#[test]
 fn what_is_not_read_is_named_with_the_next_step() {
     let Some(path) = path("rpd-legacy-matmul.rpd") else { return };
     let text = load(&path, &LoadOptions::default()).unwrap_err().to_string();

@@ -26,6 +26,8 @@ pub enum Source {
     Perfetto,
     /// CSV of PresentMon.
     PresentMon,
+    /// Profile of XLA, or the JSON made of it.
+    Xla,
     /// Chrome JSON or Perfetto packets that tidegate wrote.
     Tidegate,
 }
@@ -42,6 +44,7 @@ impl Source {
             Source::RocprofPerfetto => "rocprofv3 Perfetto trace",
             Source::Perfetto => "Perfetto trace with GPU render stages",
             Source::PresentMon => "PresentMon CSV",
+            Source::Xla => "XLA profile",
             Source::Tidegate => "tidegate timeline",
         }
     }
@@ -59,6 +62,9 @@ impl Source {
             }
             Source::PresentMon => {
                 "record with `PresentMon --output_file run.csv`, without --no_track_gpu"
+            }
+            Source::Xla => {
+                "record on a GPU with `jax.profiler.trace(FOLDER)` and give the xplane.pb"
             }
             Source::Tidegate => {
                 "write it with `tidegate run WORKLOAD --chrome FILE` or `--perfetto FILE`"
