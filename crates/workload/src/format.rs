@@ -210,12 +210,6 @@ fn known_by_name(file: &str) -> Option<Unreadable> {
 
 /// Describes a database of an unknown kind.
 pub fn unknown_database(database: &Database) -> Unreadable {
-    if database.has("rocpd_op") && database.has("rocpd_api") {
-        return Unreadable::new(
-            "an RPD recording of rocmProfileData, the predecessor of rocpd",
-            ROCPROF,
-        );
-    }
     let tables = database.tables();
     let shown: Vec<&str> = tables.iter().copied().take(4).collect();
     let found = format!(
@@ -224,7 +218,7 @@ pub fn unknown_database(database: &Database) -> Unreadable {
         shown.join(", "),
         if tables.len() > shown.len() { ", …" } else { "" }
     );
-    let advice = "give an export of Nsight Systems (`nsys export --type sqlite`) or a rocpd database of rocprofv3";
+    let advice = "give an export of Nsight Systems (`nsys export --type sqlite`), a rocpd database of rocprofv3, or an RPD database";
     Unreadable { found, advice: advice.to_owned() }
 }
 

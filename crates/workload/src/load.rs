@@ -167,6 +167,9 @@ fn from_database(database: &Database, file: &str) -> Result<Recording, Error> {
     if rocprof::is_rocpd(database) {
         return rocprof::rocpd(database).map_err(wrong);
     }
+    if rocprof::is_rpd(database) {
+        return rocprof::rpd(database).map_err(wrong);
+    }
     Err(unknown(file, format::unknown_database(database)))
 }
 

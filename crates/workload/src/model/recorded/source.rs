@@ -20,6 +20,8 @@ pub enum Source {
     RocprofCsv,
     /// The rocpd database of rocprofv3.
     Rocpd,
+    /// The RPD database of rocmProfileData.
+    Rpd,
     /// Perfetto packets of rocprofv3.
     RocprofPerfetto,
     /// Perfetto packets with GPU render stages.
@@ -41,6 +43,7 @@ impl Source {
             Source::RocprofJson => "rocprofv3 JSON",
             Source::RocprofCsv => "rocprofv3 CSV",
             Source::Rocpd => "rocprofv3 database",
+            Source::Rpd => "RPD database",
             Source::RocprofPerfetto => "rocprofv3 Perfetto trace",
             Source::Perfetto => "Perfetto trace with GPU render stages",
             Source::PresentMon => "PresentMon CSV",
@@ -57,6 +60,7 @@ impl Source {
             Source::RocprofJson | Source::RocprofCsv | Source::Rocpd | Source::RocprofPerfetto => {
                 "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`"
             }
+            Source::Rpd => "record with `runTracer.sh APP` of rocmProfileData",
             Source::Perfetto => {
                 "record with a GPU render stage data source, such as gpu.renderstages"
             }
