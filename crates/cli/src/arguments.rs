@@ -102,7 +102,7 @@ pub(crate) struct Reading {
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) gaps: Gaps,
     /// Recordings: the submission model under which the program ran: packet, hardware or user
-    /// (default: user, as runtimes on Linux submit)
+    /// (default: user, as runtimes on Linux submit; hardware for a program that presents)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) recorded_as: Option<Submission>,
     /// Workloads: a value for a constant of [let]; can be repeated
@@ -141,9 +141,10 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The submission model of recordings.
-    pub(crate) fn recorded_as(&self) -> Submission {
-        self.recorded_as.unwrap_or(Submission::User)
+    /// The submission model of a recording. Programs that present submit through the kernel.
+    pub(crate) fn recorded_as(&self, presents: bool) -> Submission {
+        let usual = if presents { Submission::Hardware } else { Submission::User };
+        self.recorded_as.unwrap_or(usual)
     }
 
     /// Doorbell model for runs under `submissions`; `None` for that of the adapter. The error names

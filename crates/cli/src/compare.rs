@@ -126,7 +126,8 @@ pub(crate) fn command(
         if !what_ifs.is_empty() {
             outln!("{}", tables::what_ifs(&reports, &what_ifs));
         }
-        print_rest(&reports, reading.recorded_as(), &written);
+        let as_recorded = reading.recorded_as(workload.display.is_some());
+        print_rest(&reports, as_recorded, &written);
     }
     for result in &results {
         if !result.outcome.report.is_right() {

@@ -56,7 +56,8 @@ pub(crate) fn load(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
     let mut costs = CostModel::nominal();
     let mut fit = |report: &recording::ImportReport| {
         costs = CostModel::calibrated(report);
-        let import = cost::import_options_for(&costs, reading.recorded_as());
+        let import =
+            cost::import_options_for(&costs, reading.recorded_as(report.presents_replayed > 0));
         recording::ImportOptions { gaps, ..import }
     };
     let first = recording::ImportOptions { gaps, ..recording::ImportOptions::default() };
@@ -232,7 +233,7 @@ pub(crate) fn trust(
     base: &Read,
     reports: &[&Report],
 ) -> Result<Option<Trust>, BadInput> {
-    let as_recorded = reading.recorded_as();
+    let as_recorded = reading.recorded_as(base.workload.display.is_some());
     if base.workload.recorded.is_none()
         || !models(&base.workload, reading).contains(&as_recorded)
         || !reading.preempting.inject.is_empty()

@@ -31,10 +31,24 @@ impl Prepared {
     }
 
     fn begin(&self, platform: &Platform) {
+        self.align_with_vertical_sync(platform);
         let before = self.count_now();
         let started_ns = platform.stamp_ns();
         let mut state = self.state.lock();
         (state.before, state.started_ns) = (before, started_ns);
+    }
+
+    /// Waits until the recorded vertical syncs of a workload are those of the display.
+    fn align_with_vertical_sync(&self, platform: &Platform) {
+        let Some(display) = &self.workload.display else { return };
+        let Some(at_ns) = display.vsync_at_ns.filter(|_| display.refresh_ns > 0) else { return };
+        let now = platform.now();
+        // Vertical syncs are at multiples of the period since the platform's start.
+        let past_ns = now.0.saturating_add(at_ns) % display.refresh_ns;
+        if past_ns > 0 {
+            // A stopped platform ends the threads of the workload as well.
+            let _ = platform.sleep_precisely_until(now.after(display.refresh_ns - past_ns));
+        }
     }
 
     fn end(&self, platform: &Platform) {

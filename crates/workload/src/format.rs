@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::database::{self, Database};
 use crate::kineto::BYTE_ORDER_MARK;
-use crate::{own_timeline, perfetto};
+use crate::{own_timeline, perfetto, presentmon, xla};
 
 /// A kind of file that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub enum Format {
     RocprofJson,
     /// CSV of rocprofv3.
     RocprofCsv,
+    /// Protobuf of XLA's profiler.
+    XlaProfile,
+    /// CSV of PresentMon.
+    PresentMonCsv,
     /// A SQLite database.
     Sqlite,
     /// Perfetto packets.
@@ -47,7 +51,8 @@ impl Unreadable {
 
 const READABLE: &str = "give a workload (.toml), a PyTorch profiler trace (.json, .json.gz), \
                         `nsys export --type sqlite` output, rocprofv3 JSON, CSV or rocpd output, \
-                        or a Perfetto trace with GPU work";
+                        a CSV file of PresentMon, \
+                        an XLA profile (.xplane.pb), or a Perfetto trace with GPU work";
 
 const ROCPROF: &str = "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`";
 
@@ -77,21 +82,27 @@ pub fn detect(bytes: &[u8], file: &str) -> Result<Format, Unreadable> {
         (Some(b'['), None | Some(b'{' | b']' | b'"')) => return Ok(Format::ChromeJson),
         _ => {}
     }
+    if xla::is_profile(bytes) {
+        return Ok(Format::XlaProfile);
+    }
     if perfetto::is_trace(bytes) {
         return Ok(Format::Perfetto);
     }
     if is_rocprof_csv(text) {
         return Ok(Format::RocprofCsv);
     }
+    if presentmon::is_presentmon(header(text)) {
+        return Ok(Format::PresentMonCsv);
+    }
     if name.ends_with(".json") || name.ends_with(".json.gz") {
         return Ok(Format::ChromeJson);
     }
     if name.ends_with(".csv") {
-        let found = "a table without the columns Start_Timestamp and End_Timestamp";
-        return Err(Unreadable::new(
-            found,
-            "give a kernel_trace, memory_copy_trace or hip_api_trace file of rocprofv3",
-        ));
+        let found = "a table without the columns of rocprofv3 (Start_Timestamp, End_Timestamp) or \
+                     PresentMon (Application, ProcessID, SwapChainAddress)";
+        let advice = "give a kernel_trace, memory_copy_trace or hip_api_trace file of rocprofv3, or a \
+                      CSV file of PresentMon";
+        return Err(Unreadable::new(found, advice));
     }
     readable_text(bytes).map(|()| Format::Toml)
 }
@@ -128,9 +139,14 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// Whether the first line names the columns that every CSV file of rocprofv3 has.
 fn is_rocprof_csv(text: &[u8]) -> bool {
-    let head = &text[..text.len().min(HEAD_BYTES)];
-    let header = head.split(|byte| *byte == b'\n').next().unwrap_or(head);
+    let header = header(text);
     find(header, b"Start_Timestamp").is_some() && find(header, b"End_Timestamp").is_some()
+}
+
+/// The first line, as far as it is searched.
+fn header(text: &[u8]) -> &[u8] {
+    let head = &text[..text.len().min(HEAD_BYTES)];
+    head.split(|byte| *byte == b'\n').next().unwrap_or(head).trim_ascii_end()
 }
 
 fn lower_name(file: &str) -> String {
@@ -194,12 +210,6 @@ fn known_by_name(file: &str) -> Option<Unreadable> {
 
 /// Describes a database of an unknown kind.
 pub fn unknown_database(database: &Database) -> Unreadable {
-    if database.has("rocpd_op") && database.has("rocpd_api") {
-        return Unreadable::new(
-            "an RPD recording of rocmProfileData, the predecessor of rocpd",
-            ROCPROF,
-        );
-    }
     let tables = database.tables();
     let shown: Vec<&str> = tables.iter().copied().take(4).collect();
     let found = format!(
@@ -208,7 +218,7 @@ pub fn unknown_database(database: &Database) -> Unreadable {
         shown.join(", "),
         if tables.len() > shown.len() { ", …" } else { "" }
     );
-    let advice = "give an export of Nsight Systems (`nsys export --type sqlite`) or a rocpd database of rocprofv3";
+    let advice = "give an export of Nsight Systems (`nsys export --type sqlite`), a rocpd database of rocprofv3, or an RPD database";
     Unreadable { found, advice: advice.to_owned() }
 }
 
@@ -247,10 +257,15 @@ mod tests {
             (b"[ {\"ph\": \"X\"}", Format::ChromeJson),
             (b"{\"otherData\": {\"writer\": \"tidegate\"}, \"traceEvents\": []}", Format::OwnJson),
             (b"\n\x04\x08\x01\x10\x01\n\x02\x08\x01", Format::Perfetto),
+            (b"\n\x0f\x08\x01\x12\x0b/host:CPU..", Format::XlaProfile),
             (b"[[queue]]\nname = \"q\"", Format::Toml),
             (b"[workload]\n", Format::Toml),
             (b"\n# a comment\n[workload]\n", Format::Toml),
             (b"\"Kind\",\"Start_Timestamp\",\"End_Timestamp\"\n", Format::RocprofCsv),
+            (
+                b"\xef\xbb\xbfApplication,ProcessID,SwapChainAddress,Runtime\r\n",
+                Format::PresentMonCsv,
+            ),
         ];
         for (bytes, format) in known {
             assert_eq!(detect(bytes, "run.bin"), Ok(format), "{}", String::from_utf8_lossy(bytes));

@@ -2,8 +2,8 @@
 //! thread, and the expected results.
 //!
 //! - Sources: a TOML file ([`toml_file`], documented in `SCHEMA.md`), or a recorded run of a real
-//!   program (`kineto`, `nsys`, `rocprof`, `perfetto`, `own_timeline` read formats, [`recording`]
-//!   makes the workload). Both yield a [`model::Workload`]. [`what_if`] changes recordings.
+//!   program (`kineto`, `nsys`, `rocprof`, `perfetto`, `presentmon`, `xla`, `own_timeline` read
+//!   formats, [`recording`] makes the workload). Both yield a [`model::Workload`]. [`what_if`] changes recordings.
 //! - Pure: no machine, no platform, no clock. `tidegate-runner` runs workloads.
 //! - Entry points: [`load()`], [`load_fitted`], [`load_bytes`].
 
@@ -17,12 +17,14 @@ pub mod model;
 mod nsys;
 mod own_timeline;
 mod perfetto;
+mod presentmon;
 pub mod recording;
 mod rocprof;
 mod suggestion;
 pub mod toml_file;
 mod unpack;
 pub mod what_if;
+mod xla;
 
 pub use error::{Error, Problem};
 pub use load::{LoadOptions, Loaded, files_read_for, load, load_bytes, load_fitted};

@@ -16,7 +16,7 @@ use crate::model::Workload;
 use crate::recording::{self, Fit, ImportOptions, Recording, Source};
 use crate::toml_file::{self, Constants};
 use crate::unpack::Unpacked;
-use crate::{kineto, nsys, own_timeline, perfetto, rocprof};
+use crate::{kineto, nsys, own_timeline, perfetto, presentmon, rocprof, xla};
 
 /// Bytes at the start of a file that decide its kind.
 const HEAD_BYTES: usize = 64 << 10;
@@ -158,6 +158,8 @@ fn read(
             from_database(&database, file)?
         }
         Format::RocprofJson => rocprof::json(&bytes).map_err(wrong)?,
+        Format::XlaProfile => xla::read(&bytes).map_err(wrong)?,
+        Format::PresentMonCsv => presentmon::read(&bytes).map_err(wrong)?,
         Format::RocprofCsv => match path {
             Some(path) => return csv_files(path, bytes, file, how),
             None => rocprof::csv(&[(file.to_owned(), &bytes)]).map_err(wrong)?,
@@ -174,6 +176,9 @@ fn from_database(database: &Database, file: &str) -> Result<Recording, Error> {
     }
     if rocprof::is_rocpd(database) {
         return rocprof::rocpd(database).map_err(wrong);
+    }
+    if rocprof::is_rpd(database) {
+        return rocprof::rpd(database).map_err(wrong);
     }
     Err(unknown(file, format::unknown_database(database)))
 }

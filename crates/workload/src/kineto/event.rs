@@ -1,6 +1,7 @@
 //! Makes records of the JSON of an event.
 //!
 //! Numbers may be texts, fields may be repeated or absent, and categories have old and new names.
+//! Events of XLA's profiler have no categories: process and thread names say what they are.
 //! Most events (operators, annotations, Python stacks) are dropped before `args` is read.
 //! Invariant: an event with GPU work or a host call and an impossible value is counted as damaged
 //! and left out. Entry point: [`read`].
@@ -19,8 +20,10 @@ use super::repair::repair;
 use super::scan::{EventReader, scan};
 use crate::recording::{
     Awaited, CallId, CallRecord, CallRef, Fault, LONGEST_NS, Launcher, NameId, Position, ProcessId,
-    Recording, StreamId, StreamKey, SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord, call,
+    Recording, Source, StreamId, StreamKey, SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord,
+    call,
 };
+use crate::xla;
 
 /// Process and thread of an event as written, interned.
 type Track = (NameId, NameId);
@@ -51,6 +54,9 @@ struct Trace {
     thread_names: HashMap<Track, String>,
     syncs: Vec<RawSync>,
     flows: Vec<RawFlow>,
+    /// GPUs by process, in the JSON that the tools of XLA's profiler make: its events have no
+    /// categories.
+    gpus: HashMap<NameId, i64>,
     /// Work without a correlation, which flow arrows may join: its place and its index.
     unjoined: Vec<(Track, i64, usize)>,
 }
@@ -340,6 +346,14 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
                 trace.thread_names.insert(track, name);
             }
         }
+        ("M", _) if fields.name == "\"process_name\"" => {
+            let device = thread_name(fields.args).and_then(|name| xla::device_of_plane(&name));
+            if let Some(device) = device {
+                let process = name(trace, fields.pid);
+                trace.gpus.insert(process, device);
+                trace.recording.source = Source::Xla;
+            }
+        }
         ("s" | "t" | "f", Category::Flow) => {
             let Some(id) = id("id", fields.id)? else { return Ok(()) };
             let at = time("ts", fields.ts)?;
@@ -373,6 +387,35 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
             trace.recording.call(CallRecord { call, track, start, end, correlation });
         }
         ("X", Category::Sync) => take_sync(trace, fields)?,
+        ("X", Category::Nothing) if fields.cat.is_empty() && !trace.gpus.is_empty() => {
+            let track = track(trace);
+            take_xla(trace, fields, track)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// An event of XLA's profiler: work of a stream, or a call of CUDA or HIP.
+fn take_xla<'a>(trace: &mut Trace, fields: &Fields<'a>, track: Track) -> Result<(), Wrong<'a>> {
+    let name = unquoted(fields.name);
+    let line = trace.thread_names.get(&track);
+    match (trace.gpus.get(&track.0).copied(), line.and_then(|line| xla::stream_of_line(line))) {
+        (Some(device), Some(stream)) => {
+            let (start, end) = interval(fields)?;
+            let correlation = id("correlation_id", fields.args().correlation)?;
+            let kind = xla::kind_of_copy(&name).unwrap_or(WorkKind::Kernel);
+            let (name, stream) = (trace.recording.name(&name), trace.stream(device, stream));
+            let launcher = correlation.map_or(Launcher::Unknown, Launcher::Correlation);
+            trace.recording.work(WorkRecord { kind, name, stream, start, end, launcher });
+        }
+        (None, _) if xla::is_call(&name) => {
+            let (start, end) = interval(fields)?;
+            let correlation = id("correlation_id", fields.args().correlation)?;
+            let track = trace.track(track);
+            trace.recording.call(CallRecord { call: call(&name), track, start, end, correlation });
+        }
+        // Steps, modules and operators are sums over the work of streams.
         _ => {}
     }
     Ok(())

@@ -55,7 +55,12 @@ fn verdict(kind: SyncKind, call: Call) -> Verdict {
             _,
         ) => Verdict::Contradicted,
         (
-            Call::EventRecord | Call::GraphLaunch | Call::BlockingCopy | Call::Free | Call::Other,
+            Call::EventRecord
+            | Call::GraphLaunch
+            | Call::BlockingCopy
+            | Call::Free
+            | Call::Present
+            | Call::Other,
             _,
         ) => Verdict::InsideOtherCall,
     }

@@ -59,4 +59,4 @@ fn without_work(packets: &Packets) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

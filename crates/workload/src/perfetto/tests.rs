@@ -15,15 +15,15 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-fn number(field: u64, value: u64) -> Vec<u8> {
+pub(crate) fn number(field: u64, value: u64) -> Vec<u8> {
     [varint(field << 3), varint(value)].concat()
 }
 
-fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
+pub(crate) fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
-fn message(field: u64, parts: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn message(field: u64, parts: &[Vec<u8>]) -> Vec<u8> {
     bytes(field, &parts.concat())
 }
 

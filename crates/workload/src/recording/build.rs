@@ -13,21 +13,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::correlate::{Joined, Stream};
+use super::correlate::{Joined, Screen, Stream};
 use super::engines::{self, Engines};
 use super::records::{NameId, WorkKind};
 use super::timeline::{Action, Entry, Item, Timeline};
 use super::{Gaps, ImportOptions};
 use crate::expression::Expr;
 use crate::model::{
-    Command, CommandKind, Engine, Fence, FenceId, FenceRef, FenceWait, Op, OpKind, Priority, Queue,
-    QueueId, QueueRef, Ready, Recorded, RecordedItem, Span, Thread, Workload,
+    Buffer, BufferId, Command, CommandKind, Display, Engine, Fence, FenceId, FenceRef, FenceWait,
+    Init, Op, OpKind, Priority, Queue, QueueId, QueueRef, Ready, Recorded, RecordedItem, Span,
+    Submission, Thread, Workload,
 };
+
+/// Buffers of a display: with fewer, rendering waits for the screen between frames that replace one
+/// another.
+const LEAST_BUFFERS: u32 = 4;
+const MOST_BUFFERS: u32 = 16;
+/// Pixels in a row of a picture, and rows.
+const PICTURE_PIXELS: u32 = 16;
 
 /// Makes the workload.
 pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Workload {
     let mut timeline = timeline;
     let (queues, shares) = queues(&mut timeline.joined);
+    let (display, buffers) = timeline.joined.display.map(display_of).unzip();
     let mut builder = Builder {
         values: fence_values(&timeline),
         marks: marks(&timeline.entries),
@@ -65,13 +74,13 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         name: name(file),
         description: "a recorded run of a real program, replayed".into(),
         file: file.to_owned(),
-        buffers: Vec::new(),
+        buffers: buffers.unwrap_or_default(),
         queues,
         fences: fences.collect(),
         threads: threads(&timeline, bodies),
         expects: Vec::new(),
         frames: Vec::new(),
-        display: None,
+        display,
         marks,
         recorded: Some(Recorded {
             makespan_ns: timeline.makespan_ns(),
@@ -123,10 +132,39 @@ fn queues(joined: &mut Joined) -> (Vec<Queue>, Vec<bool>) {
         engine,
         node,
         priority: Priority::Normal,
-        submission: None,
+        // A user-mode queue presents nothing.
+        submission: joined.display.map(|_| Submission::Hardware),
         span: Span::default(),
     };
-    (joined.streams.iter().zip(of_streams).map(queue).collect(), shares)
+    let mut queues: Vec<Queue> = joined.streams.iter().zip(of_streams).map(queue).collect();
+    let presents = joined.display.map(|display| display.stream);
+    if let Some(queue) = presents.filter(|of| !shares[*of]).and_then(|of| queues.get_mut(of)) {
+        (queue.engine, queue.node) = (Engine::ThreeD, 0);
+    }
+    (queues, shares)
+}
+
+/// The display, and its buffers. A recording has no pictures: the buffers are small.
+fn display_of(screen: Screen) -> (Display, Vec<Buffer>) {
+    let count = (screen.latency + 2).clamp(LEAST_BUFFERS, MOST_BUFFERS);
+    let display = Display {
+        queue: queue_id(screen.stream),
+        first: BufferId(0),
+        count,
+        width: PICTURE_PIXELS,
+        height: PICTURE_PIXELS,
+        refresh_ns: screen.refresh_ns,
+        vsync_at_ns: Some(screen.vsync_ns),
+        latency: screen.latency,
+        span: Span::default(),
+    };
+    let buffer = |number| Buffer {
+        name: format!("screen[{number}]"),
+        bytes: u64::from(PICTURE_PIXELS * PICTURE_PIXELS * 4),
+        init: Init::Zero,
+        span: Span::default(),
+    };
+    (display, (0..count).map(buffer).collect())
 }
 
 fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
@@ -321,6 +359,10 @@ impl Builder<'_> {
                     self.bodies[thread].push(OpKind::Wait { queue: queue(stream), fence, value });
                 }
             }
+            (Action::Present { interval, .. }, _) => {
+                let interval = Expr::number(u64::from(*interval));
+                self.bodies[thread].push(OpKind::Present { interval });
+            }
             _ => {}
         }
         if let (Some(stream), Some(value)) = (entry.stream(), self.values[number]) {
@@ -340,6 +382,9 @@ impl Builder<'_> {
             Action::Launch { items, blocks: true } => {
                 let ends = items.iter().map(|item| self.timeline.joined.work(item.work).end);
                 (vec![number], ends.max().unwrap_or(0))
+            }
+            Action::Present { waits: true, .. } => {
+                return self.bodies[entry.thread as usize].resume(entry.end);
             }
             _ => {
                 let body = &mut self.bodies[entry.thread as usize];

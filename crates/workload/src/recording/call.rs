@@ -25,6 +25,8 @@ pub enum Call {
     BlockingCopy,
     /// Memory is freed, which waits for the work that may use it.
     Free,
+    /// A swap chain shows its next buffer.
+    Present,
     /// Any other call.
     Other,
 }

@@ -14,9 +14,10 @@ use smallvec::SmallVec;
 use super::blocked::{Blocked, CLOCK_SKEW_NS, WorkByEnd};
 use super::call::Call;
 use super::overrun;
+use super::presents::{Presents, WAITS_FROM_NS};
 use super::records::{
-    Awaited, CallId, CallRecord, CallRef, EventId, Launcher, NameId, ProcessId, Recording,
-    StreamFacts, StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
+    Awaited, CallId, CallRecord, CallRef, EventId, Launcher, NameId, PresentRecord, ProcessId,
+    Recording, StreamFacts, StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
 };
 use crate::model::recorded::{ImportReport, Remark, Source};
 
@@ -83,8 +84,21 @@ pub enum Role {
     DeviceSync { device: (ProcessId, i64) },
     /// Waits for a piece of work.
     WorkSync { work: WorkId },
+    /// Presents on the display. `waits`: until the display has room for another frame.
+    Present { stream: usize, interval: u32, waits: bool },
     /// Waits for something that is not recorded.
     Blocked,
+}
+
+/// The display. Times in nanoseconds since the start of the recording.
+#[derive(Debug, Clone, Copy)]
+pub struct Screen {
+    /// Index into [`Joined::streams`].
+    pub stream: usize,
+    pub refresh_ns: u64,
+    /// The time of one vertical sync.
+    pub vsync_ns: u64,
+    pub latency: u32,
 }
 
 /// A joined trace.
@@ -99,6 +113,7 @@ pub struct Joined {
     pub calls: Vec<HostCall>,
     /// Explicit dependencies between streams: the first waits for the second. Sorted.
     pub dependencies: Vec<(WorkId, WorkId)>,
+    pub display: Option<Screen>,
     pub report: ImportReport,
 }
 
@@ -308,11 +323,17 @@ impl Joining {
         let calls = self.recording.calls.len();
         let work_of = WorkOfCalls::new(launched_by, calls);
         let mut hosts = Hosts::new(self, launched_by);
+        let presents = Presents::of(&self.recording);
         let mut order: Vec<CallId> = (0..calls).map(CallId::new).collect();
         order.sort_unstable_by_key(|call| (self.recording.calls[call.index()].start, *call));
         let mut roles = Vec::new();
         for id in order {
             let call = self.recording.calls[id.index()];
+            if let Some(present) = presents.get(id) {
+                let of_call = self.present(present, &call, &presents, &mut hosts);
+                roles.extend(of_call.into_iter().flatten().map(|role| (id, role)));
+                continue;
+            }
             let role = match work_of.of(id) {
                 [] => self.ordering(id, &call, syncs.get(&id), awaited, &mut hosts),
                 work => {
@@ -417,8 +438,50 @@ impl Joining {
                 }
                 Blocked::Nothing | Blocked::Unknown => None,
             },
-            Call::Other => None,
+            Call::Present | Call::Other => None,
         }
+    }
+
+    /// The actions of a present call: the present on the display, and a wait.
+    fn present(
+        &mut self,
+        present: &PresentRecord,
+        call: &CallRecord,
+        presents: &Presents,
+        hosts: &mut Hosts<'_>,
+    ) -> [Option<Role>; 2] {
+        self.report.presents += 1;
+        self.report.presents_shown += u64::from(present.shown.is_some());
+        let mut waits = false;
+        let wait = match call.end.saturating_sub(call.start) >= WAITS_FROM_NS {
+            false => None,
+            true => match hosts.awaited_by(self, call) {
+                Blocked::For(work) => {
+                    self.report.presents_for_work += 1;
+                    Some(Role::WorkSync { work })
+                }
+                _ if presents.ended_with_frame(present, call) => {
+                    self.report.presents_for_display += 1;
+                    waits = presents.is_on_display(present);
+                    // Without a display the recorded length stays.
+                    (!waits).then_some(Role::Blocked)
+                }
+                _ => Some(self.unresolved(call)),
+            },
+        };
+        let present = presents.is_on_display(present).then(|| {
+            self.report.presents_replayed += 1;
+            let stream = self.stream(present.stream);
+            Role::Present { stream, interval: present.interval, waits }
+        });
+        [present, wait]
+    }
+
+    /// The action of a wait for something that is not recorded.
+    fn unresolved(&mut self, call: &CallRecord) -> Role {
+        self.report.syncs_unresolved += 1;
+        self.report.syncs_unresolved_ns += call.end.abs_diff(call.start);
+        Role::Blocked
     }
 
     /// The action of a wait whose object is not recorded.
@@ -432,11 +495,7 @@ impl Joining {
                 self.report.syncs_of_nothing += 1;
                 None
             }
-            Blocked::Unknown => {
-                self.report.syncs_unresolved += 1;
-                self.report.syncs_unresolved_ns += call.end.abs_diff(call.start);
-                Some(Role::Blocked)
-            }
+            Blocked::Unknown => Some(self.unresolved(call)),
         }
     }
 
@@ -492,6 +551,16 @@ impl Joining {
             })
             .collect();
         let dependencies = self.dependencies(&work);
+        let display = recording.display.and_then(|display| {
+            let vsync = i128::from(display.vsync) - i128::from(first);
+            let since_vsync = vsync.rem_euclid(i128::from(display.refresh_ns.max(1)));
+            Some(Screen {
+                stream: self.numbers[display.stream.index()]?,
+                refresh_ns: display.refresh_ns,
+                vsync_ns: u64::try_from(since_vsync).unwrap_or(0),
+                latency: display.latency,
+            })
+        });
         let streams = self.named_streams();
         let of_threads =
             threads.iter().map(|track| recording.tracks[track.index()].name.clone()).collect();
@@ -503,6 +572,7 @@ impl Joining {
             work,
             calls,
             dependencies,
+            display,
             report: self.report,
         }
     }

@@ -1,7 +1,7 @@
 //! Recorded runs of real programs, whatever their format, become workloads.
 //!
-//! Purpose: a reader of a format (`kineto`, `nsys`, `rocprof`, `perfetto`, `own_timeline`) fills a
-//! [`Recording`]; [`workload()`] makes a workload of it. Order: records (`records`) → joins between
+//! Purpose: a reader of a format (`kineto`, `nsys`, `rocprof`, `perfetto`, `presentmon`,
+//! `xla`, `own_timeline`) fills a [`Recording`]; [`workload()`] makes a workload of it. Order: records (`records`) → joins between
 //! host calls and GPU work (`correlate`) → entries in the order of the host calls, with what each
 //! waited for (`timeline`) → a workload (`build`). Streams become queues. Kernels and copies become
 //! work of the recorded length. Host calls that launched them become submissions at their recorded
@@ -18,6 +18,7 @@ mod engines;
 mod options;
 mod outside;
 mod overrun;
+mod presents;
 mod records;
 mod timeline;
 
@@ -30,9 +31,9 @@ pub use crate::model::recorded::{
 pub use call::{Call, call};
 pub use options::{Gaps, ImportOptions};
 pub use records::{
-    Awaited, CallId, CallRecord, CallRef, EventId, EventKey, EventRecord, Launcher, NameId,
-    ProcessId, Recording, StreamFacts, StreamId, StreamKey, SyncKind, SyncRecord, TrackFacts,
-    TrackId, WorkId, WorkKind, WorkRecord,
+    Awaited, CallId, CallRecord, CallRef, DisplayFacts, EventId, EventKey, EventRecord, Launcher,
+    NameId, PresentRecord, ProcessId, Recording, StreamFacts, StreamId, StreamKey, SyncKind,
+    SyncRecord, TrackFacts, TrackId, WorkId, WorkKind, WorkRecord,
 };
 
 /// Chooses the options of a reading by the report of a reading with other options.

@@ -5,7 +5,7 @@
 //! [`leave_out`].
 
 use super::records::{
-    Awaited, CallId, CallRef, EventRecord, Launcher, Recording, SyncRecord, WorkId,
+    Awaited, CallId, CallRef, EventRecord, Launcher, PresentRecord, Recording, SyncRecord, WorkId,
 };
 use crate::model::recorded::{Extent, Fault, LONGEST_NS};
 
@@ -122,6 +122,9 @@ fn retain(recording: &mut Recording, keeps_work: &[bool], keeps_call: &[bool]) {
     let record =
         |record: EventRecord| Some(EventRecord { call: described(record.call)?, ..record });
     recording.event_records = recording.event_records.iter().copied().filter_map(record).collect();
+    let present =
+        |present: PresentRecord| Some(PresentRecord { call: call(present.call)?, ..present });
+    recording.presents = recording.presents.iter().copied().filter_map(present).collect();
     let pairs = recording.dependencies.iter();
     recording.dependencies =
         pairs.filter_map(|(waiter, awaited)| Some((work(*waiter)?, work(*awaited)?))).collect();

@@ -209,6 +209,32 @@ pub struct EventRecord {
     pub stream: StreamId,
 }
 
+/// A present call of a swap chain.
+#[derive(Debug, Clone, Copy)]
+pub struct PresentRecord {
+    /// The call.
+    pub call: CallId,
+    /// The stream that rendered the frame.
+    pub stream: StreamId,
+    /// Vertical syncs between the previous frame and this one, at least; from 0 to 4.
+    pub interval: u32,
+    /// When the frame was on the screen, in nanoseconds; `None` for a dropped frame.
+    pub shown: Option<i64>,
+}
+
+/// The display of a recording.
+#[derive(Debug, Clone, Copy)]
+pub struct DisplayFacts {
+    /// The stream whose presents it shows.
+    pub stream: StreamId,
+    /// Refresh period in nanoseconds.
+    pub refresh_ns: u64,
+    /// The time of one vertical sync, in nanoseconds.
+    pub vsync: i64,
+    /// Presents in flight above which a presenting thread blocks, from 1 to 14.
+    pub latency: u32,
+}
+
 /// A list of distinct values with their ids.
 #[derive(Debug)]
 struct Interned<K> {
@@ -254,6 +280,10 @@ pub struct Recording {
     pub event_records: Vec<EventRecord>,
     /// Explicit dependencies: the first started only after the second had ended.
     pub dependencies: Vec<(WorkId, WorkId)>,
+    /// Presents, beside their calls.
+    pub presents: Vec<PresentRecord>,
+    /// The display, if the recording has one.
+    pub display: Option<DisplayFacts>,
     /// Streams by [`StreamId`].
     pub streams: Vec<StreamFacts>,
     /// Host threads by [`TrackId`].
@@ -373,6 +403,11 @@ impl Recording {
     /// ordered by its starts without dependencies.
     pub fn depends(&mut self, waiter: WorkId, awaited: WorkId) {
         self.dependencies.push((waiter, awaited));
+    }
+
+    /// Adds a present.
+    pub fn present(&mut self, present: PresentRecord) {
+        self.presents.push(present);
     }
 
     /// The device of a stream.

@@ -49,6 +49,8 @@ pub enum Action {
     HostWait { on: Vec<usize>, done: u64 },
     /// The host waits for something that is not recorded, until the call returns.
     Blocked,
+    /// Presents on the display. `waits`: in the recording the call waited for the display.
+    Present { interval: u32, waits: bool },
 }
 
 /// One step of a host thread. Times in nanoseconds since the start of the recording.
@@ -207,6 +209,10 @@ impl Walk<'_> {
                 None => self.blocked(call.at),
             },
             Role::Blocked => self.blocked(call.at),
+            Role::Present { stream, interval, waits } => {
+                let action = Action::Present { interval: *interval, waits: *waits };
+                self.push(call.at, Some(*stream), call.at.start, action);
+            }
         }
     }
 
@@ -249,7 +255,9 @@ impl Walk<'_> {
                 Role::Launch { work, .. } => {
                     work.iter().for_each(|w| feed(self.joined.work(*w).stream()))
                 }
-                Role::Record { stream, .. } | Role::StreamWait { stream, .. } => feed(*stream),
+                Role::Record { stream, .. }
+                | Role::StreamWait { stream, .. }
+                | Role::Present { stream, .. } => feed(*stream),
                 Role::EventSync { .. }
                 | Role::StreamSync { .. }
                 | Role::DeviceSync { .. }
@@ -420,7 +428,7 @@ impl Timeline {
                         wakes.push(entry.end.saturating_sub(*met));
                     }
                 }
-                Action::Record | Action::Blocked => {}
+                Action::Record | Action::Blocked | Action::Present { .. } => {}
             }
             if let Some(stream) = stream {
                 done[number] = tails[stream].reached();

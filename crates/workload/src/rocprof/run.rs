@@ -3,7 +3,7 @@
 //! Invariant: a stream is identified by its number and its device. Where no numbers are recorded, a
 //! hardware queue stands for it. The stream behind a pointer is that of the work which a call on
 //! this pointer launched. Entry points: [`Run::process`], [`Run::kernel`], [`Run::copy`],
-//! [`Run::call`], [`Run::finish`].
+//! [`Run::fill`], [`Run::call`], [`Run::finish`].
 
 use std::collections::HashMap;
 
@@ -147,14 +147,25 @@ impl Run {
     }
 
     pub fn kernel(&mut self, name: &str, place: Place, span: Span) {
-        self.work(None, name, place, span);
+        self.work(WorkKind::Kernel, name, None, place, span);
     }
 
     pub fn copy(&mut self, direction: Direction, place: Place, span: Span) {
-        self.work(Some(direction), direction.name(), place, span);
+        self.work(WorkKind::Copy, direction.name(), Some(direction), place, span);
     }
 
-    fn work(&mut self, copy: Option<Direction>, name: &str, place: Place, span: Span) {
+    pub fn fill(&mut self, name: &str, place: Place, span: Span) {
+        self.work(WorkKind::Fill, name, None, place, span);
+    }
+
+    fn work(
+        &mut self,
+        kind: WorkKind,
+        name: &str,
+        copy: Option<Direction>,
+        place: Place,
+        span: Span,
+    ) {
         self.recording.events += 1;
         let Some((start, end)) = span.interval() else {
             self.unusable += 1;
@@ -171,7 +182,6 @@ impl Run {
             }
         };
         let name = self.recording.name(name);
-        let kind = if copy.is_some() { WorkKind::Copy } else { WorkKind::Kernel };
         let launcher = span.correlation.map_or(Launcher::Unknown, Launcher::Correlation);
         self.recording.work(WorkRecord { kind, name, stream, start, end, launcher });
     }
@@ -297,6 +307,7 @@ fn sync_kind(call: Call) -> Option<SyncKind> {
         | Call::GraphLaunch
         | Call::BlockingCopy
         | Call::Free
+        | Call::Present
         | Call::Other => None,
     }
 }

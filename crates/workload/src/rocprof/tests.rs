@@ -239,3 +239,35 @@ fn a_rocpd_database_is_read_from_its_base_tables() {
     assert_eq!(workload.recorded.as_ref().unwrap().items[1].ready, Ready::Dependency);
     assert_eq!(workload.threads[0].name, "thread 51");
 }
+
+#[test]
+fn an_rpd_database_joins_operations_and_calls() {
+    let schema = "
+        create table rocpd_string (id integer, string text);
+        create table rocpd_api (id integer, pid integer, tid integer, start integer, end integer, apiName_id integer, args_id integer);
+        create table rocpd_op (id integer, gpuId integer, queueId integer, start integer, end integer, description_id integer,
+            opType_id integer);
+        create table rocpd_api_ops (id integer, api_id integer, op_id integer);
+        create table rocpd_kernelapi (api_ptr_id integer, stream text);
+        create table rocpd_copyapi (api_ptr_id integer, stream text);
+        insert into rocpd_string values (1, ''), (2, 'hipLaunchKernel'), (3, 'hipEventRecord'), (4, 'hipStreamWaitEvent'),
+            (5, 'hipMemcpyAsync'), (6, 'UserMarker'), (7, 'event=0xe | stream=0x1'), (8, 'stream=0x2 | event=0xe'),
+            (9, 'KernelExecution'), (10, 'CopyHostToDevice'), (11, 'FillBuffer'), (12, 'Barrier'), (13, 'add(int*)');
+        insert into rocpd_api values (101, 50, 51, 1000, 1500, 2, 1), (102, 50, 51, 1600, 1700, 3, 7), (103, 50, 51, 1800, 1900, 4, 8),
+            (104, 50, 51, 2000, 2100, 5, 1), (105, 50, 51, 900, 9000, 6, 1), (106, 60, 61, 2200, 2300, 2, 1);
+        insert into rocpd_op values (1, 2, 0, 2000, 5000, 13, 9), (2, 2, 1, 5400, 5600, 1, 10), (3, 2, 1, 5600, 5700, 1, 12),
+            (4, 2, 0, 6000, 6100, 1, 11), (5, 2, 1, 7000, 6900, 13, 9);
+        insert into rocpd_api_ops values (1, 101, 1), (2, 104, 2), (3, 106, 4);
+        insert into rocpd_kernelapi values (101, '0x1'); insert into rocpd_copyapi values (104, '0x2');";
+    let mut connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch(schema).unwrap();
+    let workload = read(&connection.serialize("main").unwrap(), Source::Rpd);
+    let report = report(&workload);
+    assert_eq!((report.kernels, report.copies, report.fills, report.launches), (1, 1, 1, 3));
+    assert_eq!((report.stream_waits, report.event_records_awaited), (1, 1));
+    assert_eq!(report.remarks, [Remark::Unusable { rows: 1 }]);
+    let names: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
+    // An operation belongs to the process of its call.
+    assert_eq!(names, ["process 50 queue 0", "process 50 queue 1", "process 60 queue 0"]);
+    assert_eq!(workload.recorded.as_ref().unwrap().items[1].ready, Ready::Dependency);
+}

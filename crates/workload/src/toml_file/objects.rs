@@ -328,7 +328,8 @@ pub fn read_display(
         ));
     }
     let (refresh_ns, latency) = (refresh_us * 1_000, u32::try_from(latency).unwrap_or(1));
-    Some(Display { queue, first, count, width, height, refresh_ns, latency, span: section.span() })
+    let (vsync_at_ns, span) = (None, section.span());
+    Some(Display { queue, first, count, width, height, refresh_ns, vsync_at_ns, latency, span })
 }
 
 /// Reads `[[frame]]`.

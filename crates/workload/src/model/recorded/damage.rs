@@ -27,6 +27,13 @@ pub enum Position {
         /// The byte where it begins, from 0, unpacked.
         byte: u64,
     },
+    /// A cell of a text table.
+    Cell {
+        /// Its line, from 1.
+        line: u64,
+        /// Its column among those of the table, from 1.
+        column: u64,
+    },
     /// A row of a table.
     Row {
         /// The table.
@@ -42,6 +49,7 @@ impl fmt::Display for Position {
             Self::Event { number, line, byte } => {
                 write!(f, "event {number} (line {line}, byte {byte})")
             }
+            Self::Cell { line, column } => write!(f, "line {line}, column {column}"),
             Self::Row { table, row } => write!(f, "row {row} of {table}"),
         }
     }

@@ -72,6 +72,16 @@ pub struct ImportReport {
     pub syncs_unresolved_ns: u64,
     /// Calls that free or copy memory and returned just after work had ended; replayed as waits.
     pub syncs_of_other_calls: u64,
+    /// Presents of swap chains.
+    pub presents: u64,
+    /// Presents whose frame was on the screen.
+    pub presents_shown: u64,
+    /// Presents that are replayed on the display.
+    pub presents_replayed: u64,
+    /// Presents whose call waited for GPU work.
+    pub presents_for_work: u64,
+    /// Presents whose call waited for a frame on the screen.
+    pub presents_for_display: u64,
     /// Dependencies of work on work of another stream that are replayed.
     pub dependencies: u64,
     /// Dependencies that the recorded times contradict, because the awaited work ended after its
@@ -158,6 +168,16 @@ impl ImportReport {
             "  of these, waits for the work that ended just before they did",
         );
         counted(self.syncs_of_nothing, "  of these, too short to have waited");
+        if self.presents > 0 {
+            lines.push(format!(
+                "{} presents, {} shown, {} replayed on the display; calls of {} waited for GPU work, of {} for the screen",
+                self.presents,
+                self.presents_shown,
+                self.presents_replayed,
+                self.presents_for_work,
+                self.presents_for_display
+            ));
+        }
         if self.syncs_unresolved > 0 {
             let ms = self.syncs_unresolved_ns as f64 / 1e6;
             let waits = self.syncs_unresolved;
