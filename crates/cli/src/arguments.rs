@@ -209,7 +209,7 @@ Examples:
 
 Takes well under a second for the workloads here, and about a second for a trace of 100,000 events.")]
 pub(crate) struct Run {
-    /// The workload: a TOML file, or a trace; docs/traces.md lists the formats
+    /// The workload: a TOML file, or a trace; - is standard input; docs/traces.md lists the formats
     pub(crate) workload: PathBuf,
     /// Submission model of all queues: packet, hardware or user (default: that of the workload,
     /// else user)
@@ -357,8 +357,8 @@ Examples:
 Takes a second or two for most workloads here and for a trace, and about a minute for the frame graph, which draws a
 real picture 39 times.")]
 pub(crate) struct Compare {
-    /// The workload (default: the ring buffer of workloads/ring-buffer.toml, which is part of the
-    /// program)
+    /// The workload; - is standard input (default: the ring buffer of workloads/ring-buffer.toml,
+    /// which is part of the program)
     pub(crate) workload: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,

@@ -140,7 +140,6 @@ fn draw_curves(
         };
         let path = folder.join(format!("{}.svg", curve.name));
         outputs.write(&path, |out| out.write_all(drawn.as_bytes()))?;
-        outln!("{}", path.display());
     }
     Ok(End::Right)
 }

@@ -62,7 +62,7 @@ struct Comparison<'a> {
 /// `tidegate compare`.
 pub(crate) fn command(
     arguments: &arguments::Compare,
-    mut outputs: Outputs,
+    outputs: &mut Outputs,
 ) -> Result<End, BadInput> {
     // The differences between the models are modelled. Threads of this host would take the same
     // time under each.
@@ -72,8 +72,8 @@ pub(crate) fn command(
     let Read { workload, costs } = &read;
     let changed = changed(&arguments.what_if, workload)?;
     reading.doorbells(&models(workload, reading)).map_err(BadInput)?;
-    add_pictures(workload, &mut outputs)?;
-    let page = page_path(arguments, &mut outputs);
+    add_pictures(workload, outputs)?;
+    let page = page_path(arguments, outputs);
     let (results, runs_ns) = run_models(&read, reading)?;
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
     let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
@@ -96,7 +96,7 @@ pub(crate) fn command(
         verdict = verdict.map(|verdict| verdict.at_lengths(&lengths));
     }
     let what_ifs = what_ifs(&changed, reading, costs)?;
-    let written = write_files(&results, verdict.as_ref(), page.as_deref(), &outputs)?;
+    write_files(&results, verdict.as_ref(), page.as_deref(), outputs)?;
     if let Some(path) = &arguments.json {
         let comparison = Comparison {
             workload: &workload.name,
@@ -127,7 +127,7 @@ pub(crate) fn command(
             outln!("{}", tables::what_ifs(&reports, &what_ifs));
         }
         let as_recorded = reading.recorded_as(workload.display.is_some());
-        print_rest(&reports, as_recorded, &written);
+        print_rest(&reports, as_recorded);
     }
     for result in &results {
         if !result.outcome.report.is_right() {
@@ -214,24 +214,19 @@ fn page_path(arguments: &arguments::Compare, outputs: &mut Outputs) -> Option<Pa
     }
 }
 
-/// Writes the pictures of the last run and the page of all of them; returns their absolute paths.
+/// Writes the pictures of the last run and the page of all of them.
 fn write_files(
     results: &[RunResult],
     verdict: Option<&Verdict>,
     page: Option<&Path>,
     outputs: &Outputs,
-) -> Result<Vec<PathBuf>, BadInput> {
-    let mut written = Vec::new();
-    let (Some(last), Some(verdict)) = (results.last(), verdict) else { return Ok(written) };
-    written.extend(write_frames(&last.outcome, outputs)?);
-    if let Some(path) = page {
-        outputs.write(path, |out| compare_page::write(&comparison_page(results, verdict), out))?;
-        written.push(path.to_owned());
-    }
-    written
-        .iter_mut()
-        .for_each(|path| *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone()));
-    Ok(written)
+) -> Result<(), BadInput> {
+    let (Some(last), Some(verdict)) = (results.last(), verdict) else { return Ok(()) };
+    write_frames(&last.outcome, outputs)?;
+    page.map_or(Ok(()), |path| {
+        let page = comparison_page(results, verdict);
+        outputs.write(path, |out| compare_page::write(&page, out))
+    })
 }
 
 fn comparison_page<'a>(results: &'a [RunResult], verdict: &Verdict) -> ComparePage<'a> {
@@ -383,14 +378,11 @@ fn what_ifs(
     Ok(rows)
 }
 
-fn print_rest(reports: &[&Report], as_recorded: Submission, written: &[PathBuf]) {
+fn print_rest(reports: &[&Report], as_recorded: Submission) {
     report::metric_lines(reports).iter().for_each(|line| outln!("{line}"));
     let replayed = reports.iter().find(|r| r.submission == as_recorded.name());
     if let Some(report) = replayed.or(reports.last()) {
         print_details(report);
-    }
-    for path in written {
-        outln!("wrote {}", path.display());
     }
 }
 

@@ -35,10 +35,12 @@ mod tables;
 mod top;
 
 use arguments::{Command, Tidegate};
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 use output::Outputs;
 use std::process::ExitCode;
-use streams::{end_for_stdout, errln};
+use streams::{end_for_stdout, errln, outln};
+use tidegate::workload;
 
 /// How a command ended.
 pub(crate) enum End {
@@ -57,10 +59,14 @@ fn main() -> ExitCode {
         Ok((arguments, matches))
     });
     let end = match parsed {
-        Ok((arguments, matches)) => {
-            Outputs::of(&matches).and_then(|outputs| carry_out(arguments.command, outputs))
-        }
-        Err(shown) => return show(&shown),
+        Ok((arguments, matches)) => Outputs::of(&matches).and_then(|mut outputs| {
+            let end = carry_out(arguments.command, &mut outputs)?;
+            if !outputs.take_stdout() {
+                outputs.lines().iter().for_each(|line| outln!("{line}"));
+            }
+            Ok(end)
+        }),
+        Err(shown) => return show(shown),
     };
     match end {
         Ok(End::Right) => ExitCode::SUCCESS,
@@ -73,26 +79,40 @@ fn main() -> ExitCode {
 }
 
 /// Every command writes its files through `outputs`, which are checked against its inputs.
-fn carry_out(command: Command, outputs: Outputs) -> Result<End, BadInput> {
+fn carry_out(command: Command, outputs: &mut Outputs) -> Result<End, BadInput> {
     match command {
         Command::Run(run) => run::command(&run, outputs),
         Command::Serve(serve) => serve::command(&serve),
-        Command::Top(top) => top::command(&top, &outputs),
-        Command::Record(record) => record::command(&record, &outputs),
+        Command::Top(top) => top::command(&top, outputs),
+        Command::Record(record) => record::command(&record, outputs),
         Command::Compare(compare) => compare::command(&compare, outputs),
-        Command::Diff(diff) => diff::command(&diff, &outputs),
-        Command::Explore(explore) => explore::command(&explore, &outputs),
-        Command::Swarm(swarm) => swarm::command(&swarm, &outputs),
-        Command::Replay(replay) => explore::replay::command(&replay, &outputs),
-        Command::Adapters(adapters) => adapters::command(&adapters, &outputs),
-        Command::Bench(bench) => bench::command(&bench, &outputs),
-        Command::Completions(completions) => manual::completions(&completions, &outputs),
-        Command::Man(man) => manual::man(&man, &outputs),
+        Command::Diff(diff) => diff::command(&diff, outputs),
+        Command::Explore(explore) => explore::command(&explore, outputs),
+        Command::Swarm(swarm) => swarm::command(&swarm, outputs),
+        Command::Replay(replay) => explore::replay::command(&replay, outputs),
+        Command::Adapters(adapters) => adapters::command(&adapters, outputs),
+        Command::Bench(bench) => bench::command(&bench, outputs),
+        Command::Completions(completions) => manual::completions(&completions, outputs),
+        Command::Man(man) => manual::man(&man, outputs),
+    }
+}
+
+/// Adds the command that a misspelt one most likely means.
+fn suggest_command(error: &mut clap::Error) {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let program = Tidegate::command();
+    let known: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+    if let Some(near) = workload::nearest_name(wrong, &known) {
+        let near = ContextValue::Strings(vec![near.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, near);
     }
 }
 
 /// Shows help, the version, or what is wrong with the arguments.
-fn show(shown: &clap::Error) -> ExitCode {
+fn show(mut shown: clap::Error) -> ExitCode {
+    suggest_command(&mut shown);
     if let Err(error) = shown.print()
         && !shown.use_stderr()
     {

@@ -36,8 +36,7 @@ pub(crate) fn man(arguments: &arguments::Man, outputs: &Outputs) -> Result<End, 
         let name = page.get_display_name().unwrap_or_else(|| page.get_name()).to_owned();
         write(&folder.join(format!("{name}.1")), page, outputs)?;
     }
-    let shown = folder.display();
-    outln!("wrote {count} pages to {shown}; read one with `man -l {shown}/tidegate.1`");
+    outln!("{count} pages; read one with `man -l {}/tidegate.1`", folder.display());
     Ok(End::Right)
 }
 

@@ -9,7 +9,7 @@
 //!   inputs and is the only way to write a file.
 //!
 //! Entry points: [`Outputs::of`] before the command, [`Outputs::write`] and
-//! [`Outputs::write_json`] in it. Rooms: `place` (targets of paths) · `paths` (paths of a command
+//! [`Outputs::write_json`] in it, [`Outputs::lines`] after it. Rooms: `place` (targets of paths) · `paths` (paths of a command
 //! line).
 
 mod paths;
@@ -20,6 +20,7 @@ use crate::streams::end_for_stdout;
 use clap::ArgMatches;
 use paths::PathUse;
 use place::Place;
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
@@ -31,7 +32,12 @@ pub(crate) struct Outputs {
     /// Files that the command reads, each by the argument that names it.
     inputs: Vec<(String, PathBuf)>,
     taken: Vec<(String, PathBuf, Place)>,
+    /// Absolute paths of the files that were written, in order.
+    written: RefCell<Vec<PathBuf>>,
 }
+
+/// Most files of one folder that are named one by one.
+const MOST_NAMED: usize = 4;
 
 impl Outputs {
     /// Checks the outputs of a command line against each other and against its inputs. Nothing is
@@ -129,10 +135,30 @@ impl Outputs {
             Ok(Place::Stream { path, .. }) => {
                 OpenOptions::new().write(true).open(path).and_then(|f| fill(f, content))
             }
-            Ok(Place::File { path, .. }) => replace(&path, content),
+            Ok(Place::File { path: target, .. }) => {
+                replace(&target, content).map(|()| self.written.borrow_mut().push(absolute(path)))
+            }
             Err(why) => return Err(BadInput(format!("cannot write {}: {why}", path.display()))),
         };
         written.map_err(|e| BadInput(format!("cannot write {}: {e}", path.display())))
+    }
+
+    /// A line for each file that was written. Many that follow each other in one folder share one.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let written = self.written.borrow();
+        let mut lines = Vec::new();
+        for files in written.chunk_by(|a, b| a.parent() == b.parent()) {
+            match files {
+                [first, .., last] if files.len() > MOST_NAMED => lines.push(format!(
+                    "wrote {} files, {} to {}",
+                    files.len(),
+                    first.display(),
+                    last.display()
+                )),
+                _ => lines.extend(files.iter().map(|file| format!("wrote {}", file.display()))),
+            }
+        }
+        lines
     }
 
     /// Writes `value` as JSON with a newline at the end.
@@ -150,6 +176,10 @@ impl Outputs {
             writeln!(out)
         })
     }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn fill(file: File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

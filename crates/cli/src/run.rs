@@ -8,8 +8,9 @@ use crate::streams::{errln, outln};
 use crate::tables;
 use crate::{BadInput, End};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::Validation;
 use tidegate::platform::hazard;
 use tidegate::runner::cost::{self, CostModel};
@@ -65,7 +66,14 @@ pub(crate) fn load(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
         Some(path) => {
             let constants = reading.constants.clone();
             let options = workload::LoadOptions { import: first, constants };
-            workload::load_fitted(path, &options, &mut fit).map(|(workload, _)| workload)
+            let loaded = match path == Path::new("-") {
+                true => {
+                    let bytes = standard_input()?;
+                    workload::load_bytes_fitted(bytes, "standard input", &options, &mut fit)
+                }
+                false => workload::load_fitted(path, &options, &mut fit),
+            };
+            loaded.map(|(workload, _)| workload)
         }
         None => {
             let (text, file) = DEFAULT_WORKLOAD;
@@ -74,6 +82,19 @@ pub(crate) fn load(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
     };
     let workload = loaded.map_err(|error| BadInput(error.to_string()))?;
     Ok(Read { workload: Arc::new(workload), costs })
+}
+
+/// The bytes of standard input, which are read once for all readings of a command.
+fn standard_input() -> Result<&'static [u8], BadInput> {
+    static BYTES: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+    let read = || {
+        let mut bytes = Vec::new();
+        let all =
+            io::stdin().lock().take(workload::LARGEST_TRACE_BYTES + 1).read_to_end(&mut bytes);
+        all.map(|_| bytes).map_err(|error| error.to_string())
+    };
+    let bytes = BYTES.get_or_init(read).as_ref();
+    bytes.map(Vec::as_slice).map_err(|why| BadInput(format!("standard input: {why}")))
 }
 
 /// The requested clock, or by default virtual time for a recording and real time for a workload.
@@ -146,7 +167,10 @@ pub(crate) fn run_both(
     };
     let stopwatch = Platform::host();
     let mut result = run_workload(&request).map_err(|e| BadInput(e.to_string()))?;
-    result.outcome.report.elapsed_ns = stopwatch.now().0;
+    // In virtual time two runs write the same report.
+    if request.clock == Clock::Wall {
+        result.outcome.report.elapsed_ns = Some(stopwatch.now().0);
+    }
     Ok(result)
 }
 
@@ -167,7 +191,7 @@ fn run_on_service(
     };
     let stopwatch = Platform::host();
     let mut result = run_connected(&request).map_err(|e| BadInput(e.to_string()))?;
-    result.outcome.report.elapsed_ns = stopwatch.now().0;
+    result.outcome.report.elapsed_ns = Some(stopwatch.now().0);
     Ok(result)
 }
 
@@ -186,18 +210,13 @@ pub(crate) fn show_problems(outcome: &Outcome) {
     }
 }
 
-/// Writes the pictures of a run beside the caller's other files; returns their names.
-pub(crate) fn write_frames(outcome: &Outcome, outputs: &Outputs) -> Result<Vec<PathBuf>, BadInput> {
+/// Writes the pictures of a run beside the caller's other files.
+pub(crate) fn write_frames(outcome: &Outcome, outputs: &Outputs) -> Result<(), BadInput> {
     write_pictures(Path::new(""), &outcome.frames, outputs)
 }
 
-/// Writes pictures into a folder; returns their names.
-fn write_pictures(
-    folder: &Path,
-    pictures: &[Picture],
-    outputs: &Outputs,
-) -> Result<Vec<PathBuf>, BadInput> {
-    let mut written = Vec::new();
+/// Writes pictures into a folder.
+fn write_pictures(folder: &Path, pictures: &[Picture], outputs: &Outputs) -> Result<(), BadInput> {
     for (file, width, height, rgba) in pictures {
         let path = folder.join(file);
         outputs.write(&path, |out| {
@@ -208,9 +227,8 @@ fn write_pictures(
             writer.write_image_data(rgba)?;
             Ok(())
         })?;
-        written.push(path);
     }
-    Ok(written)
+    Ok(())
 }
 
 /// The models that the adapter offers on every node and the workload supports.
@@ -264,7 +282,7 @@ struct Written<'a> {
 }
 
 /// `tidegate run`.
-pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Result<End, BadInput> {
+pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Result<End, BadInput> {
     let base = read(Some(&arguments.workload), &arguments.reading)?;
     let Read { workload, costs } = &base;
     let submissions: Vec<Submission> =
@@ -281,7 +299,7 @@ pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Resul
         }
         Outputs::folder("--frames", folder)?;
     }
-    add_pictures(workload, &mut outputs)?;
+    add_pictures(workload, outputs)?;
     arguments.kernels.as_deref().map_or(Ok(()), kernels::check_format)?;
     let keep = Keep {
         timeline: wants_timeline,
@@ -318,19 +336,19 @@ pub(crate) fn command(arguments: &arguments::Run, mut outputs: Outputs) -> Resul
             outputs.write(path, |out| trace::chrome::write(trace, out))?;
         }
     }
-    let mut frames = write_frames(&result.outcome, &outputs)?;
+    write_frames(&result.outcome, outputs)?;
     if let Some(folder) = &arguments.frames {
-        frames.extend(write_pictures(folder, &result.shown, &outputs)?);
+        write_pictures(folder, &result.shown, outputs)?;
     }
     if let Some(path) = &arguments.kernels {
-        kernels::write(path, &result.outcome.kernels, &outputs)?;
+        kernels::write(path, &result.outcome.kernels, outputs)?;
     }
     if let Some(path) = &arguments.json {
         outputs
             .write_json(path, &Written { report: &result.outcome.report, trust: trust.as_ref() })?;
     }
     if !outputs.take_stdout() {
-        print_report(workload, &result.outcome, trust.as_ref(), &frames);
+        print_report(workload, &result.outcome, trust.as_ref());
         if let Some(report) = &result.hazards {
             if workload.recorded.is_some() {
                 print_checked_of_recording(report);
@@ -425,10 +443,7 @@ fn print_hazards(report: &hazard::Report, trace: Option<&Trace>, page: Option<&P
     }
 }
 
-/// Most pictures that are named one by one.
-const MOST_NAMED: usize = 4;
-
-fn print_report(workload: &Workload, outcome: &Outcome, trust: Option<&Trust>, frames: &[PathBuf]) {
+fn print_report(workload: &Workload, outcome: &Outcome, trust: Option<&Trust>) {
     let report = &outcome.report;
     outln!("{}: {}", report.workload, workload.description);
     outln!("{}", tables::side_by_side(&[report], &[]));
@@ -437,10 +452,4 @@ fn print_report(workload: &Workload, outcome: &Outcome, trust: Option<&Trust>, f
     trust.iter().for_each(|trust| outln!("{}", trust.line()));
     print_details(report);
     report.recovery_lines().iter().for_each(|line| outln!("{line}"));
-    match frames {
-        [first, .., last] if frames.len() > MOST_NAMED => {
-            outln!("wrote {} pictures, {} to {}", frames.len(), first.display(), last.display());
-        }
-        _ => frames.iter().for_each(|frame| outln!("wrote {}", frame.display())),
-    }
 }

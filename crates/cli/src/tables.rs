@@ -116,6 +116,7 @@ pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) ->
             table.add_row(std::iter::once(name.to_owned()).chain(figures));
         }
     };
+    row("clock", reports.iter().map(|r| r.clock.to_owned()).collect());
     row("makespan", times(reports.iter().map(|r| Some(r.makespan_ns))));
     let mut of_account = |name: &str, part: &dyn Fn(&Account) -> u64| {
         let all = || accounts.iter().map(|account| account.as_ref().map(part));

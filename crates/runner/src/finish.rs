@@ -432,7 +432,7 @@ impl Prepared {
             workload: self.workload.name.clone(),
             submission: self.submission().map_or("mixed", Submission::name),
             clock: clock_name(self.options.clock),
-            elapsed_ns: 0,
+            elapsed_ns: None,
             started_ns: measured.started_ns,
             makespan_ns: measured.makespan_ns,
             first_work_ns: measured.first_work_ns,

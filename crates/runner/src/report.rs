@@ -110,8 +110,8 @@ pub struct Report {
     pub submission: &'static str,
     /// `wall` or `virtual`.
     pub clock: &'static str,
-    /// Duration of the run on the host. The caller sets it.
-    pub elapsed_ns: u64,
+    /// Duration of the run on the host, in real time only. The caller sets it.
+    pub elapsed_ns: Option<u64>,
     /// Start of the first thread on the timeline. All other times of the report count from it.
     pub started_ns: u64,
     /// From the start of the run to the end of the last work, on the run's clock. If work was lost

@@ -27,6 +27,9 @@ pub mod what_if;
 mod xla;
 
 pub use error::{Error, Problem};
-pub use load::{LoadOptions, Loaded, files_read_for, load, load_bytes, load_fitted};
+pub use load::{
+    LoadOptions, Loaded, files_read_for, load, load_bytes, load_bytes_fitted, load_fitted,
+};
 pub use model::{expect, expression};
 pub use suggestion::nearest_name;
+pub use unpack::LARGEST_TRACE_BYTES;

@@ -4,7 +4,7 @@
 //! kind. Invariants: a database is opened in place, read-only. Chrome JSON is read one event
 //! at a time. Every other file is read into memory. All but databases on disk are bounded by
 //! [`crate::unpack::LARGEST_TRACE_BYTES`]. Entry points: [`load`], [`load_fitted`],
-//! [`load_bytes`], [`files_read_for`].
+//! [`load_bytes`], [`load_bytes_fitted`], [`files_read_for`].
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -126,6 +126,19 @@ pub fn load_bytes(
     options: &LoadOptions,
 ) -> Result<(Workload, Loaded), Error> {
     read(bytes, None, file, How::new(options, None))
+}
+
+/// Reads from memory as [`load_fitted`] does from a file.
+///
+/// # Errors
+/// Everything in [`Error`] but [`Error::Unreadable`].
+pub fn load_bytes_fitted(
+    bytes: &[u8],
+    file: &str,
+    options: &LoadOptions,
+    fit: Fit<'_>,
+) -> Result<(Workload, Loaded), Error> {
+    read(bytes, None, file, How::new(options, Some(fit)))
 }
 
 fn read(

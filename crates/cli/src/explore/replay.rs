@@ -41,7 +41,7 @@ pub(crate) fn command(arguments: &arguments::Replay, outputs: &Outputs) -> Resul
     if let Some(path) = &arguments.timeline {
         outputs.write(path, |out| html::write(&trace, out))?;
         if !outputs.take_stdout() {
-            outln!("timeline: {} (its clock counts steps)", path.display());
+            outln!("the clock of the timeline counts steps");
         }
     }
     Ok(if replayed.failure.is_some() { End::Wrong } else { End::Right })
@@ -66,9 +66,6 @@ fn of_swarm(arguments: &arguments::Replay, outputs: &Outputs) -> Result<End, Bad
         match &rerun.failure {
             Some(failure) => outln!("fails: {failure}"),
             None => outln!("does not fail"),
-        }
-        if let Some(path) = &arguments.timeline {
-            outln!("timeline: {}", path.display());
         }
     }
     Ok(if rerun.failure.is_some() { End::Wrong } else { End::Right })
