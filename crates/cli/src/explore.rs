@@ -9,8 +9,9 @@
 //! is bounded by its plan and by the clock.
 //!
 //! Rooms: `selection` (scenarios) · `outcome` · `lines` (output, progress) · `junit` (XML) ·
-//! `replay` · `of_test` (a check of the user's tests).
+//! `interrupt` (Ctrl-C) · `replay` · `of_test` (a check of the user's tests).
 
+mod interrupt;
 mod junit;
 mod lines;
 mod of_test;
@@ -19,12 +20,15 @@ pub(crate) mod replay;
 mod selection;
 
 use crate::output::Outputs;
+use crate::streams::errln;
 use crate::{BadInput, End, arguments};
+use interrupt::Interrupt;
 use lines::Progress;
 use outcome::Outcome;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 use selection::{full_name, named, select};
 use serde::Serialize;
+use std::cell::Cell;
 use tidegate::Platform;
 use tidegate::explorer::schedule::model_name;
 use tidegate::explorer::{Options, Report, Scenario, explore};
@@ -46,9 +50,16 @@ pub(crate) fn command(arguments: &arguments::Explore, outputs: &Outputs) -> Resu
     }
     let progress = Progress::new(selection.searches.len(), !outputs.take_stdout());
     progress.head(&selection);
-    let outcomes = search_all(&selection.searches, arguments.full, &progress)?;
+    let interrupt = Interrupt::new()?;
+    let outcomes = search_all(&selection.searches, arguments.full, &progress, &interrupt)?;
     progress.summary(&outcomes);
-    let passed = outcomes.iter().all(Outcome::is_right);
+    if interrupt.arrived() {
+        let (ended, all) = (outcomes.len(), selection.searches.len());
+        errln!(
+            "interrupted: {ended} of {all} searches had ended, and only these are in the results"
+        );
+    }
+    let passed = outcomes.iter().all(Outcome::is_right) && !interrupt.arrived();
     if let Some(path) = &arguments.junit {
         junit::write(path, &outcomes, outputs)?;
     }
@@ -62,41 +73,53 @@ pub(crate) fn command(arguments: &arguments::Explore, outputs: &Outputs) -> Resu
 }
 
 /// Runs all searches, one for each processor at a time. The outcomes are in the order of
-/// `searches`.
+/// `searches`, without searches that a signal cut or kept from beginning.
 fn search_all(
     searches: &[Box<dyn Scenario>],
     full: bool,
     progress: &Progress,
+    interrupt: &Interrupt,
 ) -> Result<Vec<Outcome>, BadInput> {
     // A scenario stays on its thread, so each thread creates its own. Searches begin in order, so
     // that lines are printed nearly in order.
     let names: Vec<_> = searches.iter().map(|s| (s.name(), s.bug())).collect();
-    let mut outcomes: Vec<(usize, Outcome)> = names
-        .iter()
-        .enumerate()
-        .par_bridge()
-        .map(|(at, (name, bug))| {
-            let scenario = named(name, *bug)?;
-            let outcome = search(scenario.as_ref(), full, progress);
-            progress.end(&outcome);
-            Ok((at, outcome))
-        })
-        .collect::<Result<_, BadInput>>()?;
+    let one = |(at, (name, bug)): (usize, &(&str, Option<&str>))| {
+        if interrupt.arrived() {
+            return Ok(None);
+        }
+        let scenario = named(name, *bug)?;
+        let outcome = search(scenario.as_ref(), full, progress, interrupt);
+        if interrupt.arrived() && !outcome.has_failure() {
+            return Ok(None);
+        }
+        progress.end(&outcome);
+        Ok(Some((at, outcome)))
+    };
+    let outcomes: Result<Vec<Option<_>>, BadInput> =
+        names.iter().enumerate().par_bridge().map(one).collect();
+    let mut outcomes: Vec<(usize, Outcome)> = outcomes?.into_iter().flatten().collect();
     outcomes.sort_by_key(|(at, _)| *at);
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
 /// Searches one scenario by its plan, up to the time limit.
-fn search(scenario: &dyn Scenario, full: bool, progress: &Progress) -> Outcome {
+fn search(
+    scenario: &dyn Scenario,
+    full: bool,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> Outcome {
     let (name, bug) = (scenario.name().to_owned(), scenario.bug().map(str::to_owned));
     let plan = if bug.is_some() { plan_of_bugs(&name) } else { plan(&name, full) };
     let running = progress.begin(full_name(scenario), &plan);
     let host = Platform::host();
     let limit = if full { FULL_NS } else { SHORT_NS };
     let clock = || host.now().0;
+    let looked_ns = Cell::new(0);
     let keep_going = || {
         running.count_run();
-        host.now().0 < limit
+        let now_ns = host.now().0;
+        now_ns < limit && !interrupt.look(&looked_ns, now_ns)
     };
     let options = Options {
         strategy: plan.strategy,

@@ -86,15 +86,15 @@ pub(crate) fn load(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
 
 /// The bytes of standard input, which are read once for all readings of a command.
 fn standard_input() -> Result<&'static [u8], BadInput> {
-    static BYTES: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
-    let read = || {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    if BYTES.get().is_none() {
         let mut bytes = Vec::new();
-        let all =
-            io::stdin().lock().take(workload::LARGEST_TRACE_BYTES + 1).read_to_end(&mut bytes);
-        all.map(|_| bytes).map_err(|error| error.to_string())
-    };
-    let bytes = BYTES.get_or_init(read).as_ref();
-    bytes.map(Vec::as_slice).map_err(|why| BadInput(format!("standard input: {why}")))
+        let mut bounded = io::stdin().lock().take(workload::LARGEST_TRACE_BYTES + 1);
+        let read = bounded.read_to_end(&mut bytes);
+        read.map_err(|error| BadInput(format!("standard input: {error}")))?;
+        let _ = BYTES.set(bytes);
+    }
+    Ok(BYTES.get().map_or(&[], Vec::as_slice))
 }
 
 /// The requested clock, or by default virtual time for a recording and real time for a workload.

@@ -22,6 +22,11 @@ impl Outcome {
         }
     }
 
+    /// Whether the search found a failure.
+    pub(super) fn has_failure(&self) -> bool {
+        self.searched.as_ref().is_ok_and(|report| report.failure.is_some())
+    }
+
     /// The scenario, with `+bug` for a planted bug.
     pub(super) fn name(&self) -> String {
         match &self.bug {

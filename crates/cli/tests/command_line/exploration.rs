@@ -1,6 +1,7 @@
 //! What `explore` selects and prints, and its results as files.
 
 use crate::{place, refused, text, tidegate};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -20,8 +21,8 @@ fn parts_of_names_select_and_results_are_lines_json_and_junit() {
     let results = results["results"].as_array().unwrap();
     assert_eq!(
         lines.len(),
-        results.len() + 3,
-        "a note, a head, a line for each search, a summary: {said}"
+        results.len() + 5,
+        "a note, a head, a line for each search, a summary, two files: {said}"
     );
     let junit = std::fs::read_to_string(place.join("explore.xml")).unwrap();
     assert!(
@@ -48,7 +49,7 @@ fn parts_of_names_select_and_results_are_lines_json_and_junit() {
             "{junit}"
         );
     }
-    assert!(lines.last().unwrap().contains("1 of 1 scenarios without a failure"), "{said}");
+    assert!(lines[lines.len() - 3].contains("1 of 1 scenarios without a failure"), "{said}");
     let listed = text(&tidegate(&place, &["explore", "--list", "wake-w*"]));
     assert!(listed.contains("\nwake-word: exhausted;") && !listed.contains("litmus"), "{listed}");
     refused(
@@ -56,6 +57,31 @@ fn parts_of_names_select_and_results_are_lines_json_and_junit() {
         &["no scenario matches 'wake-wrod'", "did you mean 'wake-word'?"],
     );
     refused(&["explore", "wake-word", "--json", "x", "--junit", "x"], &["--junit x", "same place"]);
+}
+
+/// The searches that had ended when Ctrl-C came are in the results; those that it cut are not.
+#[test]
+fn an_interrupted_exploration_writes_what_has_ended() {
+    let place = place("interrupted");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["explore", "--junit", "i.xml"]).current_dir(&place);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let verdicts = ["holds", "no failure", "found"];
+    let ended = |line: &String| verdicts.iter().any(|verdict| line.starts_with(verdict));
+    let first = lines.find(ended).expect("a search ends");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let rest: Vec<String> = lines.collect();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let printed = 1 + rest.iter().filter(|line| ended(line)).count();
+    assert!(said.contains(&format!("interrupted: {printed} of ")), "{said}");
+    let junit = std::fs::read_to_string(place.join("i.xml")).unwrap();
+    assert_eq!(junit.matches("<testcase ").count(), printed, "{junit}");
+    let name = first.split_whitespace().next_back().unwrap();
+    assert!(junit.contains(&format!(r#"<testcase name="{name}""#)), "{junit}");
+    assert_eq!(rest.last().unwrap(), &format!("wrote {}", place.join("i.xml").display()));
 }
 
 /// A whole exploration takes minutes, so a process that the end of its pipe stops has printed
