@@ -17,6 +17,8 @@ mod manners;
 mod outputs;
 #[path = "command_line/random_programs.rs"]
 mod random_programs;
+#[path = "command_line/recordings.rs"]
+mod recordings;
 #[path = "command_line/what_if.rs"]
 mod what_if;
 

@@ -98,6 +98,8 @@ pub struct Screen {
     pub refresh_ns: u64,
     /// The time of one vertical sync.
     pub vsync_ns: u64,
+    /// When the last frame had been on the screen for a refresh.
+    pub shown_ns: u64,
     pub latency: u32,
 }
 
@@ -554,10 +556,13 @@ impl Joining {
         let display = recording.display.and_then(|display| {
             let vsync = i128::from(display.vsync) - i128::from(first);
             let since_vsync = vsync.rem_euclid(i128::from(display.refresh_ns.max(1)));
+            let of_display = |present: &&PresentRecord| present.stream == display.stream;
+            let shown = recording.presents.iter().filter(of_display).filter_map(|p| p.shown).max();
             Some(Screen {
                 stream: self.numbers[display.stream.index()]?,
                 refresh_ns: display.refresh_ns,
                 vsync_ns: u64::try_from(since_vsync).unwrap_or(0),
+                shown_ns: shown.map_or(0, |at| relative(at).saturating_add(display.refresh_ns)),
                 latency: display.latency,
             })
         });

@@ -472,9 +472,10 @@ impl Timeline {
         deepest as u64
     }
 
-    /// End of the last work.
+    /// End of the last work, or of the last frame on the screen.
     pub fn makespan_ns(&self) -> u64 {
-        self.joined.work.iter().map(|work| work.end).max().unwrap_or(0)
+        let shown = self.joined.display.map_or(0, |display| display.shown_ns);
+        self.joined.work.iter().map(|work| work.end).max().unwrap_or(0).max(shown)
     }
 }
 

@@ -29,7 +29,8 @@ pub enum WorkKind {
 /// A recording beside the workload made from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// From the first recorded moment that is replayed to the end of the last work, in nanoseconds.
+    /// From the first recorded moment that is replayed to the end of the last work, or until the last
+    /// frame had been on the screen for a refresh, in nanoseconds.
     pub makespan_ns: u64,
     /// GPU work in the order of the recorded host calls; [`super::CommandKind::Work`] points here.
     pub items: Vec<RecordedItem>,
