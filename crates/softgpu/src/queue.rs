@@ -175,18 +175,21 @@ impl Run {
         word(CONTROL_READ_WORD).store(state.taken);
     }
 
-    /// Returns the wait at the head of the queue, if it was not satisfied at first.
+    /// Returns the wait at which the queue stays, if it was not satisfied at first.
     pub(crate) fn pending_wait(&self) -> Option<&PendingWait> {
         match &self.packet {
             Some(Packet::Wait(wait)) => Some(wait),
-            _ => None,
+            Some(Packet::Execute(work)) => work.wait.as_deref(),
+            None => None,
         }
     }
 
-    /// Latches the satisfied wait at the head of the queue. Later values do not undo this.
+    /// Latches the satisfied wait at which the queue stays. Later values do not undo this.
     pub(crate) fn latch_wait(&mut self) {
-        if let Some(Packet::Wait(wait)) = &mut self.packet {
-            wait.satisfied = true;
+        match &mut self.packet {
+            Some(Packet::Wait(wait)) => wait.satisfied = true,
+            Some(Packet::Execute(Execution { wait: Some(wait), .. })) => wait.satisfied = true,
+            _ => {}
         }
     }
 }
@@ -227,7 +230,7 @@ pub(crate) enum Packet {
     Wait(PendingWait),
 }
 
-/// A wait at the head of its queue that was not satisfied when first evaluated.
+/// A wait of a ring or of a command buffer that was not satisfied when first evaluated.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingWait {
     pub(crate) current_value: GpuVa,
@@ -296,6 +299,10 @@ pub(crate) struct Execution {
     pub(crate) label: NameId,
     /// Whether the predicate skips commands.
     pub(crate) skips: bool,
+    /// The number of fence commands so far.
+    pub(crate) fence_commands: u32,
+    /// The wait command at which the queue stays. No command is in flight then.
+    pub(crate) wait: Option<Box<PendingWait>>,
     /// The current command, if it takes more than one step.
     pub(crate) running: Option<Running>,
     /// When that command began, on the timeline; `None` before, and without a timeline.
@@ -305,6 +312,11 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
+    /// Returns whether it has had fence commands only.
+    pub(crate) fn has_fence_commands_only(&self) -> bool {
+        self.fence_commands > 0 && self.fence_commands == self.latest.0
+    }
+
     /// Returns whether any of it was executed.
     pub(crate) fn is_begun(&self) -> bool {
         self.at != 0 || self.running.is_some()
@@ -318,7 +330,7 @@ impl Execution {
 
     /// Returns whether no command is left.
     pub(crate) fn is_done(&self) -> bool {
-        self.at == self.bytes && !self.is_in_flight()
+        self.at == self.bytes && !self.is_in_flight() && self.wait.is_none()
     }
 
     /// Returns whether a command is begun and not complete.

@@ -122,6 +122,8 @@ fn kind_of(command: &Command) -> &'static str {
         Command::Gap { .. } => "gap",
         Command::Hang => "hang",
         Command::Barrier => "barrier",
+        Command::WaitFence { .. } => "wait",
+        Command::SignalFence(_) => "signal",
         Command::Label { .. } => "label",
     }
 }

@@ -21,7 +21,7 @@ impl Executor {
     /// Executes the next command, or a part of it.
     pub(super) fn command(
         &mut self,
-        state: &RunState,
+        state: &mut RunState,
         work: &mut Execution,
     ) -> Result<Pace, Fault> {
         if work.is_in_flight() && !self.begins_next(work)? {
@@ -53,6 +53,9 @@ impl Executor {
         let is_fence_write = matches!(command, Command::WriteValue { .. });
         if !self.class.runs(&command) || is_fence_write && !self.writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, at));
+        }
+        if matches!(command, Command::WaitFence { .. } | Command::SignalFence(_)) {
+            return self.fence_command(state, work, &command, at);
         }
         let is_skipped = work.skips && is_predicated(&command);
         let is_done = is_skipped || self.run_at_once(work, &command)?;
@@ -114,6 +117,8 @@ impl Executor {
             | Command::Barrier
             | Command::WriteValue { .. }
             | Command::Timestamp { .. }
+            | Command::WaitFence { .. }
+            | Command::SignalFence(_)
             | Command::Predicate { .. } => None,
             Command::DispatchIndirect { program, groups_at, count_at, index, args } => {
                 for (va, bytes) in
@@ -259,6 +264,9 @@ impl Executor {
     fn record_execution(&self, work: &Execution) {
         let platform = &self.gpu.platform;
         let Some(lane) = platform.traced_lane_of(work.queue) else { return };
+        if work.has_fence_commands_only() {
+            return;
+        }
         let name = NameId(work.queued.name.saturating_sub(1));
         let now_ns = platform.stamp_ns();
         let span = Record::span(lane, Kind::Execute, name, work.start_ns, now_ns);
