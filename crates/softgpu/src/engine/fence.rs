@@ -280,6 +280,10 @@ impl Executor {
             return Ok(self.end_with(Outcome::Blocked));
         }
         work.wait = None;
+        // The fault is the mistake that the scenario fence-commands must find.
+        if wait.satisfied && self.gpu.platform.fault("a latched wait ends its command buffer") {
+            work.at = work.bytes;
+        }
         self.begin_behind_wait(work);
         let is_done = work.is_done();
         let now = self.gpu.clock.now();
