@@ -1,7 +1,6 @@
 //! A wait in the middle of a command buffer of a hardware queue against a signal in another one.
 //! The waiting queue enters the table, increments the armed word and checks its fence again, then
-//! goes on in the middle of its command buffer and signals a CPU waiter. No software takes part
-//! until that signal.
+//! goes on in the middle of its command buffer. No software takes part.
 //!
 //! Both command buffers are submitted before the run begins.
 
@@ -12,7 +11,7 @@ const PASSED: &str = "the signal came before the wait";
 
 pub(crate) const RACE: Race = Race {
     name: "fence-commands",
-    about: "a hardware queue reaches a wait in its command buffer while another engine signals, and then wakes a thread",
+    about: "a hardware queue reaches a wait in its command buffer while another engine signals: the rest of the buffer runs",
     marks: &[STALLED, PASSED],
     planted: &[
         Bug {
@@ -39,12 +38,12 @@ fn prepare(run: &Run<'_>) -> Prepared {
     consumer.wait(&ready, 1).expect("a submission");
     consumer.signal(&done, 1).expect("a submission");
     producer.signal(&ready, 1).expect("a submission");
-    let waited = done.clone();
     world.race(
-        move |_| assert_ok(waited.wait(1)),
+        |_| (),
         move |world, end| {
             let stalled = world.machine.gpu().stats().gpu_waits_stalled > 0;
-            end.always("the command buffer goes on", done.completed_value() == 1);
+            end.eventually("the command buffer goes on", done.completed_value() == 1);
+            end.always("no CPU is interrupted", !world.noted(notes::INTERRUPTED));
             end.sometimes(STALLED, stalled);
             end.sometimes(PASSED, !stalled);
         },

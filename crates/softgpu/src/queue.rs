@@ -245,6 +245,9 @@ pub(crate) struct PendingWait {
     pub(crate) satisfied: bool,
 }
 
+/// Bytes of each wait or signal in a command buffer.
+const FENCE_COMMAND_BYTES: u32 = 5 * 8;
+
 /// What is reported when a command buffer completes.
 #[derive(Clone, Copy)]
 pub(crate) enum Completion {
@@ -278,7 +281,7 @@ pub(crate) struct Execution {
     pub(crate) bytes: u32,
     /// The byte offset of the next command.
     pub(crate) at: u32,
-    /// The number of the current command, without labels.
+    /// The number of the current command, without labels and fence commands.
     pub(crate) number: u32,
     /// Number and label of the command that was begun last.
     pub(crate) latest: (u32, NameId),
@@ -312,9 +315,9 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
-    /// Returns whether it has had fence commands only.
+    /// Returns whether it has had fence commands only. A list behind them begins with a label.
     pub(crate) fn has_fence_commands_only(&self) -> bool {
-        self.fence_commands > 0 && self.fence_commands == self.latest.0
+        self.fence_commands > 0 && self.at == self.fence_commands * FENCE_COMMAND_BYTES
     }
 
     /// Returns whether any of it was executed.
@@ -351,7 +354,27 @@ impl Execution {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use tidegate_gpu_abi::{Command, CommandWriter, SignalPacket};
     use tidegate_platform::{PhysicalMemory, Platform};
+
+    #[test]
+    fn every_fence_command_has_the_same_length() {
+        let (current_value, value, fence_handle, log_entry) = (GpuVa(8), 1, 2, 3);
+        let wait = Command::WaitFence { current_value, value, epoch: 4, fence_handle, log_entry };
+        let monitored_value = GpuVa(16);
+        let signal = Command::SignalFence(SignalPacket {
+            current_value,
+            monitored_value,
+            value,
+            fence_handle,
+            log_entry,
+        });
+        for command in [wait, signal] {
+            let mut writer = CommandWriter::new();
+            writer.push(&command);
+            assert_eq!(writer.bytes(), u64::from(FENCE_COMMAND_BYTES));
+        }
+    }
 
     #[test]
     fn a_ring_that_was_emptied_has_no_work_kicked_or_rung() {

@@ -7,7 +7,7 @@
 
 use crate::words::{Class, Model};
 use std::fmt;
-use tidegate::d3d12::Submission;
+use tidegate::d3d12::{HardwareFences, Submission};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::kmd::{DoorbellModel, IdlePolicy};
 use tidegate::softgpu::EngineClass;
@@ -188,6 +188,13 @@ pub static SWITCHES: &[Switch] = &[
         values: &[50_000, 10_000_000],
         apply: |config, ns| config.kernel.quantum_ns = ns,
     },
+    Switch {
+        name: "scheduler-fences",
+        shipped: 0,
+        values: &[0, 1],
+        // An option of the device: `AdapterSetup::hardware_fences`.
+        apply: |_, _| (),
+    },
 ];
 
 /// Returns the nodes with `count` nodes of the class `class` instead of one.
@@ -281,6 +288,14 @@ impl AdapterSetup {
     /// Returns the number of slots in the rings of user-mode queues.
     pub fn ring_slots(&self) -> u64 {
         self.value("ring-slots")
+    }
+
+    /// Returns what carries out waits and signals of hardware queues.
+    pub fn hardware_fences(&self) -> HardwareFences {
+        match self.value("scheduler-fences") {
+            0 => HardwareFences::Engine,
+            _ => HardwareFences::Scheduler,
+        }
     }
 
     /// Returns the quantum of packets.

@@ -238,9 +238,6 @@ pub(crate) fn joined(
     let length: usize = lists.iter().map(|list| list.memory.bytes as usize).sum();
     let (mut bytes, mut joined) = (Vec::with_capacity(before.len() + length + 64), Vec::new());
     bytes.extend_from_slice(before);
-    if !before.is_empty() {
-        joined.push((bytes.len(), None));
-    }
     let encoded = |command| {
         let mut writer = CommandWriter::new();
         writer.push(&command);
@@ -252,7 +249,7 @@ pub(crate) fn joined(
         list.memory.block.read(&mut bytes[start..]);
         // A label ends with its list.
         bytes.extend(encoded(Command::Label { name: 0 }));
-        if lists.len() > 1 || !before.is_empty() {
+        if lists.len() > 1 {
             joined.push((bytes.len(), list.memory.label.clone()));
         }
     }

@@ -40,8 +40,12 @@ impl Executor {
             self.tally.of(work.queue).commands += 1;
             return Ok(Pace::Light);
         }
-        work.number += 1;
         let command = CommandReader::decode(words).map_err(bad)?;
+        // The user-mode driver puts fence commands in front of those of a list, which keep their
+        // numbers.
+        let is_fence_command =
+            matches!(command, Command::WaitFence { .. } | Command::SignalFence(_));
+        work.number += u32::from(!is_fence_command);
         if !work.beside.is_empty() && !may_overlap(&command, work) {
             // The commands were changed after the engine had read them.
             return Err(Fault::new(FaultKind::BadPacket, at));
@@ -54,7 +58,7 @@ impl Executor {
         if !self.class.runs(&command) || is_fence_write && !self.writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, at));
         }
-        if matches!(command, Command::WaitFence { .. } | Command::SignalFence(_)) {
+        if is_fence_command {
             return self.fence_command(state, work, &command, at);
         }
         let is_skipped = work.skips && is_predicated(&command);
@@ -215,7 +219,9 @@ impl Executor {
     pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
         let Run { state, packet, .. } = run;
         let Some(Packet::Execute(work)) = packet else { return Ok(()) };
-        self.tally.of(work.queue).packets += 1;
+        if !work.has_fence_commands_only() {
+            self.tally.of(work.queue).packets += 1;
+        }
         self.record_execution(work);
         match work.completion {
             // The packet stays until its slot is finished: a fault before that is the packet's.

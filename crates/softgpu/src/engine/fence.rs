@@ -237,7 +237,7 @@ impl Executor {
         work.latest = (work.number, work.label);
         work.fence_commands += 1;
         let on = self.gpu.platform.instruments();
-        let key = SubmissionKey::Command(progress, work.number);
+        let key = SubmissionKey::Command(progress, work.fence_commands);
         let queued = self.gpu.platform.take_queued(on, state.shape.number, key);
         // Earlier commands took time.
         self.slots.set_stamp(None);
