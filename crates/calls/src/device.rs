@@ -150,6 +150,10 @@ pub struct CreateHwQueue {
     pub user_mode_submission: bool,
     /// Its priority.
     pub priority: Priority,
+    /// The command buffers of a kernel-mode queue carry waits and signals of native fences, so it
+    /// gets fence logs. NOT_SUPPORTED on an adapter without native fences. A choice of this
+    /// project: no published flag says so. Without effect on a user-mode queue.
+    pub native_fence_commands: bool,
 }
 
 /// A created hardware queue.

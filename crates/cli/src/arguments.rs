@@ -92,6 +92,26 @@ pub(crate) enum Gaps {
     Drop,
 }
 
+/// What carries out waits and signals of native fences on hardware queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HardwareFences {
+    /// The engine, as commands of command buffers: no kernel call for a wait, no interrupt for a
+    /// signal without a waiter.
+    #[default]
+    Engine,
+    /// The scheduler: a kernel call each.
+    Scheduler,
+}
+
+impl From<HardwareFences> for tidegate::d3d12::HardwareFences {
+    fn from(chosen: HardwareFences) -> Self {
+        match chosen {
+            HardwareFences::Engine => Self::Engine,
+            HardwareFences::Scheduler => Self::Scheduler,
+        }
+    }
+}
+
 /// Options of reading a workload.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Reading {
@@ -122,6 +142,9 @@ pub(crate) struct Reading {
     /// recorded host ran ahead, rounded up to a power of two)
     #[arg(long, value_name = "N", value_parser = ring_slots)]
     pub(crate) ring_slots: Option<u64>,
+    /// Hardware queues: what carries out waits and signals of native fences
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "engine")]
+    pub(crate) hardware_fences: HardwareFences,
     /// Doorbells of the GPU: dedicated (one for each connected queue) or global (one location that
     /// all queues share)
     #[arg(long, value_enum, value_name = "MODEL")]

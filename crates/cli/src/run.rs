@@ -150,6 +150,7 @@ pub(crate) fn run_both(
         kernels: keep.kernels,
         local_memory_bytes: reading.local_memory.map(|bytes| bytes.0),
         ring_slots: reading.ring_slots,
+        hardware_fences: reading.hardware_fences.into(),
         doorbells: if submissions.contains(&Submission::User) {
             reading.doorbells(&submissions).map_err(BadInput)?
         } else {
@@ -187,6 +188,7 @@ fn run_on_service(
         adapter: 0,
         submission: arguments.submission,
         ring_slots: arguments.reading.ring_slots,
+        hardware_fences: arguments.reading.hardware_fences.into(),
         progress: progress.callback(),
     };
     let stopwatch = Platform::host();

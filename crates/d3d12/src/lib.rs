@@ -86,9 +86,9 @@ pub use list::{
 };
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, EnginePolicy, FenceChoice,
-    FenceDesc, FenceFlags, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc,
-    QueueFlags, QueueOptions, ResidencyChoice, Submission, UnknownPriority, Validation,
-    queue_priority,
+    FenceDesc, FenceFlags, HardwareFences, Heap, MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType,
+    OnAbort, QueueDesc, QueueFlags, QueueOptions, ResidencyChoice, Submission, UnknownPriority,
+    Validation, queue_priority,
 };
 pub use queue::Queue;
 pub use reached::Reached;

@@ -135,6 +135,18 @@ pub enum ResidencyChoice {
     Automatic,
 }
 
+/// What carries out waits and signals of native fences on hardware queues. Those of monitored
+/// fences, and those of packet queues, are always left to the scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HardwareFences {
+    /// The engine: they are commands of the queue's command buffers. A wait needs no kernel call,
+    /// and a signal interrupts only if a CPU, or the scheduler, waits for its value.
+    #[default]
+    Engine,
+    /// The scheduler: each is a kernel call, and each signal interrupts.
+    Scheduler,
+}
+
 /// The minimum number of slots of a ring. A quarter of it has room for a checkpoint and one more
 /// packet.
 pub const MIN_RING_SLOTS: u64 = 8;
@@ -154,6 +166,9 @@ pub struct DeviceOptions {
     pub ring_slots: u64,
     /// The side that manages the residency of buffers.
     pub residency: ResidencyChoice,
+    /// What carries out waits and signals of hardware queues. Without effect on an adapter without
+    /// native fences.
+    pub hardware_fences: HardwareFences,
     /// Whether the process that is opened for the device has the privilege to raise priorities
     /// (SE_INC_BASE_PRIORITY), which a queue of priority realtime needs. Ignored for a device in a
     /// process that exists.
@@ -186,6 +201,7 @@ impl Default for DeviceOptions {
             fences: FenceChoice::Auto,
             ring_slots: DEFAULT_RING_SLOTS,
             residency: ResidencyChoice::Explicit,
+            hardware_fences: HardwareFences::Engine,
             may_raise_priority: false,
             validation: Validation::empty(),
         }
@@ -211,6 +227,11 @@ impl DeviceOptions {
     /// Sets the side that manages the residency of buffers.
     pub fn residency(self, residency: ResidencyChoice) -> DeviceOptions {
         DeviceOptions { residency, ..self }
+    }
+
+    /// Sets what carries out waits and signals of native fences on hardware queues.
+    pub fn hardware_fences(self, hardware_fences: HardwareFences) -> DeviceOptions {
+        DeviceOptions { hardware_fences, ..self }
     }
 
     /// Sets whether the device's process has the privilege to raise priorities.

@@ -32,6 +32,7 @@ pub(crate) fn create_hw_queue(call: &Call, args: &mut CreateHwQueue) -> Result<(
     let queue = kernel.create_hw_queue(calls::CreateHwQueue {
         hw_context: context.handle,
         user_mode_submission: flags.contains(CreateHwQueueFlags::USER_MODE_SUBMISSION),
+        native_fence_commands: false,
         priority: Priority::Normal,
     })?;
     let end = || {

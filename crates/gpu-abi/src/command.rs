@@ -4,7 +4,7 @@
 //! Command buffers are written by untrusted processes and may change while they are read. The
 //! engine therefore copies each command once and decodes the copy.
 
-use crate::GpuVa;
+use crate::{GpuVa, SignalPacket};
 
 /// The maximum number of words in one command, its head included.
 pub const MAX_COMMAND_WORDS: usize = 64;
@@ -109,6 +109,23 @@ pub enum Command {
     /// Begin no later command before every earlier one of the command buffer is complete. Without
     /// it an engine may run commands beside each other.
     Barrier,
+    /// As [`crate::RingPacket::Wait`], in the middle of a command buffer of a hardware queue: the
+    /// queue stays at the command, and its engine runs other queues. A packet of a node's ring
+    /// cannot wait, because every other context of the node would wait with it.
+    WaitFence {
+        /// The address of CurrentValue.
+        current_value: GpuVa,
+        /// The value to wait for.
+        value: u64,
+        /// The epoch of the fence's cell when the wait was issued; 0 if the value alone decides.
+        epoch: u64,
+        /// The process's handle of the fence, for the log.
+        fence_handle: u32,
+        /// The number of the log entry to write, or [`crate::ring::NO_LOG_ENTRY`].
+        log_entry: u32,
+    },
+    /// As [`crate::RingPacket::Signal`], after every earlier command of the command buffer.
+    SignalFence(SignalPacket),
     /// Set the label of the following commands on a timeline.
     Label {
         /// The interned name's number plus one, 0 for none.
@@ -154,6 +171,8 @@ const RESOLVE: u16 = 11;
 const TIMESTAMP: u16 = 12;
 const PREDICATE: u16 = 13;
 const BARRIER: u16 = 14;
+const WAIT_FENCE: u16 = 15;
+const SIGNAL_FENCE: u16 = 16;
 
 /// The maximum number of arguments of a dispatch or a draw.
 pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 5;
@@ -212,6 +231,17 @@ impl CommandWriter {
             }
             Command::Hang => HANG,
             Command::Barrier => BARRIER,
+            Command::WaitFence { current_value, value, epoch, fence_handle, log_entry } => {
+                let numbers = u64::from(*fence_handle) | u64::from(*log_entry) << 32;
+                self.extend([current_value.0, *value, *epoch, numbers]);
+                WAIT_FENCE
+            }
+            Command::SignalFence(signal) => {
+                let numbers = u64::from(signal.fence_handle) | u64::from(signal.log_entry) << 32;
+                let (current, monitored) = (signal.current_value.0, signal.monitored_value.0);
+                self.extend([current, monitored, signal.value, numbers]);
+                SIGNAL_FENCE
+            }
             Command::WriteValue { destination, value } => {
                 self.extend([destination.0, *value]);
                 WRITE_VALUE
@@ -363,8 +393,24 @@ impl CommandReader {
             (WRITE_VALUE, &[destination, value]) => {
                 Command::WriteValue { destination: GpuVa(destination), value }
             }
+            (WAIT_FENCE, &[current_value, value, epoch, numbers]) => Command::WaitFence {
+                current_value: GpuVa(current_value),
+                value,
+                epoch,
+                fence_handle: numbers as u32,
+                log_entry: (numbers >> 32) as u32,
+            },
+            (SIGNAL_FENCE, &[current_value, monitored_value, value, numbers]) => {
+                Command::SignalFence(SignalPacket {
+                    current_value: GpuVa(current_value),
+                    monitored_value: GpuVa(monitored_value),
+                    value,
+                    fence_handle: numbers as u32,
+                    log_entry: (numbers >> 32) as u32,
+                })
+            }
             // A label, or a command of another length than its opcode has.
-            (COPY..=BARRIER, _) => match Self::label(words) {
+            (COPY..=SIGNAL_FENCE, _) => match Self::label(words) {
                 Some(name) => Command::Label { name },
                 None => return Err(CommandError::Length { opcode, words: claimed }),
             },
@@ -399,6 +445,20 @@ mod tests {
             Command::WriteValue { destination: GpuVa(8), value: u64::MAX },
             Command::Label { name: 12 },
             Command::Barrier,
+            Command::WaitFence {
+                current_value: GpuVa(40),
+                value: u64::MAX,
+                epoch: 3,
+                fence_handle: 0x80,
+                log_entry: u32::MAX,
+            },
+            Command::SignalFence(SignalPacket {
+                current_value: GpuVa(48),
+                monitored_value: GpuVa(56),
+                value: 9,
+                fence_handle: u32::MAX,
+                log_entry: 4,
+            }),
             Command::Hang,
         ];
         let mut writer = CommandWriter::new();
@@ -433,6 +493,8 @@ mod tests {
         assert!(CommandReader::decode(&[u64::from(DISPATCH_INDIRECT) | 4 << 16, 1, 2, 0]).is_err());
         assert!(CommandReader::decode(&[u64::from(RESOLVE) | 4 << 16, 8, 8, 0]).is_err());
         assert!(CommandReader::decode(&[u64::from(PREDICATE) | 3 << 16, 8, 2]).is_err());
+        assert!(CommandReader::decode(&[u64::from(WAIT_FENCE) | 4 << 16, 8, 1, 0]).is_err());
+        assert!(CommandReader::decode(&[u64::from(SIGNAL_FENCE) | 2 << 16, 8]).is_err());
         assert_eq!(CommandReader::decode(&[500 | 1 << 16]), Err(CommandError::UnknownOpcode(500)));
     }
 }

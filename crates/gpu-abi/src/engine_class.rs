@@ -71,6 +71,8 @@ impl EngineClass {
             | Command::Timestamp { .. }
             | Command::Predicate { .. }
             | Command::Barrier
+            | Command::WaitFence { .. }
+            | Command::SignalFence(_)
             | Command::Label { .. } => None,
         }
     }

@@ -33,6 +33,7 @@ mod drop_against_completion;
 mod engine_hand_over;
 mod evict_against_submit;
 mod fence_cell;
+mod fence_commands;
 mod gpu_pulse;
 mod gpu_to_gpu;
 mod gpu_wait;
@@ -134,6 +135,7 @@ const RACES: &[&Race] = &[
     &arm_against_rewind::BY_ENGINE,
     &arm_against_rewind::BY_CPU,
     &gpu_wait::RACE,
+    &fence_commands::RACE,
     &engine_hand_over::RACE,
     &drop_against_completion::RACE,
     &gpu_pulse::BY_ENGINE,

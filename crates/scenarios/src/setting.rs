@@ -71,6 +71,13 @@ pub(crate) const SMALL_RING: Setting = Setting {
     apply: |_| (),
 };
 
+/// An option of the device.
+pub(crate) const SCHEDULER_FENCES: Setting = Setting {
+    what: "fences of hardware queues = scheduler",
+    why: "the race is about a signal of the scheduler; a supported choice",
+    apply: |_| (),
+};
+
 pub(crate) const QUEUES_ARE_NOT_READ: Setting = Setting {
     what: "driver.idle.looks_at_queues = false",
     why: "the race is about the kernel's own knowledge of announced work; a supported choice",

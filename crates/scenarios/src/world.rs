@@ -9,13 +9,14 @@
 use crate::left_out::LeftOut;
 use crate::race::Run;
 use crate::seam::{Seam, Seen};
-use crate::setting::SMALL_RING;
+use crate::setting::{SCHEDULER_FENCES, SMALL_RING, Setting};
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 use tidegate::calls::{Kernel, Priority};
 use tidegate::d3d12::{
-    ClosedList, CommandList, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
+    ClosedList, CommandList, CommandListType, Device, DeviceOptions, Error, Fence, HardwareFences,
+    Queue, QueueDesc,
 };
 use tidegate::dxgkrnl::TdrLevel;
 use tidegate::explorer::{Prepared, Verdict};
@@ -61,9 +62,15 @@ impl Run<'_> {
 
     /// Returns the options of the devices that scenarios create.
     pub(crate) fn device_options(&self) -> DeviceOptions {
-        let standard = DeviceOptions { fences: self.fences, ..DeviceOptions::default() };
-        let has_small_ring = self.settings.iter().any(|s| s.what == SMALL_RING.what);
-        if has_small_ring { DeviceOptions { ring_slots: 16, ..standard } } else { standard }
+        let mut options = DeviceOptions { fences: self.fences, ..DeviceOptions::default() };
+        let has = |setting: &Setting| self.settings.iter().any(|own| own.what == setting.what);
+        if has(&SMALL_RING) {
+            options.ring_slots = 16;
+        }
+        if has(&SCHEDULER_FENCES) {
+            options.hardware_fences = HardwareFences::Scheduler;
+        }
+        options
     }
 
     /// Builds the machine of the run.
@@ -133,6 +140,11 @@ impl World {
     /// Creates a user-mode queue on engine `node`.
     pub(crate) fn queue_at(&self, node: u32, name: &str) -> Queue {
         self.keep(queue_of(&self.device, name, Priority::Normal, Submission::User, node))
+    }
+
+    /// Creates a hardware queue on engine `node`.
+    pub(crate) fn hw_queue_at(&self, node: u32, name: &str) -> Queue {
+        self.keep(queue_of(&self.device, name, Priority::Normal, Submission::Hardware, node))
     }
 
     /// Creates a queue for high-priority packets.

@@ -171,6 +171,13 @@ fn a_queue_that_waits_for_another_engine_is_unblocked() {
     finds_its_bugs("gpu-wait");
 }
 
+// spec: HS-023, HS-024
+#[test]
+fn a_wait_in_a_command_buffer_loses_no_signal() {
+    is_exhausted_in("fence-commands", 247);
+    finds_its_bugs("fence-commands");
+}
+
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_is_unblocked() {

@@ -4,7 +4,8 @@
 //! A packet may hold draws and dispatches, so it is preempted in its middle only where both
 //! granularities of its node allow it. The running command's own kind then decides. Timed work,
 //! copies and fills count as one compute command each. They have no groups, and stop anywhere with
-//! THREAD_GROUP or finer. A wait at the head of a queue can always be left, since nothing runs.
+//! THREAD_GROUP or finer. A wait of a ring or of a command buffer can always be left, since nothing
+//! runs.
 //!
 //! The programs' `Grain` defines which parts of a group can be left. Programs with cooperating
 //! threads are left between groups, and only interpreted programs between two instructions.
@@ -51,6 +52,8 @@ pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
     let grain = packet_grain(node);
     match &run.packet {
         Some(Packet::Wait(_)) => true,
+        // spec: HS-024
+        Some(Packet::Execute(work)) if work.wait.is_some() => true,
         None => grain > PacketGrain::Ring || !run.has_work(),
         Some(Packet::Execute(work)) => {
             grain == PacketGrain::Command && work.can_be_kept() && command_may_stop(work, node)

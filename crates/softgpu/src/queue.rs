@@ -175,18 +175,21 @@ impl Run {
         word(CONTROL_READ_WORD).store(state.taken);
     }
 
-    /// Returns the wait at the head of the queue, if it was not satisfied at first.
+    /// Returns the wait at which the queue stays, if it was not satisfied at first.
     pub(crate) fn pending_wait(&self) -> Option<&PendingWait> {
         match &self.packet {
             Some(Packet::Wait(wait)) => Some(wait),
-            _ => None,
+            Some(Packet::Execute(work)) => work.wait.as_deref(),
+            None => None,
         }
     }
 
-    /// Latches the satisfied wait at the head of the queue. Later values do not undo this.
+    /// Latches the satisfied wait at which the queue stays. Later values do not undo this.
     pub(crate) fn latch_wait(&mut self) {
-        if let Some(Packet::Wait(wait)) = &mut self.packet {
-            wait.satisfied = true;
+        match &mut self.packet {
+            Some(Packet::Wait(wait)) => wait.satisfied = true,
+            Some(Packet::Execute(Execution { wait: Some(wait), .. })) => wait.satisfied = true,
+            _ => {}
         }
     }
 }
@@ -227,7 +230,7 @@ pub(crate) enum Packet {
     Wait(PendingWait),
 }
 
-/// A wait at the head of its queue that was not satisfied when first evaluated.
+/// A wait of a ring or of a command buffer that was not satisfied when first evaluated.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingWait {
     pub(crate) current_value: GpuVa,
@@ -241,6 +244,9 @@ pub(crate) struct PendingWait {
     pub(crate) head_ns: u64,
     pub(crate) satisfied: bool,
 }
+
+/// Bytes of each wait or signal in a command buffer.
+const FENCE_COMMAND_BYTES: u32 = 5 * 8;
 
 /// What is reported when a command buffer completes.
 #[derive(Clone, Copy)]
@@ -275,7 +281,7 @@ pub(crate) struct Execution {
     pub(crate) bytes: u32,
     /// The byte offset of the next command.
     pub(crate) at: u32,
-    /// The number of the current command, without labels.
+    /// The number of the current command, without labels and fence commands.
     pub(crate) number: u32,
     /// Number and label of the command that was begun last.
     pub(crate) latest: (u32, NameId),
@@ -296,6 +302,10 @@ pub(crate) struct Execution {
     pub(crate) label: NameId,
     /// Whether the predicate skips commands.
     pub(crate) skips: bool,
+    /// The number of fence commands so far.
+    pub(crate) fence_commands: u32,
+    /// The wait command at which the queue stays. No command is in flight then.
+    pub(crate) wait: Option<Box<PendingWait>>,
     /// The current command, if it takes more than one step.
     pub(crate) running: Option<Running>,
     /// When that command began, on the timeline; `None` before, and without a timeline.
@@ -305,6 +315,11 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
+    /// Returns whether it has had fence commands only. A list behind them begins with a label.
+    pub(crate) fn has_fence_commands_only(&self) -> bool {
+        self.fence_commands > 0 && self.at == self.fence_commands * FENCE_COMMAND_BYTES
+    }
+
     /// Returns whether any of it was executed.
     pub(crate) fn is_begun(&self) -> bool {
         self.at != 0 || self.running.is_some()
@@ -318,7 +333,7 @@ impl Execution {
 
     /// Returns whether no command is left.
     pub(crate) fn is_done(&self) -> bool {
-        self.at == self.bytes && !self.is_in_flight()
+        self.at == self.bytes && !self.is_in_flight() && self.wait.is_none()
     }
 
     /// Returns whether a command is begun and not complete.
@@ -339,7 +354,27 @@ impl Execution {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use tidegate_gpu_abi::{Command, CommandWriter, SignalPacket};
     use tidegate_platform::{PhysicalMemory, Platform};
+
+    #[test]
+    fn every_fence_command_has_the_same_length() {
+        let (current_value, value, fence_handle, log_entry) = (GpuVa(8), 1, 2, 3);
+        let wait = Command::WaitFence { current_value, value, epoch: 4, fence_handle, log_entry };
+        let monitored_value = GpuVa(16);
+        let signal = Command::SignalFence(SignalPacket {
+            current_value,
+            monitored_value,
+            value,
+            fence_handle,
+            log_entry,
+        });
+        for command in [wait, signal] {
+            let mut writer = CommandWriter::new();
+            writer.push(&command);
+            assert_eq!(writer.bytes(), u64::from(FENCE_COMMAND_BYTES));
+        }
+    }
 
     #[test]
     fn a_ring_that_was_emptied_has_no_work_kicked_or_rung() {

@@ -7,7 +7,7 @@
 
 use crate::words::{Class, Model};
 use std::fmt;
-use tidegate::d3d12::Submission;
+use tidegate::d3d12::{HardwareFences, Submission};
 use tidegate::d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, peaks_in_page};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::kmd::{DoorbellModel, IdlePolicy};
@@ -199,6 +199,13 @@ pub static SWITCHES: &[Switch] = &[
                 (8, peaks as u32);
         },
     },
+    Switch {
+        name: "scheduler-fences",
+        shipped: 0,
+        values: &[0, 1],
+        // An option of the device: `AdapterSetup::hardware_fences`.
+        apply: |_, _| (),
+    },
 ];
 
 /// The switch that shortens the histories of fences. The generator draws it apart from the others.
@@ -302,6 +309,14 @@ impl AdapterSetup {
         let driver = self.config(&Platform::host()).driver;
         let in_page = peaks_in_page(u64::from(driver.fence_stride_bytes));
         in_page + driver.fence_history_peaks as usize
+    }
+
+    /// Returns what carries out waits and signals of hardware queues.
+    pub fn hardware_fences(&self) -> HardwareFences {
+        match self.value("scheduler-fences") {
+            0 => HardwareFences::Engine,
+            _ => HardwareFences::Scheduler,
+        }
     }
 
     /// Returns the quantum of packets.

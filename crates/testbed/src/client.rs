@@ -282,6 +282,7 @@ impl Client {
         self.kernel.create_hw_queue(CreateHwQueue {
             hw_context,
             user_mode_submission,
+            native_fence_commands: false,
             priority: Priority::Normal,
         })
     }

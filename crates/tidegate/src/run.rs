@@ -6,7 +6,7 @@ use crate::variants::Variant;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_calls::{DisplayStats, PendingWait};
-use tidegate_d3d12::{DeviceOptions, Validation};
+use tidegate_d3d12::{DeviceOptions, HardwareFences, Validation};
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::EngineId;
 use tidegate_dxgkrnl::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
@@ -45,6 +45,8 @@ pub struct RunRequest {
     /// Slots in the ring of each user-mode queue, a power of two from 8 to 2^20; `None` takes what
     /// fits the workload ([`runner::ring_slots`]).
     pub ring_slots: Option<u64>,
+    /// What carries out waits and signals of native fences on hardware queues.
+    pub hardware_fences: HardwareFences,
     /// How the GPU gives out doorbells; `None` leaves it to the adapter.
     pub doorbells: Option<DoorbellModel>,
     /// What the steps cost in virtual time.
@@ -80,6 +82,7 @@ impl RunRequest {
             kernels: false,
             local_memory_bytes: None,
             ring_slots: None,
+            hardware_fences: HardwareFences::default(),
             doorbells: None,
             costs: CostModel::nominal(),
             adapter: None,
@@ -321,6 +324,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             fences: runner::fence_choice(workload, request.submission),
             residency: runner::residency_choice(workload, local_memory_bytes),
             ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
+            hardware_fences: request.hardware_fences,
             // Running a workload grants what it contains.
             may_raise_priority: true,
             validation: request.validation,

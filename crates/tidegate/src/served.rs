@@ -11,7 +11,7 @@ use tidegate_calls::snapshot::{
     WaiterRow,
 };
 use tidegate_calls::{PendingWait, Status};
-use tidegate_d3d12::{Device, DeviceOptions, Validation};
+use tidegate_d3d12::{Device, DeviceOptions, HardwareFences, Validation};
 use tidegate_dxgkrnl::{EngineWait, ProcessKind};
 use tidegate_platform::{Platform, QueueNumber, WorkStats};
 use tidegate_runner::recovery::{EngineRow, RecoveryRow};
@@ -135,6 +135,8 @@ pub struct ConnectedRun {
     pub submission: Option<Submission>,
     /// Slots in the ring of each user-mode queue; `None` takes what fits the workload.
     pub ring_slots: Option<u64>,
+    /// What carries out waits and signals of native fences on hardware queues.
+    pub hardware_fences: HardwareFences,
     /// Called with operations done and operations in all.
     pub progress: Option<Progress>,
 }
@@ -198,6 +200,7 @@ fn run_on(
         process_name: workload.name.clone(),
         fences: runner::fence_choice(workload, *submission),
         ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
+        hardware_fences: request.hardware_fences,
         validation: Validation::empty(),
         ..DeviceOptions::default()
     };

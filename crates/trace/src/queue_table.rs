@@ -28,6 +28,9 @@ pub enum SubmissionKey {
     Completion(u64),
     /// The slot of a user-mode ring, counted from the creation of the queue.
     Slot(u64),
+    /// A wait or signal in a command buffer: the progress value of the buffer, and the number among
+    /// its waits and signals, from 1.
+    Command(u64, u32),
     /// The packet that the next call submits: the kernel numbers it.
     NextCall,
 }

@@ -117,7 +117,12 @@ impl Program {
             }
             4 => {
                 let user_mode_submission = input.flag();
-                let args = CreateHwQueue { hw_context: device, user_mode_submission, priority };
+                let args = CreateHwQueue {
+                    hw_context: device,
+                    user_mode_submission,
+                    native_fence_commands: !user_mode_submission && priority != Priority::Normal,
+                    priority,
+                };
                 let made = kernel.create_hw_queue(args)?;
                 self.handles.extend([made.handle, made.progress_fence]);
             }

@@ -153,7 +153,7 @@ fn verdict_of(replayed: &Replayed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Progress, search, select};
+    use super::super::{Interrupt, Progress, search, select};
     use super::*;
     use tidegate::explorer::Report;
     use tidegate::trace::{ClockName, FlowKind};
@@ -161,7 +161,9 @@ mod tests {
     #[test]
     fn a_found_bug_is_replayed_and_drawn() {
         let Ok(selection) = select(Some("wake-word+no-barrier")) else { panic!("it is there") };
-        let outcome = search(selection.searches[0].as_ref(), false, &Progress::new(1, false));
+        let Ok(interrupt) = Interrupt::new() else { panic!("signals can be taken over") };
+        let progress = Progress::new(1, false);
+        let outcome = search(selection.searches[0].as_ref(), false, &progress, &interrupt);
         assert!(outcome.is_right());
         let Ok(Report { failure: Some(found), .. }) = &outcome.searched else {
             panic!("it is found")

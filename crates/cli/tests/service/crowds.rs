@@ -93,8 +93,12 @@ fn a_queue_whose_memory_finds_no_descriptor_is_not_kept() {
     let device = kernel.create_device().unwrap();
     let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
     let hw_context = kernel.create_hw_context(context).unwrap();
-    let queue =
-        CreateHwQueue { hw_context, user_mode_submission: false, priority: Priority::Normal };
+    let queue = CreateHwQueue {
+        hw_context,
+        user_mode_submission: false,
+        native_fence_commands: false,
+        priority: Priority::Normal,
+    };
     let paging = CreatePagingQueue { device, priority: PagingPriority::Normal };
     let mut held = || {
         let machine = watch.machine().unwrap().0;

@@ -64,7 +64,8 @@ impl CommandMemory {
         })
     }
 
-    /// Returns the command with this number, from 1 without labels, as engines count.
+    /// Returns the command with this number, from 1 without labels and fence commands, as engines
+    /// count.
     pub(crate) fn command(&self, number: u64) -> Option<FoundCommand> {
         if number == 0 {
             return None;
@@ -80,8 +81,12 @@ impl CommandMemory {
             }
             let length = CommandReader::words(*head, (words.len() - at) as u64).ok()?;
             let command = CommandReader::decode(&words[at..at + length]).ok()?;
-            count += u64::from(!matches!(command, Command::Label { .. }));
-            if count == number {
+            let is_counted = !matches!(
+                command,
+                Command::Label { .. } | Command::WaitFence { .. } | Command::SignalFence(_)
+            );
+            count += u64::from(is_counted);
+            if is_counted && count == number {
                 let label = self.joined.get(list).map_or(&self.label, |(_, label)| label);
                 let (number, kind) = (count - 1 - before, kind_of(&command));
                 return Some(FoundCommand { list: label.clone(), number, kind });
@@ -122,6 +127,8 @@ fn kind_of(command: &Command) -> &'static str {
         Command::Gap { .. } => "gap",
         Command::Hang => "hang",
         Command::Barrier => "barrier",
+        Command::WaitFence { .. } => "wait",
+        Command::SignalFence(_) => "signal",
         Command::Label { .. } => "label",
     }
 }

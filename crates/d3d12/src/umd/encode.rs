@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tidegate_calls::{ReadOnly, Status};
 use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
+use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, SignalPacket};
 use tidegate_platform::{QueueNumber, Queued, Step, SubmissionKey};
 use tidegate_trace::{Kind, NameId, Record};
 
@@ -73,6 +73,14 @@ impl VerboseLog {
 /// A filled slot and its time, for the timeline.
 pub(crate) type QueuedSlot<'a> = ((QueueNumber, u64), &'a Queued);
 
+/// A fence operation in a ring or a command buffer, and its time.
+type QueuedAt<'a> = ((QueueNumber, SubmissionKey), &'a Queued);
+
+#[inline]
+fn in_slot(((queue, slot), queued): QueuedSlot<'_>) -> QueuedAt<'_> {
+    ((queue, SubmissionKey::Slot(slot)), queued)
+}
+
 /// Re-encodes a packet of an ended ring for another ring of the same process, with a new progress
 /// value and new log entries.
 pub(crate) fn reencode(
@@ -108,10 +116,10 @@ fn record_queued(
     kind: Kind,
     (fence, value): (&FenceObject, u64),
     log_entry: u32,
-    (slot, queued): QueuedSlot<'_>,
+    (at, queued): QueuedAt<'_>,
 ) {
     if id.notes_submissions() {
-        record_on_timeline(id, kind, (fence, value), log_entry, slot, queued);
+        record_on_timeline(id, kind, (fence, value), log_entry, at, queued);
     }
 }
 
@@ -124,11 +132,11 @@ fn record_on_timeline(
     kind: Kind,
     (fence, value): (&FenceObject, u64),
     log_entry: u32,
-    (queue, slot): (QueueNumber, u64),
+    (queue, key): (QueueNumber, SubmissionKey),
     queued: &Queued,
 ) {
     let (platform, name) = (&id.device.platform, fence.instance.trace_fence);
-    platform.note_queued(queue, SubmissionKey::Slot(slot), Queued { name, ..*queued });
+    platform.note_queued(queue, key, Queued { name, ..*queued });
     if log_entry == NO_LOG_ENTRY || !platform.tracing() {
         return;
     }
@@ -146,7 +154,7 @@ pub(crate) fn wait(
     at: QueuedSlot<'_>,
 ) -> RingPacket {
     let log_entry = log.take();
-    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, at);
+    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, in_slot(at));
     RingPacket::Wait {
         current_value: GpuVa(fence.engine_va),
         value,
@@ -165,9 +173,20 @@ pub(crate) fn signal(
     log: &mut LogCursor,
     at: QueuedSlot<'_>,
 ) -> RingPacket {
+    signal_packet(id, fence, value, log, in_slot(at)).into()
+}
+
+#[inline]
+fn signal_packet(
+    id: &QueueIdentity,
+    fence: &FenceObject,
+    value: u64,
+    log: &mut LogCursor,
+    at: QueuedAt<'_>,
+) -> SignalPacket {
     let log_entry = log.take();
     record_queued(id, Kind::SignalQueued, (fence, value), log_entry, at);
-    RingPacket::Signal {
+    SignalPacket {
         current_value: GpuVa(fence.engine_va),
         monitored_value: GpuVa(fence.instance.monitored_value_gpu_va),
         value,
@@ -176,17 +195,49 @@ pub(crate) fn signal(
     }
 }
 
+/// Encodes a wait as a command of a command buffer.
+pub(crate) fn wait_command(
+    id: &QueueIdentity,
+    fence: &FenceObject,
+    FenceWait { value, epoch }: FenceWait,
+    log: &mut LogCursor,
+    at: QueuedAt<'_>,
+) -> Command {
+    let log_entry = log.take();
+    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, at);
+    Command::WaitFence {
+        current_value: GpuVa(fence.engine_va),
+        value,
+        epoch,
+        fence_handle: fence.handle().0,
+        log_entry,
+    }
+}
+
+/// Encodes a signal as a command of a command buffer.
+pub(crate) fn signal_command(
+    id: &QueueIdentity,
+    fence: &FenceObject,
+    value: u64,
+    log: &mut LogCursor,
+    at: QueuedAt<'_>,
+) -> Command {
+    Command::SignalFence(signal_packet(id, fence, value, log, at))
+}
+
 // spec: MF-024
-/// Joins several lists into one command buffer. With `progress`, a value and its address, the
-/// buffer ends with a store of that value. An engine of the packet model that can write a fence
+/// Joins several lists into one command buffer, behind the commands `before`. With `progress`, a
+/// value and its address, the buffer ends with a store of that value. An engine of the packet model that can write a fence
 /// thus reports, without a kernel call, that it has finished with the memory.
 pub(crate) fn joined(
     id: &QueueIdentity,
+    before: &[u8],
     lists: &[&ClosedList],
     progress: Option<(GpuVa, u64)>,
 ) -> Result<Arc<CommandMemory>, Status> {
     let length: usize = lists.iter().map(|list| list.memory.bytes as usize).sum();
-    let (mut bytes, mut joined) = (Vec::with_capacity(length + 64), Vec::new());
+    let (mut bytes, mut joined) = (Vec::with_capacity(before.len() + length + 64), Vec::new());
+    bytes.extend_from_slice(before);
     let encoded = |command| {
         let mut writer = CommandWriter::new();
         writer.push(&command);

@@ -161,7 +161,7 @@ impl EngineQueue {
     #[inline]
     pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Submitted {
         match &self.path {
-            Path::Kernel(queue) => queue.wait(fence, value).map(|()| None),
+            Path::Kernel(queue) => queue.wait(fence, value, queued).map(|()| None),
             Path::User(queue) => queue.submit(&Unit::Wait(fence, fence.wait_for(value)), queued),
         }
     }
@@ -169,7 +169,7 @@ impl EngineQueue {
     #[inline]
     pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Submitted {
         match &self.path {
-            Path::Kernel(queue) => queue.signal(fence, value).map(|()| None),
+            Path::Kernel(queue) => queue.signal(fence, value, queued).map(|()| None),
             Path::User(queue) => queue.submit(&Unit::Signal(fence, value), queued),
         }
     }

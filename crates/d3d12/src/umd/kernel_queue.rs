@@ -1,5 +1,5 @@
-//! Owns kernel-mode queues: packet queues and hardware queues. Every submission, wait and signal is
-//! a kernel call, and the scheduler keeps them in order.
+//! Owns kernel-mode queues: packet queues and hardware queues. Every submission is a kernel call,
+//! and the scheduler keeps the calls in order.
 //!
 //! A packet queue is a context. One execute is one packet: its lists are joined into one command
 //! buffer. A context has no progress fence, so the queue creates a monitored fence to which the
@@ -7,16 +7,19 @@
 //! follows each packet. The queue uses this progress to release command memory. Waiting for the
 //! queue uses a software signal, because the kernel knows when a packet is complete.
 //!
-//! A hardware queue has a progress fence, and each command buffer has a progress value.
+//! A hardware queue has a progress fence, and each command buffer has a progress value. Waits and
+//! signals of native fences are commands of its command buffers (`fence_commands`), unless the
+//! device's options leave them to the scheduler. All others are kernel calls.
 
 use crate::counters::QueueStats;
-use crate::model::Submission;
+use crate::model::{HardwareFences, Submission};
 use crate::umd::closed_list::ClosedList;
 use crate::umd::command_memory::{CommandMemory, ReportedBuffer};
 use crate::umd::context::Context;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::failure::{Failure, Why};
 use crate::umd::fence::FenceObject;
+use crate::umd::fence_commands::{FenceBuffer, FenceCommands};
 use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
 use crate::umd::kernel_object::{Object, Owned};
@@ -33,10 +36,15 @@ use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
 use tidegate_platform::{Mutex, QueueNumber, Queued, Step, SubmissionKey};
 
+/// The call that makes the scheduler hold a hardware queue at a wait.
+const HW_QUEUE_WAIT: &str = "D3DKMTSubmitWaitForSyncObjectsToHwQueue";
+
 struct State {
     /// The progress value queued last.
     progress: u64,
     in_flight: InFlight,
+    /// `None` if the scheduler carries out every wait and signal.
+    commands: Option<FenceCommands>,
     /// Fences of queued signals and waits, held until the queue's progress has passed them.
     held: HeldFences,
     stats: QueueStats,
@@ -76,10 +84,21 @@ impl KernelQueue {
     }
 
     pub(crate) fn hardware(id: &Arc<QueueIdentity>) -> Result<KernelQueue> {
-        let (queue, hw_queue, _hw_context) = create_hw_queue(id, false)?;
+        let (device, options) = (&*id.device, &id.device.options);
+        // spec: HS-026
+        let carries = device.info.native_gpu_fence_supported
+            && options.hardware_fences == HardwareFences::Engine;
+        let feed = if carries { Feed::CallWithFenceCommands } else { Feed::Call };
+        let (queue, hw_queue, _hw_context) = create_hw_queue(id, feed)?;
         let scheduled = Scheduled::Hardware { hw_queue, _hw_context };
-        let progress = (id.device.reader(queue.progress_value, 0), queue.progress_fence);
-        KernelQueue::new(id, "submitter of a hardware queue", progress, scheduled)
+        let progress = (device.reader(queue.progress_value, 0), queue.progress_fence);
+        let made = KernelQueue::new(id, "submitter of a hardware queue", progress, scheduled)?;
+        if carries {
+            let logs = device.enter().native_fence_log_detail(queue.handle);
+            let logs = logs.map_err(Why::of("D3DKMTGetNativeFenceLogDetail"))?;
+            made.state.lock_device().commands = Some(FenceCommands::new(made.number, &logs));
+        }
+        Ok(made)
     }
 
     fn new(
@@ -95,6 +114,7 @@ impl KernelQueue {
         let state = State {
             progress: 0,
             in_flight: InFlight::new(),
+            commands: None,
             held: HeldFences::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,
@@ -148,12 +168,12 @@ impl KernelQueue {
         self.submit_resident(&mut state, memories, |state| match &self.scheduled {
             Scheduled::Packet { context } => packets(lists).try_for_each(|packet| {
                 let progress = context.progress_va.map(|va| (va, state.progress + 1));
-                let memory = encode::joined(&self.id, packet, progress)
+                let memory = encode::joined(&self.id, &[], packet, progress)
                     .map_err(Why::of("D3DKMTCreateAllocation2"))?;
                 self.submit(state, &memory, queued)
             }),
             Scheduled::Hardware { .. } => {
-                lists.iter().try_for_each(|list| self.submit(state, &list.memory, queued))
+                lists.iter().try_for_each(|list| self.submit_list(state, list, queued))
             }
         })
     }
@@ -164,10 +184,20 @@ impl KernelQueue {
     }
 
     #[inline(never)]
-    pub(crate) fn wait(&self, fence: &FenceObject, value: u64) -> Result {
+    pub(crate) fn wait(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        self.queue_wait(&mut state, fence.at(value))
+        match &mut state.commands {
+            Some(commands) if fence.instance.native => {
+                if self.progress.load() == u64::MAX {
+                    return Err(Why::Refused(HW_QUEUE_WAIT, Status::DEVICE_REMOVED).into());
+                }
+                let is_due = commands.hold_back(fence, fence.wait_for(value), queued);
+                state.ends_with_progress = false;
+                if is_due { self.submit_waits(&mut state) } else { Ok(()) }
+            }
+            _ => self.queue_wait(&mut state, fence.at(value)),
+        }
     }
 
     /// Counts a wait that ended with its fence before it was submitted.
@@ -176,9 +206,18 @@ impl KernelQueue {
     }
 
     #[inline(never)]
-    pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64) -> Result {
+    pub(crate) fn signal(&self, fence: &Arc<FenceObject>, value: u64, queued: Queued) -> Result {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
+        if state.commands.is_some() && fence.instance.native {
+            if state.held.is_due() {
+                state.held.collect(self.reached());
+            }
+            let progress = state.progress + 1;
+            state.held.hold(fence, progress);
+            return self.submit_fences(&mut state, Some((fence, value)), queued);
+        }
+        self.submit_waits(&mut state)?;
         self.hold(&mut state, fence)?;
         self.queue_signal(&mut state, fence.at(value))
     }
@@ -188,8 +227,8 @@ impl KernelQueue {
     pub(crate) fn submit_unit(&self, unit: &Unit<'_>, queued: Queued) -> Result {
         match unit {
             Unit::Execute(lists) => self.execute(lists, queued),
-            Unit::Wait(fence, wait) => self.wait(fence, wait.value),
-            Unit::Signal(fence, value) => self.signal(fence, *value),
+            Unit::Wait(fence, wait) => self.wait(fence, wait.value, queued),
+            Unit::Signal(fence, value) => self.signal(fence, *value, queued),
             Unit::Marker => Ok(()),
         }
     }
@@ -203,6 +242,7 @@ impl KernelQueue {
         queued: Queued,
     ) -> Result {
         let mut state = self.state.lock_device();
+        self.submit_waits(&mut state)?;
         let at = |handle: u32, value| FenceValue { fence: Handle(handle), value };
         match (*packet, memory) {
             (RingPacket::Wait { value, fence_handle, .. }, _) => {
@@ -243,6 +283,7 @@ impl KernelQueue {
             }
         };
         let mut state = self.state.lock_device();
+        self.submit_waits(&mut state)?;
         state.ends_with_progress = false;
         self.id.device.enter().present(args(queue)).map_err(Why::of(call))
     }
@@ -344,9 +385,74 @@ impl KernelQueue {
                 self.signal_progress(state, context, next)
             }
             Scheduled::Hardware { .. } => {
+                if state.commands.as_ref().is_some_and(FenceCommands::holds_back) {
+                    return self.submit_waits(state);
+                }
                 self.submit(state, &self.id.device.marker, self.id.queued())
             }
         }
+    }
+
+    /// Submits a list of a hardware queue, behind the waits that are held back.
+    fn submit_list(&self, state: &mut State, list: &ClosedList, queued: Queued) -> Result {
+        let mut buffer = FenceBuffer::new(state.progress + 1);
+        match &mut state.commands {
+            Some(commands) if commands.holds_back() => commands.put_waits(&self.id, &mut buffer),
+            _ => return self.submit(state, &list.memory, queued),
+        }
+        let before = buffer.as_bytes();
+        if before.len() as u64 + u64::from(list.memory.bytes + JOINED_EXTRA_BYTES)
+            > u64::from(MAX_COMMAND_BYTES)
+        {
+            self.submit_buffer(state, &buffer)?;
+            return self.submit(state, &list.memory, queued);
+        }
+        let memory = encode::joined(&self.id, before, &[list], None);
+        let memory = memory.map_err(Why::of("D3DKMTCreateAllocation2"))?;
+        self.submit(state, &memory, queued)?;
+        release_waits(state);
+        Ok(())
+    }
+
+    /// Submits the waits that are held back in a command buffer of their own.
+    fn submit_waits(&self, state: &mut State) -> Result {
+        if state.commands.as_ref().is_some_and(FenceCommands::holds_back) {
+            self.submit_fences(state, None, self.id.queued())?;
+        }
+        Ok(())
+    }
+
+    /// Submits a command buffer with the waits that are held back, then `signal`.
+    fn submit_fences(
+        &self,
+        state: &mut State,
+        signal: Option<(&Arc<FenceObject>, u64)>,
+        queued: Queued,
+    ) -> Result {
+        let mut buffer = FenceBuffer::new(state.progress + 1);
+        if let Some(commands) = &mut state.commands {
+            commands.put_waits(&self.id, &mut buffer);
+            if let Some((fence, value)) = signal {
+                commands.put_signal(&self.id, &mut buffer, (fence, value), &queued);
+            }
+        }
+        self.submit_buffer(state, &buffer)
+    }
+
+    /// Submits a command buffer without a list. It is no submission of the application.
+    fn submit_buffer(&self, state: &mut State, buffer: &FenceBuffer) -> Result {
+        let memory = match buffer.as_bytes() {
+            // The fences of the waits have ended.
+            [] => Arc::clone(&self.id.device.marker),
+            bytes => {
+                let memory = CommandMemory::upload(&self.id.device.arena, bytes);
+                Arc::new(memory.map_err(Why::of("D3DKMTCreateAllocation2"))?)
+            }
+        };
+        self.submit(state, &memory, Queued::default())?;
+        state.stats.submissions -= 1;
+        release_waits(state);
+        Ok(())
     }
 
     fn signal_progress(&self, state: &mut State, context: &Context, progress: u64) -> Result {
@@ -386,13 +492,13 @@ impl KernelQueue {
                 .map_err(Why::of("D3DKMTWaitForSynchronizationObjectFromGpu")),
             Scheduled::Hardware { hw_queue, .. } => kernel
                 .submit_wait_to_hw_queue(hw_queue.handle(), &fences)
-                .map_err(Why::of("D3DKMTSubmitWaitForSyncObjectsToHwQueue")),
+                .map_err(Why::of(HW_QUEUE_WAIT)),
         }
     }
 
     // spec: MF-022
-    /// Queues a software signal, because engines of the packet model do not write application
-    /// fences. An application may signal a lower value.
+    /// Queues a software signal: engines of the packet model do not write application fences, and
+    /// those of hardware queues write only native ones. An application may signal a lower value.
     fn queue_signal(&self, state: &mut State, fence: FenceValue) -> Result {
         state.ends_with_progress = false;
         let (kernel, fences) = (self.id.device.enter(), &[fence]);
@@ -414,10 +520,27 @@ impl KernelQueue {
     }
 }
 
+fn release_waits(state: &mut State) {
+    if let Some(commands) = &mut state.commands {
+        commands.release();
+    }
+}
+
+/// How a hardware queue gets its work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Feed {
+    /// Kernel calls.
+    Call,
+    /// Kernel calls. Command buffers carry waits and signals.
+    CallWithFenceCommands,
+    /// A ring and a doorbell.
+    Doorbell,
+}
+
 /// Creates a hardware context and its queue. Returns the owners of the queue and of the context.
 pub(crate) fn create_hw_queue(
     id: &QueueIdentity,
-    user_mode_submission: bool,
+    feed: Feed,
 ) -> Result<(tidegate_calls::HwQueue, Owned, Owned)> {
     let device = &*id.device;
     let args = CreateHwContext {
@@ -428,7 +551,12 @@ pub(crate) fn create_hw_queue(
     let hw_context = device.enter().create_hw_context(args);
     let hw_context = hw_context.map_err(Why::of("D3DKMTCreateHwContext"))?;
     let owned_context = Owned::new(&device.kernel, Object::HwContext, hw_context);
-    let args = CreateHwQueue { hw_context, user_mode_submission, priority: id.priority };
+    let args = CreateHwQueue {
+        hw_context,
+        user_mode_submission: feed == Feed::Doorbell,
+        native_fence_commands: feed == Feed::CallWithFenceCommands,
+        priority: id.priority,
+    };
     let queue = device.enter().create_hw_queue(args).map_err(Why::of("D3DKMTCreateHwQueue"))?;
     let owned_queue = Owned::new(&device.kernel, Object::HwQueue, queue.handle);
     id.apply_flags(queue.handle)?;

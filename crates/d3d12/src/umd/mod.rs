@@ -26,6 +26,7 @@ pub(crate) mod encode;
 pub(crate) mod engine_queue;
 pub(crate) mod failure;
 pub(crate) mod fence;
+mod fence_commands;
 pub(crate) mod held_fences;
 pub(crate) mod in_flight;
 pub(crate) mod kernel_object;

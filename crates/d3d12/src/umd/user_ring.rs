@@ -13,7 +13,7 @@ use crate::umd::failure::{Failure, Why};
 use crate::umd::held_fences::HeldFences;
 use crate::umd::in_flight::InFlight;
 use crate::umd::kernel_object::{Object, Owned};
-use crate::umd::kernel_queue::create_hw_queue;
+use crate::umd::kernel_queue::{Feed, create_hw_queue};
 use crate::umd::progress::FenceReader;
 use crate::umd::queue_identity::QueueIdentity;
 use crate::umd::ring::Ring;
@@ -54,7 +54,7 @@ impl UserRing {
     // spec: UMS-015, UMS-033, NF-191
     pub(crate) fn new(id: &QueueIdentity, slots: u64) -> Result<UserRing, Failure> {
         let device = &*id.device;
-        let (queue, hw_queue, hw_context) = create_hw_queue(id, true)?;
+        let (queue, hw_queue, hw_context) = create_hw_queue(id, Feed::Doorbell)?;
         let (ring, ring_memory) = allocation(device, slots * SLOT_BYTES, AllocationKind::Bulk)?;
         let (control, control_memory) =
             allocation(device, CONTROL_WORDS as u64 * 8, AllocationKind::Protocol)?;

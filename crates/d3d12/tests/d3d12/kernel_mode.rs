@@ -83,6 +83,68 @@ fn hardware_progress_values_rise_and_priorities_are_passed_on() {
     });
 }
 
+/// Checks the calls of a wait, a list behind it and a signal, and their order on the GPU.
+fn check_fence_calls(options: DeviceOptions, calls: &'static [&'static str]) {
+    bench_with(options, move |b| {
+        let (go, done) =
+            (b.device.create_fence("go", 0).unwrap(), b.device.create_fence("done", 0).unwrap());
+        let queue = b.queue(Submission::Hardware);
+        let list = b.list(1);
+        b.kernel.take();
+        queue.wait(&go, 1).unwrap();
+        queue.execute(&[&list]).unwrap();
+        queue.signal(&done, 1).unwrap();
+        assert_eq!(b.kernel.take_names(), calls);
+        b.work();
+        assert_eq!(done.completed_value(), 0, "the list and the signal are behind the wait");
+        go.signal(1).unwrap();
+        done.wait(1).unwrap();
+        b.device.wait_idle().unwrap();
+    });
+}
+
+// spec: HS-023, HS-026
+#[test]
+fn waits_and_signals_of_native_fences_are_commands_of_a_hardware_queue() {
+    const SUBMIT: &str = "submit_command_to_hw_queue";
+    const SCHEDULED: &[&str] = &["submit_wait_to_hw_queue", SUBMIT, "submit_signal_to_hw_queues"];
+    check_fence_calls(DeviceOptions::default(), &[SUBMIT, SUBMIT]);
+    let scheduler = DeviceOptions::default().hardware_fences(HardwareFences::Scheduler);
+    check_fence_calls(scheduler, SCHEDULED);
+    check_fence_calls(DeviceOptions::default().fences(FenceChoice::Monitored), SCHEDULED);
+}
+
+// spec: HS-023
+#[test]
+fn waits_that_are_held_back_are_submitted_before_what_needs_them() {
+    bench(|b| {
+        let queue = b.queue(Submission::Hardware);
+        let [go, gone, done] = ["go", "gone", "done"].map(|n| b.device.create_fence(n, 0).unwrap());
+        b.kernel.take();
+        // A signal carries them. A wait whose fence has ended is over.
+        queue.wait(&go, 1).unwrap();
+        queue.wait(&gone, 1).unwrap();
+        drop(gone);
+        queue.signal(&done, 1).unwrap();
+        b.work();
+        assert_eq!(done.completed_value(), 0);
+        go.signal(1).unwrap();
+        done.wait(1).unwrap();
+        // So does a wait for an idle queue.
+        queue.wait(&go, 2).unwrap();
+        assert!(!b.kernel.take_names().contains(&"submit_wait_to_hw_queue"));
+        go.signal(2).unwrap();
+        queue.wait_idle().unwrap();
+        b.kernel.take();
+        // Many waits in a row get a command buffer of their own.
+        for value in 1..=40 {
+            queue.wait(&go, value % 3).unwrap();
+        }
+        assert_eq!(b.kernel.take_names(), ["submit_command_to_hw_queue"; 2]);
+        queue.wait_idle().unwrap();
+    });
+}
+
 #[test]
 // spec: ME-019
 fn waiting_for_a_queue_covers_trailing_waits_and_signals_in_every_model() {

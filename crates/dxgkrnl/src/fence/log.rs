@@ -1,4 +1,4 @@
-//! Reads native fence logs. A user-mode queue has a wait log, a signal log and, while verbose
+//! Reads native fence logs. A queue whose waits the hardware holds has a wait log, a signal log and, while verbose
 //! logging is on, a command buffer log. The GPU writes them.
 //!
 //! Order of a reading, under the reading lock, for all queues together: 1. the index word of
@@ -28,7 +28,7 @@ pub(crate) trait LoggedQueue {
     /// The driver's handle.
     fn driver(&self) -> DriverHandle;
 
-    /// The queue's logs; `None` for a kernel-mode queue.
+    /// The queue's logs; `None` for a queue whose waits and signals the scheduler carries out.
     fn logs(&self) -> Option<&FenceLogs>;
 
     /// The number under which its work is counted.
@@ -89,7 +89,7 @@ pub(super) struct FenceLog {
     pub(super) position: Mutex<Position>,
 }
 
-/// The logs of a user-mode queue.
+/// The logs of a queue whose waits the hardware holds.
 pub(crate) struct FenceLogs {
     waits: FenceLog,
     signals: FenceLog,

@@ -41,8 +41,9 @@ pub(crate) trait RelayPort: Send + Sync {
 
 /// Tells whether hardware may hold a wait on a fence.
 pub(crate) trait HardwareWaits: Send + Sync {
-    /// Returns whether a user-mode queue exists. Only those give waits to the hardware.
-    fn has_user_mode_queues(&self) -> bool;
+    /// Returns whether a queue exists whose waits the hardware holds: a user-mode queue, or one with
+    /// fence commands.
+    fn may_hold_waits(&self) -> bool;
 }
 
 /// The parts that only a native fence has.
@@ -148,8 +149,8 @@ impl Fences {
         })
     }
 
-    pub(super) fn has_user_mode_queues(&self) -> bool {
-        self.hardware_waits.get().is_some_and(|queues| queues.has_user_mode_queues())
+    pub(super) fn has_hardware_waits(&self) -> bool {
+        self.hardware_waits.get().is_some_and(|queues| queues.may_hold_waits())
     }
 
     pub(super) fn insert(&self, fence: &Arc<Fence>) {

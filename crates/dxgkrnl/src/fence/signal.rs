@@ -161,7 +161,7 @@ pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
         fence.note_history_lost();
         current.condemn();
     }
-    let has_hardware_waits = fence.fences.has_user_mode_queues();
+    let has_hardware_waits = fence.fences.has_hardware_waits();
     if let Some(native) = &fence.native
         && has_hardware_waits
     {

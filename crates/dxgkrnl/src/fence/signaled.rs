@@ -68,7 +68,7 @@ pub(super) fn wake_logged(
 ) -> bool {
     let mut fences = BTreeMap::new();
     for (queue, signals) in queues.iter().zip(signals) {
-        // Progress is never logged, and a kernel-mode queue has no logs.
+        // Progress is never logged, and many kernel-mode queues have no logs.
         let progress = queue.progress();
         fences.insert(progress.os_handle, progress.clone());
         // spec: NF-223

@@ -1,6 +1,6 @@
 //! Hardware queues. A kernel-mode queue takes commands, waits and signals through the kernel, and
 //! VidSch holds its software queue (`scheduling`). A user-mode queue takes work only by doorbell
-//! and has fence logs.
+//! and has fence logs. So does a kernel-mode queue whose command buffers carry fence commands.
 
 use crate::fence::log::FenceLogs;
 use crate::fence::{CreateFence, Fence, FenceTarget, LoggedQueue, log_change, signaled};
@@ -24,6 +24,8 @@ use tidegate_vidsch::Submitter;
 /// Arguments of a creation.
 pub(crate) struct HwQueueDesc {
     pub(crate) user_mode_submission: bool,
+    /// Its command buffers carry waits and signals of native fences.
+    pub(crate) native_fence_commands: bool,
     pub(crate) priority: Priority,
 }
 
@@ -34,8 +36,10 @@ pub(crate) struct HwQueueTable {
     by_driver: DriverHandles,
     /// Live queues, by hardware context and queue.
     of_contexts: BTreeSet<(OsHandle, OsHandle)>,
-    /// Number of live user-mode queues. Each end of a fence reads it.
+    /// Number of live user-mode queues.
     user_mode: usize,
+    /// Number of live queues whose waits the hardware holds. Each end of a fence reads it.
+    hardware_waits: usize,
 }
 
 /// The kernel's handles by the driver's. The driver may reuse a handle once it has released the
@@ -57,6 +61,7 @@ impl HwQueueTable {
         self.by_driver.0.insert(queue.driver, queue.os_handle);
         self.of_contexts.insert((queue.context.os_handle, queue.os_handle));
         self.user_mode += usize::from(queue.user_mode_submission);
+        self.hardware_waits += usize::from(queue.has_hardware_waits);
     }
 
     /// Removes a queue that the driver has released.
@@ -72,6 +77,7 @@ impl HwQueueTable {
     fn retire(&mut self, queue: &HwQueueBody) {
         if self.by_kernel.retire(queue.os_handle) {
             self.user_mode -= usize::from(queue.user_mode_submission);
+            self.hardware_waits -= usize::from(queue.has_hardware_waits);
         }
         self.of_contexts.remove(&(queue.context.os_handle, queue.os_handle));
     }
@@ -79,6 +85,11 @@ impl HwQueueTable {
     /// Returns whether a user-mode queue is live.
     pub(crate) fn has_user_mode_queues(&self) -> bool {
         self.user_mode > 0
+    }
+
+    /// Returns whether a queue is live whose waits the hardware holds.
+    pub(crate) fn has_hardware_waits(&self) -> bool {
+        self.hardware_waits > 0
     }
 
     /// Returns whether the hardware context has a live queue.
@@ -114,6 +125,8 @@ pub(crate) struct HwQueueBody {
     pub(crate) driver: DriverHandle,
     // spec: UMS-002
     pub(crate) user_mode_submission: bool,
+    /// Whether the hardware holds its waits: a user-mode queue, or one with fence commands.
+    has_hardware_waits: bool,
     /// Set by DisableGpuTimeout: no timeout preempts the queue.
     no_timeout: OnceLock<()>,
     pub(crate) progress: Arc<FenceObject>,
@@ -121,7 +134,7 @@ pub(crate) struct HwQueueBody {
 }
 
 impl HwQueue {
-    /// Creates a queue with its progress fence and, for a user-mode queue, its logs.
+    /// Creates a queue with its progress fence and, if the hardware holds its waits, its logs.
     pub(crate) fn new(
         level: &Passive,
         context: &Arc<Context>,
@@ -138,9 +151,14 @@ impl HwQueue {
         if !node.context_scheduling || !node.writes_fences {
             return Err(Status::NOT_SUPPORTED);
         }
+        let native = layers.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let has_hardware_waits = desc.user_mode_submission || desc.native_fence_commands;
+        // spec: HS-026
+        if desc.native_fence_commands && !native {
+            return Err(Status::NOT_SUPPORTED);
+        }
         context.priority.adopt(level, &context.priority_request(), desc.priority)?;
         // spec: NF-115
-        let native = layers.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
             name: "progress",
             initial_value: 0,
@@ -167,9 +185,9 @@ impl HwQueue {
             progress_current_gpu_va: current,
             progress_monitored_gpu_va: monitored,
         };
-        // Kernel-mode queues get no logs: VidSch knows their times.
+        // VidSch knows the times of its own commands, so a queue that has only those gets no logs.
         // spec: NF-172
-        let logs = match desc.user_mode_submission {
+        let logs = match has_hardware_waits {
             true => layers.log_reader.new_logs(level, &device.space)?,
             false => None,
         };
@@ -184,6 +202,7 @@ impl HwQueue {
             os_handle,
             driver,
             user_mode_submission: desc.user_mode_submission,
+            has_hardware_waits,
             no_timeout: OnceLock::new(),
             progress,
             logs,

@@ -159,7 +159,7 @@ impl Objects {
 }
 
 impl HardwareWaits for Objects {
-    fn has_user_mode_queues(&self) -> bool {
-        self.hw_queues.lock().has_user_mode_queues()
+    fn may_hold_waits(&self) -> bool {
+        self.hw_queues.lock().has_hardware_waits()
     }
 }

@@ -96,9 +96,12 @@ impl Entry {
         stores.flush();
     }
 
-    /// Returns whether the queue is in the middle of a command buffer.
+    /// Returns whether the queue is in the middle of a command buffer, and at no wait of it.
+    // spec: HS-024
     pub(crate) fn is_in_commands(&self) -> bool {
-        self.run.as_ref().is_none_or(|run| matches!(run.packet, Some(Packet::Execute(_))))
+        let works =
+            |run: &Run| matches!(&run.packet, Some(Packet::Execute(work)) if work.wait.is_none());
+        self.run.as_ref().is_none_or(|run| works(run))
     }
 
     /// Returns the number of the command that was begun last in the current command buffer; `None`
@@ -247,9 +250,8 @@ impl Cmp {
     /// Returns the queues that are blocked by waits, with the start of each wait.
     pub(crate) fn held_back(&self) -> impl Iterator<Item = (QueueNumber, GpuTime)> {
         let parked = self.queues.iter().filter(|entry| entry.waiting.is_some());
-        parked.filter_map(|entry| match &entry.run.as_ref()?.packet {
-            Some(Packet::Wait(wait)) => Some((entry.shape.number, wait.observed)),
-            _ => None,
+        parked.filter_map(|entry| {
+            Some((entry.shape.number, entry.run.as_ref()?.pending_wait()?.observed))
         })
     }
 

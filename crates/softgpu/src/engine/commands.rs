@@ -21,7 +21,7 @@ impl Executor {
     /// Executes the next command, or a part of it.
     pub(super) fn command(
         &mut self,
-        state: &RunState,
+        state: &mut RunState,
         work: &mut Execution,
     ) -> Result<Pace, Fault> {
         if work.is_in_flight() && !self.begins_next(work)? {
@@ -40,8 +40,12 @@ impl Executor {
             self.tally.of(work.queue).commands += 1;
             return Ok(Pace::Light);
         }
-        work.number += 1;
         let command = CommandReader::decode(words).map_err(bad)?;
+        // The user-mode driver puts fence commands in front of those of a list, which keep their
+        // numbers.
+        let is_fence_command =
+            matches!(command, Command::WaitFence { .. } | Command::SignalFence(_));
+        work.number += u32::from(!is_fence_command);
         if !work.beside.is_empty() && !may_overlap(&command, work) {
             // The commands were changed after the engine had read them.
             return Err(Fault::new(FaultKind::BadPacket, at));
@@ -53,6 +57,9 @@ impl Executor {
         let is_fence_write = matches!(command, Command::WriteValue { .. });
         if !self.class.runs(&command) || is_fence_write && !self.writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, at));
+        }
+        if is_fence_command {
+            return self.fence_command(state, work, &command, at);
         }
         let is_skipped = work.skips && is_predicated(&command);
         let is_done = is_skipped || self.run_at_once(work, &command)?;
@@ -114,6 +121,8 @@ impl Executor {
             | Command::Barrier
             | Command::WriteValue { .. }
             | Command::Timestamp { .. }
+            | Command::WaitFence { .. }
+            | Command::SignalFence(_)
             | Command::Predicate { .. } => None,
             Command::DispatchIndirect { program, groups_at, count_at, index, args } => {
                 for (va, bytes) in
@@ -210,7 +219,9 @@ impl Executor {
     pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
         let Run { state, packet, .. } = run;
         let Some(Packet::Execute(work)) = packet else { return Ok(()) };
-        self.tally.of(work.queue).packets += 1;
+        if !work.has_fence_commands_only() {
+            self.tally.of(work.queue).packets += 1;
+        }
         self.record_execution(work);
         match work.completion {
             // The packet stays until its slot is finished: a fault before that is the packet's.
@@ -259,6 +270,9 @@ impl Executor {
     fn record_execution(&self, work: &Execution) {
         let platform = &self.gpu.platform;
         let Some(lane) = platform.traced_lane_of(work.queue) else { return };
+        if work.has_fence_commands_only() {
+            return;
+        }
         let name = NameId(work.queued.name.saturating_sub(1));
         let now_ns = platform.stamp_ns();
         let span = Record::span(lane, Kind::Execute, name, work.start_ns, now_ns);

@@ -7,12 +7,13 @@
 use super::executor::{Executor, Outcome, Pace};
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
-use crate::queue::{Packet, PendingWait, Run, RunState};
+use crate::queue::{Completion, Execution, Packet, PendingWait, Run, RunState};
+use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId, SignalPacket};
+use tidegate_gpu_abi::{Cause, Command, GpuTime, GpuVa, QueueId, SignalPacket};
 use tidegate_platform::{Instruments, Queued, Step, SubmissionKey};
 use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
 
@@ -198,16 +199,100 @@ impl Executor {
         run: &mut Run,
         mut wait: PendingWait,
     ) -> Result<Pace, Fault> {
-        self.tally.gpu_waits += 1;
-        wait.head_ns = self.gpu.timeline_ns();
-        if !self.is_blocked_at(&wait)? {
+        if !self.blocks(&mut wait)? {
             self.end_wait(&mut run.state, &wait, None)?;
             return Ok(Pace::Light);
         }
-        self.tally.gpu_waits_stalled += 1;
-        wait.observed = self.slots.stamp(|| self.gpu.clock.now());
         run.packet = Some(Packet::Wait(wait));
         Ok(self.end_with(Outcome::Blocked))
+    }
+
+    /// Evaluates a wait for the first time. Returns whether the queue stays at it.
+    fn blocks(&mut self, wait: &mut PendingWait) -> Result<bool, Fault> {
+        self.tally.gpu_waits += 1;
+        wait.head_ns = self.gpu.timeline_ns();
+        if !self.is_blocked_at(wait)? {
+            return Ok(false);
+        }
+        self.tally.gpu_waits_stalled += 1;
+        wait.observed = self.slots.stamp(|| self.gpu.clock.now());
+        Ok(true)
+    }
+
+    /// Executes a wait or a signal in a command buffer, after every earlier command. A queue whose
+    /// wait is not satisfied stays at it. A packet has no fence command: its wait would hold back
+    /// every context of the node.
+    // spec: HS-023
+    pub(super) fn fence_command(
+        &mut self,
+        state: &mut RunState,
+        work: &mut Execution,
+        command: &Command,
+        at: GpuVa,
+    ) -> Result<Pace, Fault> {
+        // spec: HS-025
+        let Completion::Progress(progress) = work.completion else {
+            return Err(Fault::new(FaultKind::BadPacket, at));
+        };
+        work.latest = (work.number, work.label);
+        work.fence_commands += 1;
+        let on = self.gpu.platform.instruments();
+        let key = SubmissionKey::Command(progress, work.fence_commands);
+        let queued = self.gpu.platform.take_queued(on, state.shape.number, key);
+        // Earlier commands took time.
+        self.slots.set_stamp(None);
+        match *command {
+            Command::SignalFence(signal) => {
+                self.signal(self.space, state.shape.id, &signal, state.signal_log.as_mut(), on)?;
+                self.tally.of(state.shape.number).signals += 1;
+                if on.has_timeline() {
+                    self.record_signal(state, &signal, queued);
+                }
+            }
+            Command::WaitFence { current_value, value, epoch, fence_handle, log_entry } => {
+                let mut wait = PendingWait {
+                    current_value,
+                    wait: FenceWait { value, epoch },
+                    fence_handle,
+                    log_entry,
+                    queued,
+                    observed: GpuTime(0),
+                    head_ns: 0,
+                    satisfied: false,
+                };
+                if self.blocks(&mut wait)? {
+                    work.wait = Some(Box::new(wait));
+                    return Ok(self.end_with(Outcome::Blocked));
+                }
+                self.finish_wait(state, &wait, None);
+                self.begin_behind_wait(work);
+            }
+            _ => {}
+        }
+        Ok(Pace::Light)
+    }
+
+    /// Goes on behind a wait command that was not satisfied at first.
+    pub(super) fn resume_wait_command(&mut self, run: &mut Run) -> Result<Pace, Fault> {
+        let Some(Packet::Execute(work)) = &mut run.packet else { return Ok(Pace::Light) };
+        let Some(wait) = work.wait.as_deref().copied() else { return Ok(Pace::Light) };
+        if !wait.satisfied && self.is_blocked_at(&wait)? {
+            return Ok(self.end_with(Outcome::Blocked));
+        }
+        work.wait = None;
+        // The fault is the mistake that the scenario fence-commands must find.
+        if wait.satisfied && self.gpu.platform.fault("a latched wait ends its command buffer") {
+            work.at = work.bytes;
+        }
+        self.begin_behind_wait(work);
+        let is_done = work.is_done();
+        let now = self.gpu.clock.now();
+        self.tally.of(run.state.shape.number).blocked_ns += now.0.saturating_sub(wait.observed.0);
+        self.finish_wait(&mut run.state, &wait, Some(now));
+        if is_done {
+            self.complete(run)?;
+        }
+        Ok(Pace::Light)
     }
 
     /// Executes a wait that was not satisfied at first: it was latched, or the queue was kept at
@@ -239,16 +324,44 @@ impl Executor {
         }
     }
 
-    // spec: NF-170
-    /// Completes a satisfied wait (at `at`, if the clock was read): writes its log entry, records
-    /// it, and goes to the next slot. No time that was read before the wait was satisfied may
-    /// follow it in a log.
+    /// A command buffer that has only waited begins, for the timeline, behind its wait.
+    fn begin_behind_wait(&self, work: &mut Execution) {
+        if work.start_ns != 0 && work.has_fence_commands_only() {
+            work.start_ns = self.gpu.platform.stamp_ns();
+        }
+    }
+
+    /// Completes a satisfied wait of a ring, and goes to the next slot.
     fn end_wait(
         &mut self,
         state: &mut RunState,
         wait: &PendingWait,
         at: Option<GpuTime>,
     ) -> Result<(), Fault> {
+        let asked = self.log_wait(state, wait, at);
+        self.finish_slot(state)?;
+        self.count_wait(state, wait, asked);
+        Ok(())
+    }
+
+    /// Completes a satisfied wait of a command buffer.
+    fn finish_wait(&mut self, state: &mut RunState, wait: &PendingWait, at: Option<GpuTime>) {
+        let asked = self.log_wait(state, wait, at);
+        self.count_wait(state, wait, asked);
+    }
+
+    fn count_wait(&mut self, state: &RunState, wait: &PendingWait, asked: bool) {
+        self.tally.of(state.shape.number).waits += 1;
+        if asked {
+            self.interrupt_for(state.shape.id, wait.current_value, true);
+        }
+    }
+
+    // spec: NF-170
+    /// Writes the log entry of a satisfied wait (at `at`, if the clock was read), and records it.
+    /// Returns whether the log requests an interrupt. No time that was read before the wait was
+    /// satisfied may follow it in a log.
+    fn log_wait(&mut self, state: &mut RunState, wait: &PendingWait, at: Option<GpuTime>) -> bool {
         let mut asked = false;
         self.slots.set_stamp(at);
         if let Some(log) = log_for(state.wait_log.as_mut(), wait.log_entry) {
@@ -266,12 +379,7 @@ impl Executor {
             let times = (wait.head_ns, None);
             self.record_fence(state, Kind::Wait, wait.queued, wait.wait.value, times);
         }
-        self.finish_slot(state)?;
-        self.tally.of(state.shape.number).waits += 1;
-        if asked {
-            self.interrupt_for(state.shape.id, wait.current_value, true);
-        }
-        Ok(())
+        asked
     }
 
     /// Writes the verbose log entry of a completed command buffer, if it has one.

@@ -62,7 +62,8 @@ impl Executor {
         let pace = match &mut run.packet {
             None => Ok(Pace::Light),
             Some(Packet::Wait(_)) => self.resume_wait(run),
-            Some(Packet::Execute(work)) => match self.command(&run.state, work) {
+            Some(Packet::Execute(Execution { wait: Some(_), .. })) => self.resume_wait_command(run),
+            Some(Packet::Execute(work)) => match self.command(&mut run.state, work) {
                 Ok(pace) if work.is_done() => self.complete(run).map(|()| pace),
                 pace => pace,
             },
@@ -289,6 +290,8 @@ impl Executor {
             start_ns: if on.has_timeline() { platform.stamp_ns() } else { 0 },
             skips: false,
             label: NameId::NONE,
+            fence_commands: 0,
+            wait: None,
             running: None,
             command_ns: None,
             logged,

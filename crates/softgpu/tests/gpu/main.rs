@@ -2,6 +2,7 @@
 
 mod display;
 mod engines;
+mod fence_commands;
 mod fences;
 mod granularity;
 mod latching;

@@ -73,8 +73,10 @@ impl RunProcess {
             }
         };
         let raw = kernel.create_device().map_err(|e: Status| in_words(&e))?;
-        let ring_slots = program.adapters[adapter].ring_slots();
-        let options = DeviceOptions::new(name.clone()).ring_slots(ring_slots);
+        let setup = &program.adapters[adapter];
+        let options = DeviceOptions::new(name.clone())
+            .ring_slots(setup.ring_slots())
+            .hardware_fences(setup.hardware_fences());
         let device = Device::new(platform, kernel.clone(), options).map_err(|e| in_words(&e))?;
         Ok(RunProcess {
             teardown: device.teardown_report(),

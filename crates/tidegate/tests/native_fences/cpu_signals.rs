@@ -96,16 +96,16 @@ fn a_cpu_signal_notifies_the_hardware_that_holds_a_waiting_queue() {
             let platform = app.machine.platform();
             platform.sleep_until(platform.now().after(1_000_000));
             let notified = |value| match submission {
-                Submission::User => vec![(value, NotificationOnly)],
-                _ => Vec::new(),
+                Submission::Packet => Vec::new(),
+                _ => vec![(value, NotificationOnly)],
             };
             assert_eq!(app.signal(&gate, 1), notified(1), "{submission:?}");
             app.updates.lock().clear();
             gate.signal(2).unwrap();
             let first = app.updates.lock().first().copied();
             done.wait(1).unwrap();
-            let is_user = submission == Submission::User;
-            assert_eq!(first == Some((2, NotificationOnly)), is_user, "{submission:?}: {first:?}");
+            let is_held = submission != Submission::Packet;
+            assert_eq!(first == Some((2, NotificationOnly)), is_held, "{submission:?}: {first:?}");
             assert_eq!(app.signal(&gate, 3), [], "no queue waits any more");
         });
     }

@@ -267,6 +267,7 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
         let args = CreateHwQueue {
             hw_context: of.hw_context,
             user_mode_submission: false,
+            native_fence_commands: false,
             priority: Priority::Normal,
         };
         of.client.kernel.create_hw_queue(args).map(drop)

@@ -407,6 +407,7 @@ impl Process {
         context.device.check()?;
         let desc = HwQueueDesc {
             user_mode_submission: args.user_mode_submission,
+            native_fence_commands: args.native_fence_commands,
             priority: args.priority,
         };
         let queue = HwQueue::new(level, &context, &desc, &self.objects.hw_queues)?;
