@@ -493,11 +493,11 @@ impl<'f, 'p> Proposer<'f, 'p> {
         numbers.pick(&queues).copied()
     }
 
-    /// Returns the first user-mode queue of the thread.
+    /// Returns the first queue of the thread whose waits an engine judges.
     fn ring(&self, model: &Model, thread: ThreadId) -> Option<QueueId> {
         let process = self.facts.program.process_of(thread);
         let mut own = model.live_queues(process).filter(|(_, state)| state.owner == thread);
-        own.find(|(_, state)| state.model == Submission::User).map(|(id, _)| id)
+        own.find(|(_, state)| self.facts.waits_on_engine(state)).map(|(id, _)| id)
     }
 
     /// Returns a queue of the thread at the call surface.

@@ -25,6 +25,7 @@ use crate::words::{
     QueueId, Sharing, Surface, ThreadId, WaitId,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate::d3d12::HardwareFences;
 use tidegate::variants::Caps;
 
 /// The queued steps that a ring at the call surface takes before the next drain.
@@ -64,6 +65,8 @@ pub struct Facts<'p> {
     local_bytes: Vec<u64>,
     /// The values that the histories of fences have room for.
     history_rooms: Vec<usize>,
+    /// By adapter: what carries out waits of its hardware queues at the queue API.
+    hardware_fences: Vec<HardwareFences>,
 }
 
 impl<'p> Facts<'p> {
@@ -72,13 +75,27 @@ impl<'p> Facts<'p> {
         let adapters = program.adapters.iter();
         let local_bytes = adapters.clone().map(|adapter| adapter.local_bytes()).collect();
         let history_rooms = adapters.clone().map(|adapter| adapter.history_room()).collect();
-        let caps = adapters.map(|adapter| adapter.caps()).collect();
-        Facts { program, caps, local_bytes, history_rooms }
+        let caps = adapters.clone().map(|adapter| adapter.caps()).collect();
+        let hardware_fences = adapters.map(|adapter| adapter.hardware_fences()).collect();
+        Facts { program, caps, local_bytes, history_rooms, hardware_fences }
     }
 
     /// Returns whether the pulses of a program can fill the history of a fence.
     pub(crate) fn has_short_history(&self) -> bool {
         self.history_rooms.iter().any(|room| *room <= state::MOST_SHORT)
+    }
+
+    /// Returns whether an engine judges the waits of a queue when it comes to them. The kernel
+    /// latches the waits of others.
+    pub(crate) fn waits_on_engine(&self, queue: &QueueState) -> bool {
+        let adapter = usize::from(self.program.process(queue.process).adapter.0);
+        match (queue.model, queue.surface) {
+            (Submission::User, _) => true,
+            (Submission::Hardware, Surface::Api) => {
+                self.hardware_fences[adapter] == HardwareFences::Engine
+            }
+            _ => false,
+        }
     }
 
     fn history_room(&self, process: ProcessId) -> usize {
@@ -313,8 +330,7 @@ impl Model {
             }
             Operation::PulseQueue { queue, fence, value, low } => {
                 self.can_use(facts, thread, queue, fence)?;
-                let is_ring = self.queues[&queue].model == Submission::User;
-                let ring = is_ring.then_some(queue);
+                let ring = facts.waits_on_engine(&self.queues[&queue]).then_some(queue);
                 self.pulse(facts, thread, process, (fence, ring), (value, low))?;
                 self.queue_step(process, queue)?.fences.insert(fence);
                 Ok(())

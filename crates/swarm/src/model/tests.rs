@@ -71,6 +71,14 @@ fn a_history_without_room_is_for_rings_that_may_fault() {
     assert!(program("steady", "user", &three).is_err());
     assert_eq!(program("doomed", "user", &three), Ok(()));
     assert_eq!(program("steady", "hardware", &three), Ok(()), "the kernel latches its waits");
+    let at_api = |switch: &str| {
+        last(&format!(
+            "adapter standard history-peaks=0{switch}; process a0 steady; thread p0; \
+             t0 queue q0 api hardware copy normal; t0 fence f0 api native private 0; {three}"
+        ))
+    };
+    assert!(at_api("").is_err(), "the waits are in command buffers");
+    assert_eq!(at_api(" scheduler-fences=1"), Ok(()), "the kernel latches them");
     let by_cpu = format!("{two}; t0 pulse-wait f0 raw 5 0");
     assert!(program("steady", "user", &by_cpu).is_err(), "the ring may come to its wait later");
     let rising = format!("{two}; t0 pulse-queue q0 f0 7 0; t0 pulse-queue q0 f0 8 0");
