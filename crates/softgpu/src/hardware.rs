@@ -199,7 +199,7 @@ impl Hardware {
         let mut wakes = Wakes::default();
         let mut cmp = self.cmp.lock();
         while let Some((queue, verdict)) = cmp.waits.take(&self.armed, at) {
-            if verdict == Verdict::Lost && self.platform.fault("a loss leaves the queue parked") {
+            if self.misses_loss(verdict, "a loss leaves the queue parked") {
                 continue;
             }
             cmp.end_parking(queue, verdict);
@@ -211,6 +211,13 @@ impl Hardware {
             wakes.0 &= !(1 << self.nodes[engine].service);
         }
         self.wake(cmp, wakes, Step::GpuWaitUnblock);
+    }
+
+    /// Returns whether a planted fault keeps a queue parked whose wait is lost.
+    #[inline]
+    pub(crate) fn misses_loss(&self, verdict: Verdict, fault: &'static str) -> bool {
+        let is_planted = |fault| self.platform.fault(fault);
+        verdict == Verdict::Lost && (is_planted(fault) || is_planted("lost waits are parked"))
     }
 
     /// Unblocks every queue whose wait is satisfied, after a change without a signal.

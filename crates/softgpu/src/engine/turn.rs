@@ -429,8 +429,7 @@ impl Engine {
             entry.waiting = Some(key);
         }
         let verdict = cell.judge(key.wait);
-        let is_missed = verdict == Verdict::Lost
-            && self.exec.gpu.platform.fault("a loss before the park is missed");
+        let is_missed = self.exec.gpu.misses_loss(verdict, "a loss before the park is missed");
         if verdict != Verdict::Unsatisfied && !is_missed {
             cmp.waits.leave(&self.exec.gpu.armed, key, queue);
             cmp.end_parking(queue, verdict);
