@@ -1,9 +1,9 @@
-//! Waits and signals that a hardware queue carries in its command buffers. They need no kernel call
-//! of their own, and a signal interrupts only for an armed value.
+//! Waits and signals that a hardware queue carries in its command buffers. A wait needs no kernel
+//! call of its own, and a signal interrupts only for an armed value.
 //!
 //! Invariants: a wait is held back until the next command buffer, signal or present, and is then
-//! the first command. The device's calls see such a queue as not idle. A wait knows its fence weakly
-//! until it is encoded, and ends with it (NF-107, `decisions/0057`). `decisions/0163` has the rest.
+//! the first command. Such a queue is not idle. A wait knows its fence weakly until it is encoded,
+//! and ends with it (NF-107, `decisions/0057`). `decisions/0163` has the rest.
 //!
 //! Entry points: [`FenceCommands::hold_back`], [`FenceCommands::put_waits`],
 //! [`FenceCommands::put_signal`]. The caller holds the queue's submitter lock.

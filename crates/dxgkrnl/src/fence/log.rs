@@ -1,5 +1,5 @@
-//! Reads native fence logs. A queue whose waits the hardware holds has a wait log, a signal log and, while verbose
-//! logging is on, a command buffer log. The GPU writes them.
+//! Reads native fence logs. A queue whose waits the hardware holds has a wait log, a signal log
+//! and, while verbose logging is on, a command buffer log. The GPU writes them.
 //!
 //! Order of a reading, under the reading lock, for all queues together: 1. the index word of
 //! each log; 2. one UpdateNativeFenceLogs for the queues with unread entries: the driver's

@@ -41,8 +41,8 @@ pub(crate) trait RelayPort: Send + Sync {
 
 /// Tells whether hardware may hold a wait on a fence.
 pub(crate) trait HardwareWaits: Send + Sync {
-    /// Returns whether a queue exists whose waits the hardware holds: a user-mode queue, or one with
-    /// fence commands.
+    /// Returns whether a queue exists whose waits the hardware holds: a user-mode queue, or one
+    /// with fence commands.
     fn may_hold_waits(&self) -> bool;
 }
 

@@ -3,8 +3,7 @@
 
 use tidegate::d3d12::testing::TestCommands as _;
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Error, EventDesc, Fence, HardwareFences, Queue,
-    Validation, WaitMode,
+    CommandListType, Device, DeviceOptions, Error, EventDesc, Fence, Queue, Validation, WaitMode,
 };
 use tidegate::platform::StepCosts;
 use tidegate::platform::hazard::Report;
@@ -238,13 +237,10 @@ fn a_circle_is_on_the_timeline() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(workload);
     let (workload, _) = tidegate::workload::load(&path, &Default::default()).unwrap();
     let workload = std::sync::Arc::new(workload);
-    let engine = Submission::ALL.map(|submission| (submission, HardwareFences::Engine));
-    let scheduler = (Submission::Hardware, HardwareFences::Scheduler);
-    for (submission, hardware_fences) in engine.into_iter().chain([scheduler]) {
+    for submission in Submission::ALL {
         let clock = tidegate::workload::expect::Clock::Virtual;
         let request = tidegate::RunRequest {
             submission: Some(submission),
-            hardware_fences,
             validation: Validation::HAZARDS,
             tracing: true,
             ..tidegate::RunRequest::new(workload.clone(), clock)
@@ -256,13 +252,11 @@ fn a_circle_is_on_the_timeline() {
         let [finding] = &trace.findings[..] else { panic!("{submission}: {:?}", trace.findings) };
         assert_eq!(finding.title, "a circle of 2 waits");
         assert_eq!(run.outcome.report.problems.len(), 1, "{submission}: it is said once");
-        // Open waits and signals that an engine carries out have records. Those of the scheduler end
-        // with the last handles of their fences, when the threads end (NF-107). The wait of the
-        // thread always has one.
-        let (records, edges) = match (submission, hardware_fences) {
-            (Submission::Packet, _) => (1, 0),
-            (Submission::Hardware, HardwareFences::Scheduler) => (3, 0),
-            (Submission::Hardware | Submission::User, _) => (5, 3),
+        // Open waits and signals that engines carry out have records. The wait of the thread always
+        // has one.
+        let (records, edges) = match submission {
+            Submission::Packet => (1, 0),
+            Submission::Hardware | Submission::User => (5, 3),
         };
         assert_eq!((finding.records.len(), finding.edges.len()), (records, edges), "{submission}");
     }
