@@ -35,8 +35,8 @@ pub(crate) struct Tidegate {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload: a TOML file, or a trace (PyTorch, JAX, Nsight Systems, rocprofv3, RPD, Perfetto,
-    /// PresentMon)
+    /// Run a workload: a TOML file, or a trace (PyTorch, JAX, Nsight Systems, rocprofv3, RPD,
+    /// Perfetto, PresentMon)
     Run(Run),
     /// Host adapters for other processes, on a Unix socket
     Serve(Serve),

@@ -3,7 +3,8 @@
 //!
 //! - Sources: a TOML file ([`toml_file`], documented in `SCHEMA.md`), or a recorded run of a real
 //!   program (`kineto`, `nsys`, `rocprof`, `perfetto`, `presentmon`, `xla`, `own_timeline` read
-//!   formats, [`recording`] makes the workload). Both yield a [`model::Workload`]. [`what_if`] changes recordings.
+//!   formats, [`recording`] makes the workload). Both yield a [`model::Workload`]. [`what_if`]
+//!   changes recordings.
 //! - Pure: no machine, no platform, no clock. `tidegate-runner` runs workloads.
 //! - Entry points: [`load()`], [`load_fitted`], [`load_bytes`].
 

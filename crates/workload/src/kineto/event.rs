@@ -7,6 +7,7 @@
 //! and left out. Entry point: [`read`].
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 
@@ -18,12 +19,12 @@ use super::members::{members, value_end};
 use super::number::{us_to_ns, whole};
 use super::repair::repair;
 use super::scan::{EventReader, scan};
+use super::xla_names;
 use crate::recording::{
-    Awaited, CallId, CallRecord, CallRef, Fault, LONGEST_NS, Launcher, NameId, Position, ProcessId,
-    Recording, Source, StreamId, StreamKey, SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord,
-    call,
+    Awaited, CallId, CallRecord, CallRef, Fault, Foreign, LONGEST_NS, Launcher, NameId, Position,
+    ProcessId, Recording, Remark, Source, StreamId, StreamKey, SyncKind, SyncRecord, TrackId,
+    WorkKind, WorkRecord, call,
 };
-use crate::xla;
 
 /// Process and thread of an event as written, interned.
 type Track = (NameId, NameId);
@@ -54,6 +55,9 @@ struct Trace {
     thread_names: HashMap<Track, String>,
     syncs: Vec<RawSync>,
     flows: Vec<RawFlow>,
+    /// Events of devices that are not read, and the processes of such devices.
+    foreign: BTreeMap<Foreign, u64>,
+    foreign_processes: HashMap<NameId, Foreign>,
     /// GPUs by process, in the JSON that the tools of XLA's profiler make: its events have no
     /// categories.
     gpus: HashMap<NameId, i64>,
@@ -84,6 +88,9 @@ impl Trace {
     fn finish(mut self) -> Recording {
         self.name_tracks();
         self.join_flows();
+        let foreign = std::mem::take(&mut self.foreign).into_iter();
+        let remarks = foreign.map(|(of, events)| Remark::Foreign { of, events });
+        self.recording.remarks.extend(remarks);
         let mut devices = self.recording.work.iter().map(|work| self.recording.device(work.stream));
         let first = devices.next();
         let only = first.filter(|first| devices.all(|device| device == *first));
@@ -307,6 +314,7 @@ enum Category {
     Call,
     Sync,
     Flow,
+    Foreign(Foreign),
     Nothing,
 }
 
@@ -317,6 +325,9 @@ fn category(cat: &str) -> Category {
         "gpu_memcpy" | "Memcpy" => Category::Work(WorkKind::Copy),
         "gpu_memset" | "Memset" => Category::Work(WorkKind::Fill),
         "Runtime" | "runtime" => Category::Call,
+        "cuda_profiler_range" => Category::Foreign(Foreign::Ranges),
+        _ if cat.starts_with("mtia_") && cat != "mtia_runtime" => Category::Foreign(Foreign::Mtia),
+        _ if cat.starts_with("hpu_") => Category::Foreign(Foreign::Hpu),
         // Every vendor has a pair of these: cuda_runtime, hip_runtime, xpu_driver, …
         _ if cat.ends_with("_runtime") || cat.ends_with("_driver") => Category::Call,
         "cuda_sync" | "hip_sync" | "synchronization" => Category::Sync,
@@ -347,11 +358,15 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
             }
         }
         ("M", _) if fields.name == "\"process_name\"" => {
-            let device = thread_name(fields.args).and_then(|name| xla::device_of_plane(&name));
+            let device =
+                thread_name(fields.args).and_then(|name| xla_names::device_of_plane(&name));
+            let process = name(trace, fields.pid);
             if let Some(device) = device {
-                let process = name(trace, fields.pid);
                 trace.gpus.insert(process, device);
                 trace.recording.source = Source::Xla;
+            }
+            if thread_name(fields.args).is_some_and(|name| name == "Ascend Hardware") {
+                trace.foreign_processes.insert(process, Foreign::Npu);
             }
         }
         ("s" | "t" | "f", Category::Flow) => {
@@ -387,6 +402,13 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
             trace.recording.call(CallRecord { call, track, start, end, correlation });
         }
         ("X", Category::Sync) => take_sync(trace, fields)?,
+        ("X", Category::Foreign(of)) => *trace.foreign.entry(of).or_default() += 1,
+        ("X", Category::Nothing) if !trace.foreign_processes.is_empty() => {
+            let process = name(trace, fields.pid);
+            if let Some(of) = trace.foreign_processes.get(&process) {
+                *trace.foreign.entry(*of).or_default() += 1;
+            }
+        }
         ("X", Category::Nothing) if fields.cat.is_empty() && !trace.gpus.is_empty() => {
             let track = track(trace);
             take_xla(trace, fields, track)?;
@@ -400,16 +422,17 @@ fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
 fn take_xla<'a>(trace: &mut Trace, fields: &Fields<'a>, track: Track) -> Result<(), Wrong<'a>> {
     let name = unquoted(fields.name);
     let line = trace.thread_names.get(&track);
-    match (trace.gpus.get(&track.0).copied(), line.and_then(|line| xla::stream_of_line(line))) {
+    match (trace.gpus.get(&track.0).copied(), line.and_then(|line| xla_names::stream_of_line(line)))
+    {
         (Some(device), Some(stream)) => {
             let (start, end) = interval(fields)?;
             let correlation = id("correlation_id", fields.args().correlation)?;
-            let kind = xla::kind_of_copy(&name).unwrap_or(WorkKind::Kernel);
+            let kind = xla_names::kind_of_copy(&name).unwrap_or(WorkKind::Kernel);
             let (name, stream) = (trace.recording.name(&name), trace.stream(device, stream));
             let launcher = correlation.map_or(Launcher::Unknown, Launcher::Correlation);
             trace.recording.work(WorkRecord { kind, name, stream, start, end, launcher });
         }
-        (None, _) if xla::is_call(&name) => {
+        (None, _) if xla_names::is_call(&name) => {
             let (start, end) = interval(fields)?;
             let correlation = id("correlation_id", fields.args().correlation)?;
             let track = trace.track(track);

@@ -3,7 +3,8 @@
 //!
 //! Order: `scan` yields the JSON of one event at a time, `members` splits events of common
 //! spelling,
-//! `repair` mends malformed JSON, `event` makes records of the events that matter. `recording`
+//! `repair` mends malformed JSON, `event` makes records of the events that matter,
+//! `xla_names` has the names of XLA's profiler. `recording`
 //! makes the workload. Invariant: the text of the trace is never in memory as a whole. Entry point:
 //! [`read`].
 
@@ -12,6 +13,7 @@ mod members;
 mod number;
 mod repair;
 mod scan;
+pub mod xla_names;
 
 pub use event::read;
 pub use number::us_to_ns;

@@ -2,7 +2,7 @@
 //! missing, what is broken. Recorded traces are read in `tests/workload/real_traces.rs`.
 
 use crate::model::{CommandKind, Engine, OpKind, Ready, Workload};
-use crate::recording::{Gaps, ImportOptions, ImportReport};
+use crate::recording::{Foreign, Gaps, ImportOptions, ImportReport, Remark};
 use crate::{Error, LoadOptions, load_bytes};
 
 fn import(bytes: &[u8], file: &str, options: &ImportOptions) -> Result<Workload, Error> {
@@ -726,4 +726,35 @@ fn work_inside_of_longer_work_of_its_stream_is_no_end_of_it() {
     let workload = good(&object(&events.join(",")));
     let shared = &report(&workload).shared_engines;
     assert_eq!(shared.iter().map(|s| s.overlapped_ns).collect::<Vec<_>>(), [100_000]);
+}
+
+#[test]
+fn other_devices_are_named_with_what_can_be_recorded_instead() {
+    let event = |cat: &str| {
+        format!(r#"{{"ph":"X","cat":"{cat}","name":"e","pid":0,"tid":1,"ts":1,"dur":2}}"#)
+    };
+    let refused = |events: &[String]| bad(object(&events.join(",")).as_bytes());
+    let text =
+        refused(&[event("mtia_ccp_events"), event("mtia_ccp_events"), event("mtia_runtime")]);
+    assert!(text.contains("(1 host calls, 2 of MTIA accelerators)"), "{text}");
+    assert!(text.contains("record the program on a GPU with ProfilerActivity.CUDA"), "{text}");
+    let text = refused(&[event("cuda_profiler_range")]);
+    assert!(
+        text.contains("ranges of CUPTI") && text.contains("without profiler_metrics"),
+        "{text}"
+    );
+    assert!(refused(&[event("hpu_op")]).contains("Gaudi"));
+    let name = r#"{"ph":"M","name":"process_name","pid":7,"args":{"name":"Ascend Hardware"}}"#;
+    let npu = r#"{"ph":"X","name":"MatMul","pid":7,"tid":2,"ts":"1.5","dur":2}"#;
+    let text = refused(&[name.into(), npu.into(), event("cpu_op")]);
+    assert!(text.contains("1 of Ascend accelerators (torch_npu)"), "{text}");
+    // Beside work of a GPU they are counted.
+    let both = two_streams("cuda").replacen(
+        "\"traceEvents\": [",
+        &format!("\"traceEvents\": [{},", event("mtia_insight")),
+        1,
+    );
+    let workload = good(&both);
+    let of = Remark::Foreign { of: Foreign::Mtia, events: 1 };
+    assert!(report(&workload).remarks.contains(&of), "{both}");
 }

@@ -218,8 +218,8 @@ pub struct Display {
     pub height: u32,
     /// Refresh period in nanoseconds.
     pub refresh_ns: u64,
-    /// The run starts so that a vertical sync is at this time of it, in nanoseconds; `None` where it
-    /// starts at any time.
+    /// The run starts so that a vertical sync is at this time of it, in nanoseconds; `None` where
+    /// it starts at any time.
     pub vsync_at_ns: Option<u64>,
     /// Presents in flight above which a presenting thread blocks.
     pub latency: u32,

@@ -1,6 +1,7 @@
 //! Reads SQLite exports of Nsight Systems, from the layout of 2021 to schema 3.28.
 //!
 //! Purpose: rows of the `CUPTI_ACTIVITY_KIND_*` tables become records of a [`Recording`].
+//! Without work of CUDA, packets of the `WDDM_*` tables do (`wddm`).
 //! Invariants: tables and columns may be absent. A correlation id is unique within a process, a
 //! stream and an event within a context. The kind of a synchronisation is read from its numbers and
 //! the name of its host call, never from `syncType`, whose values changed meaning between versions.
@@ -9,6 +10,7 @@
 mod names;
 mod sync;
 mod tables;
+mod wddm;
 
 use std::collections::{HashMap, HashSet};
 
@@ -58,6 +60,7 @@ pub fn read(database: &Database) -> Result<Recording, String> {
     reader.calls()?;
     reader.synchronisations()?;
     reader.implicit_order()?;
+    reader.packets()?;
     Ok(reader.finish())
 }
 

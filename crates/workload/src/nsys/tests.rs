@@ -229,3 +229,70 @@ fn an_export_without_gpu_work_or_with_a_column_missing_is_refused() {
     let text = bad(&export(&["create table songs (id integer);"], ""));
     assert!(text.contains("1 tables (songs)"), "{text}");
 }
+
+const WDDM: &str = "
+    create table StringIds (id integer primary key, value text not null);
+    create table META_DATA_EXPORT (name text, value text);
+    create table ENUM_WDDM_ENGINE_TYPE (id integer, name text, label text);
+    create table WDDM_QUEUE_PACKET_START_EVENTS (start integer, globalTid integer, gpu integer, context integer,
+        packetType integer, submitSequence integer, engineType integer);
+    create table WDDM_QUEUE_PACKET_STOP_EVENTS (start integer, globalTid integer, gpu integer, context integer,
+        submitSequence integer);
+    create table WDDM_DMA_PACKET_START_EVENTS (start integer, globalTid integer, gpu integer, context integer,
+        uliSubmissionId integer, ulQueueSubmitSequence integer, engineType integer);
+    create table WDDM_DMA_PACKET_STOP_EVENTS (start integer, globalTid integer, context integer, uliCompletionId integer);
+    insert into ENUM_WDDM_ENGINE_TYPE values (1, 'x', '3D'), (6, 'y', 'Copy');
+    insert into WDDM_QUEUE_PACKET_START_EVENTS values (1000, $TID, 0, 77, 0, 5, 1), (2000, $TID, 0, 77, 0, 6, 1),
+        (2500, $TID, 0, 78, 0, 1, 6), (2600, $TID, 0, 77, 4, 7, 1);
+    insert into WDDM_QUEUE_PACKET_STOP_EVENTS values (9000, $TID, 0, 77, 5), (12000, $TID, 0, 77, 6), (5000, $TID, 0, 78, 1);";
+
+const DMA_PACKETS: &str = "
+    insert into WDDM_DMA_PACKET_START_EVENTS values (1500, $TID, 0, 77, 100, 5, 1), (2100, $TID, 0, 77, 101, 6, 1),
+        (2550, $TID, 0, 78, 100, 1, 6), (3000, $TID, 0, 77, 102, 0, 1), (20000, $TID, 0, 77, 103, 9, 1);
+    insert into WDDM_DMA_PACKET_STOP_EVENTS values (8000, $TID, 77, 100), (11000, $TID, 77, 101), (4000, $TID, 78, 100),
+        (3500, $TID, 77, 102);";
+
+/// The queue, start, end and launch of each piece of work.
+fn packets(workload: &Workload) -> Vec<(&str, u64, u64, Option<u64>)> {
+    let items = &workload.recorded.as_ref().unwrap().items;
+    let item = |item: &crate::model::RecordedItem| {
+        let name = workload.queue(item.queue).name.as_str();
+        (name, item.start_ns, item.end_ns, item.launched_ns)
+    };
+    items.iter().map(item).collect()
+}
+
+#[test]
+fn packets_of_the_graphics_kernel_are_work_of_their_engines() {
+    let schema = WDDM.replace("$TID", &TID.to_string());
+    // The second packet enters the engine's queue at 2100 and begins when the first ends. The
+    // packet with sequence 0 preempts, and the last has no end.
+    let workload = read(&export(&[&schema], DMA_PACKETS));
+    let expected = [
+        ("3D context 0x4d", 500, 7_000, Some(0)),
+        ("3D context 0x4d", 7_000, 10_000, Some(1_000)),
+        ("Copy context 0x4e", 1_550, 3_000, Some(1_500)),
+    ];
+    assert_eq!(packets(&workload), expected);
+    assert_eq!((report(&workload).kernels, report(&workload).copies), (2, 1));
+    assert_eq!(report(&workload).remarks, [Remark::Unusable { rows: 1 }]);
+    // With hardware scheduling only queue packets are recorded. One that waits is no work.
+    let workload = read(&export(&[&schema], ""));
+    let starts =
+        packets(&workload).iter().map(|(_, start, end, _)| (*start, *end)).collect::<Vec<_>>();
+    assert_eq!(starts, [(0, 8_000), (8_000, 11_000), (1_500, 4_000)]);
+    // Beside work of CUDA they are counted.
+    let cuda = SCHEMA_2021
+        .replace("create table StringIds (id integer primary key, value text not null);", "");
+    let workload = read(&export(&[&schema, &cuda, NAMES], &kernel(100, 200, 7, 1)));
+    assert_eq!(report(&workload).kernels, 1);
+    assert!(report(&workload).remarks.contains(&Remark::PacketsBesideWork { packets: 3 }));
+}
+
+#[test]
+fn a_refusal_has_the_host_calls_of_the_file() {
+    let calls: String = (1..=3).map(|id| call(id * 10, id * 10 + 5, id, 1)).collect();
+    let file = export(&[SCHEMA_2021, NAMES], &calls);
+    let text = load_bytes(&file, "run.sqlite", &LoadOptions::default()).unwrap_err().to_string();
+    assert!(text.contains("no GPU work among 3 events (3 host calls)"), "{text}");
+}

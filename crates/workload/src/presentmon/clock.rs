@@ -6,7 +6,7 @@
 //! [`date`].
 
 use super::columns::Unit;
-use super::rows::Frame;
+use super::frame::{Frame, Gpu};
 
 /// The time of a row as it is written.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub fn times(rows: Vec<(Raw, Frame)>, unit: Unit) -> Vec<Frame> {
             cpu_start: moved(frame.cpu_start),
             present: moved(frame.present),
             returned: moved(frame.returned),
-            gpu: frame.gpu.map(|gpu| super::rows::Gpu { end: moved(gpu.end), ..gpu }),
+            gpu: frame.gpu.map(|gpu| Gpu { end: moved(gpu.end), ..gpu }),
             shown: frame.shown.map(moved),
             ..frame
         }

@@ -1,7 +1,8 @@
 //! The columns of PresentMon's versions, by name.
 //!
 //! Version 1 counts from the present call of a frame, version 2 from the start of the CPU's work on
-//! it. Names differ in the prefix `Ms` and in case. Entry points: [`is_presentmon`], [`Columns::of`].
+//! it. Names differ in the prefix `Ms` and in case. Entry points: [`is_presentmon`],
+//! [`Columns::of`].
 
 /// Columns that every version has.
 const COMMON: [&str; 3] = ["Application", "ProcessID", "SwapChainAddress"];

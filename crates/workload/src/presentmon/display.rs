@@ -4,7 +4,7 @@
 //! frames on the screen is the period. The latency is the largest number of frames that were on
 //! their way to the screen when a present call returned. Entry points: [`refresh`], [`facts`].
 
-use super::rows::Frame;
+use super::frame::Frame;
 use crate::recording::{DisplayFacts, StreamId};
 
 /// Shortest and longest refresh period, in nanoseconds.

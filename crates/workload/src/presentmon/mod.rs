@@ -9,13 +9,15 @@
 mod clock;
 mod columns;
 mod display;
+mod frame;
 mod rows;
 
 use crate::recording::{
     Call, CallRecord, Launcher, PresentRecord, ProcessId, Recording, Remark, Source, StreamId,
     StreamKey, TrackId, WorkKind, WorkRecord,
 };
-use rows::{Chain, Frame, Rows};
+use frame::Frame;
+use rows::{Chain, Rows};
 
 pub use columns::is_presentmon;
 

@@ -9,6 +9,7 @@ use foldhash::HashMap;
 
 use super::clock::{self, Raw};
 use super::columns::{Column, Columns, Unit, Version};
+use super::frame::{Frame, Gpu};
 use crate::recording::{Fault, LONGEST_NS, Position, Recording};
 
 /// A swap chain of a process.
@@ -17,38 +18,6 @@ pub struct Chain {
     pub process: i64,
     pub address: String,
     pub application: String,
-}
-
-/// The GPU's work on a frame, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gpu {
-    pub end: i64,
-    pub busy: i64,
-}
-
-/// A frame, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
-    /// Index into [`Rows::chains`].
-    pub chain: usize,
-    pub line: u64,
-    /// The column of its time, from 1.
-    pub column: u64,
-    /// When the CPU began to work on it.
-    pub cpu_start: i64,
-    /// When its present call began, and when that returned.
-    pub present: i64,
-    pub returned: i64,
-    pub gpu: Option<Gpu>,
-    /// When it was on the screen.
-    pub shown: Option<i64>,
-    pub interval: u32,
-}
-
-impl Frame {
-    pub fn position(&self) -> Position {
-        Position::Cell { line: self.line, column: self.column }
-    }
 }
 
 /// What a file holds.

@@ -1,14 +1,14 @@
 //! Recorded runs of real programs, whatever their format, become workloads.
 //!
-//! Purpose: a reader of a format (`kineto`, `nsys`, `rocprof`, `perfetto`, `presentmon`,
-//! `xla`, `own_timeline`) fills a [`Recording`]; [`workload()`] makes a workload of it. Order: records (`records`) → joins between
-//! host calls and GPU work (`correlate`) → entries in the order of the host calls, with what each
-//! waited for (`timeline`) → a workload (`build`). Streams become queues. Kernels and copies become
-//! work of the recorded length. Host calls that launched them become submissions at their recorded
-//! times. Event records, stream waits and synchronisations become signals, GPU waits and CPU waits.
-//! Invariant: an order that the recording does not state is not invented; it is counted in
-//! [`ImportReport`]. Entry points: [`Recording`], [`call()`] for the names of host calls,
-//! [`workload()`].
+//! Purpose: a reader of a format (`kineto`, `nsys`, `rocprof`, `perfetto`, `presentmon`, `xla`,
+//! `own_timeline`) fills a [`Recording`]; [`workload()`] makes a workload of it. Order: records
+//! (`records`) → joins between host calls and GPU work (`correlate`) → entries in the order of the
+//! host calls, with what each waited for (`timeline`) → a workload (`build`). Streams become
+//! queues. Kernels and copies become work of the recorded length. Host calls that launched them
+//! become submissions at their recorded times. Event records, stream waits and synchronisations
+//! become signals, GPU waits and CPU waits. Invariant: an order that the recording does not state
+//! is not invented; it is counted in [`ImportReport`]. Entry points: [`Recording`], [`call()`] for
+//! the names of host calls, [`workload()`].
 
 mod blocked;
 mod build;
@@ -26,7 +26,8 @@ use crate::error::Error;
 use crate::model::Workload;
 
 pub use crate::model::recorded::{
-    Damage, Damaged, Fault, ImportReport, LONGEST_NS, Position, Remark, SharedEngine, Source,
+    Damage, Damaged, Fault, Foreign, ImportReport, LONGEST_NS, Position, Remark, SharedEngine,
+    Source,
 };
 pub use call::{Call, call};
 pub use options::{Gaps, ImportOptions};
@@ -52,10 +53,11 @@ pub fn workload(
 ) -> Result<Workload, Error> {
     let refuse = |text| Error::Trace { file: file.to_owned(), text };
     let mut recording = recording;
+    let calls = recording.calls.len();
     outside::leave_out(&mut recording).map_err(refuse)?;
     let mut joined = correlate::correlate(recording);
     if joined.work.is_empty() {
-        return Err(refuse(nothing_to_replay(&joined)));
+        return Err(refuse(nothing_to_replay(&joined, calls)));
     }
     let placed = timeline::place(&mut joined);
     let mut options = *options;
@@ -70,15 +72,22 @@ pub fn workload(
     Ok(build::workload(timeline, file, &options))
 }
 
-/// Why a trace cannot be replayed.
-fn nothing_to_replay(joined: &correlate::Joined) -> String {
-    let damage = joined.report.damage.lines().join("\n");
+/// Why a trace with `calls` host calls cannot be replayed.
+fn nothing_to_replay(joined: &correlate::Joined, calls: usize) -> String {
+    let report = &joined.report;
+    let damage = report.damage.lines().join("\n");
+    let foreign = report.remarks.iter().find_map(|remark| match remark {
+        Remark::Foreign { of, events } => Some((of, events)),
+        _ => None,
+    });
+    let (what, next_step) = match foreign {
+        Some((of, events)) => (format!(", {events} of {}", of.name()), of.instead()),
+        None => (String::new(), report.source.how_to_record()),
+    };
     format!(
-        "there is no GPU work among {} events ({} host calls) of this {}; {}{}{damage}",
-        joined.report.events,
-        joined.calls.len(),
-        joined.report.source.name(),
-        joined.report.source.how_to_record(),
+        "there is no GPU work among {} events ({calls} host calls{what}) of this {}; {next_step}{}{damage}",
+        report.events,
+        report.source.name(),
         if damage.is_empty() { "" } else { "\n" }
     )
 }

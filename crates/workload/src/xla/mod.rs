@@ -1,20 +1,17 @@
 //! Reads profiles of XLA (JAX, TensorFlow): the `XSpace` protobuf of a file `*.xplane.pb`.
 //!
 //! Purpose: a plane `/device:GPU:N` has a line for each stream of a device, with its work. Host
-//! planes have lines for threads, with the calls of the GPU's runtime. `names` is shared with the
-//! JSON that the profiler's tools make of a profile, which `kineto` reads.
+//! planes have lines for threads, with the calls of the GPU's runtime. The
+//! JSON that the profiler's tools make of a profile is read by `kineto`.
 //! Invariant: times are kept in picoseconds until start and end are known. Entry points:
 //! [`is_profile`], [`read`].
-
-mod names;
 
 use foldhash::HashMap;
 use tidegate_trace::perfetto::wire::{Fields, Value};
 
+use crate::kineto::xla_names::{device_of_plane, is_call, kind_of_copy, stream_of_line};
 use crate::recording::{Recording, Source, WorkKind};
-use crate::rocprof::run::{Args, Place, Run, Span};
-
-pub use names::{device_of_plane, direction, is_call, kind_of_copy, stream_of_line};
+use crate::rocprof::run::{Args, Direction, Place, Run, Span};
 
 /// Planes that are read before a file counts as another kind.
 const PROBED_PLANES: usize = 16;
@@ -251,6 +248,17 @@ impl Event<'_> {
             WorkKind::Copy => run.copy(direction(self.name), place, self.span),
             WorkKind::Fill => run.fill(self.name, place, self.span),
         }
+    }
+}
+
+/// The direction of a copy.
+fn direction(name: &str) -> Direction {
+    match name {
+        "MemcpyH2D" => Direction::HostToDevice,
+        "MemcpyD2H" => Direction::DeviceToHost,
+        "MemcpyD2D" | "MemcpyP2P" => Direction::DeviceToDevice,
+        "MemcpyH2H" => Direction::HostToHost,
+        _ => Direction::Unknown,
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) use damage::Extent;
 pub use damage::{Damage, Damaged, Fault, LONGEST_NS, Position};
 pub use report::{ImportReport, SharedEngine};
-pub use source::{Remark, Source};
+pub use source::{Foreign, Remark, Source};
 
 use super::ids::QueueId;
 
@@ -29,8 +29,8 @@ pub enum WorkKind {
 /// A recording beside the workload made from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// From the first recorded moment that is replayed to the end of the last work, or until the last
-    /// frame had been on the screen for a refresh, in nanoseconds.
+    /// From the first recorded moment that is replayed to the end of the last work, or until the
+    /// last frame had been on the screen for a refresh, in nanoseconds.
     pub makespan_ns: u64,
     /// GPU work in the order of the recorded host calls; [`super::CommandKind::Work`] points here.
     pub items: Vec<RecordedItem>,

@@ -77,6 +77,44 @@ impl Source {
     }
 }
 
+/// Work of devices and tools that is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Foreign {
+    /// Meta's MTIA accelerators.
+    Mtia,
+    /// Ascend accelerators, recorded by torch_npu.
+    Npu,
+    /// Gaudi accelerators.
+    Hpu,
+    /// Ranges of CUPTI's profiler, which are in place of kernels.
+    Ranges,
+}
+
+impl Foreign {
+    /// The name for display.
+    pub fn name(self) -> &'static str {
+        match self {
+            Foreign::Mtia => "MTIA accelerators",
+            Foreign::Npu => "Ascend accelerators (torch_npu)",
+            Foreign::Hpu => "Gaudi accelerators",
+            Foreign::Ranges => "ranges of CUPTI's profiler, which replace kernels",
+        }
+    }
+
+    /// What can be recorded instead.
+    pub fn instead(self) -> &'static str {
+        match self {
+            Foreign::Mtia | Foreign::Npu | Foreign::Hpu => {
+                "only queues of GPUs are replayed: record the program on a GPU with ProfilerActivity.CUDA"
+            }
+            Foreign::Ranges => {
+                "record without profiler_metrics in torch.profiler._ExperimentalConfig, so that kernels are there"
+            }
+        }
+    }
+}
+
 /// A fact that a file lacks, or records that a reader left out.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
@@ -174,6 +212,18 @@ pub enum Remark {
     NothingShown,
     /// The frames on the screen do not show the refresh period.
     RefreshUnknown,
+    /// Packets of Windows' graphics kernel, beside the work that they carried.
+    PacketsBesideWork {
+        /// Their number.
+        packets: u64,
+    },
+    /// Work of devices and tools that is not read.
+    Foreign {
+        /// What it is.
+        of: Foreign,
+        /// Number of its events.
+        events: u64,
+    },
     /// Another file of the same run was read, too.
     AlsoRead {
         /// Its name.
@@ -252,6 +302,12 @@ impl fmt::Display for Remark {
             }
             Remark::RefreshUnknown => {
                 f.write_str("the frames on the screen do not show the refresh period: 60 Hz is taken")
+            }
+            Remark::PacketsBesideWork { packets } => {
+                write!(f, "not read, packets of WDDM beside the work that they carried: {packets}")
+            }
+            Remark::Foreign { of, events } => {
+                write!(f, "not read, work of {}: {events} events", of.name())
             }
             Remark::AlsoRead { file } => write!(f, "also read: {file}"),
             Remark::OtherRun { file } => write!(f, "not read, recorded at another time: {file}"),

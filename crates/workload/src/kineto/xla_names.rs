@@ -1,7 +1,8 @@
-//! Names of planes, lines and events of XLA's profiler.
+//! Names of planes, lines and events of XLA's profiler, in its files and in the JSON made of them.
+//!
+//! Entry points: [`device_of_plane`], [`stream_of_line`], [`is_call`], [`kind_of_copy`].
 
 use crate::recording::WorkKind;
-use crate::rocprof::run::Direction;
 
 /// The GPU of a device plane, such as `/device:GPU:3`.
 pub fn device_of_plane(name: &str) -> Option<i64> {
@@ -31,16 +32,5 @@ pub fn kind_of_copy(name: &str) -> Option<WorkKind> {
         _ if name.starts_with("Memcpy") => Some(WorkKind::Copy),
         _ if name.starts_with("Memset") => Some(WorkKind::Fill),
         _ => None,
-    }
-}
-
-/// The direction of a copy.
-pub fn direction(name: &str) -> Direction {
-    match name {
-        "MemcpyH2D" => Direction::HostToDevice,
-        "MemcpyD2H" => Direction::DeviceToHost,
-        "MemcpyD2D" | "MemcpyP2P" => Direction::DeviceToDevice,
-        "MemcpyH2H" => Direction::HostToHost,
-        _ => Direction::Unknown,
     }
 }
