@@ -115,11 +115,11 @@ fn search(
     let host = Platform::host();
     let limit = if full { FULL_NS } else { SHORT_NS };
     let clock = || host.now().0;
-    let looked_ns = Cell::new(0);
+    let polled_ns = Cell::new(0);
     let keep_going = || {
         running.count_run();
         let now_ns = host.now().0;
-        now_ns < limit && !interrupt.look(&looked_ns, now_ns)
+        now_ns < limit && !interrupt.poll(&polled_ns, now_ns)
     };
     let options = Options {
         strategy: plan.strategy,

@@ -8,9 +8,9 @@
 //! - No output replaces a file that the command reads, under whatever name. [`Outputs`] knows the
 //!   inputs and is the only way to write a file.
 //!
-//! Entry points: [`Outputs::of`] before the command, [`Outputs::write`] and
-//! [`Outputs::write_json`] in it, [`Outputs::lines`] after it. Rooms: `place` (targets of paths) · `paths` (paths of a command
-//! line).
+//! Entry points: [`Outputs::of`] before the command, [`Outputs::write`] and [`Outputs::write_json`]
+//! in it, [`Outputs::lines`] after it. Rooms: `place` (targets of paths) · `paths` (paths of a
+//! command line).
 
 mod paths;
 mod place;

@@ -11,8 +11,8 @@ pub enum Submission {
     /// Contexts with a software queue in the scheduler, which holds waits and submits packets to
     /// the engine.
     Packet,
-    /// Hardware queues fed by kernel calls. Waits and signals of native fences are commands of their
-    /// command buffers, or of the scheduler where the application chooses so.
+    /// Hardware queues fed by kernel calls. Waits and signals of native fences are commands of
+    /// their command buffers, or of the scheduler where the application chooses so.
     Hardware,
     /// Ring and doorbell: no kernel call per submission. Takes native fences only.
     User,

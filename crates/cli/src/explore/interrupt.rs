@@ -5,12 +5,13 @@
 use crate::BadInput;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::cell::Cell;
 use std::sync::OnceLock;
 use tidegate::Platform;
 use tidegate::platform::Mutex;
 
-/// Time between two looks at the signals of one search, in nanoseconds.
-const LOOK_NS: u64 = 50_000_000;
+/// Time between two polls of the signals by one search.
+const POLL_EVERY_NS: u64 = 50_000_000;
 
 /// Whether the exploration is to end.
 pub(super) struct Interrupt {
@@ -31,11 +32,11 @@ impl Interrupt {
         self.arrived.get().is_some()
     }
 
-    /// Looks at the signals if the last look, at `looked_ns`, is long ago; returns whether one has
+    /// Polls the signals if the last poll, at `polled_ns`, is long ago; returns whether one has
     /// arrived.
-    pub(super) fn look(&self, looked_ns: &std::cell::Cell<u64>, now_ns: u64) -> bool {
-        if now_ns.saturating_sub(looked_ns.get()) >= LOOK_NS {
-            looked_ns.set(now_ns);
+    pub(super) fn poll(&self, polled_ns: &Cell<u64>, now_ns: u64) -> bool {
+        if now_ns.saturating_sub(polled_ns.get()) >= POLL_EVERY_NS {
+            polled_ns.set(now_ns);
             if self.signals.lock().pending().next().is_some() {
                 let _ = self.arrived.set(());
             }

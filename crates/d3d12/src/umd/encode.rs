@@ -228,7 +228,8 @@ pub(crate) fn signal_command(
 // spec: MF-024
 /// Joins several lists into one command buffer, behind the commands `before`. With `progress`, a
 /// value and its address, the buffer ends with a store of that value. An engine of the packet model
-/// that can write a fence thus reports, without a kernel call, that it has finished with the memory.
+/// that can write a fence thus reports, without a kernel call, that it has finished with the
+/// memory.
 pub(crate) fn joined(
     id: &QueueIdentity,
     before: &[u8],

@@ -72,15 +72,7 @@ impl Stage {
                 self.queue(queue)?.wait(&target, value)
             }
             Operation::PulseQueue { queue, fence, value, low } => {
-                let target = self.fence(fence, id, self.surfaces[&queue])?;
-                let object = self.queue(queue)?;
-                if self.end.may_fault.contains(&queue) {
-                    let ring = self.injected_in(id, queue, &object);
-                    self.may_fault.lock().push(ring);
-                }
-                object.wait(&target, value)?;
-                target.signal(value)?;
-                target.signal(low)
+                self.pulse_queue(id, queue, fence, (value, low))
             }
             Operation::Signal { fence, surface, value } => {
                 self.fence(fence, id, surface)?.signal(value)
@@ -153,6 +145,24 @@ impl Stage {
             | Operation::RemoveAdapter {}
             | Operation::Kill { .. } => self.operate(process, step),
         }
+    }
+
+    fn pulse_queue(
+        &self,
+        id: ProcessId,
+        queue: QueueId,
+        fence: FenceId,
+        (value, low): (u64, u64),
+    ) -> Called {
+        let target = self.fence(fence, id, self.surfaces[&queue])?;
+        let object = self.queue(queue)?;
+        if self.end.may_fault.contains(&queue) {
+            let ring = self.injected_in(id, queue, &object);
+            self.may_fault.lock().push(ring);
+        }
+        object.wait(&target, value)?;
+        target.signal(value)?;
+        target.signal(low)
     }
 
     fn carry_out_on_buffer(&self, process: &RunProcess, operation: Operation) -> Called {
