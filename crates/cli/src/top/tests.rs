@@ -291,7 +291,7 @@ fn a_reader_keeps_its_connection_and_makes_another_when_that_is_lost() {
             if let Some(read) = reader.take() {
                 return read;
             }
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
     };
     for reading in 0..3 {
