@@ -129,7 +129,6 @@ impl Translation<'_> {
                     "arguments of programs are not patched: a buffer with physical addresses copies, fills and stores",
                 ));
             }
-            // spec: HS-025
             Command::WaitFence { .. } | Command::SignalFence(_) => {
                 return Err(KmdError::Argument(
                     "packets carry out no fence operation: the scheduler does it for their context",

@@ -52,7 +52,6 @@ pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
     let grain = packet_grain(node);
     match &run.packet {
         Some(Packet::Wait(_)) => true,
-        // spec: HS-024
         Some(Packet::Execute(work)) if work.wait.is_some() => true,
         None => grain > PacketGrain::Ring || !run.has_work(),
         Some(Packet::Execute(work)) => {

@@ -153,7 +153,6 @@ impl HwQueue {
         }
         let native = layers.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let has_hardware_waits = desc.user_mode_submission || desc.native_fence_commands;
-        // spec: HS-026
         if desc.native_fence_commands && !native {
             return Err(Status::NOT_SUPPORTED);
         }
