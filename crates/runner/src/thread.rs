@@ -110,20 +110,10 @@ impl ThreadRun<'_> {
                 let result = self.queue(queue).wait(&self.run.fences[fence.0 as usize], value);
                 result.map_err(|error| self.halt(span, error, Obstacle::Room(queue)))
             }
-            OpKind::Present { interval } => {
+            OpKind::Present { interval, returned_ns } => {
                 let interval =
                     interval.evaluate_u32(self).map_err(|e| self.arithmetic(span, &e))?;
-                let (Some(screen), Some(display)) = (&self.run.screen, &self.run.workload.display)
-                else {
-                    return Err(self.failed(format!(
-                        "{}: there is no display",
-                        self.run.workload.place(span)
-                    )));
-                };
-                let shown = screen.present(interval);
-                shown
-                    .map(drop)
-                    .map_err(|error| self.halt(span, error, Obstacle::Room(display.queue)))
+                self.present(interval, *returned_ns, span)
             }
             OpKind::CpuSignal { fence, value } => {
                 let (fence, value) = self.fence_value(fence, value, span)?;
@@ -205,6 +195,34 @@ impl ThreadRun<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Presents. A call that blocks because too many presents are in flight is a wait for the
+    /// display on the timeline. It names no fence, because flips record no signal.
+    /// A call that waited in a recording returns no earlier than there.
+    fn present(&mut self, interval: u32, returned_ns: Option<u64>, span: Span) -> Result<(), Halt> {
+        let (Some(screen), Some(display)) = (&self.run.screen, &self.run.workload.display) else {
+            let place = self.run.workload.place(span);
+            return Err(self.failed(format!("{place}: there is no display")));
+        };
+        let awaited = (screen.presented() + 1).saturating_sub(u64::from(display.latency));
+        let blocks = screen.fence().completed_value() < awaited;
+        let begun_ns = self.platform.stamp_ns();
+        let shown = screen.present(interval);
+        let returned = returned_ns.map(|at_ns| CpuTime(self.start_ns).after(at_ns));
+        let is_early = returned.is_some_and(|at| self.platform.now() < at);
+        if let (Some(at), true, Ok(_)) = (returned, is_early, &shown) {
+            self.pause_until(at, span)?;
+        }
+        if let Some(at_ns) = returned_ns {
+            self.lag = i128::from(self.now_ns()) - i128::from(at_ns);
+        }
+        let ended_ns = self.platform.stamp_ns();
+        if (blocks || is_early) && ended_ns > begun_ns && self.platform.tracing() {
+            let record = Record::span(self.lane, Kind::CpuWait, NameId::NONE, begun_ns, ended_ns);
+            self.platform.record(record);
+        }
+        shown.map(drop).map_err(|error| self.halt(span, error, Obstacle::Room(display.queue)))
     }
 
     fn submit(&mut self, queue: QueueId, commands: &[Command], span: Span) -> Result<(), Halt> {

@@ -34,17 +34,35 @@ fn the_recording_of_the_repository_is_replayed_well() {
     assert_eq!(comparison["verdict"]["trust"]["grade"], "good", "{comparison}");
 }
 
+/// A PresentMon table of frames of 16.667 ms. The columns of each after its start are given.
+fn frames(count: u32, columns: &str) -> String {
+    let head = "Application,ProcessID,SwapChainAddress,SyncInterval,PresentMode,CPUStartTime,CPUBusy,CPUWait,\
+                GPULatency,GPUTime,GPUBusy,DisplayLatency\r\n";
+    let frame = |frame: u32| {
+        let start = 16.667 * f64::from(frame);
+        format!("game.exe,12,0xA0,1,x,{start:.4},{columns}\r\n")
+    };
+    head.to_owned() + &(0..count).map(frame).collect::<String>()
+}
+
+#[test]
+fn a_program_that_the_screen_holds_back_waits_and_does_not_work() {
+    let place = place("presentmon waits");
+    // Each call returns 50 us after the frame before was on the screen.
+    std::fs::write(place.join("game.csv"), frames(100, "5,11.667,4,7,6,33.284")).unwrap();
+    let said = text(&ran(&place, "compare game.csv --json comparison.json"));
+    holds(&said, &["calls of 0 waited for GPU work, of 99 for the screen", "the replay is good"]);
+    let comparison = json(&place, "comparison.json");
+    for run in comparison["verdict"]["models"].as_array().unwrap() {
+        let time = |part: &str| run["account"][part].as_u64().unwrap();
+        assert!(time("idle_ns") > 2 * time("host_ns"), "{run}");
+    }
+}
+
 #[test]
 fn frames_of_a_windows_program_are_compared_under_the_models_that_present() {
     let place = place("presentmon");
-    let mut table = "Application,ProcessID,SwapChainAddress,SyncInterval,PresentMode,CPUStartTime,CPUBusy,CPUWait,\
-                     GPULatency,GPUTime,GPUBusy,DisplayLatency\r\n"
-        .to_owned();
-    for frame in 0..30 {
-        let start = 16.667 * f64::from(frame);
-        table += &format!("game.exe,12,0xA0,1,x,{start:.4},16.167,0.5,8,9,6.5,30\r\n");
-    }
-    std::fs::write(place.join("game.csv"), table).unwrap();
+    std::fs::write(place.join("game.csv"), frames(30, "16.167,0.5,8,9,6.5,30")).unwrap();
     let said = text(&ran(&place, "compare game.csv --json comparison.json"));
     holds(
         &said,

@@ -53,6 +53,10 @@ pub enum OpKind {
         /// Vertical syncs between the previous picture and this one, at least; with 0 a newer
         /// picture replaces it.
         interval: Expr,
+        /// Recorded time at which the call returned with the display, in nanoseconds from the start
+        /// of the recording. It returns no earlier: the screen is as fast as it was. `None` for a
+        /// call that did not wait.
+        returned_ns: Option<u64>,
     },
     /// The thread sets the fence, at once.
     CpuSignal {

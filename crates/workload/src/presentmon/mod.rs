@@ -12,6 +12,8 @@ mod display;
 mod frame;
 mod rows;
 
+use foldhash::HashMap;
+
 use crate::recording::{
     Call, CallRecord, Launcher, PresentRecord, ProcessId, Recording, Remark, Source, StreamId,
     StreamKey, TrackId, WorkKind, WorkRecord,
@@ -35,8 +37,14 @@ pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     rows.frames.sort_by_key(|frame| (frame.chain, frame.present, frame.line));
     let generated = rows.generated;
     recording.remark(generated, |frames| Remark::GeneratedFrames { frames });
-    let objects: Vec<Objects> =
-        (0..rows.chains.len()).map(|chain| objects(&mut recording, &rows.chains, chain)).collect();
+    let mut of_processes: HashMap<i64, u32> = HashMap::default();
+    rows.chains.iter().for_each(|chain| *of_processes.entry(chain.process).or_default() += 1);
+    let objects: Vec<Objects> = (rows.chains.iter().enumerate())
+        .map(|(number, chain)| {
+            let is_only = of_processes.get(&chain.process) == Some(&1);
+            objects(&mut recording, number, chain, is_only)
+        })
+        .collect();
     for of_chain in rows.frames.chunk_by(|a, b| a.chain == b.chain) {
         let mut before: Option<&Frame> = None;
         for frame in of_chain {
@@ -55,16 +63,16 @@ struct Objects {
     work: String,
 }
 
-fn objects(recording: &mut Recording, chains: &[Chain], number: usize) -> Objects {
-    let Chain { process, address, application } = &chains[number];
+/// The objects of a swap chain, which may be the only one of its process.
+fn objects(recording: &mut Recording, number: usize, chain: &Chain, is_only: bool) -> Objects {
+    let Chain { process, address, application } = chain;
     let id: ProcessId = recording.process(*process);
     let place = i64::try_from(number).unwrap_or(i64::MAX);
     let stream = recording.stream(StreamKey { process: id, context: 0, stream: place }, 0);
     let track = recording.track(id, place);
-    let has_others = chains.iter().filter(|chain| chain.process == *process).nth(1).is_some();
-    let name = match has_others {
-        true => format!("{application} {address}"),
-        false => application.clone(),
+    let name = match is_only {
+        true => application.clone(),
+        false => format!("{application} {address}"),
     };
     recording.tracks[track.index()].name = format!("{name} ({process})");
     recording.streams[stream.index()].name = Some(name);

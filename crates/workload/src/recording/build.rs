@@ -359,9 +359,10 @@ impl Builder<'_> {
                     self.bodies[thread].push(OpKind::Wait { queue: queue(stream), fence, value });
                 }
             }
-            (Action::Present { interval, .. }, _) => {
+            (Action::Present { interval, waits }, _) => {
                 let interval = Expr::number(u64::from(*interval));
-                self.bodies[thread].push(OpKind::Present { interval });
+                let returned_ns = waits.then_some(entry.end);
+                self.bodies[thread].push(OpKind::Present { interval, returned_ns });
             }
             _ => {}
         }
@@ -382,9 +383,6 @@ impl Builder<'_> {
             Action::Launch { items, blocks: true } => {
                 let ends = items.iter().map(|item| self.timeline.joined.work(item.work).end);
                 (vec![number], ends.max().unwrap_or(0))
-            }
-            Action::Present { waits: true, .. } => {
-                return self.bodies[entry.thread as usize].resume(entry.end);
             }
             _ => {
                 let body = &mut self.bodies[entry.thread as usize];

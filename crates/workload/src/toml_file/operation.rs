@@ -123,7 +123,7 @@ pub fn read(
             if interval.constant().is_some_and(|n| !(0..=4).contains(&n)) {
                 section.problem("'present' is the sync interval: give it from 0 to 4".into());
             }
-            Some(OpKind::Present { interval })
+            Some(OpKind::Present { interval, returned_ns: None })
         }
         "cpu_signal" => {
             let (fence, value) = (fields.fence(verb), fields.need_expr("value"));
