@@ -48,7 +48,7 @@ pub(crate) const OF_PARKED: Race = Race {
         },
     ],
     shape: Shape::Machine(&[setting::SMALL_HISTORY]),
-    plans: Plans::samples(10_000, 500_000, 50_000),
+    plans: Plans::samples(5_000, 500_000, 50_000),
     prepare: prepare_parked,
 };
 

@@ -72,7 +72,8 @@ impl Stage {
                 self.queue(queue)?.wait(&target, value)
             }
             Operation::PulseQueue { queue, fence, value, low } => {
-                self.pulse_queue(id, queue, fence, (value, low))
+                let target = self.fence(fence, id, self.surfaces[&queue])?;
+                self.pulse_queue(id, queue, &target, (value, low))
             }
             Operation::Signal { fence, surface, value } => {
                 self.fence(fence, id, surface)?.signal(value)
@@ -145,24 +146,6 @@ impl Stage {
             | Operation::RemoveAdapter {}
             | Operation::Kill { .. } => self.operate(process, step),
         }
-    }
-
-    fn pulse_queue(
-        &self,
-        id: ProcessId,
-        queue: QueueId,
-        fence: FenceId,
-        (value, low): (u64, u64),
-    ) -> Called {
-        let target = self.fence(fence, id, self.surfaces[&queue])?;
-        let object = self.queue(queue)?;
-        if self.end.may_fault.contains(&queue) {
-            let ring = self.injected_in(id, queue, &object);
-            self.may_fault.lock().push(ring);
-        }
-        object.wait(&target, value)?;
-        target.signal(value)?;
-        target.signal(low)
     }
 
     fn carry_out_on_buffer(&self, process: &RunProcess, operation: Operation) -> Called {
@@ -375,6 +358,23 @@ impl Stage {
         let priority = ResidencyPriority::NORMAL;
         client.kernel.set_allocation_priority(client.device, &[allocation.handle], priority)?;
         Ok(BufferObject::Raw(Arc::new(RawBuffer { client, allocation, paging })))
+    }
+
+    fn pulse_queue(
+        &self,
+        id: ProcessId,
+        queue: QueueId,
+        fence: &FenceObject,
+        (value, low): (u64, u64),
+    ) -> Called {
+        let object = self.queue(queue)?;
+        if self.end.may_fault.contains(&queue) {
+            let ring = self.injected_in(id, queue, &object);
+            self.may_fault.lock().push(ring);
+        }
+        object.wait(fence, value)?;
+        fence.signal(value)?;
+        fence.signal(low)
     }
 
     fn hang(&self, id: ProcessId, process: &RunProcess, queue: QueueId) -> Called {
