@@ -138,8 +138,8 @@ impl Doorbells {
         (*common == group).then(|| doorbell.take(bit))
     }
 
-    /// Connects a doorbell for `queue`. Its word is 0, a write pointer that the queue knows. Returns
-    /// the seat, and whether the node has a new summary.
+    /// Connects a doorbell for `queue`. Its word is 0, a write pointer that the queue knows.
+    /// Returns the seat, and whether the node has a new summary.
     // spec: UMS-006, UMS-029
     pub(crate) fn connect(
         &mut self,
