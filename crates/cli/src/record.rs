@@ -99,12 +99,7 @@ pub(crate) fn command(arguments: &arguments::Record, outputs: &Outputs) -> Resul
     let trace = kept.builder.finish();
     format.write(&trace, path, outputs)?;
     let why = if service_ended { "; the service has ended" } else { "" };
-    outln!(
-        "{} records, {} lost, to {}{why}",
-        trace.records.len(),
-        trace.lost_records,
-        path.display()
-    );
+    outln!("{} records, {} lost{why}", trace.records.len(), trace.lost_records);
     Ok(End::Right)
 }
 

@@ -189,8 +189,11 @@ fn the_verdict_follows_from_the_json_beside_it() {
         assert_eq!(parts.map(|(_, ns)| number(ns)).sum::<u64>(), makespan, "{account:?}");
         assert_eq!(account["start_up_ns"], model["start_up_ns"]);
         assert!(number(&run["first_work_ns"]) >= number(&model["start_up_ns"]));
-        // Both engines' work is the same under each model; what differs is how it gets there.
-        assert_eq!(account["gpu_ns"], verdict["models"][0]["account"]["gpu_ns"]);
+        // Both engines' work is the same under each model, but for the part of a draw that a path
+        // leaves to the other engine; what differs is how it gets there.
+        let of_packet = number(&verdict["models"][0]["account"]["gpu_ns"]);
+        let apart = number(&account["gpu_ns"]).abs_diff(of_packet);
+        assert!(apart * 1_000 <= of_packet, "{account:?}");
         let against = &model["against"];
         if against.is_null() {
             continue;

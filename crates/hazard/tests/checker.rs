@@ -377,6 +377,21 @@ fn one_missing_edge_is_named_once_however_many_pairs_it_leaves_unordered() {
     assert_eq!((report.implied.len(), order(&report.implied[0])), (1, ["copy", "render"]));
 }
 
+/// Timed work, as that of a recording, names no memory. A wait for it still orders something.
+#[test]
+fn a_wait_for_work_without_accesses_is_not_redundant() {
+    let mut p = Program::new();
+    let (a, b, fence) = (p.queue("a"), p.queue("b"), p.fence("worked"));
+    for value in 1..=3 {
+        p.execute(a);
+        p.signal(a, fence, value);
+        p.wait(b, fence, value);
+    }
+    assert_eq!(p.report().hints, []);
+    p.checker.cpu_wait(p.main, fence, 3);
+    assert_eq!(p.report().hints, []);
+}
+
 #[test]
 fn hints_name_redundant_waits_and_two_signallers() {
     let mut p = Program::new();

@@ -12,7 +12,7 @@
 use crate::model::{BufferState, Facts, FenceState, Model, PAGE_WORDS};
 use crate::operation::{Kind, Operation};
 use crate::program::{ProcessSetup, Program, ProgramStep};
-use crate::setup::{AdapterSetup, HISTORY, SWITCHES};
+use crate::setup::{AdapterSetup, HISTORY, SCHEDULER_FENCES, SWITCHES};
 use crate::words::{
     AdapterId, Band, BufferId, Class, Costs, Fate, FenceId, FenceKind, Model as Submission,
     ProcessId, Question, QueueId, Sharing, Surface, ThreadId, WaitId,
@@ -76,15 +76,30 @@ pub fn program(seed: u64, shape: Shape) -> Program {
     let mut numbers = Numbers::new(seed);
     let mut program = machine(&mut numbers, shape);
     shorten_histories(&mut Numbers::new(!seed), &mut program, shape);
+    choose_fences(&mut Numbers::new(!seed.rotate_left(32)), &mut program);
     let steps = steps(&mut numbers, &program, shape);
     program.steps = steps;
     program
 }
 
-/// One program in six has short histories. Their numbers are not those of the other switches, so
-/// that the other programs stay as they were.
+/// Switches that are drawn apart, so that the other programs of a seed stay as they were.
+const APART: [&str; 2] = [HISTORY, SCHEDULER_FENCES];
+
+fn index_of(name: &str) -> usize {
+    SWITCHES.iter().position(|switch| switch.name == name).expect("a switch of the table")
+}
+
+/// In one program in three the scheduler carries out waits and signals of hardware queues.
+fn choose_fences(numbers: &mut Numbers, program: &mut Program) {
+    if numbers.chance(3) {
+        let index = index_of(SCHEDULER_FENCES);
+        program.adapters.iter_mut().for_each(|adapter| adapter.set(index, 1));
+    }
+}
+
+/// One program in six has short histories.
 fn shorten_histories(numbers: &mut Numbers, program: &mut Program, shape: Shape) {
-    let Some(index) = SWITCHES.iter().position(|switch| switch.name == HISTORY) else { return };
+    let index = index_of(HISTORY);
     if !numbers.chance(6) {
         return;
     }
@@ -108,7 +123,7 @@ fn adapter(numbers: &mut Numbers) -> AdapterSetup {
     let mut adapter = AdapterSetup::shipped(variant);
     let odds = 1 + numbers.below(8);
     for (index, switch) in SWITCHES.iter().enumerate() {
-        if switch.name != HISTORY && numbers.chance(odds) {
+        if !APART.contains(&switch.name) && numbers.chance(odds) {
             adapter.set(index, *numbers.pick(switch.values).expect("a switch has values"));
         }
     }

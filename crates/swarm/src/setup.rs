@@ -200,7 +200,7 @@ pub static SWITCHES: &[Switch] = &[
         },
     },
     Switch {
-        name: "scheduler-fences",
+        name: SCHEDULER_FENCES,
         shipped: 0,
         values: &[0, 1],
         // An option of the device: `AdapterSetup::hardware_fences`.
@@ -210,6 +210,9 @@ pub static SWITCHES: &[Switch] = &[
 
 /// The switch that shortens the histories of fences. The generator draws it apart from the others.
 pub(crate) const HISTORY: &str = "history-peaks";
+
+/// The switch that gives waits and signals of hardware queues to the scheduler. It is drawn apart.
+pub(crate) const SCHEDULER_FENCES: &str = "scheduler-fences";
 
 /// Returns the nodes with `count` nodes of the class `class` instead of one.
 fn nodes_with(
@@ -313,7 +316,7 @@ impl AdapterSetup {
 
     /// Returns what carries out waits and signals of hardware queues.
     pub fn hardware_fences(&self) -> HardwareFences {
-        match self.value("scheduler-fences") {
+        match self.value(SCHEDULER_FENCES) {
             0 => HardwareFences::Engine,
             _ => HardwareFences::Scheduler,
         }

@@ -66,7 +66,7 @@ fn a_recording_has_engines_queues_and_calls_of_each_client_time_after_time() {
         let recording = attached(&service, &file);
         run(&service);
         let line = end(recording);
-        assert!(line.contains(" 0 lost, to ") && !line.contains("ended"), "{line}");
+        assert!(line.contains(" 0 lost\nwrote ") && !line.contains("ended"), "{line}");
         let lanes = lanes(&file);
         let with = |kind: &str, name: &str| {
             let found = lanes.iter().filter(|lane| lane.0 == kind && lane.1.starts_with(name));
@@ -117,8 +117,9 @@ fn the_end_of_a_service_ends_its_recording_with_a_file() {
         let recording = attached(&service, &file);
         run(&service);
         service.signal(signal);
-        let line = said(&recording.wait_with_output().unwrap());
-        assert!(line.trim_end().ends_with("the service has ended"), "{line}");
+        let printed = said(&recording.wait_with_output().unwrap());
+        let wanted = format!("0 lost; the service has ended\nwrote {}\n", file.display());
+        assert!(printed.ends_with(&wanted), "{printed}");
         assert!(!lanes(&file).is_empty());
     }
     let bad = |arguments: &[&str]| {

@@ -98,7 +98,10 @@ fn imported_traces_have_no_hazard() {
                 continue;
             };
             checked += 1;
-            for submission in Submission::ALL {
+            // A user-mode queue presents nothing.
+            let presents = workload.display.is_some();
+            let models = Submission::ALL.into_iter();
+            for submission in models.filter(|model| !presents || *model != Submission::User) {
                 let report = check(workload.clone(), submission);
                 if !report.is_clean() {
                     wrong.push(format!("{} ({submission}):\n{report}", file.display()));
