@@ -151,13 +151,13 @@ impl HwQueue {
         if !node.context_scheduling || !node.writes_fences {
             return Err(Status::NOT_SUPPORTED);
         }
+        // spec: NF-115
         let native = layers.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let has_hardware_waits = desc.user_mode_submission || desc.native_fence_commands;
         if desc.native_fence_commands && !native {
             return Err(Status::NOT_SUPPORTED);
         }
         context.priority.adopt(level, &context.priority_request(), desc.priority)?;
-        // spec: NF-115
         let fence = CreateFence {
             name: "progress",
             initial_value: 0,
