@@ -74,9 +74,10 @@ pub(crate) fn command(
     reading.doorbells(&models(workload, reading)).map_err(BadInput)?;
     add_pictures(workload, outputs)?;
     let page = page_path(arguments, outputs);
-    let (results, runs_ns) = run_models(&read, reading)?;
+    let (runs, runs_ns) = run_models(&read, reading)?;
+    let (results, accounts): (Vec<RunResult>, Vec<Option<Account>>) =
+        runs.into_iter().map(|run| (run.result, run.account)).unzip();
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
-    let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
     let trust = trust(arguments.workload.as_deref(), reading, &read, &reports)?;
     let poor = trust.as_ref().is_some_and(|trust| trust.grade == Grade::Poor);
     let ranking = match clock(workload, reading) {
@@ -140,45 +141,63 @@ pub(crate) fn command(
     Ok(if right { End::Right } else { End::Wrong })
 }
 
+/// A run with its account, which is made once.
+struct Run {
+    result: RunResult,
+    account: Option<Account>,
+}
+
+impl Run {
+    fn new(result: RunResult) -> Run {
+        let account = account(&result);
+        Run { result, account }
+    }
+
+    fn report(&self) -> &Report {
+        &self.result.outcome.report
+    }
+
+    /// Steady work in nanoseconds.
+    fn steady_ns(&self) -> u64 {
+        verdict::steady_ns(self.report(), self.account.as_ref())
+    }
+
+    /// Whether the run was right, and its steady work.
+    fn outcome(&self) -> (bool, u64) {
+        (self.report().is_right(), self.steady_ns())
+    }
+}
+
 /// Runs the workload under each model. Other work of the host makes a run on threads longer and
 /// none shorter, so the models take turns there, at least twice, and the shortest run of each is
 /// its result. The second value is the steady work of the right runs of each model.
-fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<RunResult>, Vec<Vec<u64>>), BadInput> {
+fn run_models(read: &Read, reading: &Reading) -> Result<(Vec<Run>, Vec<Vec<u64>>), BadInput> {
     let Read { workload, costs } = read;
     let models = models(workload, reading);
     let run = |model: &Submission, reading: &Reading| {
-        run_once(workload, Some(*model), reading, true, costs.clone())
+        run_once(workload, Some(*model), reading, true, costs.clone()).map(Run::new)
     };
-    let mut results: Vec<RunResult> =
+    let mut bests: Vec<Run> =
         models.iter().map(|model| run(model, reading)).collect::<Result<_, _>>()?;
     let repeats = clock(workload, reading) == Clock::Wall && reading.preempting.inject.is_empty();
     let quiet = Reading { quiet: true, ..reading.clone() };
-    let mut spent_ns: u64 = results.iter().map(|r| r.outcome.report.makespan_ns).sum();
-    let right_ns = |result: &RunResult| {
-        let (is_right, ns) = outcome(result);
-        is_right.then_some(ns)
-    };
+    let mut spent_ns: u64 = bests.iter().map(|run| run.report().makespan_ns).sum();
+    let right_ns = |run: &Run| run.report().is_right().then(|| run.steady_ns());
     let mut runs_ns: Vec<Vec<u64>> =
-        results.iter().map(|result| right_ns(result).into_iter().collect()).collect();
+        bests.iter().map(|run| right_ns(run).into_iter().collect()).collect();
     let mut rounds = 1;
     while repeats && rounds < WALL_ROUNDS && (rounds < LEAST_ROUNDS || spent_ns < WALL_NS) {
-        for ((model, best), runs_ns) in models.iter().zip(&mut results).zip(&mut runs_ns) {
-            let result = run(model, &quiet)?;
-            spent_ns += result.outcome.report.makespan_ns;
-            runs_ns.extend(right_ns(&result));
-            if replaces(outcome(&result), outcome(best)) {
-                *best = result;
+        for ((model, best), runs_ns) in models.iter().zip(&mut bests).zip(&mut runs_ns) {
+            let run = run(model, &quiet)?;
+            spent_ns += run.report().makespan_ns;
+            runs_ns.extend(right_ns(&run));
+            if replaces(run.outcome(), best.outcome()) {
+                *best = run;
             }
         }
         rounds += 1;
     }
-    Ok((results, runs_ns))
-}
-
-/// Whether a run was right, and its steady work in nanoseconds.
-fn outcome(result: &RunResult) -> (bool, u64) {
-    let report = &result.outcome.report;
-    (report.is_right(), verdict::steady_ns(report, account(result).as_ref()))
+    Ok((bests, runs_ns))
 }
 
 /// Whether a run becomes the result of its model in place of the best one so far. A run that went
@@ -276,8 +295,8 @@ fn ranking(
                 // Times are read from a timeline, as on the nominal machine.
                 false => {
                     let costs = variation.costs.clone();
-                    run = run_once(workload, Some(*submission), &quiet, true, costs)?;
-                    (&run.outcome.report, outcome(&run).1)
+                    run = Run::new(run_once(workload, Some(*submission), &quiet, true, costs)?);
+                    (run.report(), run.steady_ns())
                 }
             };
             let ring_wait_ns = report.ring_wait_ns;
@@ -324,13 +343,13 @@ fn lengths(
         };
         let mut steady_ns = Vec::new();
         for model in models(&workload, &longer) {
-            let run = run_once(&workload, Some(model), &longer, true, costs.clone())?;
-            if !run.outcome.report.is_right() {
+            let run = Run::new(run_once(&workload, Some(model), &longer, true, costs.clone())?);
+            if !run.report().is_right() {
                 not_checked(&format!("goes wrong under {}", model.name()));
-                show_problems(&run.outcome);
+                show_problems(&run.result.outcome);
                 return Ok(lengths);
             }
-            steady_ns.push((model.name(), outcome(&run).1));
+            steady_ns.push((model.name(), run.steady_ns()));
         }
         lengths.push(Measurement { variation: format!("{times}x"), steady_ns });
     }

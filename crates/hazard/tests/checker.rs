@@ -377,7 +377,7 @@ fn one_missing_edge_is_named_once_however_many_pairs_it_leaves_unordered() {
     assert_eq!((report.implied.len(), order(&report.implied[0])), (1, ["copy", "render"]));
 }
 
-/// Timed work, as that of a recording, names no memory. A wait for it still orders something.
+/// Timed work, such as recorded kernels, names no memory. A wait for it still orders something.
 #[test]
 fn a_wait_for_work_without_accesses_is_not_redundant() {
     let mut p = Program::new();

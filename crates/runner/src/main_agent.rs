@@ -38,7 +38,7 @@ impl Prepared {
         (state.before, state.started_ns) = (before, started_ns);
     }
 
-    /// Waits until the recorded vertical syncs of a workload are those of the display.
+    /// Waits until the display's vertical syncs are in phase with the recorded ones.
     fn align_with_vertical_sync(&self, platform: &Platform) {
         let Some(display) = &self.workload.display else { return };
         let Some(at_ns) = display.vsync_at_ns.filter(|_| display.refresh_ns > 0) else { return };

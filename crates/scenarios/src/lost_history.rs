@@ -80,7 +80,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     })
 }
 
-/// Whether the reason is none, or names the queue and the fence.
+/// Whether there is no reason, or it names the queue and the fence.
 fn is_named(reason: Option<&RemovedReason>) -> bool {
     reason.is_none_or(|reason| match reason {
         RemovedReason::Faulted(fault) => {

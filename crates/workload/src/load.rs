@@ -26,7 +26,7 @@ const HEAD_BYTES: usize = 64 << 10;
 pub struct LoadOptions {
     /// Options for traces.
     pub import: ImportOptions,
-    /// Values in place of those of constants (`[let]`) of a TOML workload.
+    /// Values that replace constants (`[let]`) of a TOML workload.
     pub constants: Constants,
 }
 

@@ -1,5 +1,5 @@
-//! Waits and signals that a hardware queue carries in its command buffers. A wait needs no kernel
-//! call of its own, and a signal interrupts only for an armed value.
+//! Waits and signals that a hardware queue carries in its command buffers. A wait needs no
+//! separate kernel call, and a signal interrupts only for an armed value.
 //!
 //! Invariants: a wait is held back until the next command buffer, signal or present, and is then
 //! the first command. Such a queue is not idle. A wait knows its fence weakly until it is encoded,
@@ -73,8 +73,8 @@ impl FenceCommands {
         }
     }
 
-    /// Holds a wait back until the next command buffer. Returns whether so many are held back that
-    /// they get one of their own.
+    /// Holds a wait back until the next command buffer. Returns whether the limit of waits that are
+    /// held back is reached.
     pub(crate) fn hold_back(
         &mut self,
         fence: &Arc<FenceObject>,

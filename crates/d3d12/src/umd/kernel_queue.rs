@@ -1,4 +1,4 @@
-//! Owns kernel-mode queues: packet queues and hardware queues. Every submission is a kernel call,
+//! Kernel-mode queues: packet queues and hardware queues. Every submission is a kernel call,
 //! and the scheduler keeps the calls in order.
 //!
 //! A packet queue is a context. One execute is one packet: its lists are joined into one command
@@ -393,7 +393,7 @@ impl KernelQueue {
         }
     }
 
-    /// Submits a list of a hardware queue, behind the waits that are held back.
+    /// Submits a list of a hardware queue, after the waits that are held back.
     fn submit_list(&self, state: &mut State, list: &ClosedList, queued: Queued) -> Result {
         let mut buffer = FenceBuffer::new(state.progress + 1);
         match &mut state.commands {
@@ -414,7 +414,7 @@ impl KernelQueue {
         Ok(())
     }
 
-    /// Submits the waits that are held back in a command buffer of their own.
+    /// Submits the waits that are held back in a separate command buffer.
     fn submit_waits(&self, state: &mut State) -> Result {
         if state.commands.as_ref().is_some_and(FenceCommands::holds_back) {
             self.submit_fences(state, None, self.id.queued())?;
@@ -439,7 +439,7 @@ impl KernelQueue {
         self.submit_buffer(state, &buffer)
     }
 
-    /// Submits a command buffer without a list. It is no submission of the application.
+    /// Submits a command buffer without a list. The application does not count it.
     fn submit_buffer(&self, state: &mut State, buffer: &FenceBuffer) -> Result {
         let memory = match buffer.as_bytes() {
             // The fences of the waits have ended.

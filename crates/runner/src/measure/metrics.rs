@@ -76,7 +76,7 @@ pub(crate) fn last_end(queues: &[&QueueTimes]) -> Option<u64> {
     each(queues).map(|execution| execution.end_ns).max()
 }
 
-/// When the first work of any queue began on an engine. Replayed gaps are no work.
+/// When the first work of any queue began on an engine. Replayed gaps do not count.
 pub(crate) fn first_work(queues: &[QueueTimes]) -> Option<u64> {
     let commands = queues.iter().flat_map(|queue| &queue.commands);
     commands.filter(|command| command.kind != Kind::Gap).map(|command| command.start_ns).min()

@@ -6,7 +6,7 @@
 //! waited for. `decisions/0038` has the definition of each part.
 //!
 //! - Each moment between start and end gets exactly one part, so the parts sum to the makespan.
-//! - Before the first work of the run all time but that of the host is start-up.
+//! - Before the first work of the run, all time except the host's own is start-up.
 //! - The walk never goes forward in time and visits each record of a queue once, so it ends.
 //!
 //! Entry point: [`account()`].

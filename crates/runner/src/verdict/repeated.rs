@@ -27,7 +27,7 @@ fn relation_of_halves(own: [u64; 2], base: [u64; 2]) -> Relation {
 
 impl Verdict {
     /// Takes the steady work of all right runs of each model, in nanoseconds and in the order of
-    /// the rounds. A difference that the two halves of them do not share is none.
+    /// the rounds. A difference counts only if both halves of them show it.
     #[must_use]
     pub fn repeated(mut self, runs_ns: &[Vec<u64>]) -> Verdict {
         for (model, runs_ns) in self.models.iter_mut().zip(runs_ns) {

@@ -149,7 +149,7 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
 /// more, largest first, of steady work. A bound that is not the largest part has the share of the
 /// busy engines.
 fn where_it_went(account: &Account, model: &ModelVerdict) -> String {
-    // Start-up has a clause of its own.
+    // Start-up has a separate clause.
     let shown = |(part, ns): &(Part, u64)| *ns > 0 && *part != Part::StartUp;
     let mut parts: Vec<(Part, u64)> = account.parts().into_iter().filter(shown).collect();
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));

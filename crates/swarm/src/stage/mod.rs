@@ -472,7 +472,7 @@ mod tests {
     use super::*;
     use crate::operation::Kind;
 
-    /// What a watchdog writes of a run that stands still.
+    /// What a watchdog writes about a run at a standstill.
     #[test]
     fn a_watched_run_says_what_is_under_way_and_what_has_failed() {
         let text = "adapter standard; process a0 steady; thread p0; thread p0; \

@@ -276,7 +276,7 @@ fn packets_of_the_graphics_kernel_are_work_of_their_engines() {
     assert_eq!(packets(&workload), expected);
     assert_eq!((report(&workload).kernels, report(&workload).copies), (2, 1));
     assert_eq!(report(&workload).remarks, [Remark::Unusable { rows: 1 }]);
-    // With hardware scheduling only queue packets are recorded. One that waits is no work.
+    // With hardware scheduling only queue packets are recorded. A packet that waits is not work.
     let workload = read(&export(&[&schema], ""));
     let starts =
         packets(&workload).iter().map(|(_, start, end, _)| (*start, *end)).collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 //!
 //! Invariants: packets are read where the file has no work of CUDA, which they would repeat.
 //! A packet enters the queue of its engine before the packet ahead of it has ended, so its work
-//! begins with the later of the two. Packets with submit sequence 0 preempt, and are no work. With
+//! begins with the later of the two. Packets with submit sequence 0 preempt, and are not work. With
 //! hardware scheduling there are queue packets only. Entry point: `Reader::packets`.
 
 use std::collections::HashMap;

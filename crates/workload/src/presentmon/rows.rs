@@ -216,7 +216,7 @@ impl Row<'_> {
         Ok(Read::Frame(chain, Raw { at, frame_ns, is_of_next }, frame))
     }
 
-    /// The time of a frame from that of the first row.
+    /// The time of a frame since the first row.
     fn at(&self, column: Column, unit: Unit, origin: &mut Origin) -> Result<f64, Wrong> {
         if unit != Unit::Date {
             let at = self.need(column, self.number(column)?)?;

@@ -166,7 +166,7 @@ fn dropped_generated_and_empty_frames() {
     assert_eq!((report.events, report.kernels, report.damage.count), (4, 1, 0));
     assert_eq!((report.presents, report.presents_shown), (3, 2));
     assert!(report.remarks.contains(&Remark::GeneratedFrames { frames: 1 }));
-    // Version 1 says it in a column of its own, and writes 0 for what is not there.
+    // Version 1 says it in a separate column, and writes 0 for what is not there.
     let one = "Dropped,TimeInSeconds,msInPresentAPI,msBetweenPresents,msUntilRenderStart,\
                msUntilRenderComplete,msGPUActive,msUntilDisplayed";
     let workload = read(&table(one, &["1,0.014,1,10,-5,2,2,5", "0,0.024,1,10,-5,2,2,0"]));
@@ -195,7 +195,7 @@ fn the_swap_chain_with_most_frames_on_the_screen_has_the_display() {
 #[test]
 fn a_long_present_call_waited_for_work_for_the_screen_or_for_something_else() {
     // The call of the second frame returns 50 us after the work of the first ends, at 19 ms. That
-    // of the third returns when the second is shown, and that of the fourth with nothing.
+    // of the third returns when the second is shown, and the present of the fourth with nothing.
     let rows = [
         "0,5,0.5,4,15,2,100",
         "5.5,5,8.55,13,20,2,40",

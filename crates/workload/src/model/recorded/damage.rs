@@ -31,7 +31,7 @@ pub enum Position {
     Cell {
         /// Its line, from 1.
         line: u64,
-        /// Its column among those of the table, from 1.
+        /// Its column in the table, from 1.
         column: u64,
     },
     /// A row of a table.
