@@ -141,6 +141,11 @@ impl RecordedKernel {
         self.state.lock_device().refused.push((prefix, status));
     }
 
+    /// Refuses no call from now on.
+    pub fn refuse_nothing(&self) {
+        self.state.lock_device().refused.clear();
+    }
+
     /// Puts one doorbell of the test in place of those created from now on, and memory of this
     /// layer's platform in place of allocations. So the machine may be of another platform.
     pub fn script_doorbells(&self) -> Arc<ScriptedDoorbell> {

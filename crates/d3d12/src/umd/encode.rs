@@ -35,7 +35,7 @@ impl LogCursor {
     // spec: NF-180, NF-182, NF-207
     /// Returns the next entry's number; [`NO_LOG_ENTRY`] without a log.
     #[inline]
-    fn take(&mut self) -> u32 {
+    pub(crate) fn take(&mut self) -> u32 {
         if self.numbers == 0 {
             return NO_LOG_ENTRY;
         }
@@ -116,27 +116,33 @@ fn record_queued(
     kind: Kind,
     (fence, value): (&FenceObject, u64),
     log_entry: u32,
-    (at, queued): QueuedAt<'_>,
+    at: QueuedAt<'_>,
 ) {
     if id.notes_submissions() {
-        record_on_timeline(id, kind, (fence, value), log_entry, at, queued);
+        note_queued(id, fence, at);
+        record_on_timeline(id, kind, (fence, value), log_entry, at.1);
     }
+}
+
+/// Gives the engine the time at which the operation was queued.
+#[inline(never)]
+fn note_queued(id: &QueueIdentity, fence: &FenceObject, ((queue, key), queued): QueuedAt<'_>) {
+    let name = fence.instance.trace_fence;
+    id.device.platform.note_queued(queue, key, Queued { name, ..*queued });
 }
 
 /// Records a queued fence operation on the timeline. Log entries carry the time of execution, so
 /// the time of queueing is recorded here. Operations without a log entry are recorded by the
 /// engine.
 #[inline(never)]
-fn record_on_timeline(
+pub(crate) fn record_on_timeline(
     id: &QueueIdentity,
     kind: Kind,
     (fence, value): (&FenceObject, u64),
     log_entry: u32,
-    (queue, key): (QueueNumber, SubmissionKey),
     queued: &Queued,
 ) {
-    let (platform, name) = (&id.device.platform, fence.instance.trace_fence);
-    platform.note_queued(queue, key, Queued { name, ..*queued });
+    let platform = &id.device.platform;
     if log_entry == NO_LOG_ENTRY || !platform.tracing() {
         return;
     }
@@ -173,19 +179,13 @@ pub(crate) fn signal(
     log: &mut LogCursor,
     at: QueuedSlot<'_>,
 ) -> RingPacket {
-    signal_packet(id, fence, value, log, in_slot(at)).into()
+    let log_entry = log.take();
+    record_queued(id, Kind::SignalQueued, (fence, value), log_entry, in_slot(at));
+    signal_packet(fence, value, log_entry).into()
 }
 
 #[inline]
-fn signal_packet(
-    id: &QueueIdentity,
-    fence: &FenceObject,
-    value: u64,
-    log: &mut LogCursor,
-    at: QueuedAt<'_>,
-) -> SignalPacket {
-    let log_entry = log.take();
-    record_queued(id, Kind::SignalQueued, (fence, value), log_entry, at);
+fn signal_packet(fence: &FenceObject, value: u64, log_entry: u32) -> SignalPacket {
     SignalPacket {
         current_value: GpuVa(fence.engine_va),
         monitored_value: GpuVa(fence.instance.monitored_value_gpu_va),
@@ -195,16 +195,18 @@ fn signal_packet(
     }
 }
 
-/// Encodes a wait as a command of a command buffer.
+/// Encodes a wait as a command of a command buffer. Its record is made when the kernel has the
+/// command buffer ([`record_on_timeline`]).
 pub(crate) fn wait_command(
     id: &QueueIdentity,
     fence: &FenceObject,
     FenceWait { value, epoch }: FenceWait,
-    log: &mut LogCursor,
+    log_entry: u32,
     at: QueuedAt<'_>,
 ) -> Command {
-    let log_entry = log.take();
-    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, at);
+    if id.notes_submissions() {
+        note_queued(id, fence, at);
+    }
     Command::WaitFence {
         current_value: GpuVa(fence.engine_va),
         value,
@@ -214,15 +216,18 @@ pub(crate) fn wait_command(
     }
 }
 
-/// Encodes a signal as a command of a command buffer.
+/// Encodes a signal as a command of a command buffer, as [`wait_command`] a wait.
 pub(crate) fn signal_command(
     id: &QueueIdentity,
     fence: &FenceObject,
     value: u64,
-    log: &mut LogCursor,
+    log_entry: u32,
     at: QueuedAt<'_>,
 ) -> Command {
-    Command::SignalFence(signal_packet(id, fence, value, log, at))
+    if id.notes_submissions() {
+        note_queued(id, fence, at);
+    }
+    Command::SignalFence(signal_packet(fence, value, log_entry))
 }
 
 // spec: MF-024

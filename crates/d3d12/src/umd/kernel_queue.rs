@@ -396,7 +396,7 @@ impl KernelQueue {
     /// Submits a list of a hardware queue, after the waits that are held back.
     fn submit_list(&self, state: &mut State, list: &ClosedList, queued: Queued) -> Result {
         let mut buffer = FenceBuffer::new(state.progress + 1);
-        match &mut state.commands {
+        match &state.commands {
             Some(commands) if commands.holds_back() => commands.put_waits(&self.id, &mut buffer),
             _ => return self.submit(state, &list.memory, queued),
         }
@@ -410,7 +410,7 @@ impl KernelQueue {
         let memory = encode::joined(&self.id, before, &[list], None);
         let memory = memory.map_err(Why::of("D3DKMTCreateAllocation2"))?;
         self.submit(state, &memory, queued)?;
-        release_waits(state);
+        self.accept(state, &buffer);
         Ok(())
     }
 
@@ -430,10 +430,10 @@ impl KernelQueue {
         queued: Queued,
     ) -> Result {
         let mut buffer = FenceBuffer::new(state.progress + 1);
-        if let Some(commands) = &mut state.commands {
+        if let Some(commands) = &state.commands {
             commands.put_waits(&self.id, &mut buffer);
-            if let Some((fence, value)) = signal {
-                commands.put_signal(&self.id, &mut buffer, (fence, value), &queued);
+            if let Some(signal) = signal {
+                commands.put_signal(&self.id, &mut buffer, signal, queued);
             }
         }
         self.submit_buffer(state, &buffer)
@@ -451,8 +451,15 @@ impl KernelQueue {
         };
         self.submit(state, &memory, Queued::default())?;
         state.stats.submissions -= 1;
-        release_waits(state);
+        self.accept(state, buffer);
         Ok(())
+    }
+
+    /// The kernel has `buffer`.
+    fn accept(&self, state: &mut State, buffer: &FenceBuffer) {
+        if let Some(commands) = &mut state.commands {
+            commands.accept(&self.id, buffer);
+        }
     }
 
     fn signal_progress(&self, state: &mut State, context: &Context, progress: u64) -> Result {
@@ -517,12 +524,6 @@ impl KernelQueue {
                 done.map_err(Why::of("D3DKMTSubmitSignalSyncObjectsToHwQueue"))
             }
         }
-    }
-}
-
-fn release_waits(state: &mut State) {
-    if let Some(commands) = &mut state.commands {
-        commands.release();
     }
 }
 

@@ -1,7 +1,9 @@
 //! Packet and hardware queues: one ordered stream of kernel calls.
 
 use crate::bench::{bench, bench_with, desc, ran};
+use tidegate_calls::Status;
 use tidegate_d3d12::*;
+use tidegate_trace::Kind;
 
 #[test]
 // spec: ME-021, ME-026, ME-027, MF-022, MF-029
@@ -143,6 +145,39 @@ fn waits_that_are_held_back_are_submitted_before_what_needs_them() {
         assert_eq!(b.kernel.take_names(), ["submit_command_to_hw_queue"; 2]);
         queue.wait_idle().unwrap();
     });
+}
+
+#[test]
+// spec: HS-023
+fn a_refused_command_buffer_loses_no_wait_and_takes_no_log_entries() {
+    const SUBMIT: &str = "submit_command_to_hw_queue";
+    let trace = bench(|b| {
+        let queue = b.queue(Submission::Hardware);
+        let [go, done] = ["go", "done"].map(|name| b.device.create_fence(name, 0).unwrap());
+        queue.wait(&go, 1).unwrap();
+        b.kernel.refuse(SUBMIT, Status::NO_MEMORY);
+        for _ in 0..3 {
+            queue.signal(&done, 1).unwrap_err();
+            queue.execute(&[&b.list(1)]).unwrap_err();
+        }
+        b.kernel.refuse_nothing();
+        queue.signal(&done, 1).unwrap();
+        b.work();
+        assert_eq!(done.completed_value(), 0, "the wait was lost");
+        go.signal(1).unwrap();
+        queue.wait_idle().unwrap();
+        assert_eq!(done.completed_value(), 1);
+        queue.wait(&go, 1).unwrap();
+        queue.signal(&done, 2).unwrap();
+        queue.wait_idle().unwrap();
+    });
+    let of = |wanted: Kind| {
+        let own = trace.records.iter().filter(move |record| record.kind == wanted);
+        own.map(|record| record.fence().expect("of a fence").1).collect::<Vec<_>>()
+    };
+    // What the engine wrote into the logs, and what was queued.
+    assert_eq!((of(Kind::Wait), of(Kind::Signal)), (vec![1, 1], vec![1, 2]));
+    assert_eq!((of(Kind::WaitQueued), of(Kind::SignalQueued)), (vec![], vec![]));
 }
 
 #[test]
