@@ -1,14 +1,14 @@
-//! Owns the state of the running agent: its name, level, held locks and recorder.
+//! The state of the running agent: its name, level, held locks and recorder.
 //!
 //! It is thread-local on the host. In a cooperative machine the world switches it together with the
 //! fiber. Agents share none of it.
 
+use crate::tracing::OwnRecorder;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tidegate_trace::Recorder;
 
 /// An interrupt request level, lowest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +68,7 @@ struct Known {
     held: Vec<HeldItem>,
     /// The numbers of the gates that the agent is inside of.
     inside: Vec<u64>,
-    recorder: Option<Recorder>,
+    recorder: Option<OwnRecorder>,
     /// What the types of [`crate::check`] keep with an agent.
     of_check: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -84,7 +84,7 @@ impl Belongings {
         self.known.as_ref().map_or("", |known| &known.name)
     }
 
-    pub(crate) fn take_recorder(&mut self) -> Option<Recorder> {
+    pub(crate) fn take_recorder(&mut self) -> Option<OwnRecorder> {
         self.known.as_mut()?.recorder.take()
     }
 
@@ -313,10 +313,10 @@ pub(crate) fn is_inside(gate: u64) -> bool {
     with(|m| m.inside.contains(&gate))
 }
 
-pub(crate) fn with_recorder<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
-    with(|m| f(m.recorder.get_or_insert_with(Recorder::new)))
+pub(crate) fn with_recorder<R>(f: impl FnOnce(&mut Option<OwnRecorder>) -> R) -> R {
+    with(|m| f(&mut m.recorder))
 }
 
-pub(crate) fn take_recorder() -> Option<Recorder> {
+pub(crate) fn take_recorder() -> Option<OwnRecorder> {
     with(|m| m.recorder.take())
 }

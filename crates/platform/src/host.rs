@@ -386,7 +386,7 @@ impl Host {
             // A panic of the thread was caught and recorded inside it.
             let _ = handle.join();
         }
-        platform.inner.tracing.collect();
+        crate::tracing::collect();
         current::exchange(outer);
         AGENT_OF.set(outer_host);
         let panics = std::mem::take(&mut self.threads().panics);
@@ -471,7 +471,7 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
         current::exchange(current::Belongings::named(name.clone()));
         AGENT_OF.set(owner.host_threads().number);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        owner.inner.tracing.collect();
+        crate::tracing::collect();
         let mut threads = owner.host_threads().threads();
         threads.live -= 1;
         threads.notify_watch();

@@ -1,9 +1,10 @@
-//! Owns the platform's side of a trace: lanes, names and fences. Each agent records into its own
-//! recorder, which is merged when the agent ends or the trace is taken.
+//! The platform's side of a trace: lanes, names and fences. Each agent records into its own
+//! recorder, which is merged when the agent ends or the trace is taken. A recorder holds records of
+//! one platform: a thread that goes on to another one gives them back first.
 
-use crate::{Instruments, Platform, PlatformKind, StepLog, current, findings, world};
+use crate::{Inner, Instruments, Platform, PlatformKind, StepLog, current, findings, world};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tidegate_trace::{
     ClockName, FenceId, Known, LaneId, LaneKind, LinkId, NameId, Part, QueueNumber, QueueTable,
     Queued, Record, Recorder, SubmissionKey, Trace, TraceBuilder,
@@ -134,17 +135,45 @@ impl Tracing {
     fn queues(&self) -> MutexGuard<'_, QueueTable> {
         self.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
 
-    /// Merges the records of the calling agent, which ends.
-    pub(crate) fn collect(&self) {
-        if let Some(mut recorder) = current::take_recorder() {
-            self.append(&mut recorder);
+/// The recorder of an agent or thread, and the platform of its records.
+pub(crate) struct OwnRecorder {
+    recorder: Recorder,
+    /// Weak: a thread may live longer than the platform.
+    of: Weak<Inner>,
+}
+
+impl OwnRecorder {
+    fn new(platform: &Platform) -> OwnRecorder {
+        OwnRecorder { recorder: Recorder::new(), of: Arc::downgrade(&platform.inner) }
+    }
+
+    fn is_of(&self, platform: &Platform) -> bool {
+        std::ptr::eq(self.of.as_ptr(), Arc::as_ptr(&platform.inner))
+    }
+
+    /// Merges the records into the trace of their platform, if it still exists.
+    pub(crate) fn give_back(mut self) {
+        if let Some(inner) = self.of.upgrade() {
+            inner.tracing.with_builder(|b| b.append(self.recorder.take()));
         }
     }
 
-    /// Merges the records of an ended agent.
-    pub(crate) fn append(&self, recorder: &mut Recorder) {
-        self.with_builder(|b| b.append(recorder.take()));
+    /// Adds a record of `platform` to the recorder in `own`. Returns a recorder of another platform
+    /// that was in its place.
+    #[inline]
+    fn push(own: &mut Option<OwnRecorder>, platform: &Platform, record: Record) -> Option<Self> {
+        let before = own.take_if(|own| !own.is_of(platform));
+        own.get_or_insert_with(|| OwnRecorder::new(platform)).recorder.push(record);
+        before
+    }
+}
+
+/// Merges the records of the calling agent, which ends.
+pub(crate) fn collect() {
+    if let Some(own) = current::take_recorder() {
+        own.give_back();
     }
 }
 
@@ -274,7 +303,12 @@ impl Platform {
         if self.tracing() && !dropped() {
             let tracing = &self.inner.tracing;
             match tracing.room.load(Ordering::Relaxed) {
-                0 => current::with_recorder(|r| r.push(record)),
+                0 => {
+                    let push = |own: &mut _| OwnRecorder::push(own, self, record);
+                    if let Some(before) = current::with_recorder(push) {
+                        before.give_back();
+                    }
+                }
                 room => tracing.with_builder(|b| b.push_bounded(record, room)),
             }
         }
@@ -315,7 +349,7 @@ impl Platform {
     /// In debug builds, if records contradict each other ([`Trace::contradictions`]).
     pub fn take_trace(&self, title: &str) -> Trace {
         let tracing = &self.inner.tracing;
-        tracing.collect();
+        collect();
         tracing.queues().clear_queued();
         let empty = TraceBuilder::new("", tracing.clock);
         let take = |b: &mut TraceBuilder| {

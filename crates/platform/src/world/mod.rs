@@ -56,6 +56,7 @@ use crate::fiber::{self, Fiber, LeftAt};
 use crate::run_report::{RunReport, note_panic_place, panic_text};
 use crate::site::Site;
 use crate::time::{CpuTime, Step};
+use crate::tracing::OwnRecorder;
 use crate::wait::{Deadline, WaitEnd};
 use machine::{Discipline, block, is_outside, with};
 use run_queue::QueuedTimer;
@@ -63,7 +64,6 @@ pub(crate) use slot::Role;
 use slot::{CLOCK_KEY, Slot, State, join_key};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
-use tidegate_trace::Recorder;
 
 /// Adds an agent. It first runs when the discipline picks it. The start of a thread is a barrier of
 /// the agent that starts it.
@@ -158,8 +158,8 @@ pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce()>) -> RunReport {
             continue;
         }
         fiber.recycle();
-        if let Some(mut recorder) = with(|w| w.end_agent(agent)) {
-            platform.inner.tracing.append(&mut recorder);
+        if let Some(recorder) = with(|w| w.end_agent(agent)) {
+            recorder.give_back();
         }
         next = with(World::next_fiber);
     }
@@ -302,7 +302,7 @@ impl World {
     }
 
     /// Marks an agent as ended. Returns its recorder, if it has one.
-    fn end_agent(&mut self, agent: AgentIx) -> Option<Recorder> {
+    fn end_agent(&mut self, agent: AgentIx) -> Option<OwnRecorder> {
         let slot = self.leave(agent);
         slot.state = State::Finished;
         let is_script = slot.role == Role::Script;

@@ -3,7 +3,8 @@
 
 use tidegate::d3d12::testing::TestCommands as _;
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Error, EventDesc, Fence, Queue, Validation, WaitMode,
+    CommandListType, Device, DeviceOptions, Error, EventDesc, Fence, HardwareFences, Queue,
+    Validation, WaitMode,
 };
 use tidegate::platform::StepCosts;
 use tidegate::platform::hazard::Report;
@@ -231,22 +232,32 @@ fn a_wait_with_a_limit_is_no_deadlock() {
     });
 }
 
-#[test]
-fn a_circle_is_on_the_timeline() {
+/// Runs `workloads/bad/deadlock.toml` with a timeline.
+fn deadlock_on_the_timeline(
+    submission: Submission,
+    hardware_fences: HardwareFences,
+) -> (tidegate::RunResult, tidegate::trace::Trace) {
     let workload = "workloads/bad/deadlock.toml";
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(workload);
     let (workload, _) = tidegate::workload::load(&path, &Default::default()).unwrap();
-    let workload = std::sync::Arc::new(workload);
+    let clock = tidegate::workload::expect::Clock::Virtual;
+    let request = tidegate::RunRequest {
+        submission: Some(submission),
+        hardware_fences,
+        validation: Validation::HAZARDS,
+        tracing: true,
+        ..tidegate::RunRequest::new(std::sync::Arc::new(workload), clock)
+    };
+    let mut run = tidegate::run_workload(&request).unwrap();
+    let trace = run.trace.take().unwrap();
+    (run, trace)
+}
+
+#[test]
+fn a_circle_is_on_the_timeline() {
     for submission in Submission::ALL {
-        let clock = tidegate::workload::expect::Clock::Virtual;
-        let request = tidegate::RunRequest {
-            submission: Some(submission),
-            validation: Validation::HAZARDS,
-            tracing: true,
-            ..tidegate::RunRequest::new(workload.clone(), clock)
-        };
-        let run = tidegate::run_workload(&request).unwrap();
-        let (report, trace) = (run.hazards.unwrap(), run.trace.unwrap());
+        let (run, trace) = deadlock_on_the_timeline(submission, HardwareFences::default());
+        let report = run.hazards.unwrap();
         assert_eq!((report.deadlocks.len(), report.unsignalled.len()), (1, 0), "{submission}");
         assert_eq!(waiters(&report.deadlocks[0]), ["left", "right"], "{submission}");
         let [finding] = &trace.findings[..] else { panic!("{submission}: {:?}", trace.findings) };
@@ -260,4 +271,15 @@ fn a_circle_is_on_the_timeline() {
         };
         assert_eq!((finding.records.len(), finding.edges.len()), (records, edges), "{submission}");
     }
+}
+
+#[test]
+fn a_run_has_no_records_of_the_run_before_on_the_same_thread() {
+    let timeline = |submission| {
+        let (_, trace) = deadlock_on_the_timeline(submission, HardwareFences::Scheduler);
+        trace.records.iter().map(|r| (r.kind, r.start_ns, r.end_ns)).collect::<Vec<_>>()
+    };
+    let alone = std::thread::spawn(move || timeline(Submission::Hardware)).join().unwrap();
+    timeline(Submission::Packet);
+    assert_eq!(timeline(Submission::Hardware), alone);
 }
