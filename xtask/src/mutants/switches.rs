@@ -168,7 +168,7 @@ impl<'ast> Visit<'ast> for Search<'_> {
         });
         for arm in &node.arms {
             self.offer(line(&arm.pat), || {
-                let whole = if has_rest { of_arm(arm) } else { vec![default_instead(&arm.body)] };
+                let whole = if has_rest { of_arm(arm) } else { default_instead(&arm.body) };
                 with_inside(text, whole, |i| i.visit_arm(arm))
             });
         }
@@ -178,10 +178,9 @@ impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_field_value(&mut self, node: &'ast FieldValue) {
         let text = self.text;
         self.offer(node.span().start().line, || {
-            let whole = if node.colon_token.is_some() {
-                vec![default_instead(&node.expr)]
-            } else {
-                Vec::new()
+            let whole = match node.colon_token {
+                Some(_) => default_instead(&node.expr),
+                None => Vec::new(),
             };
             with_inside(text, whole, |i| i.visit_expr(&node.expr))
         });
@@ -244,7 +243,7 @@ fn name_of(result: &Type) -> Option<String> {
 fn of_statement(statement: &Stmt, is_last: bool) -> Vec<Switch> {
     match statement {
         Stmt::Local(local) => match &local.init {
-            Some(init) if init.diverge.is_none() => vec![default_instead(&init.expr)],
+            Some(init) if init.diverge.is_none() => default_instead(&init.expr),
             _ => Vec::new(),
         },
         Stmt::Expr(expression, semicolon) => {
@@ -255,8 +254,10 @@ fn of_statement(statement: &Stmt, is_last: bool) -> Vec<Switch> {
                     Expr::If(branch) if branch.else_branch.is_none() => true,
                     _ => !is_last,
                 };
-            let whole = if is_unit { skipped(statement) } else { default_instead(expression) };
-            switches.push(whole);
+            match is_unit {
+                true => switches.push(skipped(statement)),
+                false => switches.extend(default_instead(expression)),
+            }
             switches.extend(nested(expression));
             switches
         }
@@ -273,8 +274,40 @@ fn skipped(statement: &Stmt) -> Switch {
     Switch { line: line(statement), what, insertions }
 }
 
-fn default_instead(expression: &Expr) -> Switch {
-    instead(expression, "the value is replaced by its default", "Default::default()")
+/// No switch where the expression is written as a default: the change would have no effect.
+fn default_instead(expression: &Expr) -> Vec<Switch> {
+    if is_default(expression) {
+        return Vec::new();
+    }
+    vec![instead(expression, "the value is replaced by its default", "Default::default()")]
+}
+
+fn is_default(expression: &Expr) -> bool {
+    match expression {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(number) => number.base10_digits() == "0",
+            Lit::Bool(value) => !value.value,
+            Lit::Str(text) => text.value().is_empty(),
+            _ => false,
+        },
+        Expr::Path(path) => path.path.is_ident("None"),
+        Expr::Tuple(tuple) => tuple.elems.iter().all(is_default),
+        Expr::Block(inner) => inner.block.stmts.is_empty(),
+        Expr::Call(call) if call.args.is_empty() => match &*call.func {
+            Expr::Path(path) => {
+                let words: Vec<_> =
+                    path.path.segments.iter().map(|s| s.ident.to_string()).collect();
+                match &words[..] {
+                    [.., last] if last == "default" => true,
+                    [.., of, last] if last == "new" => of == "Vec" || of == "String",
+                    _ => false,
+                }
+            }
+            _ => false,
+        },
+        Expr::Macro(made) => made.mac.path.is_ident("vec") && made.mac.tokens.is_empty(),
+        _ => false,
+    }
 }
 
 /// Another value in place of an expression. Inside a block the braces stay where they are: behind
@@ -335,7 +368,7 @@ fn of_arm(arm: &Arm) -> Vec<Switch> {
         };
         switches.push(Switch { line: line(&arm.pat), what, insertions });
     }
-    switches.push(body);
+    switches.extend(body);
     switches
 }
 
@@ -614,6 +647,16 @@ mod tests {
             "{all:?}"
         );
         assert!(all[1].contains("(if on(7) { Default::default() } else { if b"), "{all:?}");
+    }
+
+    #[test]
+    fn a_default_is_not_replaced_by_a_default() {
+        for value in ["None", "0", "false", "(\"\", Vec::new())", "A::default()", "{}", "vec![]"] {
+            let text = format!("fn a() {{\n    let x = {value};\n}}");
+            let all = planted(&text, 2);
+            assert!(all.iter().all(|text| !text.contains("Default::default()")), "{all:?}");
+        }
+        assert!(planted("fn a() {\n    let x = (0, 1);\n}", 2)[0].contains("Default::default()"));
     }
 
     #[test]
