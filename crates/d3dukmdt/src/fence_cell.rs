@@ -250,6 +250,11 @@ impl FenceCell {
         history.unlock(epoch);
     }
 
+    /// Returns whether the cell is condemned. Not known for a cell without a history.
+    pub fn is_condemned(&self) -> bool {
+        self.history().is_some_and(|history| history.load(at::FIRST_EPOCH) == ALWAYS)
+    }
+
     /// Stores a value. A full barrier. Returns the peak if the value fell.
     ///
     /// 1. Load the value. If the new one is not below it, compare-exchange: done.
@@ -722,8 +727,9 @@ mod tests {
     fn a_new_fence_in_the_cell_lets_the_waits_for_the_old_one_pass() {
         let cell = cell(64);
         let old = cell.wait_for(100);
+        assert!(!cell.is_condemned());
         cell.condemn();
-        assert!(cell.satisfies(old));
+        assert!(cell.satisfies(old) && cell.is_condemned());
         assert_eq!((cell.store(3), cell.load()), (None, u64::MAX), "signals do nothing");
         cell.renew(2, 64, MAX_ANNEX_PEAKS);
         assert!(cell.satisfies(old), "it waited for a fence that is gone");

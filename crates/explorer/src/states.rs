@@ -108,14 +108,10 @@ impl Met {
                 Position::Ended => "has ended".to_owned(),
             };
             // An object that this run did not make has no name in its log.
-            let has_name = !log.name_of(position.object()).contains("of page ");
-            if has_name || !self.names.contains_key(&number) {
-                self.names.entry(number).and_modify(|old| {
-                    if old.contains("of page ") {
-                        *old = name();
-                    }
-                });
-                self.names.entry(number).or_insert_with(name);
+            let is_named = |words: &str| !words.contains("of page ");
+            let words = self.names.entry(number).or_insert_with(name);
+            if !is_named(words) && is_named(&log.name_of(position.object())) {
+                *words = name();
             }
         }
         if log.agents.len() > self.agents.len() {

@@ -11,8 +11,9 @@ use tidegate_programs::mesh::{self, Mesh};
 use tidegate_programs::reference::{self, Expected};
 use tidegate_programs::texture::Texture;
 use tidegate_programs::{
-    Access, ArgumentKind, Cursor, Dispatch, Grain, ProgramFault, ProgramId, ProgramMemory, all,
-    buffers, by_name, draw, prefix_sum, reduction, run_group, run_part, signature, validate,
+    Access, ArgumentKind, CheckedDispatch, Cursor, Dispatch, Grain, ProgramFault, ProgramId,
+    ProgramMemory, all, buffers, by_name, draw, prefix_sum, reduction, run_group, run_part,
+    signature, validate,
 };
 
 const BASE: u64 = 0x7000_0000;
@@ -1414,4 +1415,25 @@ fn references_notice_wrong_bytes() {
             assert!(expected.check(&[]).is_err(), "{program:?} accepts missing content");
         }
     }
+}
+
+/// An engine takes several groups in a turn where each does one thing for each of its elements.
+#[test]
+fn groups_that_make_one_pass_over_their_elements_are_short() {
+    let (_, all) = one_of_each();
+    let is_short = |(program, args): &(ProgramId, Vec<u64>)| {
+        let checked = CheckedDispatch::new(&dispatch(*program, args)).unwrap();
+        checked.has_short_groups().then_some(*program)
+    };
+    let short: Vec<ProgramId> = all.iter().filter_map(is_short).collect();
+    assert!(short.contains(&ProgramId::SAXPY) && short.contains(&ProgramId::ADD_OFFSETS));
+    // Filters, sums over all bodies, light, programs in a buffer.
+    let long = [
+        ProgramId::CONVOLUTION_2D,
+        ProgramId::N_BODY,
+        ProgramId::SHADE,
+        ProgramId::DOWNSAMPLE,
+        ProgramId::INTERPRET,
+    ];
+    assert!(!long.iter().any(|program| short.contains(program)), "{short:?}");
 }

@@ -409,3 +409,21 @@ impl Model {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_a_class_are_several_and_each_has_a_name() {
+        let platform = Platform::virtual_time(tidegate::platform::StepCosts::free());
+        let config = MachineConfig::standard(&platform);
+        for (class, wanted) in EngineClass::ALL.into_iter().enumerate() {
+            let nodes = nodes_with(&config, class, 3);
+            assert_eq!(nodes.iter().filter(|node| node.class == wanted).count(), 3);
+            assert_eq!(nodes.len(), config.gpu.nodes.len() + 2);
+            let names: std::collections::BTreeSet<_> = nodes.iter().map(|n| &n.name).collect();
+            assert_eq!(names.len(), nodes.len(), "{names:?}");
+        }
+    }
+}

@@ -291,6 +291,23 @@ mod tests {
     const SHAPE: PageTableShape =
         PageTableShape { page_bytes: PAGE, levels: 3, index_bits: 2, table_bytes: 32 };
 
+    #[test]
+    fn a_table_is_empty_when_each_of_its_entries_is() {
+        let shape = PageTableShape { index_bits: 9, ..SHAPE };
+        let entries = 1u64 << shape.index_bits;
+        for kept in 0..entries {
+            let mut table = Table::new(shape, 0u32);
+            table.set(0, entries, true);
+            table.set(0, kept, false);
+            table.set(kept + 1, entries - kept - 1, false);
+            assert!(!table.is_empty(), "entry {kept} is valid");
+            table.set(kept, 1, false);
+            assert!(table.is_empty(), "entry {kept}");
+            table.set(kept, 1, true);
+            assert!(!table.is_empty(), "entry {kept} is valid alone");
+        }
+    }
+
     fn tree() -> PageTableTree<u32> {
         PageTableTree::new(SHAPE, 0)
     }

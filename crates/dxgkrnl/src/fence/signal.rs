@@ -36,8 +36,7 @@ pub(crate) fn check_rewinds(
     if !port.config.strict_fence_rewind || flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
         return Ok(());
     }
-    let rewinds =
-        targets.iter().enumerate().any(|(index, (_, value))| *value < value_before(targets, index));
+    let rewinds = (0..targets.len()).any(|index| falls_from(targets, index).is_some());
     if rewinds { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
 }
 
@@ -125,23 +124,25 @@ pub(crate) fn complete(level: Irql<'_>, fence: &Fence, stored: Stored) {
 
 /// Reports unannounced rewinds.
 fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
+    if flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
+        return;
+    }
     for (index, (fence, value)) in targets.iter().enumerate() {
-        let stats = &fence.port().stats;
-        if !flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
-            let from = value_before(targets, index);
-            if *value < from {
-                stats.note_rewind(&fence.name, from, *value);
-            }
+        if let Some(from) = falls_from(targets, index) {
+            fence.port().stats.note_rewind(&fence.name, from, *value);
         }
     }
 }
 
-/// Returns the value of a fence before its turn in the call. A fence named twice already has its
-/// first value when the second is stored.
-fn value_before(targets: &[FenceTarget], index: usize) -> u64 {
-    let fence = &targets[index].0;
+/// Returns the value of a fence before its turn in the call, if the signal takes it below. A fence
+/// named twice already has its first value when the second is stored. A signal of a fence of a lost
+/// device stores nothing.
+fn falls_from(targets: &[FenceTarget], index: usize) -> Option<u64> {
+    let (fence, value) = &targets[index];
     let earlier = targets[..index].iter().rfind(|(other, _)| Arc::ptr_eq(other, fence));
-    earlier.map_or_else(|| fence.value(), |(_, value)| *value)
+    let from = earlier.map_or_else(|| fence.value(), |(_, value)| *value);
+    let is_condemned = || fence.current.as_ref().is_some_and(FenceValue::is_condemned);
+    (*value < from && !is_condemned()).then_some(from)
 }
 
 /// Sets fences to their maximum and releases all waiters, after the loss of a device that may

@@ -114,6 +114,14 @@ impl FenceValue {
         }
     }
 
+    /// Returns whether the value was condemned, so that no store has an effect.
+    pub(crate) fn is_condemned(&self) -> bool {
+        match &self.followed {
+            Some(followed) => followed.lock().over,
+            None => self.cell.is_condemned(),
+        }
+    }
+
     /// Makes every wait pass. Later stores have no effect.
     pub(crate) fn condemn(&self) {
         if let Some(followed) = &self.followed {

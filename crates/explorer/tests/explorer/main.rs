@@ -8,5 +8,6 @@ mod pair;
 mod pruning;
 mod reference;
 mod schedules;
+mod state_lists;
 mod statements;
 mod worlds;

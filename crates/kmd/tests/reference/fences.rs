@@ -8,8 +8,8 @@ use tidegate_ddi::fence::{
 };
 use tidegate_ddi::memory::{FenceResidency, PagingOperation};
 use tidegate_ddi::queue::ProgressFence;
-use tidegate_ddi::{Driver, DriverHandle, NativeFenceType, Status};
-use tidegate_ddi::{FenceWaitDdi, HwQueueDdi, NativeFenceDdi};
+use tidegate_ddi::{Driver, DriverHandle, LinkNativeFence, NativeFenceType, PeerFence, Status};
+use tidegate_ddi::{FenceWaitDdi, HwQueueDdi, NativeFenceDdi, PeerDdi};
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
 use tidegate_kmd::{Config, KmdError};
@@ -418,4 +418,35 @@ fn logs_that_come_before_the_ring_are_placed_with_it() {
     assert_eq!(machine.driver.violations(), []);
     machine.driver.update_native_fence_logs(&level, &[queue, owned.context]);
     assert_eq!(machine.driver.violation_count(), 1);
+}
+
+// spec: NF-166
+#[test]
+fn a_gpu_that_has_stopped_watching_is_unlinked() {
+    let machine = Machine::with(Config::standard());
+    let fence = machine.fence(1);
+    let [current_value, monitored_value] = [PhysicalAddress(0x100), PhysicalAddress(0x108)];
+    let link = |peers: &[u32]| {
+        let peer = |peer: &u32| PeerFence { peer: *peer, monitored_value: None };
+        let peers = peers.iter().map(peer).collect();
+        let args = LinkNativeFence { fence, current_value, history: true, monitored_value, peers };
+        machine.journal.take();
+        machine.driver.link_native_fence(&machine.passive(), args).unwrap();
+        machine.commands()
+    };
+    let watch = |monitored_value| AdminCommand::WatchFence {
+        current_value,
+        monitored_value,
+        history: true,
+    };
+    let nowhere = PhysicalAddress(0);
+    let set = |peer, linked| AdminCommand::LinkPeer {
+        current_value,
+        peer,
+        monitored_value: nowhere,
+        linked,
+    };
+    assert_eq!(link(&[2, 3]), [watch(monitored_value), set(2, true), set(3, true)]);
+    assert_eq!(link(&[3, 4]), [set(3, true), set(4, true), set(2, false)]);
+    assert_eq!(link(&[]), [set(3, false), set(4, false), watch(nowhere)]);
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate::calls::{Kernel, Priority, TdrTest};
 use tidegate::d3d12::Submission;
 use tidegate::ddi::DevicePowerState;
-use tidegate::dxgkrnl::{Census, FenceRewind};
+use tidegate::dxgkrnl::Census;
 use tidegate::platform::Mutex;
 use tidegate::{Machine, MachineError, Platform};
 use tidegate_testbed::Client;
@@ -133,10 +133,9 @@ impl MachineSide {
             if let Some(fault) = adapter.driver_faults().first() {
                 return Some(Failure::Driver(fault.to_string()));
             }
-            // A CPU says of each signal that it may fall. The signals of a queue come in any order,
-            // and a fence of a lost device is at its maximum.
-            let is_wrong = |rewind: &FenceRewind| rewind.from != u64::MAX && !self.queues_signal();
-            if let Some(rewind) = adapter.fence_rewinds().into_iter().find(is_wrong) {
+            // A CPU says of each signal that it may fall. The signals of a queue come in any order.
+            let rewinds = adapter.fence_rewinds();
+            if let Some(rewind) = rewinds.first().filter(|_| !self.queues_signal()) {
                 let text = format!("an announced signal is reported: {rewind:?}");
                 return Some(Failure::Blame(text));
             }
@@ -192,5 +191,25 @@ impl MachineSide {
         for index in 0..self.machine.adapter_count() {
             coverage.states.note_adapter(&self.machine.adapter_at(index).stats());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_that_outlives_the_program_is_a_leak() {
+        let text = "adapter standard; process a0 steady; thread p0; t0 rest 5";
+        let platform = Platform::virtual_time(tidegate::platform::StepCosts::free());
+        let side = MachineSide::start(&platform, Arc::new(text.parse().unwrap())).unwrap();
+        let machine = Arc::clone(side.machine());
+        assert_eq!(side.leak(), None);
+        let kernel = machine.open("left behind").unwrap();
+        let process = kernel.clone();
+        platform.run(move || assert!(process.create_device().is_ok()));
+        let Some(Failure::Leak(text)) = side.leak() else { panic!("a device is left") };
+        assert!(text.starts_with("adapter 0 has Census {"), "{text}");
+        drop(kernel);
     }
 }

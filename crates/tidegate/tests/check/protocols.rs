@@ -6,7 +6,9 @@ use tidegate::check::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release,
 use tidegate::check::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-use tidegate::check::sync::{Arc, Condvar, Mutex};
+use tidegate::check::sync::{
+    Arc, Barrier, Condvar, Mutex, Once, OnceLock, PoisonError, RwLock, mpsc,
+};
 use tidegate::check::{Builder, Coverage, MemoryModel, StrategyKind, check, hint, thread};
 
 /// Every strategy, with the budget in which each must find a small mistake.
@@ -345,9 +347,39 @@ fn the_types_are_those_of_std_outside_of_a_check() {
 
 #[test]
 fn a_value_of_one_side_is_refused_on_the_other() {
-    let outside = Arc::new(AtomicU32::new(0));
-    let found = failure(Builder::new(), move || {
-        outside.store(1, SeqCst);
-    });
-    assert!(found.contains("which was made outside of this run, is used at "), "{found}");
+    fn uses<T: Send + Sync + 'static>(
+        outside: T,
+        act: impl Fn(&T) + Send + Sync + 'static,
+    ) -> String {
+        failure(Builder::new(), move || act(&outside))
+    }
+    let pair = (Mutex::new(0), Condvar::new());
+    let channel = mpsc::channel();
+    let receiver = std::sync::Mutex::new(channel.1);
+    let found = [
+        uses(AtomicU32::new(0), |word| word.store(1, SeqCst)),
+        uses(AtomicU32::new(0), |word| assert_eq!(word.load(SeqCst), 0)),
+        uses(AtomicU32::new(0), |word| assert_eq!(word.swap(1, SeqCst), 0)),
+        uses(Mutex::new(0), |mutex| assert!(mutex.lock().is_ok())),
+        uses(Mutex::new(0), |mutex| assert!(mutex.try_lock().is_ok())),
+        uses(pair, |(_, condvar)| condvar.notify_one()),
+        uses(RwLock::new(0), |lock| assert!(lock.read().is_ok())),
+        uses(RwLock::new(0), |lock| assert!(lock.write().is_ok())),
+        uses(OnceLock::new(), |once| assert!(once.set(1).is_ok())),
+        uses(OnceLock::<u32>::new(), |once| assert_eq!(once.get(), None)),
+        uses(Once::new(), |once| once.call_once(|| ())),
+        uses(Barrier::new(1), |barrier| assert!(barrier.wait().is_leader())),
+        uses(channel.0, |sender| assert!(sender.send(1).is_ok())),
+        uses(receiver, |receiver| {
+            // The schedule before has panicked with the lock of std.
+            let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+            assert!(receiver.try_recv().is_err());
+        }),
+        uses(RaceCell::new(0), |cell| cell.set(1)),
+        uses(RaceCell::new(0), |cell| assert_eq!(cell.get(), 0)),
+    ];
+    for (number, found) in found.iter().enumerate() {
+        let said = "which was made outside of this run, is used at ";
+        assert!(found.contains(said), "{number}: {found}");
+    }
 }

@@ -8,7 +8,9 @@ use tidegate::calls::{
 };
 use tidegate::gpu_abi::Command;
 use tidegate::platform::WaitEnd;
-use tidegate_testbed::{Client, World, at, fill, signal_packet, store, wait_packet, world};
+use tidegate_testbed::{
+    Client, World, at, fill, signal_packet, store, wait_packet, world, world_with,
+};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -260,6 +262,26 @@ fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
         assert_eq!(elsewhere.value.load(), 1, "another device's fence is not concerned");
         w.signal(&elsewhere, 2);
     });
+}
+
+// spec: MF-048
+#[test]
+fn a_signal_of_a_fence_of_a_lost_device_stores_nothing_and_is_no_rewind() {
+    const SHARED: SyncObjectFlags =
+        SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
+    for strict in [false, true] {
+        world_with(|config| config.kernel.strict_fence_rewind = strict).run(|w| {
+            let other = w.another_device();
+            let made = [w.try_monitored(0, SHARED).unwrap(), w.try_native(0, SHARED).unwrap()];
+            let opened = made.each_ref().map(|fence| other.open_fence(&w.share_all(fence)));
+            lose(w);
+            for fence in &opened {
+                let signalled = other.kernel.signal_from_cpu(&at(fence, 7), SignalFlags::empty());
+                assert_eq!((signalled, fence.value.load()), (Ok(()), u64::MAX));
+            }
+            assert_eq!(w.adapter().fence_rewinds(), []);
+        });
+    }
 }
 
 // spec: MF-049

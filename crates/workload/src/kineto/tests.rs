@@ -178,6 +178,9 @@ fn what_is_not_recorded_is_counted_and_not_invented() {
     assert_eq!((report.event_syncs, report.event_syncs_unpaired), (0, 1));
     assert_eq!((report.queries, report.graph_launches, report.work_without_launch), (2, 1, 1));
     assert_eq!((report.gaps, report.gaps_ns), (1, 180_000));
+    let gaps =
+        "1 starts are not explained by the trace, 0.180 ms of gaps, kept as delays (--gaps keep)";
+    assert_eq!(report.lines().last().unwrap(), gaps);
     let waits = workload.threads[0]
         .body
         .iter()
