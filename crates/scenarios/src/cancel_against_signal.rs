@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
         fault: Fault::Driver(LeftOut::Disarm),
     }],
     shape: Shape::Machine(&[]),
-    plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(1, 1_000_000)),
+    plans: Plans::of(bounded(2, 1_000_000), exhaustive(20_000_000), bounded(1, 1_000_000)),
     prepare,
 };
 

@@ -22,7 +22,7 @@ pub(crate) const RACE: Race = Race {
         fault: Fault::Product("turn given back before the answer"),
     }],
     shape: Shape::Machine(&[]),
-    plans: Plans::all(exhaustive(1_000_000)),
+    plans: Plans::of(bounded(2, 1_000_000), exhaustive(1_000_000), bounded(2, 1_000_000)),
     prepare,
 };
 
