@@ -3,10 +3,10 @@
 //! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks
 //! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
 //! `test_programs` runs the tests under a limit. `swarm` runs random programs. `stages` runs all of
-//! these in order. `source` reads Rust as far as the other rooms need, `performance` writes a
-//! table, `pictures` draws those of the documents, `install` installs the C library, and `tree`
-//! finds files. The product does not depend on this program, and this program does not depend on
-//! the product.
+//! these in order. `facade` checks the reference and the crates of the library. `source` reads Rust
+//! as far as the other rooms need, `performance` writes a table, `pictures` draws those of the
+//! documents, `install` installs the C library, and `tree` finds files. The product does not depend
+//! on this program, and this program does not depend on the product.
 
 #![allow(
     clippy::disallowed_types,
@@ -16,6 +16,7 @@
 
 mod cargo;
 mod coverage;
+mod facade;
 mod finding;
 mod fuzz;
 mod install;
@@ -59,6 +60,8 @@ tasks:
   coverage [PACKAGE...]
                     list the lines of product crates that no test reaches and xtask/coverage.toml does not accept
   tidy              check the laws that the compiler does not check
+  documentation     build the reference, and check that the library's has the pages of its parts
+  packaging         check which crates the library needs without its features
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
   swarm [--seconds N] [--seed N]
@@ -100,6 +103,8 @@ fn main() -> ExitCode {
         ["planted", words @ ..] => planted::run(&root, Form::Hunts, words),
         ["coverage", packages @ ..] => coverage::run(&root, packages),
         ["tidy"] => tidy::check(&root),
+        ["documentation"] => facade::documentation(&root),
+        ["packaging"] => facade::packaging(&root),
         ["fuzz", words @ ..] => match fuzz::request(words) {
             Some(request) => fuzz::run(&root, &request),
             None => Err(USAGE.to_owned()),

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::cargo::cargo;
 use crate::{
-    coverage, fuzz, instructions, mutants, setup, spec, swarm, tables, test_programs, tidy,
+    coverage, facade, fuzz, instructions, mutants, setup, spec, swarm, tables, test_programs, tidy,
 };
 
 /// One stage: what it is called, and what it runs.
@@ -42,8 +42,8 @@ const TEST: &[Stage] = &[
     own("tidy", tidy::check),
     own("spec", spec::check),
     cargo_line("clippy", "clippy --workspace --all-targets --quiet -- -D warnings"),
-    // The lints of the workspace deny broken links.
-    cargo_line("documentation", "doc --workspace --lib --no-deps --quiet"),
+    own("documentation", facade::documentation),
+    own("packaging", facade::packaging),
     Stage { name: "tests", task: Task::TestPrograms },
     own("mutants --touched", mutants::run_touched_bounded),
     own("fuzz", fuzz::short),
@@ -64,6 +64,10 @@ const LONG: &[Stage] = &[
     own("fuzz, long", fuzz::long),
     own("tables", tables::check),
     own("instructions", instructions::check),
+    cargo_line(
+        "library without features",
+        "clippy --package tidegate --no-default-features --quiet -- -D warnings",
+    ),
     cargo_line(
         "peers",
         "clippy --package tidegate-peers --features all --all-targets --quiet -- -D warnings",
@@ -138,7 +142,10 @@ mod tests {
     fn own_stages_are_named_as_their_tasks() {
         for stage in TEST.iter().filter(|s| matches!(s.task, Task::Own(_))) {
             assert!(
-                matches!(stage.name, "tidy" | "spec" | "fuzz" | "mutants --touched"),
+                matches!(
+                    stage.name,
+                    "tidy" | "spec" | "documentation" | "packaging" | "fuzz" | "mutants --touched"
+                ),
                 "{}",
                 command_line(stage)
             );

@@ -11,6 +11,7 @@ use crate::umd::buffer::BufferMemory;
 use crate::umd::checked_memory::space;
 use crate::umd::device::UmdDevice;
 use crate::umd::fence::FenceObject;
+use std::ops::Range;
 use tidegate_calls::WaitMode;
 use tidegate_platform::Platform;
 use tidegate_platform::hazard::{Checker, FenceKey, ListInfo, QueueKey, TimelineId};
@@ -131,6 +132,16 @@ pub(crate) fn queue_signal(
     value: u64,
 ) {
     queue_call(platform, queue, (fence, value), Checker::queue_signal);
+}
+
+/// Reports an update of tile mappings: reserved addresses, and those of the memory in its heap.
+pub(crate) fn map_tiles(
+    platform: &Platform,
+    queue: Option<QueueKey>,
+    parts: impl Iterator<Item = (Range<u64>, Option<u64>)>,
+) {
+    let Some(queue) = queue else { return };
+    platform.check_hazards(|checker, thread| checker.map_tiles(thread, queue, parts.collect()));
 }
 
 /// Registers the display's reads of a swap chain.

@@ -462,7 +462,10 @@ impl Queue {
             return Ok(());
         }
         let done = self.inner.update_tile_mappings(reserved, &operations);
-        done.map_err(|failure| self.device.queue_error(self.name(), *failure))
+        done.map_err(|failure| self.device.queue_error(self.name(), *failure))?;
+        let parts = mappings.iter().map(|mapping| mapping.addresses(buffer.memory.gpu_va));
+        hazards::map_tiles(self.platform(), self.inner.id.checked, parts);
+        Ok(())
     }
 
     // spec: NF-143

@@ -4,6 +4,7 @@ use crate::clock::Place;
 use crate::finding::{Side, TimelineKind};
 use crate::footprint::AccessKind;
 use crate::shadow::{AccessId, Accesses, Order};
+use crate::tiles::Tiles;
 use std::sync::Arc;
 
 /// A GPU address space.
@@ -47,6 +48,8 @@ pub(crate) struct Submission {
     pub(crate) number: u32,
     pub(crate) link: u32,
     pub(crate) lists: Vec<ListInfo>,
+    /// The memory behind reserved addresses, if there is any.
+    pub(crate) tiles: Option<Arc<Tiles>>,
 }
 
 /// An access and its origin.

@@ -9,7 +9,7 @@
 //! later operations.
 
 use crate::access::{Access, CommandRef, ListInfo, SpaceKey, Submission, Table};
-use crate::clock::{Clock, Epoch, Place, Released, TimelineId};
+use crate::clock::{Clock, Epoch, Place, TimelineId};
 use crate::fence::{Fence, Relay, Signal};
 use crate::finding::TimelineKind;
 use crate::footprint::AccessKind;
@@ -17,6 +17,7 @@ use crate::groups::Groups;
 use crate::open_waits::Findings;
 use crate::resources::{ResourceKey, Resources};
 use crate::shadow::{AccessId, Found, Shadow};
+use crate::tiles_of_spaces::TilesOfSpaces;
 use crate::waits::Waits;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 mod report;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 /// Size of the access table at which unused accesses are first dropped.
 const FIRST_SWEEP: usize = 1 << 16;
@@ -128,6 +130,7 @@ pub(crate) enum CallKind {
     Execute { link: u32, submission: u32, lists: Vec<ListInfo> },
     Wait { fence: FenceKey, value: u64 },
     Signal { fence: FenceKey, value: u64 },
+    MapTiles(Vec<(Range<u64>, Option<u64>)>),
     Present { display: TimelineId, fence: FenceKey, value: u64, bytes: Range<u64> },
 }
 
@@ -220,6 +223,7 @@ pub struct Checker {
     accesses: Vec<Access>,
     sweep_at: usize,
     spaces: BTreeMap<SpaceKey, Shadow>,
+    tiles: TilesOfSpaces,
     resources: Resources,
     sequence: u64,
     groups: Groups,
@@ -243,74 +247,6 @@ impl Checker {
 
     fn at(&mut self, id: TimelineId) -> &mut Timeline {
         &mut self.timelines[id.0 as usize]
-    }
-
-    /// Returns the timeline of a CPU thread. `exact`: all synchronisation of the thread is reported
-    /// to the checker. Calls of other threads are assumed to be ordered as reported.
-    pub fn thread(
-        &mut self,
-        number: u64,
-        exact: bool,
-        name: impl FnOnce() -> String,
-    ) -> TimelineId {
-        let id = match self.threads.get(&number) {
-            Some(id) => *id,
-            None => {
-                let id = self.add_timeline(TimelineKind::Thread, name(), SpaceKey(0));
-                self.at(id).exact = exact;
-                self.threads.insert(number, id);
-                if !exact && self.inexact.is_none() {
-                    self.begin_inexact();
-                }
-                id
-            }
-        };
-        if let Some((inexact, all)) = &self.inexact {
-            let timeline = &mut self.timelines[id.0 as usize];
-            timeline.join(if timeline.exact { inexact } else { all });
-        }
-        id
-    }
-
-    /// Orders all calls made so far before those of inexact threads.
-    fn begin_inexact(&mut self) {
-        let mut all = Clock::default();
-        for (index, timeline) in self.timelines.iter_mut().enumerate() {
-            if timeline.kind == TimelineKind::Thread {
-                all.join(&timeline.clock);
-                timeline.advance(TimelineId(index as u32));
-            }
-        }
-        self.inexact = Some((Clock::default(), all));
-    }
-
-    /// Returns the thread's clock and begins its next tick.
-    fn release_clock(&mut self, thread: TimelineId) -> Arc<Clock> {
-        let released = self.at(thread).snapshot();
-        self.at(thread).advance(thread);
-        self.publish(thread, &released);
-        released
-    }
-
-    fn publish(&mut self, thread: TimelineId, released: &Clock) {
-        let exact = self.at(thread).exact;
-        if let Some((inexact, all)) = &mut self.inexact {
-            all.join(released);
-            if !exact {
-                inexact.join(released);
-            }
-        }
-    }
-
-    /// Releases the thread's operations to a thread that it starts or that joins it.
-    pub fn release(&mut self, thread: TimelineId) -> Released {
-        Released((*self.release_clock(thread)).clone())
-    }
-
-    /// Orders the released operations before all later operations of a thread.
-    pub fn acquire(&mut self, thread: TimelineId, released: &Released) {
-        self.at(thread).join(&released.0);
-        self.publish_acquired(thread);
     }
 
     /// Reports that `event` is set when fences reach their values.
@@ -404,6 +340,7 @@ impl Checker {
     pub fn end_space(&mut self, space: SpaceKey) {
         self.free_memory(space, 0..u64::MAX);
         self.spaces.remove(&space);
+        self.tiles.end(space);
         self.ended.insert(space);
     }
 
@@ -434,6 +371,7 @@ impl Checker {
             }
         }
         self.resources.forget_ended(space, &bytes);
+        self.tiles.free(space, bytes.clone());
         if let Some(shadow) = self.spaces.get_mut(&space) {
             shadow.remove(bytes);
         }
@@ -478,6 +416,18 @@ impl Checker {
         value: u64,
     ) {
         self.call(thread, queue, CallKind::Signal { fence, value });
+    }
+
+    /// Reports an update of tile mappings, in the order of the queue's calls. Each part has
+    /// reserved addresses, and the address at which their memory is mapped in its heap, or `None`
+    /// where it is taken away.
+    pub fn map_tiles(
+        &mut self,
+        thread: TimelineId,
+        queue: QueueKey,
+        parts: Vec<(Range<u64>, Option<u64>)>,
+    ) {
+        self.call(thread, queue, CallKind::MapTiles(parts));
     }
 
     /// Reports a present: the display reads `bytes` after all earlier work of the queue. `fence`
@@ -570,9 +520,17 @@ impl Checker {
                     Place { epoch: Epoch { timeline: queue, tick }, clock: timeline.snapshot() };
                 let space = timeline.space;
                 let number = submission;
-                let placed = Submission { place, issued, space, sequence, number, link, lists };
+                let tiles = self.tiles.of(space);
+                let placed =
+                    Submission { place, issued, space, sequence, number, link, lists, tiles };
                 if let Some(entry) = self.links.get_mut(&link) {
                     *entry = Link::Placed(Arc::new(placed));
+                }
+            }
+            CallKind::MapTiles(parts) => {
+                let space = self.at(queue).space;
+                for (addresses, memory) in parts {
+                    self.tiles.map(space, addresses, memory);
                 }
             }
             CallKind::Signal { fence, value } => {
@@ -650,12 +608,6 @@ impl Checker {
         self.publish_acquired(thread);
     }
 
-    fn publish_acquired(&mut self, thread: TimelineId) {
-        if self.inexact.is_some() {
-            self.release_clock(thread);
-        }
-    }
-
     /// Ends the wait that holds a queue, without an edge.
     fn skip_wait(&mut self, queue: TimelineId) {
         self.at(queue).held.pop_front();
@@ -674,6 +626,7 @@ impl Checker {
         let sequence = self.next_sequence();
         let access = self.own_access(thread, kind, what, sequence);
         self.add_access(space, access, [bytes]);
+        self.publish_acquired(thread);
     }
 
     /// Returns an access that a timeline makes now, without a command.
@@ -720,7 +673,13 @@ impl Checker {
         self.add_presents(timeline, tick);
         let CommandRef { buffer, number, what, program, .. } = command;
         let mut of_kind: [Vec<Range<u64>>; 3] = Default::default();
-        accesses.into_iter().for_each(|(kind, range)| of_kind[kind as usize].push(range));
+        for (kind, range) in accesses {
+            let ranges = &mut of_kind[kind as usize];
+            match &submission.tiles {
+                Some(tiles) => tiles.locate(range, |part| ranges.push(part)),
+                None => ranges.push(range),
+            }
+        }
         for (kind, ranges) in AccessKind::ALL.into_iter().zip(of_kind) {
             if ranges.is_empty() {
                 continue;

@@ -20,7 +20,7 @@ impl Call {
     /// Returns the call as a held call, if it is a wait or a signal.
     pub(crate) fn held(&self) -> Option<HeldCall> {
         let (waits, fence, value) = match self.kind {
-            CallKind::Execute { .. } => return None,
+            CallKind::Execute { .. } | CallKind::MapTiles(_) => return None,
             CallKind::Wait { fence, value } => (true, fence, value),
             CallKind::Signal { fence, value } | CallKind::Present { fence, value, .. } => {
                 (false, fence, value)

@@ -202,12 +202,11 @@ fn by_signals(group: &Group, signals: &Signals, kept: usize) -> Vec<Option<usize
 }
 
 /// Returns which access of a pair comes first if signals do not determine it.
-fn without_signals(group: &Group, pair: &Pair, signals: &Signals) -> usize {
+fn without_signals(group: &Group, pair: &Pair) -> usize {
     let others = group.pairs.iter().filter(|pair| pair.only_producer.is_none());
     let of_calls = unanimous(others.filter_map(Pair::issued_first));
     let by_data = pair.only_producer.map(|producer| of_calls.unwrap_or(producer));
-    let by_unused = signals.first_by_falling(pair).or_else(|| signals.first_by_unused(pair));
-    let by_calls = by_unused.or(by_data).or_else(|| pair.issued_first()).or(of_calls);
+    let by_calls = by_data.or_else(|| pair.issued_first()).or(of_calls);
     by_calls.unwrap_or(pair.guess)
 }
 
@@ -289,17 +288,29 @@ pub(crate) fn missing<'a>(
             }
         }
     }
-    // A pair that an already found edge resolves takes the direction of that edge.
-    let found = edges.len();
-    for (resource, group, pair) in open {
-        let ways = [0, 1].map(|first| Edge::of(resource, group, pair, first, signals));
-        let ended = ways.each_ref().map(|way| edges[..found].iter().any(|of| of.implies(way)));
-        let first = match ended {
-            [true, false] => 0,
-            [false, true] => 1,
-            _ => without_signals(group, pair, signals),
-        };
-        edges.extend(ways.into_iter().nth(first));
+    // A pair that an edge of stronger evidence resolves takes the direction of that edge. A wait of
+    // the CPU that is left out leaves pairs of other queues unordered, which have weaker evidence.
+    let by_unused =
+        |pair: &Pair| signals.first_by_falling(pair).or_else(|| signals.first_by_unused(pair));
+    for is_last in [false, true] {
+        let found = edges.len();
+        open = std::mem::take(&mut open)
+            .into_iter()
+            .filter(|(resource, group, pair)| {
+                let ways = [0, 1].map(|first| Edge::of(resource, group, pair, first, signals));
+                let is_ended = |way: &Edge| edges[..found].iter().any(|of| of.implies(way));
+                let first = match ways.each_ref().map(is_ended) {
+                    [true, false] => Some(0),
+                    [false, true] => Some(1),
+                    _ if is_last => Some(without_signals(group, pair)),
+                    _ => by_unused(pair),
+                };
+                let kept = first.and_then(|first| ways.into_iter().nth(first));
+                let is_open = kept.is_none();
+                edges.extend(kept);
+                is_open
+            })
+            .collect();
     }
     // Backwards, so that the first of two equal edges remains.
     let mut is_needed = vec![true; edges.len()];

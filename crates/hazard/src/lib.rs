@@ -24,6 +24,8 @@ mod groups;
 mod open_waits;
 mod resources;
 mod shadow;
+mod tiles;
+mod tiles_of_spaces;
 mod waits;
 
 pub use access::{CommandRef, ListInfo, SpaceKey};

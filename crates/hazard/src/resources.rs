@@ -1,6 +1,7 @@
 //! The named ranges of address spaces.
 
 use crate::access::SpaceKey;
+use crate::tiles::View;
 use std::ops::Range;
 
 /// Maximum number of removed resources whose names are kept.
@@ -54,15 +55,31 @@ impl Resources {
         self.ended.retain(|resource| !resource.overlaps(space, bytes));
     }
 
-    /// Returns the names of the resources in a range, and the start of the first. The last removed
-    /// resource is included if the range has at most one live resource, because its memory may have
-    /// been reused.
-    pub(crate) fn name_of(&self, space: SpaceKey, bytes: &Range<u64>) -> (Option<String>, u64) {
+    /// Returns the names of the resources in a range and at its `views`, and the start of the
+    /// first. The last removed resource is included if the range has at most one live resource,
+    /// because its memory may have been reused.
+    pub(crate) fn name_of(
+        &self,
+        space: SpaceKey,
+        bytes: &Range<u64>,
+        views: &[View],
+    ) -> (Option<String>, u64) {
         let of = |all: &'_ [Resource]| -> Vec<(u64, String)> {
             let of = all.iter().filter(|resource| resource.overlaps(space, bytes));
             of.map(|resource| (resource.bytes.start, resource.name.clone())).collect()
         };
         let mut found = of(&self.live);
+        for View { address, offset } in views {
+            let seen = *address..address + 1;
+            for resource in self.live.iter().filter(|resource| resource.overlaps(space, &seen)) {
+                if found.iter().all(|(_, name)| *name != resource.name) {
+                    // The resource's start, if all of its memory lay as this part does.
+                    let before = address - resource.bytes.start;
+                    let start = (bytes.start + offset).saturating_sub(before);
+                    found.push((start, resource.name.clone()));
+                }
+            }
+        }
         if found.len() < 2
             && let Some((start, name)) = of(&self.ended).pop()
             && found.iter().all(|(_, live)| *live != name)

@@ -219,6 +219,7 @@ impl Segment {
         found: &mut impl FnMut(Found),
     ) {
         let (mut late, mut unordered) = (false, false);
+        let mut unordered_reads = Vec::new();
         let write = self.write.iter().map(|id| (AccessKind::Write, *id));
         let reads = self.reads.iter().map(|id| (AccessKind::Read, *id));
         let atomics = self.atomics.iter().map(|id| (AccessKind::Atomic, *id));
@@ -240,12 +241,18 @@ impl Segment {
                 }
                 Order::None => {
                     unordered = true;
+                    if of == AccessKind::Read {
+                        unordered_reads.push(earlier);
+                    }
                     let (producer, first_read) = self.producer_of(earlier, of, new, kind, accesses);
                     let range = range.clone();
                     let conflict = Conflict { range, earlier, kind: of, producer, first_read };
                     found(Found::Unordered(conflict));
                 }
             }
+        }
+        for read in unordered_reads {
+            self.conflicts_with_first_read(read, new, kind, &range, accesses, found);
         }
         if unordered {
             self.conflicts_with_replaced(new, kind, &range, accesses, found);
@@ -281,6 +288,28 @@ impl Segment {
 }
 
 impl Segment {
+    /// Reports the conflict with the first read of a timeline whose last read conflicts, unless it
+    /// is that one. The edge that is missing is the one before the first read.
+    fn conflicts_with_first_read(
+        &self,
+        last: AccessId,
+        new: AccessId,
+        kind: AccessKind,
+        range: &Range<u64>,
+        accesses: &impl Accesses,
+        found: &mut impl FnMut(Found),
+    ) {
+        let mut first = self.reads_since.iter().filter(|id| accesses.same_timeline(**id, last));
+        if let Some(first) = first.next().copied().filter(|first| *first != last)
+            && accesses.order(first, new) == Order::None
+        {
+            let of = AccessKind::Read;
+            let (producer, first_read) = self.producer_of(first, of, new, kind, accesses);
+            let (range, earlier) = (range.clone(), first);
+            found(Found::Unordered(Conflict { range, earlier, kind: of, producer, first_read }));
+        }
+    }
+
     fn conflicts_with_replaced(
         &self,
         new: AccessId,

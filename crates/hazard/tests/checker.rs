@@ -294,6 +294,106 @@ fn threads_of_unknown_synchronisation_are_ordered_as_they_call() {
 }
 
 #[test]
+fn accesses_of_threads_of_unknown_synchronisation_are_ordered_as_they_were_made() {
+    // Each thread hands the memory over by a means that the checker does not see, and makes no
+    // other call before.
+    for exact in [[false, false], [true, false], [false, true]] {
+        let mut p = Program::new();
+        let [writer, reader] = [(7, exact[0]), (8, exact[1])]
+            .map(|(number, exact)| p.checker.thread(number, exact, String::new));
+        p.checker.cpu_access(writer, SPACE, AccessKind::Write, DATA, "map-write");
+        assert_eq!(p.checker.thread(8, exact[1], String::new), reader);
+        p.checker.cpu_access(reader, SPACE, AccessKind::Read, DATA, "map-read");
+        assert_eq!(p.checker.thread(7, exact[0], String::new), writer);
+        p.checker.cpu_access(writer, SPACE, AccessKind::Write, DATA, "map-write");
+        assert!(p.is_clean(), "{exact:?}: {}", p.report());
+    }
+}
+
+#[test]
+fn a_thread_that_may_have_been_handed_memory_follows_all_threads() {
+    for acquires in [true, false] {
+        let mut p = Program::new();
+        let [writer, reader] = [7, 8].map(|number| p.thread(number));
+        p.checker.cpu_access(writer, SPACE, AccessKind::Write, DATA, "map-write");
+        if acquires {
+            p.checker.acquire_from_all(reader);
+        }
+        p.checker.cpu_access(reader, SPACE, AccessKind::Read, DATA, "map-read");
+        assert_eq!(p.is_clean(), acquires, "{}", p.report());
+        // What the writer does later is not covered.
+        p.checker.cpu_access(writer, SPACE, AccessKind::Write, DATA, "map-write");
+        assert!(!p.is_clean());
+    }
+}
+
+// Two reserved buffers over one tile of a heap, and a placed buffer there.
+// spec: ME-071
+#[test]
+fn memory_is_compared_where_it_lies() {
+    const ONE: Range<u64> = 0x10_0000..0x13_0000;
+    const OTHER: Range<u64> = 0x20_0000..0x23_0000;
+    const HEAP: u64 = 0x80_0000;
+    let new = || {
+        let mut p = Program::new();
+        p.checker.add_resource(SPACE, ONE, "one".into());
+        p.checker.add_resource(SPACE, OTHER, "other".into());
+        let (copy, compute) = (p.queue("copy"), p.queue("compute"));
+        // The third tile of the one, and the first of the other.
+        let third = vec![(0x12_0000..0x13_0000, Some(HEAP))];
+        p.checker.map_tiles(p.main, copy, third);
+        p.checker.map_tiles(p.main, compute, vec![(0x20_0000..0x21_0000, Some(HEAP))]);
+        (p, copy, compute)
+    };
+    let (mut p, copy, compute) = new();
+    let (write, read) = (p.execute(copy), p.execute(compute));
+    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
+    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    let found = p.only();
+    assert_eq!(order(&found), ["copy", "compute"]);
+    assert_eq!(found.resource.as_deref(), Some("one' and 'other"));
+    assert_eq!(found.bytes, 0x2_0180..0x2_0200, "as offsets of the first");
+
+    // The same with the edge, and with other bytes of the tile.
+    let (mut p, copy, compute) = new();
+    let done = p.fence("done");
+    let write = p.execute(copy);
+    let beside = p.execute(compute);
+    p.signal(copy, done, 1);
+    p.wait(compute, done, 1);
+    let read = p.execute(compute);
+    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
+    p.runs(beside, AccessKind::Read, 0x20_0200..0x20_0280);
+    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    assert!(p.is_clean(), "{}", p.report());
+
+    // The same addresses over other memory, mapped later in the queue's order.
+    let (mut p, copy, compute) = new();
+    let write = p.execute(copy);
+    p.checker.map_tiles(p.main, compute, vec![(0x20_0000..0x21_0000, Some(HEAP + 0x1_0000))]);
+    let read = p.execute(compute);
+    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
+    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    assert!(p.is_clean(), "{}", p.report());
+
+    // A placed buffer of the heap.
+    let (mut p, copy, compute) = new();
+    p.checker.add_resource(SPACE, HEAP..HEAP + 0x1_0000, "placed".into());
+    let (write, read) = (p.execute(copy), p.execute(compute));
+    p.runs(write, AccessKind::Write, HEAP..HEAP + 16);
+    p.runs(read, AccessKind::Read, 0x20_0000..0x20_0010);
+    assert_eq!(p.only().resource.as_deref(), Some("placed' and 'one' and 'other"));
+
+    // Addresses that are freed and reserved again have no memory.
+    let (mut p, copy, compute) = new();
+    p.checker.free_memory(SPACE, OTHER);
+    let (write, read) = (p.execute(copy), p.execute(compute));
+    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
+    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    assert!(p.is_clean(), "{}", p.report());
+}
+
+#[test]
 fn presents_free_a_buffer_one_present_later() {
     for early in [false, true] {
         let mut p = Program::new();

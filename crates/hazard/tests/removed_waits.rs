@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use tidegate_hazard::{AccessKind, Checker, CommandRef, ListInfo, SpaceKey};
+use tidegate_hazard::{AccessKind, Checker, CommandRef, ListInfo, Report, SpaceKey};
 
 const SPACE: SpaceKey = SpaceKey(1);
 const QUEUES: usize = 4;
+/// The number of the CPU thread in programs that have one.
+const CPU: usize = QUEUES - 1;
 
 /// A random number generator (splitmix64).
 struct Chance(u64);
@@ -33,6 +35,8 @@ enum Op {
 #[derive(Clone, Debug, Default)]
 struct Program {
     calls: Vec<(usize, Op)>,
+    /// Whether the last queue is the CPU thread.
+    has_cpu: bool,
 }
 
 impl Program {
@@ -57,6 +61,10 @@ impl Program {
         let mut last = [None; QUEUES];
         for (at, (queue, op)) in self.calls.iter().enumerate() {
             let mut direct: Vec<usize> = last[*queue].into_iter().collect();
+            if self.has_cpu {
+                // The CPU thread makes the calls of the queues, too.
+                direct.extend(last[CPU]);
+            }
             if let Op::Wait { fence, value } = op
                 && without != Some(at)
             {
@@ -87,8 +95,8 @@ impl Program {
     }
 
     /// Returns a random program of `length` submissions with all necessary waits.
-    fn by_chance(chance: &mut Chance, length: usize) -> Program {
-        let mut program = Program::default();
+    fn by_chance(chance: &mut Chance, length: usize, has_cpu: bool) -> Program {
+        let mut program = Program { has_cpu, ..Program::default() };
         let mut values = [0u64; QUEUES * QUEUES];
         for _ in 0..length {
             let queue = chance.below(QUEUES);
@@ -219,6 +227,70 @@ fn check(
         .collect()
 }
 
+/// The same for a program with a CPU thread, which makes all calls. Engines work at any time that
+/// the waits allow: accesses of the GPU reach the checker before or after those of the CPU.
+fn check_with_cpu(program: &Program, without: Option<usize>, chance: &mut Chance) -> Report {
+    let mut checker = Checker::new();
+    let main = checker.thread(1, true, || CPU.to_string());
+    let queues: Vec<_> =
+        (0..CPU).map(|queue| checker.add_queue(queue.to_string(), SPACE)).collect();
+    let fences: Vec<_> =
+        (0..QUEUES * QUEUES).map(|fence| checker.add_fence(fence.to_string(), 0)).collect();
+    let before = program.predecessors(without);
+    let mut open: BTreeSet<usize> = BTreeSet::new();
+    for (at, (queue, op)) in program.calls.iter().enumerate() {
+        if Some(at) == without {
+            continue;
+        }
+        let Some(on) = queues.get(*queue).copied() else {
+            match op {
+                Op::Execute(accesses) => {
+                    for (kind, bytes) in accesses {
+                        checker.cpu_access(main, SPACE, *kind, bytes.clone(), "map");
+                    }
+                }
+                Op::Signal { fence, value } => checker.cpu_signal(main, fences[*fence], *value),
+                Op::Wait { fence, value } => {
+                    // What precedes the end of the wait has been done.
+                    let done: Vec<usize> = before[at].intersection(&open).copied().collect();
+                    done.iter().for_each(|at| run_one(program, *at, &mut checker));
+                    open.retain(|at| !done.contains(at));
+                    checker.cpu_wait(main, fences[*fence], *value);
+                }
+            }
+            continue;
+        };
+        match op {
+            Op::Execute(_) => {
+                let list = ListInfo { gpu_va: at as u64, label: None, commands: 1 };
+                checker.execute(main, on, at as u32, vec![list]);
+                open.insert(at);
+            }
+            Op::Signal { fence, value } => checker.queue_signal(main, on, fences[*fence], *value),
+            Op::Wait { fence, value } => checker.queue_wait(main, on, fences[*fence], *value),
+        }
+        while chance.below(2) == 0 {
+            let ready: Vec<usize> =
+                open.iter().filter(|at| before[**at].is_disjoint(&open)).copied().collect();
+            let Some(at) = ready.get(chance.below(ready.len().max(1))) else { break };
+            open.remove(at);
+            run_one(program, *at, &mut checker);
+        }
+    }
+    while let Some(at) = open.pop_first() {
+        run_one(program, at, &mut checker);
+    }
+    checker.report()
+}
+
+fn run_one(program: &Program, at: usize, checker: &mut Checker) {
+    if let Op::Execute(accesses) = &program.calls[at].1 {
+        let (link, buffer) = (at as u32, at as u64);
+        let command = CommandRef { link, buffer, number: 1, what: "copy", program: "" };
+        checker.gpu_accesses(command, accesses.clone());
+    }
+}
+
 /// Reports the accesses in a random order that the waits allow.
 fn run(program: &Program, without: Option<usize>, checker: &mut Checker, chance: &mut Chance) {
     let before = program.predecessors(without);
@@ -246,7 +318,7 @@ fn for_each_wait(redundant: bool, mut check_one: impl FnMut(&Program, usize, &Fo
     for seed in 0..60 {
         let mut chance = Chance(seed);
         let length = 6 + chance.below(14);
-        let mut program = Program::by_chance(&mut chance, length);
+        let mut program = Program::by_chance(&mut chance, length, false);
         if redundant {
             program = program.with_redundant_waits(&mut chance);
         }
@@ -306,4 +378,36 @@ fn a_wait_that_is_redundant_may_be_left_out() {
         }
     });
     assert!(needed > 700 && redundant > 200, "{needed}, {redundant}");
+}
+
+// spec: ME-074
+#[test]
+fn each_wait_of_the_cpu_that_is_left_out_is_named_with_its_signal() {
+    let (mut needed, mut wrong) = (0, Vec::new());
+    for seed in 0..600 {
+        let mut chance = Chance(seed);
+        let length = 6 + chance.below(14);
+        let program = Program::by_chance(&mut chance, length, true);
+        let whole = check_with_cpu(&program, None, &mut chance);
+        assert!(whole.is_clean(), "seed {seed}: {whole}");
+        for at in 0..program.calls.len() {
+            let (CPU, Op::Wait { fence, value }) = program.calls[at] else { continue };
+            let report = check_with_cpu(&program, Some(at), &mut chance);
+            let unordered = !program.unordered(Some(at)).is_empty();
+            assert_eq!(!report.hazards.is_empty(), unordered, "seed {seed}: {report}");
+            needed += u32::from(unordered);
+            let is_named = report.hazards.iter().all(|hazard| {
+                let signal = hazard.signal.as_ref();
+                hazard.second.timeline == CPU.to_string()
+                    && signal
+                        .is_some_and(|of| (&*of.fence, of.value) == (&*fence.to_string(), value))
+            });
+            if !is_named {
+                let which = format!("seed {seed}: thread waits for {value} of {fence}");
+                wrong.push(format!("{which}, call {at} of {:#?}: {report}", program.calls));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {needed}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(needed > 700, "{needed}");
 }

@@ -1,6 +1,11 @@
 //! Owns the platform's hazard checker: the calls of the application's threads, and the accesses of
 //! engines, reach it from here.
 //!
+//! Threads hand memory over by fences, events, starting and joining, which the checker sees, and by
+//! other means, which it does not. Calls of threads that no machine started are taken to be ordered
+//! as they were made. An operation of a type of [`crate::check`] acquires what all threads did
+//! before (decisions/0083).
+//!
 //! Off by default. Then each hook is one relaxed load. The checker's lock is a leaf: nothing is
 //! called while it is held, and it is no scheduling point of an explored machine.
 
@@ -61,6 +66,13 @@ impl Platform {
         let checker = &mut state.as_mut()?.checker;
         let thread = checker.thread(number, exact, || current::name_for_people(number));
         Some(f(checker, thread))
+    }
+
+    /// Records that the calling agent has used a type of [`crate::check`], by which another agent
+    /// may have handed memory over.
+    #[inline]
+    pub(crate) fn note_hand_over(&self) {
+        self.check_hazards(Checker::acquire_from_all);
     }
 
     /// Calls `f` with the checker, for what no thread of the application did. Returns `None` while

@@ -118,6 +118,7 @@ impl Prepared {
                 .map(tidegate_d3d12::Queue::timeline_lane)
                 .zip(self.nodes.clone())
                 .collect(),
+            gpus: self.workload.queues.iter().map(|queue| queue.gpu).collect(),
         };
         let judgement = match completed {
             true => self.judge(&after),

@@ -351,6 +351,7 @@ pub(crate) mod tests {
             name: "stream 7".into(),
             engine: Engine::Compute,
             node: 0,
+            gpu: 0,
             priority: Priority::Normal,
             submission: None,
             span: Span::default(),

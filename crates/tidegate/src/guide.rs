@@ -18,6 +18,7 @@ chapters! {
     order_between_queues: "order-between-queues.md",
     cpu_waits: "cpu-waits.md",
     resources: "resources.md",
+    dispatches_and_draws: "dispatches-and-draws.md",
     pipelined_frame: "pipelined-frame.md",
     reading_a_timeline: "reading-a-timeline.md",
     is_it_synchronised: "is-it-synchronised.md",

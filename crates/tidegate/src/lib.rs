@@ -49,39 +49,81 @@
 //! | `own_driver` | a driver of your own in front of the reference driver |
 //! | `own_protocol_explored` | a ring between two threads, right in every schedule and then wrong |
 //!
+//! # Features
+//!
+//! All are on by default. `default-features = false` leaves machines, queues and TOML workloads,
+//! and builds no SQLite.
+//!
+//! | feature | has |
+//! |---|---|
+//! | `explore` | [`check()`], which explores a program, and [`explorer`] |
+//! | `import` | workloads made of recordings (`docs/traces.md`) |
+//! | `service` | [`Machine::service`], [`run_connected`] and [`service`](mod@service) |
+//!
+//! # Speed of debug builds
+//!
+//! A debug build compiles this crate and what it stands on without optimisation, unless the
+//! Cargo.toml of the program says otherwise:
+//!
+//! ```toml
+//! [profile.dev.package."*"]
+//! opt-level = 1
+//! ```
+//!
 //! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
 //! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `served` (a machine for
 //! other processes) · `variants` (named machines, and what contradicts itself).
 
+#[cfg(feature = "explore")]
 pub mod check;
 #[cfg(doctest)]
 mod guide;
 mod machine;
 mod run;
+#[cfg(feature = "service")]
 mod served;
 pub mod variants;
 
+#[cfg(feature = "explore")]
 pub use check::check;
 pub use machine::{
     AdapterParts, BadConfig, Bus, Hardware, IncompleteRun, Machine, MachineBuilder, MachineConfig,
     MachineError, ThreadShape,
 };
 pub use run::{PreemptionChoice, RunError, RunRequest, RunResult, run_workload};
+#[cfg(feature = "service")]
 pub use served::{ConnectedRun, run_connected};
+#[doc(inline)]
 pub use tidegate_calls as calls;
+#[doc(inline)]
 pub use tidegate_d3d12 as d3d12;
 pub use tidegate_d3d12::Submission;
+#[doc(inline)]
 pub use tidegate_d3dukmdt as d3dukmdt;
+#[doc(inline)]
 pub use tidegate_ddi as ddi;
+#[doc(inline)]
 pub use tidegate_dxgkrnl as dxgkrnl;
+#[cfg(feature = "explore")]
+#[doc(inline)]
 pub use tidegate_explorer as explorer;
+#[doc(inline)]
 pub use tidegate_gpu_abi as gpu_abi;
+#[doc(inline)]
 pub use tidegate_kmd as kmd;
+#[doc(inline)]
 pub use tidegate_platform as platform;
 pub use tidegate_platform::Platform;
+#[doc(inline)]
 pub use tidegate_programs as programs;
+#[doc(inline)]
 pub use tidegate_runner as runner;
+#[cfg(feature = "service")]
+#[doc(inline)]
 pub use tidegate_service as service;
+#[doc(inline)]
 pub use tidegate_softgpu as softgpu;
+#[doc(inline)]
 pub use tidegate_trace as trace;
+#[doc(inline)]
 pub use tidegate_workload as workload;

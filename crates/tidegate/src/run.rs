@@ -3,7 +3,6 @@
 
 use crate::machine::{Machine, MachineConfig, MachineError};
 use crate::variants::Variant;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::{DeviceOptions, HardwareFences, Validation};
@@ -126,11 +125,13 @@ pub enum RunError {
     #[error(transparent)]
     Workload(#[from] runner::RunError),
     /// The service was not reached.
+    #[cfg(feature = "service")]
     #[error(transparent)]
     Connect(#[from] tidegate_service::client::ConnectError),
     /// The service ended before the run did.
+    #[cfg(feature = "service")]
     #[error("the service at {} ended before the run did: start it, and run the workload again", .0.display())]
-    ServiceEnded(PathBuf),
+    ServiceEnded(std::path::PathBuf),
 }
 
 /// What a run came to.

@@ -92,6 +92,11 @@ impl ResourceHeap {
         self.heap
     }
 
+    /// Returns the GPU address of its first byte.
+    pub(crate) fn gpu_va(&self) -> u64 {
+        self.allocation.gpu_va()
+    }
+
     pub(crate) fn allocation(&self) -> Handle {
         self.allocation.handle()
     }

@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::resource::heap::ResourceHeap;
+use std::ops::Range;
 
 /// Size of a tile (D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES), in bytes.
 pub use tidegate_calls::TILE_BYTES;
@@ -30,6 +31,13 @@ impl<'a> TileMapping<'a> {
     /// Takes the memory of `tiles` tiles away.
     pub fn unmap(tile: u64, tiles: u64) -> TileMapping<'a> {
         TileMapping { tile, tiles, memory: None }
+    }
+
+    /// Returns its addresses in a buffer that begins at `buffer`, and the address of its memory.
+    pub(crate) fn addresses(&self, buffer: u64) -> (Range<u64>, Option<u64>) {
+        let start = buffer + self.tile * TILE_BYTES;
+        let memory = self.memory.map(|(heap, tile)| heap.gpu_va() + tile * TILE_BYTES);
+        (start..start + self.tiles * TILE_BYTES, memory)
     }
 
     /// Refuses tiles that are not there.

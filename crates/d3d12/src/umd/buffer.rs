@@ -72,6 +72,10 @@ impl MappedAllocation {
         self.bytes
     }
 
+    pub(crate) fn gpu_va(&self) -> u64 {
+        self.gpu_va
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         self.owned.handle()
     }
@@ -192,5 +196,8 @@ impl BufferMemory {
 impl Drop for BufferMemory {
     fn drop(&mut self) {
         checked_memory::remove(self.device(), self.checked);
+        if let Backing::Reserved(owned) = &self.backing {
+            checked_memory::free(owned.device(), self.gpu_va..self.gpu_va + self.bytes);
+        }
     }
 }

@@ -10,6 +10,7 @@ use crate::footprint::AccessKind;
 use crate::groups::Pair;
 use crate::open_waits::Findings;
 use crate::shadow::{AccessId, Accesses, Conflict};
+use crate::tiles::View;
 use crate::waits::Remark;
 
 impl Checker {
@@ -55,7 +56,14 @@ impl Checker {
         let first = if new_is_first { new } else { earlier };
         let timeline = |id: AccessId| self.accesses[id.0 as usize].place.epoch.timeline;
         let ids = if timeline(new) < timeline(earlier) { [new, earlier] } else { [earlier, new] };
-        let (resource, start) = self.resources.name_of(space, &conflict.range);
+        let tiles = [earlier, new].map(|id| {
+            let submission = self.accesses[id.0 as usize].submission.as_ref()?;
+            Some(submission.tiles.as_ref()?.views(&conflict.range))
+        });
+        let mut views: Vec<View> = tiles.into_iter().flatten().flatten().collect();
+        views.sort_unstable_by_key(|view| view.address);
+        views.dedup();
+        let (resource, start) = self.resources.name_of(space, &conflict.range, &views);
         let pair = Pair {
             of: ids.map(|id| self.accesses[id.0 as usize].clone()),
             bytes: conflict.range.start - start..conflict.range.end - start,

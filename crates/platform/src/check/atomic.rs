@@ -5,7 +5,7 @@
 //! An acquiring load that reads a releasing store orders the two threads for the race detector. A
 //! weak compare-exchange does not fail spuriously.
 
-use super::belonging::{assert_outside, machine, name_of, step};
+use super::belonging::{assert_outside, machine, name_of, sync_step};
 use crate::Word;
 use crate::memory::Page;
 use crate::site::Site;
@@ -18,7 +18,7 @@ pub use std::sync::atomic::Ordering;
 #[track_caller]
 pub fn fence(order: Ordering) {
     let Some(platform) = machine() else { return std::sync::atomic::fence(order) };
-    step(&platform, "a fence", Site::caller(), || match order {
+    sync_step(&platform, "a fence", Site::caller(), || match order {
         Ordering::SeqCst => platform.fence(),
         order if platform.models_time() => std::sync::atomic::fence(order),
         order => world::light_fence(order),
@@ -75,7 +75,7 @@ macro_rules! atomic {
                     }
                     Inner::Word(word) => {
                         let load = || word.load_as(order);
-                        $from(step(word.platform(), stringify!($name), site, load))
+                        $from(sync_step(word.platform(), stringify!($name), site, load))
                     }
                 }
             }
@@ -91,7 +91,7 @@ macro_rules! atomic {
                     }
                     Inner::Word(word) => {
                         let store = || word.store_as($into(value), order);
-                        step(word.platform(), stringify!($name), site, store);
+                        sync_step(word.platform(), stringify!($name), site, store);
                     }
                 }
             }
@@ -110,7 +110,7 @@ macro_rules! atomic {
                     }
                     Inner::Word(word) => {
                         let mut done = false;
-                        let old = step(word.platform(), stringify!($name), site, || {
+                        let old = sync_step(word.platform(), stringify!($name), site, || {
                             word.update_as(orders, |old| {
                                 let new = new($from(old));
                                 done = new.is_some();

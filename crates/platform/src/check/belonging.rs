@@ -27,6 +27,19 @@ pub(super) fn step<R>(platform: &Platform, what: &str, site: Site, act: impl FnO
     }
 }
 
+/// Runs `act` as [`step`] does, for a value by which threads may hand memory over.
+#[inline]
+pub(super) fn sync_step<R>(
+    platform: &Platform,
+    what: &str,
+    site: Site,
+    act: impl FnOnce() -> R,
+) -> R {
+    let result = step(platform, what, site, act);
+    platform.note_hand_over();
+    result
+}
+
 /// Checks that no cooperative machine runs the caller, which uses a value of std.
 #[inline]
 pub(super) fn assert_outside(what: &str, site: Site) {

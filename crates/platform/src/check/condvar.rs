@@ -4,7 +4,7 @@
 //! the word of the longest waiter. A notification without a waiter is lost, as std's is. There are
 //! no spurious wake-ups.
 
-use super::belonging::{assert_outside, end_agent, machine, name_of, step};
+use super::belonging::{assert_outside, end_agent, machine, name_of, sync_step};
 use super::mutex::{Mutex, MutexGuard};
 use crate::site::Site;
 use crate::{CpuTime, Step, WaitEnd, Word};
@@ -106,7 +106,7 @@ impl Condvar {
             Inner::Machine { waiters, name } => (waiters, *name),
         };
         let platform = waiters.platform();
-        let end = step(platform, "a Condvar", site, || {
+        let end = sync_step(platform, "a Condvar", site, || {
             let word = platform.page(1).word(0).named(name);
             waiters.lock_device().push_back(word.clone());
             drop(guard);
@@ -150,17 +150,19 @@ impl Condvar {
                 assert_outside("a Condvar", site);
                 if count == 1 { inner.notify_one() } else { inner.notify_all() }
             }
-            Inner::Machine { waiters, .. } => step(waiters.platform(), "a Condvar", site, || {
-                let woken: Vec<Word> = {
-                    let mut waiting = waiters.lock_device();
-                    let count = count.min(waiting.len());
-                    waiting.drain(..count).collect()
-                };
-                for word in woken {
-                    word.update_as((Relaxed, Relaxed), |_| Some(NOTIFIED));
-                    word.wake(1, Step::ThreadWake);
-                }
-            }),
+            Inner::Machine { waiters, .. } => {
+                sync_step(waiters.platform(), "a Condvar", site, || {
+                    let woken: Vec<Word> = {
+                        let mut waiting = waiters.lock_device();
+                        let count = count.min(waiting.len());
+                        waiting.drain(..count).collect()
+                    };
+                    for word in woken {
+                        word.update_as((Relaxed, Relaxed), |_| Some(NOTIFIED));
+                        word.wake(1, Step::ThreadWake);
+                    }
+                })
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A mutex with the methods of std's.
 
-use super::belonging::{assert_outside, machine, name_of, step};
+use super::belonging::{assert_outside, machine, name_of, sync_step};
 use crate::site::Site;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -65,7 +65,7 @@ impl<T> Mutex<T> {
                 inner.lock().map(guard).map_err(|e| PoisonError::new(guard(e.into_inner())))
             }
             Inner::Machine(inner) => {
-                let held = step(inner.platform(), "a Mutex", site, || inner.lock_device());
+                let held = sync_step(inner.platform(), "a Mutex", site, || inner.lock_device());
                 self.guard_of(held)
             }
         }
@@ -104,7 +104,7 @@ impl<T> Mutex<T> {
                 })
             }
             Inner::Machine(inner) => {
-                let held = step(inner.platform(), "a Mutex", site, || inner.try_lock_device());
+                let held = sync_step(inner.platform(), "a Mutex", site, || inner.try_lock_device());
                 match held {
                     None => Err(TryLockError::WouldBlock),
                     Some(held) => self.guard_of(held).map_err(TryLockError::Poisoned),

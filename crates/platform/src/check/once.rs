@@ -3,7 +3,7 @@
 //! In a machine a word has the state. A thread that reads it as `READY` by an acquire is ordered
 //! after the write.
 
-use super::belonging::{assert_outside, end_agent, machine, name_of, step};
+use super::belonging::{assert_outside, end_agent, machine, name_of, sync_step};
 use crate::site::Site;
 use crate::{Step, WaitEnd, Word};
 use std::fmt;
@@ -39,7 +39,7 @@ impl<T> OnceLock<T> {
             assert_outside("a OnceLock", site);
             return self.value.get();
         };
-        let state = step(word.platform(), "a OnceLock", site, || word.load_as(Acquire));
+        let state = sync_step(word.platform(), "a OnceLock", site, || word.load_as(Acquire));
         if state == READY { self.value.get() } else { None }
     }
 
@@ -62,7 +62,7 @@ impl<T> OnceLock<T> {
             assert_outside("a OnceLock", site);
             return self.value.get_or_init(write);
         };
-        let is_mine = step(word.platform(), "a OnceLock", site, || claim(word, name));
+        let is_mine = sync_step(word.platform(), "a OnceLock", site, || claim(word, name));
         if is_mine {
             let writing = Writing { word, site, is_written: false };
             let value = write();
@@ -108,7 +108,7 @@ impl Writing<'_> {
     fn end(mut self, write: impl FnOnce()) {
         write();
         self.is_written = true;
-        step(self.word.platform(), "a OnceLock", self.site, || {
+        sync_step(self.word.platform(), "a OnceLock", self.site, || {
             self.word.update_as((AcqRel, Acquire), |_| Some(READY));
             self.word.wake(u32::MAX, Step::ThreadWake);
         });

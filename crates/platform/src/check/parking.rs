@@ -3,7 +3,7 @@
 //! Invariant: a token that is given before the thread parks ends that park at once. There are no
 //! spurious wake-ups in a machine.
 
-use super::belonging::{belongs_elsewhere, end_agent, machine, step};
+use super::belonging::{belongs_elsewhere, end_agent, machine, sync_step};
 use crate::site::Site;
 use crate::{CpuTime, Platform, Step, WaitEnd, Word, current};
 use std::fmt;
@@ -88,7 +88,7 @@ impl Thread {
         match &self.0 {
             Inner::Std(thread) => thread.unpark(),
             Inner::Agent(Parking { token, .. }) => {
-                step(token.platform(), "a thread's handle", Site::caller(), || {
+                sync_step(token.platform(), "a thread's handle", Site::caller(), || {
                     token.update_as((Release, Acquire), |_| Some(GIVEN));
                     token.wake(1, Step::ThreadWake);
                 });
@@ -149,7 +149,7 @@ fn park_on(platform: &Platform, deadline: Option<CpuTime>, site: Site) {
     if !crate::running::is(mine.token.platform()) {
         belongs_elsewhere("a thread's token", site);
     }
-    if step(platform, "a thread", site, || mine.take(deadline)) == WaitEnd::Stopped {
+    if sync_step(platform, "a thread", site, || mine.take(deadline)) == WaitEnd::Stopped {
         end_agent();
     }
 }

@@ -3,7 +3,7 @@
 //! In a machine the lock is one word: the number of readers, or `WRITER`. The guard that frees the
 //! lock wakes all waiters, which try again in any order, so neither side has priority.
 
-use super::belonging::{assert_outside, end_agent, machine, name_of, step};
+use super::belonging::{assert_outside, end_agent, machine, name_of, sync_step};
 use crate::site::Site;
 use crate::{Step, WaitEnd, Word, running};
 use std::fmt;
@@ -144,7 +144,7 @@ macro_rules! modes {
                         PoisonError::new(guard(error.into_inner()))
                     });
                 };
-                step(state.word.platform(), "a RwLock", site, || state.take(Mode::$mode));
+                sync_step(state.word.platform(), "a RwLock", site, || state.take(Mode::$mode));
                 let held = Some(Held(state));
                 match self.value.$try_lock() {
                     Ok(value) => Ok($guard { value, _held: held }),
@@ -169,7 +169,7 @@ macro_rules! modes {
                     }
                     Some(state) => {
                         let platform = state.word.platform();
-                        step(platform, "a RwLock", site, || state.try_take(Mode::$mode))
+                        sync_step(platform, "a RwLock", site, || state.try_take(Mode::$mode))
                             .map_err(|_| TryLockError::WouldBlock)?;
                         Some(Held(state))
                     }

@@ -93,9 +93,12 @@ pub struct Account {
 }
 
 /// The time in which engines worked. Times in nanoseconds; moments in which several engines worked
-/// count once in the sums.
+/// count once in the sums. The sums are those of one GPU, the one that worked for longest: GPUs
+/// that take turns are not busy all the time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Busy {
+    /// GPUs of the program that worked.
+    pub gpus: u32,
     /// At least one engine worked.
     pub any_ns: u64,
     /// At least one engine drew, dispatched, or ran timed work.
@@ -218,6 +221,8 @@ pub struct RunOnTimeline {
     /// The lane of each queue of the workload, and the engine that runs it (place among the
     /// timeline's engine lanes).
     pub queues: Vec<(LaneId, u32)>,
+    /// The GPU of each queue in the recorded program. Queues beyond the end are of GPU 0.
+    pub gpus: Vec<u32>,
 }
 
 #[cfg(test)]
@@ -230,7 +235,7 @@ mod tests {
         // Start-up has no part in it, however long it took.
         let mut account = Account { start_up_ns: 500, ..Account::default() };
         Part::ALL.into_iter().zip(path).for_each(|(part, ns)| account.add(part, ns));
-        account.busy = Busy { any_ns, gpu_ns, copy_ns, engines: Vec::new() };
+        account.busy = Busy { gpus: 1, any_ns, gpu_ns, copy_ns, engines: Vec::new() };
         account.bounds()
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Entry point: [`account()`].
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::account::{Account, Busy, EngineBusy, Part, RunOnTimeline};
 use super::path_index::{Index, Lane};
@@ -57,9 +57,13 @@ fn busy(index: &Index<'_>, run: &RunOnTimeline) -> Busy {
         (start < end).then_some((start, end))
     };
     let engines = index.trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Engine);
-    let mut all: [Vec<(u64, u64)>; 2] = Default::default();
+    let gpu_of = |node: usize| {
+        let mut queues = run.queues.iter().zip(run.gpus.iter().chain(std::iter::repeat(&0)));
+        queues.find(|((_, of), _)| *of as usize == node).map_or(0, |(_, gpu)| *gpu)
+    };
+    let mut of_gpus: BTreeMap<u32, [Vec<(u64, u64)>; 2]> = BTreeMap::new();
     let mut of_engines = Vec::new();
-    for (lane, commands) in engines.zip(&index.commands) {
+    for (node, (lane, commands)) in engines.zip(&index.commands).enumerate() {
         let of = |wanted: Part| -> Vec<(u64, u64)> {
             let commands = commands.iter().filter(|(.., part)| *part == wanted);
             commands.filter_map(|(start, end, _)| inside(*start, *end)).collect()
@@ -68,18 +72,18 @@ fn busy(index: &Index<'_>, run: &RunOnTimeline) -> Busy {
         if gpu.is_empty() && copy.is_empty() {
             continue;
         }
-        all[0].extend(&gpu);
-        all[1].extend(&copy);
+        let of_gpu = of_gpus.entry(gpu_of(node)).or_default();
+        of_gpu[0].extend(&gpu);
+        of_gpu[1].extend(&copy);
         let engine = lane.name.clone();
         of_engines.push(EngineBusy { engine, gpu_ns: covered(gpu), copy_ns: covered(copy) });
     }
-    let [gpu, copy] = all;
-    Busy {
-        any_ns: covered([&gpu[..], &copy].concat()),
-        gpu_ns: covered(gpu),
-        copy_ns: covered(copy),
-        engines: of_engines,
-    }
+    let gpus = u32::try_from(of_gpus.len()).unwrap_or(u32::MAX);
+    let sums = of_gpus
+        .into_values()
+        .map(|[gpu, copy]| (covered([&gpu[..], &copy].concat()), covered(gpu), covered(copy)));
+    let (any_ns, gpu_ns, copy_ns) = sums.max_by_key(|(any_ns, ..)| *any_ns).unwrap_or_default();
+    Busy { gpus, any_ns, gpu_ns, copy_ns, engines: of_engines }
 }
 
 /// The length of the union of intervals.
@@ -295,6 +299,8 @@ mod tests {
         queues: [LaneId; 3],
         engines: [LaneId; 2],
         fence: FenceId,
+        /// The GPUs of the queues.
+        gpus: Vec<u32>,
         /// The busy times of the last account.
         busy: Busy,
     }
@@ -308,7 +314,8 @@ mod tests {
             let queues = ["a", "b", "c"].map(|name| b.add_lane(LaneKind::Queue, "app", name));
             let engines = ["compute", "copy"].map(|name| b.add_lane(LaneKind::Engine, "gpu", name));
             let fence = b.add_fence("f");
-            Scene { builder: b, thread, queues, engines, fence, busy: Busy::default() }
+            let gpus = Vec::new();
+            Scene { builder: b, thread, queues, engines, fence, gpus, busy: Busy::default() }
         }
 
         fn add(&mut self, record: Record) -> &mut Scene {
@@ -356,7 +363,8 @@ mod tests {
             ended_ns: u64,
         ) -> Account {
             let queues = vec![(self.queues[0], 0), (self.queues[1], 0), (self.queues[2], 1)];
-            let run = RunOnTimeline { started_ns, first_work_ns, ended_ns, queues };
+            let gpus = self.gpus.clone();
+            let run = RunOnTimeline { started_ns, first_work_ns, ended_ns, queues, gpus };
             let mut account = account(&self.builder.clone().finish(), &run);
             self.busy = std::mem::take(&mut account.busy);
             let sum: u64 = account.parts().iter().map(|(_, ns)| ns).sum();
@@ -650,7 +658,25 @@ mod tests {
         let of =
             |engine: &str, gpu_ns, copy_ns| EngineBusy { engine: engine.into(), gpu_ns, copy_ns };
         let engines = vec![of("compute", gpu_ns, 0), of("copy", 0, copy_ns)];
-        assert_eq!(scene.busy, Busy { any_ns: 30 + 10 + 18, gpu_ns, copy_ns, engines });
+        assert_eq!(scene.busy, Busy { gpus: 1, any_ns: 30 + 10 + 18, gpu_ns, copy_ns, engines });
+    }
+
+    #[test]
+    fn the_busy_time_is_that_of_the_gpu_that_worked_for_longest() {
+        let mut scene = Scene::new();
+        // The queues of the first engine are on one GPU, that of the second on another.
+        scene.gpus = vec![0, 0, 1];
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50)).execute(2, Kind::Copy, (2, 48, 100));
+        scene.account(0, 100);
+        let (any_ns, gpu_ns, copy_ns) = (50, 0, 50);
+        let busy = &scene.busy;
+        assert_eq!(
+            (busy.gpus, busy.any_ns, busy.gpu_ns, busy.copy_ns),
+            (2, any_ns, gpu_ns, copy_ns)
+        );
+        scene.gpus.clear();
+        scene.account(0, 100);
+        assert_eq!((scene.busy.gpus, scene.busy.any_ns), (1, 92));
     }
 
     #[test]

@@ -174,7 +174,8 @@ fn where_it_went(account: &Account, model: &ModelVerdict) -> String {
         Part::Copy => "engines with copies",
         _ => "engines",
     };
-    format!("{} ({engines} are busy for {share}; the critical path: {path})", bound.bound())
+    let of = if account.busy.gpus > 1 { " of the busiest GPU" } else { "" };
+    format!("{} ({engines}{of} are busy for {share}; the critical path: {path})", bound.bound())
 }
 
 /// The parts that a submission model can change and that explain the change of the makespan: each
@@ -351,9 +352,16 @@ mod tests {
         account.busy.any_ns = 975_000;
         account.busy.gpu_ns = 975_000;
         let run = run("packet", 1_000_000);
-        let said = judge(&[&run], &[Some(account)], None, None).unwrap().sentences().remove(0);
+        let said =
+            judge(&[&run], &[Some(account.clone())], None, None).unwrap().sentences().remove(0);
         let wanted = "GPU-bound (engines with GPU work are busy for 98 %; the critical path: idle 980.0 µs, GPU work 20.0 µs)";
         assert!(said.contains(wanted), "{said}");
+        account.busy.gpus = 2;
+        let said = judge(&[&run], &[Some(account)], None, None).unwrap().sentences().remove(0);
+        assert!(
+            said.contains("engines with GPU work of the busiest GPU are busy for 98 %"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -42,6 +42,17 @@
 //! Orders weaker than that matter to the race detector alone: without a release and an acquire,
 //! a plain cell is racy. Reorderings of weaker processors are not explored.
 //!
+//! # Types
+//!
+//! | module | types |
+//! |---|---|
+//! | [`cell`] | [`cell::UnsafeCell`] for raw pointers; [`cell::RaceCell`] without `unsafe` |
+//! | [`sync`] | [`sync::Mutex`], [`sync::RwLock`], [`sync::Condvar`], [`sync::Barrier`] |
+//! | | [`sync::Once`], [`sync::OnceLock`], [`sync::Arc`] |
+//! | [`sync::atomic`] | [`sync::atomic::AtomicU64`] and the others of std; [`sync::atomic::fence`] |
+//! | [`sync::mpsc`] | [`sync::mpsc::channel`], [`sync::mpsc::sync_channel`] |
+//! | [`thread`] | [`thread::spawn`], [`thread::scope`], [`thread::park`], [`thread::JoinHandle`] |
+//!
 //! # The closure
 //!
 //! It runs once for each schedule and must do the same each time: no clock, no random hash order.

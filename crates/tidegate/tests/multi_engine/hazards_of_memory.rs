@@ -5,7 +5,7 @@ use tidegate::Submission;
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     Arg, Buffer, BufferDesc, CommandListType, DeviceOptions, Format, HeapDesc, Queue, QueueDesc,
-    SwapChainDesc, TextureDesc,
+    SwapChainDesc, TILE_BYTES, TextureDesc, TileCopy, TileMapping,
 };
 use tidegate::platform::hazard::{AccessKind, Hazard, TimelineKind};
 use tidegate::softgpu::DisplayConfig;
@@ -100,6 +100,52 @@ fn a_place_of_a_heap_that_is_used_again_without_an_edge_is_a_hazard() {
     let hazard = only(hazards_of(&Submission::ALL, program));
     assert_eq!(hazard.resource.as_deref(), Some("old' and 'new"));
     assert_eq!((&*hazard.first.timeline, &*hazard.second.timeline), ("graphics", "compute"));
+}
+
+// Each queue has its own reserved buffer, and both buffers have one tile of the heap.
+// spec: ME-071
+#[test]
+fn reserved_buffers_over_one_tile_conflict_unless_the_queues_are_ordered() {
+    fn program(app: &App, [graphics, compute]: [Queue; 2], wait: bool) {
+        let heap = app.create_heap(HeapDesc::new("pool", 2 * TILE_BYTES)).unwrap();
+        let reserved = |name: &str| {
+            let desc = BufferDesc::new(name, 2 * TILE_BYTES);
+            app.create_reserved_buffer(desc).unwrap()
+        };
+        let (written, read) = (reserved("written"), reserved("read"));
+        let target = app.create_buffer(BufferDesc::new("target", TILE_BYTES)).unwrap();
+        let map = |queue: &Queue, buffer, tile, heap_tile| {
+            let mapping = TileMapping::map(tile, 1, &heap, heap_tile);
+            queue.update_tile_mappings(buffer, &[mapping]).unwrap();
+        };
+        map(&graphics, &written, 1, 0);
+        map(&compute, &read, 0, 1);
+        let copy = || {
+            app.execute(&compute, |list| {
+                list.copy_tiles(&read, (0, 1), &target, 0, TileCopy::ToBuffer)
+            });
+        };
+        app.execute(&graphics, |list| list.clear_uint(&written, TILE_BYTES, TILE_BYTES, 7));
+        // The other tile of the heap.
+        copy();
+        let done = app.fence(0);
+        graphics.signal(&done, 1).unwrap();
+        if wait {
+            compute.wait(&done, 1).unwrap();
+        }
+        map(&compute, &read, 0, 0);
+        copy();
+        compute.wait_idle().unwrap();
+        graphics.wait_idle().unwrap();
+    }
+    assert_eq!(hazards_of(&Submission::ALL, |app, queues| program(app, queues, true)), []);
+    let hazard = only(hazards_of(&Submission::ALL, |app, queues| program(app, queues, false)));
+    assert_eq!(hazard.resource.as_deref(), Some("written' and 'read"));
+    assert_eq!(
+        sides(&hazard),
+        [("graphics", "fill", AccessKind::Write), ("compute", "copy", AccessKind::Read)]
+    );
+    assert!(hazard.missing_edge().contains("wait for value 1 of fence"), "{hazard}");
 }
 
 #[test]

@@ -7,8 +7,12 @@
     reason = "these tests are about threads that the platform did not start"
 )]
 
+use std::sync::{Arc, mpsc};
 use std::thread;
-use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, Fence, QueueDesc, Validation};
+use tidegate::check::sync;
+use tidegate::d3d12::{
+    Buffer, BufferDesc, CommandListType, DeviceOptions, Fence, QueueDesc, Validation,
+};
 use tidegate::platform::StepCosts;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use tidegate_testbed::{App, QueueApi};
@@ -153,5 +157,74 @@ fn the_hazard_check_names_a_thread_as_the_application_does_or_by_its_number() {
             Some(name) => assert_eq!(second, name),
             None => assert!(second.starts_with("number "), "{second}"),
         }
+    }
+}
+
+// The check sees no channel: it takes the calls of such threads to be ordered as they were made.
+// The GPU's work is ordered by fences alone, whatever the threads do.
+// spec: ME-072
+#[test]
+fn threads_that_hand_memory_over_by_a_channel_have_no_hazard_and_the_gpu_has() {
+    let platform = Platform::host();
+    let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+    let options = DeviceOptions::new("app").validation(Validation::HAZARDS);
+    let device = machine.device(options).unwrap();
+    let data = device.create_buffer(BufferDesc::readback("data", 64)).unwrap();
+    machine
+        .run(|| {
+            let ((written, to_read), (read, to_write)) = (mpsc::channel(), mpsc::channel());
+            let data = &data;
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    data.write(0, &[7; 64]).unwrap();
+                    written.send(()).unwrap();
+                });
+                scope.spawn(move || {
+                    to_read.recv().unwrap();
+                    let mut bytes = [0; 64];
+                    data.read(0, &mut bytes).unwrap();
+                    assert_eq!(bytes, [7; 64]);
+                    read.send(()).unwrap();
+                });
+                to_write.recv().unwrap();
+                data.write(0, &[8; 64]).unwrap();
+            });
+        })
+        .unwrap();
+    let report = device.hazards().unwrap();
+    assert!(report.is_clean(), "{report}");
+    let queue = device.create_queue(QueueDesc::copy("copies")).unwrap();
+    let from = device.create_buffer(BufferDesc::new("from", 64)).unwrap();
+    let mut list = device.create_command_list(CommandListType::Copy);
+    list.copy(&data, 0, &from, 0, 64).unwrap();
+    queue.execute(&[&list.close().unwrap()]).unwrap();
+    data.read(0, &mut [0; 64]).unwrap();
+    queue.wait_idle().unwrap();
+    let report = device.hazards().unwrap();
+    assert_eq!(report.hazards.len(), 1, "{report}");
+}
+
+// The same for the types of `check::sync` on a machine in virtual time.
+#[test]
+fn agents_that_hand_memory_over_by_a_type_of_check_have_no_hazard() {
+    for hands_over in [true, false] {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let options = DeviceOptions::default();
+        let app = App::on(&platform, options, |_| ()).racing().run(move |app| {
+            let data = app.create_buffer(BufferDesc::readback("data", 64)).unwrap();
+            let mutex = Arc::new(sync::Mutex::new(()));
+            let start = |name: &'static str, work: fn(&Buffer)| {
+                let (data, mutex) = (data.clone(), Arc::clone(&mutex));
+                app.platform().spawn(name, move || {
+                    let held = hands_over.then(|| mutex.lock().unwrap());
+                    work(&data);
+                    drop(held);
+                })
+            };
+            start("writer", |data| data.write(0, &[7; 64]).unwrap());
+            start("reader", |data| data.read(0, &mut [0; 64]).unwrap());
+        });
+        let report = app.device.hazards().unwrap();
+        assert_eq!(report.is_clean(), hands_over, "{report}");
     }
 }

@@ -71,3 +71,50 @@ fn a_replay_with_a_doorbell_for_each_queue_connects_none() {
         }
     }
 }
+
+/// A recording of `gpus` GPUs with `streams` streams each, and its makespan in nanoseconds. Each
+/// stream has short kernels with long gaps between them, at times of its own; none waits for
+/// another.
+fn many_streams(gpus: u64, streams: u64) -> (Arc<Workload>, u64) {
+    const KERNELS: u64 = 20;
+    let mut events = Vec::new();
+    let (mut first_us, mut last_us) = (u64::MAX, 0);
+    for gpu in 0..gpus {
+        for stream in 0..streams {
+            for kernel in 0..KERNELS {
+                let number = (gpu * streams + stream) * KERNELS + kernel;
+                // Streams begin 30 us apart and work for 100 us in each 10 ms.
+                let start = 1_000 + 30 * (gpu + stream) + 10_000 * kernel;
+                let launch = start - 500 + 3 * gpu;
+                let tid = 1 + gpu;
+                (first_us, last_us) = (first_us.min(launch), last_us.max(start + 100));
+                events.push(format!(
+                    r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":{tid},"ts":{launch},"dur":1,
+                        "args":{{"correlation":{number}}}}},
+                       {{"ph":"X","cat":"kernel","name":"k","pid":{gpu},"tid":{stream},"ts":{start},"dur":100,
+                        "args":{{"device":{gpu},"stream":{stream},"correlation":{number}}}}}"#
+                ));
+            }
+        }
+    }
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let loaded = load_bytes(text.as_bytes(), "streams.json", &LoadOptions::default());
+    (Arc::new(loaded.unwrap().0), 1_000 * (last_us - first_us))
+}
+
+// There are 32 compute engines and 15 copy engines: beyond 47 streams, streams share.
+#[test]
+fn a_replay_of_more_streams_than_engines_takes_as_long_as_its_recording() {
+    for (gpus, streams) in [(1, 40), (3, 20), (8, 12)] {
+        let (workload, recorded_ns) = many_streams(gpus, streams);
+        let request = RunRequest {
+            submission: Some(Submission::Hardware),
+            ..RunRequest::new(workload, Clock::Virtual)
+        };
+        let report = run_workload(&request).unwrap().outcome.report;
+        assert!(report.completed && report.problems.is_empty(), "{:?}", report.problems);
+        let apart_ns = report.makespan_ns.abs_diff(recorded_ns);
+        let what = format!("{gpus} GPUs of {streams} streams: {} ns", report.makespan_ns);
+        assert!(apart_ns * 50 <= recorded_ns, "{what}, recorded {recorded_ns} ns");
+    }
+}

@@ -167,6 +167,9 @@ pub struct Queue {
     pub engine: Engine,
     /// Number of the engine of that kind, from 0. Queues of different nodes run at the same time.
     pub node: u32,
+    /// The GPU of the recorded program that ran it, from 0. All engines of a replay are in one
+    /// adapter; the account of a run tells the GPUs apart.
+    pub gpu: u32,
     /// Its priority.
     pub priority: Priority,
     /// A submission model of its own, for runs that request none.

@@ -146,6 +146,39 @@ fn interned_specifications_are_merged_by_number() {
     assert_eq!(report(&workload).kernels, 4);
 }
 
+// A number belongs to its sequence, and the specifications of a sequence may come in two packets:
+// one for the queues, one for the stages.
+#[test]
+fn interned_specifications_of_two_sequences_are_apart() {
+    let of = |sequence, at, flags, parts: &[Vec<u8>]| {
+        message(1, &[number(8, at), number(10, sequence), number(13, flags), parts.concat()])
+    };
+    let names = |names: &[(u64, &str)]| {
+        let names: Vec<Vec<u8>> = names.iter().map(|(iid, name)| named(24, *iid, name)).collect();
+        message(12, &names)
+    };
+    let stage = |sequence, at, queue, stage| {
+        let parts = [number(2, 50), number(13, queue), number(14, stage)];
+        of(sequence, at, 2, &[message(53, &parts)])
+    };
+    let trace = [
+        of(1, 0, 1, &[]),
+        of(1, 0, 0, &[names(&[(1, "vertex"), (2, "fragment")])]),
+        of(1, 0, 0, &[names(&[(3, "binning"), (4, "render")])]),
+        of(2, 300, 1, &[names(&[(1, "transfer"), (2, "resolve")])]),
+        stage(1, 100, 1, 3),
+        stage(1, 200, 2, 4),
+        stage(2, 300, 1, 2),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    let queues: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(queues, ["vertex", "fragment", "transfer"]);
+    let recorded = workload.recorded.unwrap();
+    let names: Vec<&str> = recorded.names.iter().map(|name| &**name).collect();
+    assert_eq!(names, ["binning", "render", "resolve"]);
+}
+
 /// The name of a stage, of each place that has one: the event before its kernel's table, its
 /// stage's specification last.
 #[test]

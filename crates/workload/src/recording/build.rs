@@ -10,7 +10,7 @@
 //! Invariant: a fence gets a new value for each awaited entry, in the order of the recording, so
 //! its values rise while the marks are kept. Entry point: [`workload`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::correlate::{Joined, Screen, Stream};
@@ -127,10 +127,13 @@ fn queues(joined: &mut Joined) -> (Vec<Queue>, Vec<bool>) {
     joined.report.streams_sharing_an_engine =
         overlapped.iter().map(|shared| shared.streams.len() as u64).sum();
     joined.report.shared_engines = overlapped;
+    let gpus: BTreeSet<_> = joined.streams.iter().map(|stream| stream.device).collect();
+    let gpu = |stream: &Stream| gpus.iter().position(|device| *device == stream.device);
     let queue = |(stream, (engine, node)): (&Stream, (Engine, u32))| Queue {
         name: stream.name.clone(),
         engine,
         node,
+        gpu: gpu(stream).and_then(|gpu| u32::try_from(gpu).ok()).unwrap_or(0),
         priority: Priority::Normal,
         // A user-mode queue presents nothing.
         submission: joined.display.map(|_| Submission::Hardware),

@@ -162,6 +162,7 @@ fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
         node: symbols
             .constant(section, "node", 63)
             .map_or(0, |node| u32::try_from(node).unwrap_or_default()),
+        gpu: 0,
         priority: section.word("priority", &PRIORITIES).unwrap_or_default(),
         submission: section.word("submission", &Submission::ALL.map(|model| (model.name(), model))),
         span: section.span(),
