@@ -148,8 +148,8 @@ struct Run {
 }
 
 impl Run {
-    fn new(result: RunResult) -> Run {
-        let account = account(&result);
+    fn new(mut result: RunResult) -> Run {
+        let account = account(&mut result);
         Run { result, account }
     }
 
@@ -211,10 +211,12 @@ fn is_repeated(runs_ns: &[Vec<u64>]) -> bool {
     runs_ns.iter().any(|runs| runs.len() > 1)
 }
 
-/// The account of a run; `None` if it did not complete.
-fn account(result: &RunResult) -> Option<Account> {
-    let trace = result.trace.as_ref().filter(|_| result.outcome.report.completed)?;
-    Some(verdict::account(trace, &result.outcome.on_timeline))
+/// The account of a run, whose timeline gets the critical path; `None` if it did not complete.
+fn account(result: &mut RunResult) -> Option<Account> {
+    let trace = result.trace.as_mut().filter(|_| result.outcome.report.completed)?;
+    let (account, path) = verdict::account_and_path(trace, &result.outcome.on_timeline);
+    trace.critical_path = path;
+    Some(account)
 }
 
 /// Path of the page: as requested, or in the working directory. If the default cannot be written,
@@ -251,10 +253,8 @@ fn write_files(
 fn comparison_page<'a>(results: &'a [RunResult], verdict: &Verdict) -> ComparePage<'a> {
     let of = |(result, model): (&'a RunResult, &ModelVerdict)| {
         let parts = match &model.account {
-            Some(account) => {
-                account.parts().iter().map(|(part, ns)| (part.label().to_owned(), *ns)).collect()
-            }
-            None => vec![("not accounted for".to_owned(), model.makespan_ns)],
+            Some(account) => account.parts().iter().map(|(part, ns)| (Some(*part), *ns)).collect(),
+            None => vec![(None, model.makespan_ns)],
         };
         let (name, makespan_ns) = (model.model.to_owned(), model.makespan_ns);
         Some(ComparedModel { name, makespan_ns, parts, trace: result.trace.as_ref()? })

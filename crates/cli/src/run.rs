@@ -327,8 +327,12 @@ pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Resu
         result.outcome.kernels.iter_mut().for_each(|row| row.grade = trust.grade.name());
         result.trace.iter_mut().for_each(|trace| trace.verdict.push(trust.line()));
     }
-    if let Some(trace) = &result.trace {
+    if let Some(trace) = &mut result.trace {
         if let Some(path) = &arguments.timeline {
+            if result.outcome.report.completed {
+                let on_timeline = &result.outcome.on_timeline;
+                trace.critical_path = verdict::account_and_path(trace, on_timeline).1;
+            }
             outputs.write(path, |out| trace::html::write(trace, out))?;
         }
         if let Some(path) = &arguments.perfetto {

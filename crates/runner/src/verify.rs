@@ -557,10 +557,9 @@ mod tests {
     #[test]
     fn pictures_are_not_empty() {
         assert!(problems("picture = \"y\"\ndistinct = 4\ncovered_permille = 750", Y).is_empty());
-        assert_eq!(
-            problems("picture = \"y\"\ndistinct = 2\ncovered_permille = 0", [1.0; 4]).len(),
-            1
-        );
+        let empty = problems("picture = \"y\"\ndistinct = 2\ncovered_permille = 0", [1.0; 4]);
+        assert_eq!(empty.len(), 1);
+        assert!(empty[0].contains("1 different pixels instead of at least 2"), "{empty:?}");
         let wrong =
             problems("picture = \"y\"\ndistinct = 1\ncovered_permille = 500", [1.0, 1.0, 1.0, 2.0]);
         assert!(wrong[0].contains("250 of 1,000 pixels"), "{wrong:?}");

@@ -32,6 +32,7 @@ impl TraceBuilder {
                 records: Vec::new(),
                 lost_records: 0,
                 findings: Vec::new(),
+                critical_path: Vec::new(),
             },
             removed: Vec::new(),
             ended: Vec::new(),

@@ -1,8 +1,8 @@
 //! Writes one workload under several submission models as one self-contained HTML page.
 //!
-//! The page shows, in this order: the verdict, one bar per model of where its time went, one
-//! sentence per visible difference, and the timelines as bands with a common zoom. The bands are
-//! drawn by the script of the timeline page.
+//! The page shows, in this order: the verdict, one bar per model of where its time went with the
+//! definition of each part, one sentence per visible difference, and the timelines as bands with a
+//! common zoom. The bands are drawn by the script of the timeline page.
 //!
 //! - The parts of a model must sum to its makespan; otherwise [`write()`] refuses.
 //! - Every text is escaped. The page needs no network and no other file.
@@ -12,9 +12,11 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use crate::critical_path::PathPart;
 use crate::durations::duration;
 use crate::html::{self, escaped};
 use crate::model::Trace;
+use crate::palette;
 
 /// The content of a comparison page.
 #[derive(Clone, Debug)]
@@ -36,8 +38,8 @@ pub struct ComparedModel<'a> {
     pub name: String,
     /// Makespan in nanoseconds.
     pub makespan_ns: u64,
-    /// Parts of the makespan: label and nanoseconds. Parts with equal labels have one colour.
-    pub parts: Vec<(String, u64)>,
+    /// Parts of the makespan in nanoseconds; `None` is time that is not accounted for.
+    pub parts: Vec<(Option<PathPart>, u64)>,
     /// The model's timeline.
     pub trace: &'a Trace,
 }
@@ -86,26 +88,24 @@ fn sentences(out: &mut String, id: &str, sentences: &[String]) {
     out.push_str("</ul>\n");
 }
 
-/// The labels of the parts that take time under any model, each once, in the order in which they
-/// first appear.
-fn labels<'a>(page: &'a ComparePage<'_>) -> Vec<&'a str> {
-    let mut labels: Vec<&str> = Vec::new();
-    for (label, _) in page.models.iter().flat_map(|model| &model.parts).filter(|(_, ns)| *ns > 0) {
-        if !labels.contains(&label.as_str()) {
-            labels.push(label);
-        }
-    }
-    labels
+/// The parts that take time under any model, each once, in the order of reports.
+fn parts(page: &ComparePage<'_>) -> Vec<Option<PathPart>> {
+    let taken = |part: &Option<PathPart>| {
+        let all = page.models.iter().flat_map(|model| &model.parts);
+        all.into_iter().any(|(other, ns)| other == part && *ns > 0)
+    };
+    PathPart::ALL.into_iter().map(Some).chain([None]).filter(taken).collect()
 }
 
-/// Number of colours for parts in the style sheet.
-const PART_COLOURS: usize = 8;
+fn label(part: Option<PathPart>) -> &'static str {
+    part.map_or("not accounted for", PathPart::label)
+}
+
 /// The narrowest part with a label, in percent of the longest bar. The table has the time of every
 /// part.
 const LEAST_TEXT_PERCENT: f64 = 6.0;
 
 fn bars(out: &mut String, page: &ComparePage<'_>) {
-    let labels = labels(page);
     let longest = page.models.iter().map(|model| model.makespan_ns).max().unwrap_or(0).max(1);
     out.push_str("<div id=\"bars\">\n");
     for model in &page.models {
@@ -115,16 +115,16 @@ fn bars(out: &mut String, page: &ComparePage<'_>) {
             escaped(&model.name),
             model.makespan_ns
         );
-        for (label, ns) in model.parts.iter().filter(|(_, ns)| *ns > 0) {
+        for (part, ns) in model.parts.iter().filter(|(_, ns)| *ns > 0) {
             let width = *ns as f64 * 100.0 / longest as f64;
             let text = if width < LEAST_TEXT_PERCENT { String::new() } else { duration(*ns) };
-            let colour = labels.iter().position(|l| l == label).unwrap_or(0) % PART_COLOURS;
             let share = percent(*ns, model.makespan_ns);
             let _ = writeln!(
                 out,
-                "<span class=\"part part-{colour}\" data-ns=\"{ns}\" style=\"width:{width:.4}%\" title=\"{}: {} ({share})\">\
+                "<span class=\"part {}\" data-ns=\"{ns}\" style=\"width:{width:.4}%\" title=\"{}: {} ({share})\">\
                  <b>{text}</b></span>",
-                escaped(label),
+                palette::class(*part),
+                label(*part),
                 duration(*ns),
             );
         }
@@ -132,25 +132,32 @@ fn bars(out: &mut String, page: &ComparePage<'_>) {
             writeln!(out, "<span class=\"bar-end\">{}</span></div>", duration(model.makespan_ns));
     }
     out.push_str("</div>\n");
-    table(out, page, &labels);
+    let parts = parts(page);
+    table(out, page, &parts);
+    definitions(out, &parts);
+}
+
+/// What each part is.
+fn definitions(out: &mut String, parts: &[Option<PathPart>]) {
+    out.push_str("<dl id=\"definitions\">\n");
+    for part in parts.iter().flatten() {
+        let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", part.label(), escaped(part.meaning()));
+    }
+    out.push_str("</dl>\n");
 }
 
 /// The numbers of the bars; the first column is the legend.
-fn table(out: &mut String, page: &ComparePage<'_>, labels: &[&str]) {
+fn table(out: &mut String, page: &ComparePage<'_>, parts: &[Option<PathPart>]) {
     out.push_str("<div class=\"wide\"><table id=\"parts\">\n<tr><th></th>");
     for model in &page.models {
         let _ = write!(out, "<th colspan=\"2\">{}</th>", escaped(&model.name));
     }
     out.push_str("</tr>\n");
-    for (number, label) in labels.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<tr><td><i class=\"part-{}\"></i>{}</td>",
-            number % PART_COLOURS,
-            escaped(label)
-        );
+    for part in parts {
+        let (class, label) = (palette::class(*part), label(*part));
+        let _ = write!(out, "<tr><td><i class=\"{class}\"></i>{label}</td>");
         for model in &page.models {
-            let ns = model.parts.iter().filter(|(l, _)| l == label).map(|(_, ns)| ns).sum();
+            let ns = model.parts.iter().filter(|(own, _)| own == part).map(|(_, ns)| ns).sum();
             let _ =
                 write!(out, "<td>{}</td><td>{}</td>", duration(ns), percent(ns, model.makespan_ns));
         }
@@ -201,7 +208,6 @@ mod tests {
         page.title = nasty.to_owned();
         page.verdict.push(nasty.to_owned());
         page.models[0].name = nasty.to_owned();
-        page.models[0].parts[0].0 = nasty.to_owned();
         page.differences.push(nasty.to_owned());
         let text = text(&page);
         assert_eq!(text.matches("<script").count(), 3);
@@ -225,7 +231,7 @@ mod tests {
         let model = |name: &str, work, idle| ComparedModel {
             name: name.to_owned(),
             makespan_ns: work + idle,
-            parts: vec![("GPU work".to_owned(), work), ("idle".to_owned(), idle)],
+            parts: vec![(Some(PathPart::Gpu), work), (Some(PathPart::Idle), idle)],
             trace: &traces[0],
         };
         let models = vec![model("packet", 150, 50), model("user", 60, 40)];

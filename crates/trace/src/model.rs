@@ -9,6 +9,7 @@
 //! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a
 //! [`Trace`].
 
+use crate::critical_path::Stretch;
 use crate::finding::{Finding, MissingEdge};
 use crate::names::{NameId, Names};
 use serde::{Deserialize, Serialize};
@@ -378,6 +379,8 @@ pub struct Trace {
     pub lost_records: u64,
     /// What checks of the run found.
     pub findings: Vec<Finding>,
+    /// The critical path in the order of time; empty if the run was not accounted for.
+    pub critical_path: Vec<Stretch>,
 }
 
 impl Trace {

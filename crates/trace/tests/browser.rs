@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tidegate_trace::{Trace, compare_page, html};
+use tidegate_trace::{Kind, Trace, compare_page, html};
 
 mod sample;
 
@@ -126,6 +126,37 @@ fn findings_are_listed_and_their_missing_edges_drawn() {
 }
 
 #[test]
+fn a_wait_shows_the_chain_of_what_it_waited_for() {
+    let Some(browser) = browser() else { return };
+    let trace = sample::chain();
+    let directory = workplace("chain");
+    let file = page(&trace, &directory);
+    for window in WINDOWS {
+        report_of(&browser, &file, window);
+    }
+    let wait = trace.records.iter().position(|record| record.kind == Kind::CpuWait).unwrap();
+    let url = format!("file://{}#select={wait}", file.display());
+    let dom = open(&browser, &directory, "1280,800", "--dump-dom", &url);
+    let (_, list) = dom.split_once("<ol id=\"chain\">").expect("the chain is shown");
+    let (list, _) = list.split_once("</ol>").unwrap();
+    let hops: Vec<&str> = list.split("<li ").skip(1).collect();
+    let times = hops.iter().map(|hop| hop.split('"').nth(1).unwrap());
+    let times: Vec<u64> = times.map(|ns| ns.parse().unwrap()).collect();
+    // From 100 ns back to 40, when the wait began to block.
+    assert_eq!(times, [8, 2, 35, 3, 2, 10]);
+    for (hop, text) in hops.iter().zip([
+        "CPU wait done \u{2265} 1 on main: released at 100 ns",
+        "signal done = 1 on compute: done at 92 ns",
+        "shade on compute: ran 60 ns to 90 ns",
+        "wait uploaded \u{2265} 1 on compute: blocked 22 ns to 55 ns",
+        "signal uploaded = 1 on copy: done at 52 ns",
+        "upload on copy: ran 15 ns to 50 ns",
+    ]) {
+        assert!(hop.contains(text), "{hop} lacks {text}");
+    }
+}
+
+#[test]
 fn a_replayed_schedule_counts_steps() {
     let Some(browser) = browser() else { return };
     selftest(&browser, &sample::schedule(), "schedule");
@@ -161,7 +192,11 @@ fn a_million_boxes_work_too() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("million/page.html");
     let bytes = fs::metadata(file).unwrap().len();
     assert!(bytes <= LARGEST_PAGE_BYTES, "{bytes} bytes");
-    println!("{bytes} bytes, median redraw {} ms", report["redraw_median_ms"]);
+    println!(
+        "{bytes} bytes, {} stretches, median redraw {} ms",
+        trace.critical_path.len(),
+        report["redraw_median_ms"]
+    );
 }
 
 #[test]
@@ -184,6 +219,27 @@ fn a_screenshot_is_taken_for_a_person_to_look_at() {
     // A blank page of this size compresses to a few kilobytes.
     assert!(bytes.len() > 40_000, "{} bytes", bytes.len());
     println!("look at {}", picture.display());
+}
+
+#[test]
+fn a_page_is_printed_on_a_few_sheets() {
+    let Some(browser) = browser() else { return };
+    let traces = sample::three_models();
+    let directory = workplace("paper");
+    let comparison = directory.join("comparison.html");
+    compare_page::write(&sample::comparison(&traces), File::create(&comparison).unwrap()).unwrap();
+    for (file, most) in [(page(&sample::chain(), &directory), 1), (comparison, 5)] {
+        let paper = directory.join("paper.pdf");
+        let action = format!("--print-to-pdf={}", paper.display());
+        open(&browser, &directory, "1280,800", &action, &format!("file://{}", file.display()));
+        let bytes = fs::read(&paper).unwrap();
+        assert!(bytes.starts_with(b"%PDF"));
+        let text = String::from_utf8_lossy(&bytes);
+        // A4 in landscape, in points.
+        assert!(text.contains("/MediaBox [0 0 842 595]") || text.contains("841.9"), "{file:?}");
+        let sheets = text.matches("/Type /Page\n").count();
+        assert!((1..=most).contains(&sheets), "{sheets} sheets of {}", file.display());
+    }
 }
 
 #[test]

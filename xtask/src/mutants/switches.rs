@@ -287,11 +287,14 @@ fn is_default(expression: &Expr) -> bool {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(number) => number.base10_digits() == "0",
             Lit::Bool(value) => !value.value,
+            Lit::Float(number) => number.base10_parse::<f64>().is_ok_and(|value| value == 0.0),
             Lit::Str(text) => text.value().is_empty(),
             _ => false,
         },
         Expr::Path(path) => path.path.is_ident("None"),
         Expr::Tuple(tuple) => tuple.elems.iter().all(is_default),
+        Expr::Array(array) => array.elems.iter().all(is_default),
+        Expr::Repeat(repeat) => is_default(&repeat.expr),
         Expr::Block(inner) => inner.block.stmts.is_empty(),
         Expr::Call(call) if call.args.is_empty() => match &*call.func {
             Expr::Path(path) => {
@@ -651,7 +654,8 @@ mod tests {
 
     #[test]
     fn a_default_is_not_replaced_by_a_default() {
-        for value in ["None", "0", "false", "(\"\", Vec::new())", "A::default()", "{}", "vec![]"] {
+        let written = ["None", "0", "false", "(\"\", Vec::new())", "A::default()", "{}", "vec![]"];
+        for value in written.into_iter().chain(["0.0", "[0.0f32; 3]", "[0, 0]"]) {
             let text = format!("fn a() {{\n    let x = {value};\n}}");
             let all = planted(&text, 2);
             assert!(all.iter().all(|text| !text.contains("Default::default()")), "{all:?}");

@@ -1,5 +1,5 @@
-//! `tidegate replay`: runs a printed schedule again, prints its choices, and draws it as a timeline
-//! of steps.
+//! `tidegate replay`: runs a printed schedule again, prints its steps, and draws it as a timeline
+//! of the same steps.
 //!
 //! Two more runs with recording make the timeline and the names of agents and of touched objects.
 //! They repeat the choices whatever the state. A line of a check is replayed by its test
@@ -10,9 +10,10 @@ use super::selection::{named, unknown_scenario};
 use crate::output::Outputs;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
-use tidegate::check::timeline;
-use tidegate::explorer::{ExplorerError, MemoryModel, Move, Replayed, replay};
-use tidegate::platform::StepLog;
+use std::fmt::Write as _;
+use tidegate::check::timeline::{self, NumberedStep};
+use tidegate::explorer::{ExplorerError, MemoryModel, Replayed, replay};
+use tidegate::platform::{AgentIx, StepLog};
 use tidegate::trace::{Trace, html};
 use tidegate_scenarios::find;
 use tidegate_swarm::line::{BadReplayLine, ReplayLine};
@@ -92,7 +93,8 @@ fn print_replayed(replayed: &Replayed, log: &StepLog) {
     outln!("{}", verdict_of(replayed));
 }
 
-/// Prints the moves of a schedule as a table.
+/// Prints every step of a schedule, numbered as on its timeline: stores that enter a buffer, the
+/// moments in which they leave it, and the values.
 fn print_steps(replayed: &Replayed, log: &StepLog) {
     let schedule = &replayed.schedule;
     let buffers = match schedule.model {
@@ -100,38 +102,33 @@ fn print_steps(replayed: &Replayed, log: &StepLog) {
         MemoryModel::SequentiallyConsistent => "every store is visible at once (sc)",
     };
     let (choices, turns) = (replayed.moves.len(), schedule.turns());
-    outln!("{buffers}; {} steps, {choices} choices, {turns} of them turns (*)\n", replayed.steps);
+    let steps = timeline::numbered(log, schedule, &replayed.moves);
+    outln!("{buffers}; {} steps, {choices} choices, {turns} of them turns (*)\n", steps.len());
     let names = &log.agents;
     let width = names.iter().map(|n| n.len()).max().unwrap_or(0).max("agent 99".len());
     outln!("  {:>5}  {:width$}  what", "step", "agent");
-    for (index, step) in replayed.moves.iter().enumerate() {
-        let turned = schedule.choices.get(index).is_some_and(|choice| *choice != 0);
-        let mark = if turned { '*' } else { ' ' };
-        outln!(
-            "{mark} {:>5}  {:width$}  {}",
-            step.step,
-            agent(names, step),
-            what(names, step, log)
-        );
+    for step in &steps {
+        let mark = if step.is_turn { '*' } else { ' ' };
+        let agent = name_of(names, step.event.agent);
+        outln!("{mark} {:>5}  {agent:width$}  {}", step.number, what(step, log));
     }
     outln!();
 }
 
-fn name_of(names: &[String], number: u16) -> String {
-    names.get(usize::from(number)).cloned().unwrap_or_else(|| format!("agent {number}"))
+fn name_of(names: &[String], agent: AgentIx) -> String {
+    names.get(usize::from(agent.0)).cloned().unwrap_or_else(|| format!("agent {}", agent.0))
 }
 
-fn agent(names: &[String], step: &Move) -> String {
-    name_of(names, step.choice.agent().0)
-}
-
-/// Describes a move, with the names of `log` for agents and touched objects.
-fn what(names: &[String], step: &Move, log: &StepLog) -> String {
-    let text = step.in_words(log);
-    match step.instead_of {
-        Some(other) => format!("{text} ({} was runnable)", name_of(names, other.0)),
-        None => text,
+/// Describes a step: what it did, what it found in hostile memory, and the agent that could run.
+fn what(step: &NumberedStep, log: &StepLog) -> String {
+    let mut text = timeline::event_in_words(&step.event, log);
+    for value in &step.found {
+        let _ = write!(text, ", finds {value:#x} in hostile memory");
     }
+    if let Some(other) = step.instead_of {
+        let _ = write!(text, " ({} was runnable)", name_of(&log.agents, other));
+    }
+    text
 }
 
 /// Runs the schedule again with recording on. Returns its timeline, on which each agent has a lane
@@ -192,7 +189,23 @@ mod tests {
             .expect("a store is flushed");
         let (store, flush) = (&trace.records[flow.from], &trace.records[flow.to]);
         assert!(store.start_ns + 1 < flush.start_ns, "the store waits: {named:?}");
-        let text: Vec<String> = replayed.moves.iter().map(|step| what(&[], step, &log)).collect();
-        assert!(!text.iter().any(|line| line.contains(" of page ")), "{text:?}");
+        // The printed steps are those of the timeline, with its numbers: the racing store, its
+        // flush, and each value.
+        let steps = timeline::numbered(&log, &replayed.schedule, &replayed.moves);
+        let text: Vec<String> = steps.iter().map(|step| what(step, &log)).collect();
+        for (step, record) in steps.iter().zip(&trace.records) {
+            assert_eq!(step.number as u64, record.start_ns);
+            assert!(text[step.number].starts_with(trace.name_of(record)), "{text:?}");
+        }
+        let wanted = [
+            "stores the doorbell (in its store buffer): 1",
+            "loads the wake word: 0",
+            "loads the doorbell: 0",
+            "exchanges the wake word: 1",
+            "loads the doorbell: 0",
+            "sleeps on the wake word",
+            "the doorbell is visible: 1",
+        ];
+        assert_eq!(text, wanted);
     }
 }

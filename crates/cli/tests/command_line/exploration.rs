@@ -52,6 +52,7 @@ fn parts_of_names_select_and_results_are_lines_json_and_junit() {
     assert!(lines[lines.len() - 3].contains("1 of 1 scenarios without a failure"), "{said}");
     let listed = text(&tidegate(&place, &["explore", "--list", "wake-w*"]));
     assert!(listed.contains("\nwake-word: exhausted;") && !listed.contains("litmus"), "{listed}");
+    assert!(listed.contains("a model of one protocol, without a machine"), "{listed}");
     refused(
         &["explore", "wake-wrod"],
         &["no scenario matches 'wake-wrod'", "did you mean 'wake-word'?"],

@@ -209,6 +209,14 @@ static void packets(void) {
     D3DKMT_CREATECONTEXTVIRTUAL context;
     memset(&context, 0, sizeof context);
     context.hDevice = device;
+    /* Of hardware queues, or reserved: for no context of packets. */
+    for (UINT bit = 0; bit < 32; bit++) {
+        D3DKMT_CREATECONTEXTVIRTUAL refused = context;
+        refused.Flags = (UINT)1 << bit;
+        if (bit == 4 || bit >= 6) {
+            IS(D3DKMTCreateContextVirtual(&refused), STATUS_INVALID_PARAMETER);
+        }
+    }
     OK(D3DKMTCreateContextVirtual(&context));
     struct memory commands = allocate(4096, 0), result = allocate(4096, 0);
     D3DKMT_HANDLE fence = monitored_fence(device, 0, 0).hSyncObject;

@@ -63,6 +63,21 @@ fn a_cpu_signal_is_stored_and_waiting_queues_look_again() {
     assert_eq!(machine.driver.violations(), []);
 }
 
+#[test]
+fn a_fence_that_the_driver_does_not_know_is_reported_and_the_others_are_signalled() {
+    let machine = Machine::with(Config::standard());
+    let (device, known) = (machine.device_for(5), machine.fence(1));
+    machine.open(known, device, 0x100);
+    let unknown = machine.fence(2);
+    machine.driver.destroy_native_fence(&machine.passive(), unknown);
+    let page = machine.platform.page(2);
+    let fences = [(unknown, 4, &page.word(0)), (known, 7, &page.word(1))];
+    let commands = update(&machine, &fences, UpdateCurrentMode::Write);
+    assert_eq!((page.word(0).load(), page.word(1).load()), (0, 7));
+    assert_eq!(commands, [notify(5, 0x100)]);
+    assert_eq!(machine.driver.violations().len(), 1, "{:?}", machine.driver.violations());
+}
+
 // spec: NF-136
 #[test]
 fn a_notification_alone_stores_nothing() {

@@ -1,71 +1,11 @@
 //! The account of a run: its makespan by part, and the time of its CPU threads.
 //!
-//! `critical_path` makes it from a timeline. `decisions/0038` has the definition of each part.
+//! `critical_path` makes it from a timeline. `decisions/0038` has the definition of each part;
+//! `tidegate-trace` has their names, because pages show them too.
 
 use serde::Serialize;
 use tidegate_trace::LaneId;
-
-/// Parts of the critical path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// An engine draws, dispatches, or runs timed work.
-    Gpu,
-    /// An engine copies or fills.
-    Copy,
-    /// Submitting calls, and the time from the last dependency of a command buffer to its start on
-    /// the engine.
-    Launch,
-    /// Waits and signals: from the end of the awaited work to the release of the waiter, through
-    /// engine, interrupt, scheduler and thread.
-    Sync,
-    /// The own time of CPU threads: sleeps, writes through mappings, and recorded time between
-    /// calls.
-    Host,
-    /// Time without a cause on the timeline: replayed gaps of a recording, and waits for a display.
-    Idle,
-    /// What held the run up before the first work of its queues was on an engine. The own time of
-    /// CPU threads before it is of the host.
-    StartUp,
-}
-
-impl Part {
-    /// Every part, in the order in which reports show them.
-    pub const ALL: [Part; 7] =
-        [Part::Gpu, Part::Copy, Part::Launch, Part::Sync, Part::Host, Part::Idle, Part::StartUp];
-
-    /// The words of reports.
-    pub fn label(self) -> &'static str {
-        match self {
-            Part::Gpu => "GPU work",
-            Part::Copy => "copies",
-            Part::Launch => "launch",
-            Part::Sync => "sync",
-            Part::Host => "host",
-            Part::Idle => "idle",
-            Part::StartUp => "start-up",
-        }
-    }
-
-    /// Whether a submission model can change the time of this part. The others are the program's
-    /// own, or a recording's.
-    pub fn is_of_model(self) -> bool {
-        matches!(self, Part::Launch | Part::Sync)
-    }
-
-    /// Description of a run that this part binds.
-    pub fn bound(self) -> &'static str {
-        match self {
-            Part::Gpu => "GPU-bound",
-            Part::Copy => "copy-bound",
-            Part::Launch => "launch-bound",
-            Part::Sync => "sync-bound",
-            Part::Host => "host-bound",
-            Part::Idle => "mostly idle",
-            Part::StartUp => "over before any work",
-        }
-    }
-}
+pub use tidegate_trace::PathPart as Part;
 
 /// The makespan of a run by part, and the time of its CPU threads. Times in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

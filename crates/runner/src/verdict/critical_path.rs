@@ -9,16 +9,21 @@
 //! - Before the first work of the run, all time except the host's own is start-up.
 //! - The walk never goes forward in time and visits each record of a queue once, so it ends.
 //!
-//! Entry point: [`account()`].
+//! Entry points: [`account()`], and [`account_and_path`] with the path for the timeline.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::account::{Account, Busy, EngineBusy, Part, RunOnTimeline};
 use super::path_index::{Index, Lane};
-use tidegate_trace::{Kind, LaneId, LaneKind, Record, Trace};
+use tidegate_trace::{Kind, LaneId, LaneKind, Record, Stretch, Trace};
 
 /// Accounts for the makespan of a run. `trace` is its whole timeline.
 pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
+    account_and_path(trace, run).0
+}
+
+/// The same, and the stretches of the path for [`Trace::critical_path`].
+pub fn account_and_path(trace: &Trace, run: &RunOnTimeline) -> (Account, Vec<Stretch>) {
     let index = Index::new(trace, run);
     let mut walk = Walk {
         index: &index,
@@ -26,9 +31,11 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
         at_ns: run.ended_ns,
         visited: HashSet::new(),
         account: Account::default(),
+        path: Vec::new(),
     };
     walk.run();
-    let mut account = walk.account;
+    let Walk { mut account, mut path, .. } = walk;
+    path.reverse();
     account.busy = busy(&index, run);
     for lane in &index.lanes {
         let Lane::Thread(calls) = lane else { continue };
@@ -47,7 +54,7 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
         account.cpu_waiting_ns +=
             waits.iter().map(|(start, end)| end.saturating_sub(*start)).sum::<u64>();
     }
-    account
+    (account, path)
 }
 
 /// The time in which the engines worked between start and end of the run.
@@ -65,8 +72,8 @@ fn busy(index: &Index<'_>, run: &RunOnTimeline) -> Busy {
     let mut of_engines = Vec::new();
     for (node, (lane, commands)) in engines.zip(&index.commands).enumerate() {
         let of = |wanted: Part| -> Vec<(u64, u64)> {
-            let commands = commands.iter().filter(|(.., part)| *part == wanted);
-            commands.filter_map(|(start, end, _)| inside(*start, *end)).collect()
+            let commands = commands.iter().filter(|command| command.part == wanted);
+            commands.filter_map(|command| inside(command.start_ns, command.end_ns)).collect()
         };
         let (gpu, copy) = (of(Part::Gpu), of(Part::Copy));
         if gpu.is_empty() && copy.is_empty() {
@@ -115,6 +122,19 @@ struct Walk<'a> {
     at_ns: u64,
     visited: HashSet<usize>,
     account: Account,
+    /// The stretches so far, the last one of the run first.
+    path: Vec<Stretch>,
+}
+
+/// What took the time of a stretch.
+#[derive(Clone, Copy)]
+enum Taker {
+    /// A record.
+    Record(usize),
+    /// A lane, between its records.
+    Lane(LaneId),
+    /// Nothing on the timeline.
+    Nothing,
 }
 
 impl Walk<'_> {
@@ -128,7 +148,7 @@ impl Walk<'_> {
                 At::Display(signal) => self.display(signal),
             };
         }
-        self.back_to(self.run.started_ns, Part::Host);
+        self.back_to(self.run.started_ns, Part::Host, Taker::Nothing);
     }
 
     fn record(&self, number: usize) -> &Record {
@@ -138,7 +158,7 @@ impl Walk<'_> {
     /// The end of the run: the last work of a queue, or the last call where there is none.
     fn begin(&mut self) -> Option<At> {
         if let Some(last) = self.index.last_item(self.at_ns) {
-            self.back_to(self.record(last).end_ns, Part::Idle);
+            self.back_to(self.record(last).end_ns, Part::Idle, Taker::Nothing);
             return Some(At::Item(last));
         }
         let calls = self.index.trace.records.iter().filter(|r| r.start_ns < self.at_ns);
@@ -147,21 +167,45 @@ impl Walk<'_> {
         threads.max_by_key(|r| r.end_ns).map(|r| At::Thread(r.lane))
     }
 
-    /// Assigns the time back to `to_ns` to a part.
-    fn back_to(&mut self, to_ns: u64, part: Part) {
+    /// Assigns the time back to `to_ns` to a part, and to what took it.
+    fn back_to(&mut self, to_ns: u64, part: Part, taker: Taker) {
         let to_ns = to_ns.clamp(self.run.started_ns, self.at_ns);
         let first_work_ns = self.run.first_work_ns.clamp(to_ns, self.at_ns);
         let before = if part == Part::Host { part } else { Part::StartUp };
         self.account.add(part, self.at_ns - first_work_ns);
         self.account.add(before, first_work_ns - to_ns);
+        if part == before {
+            self.add_stretch(part, (to_ns, self.at_ns), taker);
+        } else {
+            self.add_stretch(part, (first_work_ns, self.at_ns), taker);
+            self.add_stretch(before, (to_ns, first_work_ns), taker);
+        }
         self.at_ns = to_ns;
+    }
+
+    /// Adds a stretch to the path, as a part of the one after it where both are of one record.
+    fn add_stretch(&mut self, part: Part, (start_ns, end_ns): (u64, u64), taker: Taker) {
+        if start_ns >= end_ns {
+            return;
+        }
+        let (lane, record) = match taker {
+            Taker::Record(number) => (Some(self.record(number).lane), Some(number)),
+            Taker::Lane(lane) => (Some(lane), None),
+            Taker::Nothing => (None, None),
+        };
+        match self.path.last_mut() {
+            Some(next) if (next.part, next.lane, next.record) == (part, lane, record) => {
+                next.start_ns = start_ns;
+            }
+            _ => self.path.push(Stretch { part, start_ns, end_ns, lane, record }),
+        }
     }
 
     /// Continues at the item that ended last. For records that contradict each other or have no
     /// known dependency.
     fn last_item_not_seen(&mut self) -> Option<At> {
         let last = self.index.last_item(self.at_ns).filter(|last| !self.visited.contains(last))?;
-        self.back_to(self.record(last).end_ns, Part::Idle);
+        self.back_to(self.record(last).end_ns, Part::Idle, Taker::Nothing);
         Some(At::Item(last))
     }
 
@@ -169,7 +213,7 @@ impl Walk<'_> {
         let record = *self.record(number);
         match record.kind {
             Kind::Execute => {
-                self.engine(&record);
+                self.engine(number, &record);
                 self.before(number, Part::Launch)
             }
             _ => self.before(number, Part::Sync),
@@ -177,21 +221,23 @@ impl Walk<'_> {
     }
 
     /// A command buffer: the work of its engine, and the front end before that work.
-    fn engine(&mut self, record: &Record) {
+    fn engine(&mut self, number: usize, record: &Record) {
+        let own = Taker::Record(number);
         let node = match &self.index.lanes[record.lane.0 as usize] {
             Lane::Queue { node: Some(node), .. } => *node as usize,
-            _ => return self.back_to(record.start_ns, Part::Copy),
+            _ => return self.back_to(record.start_ns, Part::Copy, own),
         };
         let commands = self.index.commands.get(node).map_or(&[][..], Vec::as_slice);
-        let begun = commands.partition_point(|(start, ..)| *start < self.at_ns);
-        for (start, end, part) in commands[..begun].iter().rev() {
-            if *end <= record.start_ns {
+        let begun = commands.partition_point(|command| command.start_ns < self.at_ns);
+        for command in commands[..begun].iter().rev() {
+            if command.end_ns <= record.start_ns {
                 break;
             }
-            self.back_to((*end).max(record.start_ns), Part::Launch);
-            self.back_to((*start).max(record.start_ns), *part);
+            self.back_to(command.end_ns.max(record.start_ns), Part::Launch, own);
+            let work = Taker::Record(command.number);
+            self.back_to(command.start_ns.max(record.start_ns), command.part, work);
         }
-        self.back_to(record.start_ns, Part::Launch);
+        self.back_to(record.start_ns, Part::Launch, own);
     }
 
     /// The signal that released a wait of a thread, if the thread blocked.
@@ -214,7 +260,7 @@ impl Walk<'_> {
     /// queue.
     fn display(&mut self, signal: usize) -> Option<At> {
         let record = *self.record(signal);
-        self.back_to(record.queued_ns.min(record.start_ns), Part::Idle);
+        self.back_to(record.queued_ns.min(record.start_ns), Part::Idle, Taker::Record(signal));
         self.last_item_not_seen()
     }
 
@@ -250,7 +296,7 @@ impl Walk<'_> {
         } else {
             part
         };
-        self.back_to(at_ns, part);
+        self.back_to(at_ns, part, Taker::Record(number));
         Some(at)
     }
 
@@ -261,7 +307,8 @@ impl Walk<'_> {
         let begun = calls.partition_point(|r| records[*r].start_ns < self.at_ns);
         let number = *calls[..begun].last()?;
         let record = records[number];
-        self.back_to(record.end_ns, Part::Host);
+        self.back_to(record.end_ns, Part::Host, Taker::Lane(lane));
+        let own = Taker::Record(number);
         match record.kind {
             Kind::CpuWait => {
                 let same = |r: &&usize| {
@@ -272,16 +319,16 @@ impl Walk<'_> {
                 let all = calls[..begun].iter().rev().take_while(same);
                 let signals = all.filter_map(|wait| self.releaser(*wait));
                 if let Some(signal) = signals.max_by_key(|signal| records[*signal].end_ns) {
-                    self.back_to(records[signal].end_ns, Part::Sync);
+                    self.back_to(records[signal].end_ns, Part::Sync, own);
                     return Some(self.at_signal(signal));
                 }
                 // A wait without a fence is a blocked call of a recording that names no object.
                 let part = if record.fence().is_some() { Part::Sync } else { Part::Idle };
-                self.back_to(record.start_ns, part);
+                self.back_to(record.start_ns, part, own);
             }
-            Kind::Submit => self.back_to(record.start_ns, Part::Launch),
-            Kind::CpuSignal => self.back_to(record.start_ns, Part::Sync),
-            _ => self.back_to(record.start_ns, Part::Host),
+            Kind::Submit => self.back_to(record.start_ns, Part::Launch, own),
+            Kind::CpuSignal => self.back_to(record.start_ns, Part::Sync, own),
+            _ => self.back_to(record.start_ns, Part::Host, own),
         }
         Some(At::Thread(lane))
     }
@@ -303,6 +350,8 @@ mod tests {
         gpus: Vec<u32>,
         /// The busy times of the last account.
         busy: Busy,
+        /// The path of the last account.
+        path: Vec<Stretch>,
     }
 
     const NONE: NameId = NameId::NONE;
@@ -315,7 +364,8 @@ mod tests {
             let engines = ["compute", "copy"].map(|name| b.add_lane(LaneKind::Engine, "gpu", name));
             let fence = b.add_fence("f");
             let gpus = Vec::new();
-            Scene { builder: b, thread, queues, engines, fence, gpus, busy: Busy::default() }
+            let (busy, path) = (Busy::default(), Vec::new());
+            Scene { builder: b, thread, queues, engines, fence, gpus, busy, path }
         }
 
         fn add(&mut self, record: Record) -> &mut Scene {
@@ -365,8 +415,18 @@ mod tests {
             let queues = vec![(self.queues[0], 0), (self.queues[1], 0), (self.queues[2], 1)];
             let gpus = self.gpus.clone();
             let run = RunOnTimeline { started_ns, first_work_ns, ended_ns, queues, gpus };
-            let mut account = account(&self.builder.clone().finish(), &run);
+            let (mut account, path) = account_and_path(&self.builder.clone().finish(), &run);
             self.busy = std::mem::take(&mut account.busy);
+            // The stretches are the makespan without a hole, and make the same parts.
+            let mut of_path = Account::default();
+            let mut at_ns = started_ns;
+            for stretch in &path {
+                assert_eq!(stretch.start_ns, at_ns, "{path:?}");
+                at_ns = stretch.end_ns;
+                of_path.add(stretch.part, stretch.end_ns - stretch.start_ns);
+            }
+            assert_eq!((at_ns, of_path.parts()), (ended_ns, account.parts()), "{path:?}");
+            self.path = path;
             let sum: u64 = account.parts().iter().map(|(_, ns)| ns).sum();
             assert_eq!(sum, ended_ns - started_ns, "{account:?}");
             account
@@ -453,6 +513,38 @@ mod tests {
             ..Account::default()
         };
         assert_eq!(found, wanted);
+        let ([copy, compute], thread) = ([scene.engines[1], scene.engines[0]], scene.thread);
+        let stretches = [
+            (Part::Launch, 0, 2, thread, 0),
+            (Part::Launch, 2, 6, c, 1),
+            (Part::Copy, 6, 40, copy, 3),
+            (Part::Sync, 40, 43, c, 4),
+            (Part::Sync, 43, 48, a, 2),
+            (Part::Launch, 48, 52, a, 5),
+            (Part::Gpu, 52, 60, compute, 6),
+        ];
+        let wanted = stretches.map(|(part, start_ns, end_ns, lane, record)| Stretch {
+            part,
+            start_ns,
+            end_ns,
+            lane: Some(lane),
+            record: Some(record),
+        });
+        assert_eq!(scene.path, wanted);
+    }
+
+    #[test]
+    fn time_of_a_thread_between_its_calls_is_of_its_lane_and_other_time_of_nothing() {
+        let mut scene = Scene::new();
+        scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 20));
+        scene.submit(44, 46).execute(0, Kind::Copy, (45, 50, 60));
+        scene.account(0, 66);
+        let of = |part| {
+            let stretch = scene.path.iter().find(|stretch| stretch.part == part).unwrap();
+            (stretch.start_ns, stretch.end_ns, stretch.lane, stretch.record)
+        };
+        assert_eq!(of(Part::Host), (4, 44, Some(scene.thread), None));
+        assert_eq!(of(Part::Idle), (60, 66, None, None));
     }
 
     #[test]

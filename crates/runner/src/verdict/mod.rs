@@ -19,7 +19,7 @@ mod words;
 use serde::Serialize;
 
 pub use account::{Account, Busy, EngineBusy, Part, RunOnTimeline};
-pub use critical_path::account;
+pub use critical_path::{account, account_and_path};
 pub use lengths::{AtLength, halves};
 pub use trust::{Grade, Trust, trust};
 pub use words::percent;

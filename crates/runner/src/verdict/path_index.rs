@@ -22,6 +22,16 @@ pub(super) enum Lane {
     Thread(Vec<usize>),
 }
 
+/// A command of an engine.
+#[derive(Clone, Copy)]
+pub(super) struct Command {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) part: Part,
+    /// Its record.
+    pub(super) number: usize,
+}
+
 /// Indexes of a trace for the walk.
 pub(super) struct Index<'a> {
     pub(super) trace: &'a Trace,
@@ -29,7 +39,7 @@ pub(super) struct Index<'a> {
     /// Place of each record in the items of its queue.
     place: HashMap<usize, usize>,
     /// By node: commands of the engine, in the order of time.
-    pub(super) commands: Vec<Vec<(u64, u64, Part)>>,
+    pub(super) commands: Vec<Vec<Command>>,
     /// By node: ends of command buffers, in the order of time.
     ends: Vec<Vec<(u64, usize)>>,
     /// Submissions in the order of their starts.
@@ -84,7 +94,8 @@ impl<'a> Index<'a> {
                 Kind::Timed | Kind::Dispatch | Kind::Draw => Part::Gpu,
                 _ => return,
             };
-            self.commands[node].push((record.start_ns, record.end_ns, part));
+            let (start_ns, end_ns) = (record.start_ns, record.end_ns);
+            self.commands[node].push(Command { start_ns, end_ns, part, number });
             return;
         }
         match &mut self.lanes[record.lane.0 as usize] {
@@ -119,7 +130,9 @@ impl<'a> Index<'a> {
             self.place.extend(items.iter().enumerate().map(|(place, r)| (*r, place)));
         }
         self.ends.iter_mut().for_each(|ends| ends.sort_unstable());
-        self.commands.iter_mut().for_each(|commands| commands.sort_unstable_by_key(|c| (c.0, c.1)));
+        self.commands
+            .iter_mut()
+            .for_each(|commands| commands.sort_unstable_by_key(|c| (c.start_ns, c.end_ns)));
     }
 
     /// The call that submitted a record of a queue: that of its link, else the call that was

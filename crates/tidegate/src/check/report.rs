@@ -7,12 +7,12 @@
 
 use super::program::{Program, REPLAY, REPORT, TIMELINE};
 use super::timeline;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use tidegate_explorer::schedule::Schedule;
-use tidegate_explorer::{Choice, Failure, Move, Replayed};
-use tidegate_platform::{AgentIx, Happened, Site, StepEvent, StepLog};
+use tidegate_explorer::{Failure, Move, Replayed};
+use tidegate_platform::{Site, StepLog};
 use tidegate_trace::html;
+use timeline::NumberedStep;
 
 /// Lines of steps in a message. The last ones are kept.
 const LINES: usize = 60;
@@ -92,23 +92,21 @@ fn written(path: &str, result: std::io::Result<()>) {
     }
 }
 
-/// The steps of a run, one line each.
+/// The steps of a run, one line each. A line that stands for several steps has the first number.
 fn story(log: &StepLog, schedule: &Schedule, moves: &[Move]) -> String {
-    let turns = turns(schedule, moves);
     let mut lines: Vec<Line> = Vec::new();
-    for event in &log.events {
-        let agent = &log.agents[usize::from(event.agent.0)];
-        let is_turn = turns.contains(&(event.agent, event.step));
+    for step in &timeline::numbered(log, schedule, moves) {
+        let (event, agent) = (&step.event, &log.agents[usize::from(step.event.agent.0)]);
         if event.site.is_some() && event.site.call().is_empty() {
-            lines.push(Line::of(event, log, agent, is_turn));
+            lines.push(Line::of(step, log, agent));
             continue;
         }
         match lines.last_mut() {
             Some(last) if last.below > 0 && last.agent == *agent && last.site == event.site => {
                 last.below += 1;
-                last.is_turn |= is_turn;
+                last.is_turn |= step.is_turn;
             }
-            _ => lines.push(Line::below(event, agent, is_turn)),
+            _ => lines.push(Line::below(step, agent)),
         }
     }
     let width = lines.iter().map(|line| line.agent.len()).max().unwrap_or(0).max("thread".len());
@@ -125,7 +123,8 @@ fn story(log: &StepLog, schedule: &Schedule, moves: &[Move]) -> String {
 }
 
 struct Line {
-    step: u64,
+    /// The number of its first step.
+    step: usize,
     agent: String,
     what: String,
     is_turn: bool,
@@ -135,19 +134,17 @@ struct Line {
 }
 
 impl Line {
-    fn of(event: &StepEvent, log: &StepLog, agent: &str, is_turn: bool) -> Line {
-        let mut what = timeline::event_in_words(event, log);
-        if let Happened::Buffered(_) = event.what {
-            what.push_str(" (in its store buffer)");
-        }
+    fn of(step: &NumberedStep, log: &StepLog, agent: &str) -> Line {
+        let NumberedStep { number, event, is_turn, .. } = step;
+        let what = timeline::event_in_words(event, log);
         let what = format!("{what}, at {}", event.site.place());
         let (agent, site) = (agent.to_owned(), event.site);
-        Line { step: event.step, agent, what, is_turn, site, below: 0 }
+        Line { step: *number, agent, what, is_turn: *is_turn, site, below: 0 }
     }
 
-    fn below(event: &StepEvent, agent: &str, is_turn: bool) -> Line {
-        let (agent, what) = (agent.to_owned(), String::new());
-        Line { step: event.step, agent, what, is_turn, site: event.site, below: 1 }
+    fn below(step: &NumberedStep, agent: &str) -> Line {
+        let (agent, what, site) = (agent.to_owned(), String::new(), step.event.site);
+        Line { step: step.number, agent, what, is_turn: step.is_turn, site, below: 1 }
     }
 
     fn what(&self) -> String {
@@ -161,13 +158,4 @@ impl Line {
             call => format!("{call} ({steps}), at {}", self.site.place()),
         }
     }
-}
-
-/// The steps before which the schedule made another choice than the first.
-fn turns(schedule: &Schedule, moves: &[Move]) -> BTreeSet<(AgentIx, u64)> {
-    let turned = moves.iter().zip(&schedule.choices).filter(|(_, choice)| **choice != 0);
-    turned
-        .filter(|(step, _)| !matches!(step.choice, Choice::Find(..)))
-        .map(|(step, _)| (step.choice.agent(), step.step))
-        .collect()
 }

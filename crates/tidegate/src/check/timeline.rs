@@ -1,14 +1,17 @@
 //! A schedule as a timeline: each agent has a lane with its steps, and the clock counts them.
 //!
-//! Entry point: [`record`], which runs a schedule again with recording on. Only a run has the names
-//! of its agents, so there are two runs: one for the names, one for the records.
+//! Invariant: a step has one number, its place in the log. Pages, replays and failed checks print
+//! that number, for stores and flushes too.
+//!
+//! Entry points: [`record`], which runs a schedule again with recording on, and [`numbered`]. Only a
+//! run has the names of its agents, so there are two runs: one for the names, one for the records.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use tidegate_explorer::schedule::Schedule;
 use tidegate_explorer::strategy::replay::Replay;
-use tidegate_explorer::{Failure, Scenario, machine, step_in_words};
-use tidegate_platform::{Happened, Platform, StepEvent, StepLog};
+use tidegate_explorer::{Choice, Failure, Move, Scenario, machine, step_in_words};
+use tidegate_platform::{AgentIx, Happened, Platform, StepEvent, StepLog};
 use tidegate_trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace};
 
 /// Runs `schedule` again with recording on. Returns its timeline, on which each agent has a lane
@@ -89,12 +92,60 @@ fn record_steps(platform: &Platform, lanes: &[LaneId], log: &StepLog) {
     }
 }
 
+/// A step of a replay with its number, which is that of the timeline.
+#[derive(Clone, Debug)]
+pub struct NumberedStep {
+    /// Its place in the log.
+    pub number: usize,
+    /// The step.
+    pub event: StepEvent,
+    /// The schedule made another choice than the first before it.
+    pub is_turn: bool,
+    /// The agent that was preempted by it.
+    pub instead_of: Option<AgentIx>,
+    /// Values that it found in hostile memory.
+    pub found: Vec<u64>,
+}
+
+/// The steps of a log in order, with the moves of `schedule` that chose them. A move without a step
+/// in the log, such as the start of an agent, chooses none.
+pub fn numbered(log: &StepLog, schedule: &Schedule, moves: &[Move]) -> Vec<NumberedStep> {
+    let unchosen = |(number, event): (usize, &StepEvent)| NumberedStep {
+        number,
+        event: *event,
+        is_turn: false,
+        instead_of: None,
+        found: Vec::new(),
+    };
+    let mut steps: Vec<NumberedStep> = log.events.iter().enumerate().map(unchosen).collect();
+    let mut at = 0;
+    for (index, step) in moves.iter().enumerate() {
+        let is_flush = matches!(step.choice, Choice::Flush(_));
+        let is_found = matches!(step.choice, Choice::Find(..));
+        let chose = |event: &StepEvent| {
+            let flushed = matches!(event.what, Happened::Visible(_));
+            let same = event.agent == step.choice.agent() && event.step == step.step;
+            same && (flushed == is_flush || is_found)
+        };
+        let Some(ahead) = steps[at..].iter().position(|step| chose(&step.event)) else { continue };
+        let chosen = &mut steps[at + ahead];
+        if let Choice::Find(_, value) = step.choice {
+            chosen.found.push(value);
+            continue;
+        }
+        chosen.is_turn = schedule.choices.get(index).is_some_and(|choice| *choice != 0);
+        chosen.instead_of = step.instead_of;
+        at += ahead + 1;
+    }
+    steps
+}
+
 /// Describes an event with the names of `log`, and the value that it loaded or stored.
 pub fn event_in_words(event: &StepEvent, log: &StepLog) -> String {
     let object = || log.name_of(event.object);
     let mut text = match event.what {
         Happened::Step(op) => step_in_words(op, event.object, log),
-        Happened::Buffered(_) => format!("stores {}", object()),
+        Happened::Buffered(_) => format!("stores {} (in its store buffer)", object()),
         Happened::Visible(_) => format!("{} is visible", object()),
     };
     if let Some(value) = event.value {

@@ -383,3 +383,29 @@ fn a_value_of_one_side_is_refused_on_the_other() {
         assert!(found.contains(said), "{number}: {found}");
     }
 }
+
+#[test]
+fn a_value_made_by_default_is_watched_and_has_the_default_of_its_type() {
+    check(|| {
+        assert_eq!(*Mutex::<u32>::default().lock().unwrap(), 0);
+        assert_eq!(*RwLock::<u32>::default().read().unwrap(), 0);
+        assert_eq!(OnceLock::<u32>::default().get(), None);
+        assert_eq!(AtomicU32::default().load(SeqCst), 0);
+        assert!(!AtomicBool::default().load(SeqCst));
+        Condvar::default().notify_all();
+        assert_eq!(RaceCell::<u32>::default().get(), 0);
+    });
+    let lost = failure(Builder::new(), || {
+        let number = Arc::new(Mutex::<u32>::default());
+        let add = |number: &Mutex<u32>| {
+            let before = *number.lock().unwrap();
+            *number.lock().unwrap() = before + 1;
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| add(&number));
+            add(&number);
+        });
+        assert_eq!(*number.lock().unwrap(), 2, "an addition is lost");
+    });
+    assert!(lost.contains("an addition is lost"), "{lost}");
+}

@@ -263,6 +263,7 @@ fn a_circle_is_on_the_timeline() {
         let [finding] = &trace.findings[..] else { panic!("{submission}: {:?}", trace.findings) };
         assert_eq!(finding.title, "a circle of 2 waits");
         assert_eq!(run.outcome.report.problems.len(), 1, "{submission}: it is said once");
+        assert_eq!(run.outcome.report.workload, "deadlock");
         // Open waits and signals that engines carry out have records. The wait of the thread always
         // has one.
         let (records, edges) = match submission {

@@ -1,11 +1,8 @@
-// Colours: of each kind, and of each kernel's name. Read again when the browser changes between light and dark.
+// Colours: of each kind, and of each kernel's name, from the palette of all pages. Read again when the browser changes
+// between light and dark.
 // Names get colours in the order of their total time, so that the names that matter most differ most.
 
-const BASE = ["#3d6fb8", "#2a9187", "#6d9a3f", "#e0881c", "#6f5bd0", "#6b7a90", "#f9b4d0", "#c2185b", "#f6c3ea", "#9c1a86",
-  "#5aa2d6", "#8b6f62", "#d62f2f", "#b86a52", "#c7a500", "#3f8f9c", "#94a1b2", "#222222", "#e58ab4", "#d9689a",
-  "#4f9d5d", "#2e6b46", "#b9c0ca", "#d62f2f", "#c9ced6", "#d62f2f", "#7c8da5", "#c7762a", "#2a7f62", "#3d6fb8"];
-const NAME_BASE = ["#4673b4", "#e08a2b", "#4f9b4b", "#7f62b3", "#2f9c95", "#a9802a", "#7aa8d8", "#8c6d5e", "#9bbf4d", "#5a5f8f", "#d0a63c",
-  "#5f8f7b", "#a992cf", "#3b8ec2", "#b87f50", "#78934f", "#6f7d8c", "#57a6a1"];
+const BASE = meta.kind_colours, NAME_BASE = meta.name_colours;
 const FIRST_NAME = BASE.length;
 let theme, colours, hatch, packed, byName = true;
 

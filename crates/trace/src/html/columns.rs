@@ -8,6 +8,9 @@
 //!   its step, plus 1).
 //! - Then the number of arrows. For each: the step of its head from the head before, the zigzag of
 //!   its head less its tail.
+//! - Then for each band the number of stretches of its critical path. For each: the step of its
+//!   start from the end before, its duration, its part, its record (0 for none, else the zigzag of
+//!   its step, plus 1), and without a record its lane + 1 (0 for none).
 //!
 //! `data.js` reads it back. Entry point: [`packed`].
 
@@ -16,17 +19,18 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
+use crate::critical_path::Stretch;
 use crate::model::{LinkId, Record, Trace};
 
-/// The columns of `trace`, deflated and in base64.
-pub(super) fn packed(trace: &Trace) -> String {
+/// The columns of `trace` and the critical path of each band, deflated and in base64.
+pub(super) fn packed(trace: &Trace, paths: &[&[Stretch]]) -> String {
     let mut deflated = DeflateEncoder::new(Vec::new(), Compression::default());
-    deflated.write_all(&encode(trace)).expect("a vector takes every byte");
+    deflated.write_all(&encode(trace, paths)).expect("a vector takes every byte");
     base64(&deflated.finish().expect("a vector takes every byte"))
 }
 
 /// The columns of `trace`; starts count from the earliest time of the trace.
-fn encode(trace: &Trace) -> Vec<u8> {
+fn encode(trace: &Trace, paths: &[&[Stretch]]) -> Vec<u8> {
     let origin = trace.extent_ns().map_or(0, |(first, _)| first);
     let mut out = Vec::with_capacity(trace.records.len() * 16);
     let mut column = |value: &mut dyn FnMut(&Record) -> u64| {
@@ -65,7 +69,32 @@ fn encode(trace: &Trace) -> Vec<u8> {
         varint(&mut out, zigzag(flow.to as i64 - flow.from as i64));
         last = flow.to;
     }
+    paths.iter().for_each(|path| encode_path(&mut out, path, origin));
     out
+}
+
+/// The stretches of a path; what lies before `origin` is not on the page.
+fn encode_path(out: &mut Vec<u8>, path: &[Stretch], origin: u64) {
+    let seen = || path.iter().filter(|stretch| stretch.end_ns > origin);
+    varint(out, seen().count() as u64);
+    let (mut ended, mut last) = (origin, 0);
+    for stretch in seen() {
+        let start_ns = stretch.start_ns.max(ended);
+        varint(out, start_ns - ended);
+        varint(out, stretch.end_ns.saturating_sub(start_ns));
+        ended = stretch.end_ns.max(start_ns);
+        varint(out, stretch.part as u64);
+        match stretch.record {
+            Some(record) => {
+                varint(out, zigzag(record as i64 - last) + 1);
+                last = record as i64;
+            }
+            None => {
+                varint(out, 0);
+                varint(out, stretch.lane.map_or(0, |lane| u64::from(lane.0) + 1));
+            }
+        }
+    }
 }
 
 /// Small numbers of either sign as small numbers: 0, -1, 1, -2 become 0, 1, 2, 3.
@@ -99,6 +128,8 @@ fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::critical_path::PathPart;
+    use crate::model::LaneId;
     use crate::sample;
 
     #[test]
@@ -131,7 +162,7 @@ mod tests {
     #[test]
     fn columns_come_back() {
         let trace = sample::frames(2);
-        let values = read(&encode(&trace));
+        let values = read(&encode(&trace, &[&[]]));
         let n = trace.records.len();
         let origin = trace.extent_ns().unwrap().0;
         let mut start = origin;
@@ -148,13 +179,37 @@ mod tests {
         }
         let flows = trace.flows();
         assert_eq!(values[10 * n], flows.len() as u64);
-        assert_eq!(values.len(), 10 * n + 1 + 2 * flows.len());
+        assert_eq!(values.len(), 10 * n + 1 + 2 * flows.len() + 1, "and an empty path");
+    }
+
+    #[test]
+    fn a_path_begins_with_the_page_and_names_its_records_and_lanes() {
+        let stretch = |start_ns, end_ns, part, record| Stretch {
+            part,
+            start_ns,
+            end_ns,
+            lane: Some(LaneId(4)),
+            record,
+        };
+        let path = [
+            stretch(3, 8, PathPart::Host, None),
+            stretch(8, 12, PathPart::Host, None),
+            stretch(12, 20, PathPart::Gpu, Some(7)),
+            stretch(20, 21, PathPart::Sync, Some(5)),
+        ];
+        let mut out = Vec::new();
+        encode_path(&mut out, &path, 10);
+        // Four in the list, of which the first lies before the page: 2, 8 and 1 ns remain.
+        let host = [0, 2, 4, 0, 5];
+        let gpu = [0, 8, 0, 15];
+        let sync = [0, 1, 3, 4];
+        assert_eq!(read(&out), [&[3][..], &host, &gpu, &sync].concat());
     }
 
     #[test]
     fn the_largest_numbers_come_back() {
         let trace = sample::awkward();
-        let values = read(&encode(&trace));
+        let values = read(&encode(&trace, &[]));
         assert!(values.contains(&u64::MAX) && values.contains(&(u64::MAX - 1)));
     }
 }

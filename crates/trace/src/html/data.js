@@ -66,6 +66,25 @@ class Varints {
 
 const unzigzag = (value) => (value % 2 ? -(value + 1) / 2 : value / 2);
 
+/** The critical path: the stretches of band b are `first[b] .. first[b + 1]`, ascending; `record` and `lane` are -1 for none. */
+function decodedPath(input) {
+  const first = [0], from = [], to = [], part = [], record = [], lane = [];
+  for (let band = 0; band < Math.max(1, meta.bands.length); band++) {
+    const count = input.next();
+    for (let s = 0, at = 0, last = 0; s < count; s++) {
+      from.push((at += input.next()));
+      to.push((at += input.next()));
+      part.push(input.next());
+      const step = input.next();
+      if (step) record.push((last += unzigzag(step - 1)));
+      else record.push(-1);
+      lane.push(step ? -1 : input.next() - 1);
+    }
+    first.push(from.length);
+  }
+  return { n: from.length, first, from: Float64Array.from(from), to: Float64Array.from(to), part: Uint8Array.from(part), record: Int32Array.from(record), lane: Int32Array.from(lane) };
+}
+
 /** The records as columns; times are nanoseconds (or steps) since `origin`. */
 function decoded(bytes) {
   const n = meta.records, input = new Varints(bytes);
@@ -94,9 +113,10 @@ function decoded(bytes) {
     flowTo[i] = to;
     flowFrom[i] = to - unzigzag(input.next());
   }
-  let last = 0;
+  const path = decodedPath(input);
+  let last = path.n ? path.to[path.n - 1] : 0;
   for (let i = 0; i < n; i++) if (end[i] > last) last = end[i];
-  return { n, lane, kind, name, start, end, queued, fence, value, arg, link, links, exactValue, exactArg,
+  return { n, path, lane, kind, name, start, end, queued, fence, value, arg, link, links, exactValue, exactArg,
     flows, flowFrom, flowTo, last, origin: Number(meta.origin_ns) };
 }
 const T = decoded(await unpacked(document.getElementById("trace-columns").textContent.trim()));

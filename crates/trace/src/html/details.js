@@ -37,6 +37,7 @@ function facts(i) {
   if (T.fence[i] >= 0) list.push(["Fence", meta.fences[T.fence[i]]], ["Value", valueText(i)]);
   if (T.arg[i] && T.kind[i] === KIND.execute) list.push(["Engine", lanes[T.arg[i] - 1].name]);
   else if (T.arg[i]) list.push([AMOUNTS.get(T.kind[i]) ?? "Amount", argText(i)]);
+  if (firstStretch[i] >= 0) list.push(["On the critical path", onPathInWords(i)]);
   return list;
 }
 
@@ -70,6 +71,10 @@ function links(i) {
     const all = releases(i);
     row(all.length ? `Released ${all.length === 1 ? "one wait" : all.length + " waits"}` : "Released no wait", all);
   }
+  if (firstStretch[i] >= 0) {
+    const around = [-1, 1].map((by) => neighbourOnPath(i, by));
+    row("Critical path", around.filter((j) => j >= 0), (j) => `${j === around[0] ? "before" : "after"}: ${label(j)} \u00b7 ${lanes[T.lane[j]].name}`);
+  }
   const found = findingsOf.get(i) ?? [];
   if (found.length) {
     row(found.length === 1 ? "Finding" : "Findings", []);
@@ -99,15 +104,15 @@ function showDetails() {
     cell.append(element("dt", name), element("dd", text));
     list.append(cell);
   }
-  panel.append(top, list, ...links(i));
+  panel.append(top, list, ...links(i), ...(isWait(i) ? [chainList()] : []));
 }
 
 function showTip(i, x, y) {
   const tip = byId("tip");
-  const strip = i < 0 && x >= 0 ? stripText(x, y) : "";
+  const stretch = stretchAt(x, y), strip = stretch >= 0 ? stretchText(stretch) : i < 0 && x >= 0 ? stripText(x, y) : "";
   tip.hidden = i < 0 && !strip;
   if (tip.hidden) return;
-  if (i < 0) tip.replaceChildren(element("b", strip));
+  if (strip) tip.replaceChildren(element("b", strip));
   else fillTip(tip, i);
   const roomX = view.width - tip.offsetWidth - 8, roomY = view.height - tip.offsetHeight - 8;
   tip.style.left = `${Math.max(4, Math.min(x + 14, roomX))}px`;
@@ -170,7 +175,26 @@ function buildLegend() {
   }
   if (byName) for (const { name, ns } of workNames.slice(0, MOST_NAMES)) legend.append(nameButton(meta.names[name], ns, colours[colourOfName[name]]));
   if (byName && workNames.length > MOST_NAMES) legend.append(element("span", `and ${(workNames.length - MOST_NAMES).toLocaleString("en")} more names`, { class: "pending" }));
+  if (path.n) legend.append(pathLegend());
   legend.append(element("span", "", { class: "note", id: "note" }));
+}
+
+/** The switch of the critical path, and its parts; a click on a part shows the definitions. */
+function pathLegend() {
+  const group = element("span", "", { class: "group" });
+  group.append(legendButton("critical path", { title: "The strip of its parts, and the line along the boxes that took the time", id: "path" }, () => pathShown, () => {
+    pathShown = !pathShown;
+    layOut(layoutRoom());
+  }));
+  PARTS.forEach(({ label, colour, meaning }, part) => {
+    if (!partSums[part]) return;
+    const button = element("button", "", { class: "part-of-path", title: `${label}: ${meaning}` }), mark = element("i");
+    mark.style.background = mark.style.borderColor = colour;
+    button.append(mark, label);
+    button.onclick = () => byId("help").showModal();
+    group.append(button);
+  });
+  return group;
 }
 
 /** A name of work in the legend: a click searches for it. */
@@ -205,8 +229,15 @@ function buildHelp() {
     row.insertCell().append(element("kbd", keys));
     row.insertCell().textContent = what;
   }
-  const close = element("button", "Close");
+  const close = element("button", "Close"), parts = document.createElement("table");
   close.onclick = () => help.close();
+  for (const { label, colour, meaning } of path.n ? PARTS : []) {
+    const row = parts.insertRow(), mark = element("i", "", { class: "mark" });
+    mark.style.background = colour;
+    row.insertCell().append(mark, label);
+    row.insertCell().textContent = meaning;
+  }
   const fields = element("p", 'Search words are joined by "and". fence:NAME, kind:wait, lane:NAME, name:TEXT and value:7 look in one place; "quotes" keep blanks together.');
-  help.replaceChildren(element("h2", "Keys"), table, fields, close);
+  const defined = path.n ? [element("h2", "Parts of the critical path"), parts] : [];
+  help.replaceChildren(element("h2", "Keys"), table, fields, ...defined, close);
 }

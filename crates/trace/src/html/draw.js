@@ -40,8 +40,10 @@ function draw() {
   showLayer();
   drawRecoveries();
   drawRange();
+  drawPath();
   drawArrows();
   drawFindings();
+  drawChain();
   outline(view.hover, theme.select, 1);
   outline(view.selected, theme.select, 2.5);
   ctx.restore();

@@ -14,6 +14,7 @@ function drawLabels() {
   ctx.fillRect(0, TOP, LABELS - 1, view.height - TOP);
   ctx.textBaseline = "middle";
   if (meta.bands.length) bands.forEach(drawBandHeader);
+  if (pathShown) bands.forEach(drawPathLabel);
   for (const group of groups) {
     const top = TOP + group.y - view.y;
     if (top > view.height || top + GROUP_H < TOP) continue;
@@ -54,6 +55,13 @@ function drawBandHeader(band) {
   ctx.fillStyle = theme.ink;
   const text = `${band.name}: makespan ${duration(band.makespan)}`;
   ctx.fillText(fitted(text, view.width - SCROLLBAR - 16), 10, top + BAND_H / 2 + 0.5);
+}
+
+function drawPathLabel(band) {
+  const top = TOP + band.path - view.y;
+  if (top > view.height || top + PATH_H < TOP) return;
+  ctx.font = `600 12px ${FONT}`;
+  leftAndRight("critical path", "", top + PATH_H / 2);
 }
 
 function drawLaneLabel(lane, top) {
@@ -235,6 +243,8 @@ function drawOverview() {
 /** The record under a point of the canvas, or -1. A narrow box may be missed by three pixels. */
 function hit(x, y) {
   if (x < LABELS || x > view.width - SCROLLBAR || y < TOP) return -1;
+  const stretch = stretchAt(x, y);
+  if (stretch >= 0) return path.record[stretch];
   const inner = y - TOP + view.y;
   const lane = lanes.find((l) => l.y >= 0 && inner >= l.y && inner < l.y + l.h);
   if (!lane) return recoveryAt(x, inner);

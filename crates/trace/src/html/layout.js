@@ -2,7 +2,7 @@
 // - Rows are packed once. Heights are laid out again when a group folds or a lane is made tall.
 // - A queue's lane and an engine's lane have a strip above their rows: depth, or load.
 
-const MAX_ROWS = 40, ROW = 17, SLIM = 5, MOST_LANE = 440, GROUP_H = 22, BAND_H = 26, LANE_GAP = 5, STRIP = 15;
+const MAX_ROWS = 40, ROW = 17, SLIM = 5, MOST_LANE = 440, GROUP_H = 22, BAND_H = 26, LANE_GAP = 5, STRIP = 15, PATH_H = 24;
 /** Several traces share one page, so each is laid out closer. */
 const LEAST_LANE = meta.bands.length ? 48 : 104;
 
@@ -51,7 +51,7 @@ function packRows(lane, ids) {
 }
 
 /** The traces of this page; a page of one trace has one band without a header. */
-const bands = (meta.bands.length ? meta.bands : [["", T.last, T.last]]).map(([name, length, makespan]) => ({ name, length: Number(length), makespan: Number(makespan), groups: [], y: 0, bottom: 0 }));
+const bands = (meta.bands.length ? meta.bands : [["", T.last, T.last]]).map(([name, length, makespan]) => ({ name, length: Number(length), makespan: Number(makespan), groups: [], y: 0, path: 0, bottom: 0 }));
 const groups = [];
 for (const lane of lanes) {
   let group = groups.find((g) => g.name === lane.group && g.band === lane.band);
@@ -64,7 +64,7 @@ for (const lane of lanes) {
 const recoveries = [];
 for (let i = 0; i < T.n; i++) if (T.kind[i] === KIND.recovery) recoveries.push(i);
 
-let contentHeight = 0, counters = !meta.bands.length;
+let contentHeight = 0, counters = !meta.bands.length, pathShown = T.path.n > 0;
 
 /** Lays lanes out; each may be as high as lets everything fit into `room` pixels, but never less than its least. */
 function layOut(room) {
@@ -78,6 +78,8 @@ function stack(most) {
   for (const band of bands) {
     band.y = y;
     if (meta.bands.length) y += BAND_H;
+    band.path = y;
+    if (pathShown) y += PATH_H;
     for (const group of band.groups) {
       group.y = y;
       y += GROUP_H;

@@ -16,25 +16,29 @@ mod sheet;
 use std::io::{self, BufWriter, Write};
 
 use crate::model::Trace;
+use crate::palette;
 use sheet::Sheet;
 
 const PAGE: &str = include_str!("timeline.html");
 const STYLE: &str = include_str!("timeline.css");
 
 /// The parts of the script, in the order in which they use each other.
-const SCRIPTS: [&str; 14] = [
+const SCRIPTS: [&str; 17] = [
     include_str!("data.js"),
     include_str!("sums.js"),
     include_str!("layout.js"),
     include_str!("search.js"),
     include_str!("colours.js"),
     include_str!("draw.js"),
+    include_str!("path.js"),
+    include_str!("chain.js"),
     include_str!("arrows.js"),
     include_str!("findings.js"),
     include_str!("frame.js"),
     include_str!("details.js"),
     include_str!("range.js"),
     include_str!("input.js"),
+    include_str!("print.js"),
     include_str!("selftest.js"),
     include_str!("timeline.js"),
 ];
@@ -66,11 +70,16 @@ fn write_page(sheet: &Sheet<'_>, lead: &str, out: impl Write) -> io::Result<()> 
         out.write_all(before.as_bytes())?;
         match slot {
             "title" => out.write_all(escaped(&sheet.trace().title).as_bytes())?,
-            "style" => out.write_all(STYLE.as_bytes())?,
+            "style" => {
+                out.write_all(STYLE.as_bytes())?;
+                out.write_all(palette::style().as_bytes())?;
+            }
             "form" => out.write_all(if lead.is_empty() { b"timeline" } else { b"comparison" })?,
             "lead" => out.write_all(lead.as_bytes())?,
             "meta" => out.write_all(sheet.meta().as_bytes())?,
-            "columns" => out.write_all(columns::packed(sheet.trace()).as_bytes())?,
+            "columns" => {
+                out.write_all(columns::packed(sheet.trace(), &sheet.paths()).as_bytes())?;
+            }
             "script" => SCRIPTS.iter().try_for_each(|part| out.write_all(part.as_bytes()))?,
             other => unreachable!("the page names a slot that is never filled: {other}"),
         }

@@ -73,6 +73,47 @@ const CHECKS = {
     });
     return numbered && Object.keys(KIND).length === meta.kinds.length && BASE.length === meta.kinds.length;
   },
+  "the critical path is a strip, a switch and a legend that defines its parts"() {
+    if (!path.n) return !byId("path") && !document.querySelector(".part-of-path");
+    const { height } = { height: contentHeight };
+    byId("path").click();
+    const hidden = !pathShown && contentHeight === height - PATH_H * bands.length;
+    byId("path").click();
+    if (!hidden || !pathShown) return "the switch does not hide it";
+    for (let s = 1; s < path.n; s++) if (path.first.indexOf(s) < 0 && path.from[s] < path.to[s - 1]) return `stretch ${s} overlaps`;
+    const used = PARTS.filter((_, part) => partSums[part]);
+    const legend = [...document.querySelectorAll(".part-of-path")].map((button) => button.title);
+    if (legend.join() !== used.map(({ label, meaning }) => `${label}: ${meaning}`).join()) return "the legend lacks a definition";
+    if (!PARTS.every(({ meaning }) => byId("help").textContent.includes(meaning))) return "the help lacks a definition";
+    const s = path.record.findIndex((i) => i >= 0), t = (path.from[s] + path.to[s]) / 2, length = path.to[s] - path.from[s];
+    zoomTo(t - length, t + length);
+    view.y = 0;
+    select(-1);
+    draw();
+    const y = TOP + bands[bandOfStretch(s)].path + PATH_H / 2 - view.y;
+    if (stretchAt(xOf(t), y) !== s) return "a point of the strip is not its stretch";
+    const { data } = ctx.getImageData(xOf(t) * (canvas.width / view.width), (y - 7) * (canvas.width / view.width), 1, 1);
+    if (`${data[0]},${data[1]},${data[2]}` !== channels(PARTS[path.part[s]].colour).join()) return "the strip has another colour";
+    pointer("pointerdown", xOf(t), y), pointer("pointerup", xOf(t), y);
+    const shown = view.selected === path.record[s] && byId("details").textContent.includes(onPathInWords(path.record[s]));
+    select(-1);
+    return shown || "a click on the strip does not select the record";
+  },
+  "the hops of a wait sum to its time"() {
+    const waits = Array.from(T.kind.keys()).filter((i) => isWait(i) && releasedBy[i] >= 0 && T.end[i] > T.start[i]).slice(0, 200);
+    for (const wait of waits) {
+      const hops = chainOf(wait), sum = hops.reduce((sum, { from, to }) => sum + to - from, 0);
+      const reached = hops[hops.length - 1].from;
+      if (hops.some(({ from, to }) => to < from) || !near(sum, T.end[wait] - reached)) return label(wait);
+      if (hops.length < MOST_HOPS && reached > T.start[wait] && hops[hops.length - 1].lane === T.lane[wait]) return `${label(wait)} ends early`;
+    }
+    if (!waits.length) return true;
+    reveal(waits[0]);
+    const listed = byId("chain").querySelectorAll("li").length >= Math.min(2, chainOf(waits[0]).length);
+    draw();
+    select(-1);
+    return listed;
+  },
   "fit shows the whole run"() {
     if (!T.n) return true;
     press("f");
@@ -350,12 +391,15 @@ const CHECKS = {
     zoomToRecord(signal);
     select(-1);
     view.arrows = false;
+    const path = pathShown;
+    pathShown = false;
     lane.rowH = SLIM;
     draw();
     const { y, h } = boxPlace(signal), x = (xOf(T.start[signal]) + xOf(T.end[signal])) / 2;
     const { data } = ctx.getImageData(x * ratio, (y + h / 2) * ratio, 1, 1);
     lane.rowH = height;
     view.arrows = true;
+    pathShown = path;
     return `${data[0]},${data[1]},${data[2]}` !== solid;
   },
   "a band states the makespan of its bar"() {
@@ -379,6 +423,18 @@ const CHECKS = {
   },
   "nothing recorded is said so"() {
     return byId("empty").hidden === T.n > 0;
+  },
+  "the numbers of every model are in view"() {
+    const numbers = byId("parts"), room = numbers?.parentElement.clientWidth;
+    return !numbers || meta.bands.length > 3 || numbers.offsetWidth <= room || `${numbers.offsetWidth} px on ${room} px`;
+  },
+  "a sheet of paper has every lane in light colours, and the window comes back"() {
+    const kept = { t0: view.t0, t1: view.t1, y: view.y, width: view.width, height: view.height };
+    dispatchEvent(new Event("beforeprint"));
+    const { width, height } = view, whole = Math.min(MOST_PRINT_HEIGHT, TOP + contentHeight), light = readable(theme.back) !== "#ffffff";
+    dispatchEvent(new Event("afterprint"));
+    if (width !== PRINT_WIDTH || height < whole || !light) return `${width} x ${height} for ${PRINT_WIDTH} x ${whole}, light: ${light}`;
+    return Object.keys(kept).every((name) => view[name] === kept[name]) || JSON.stringify([kept, view]);
   },
   "every text of the trace stays text"() {
     return document.scripts.length === 3 && document.querySelectorAll("#details script, #legend script, #verdict script, #findings script, #lead script").length === 0;

@@ -9,10 +9,12 @@
 use std::borrow::Cow;
 
 use crate::builder::TraceBuilder;
+use crate::critical_path::Stretch;
 use crate::finding::Finding;
 use crate::json;
 use crate::model::{ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
 use crate::names::NameId;
+use crate::palette;
 
 /// One trace of a page.
 struct Band {
@@ -21,6 +23,8 @@ struct Band {
     makespan_ns: u64,
     /// Its last end, counted from its own first record.
     length_ns: u64,
+    /// Its critical path, in times and records of the page.
+    path: Vec<Stretch>,
 }
 
 pub(super) struct Sheet<'a> {
@@ -48,7 +52,6 @@ struct Merge {
 impl Merge {
     fn add(&mut self, name: &str, makespan_ns: u64, trace: &Trace, merged: &mut TraceBuilder) {
         let band = self.bands.len();
-        self.bands.push(Band { name: name.to_owned(), makespan_ns, length_ns: length_ns(trace) });
         let names: Vec<NameId> = trace.names.iter().map(|text| merged.name(text)).collect();
         let lane =
             |lane: &Lane| merged.add_lane(lane.kind, lane.group.as_str(), lane.name.as_str());
@@ -58,6 +61,16 @@ impl Merge {
         self.band_of_lane.resize(self.band_of_lane.len() + lanes.len(), band);
         let (origin, links) = (trace.extent_ns().map_or(0, |(first, _)| first), self.links);
         let before = self.records.len();
+        let path = trace.critical_path.iter().map(|stretch| Stretch {
+            start_ns: stretch.start_ns.saturating_sub(origin),
+            end_ns: stretch.end_ns.saturating_sub(origin),
+            lane: stretch.lane.map(|lane| lanes[lane.0 as usize]),
+            record: stretch.record.map(|index| before + index),
+            ..*stretch
+        });
+        let (name_of_band, length_ns) = (name.to_owned(), length_ns(trace));
+        let path = path.collect();
+        self.bands.push(Band { name: name_of_band, makespan_ns, length_ns, path });
         self.findings.extend(trace.findings.iter().map(|finding| {
             let title = format!("{name}: {}", finding.title);
             Finding { title, ..finding.renumbered(|index| before + index) }
@@ -109,6 +122,9 @@ impl<'a> Sheet<'a> {
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
         trace.records = order.iter().map(|index| sheet.records[*index]).collect();
+        for stretch in sheet.bands.iter_mut().flat_map(|band| &mut band.path) {
+            stretch.record = stretch.record.map(|index| place[index]);
+        }
         let renumbered = |finding: &Finding| finding.renumbered(|index| place[index]);
         trace.findings = sheet.findings.iter().map(renumbered).collect();
         trace.lost_records = traces.iter().map(|(_, _, trace)| trace.lost_records).sum();
@@ -117,6 +133,14 @@ impl<'a> Sheet<'a> {
 
     pub(super) fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    /// The critical path of each band, or that of the only trace.
+    pub(super) fn paths(&self) -> Vec<&[Stretch]> {
+        match &self.bands[..] {
+            [] => vec![&self.trace.critical_path[..]],
+            bands => bands.iter().map(|band| &band.path[..]).collect(),
+        }
     }
 
     /// The metadata for the script, as one JSON object.
@@ -139,7 +163,7 @@ impl<'a> Sheet<'a> {
         };
         format!(
             "{{\"title\":{},\"clock\":{},\"unit\":\"{}\",\"lost\":\"{}\",\"origin_ns\":\"{first}\",\"records\":{},\
-             \"verdict\":{},\"findings\":{},\"bands\":{},\"kinds\":{},\"lane_kinds\":{},\"lanes\":{},\"fences\":{},\"names\":{}}}",
+             \"verdict\":{},\"findings\":{},\"bands\":{},{},\"kinds\":{},\"lane_kinds\":{},\"lanes\":{},\"fences\":{},\"names\":{}}}",
             json::string(&trace.title),
             json::string(trace.clock.label()),
             trace.clock.unit(),
@@ -148,6 +172,7 @@ impl<'a> Sheet<'a> {
             list(trace.verdict.iter().map(|sentence| json::string(sentence)).collect()),
             list(trace.findings.iter().map(finding).collect()),
             list(self.bands.iter().map(band).collect()),
+            palette::meta(),
             list(Kind::ALL.iter().map(|k| json::string(k.label())).collect()),
             list(LaneKind::ALL.iter().map(|k| json::string(k.label())).collect()),
             list(trace.lanes.iter().enumerate().map(lane).collect()),
@@ -160,6 +185,7 @@ impl<'a> Sheet<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::critical_path::PathPart;
     use crate::sample;
 
     #[test]
@@ -192,6 +218,32 @@ mod tests {
                 assert_eq!((there.kind, there.duration_ns()), (here.kind, here.duration_ns()));
             }
         }
+    }
+
+    #[test]
+    fn paths_of_bands_count_from_their_first_records() {
+        let (one, mut two) = (sample::frames(2), sample::frames(3));
+        let (origin, _) = two.extent_ns().unwrap();
+        let of = |record: usize, trace: &Trace| Stretch {
+            part: PathPart::Gpu,
+            start_ns: trace.records[record].start_ns,
+            end_ns: trace.records[record].end_ns,
+            lane: Some(trace.records[record].lane),
+            record: Some(record),
+        };
+        two.critical_path = (0..two.records.len()).map(|record| of(record, &two)).collect();
+        let sheet = Sheet::of_bands("both", &[("packet", 7, &one), ("user", 5, &two)]);
+        let [first, second] = sheet.paths()[..] else { panic!("two bands") };
+        assert_eq!((first.len(), second.len()), (0, two.records.len()));
+        for (moved, own) in second.iter().zip(&two.critical_path) {
+            let record = &sheet.trace().records[moved.record.unwrap()];
+            assert_eq!(moved.start_ns + origin, own.start_ns);
+            assert_eq!(
+                (record.start_ns, record.end_ns, Some(record.lane)),
+                (moved.start_ns, moved.end_ns, moved.lane)
+            );
+        }
+        assert_eq!(Sheet::of(&two).paths(), [&two.critical_path[..]]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use tidegate_trace::compare_page::{ComparePage, ComparedModel};
 use tidegate_trace::{
     ClockName, FenceId, Finding, FindingKind, Kind, LaneId, LaneKind, LinkId, MissingEdge, NameId,
-    Record, Trace, TraceBuilder,
+    PathPart, Record, Stretch, Trace, TraceBuilder,
 };
 
 /// A trace without lanes or records.
@@ -105,6 +105,62 @@ pub fn unsynchronised() -> Trace {
     trace
 }
 
+/// A chain over two queues and a thread, worked out by hand, with its critical path. The CPU wait of
+/// `main` blocks from 40 to 100 ns:
+///
+/// - `main` submits `upload` to the copy queue (0 to 10) and `shade` to the compute queue (10 to 20),
+///   and waits from 40 on;
+/// - the copy engine runs `upload` from 15 to 50 and signals `uploaded` at 52;
+/// - the compute queue waits for it from 22 to 55, runs `shade` from 60 to 90, signals `done` at 92;
+/// - `main` wakes at 100.
+pub fn chain() -> Trace {
+    let mut b = TraceBuilder::new("a chain", ClockName::Virtual);
+    let main = b.add_lane(LaneKind::CpuThread, "app", "main");
+    let [copy, compute] = ["copy", "compute"].map(|name| b.add_lane(LaneKind::Queue, "app", name));
+    let [copies, shades] =
+        ["engine 0", "engine 1"].map(|name| b.add_lane(LaneKind::Engine, "GPU", name));
+    let (uploaded, done) = (b.add_fence("uploaded"), b.add_fence("done"));
+    let [upload, shade] = ["upload", "shade"].map(|name| b.name(name));
+    let span = Record::span;
+    let [one, two] = [LinkId(1), LinkId(2)];
+    b.append(vec![
+        span(main, Kind::Submit, upload, 0, 10).linked(one),
+        span(main, Kind::Submit, shade, 10, 20).linked(two),
+        span(copy, Kind::Execute, upload, 15, 50).queued(5).linked(one).on_engine(copies),
+        span(copies, Kind::Copy, upload, 15, 50).linked(one).for_queue(copy),
+        span(copy, Kind::Signal, NameId::NONE, 50, 52).queued(5).on_fence(uploaded, 1),
+        span(compute, Kind::Wait, NameId::NONE, 22, 55).queued(12).on_fence(uploaded, 1),
+        span(compute, Kind::Execute, shade, 60, 90).queued(12).linked(two).on_engine(shades),
+        span(shades, Kind::Dispatch, shade, 60, 90).linked(two).for_queue(compute),
+        span(compute, Kind::Signal, NameId::NONE, 90, 92).queued(12).on_fence(done, 1),
+        span(main, Kind::CpuWait, NameId::NONE, 40, 100).on_fence(done, 1),
+    ]);
+    let mut trace = b.finish();
+    let at = |lane: LaneId, kind: Kind| {
+        let found = trace.records.iter().position(|r| r.lane == lane && r.kind == kind);
+        found.expect("a record of the chain")
+    };
+    let stretch = |part, start_ns, end_ns, lane, kind| Stretch {
+        part,
+        start_ns,
+        end_ns,
+        lane: Some(lane),
+        record: Some(at(lane, kind)),
+    };
+    trace.critical_path = vec![
+        stretch(PathPart::StartUp, 0, 10, main, Kind::Submit),
+        stretch(PathPart::StartUp, 10, 15, copy, Kind::Execute),
+        stretch(PathPart::Copy, 15, 50, copies, Kind::Copy),
+        stretch(PathPart::Sync, 50, 52, copy, Kind::Signal),
+        stretch(PathPart::Sync, 52, 55, compute, Kind::Wait),
+        stretch(PathPart::Launch, 55, 60, compute, Kind::Execute),
+        stretch(PathPart::Gpu, 60, 90, shades, Kind::Dispatch),
+        stretch(PathPart::Sync, 90, 92, compute, Kind::Signal),
+        stretch(PathPart::Sync, 92, 100, main, Kind::CpuWait),
+    ];
+    trace
+}
+
 /// A replayed schedule: two agents, a store that becomes visible late, a verdict.
 pub fn schedule() -> Trace {
     let mut b = TraceBuilder::new("schedule of a race", ClockName::Steps);
@@ -136,9 +192,11 @@ pub fn comparison(traces: &[Trace; 3]) -> ComparePage<'_> {
         let (first, last) = Trace::extent_ns(trace).unwrap();
         let makespan_ns = last - first;
         let (gpu, waiting) = (makespan_ns / 2, makespan_ns / 3);
-        let parts =
-            [("GPU work", gpu), ("waiting", waiting), ("submission", makespan_ns - gpu - waiting)];
-        let parts = parts.map(|(label, ns)| (label.to_owned(), ns)).to_vec();
+        let parts = vec![
+            (Some(PathPart::Gpu), gpu),
+            (Some(PathPart::Sync), waiting),
+            (Some(PathPart::Launch), makespan_ns - gpu - waiting),
+        ];
         ComparedModel { name: name.to_owned(), makespan_ns, parts, trace }
     };
     ComparePage {
@@ -443,7 +501,36 @@ pub fn large(boxes: usize, queue_count: usize) -> Trace {
         records.push(Record::instant(threads[0], Kind::Mark, NameId::NONE, at));
     }
     b.append(records);
-    b.finish()
+    let mut trace = b.finish();
+    trace.critical_path = dense_path(&trace);
+    trace
+}
+
+/// A path without a hole: each time the record that starts next, and launch up to it.
+fn dense_path(trace: &Trace) -> Vec<Stretch> {
+    let mut path: Vec<Stretch> = Vec::new();
+    let mut at_ns = 0;
+    for (number, record) in trace.records.iter().enumerate() {
+        let is_work = record.kind.is_work() || record.kind == Kind::Wait;
+        if !is_work || record.start_ns < at_ns || record.end_ns <= record.start_ns {
+            continue;
+        }
+        let part = match record.kind {
+            Kind::Copy | Kind::Fill => PathPart::Copy,
+            Kind::Wait => PathPart::Sync,
+            _ => PathPart::Gpu,
+        };
+        for (part, start_ns, end_ns) in
+            [(PathPart::Launch, at_ns, record.start_ns), (part, record.start_ns, record.end_ns)]
+        {
+            if start_ns < end_ns {
+                let (lane, record) = (Some(record.lane), Some(number));
+                path.push(Stretch { part, start_ns, end_ns, lane, record });
+            }
+        }
+        at_ns = record.end_ns;
+    }
+    path
 }
 
 struct Random(u64);
