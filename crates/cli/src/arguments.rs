@@ -427,7 +427,7 @@ Examples:
   tidegate explore doorbell --junit explore.xml
   tidegate explore --list 'ring-*'
 
-Takes several minutes for everything, at most one minute a search; with --full hours, at most one hour a search.")]
+Takes about a minute on two processors, and at most one for each search; with --full hours, at most one a search.")]
 pub(crate) struct Explore {
     /// A scenario, a scenario and one of its planted bugs (NAME+BUG), a part of names, or a pattern
     /// with * and ? (default: all)
@@ -586,7 +586,7 @@ Examples:
 
 The rows api_… are single calls of the queue API, and 65,536 queues and 1,000,000 fences.
 The JSON has an entry for each clause of the goals; docs/performance.md explains rows and goals.
-Takes some minutes a pass; build with --release and leave the machine at rest.")]
+Takes about a minute a pass; build with --release and leave the machine at rest.")]
 pub(crate) struct Bench {
     /// Rows whose name contains this (default: all)
     pub(crate) filter: Option<String>,

@@ -2,8 +2,7 @@
 
 use crate::BadInput;
 use crate::output::Outputs;
-use crate::tables::{align_numbers, table};
-use comfy_table::Table;
+use crate::tables::{Table, align_numbers, table};
 use std::path::Path;
 use tidegate::runner::kernels::{KernelRow, NameRow, write_csv};
 use tidegate::trace::duration;

@@ -1,8 +1,15 @@
 //! Reports as tables: one column per run, one row per figure, units spelled out.
+//!
+//! On a terminal cells wrap between words, and a table with words too long for it is wider than it.
+//! In a pipe or a file nothing wraps, unless COLUMNS names a width.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use comfy_table::{
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, TableComponent, Width, presets,
+};
 use serde::Serialize;
+use std::fmt;
 use std::io::IsTerminal;
+use std::ops::{Deref, DerefMut};
 use tidegate::runner::MetricRow;
 use tidegate::runner::ranking::{Relation, relation};
 use tidegate::runner::recovery::{EngineRow, Fate};
@@ -10,29 +17,88 @@ use tidegate::runner::report::Report;
 use tidegate::runner::verdict::{Account, Part};
 use tidegate::trace::{duration, durations};
 
-/// Columns of a table if the width is unknown.
+/// Columns of a terminal whose width is unknown.
 const USUAL_WIDTH: u16 = 100;
 
-/// Width of tables: COLUMNS if it is set, else that of the terminal, else 100.
-fn width() -> u16 {
+/// Width of tables: COLUMNS if it is set, else that of the terminal; `None` where there is neither.
+fn width() -> Option<u16> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = || {
-        let size = std::io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
-        size.map(|(width, _)| width.0)
+        let size = || terminal_size::terminal_size().map_or(USUAL_WIDTH, |(width, _)| width.0);
+        std::io::stdout().is_terminal().then(size)
     };
-    set.or_else(seen).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
+    set.filter(|width| *width > 0).or_else(seen)
 }
 
-/// An empty table, which wraps cells to fit the width.
+/// A table, which is arranged when it is printed. Dereferences to that of the library.
+pub(crate) struct Table(comfy_table::Table);
+
+impl Deref for Table {
+    type Target = comfy_table::Table;
+
+    fn deref(&self) -> &comfy_table::Table {
+        &self.0
+    }
+}
+
+impl DerefMut for Table {
+    fn deref_mut(&mut self) -> &mut comfy_table::Table {
+        &mut self.0
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut arranged = self.0.clone();
+        arrange(&mut arranged, width());
+        arranged.fmt(f)
+    }
+}
+
+/// Wraps the cells of a table for a width, between words; without a width nothing wraps.
+fn arrange(table: &mut comfy_table::Table, width: Option<u16>) {
+    let Some(width) = width else {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        return;
+    };
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width);
+    let mut longest = vec![0; table.column_count()];
+    for row in table.header().into_iter().chain(table.row_iter()) {
+        for (longest, cell) in longest.iter_mut().zip(row.cell_iter()) {
+            *longest = longest_word(&cell.content()).max(*longest);
+        }
+    }
+    for (column, longest) in table.column_iter_mut().zip(longest) {
+        if column.constraint().is_none() {
+            let least = u16::try_from(longest).unwrap_or(u16::MAX).saturating_add(PADDING);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
+    }
+}
+
+/// Blanks left and right of a cell.
+const PADDING: u16 = 2;
+
+/// Letters of the longest word; a number and its unit are one.
+fn longest_word(text: &str) -> usize {
+    let (mut longest, mut before) = (0, 0);
+    for word in text.split_whitespace() {
+        let letters = word.chars().count();
+        longest = longest.max(if before > 0 { before + 1 + letters } else { letters });
+        before = if word.ends_with(|c: char| c.is_ascii_digit()) { letters } else { 0 };
+    }
+    longest
+}
+
+/// An empty table.
 pub(crate) fn table(header: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
-    let mut table = Table::new();
+    let mut table = comfy_table::Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
     table.remove_style(TableComponent::HorizontalLines);
     table.remove_style(TableComponent::MiddleIntersections);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width());
     table.set_header(header);
-    table
+    Table(table)
 }
 
 /// Right-aligns every column but the first.
@@ -254,4 +320,44 @@ pub(crate) fn queues(report: &Report) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(width: Option<u16>) -> String {
+        let mut table = table(["queue", "what it is, and how it differs", "busy"]);
+        table.add_row([
+            "graphics-of-the-first-process",
+            "one two three four five six",
+            "1234.5 µs",
+        ]);
+        arrange(&mut table, width);
+        table.to_string()
+    }
+
+    #[test]
+    fn words_stay_whole_however_narrow_the_terminal_is() {
+        let words = ["graphics-of-the-first-process", "differs", "three", "1234.5 µs", "queue"];
+        for width in 1..90 {
+            let shown = shown(Some(width));
+            for word in words {
+                assert!(shown.contains(word), "{word} at {width}:\n{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_have_one_line_without_a_terminal() {
+        let shown = shown(None);
+        assert_eq!(shown.lines().count(), 5, "{shown}");
+        assert!(shown.contains(" one two three four five six "), "{shown}");
+    }
+
+    #[test]
+    fn a_number_and_its_unit_are_one_word() {
+        let words = [("", 0), ("a bcd", 3), ("12.3 µs", 7), ("5 of 12 ms", 5), ("4 → 5", 3)];
+        assert_eq!(words.map(|(text, _)| longest_word(text)), words.map(|(_, letters)| letters));
+    }
 }

@@ -5,8 +5,8 @@ use super::clause::GoalResult;
 use super::measure::{Count, Measured, Samples, time};
 use super::peer::{Missing, PeerMeasured, Peers, Present};
 use super::row::{Counterpart, Goal, Row, Unit};
-use crate::tables;
-use comfy_table::{CellAlignment, Table};
+use crate::tables::{self, Table};
+use comfy_table::CellAlignment;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

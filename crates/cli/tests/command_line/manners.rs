@@ -53,23 +53,56 @@ fn completions_and_man_pages_know_every_command_and_flag() {
     assert_eq!(std::fs::read_dir(place.join("pages")).unwrap().count(), COMMANDS.len() + 1);
 }
 
+/// A table in a window of a stated width fits it. In a pipe each row has one line, and no cell is
+/// cut or wrapped.
 #[test]
-fn tables_fit_the_readers_columns() {
-    let workload = root().join("workloads/priorities.toml");
-    let run = ["run", workload.to_str().unwrap(), "--clock", "virtual", "--quiet"];
-    for arguments in [&["adapters"][..], &run] {
-        for columns in [None, Some(80), Some(140)] {
+fn tables_fit_the_readers_columns_and_do_not_wrap_in_a_pipe() {
+    let of = |name: &str| root().join("workloads").join(name).to_str().unwrap().to_owned();
+    let (priorities, recording) = (of("priorities.toml"), of("recordings/pipelined.json.gz"));
+    let other = of("recordings/pipelined-packet.json.gz");
+    let commands: [(&[&str], bool); 5] = [
+        (&["adapters"], true),
+        (&["run", &priorities, "--clock", "virtual", "--quiet"], true),
+        (&["run", &recording, "--summary", "--quiet"], false),
+        (&["diff", &other, &recording], false),
+        (&["bench", "signal", "--passes", "1", "--divide", "1000"], false),
+    ];
+    for (arguments, is_narrow) in commands {
+        let run = |columns: Option<&str>| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
             command.args(arguments).current_dir(place("width")).env_remove("COLUMNS");
-            if let Some(columns) = columns {
-                command.env("COLUMNS", columns.to_string());
-            }
-            let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
-            let bordered = |line: &&str| line.starts_with(['─', '═', ' ']);
-            let widest =
-                shown.lines().filter(bordered).map(|line| line.chars().count()).max().unwrap();
-            assert!(widest <= columns.unwrap_or(100), "{widest} of {columns:?} columns: {shown}");
+            command.envs(columns.map(|columns| ("COLUMNS", columns)));
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        let widest = |shown: &str| {
+            let bordered = shown.lines().filter(|line| line.starts_with(['─', '═', ' ']));
+            bordered.map(|line| line.chars().count()).max().unwrap()
+        };
+        for columns in ["80", "140"].iter().filter(|_| is_narrow) {
+            let shown = run(Some(columns));
+            assert!(widest(&shown) <= columns.parse().unwrap(), "{columns} columns: {shown}");
         }
+        // A row that goes on in a second line has no first cell there; a head may lack one. The
+        // differences of an adapter have a line of their own.
+        let piped = run(None);
+        let lines: Vec<&str> = piped.lines().collect();
+        for (line, next) in lines.iter().zip(&lines[1..]) {
+            let goes_on = line.starts_with("      ") && !line.trim_start().starts_with('[');
+            assert!(!goes_on || next.starts_with('═'), "{arguments:?}: '{line}' in\n{piped}");
+        }
+    }
+}
+
+/// The README repeats the figures of the help.
+#[test]
+fn the_readme_and_the_help_say_how_long_a_command_takes_with_one_figure() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let words: Vec<&str> = readme.split_whitespace().collect();
+    let readme = words.join(" ");
+    for command in ["explore", "bench"] {
+        let help = text(&tidegate(&place("durations"), &[command, "--help"]));
+        let figure = help.split_once("\nTakes ").unwrap().1.split([',', ';']).next().unwrap();
+        assert!(readme.contains(&format!("`{command}` takes {figure}")), "{command}: {figure}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! done; 2. the search, by one strategy or by the default two; 3. on a failure its report.
 
 use super::program::{Program, REPLAY};
+use super::progress::Progress;
 use super::report;
 use super::timeline;
 use std::cell::RefCell;
@@ -44,6 +45,7 @@ pub struct Builder {
     name: Option<String>,
     strategy: Option<StrategyKind>,
     schedules: Option<u64>,
+    seconds: Option<u64>,
     seed: Option<u64>,
     model: Option<MemoryModel>,
     replay: Option<String>,
@@ -84,6 +86,13 @@ impl Builder {
         Builder { schedules: Some(most), ..self }
     }
 
+    /// Limits the time in seconds of the host's clock, in place of the default numbers of schedules
+    /// and steps. A run that has begun is finished. Without a strategy half of the time is for the
+    /// exhaustive search, and the rest for samples if that search did not end.
+    pub fn seconds(self, most: u64) -> Builder {
+        Builder { seconds: Some(most), ..self }
+    }
+
     /// Sets the seed of sampling strategies. Without this it is 1.
     pub fn seed(self, seed: u64) -> Builder {
         Builder { seed: Some(seed), ..self }
@@ -121,18 +130,27 @@ impl Builder {
         if let Some(schedule) = self.line_for(program) {
             return replay(program, &schedule);
         }
-        let Some(strategy) = self.strategy else { return self.check_by_default(program) };
+        let progress = Progress::new(&program.name, self.seconds);
+        let Some(strategy) = self.strategy else {
+            return self.check_by_default(program, &progress);
+        };
         let is_sampling = matches!(strategy, StrategyKind::Random | StrategyKind::Pct(_));
-        let schedules = if is_sampling { SAMPLES } else { u64::MAX };
-        let searched = self.search(program, strategy, schedules, u64::MAX);
+        let schedules = if is_sampling { self.unless_timed(SAMPLES) } else { u64::MAX };
+        let searched = self.search(program, strategy, (schedules, u64::MAX), (&progress, 100));
         found_or(program, searched.unwrap_or_else(|error| cannot(program, &error)))
     }
 
     /// Searches exhaustively, and samples a program for which that ends early. A systematic search
     /// also ends when a prefix of a schedule reaches another state than before. Sampling needs no
     /// prefix, so such a program is sampled too.
-    fn check_by_default(&self, program: &Program) -> Result<Checked, Box<report::Failed>> {
-        let schedules = match self.search(program, StrategyKind::Exhaustive, EXHAUSTIVE, STEPS) {
+    fn check_by_default(
+        &self,
+        program: &Program,
+        progress: &Progress,
+    ) -> Result<Checked, Box<report::Failed>> {
+        let (all, limits) =
+            (StrategyKind::Exhaustive, [EXHAUSTIVE, STEPS].map(|n| self.unless_timed(n)));
+        let schedules = match self.search(program, all, limits.into(), (progress, 50)) {
             Ok(report) => {
                 let searched = found_or(program, report)?;
                 if searched.coverage != Coverage::CutShort || self.schedules.is_some() {
@@ -143,10 +161,16 @@ impl Builder {
             Err(ExplorerError::NotDeterministic { .. }) => 0,
             Err(error) => cannot(program, &error),
         };
-        let sampled = self.search(program, StrategyKind::Pct(DEPTH), SAMPLES, u64::MAX);
+        let (some, limits) = (StrategyKind::Pct(DEPTH), (self.unless_timed(SAMPLES), u64::MAX));
+        let sampled = self.search(program, some, limits, (progress, 100));
         let sampled = sampled.unwrap_or_else(|error| cannot(program, &error));
         let sampled = found_or(program, sampled)?;
         Ok(Checked { schedules: schedules + sampled.schedules, ..sampled })
+    }
+
+    /// A default limit, which a limit of time replaces.
+    fn unless_timed(&self, limit: u64) -> u64 {
+        if self.seconds.is_some() { u64::MAX } else { limit }
     }
 
     /// Returns the line to replay, if it is one of this check.
@@ -163,15 +187,18 @@ impl Builder {
         &self,
         program: &Program,
         strategy: StrategyKind,
-        schedules: u64,
-        steps: u64,
+        (schedules, steps): (u64, u64),
+        (progress, share): (&Progress, u64),
     ) -> Result<Report, ExplorerError> {
+        let search = strategy.to_string();
+        let keep_going = || progress.go_on(&search, share);
         let options = Options {
             strategy,
             max_runs: self.schedules.unwrap_or(schedules),
             seed: self.seed.unwrap_or(1),
             model: self.model.unwrap_or(MemoryModel::TotalStoreOrder),
             max_steps: steps,
+            keep_going: &keep_going,
             ..Options::default()
         };
         explore(program, &options)

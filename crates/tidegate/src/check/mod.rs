@@ -35,7 +35,8 @@
 //! Without configuration: every schedule, up to a number; a program with more is then sampled by
 //! probabilistic concurrency testing. [`Builder`] has the limits, the other strategies, the seed
 //! and the memory model. A check depends on no clock and no chance: it gives the same answer each
-//! time.
+//! time, unless [`Builder::seconds`] limits its time. A check that takes longer than two seconds
+//! shows its progress on the terminal.
 //!
 //! Memory is that of x86 (total store order): a store waits in its thread's store buffer until a
 //! sequentially consistent operation drains it. So Dekker's algorithm without such stores fails.
@@ -63,6 +64,7 @@
 
 mod builder;
 mod program;
+mod progress;
 mod report;
 pub mod timeline;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate::calls::WaitMode;
 use tidegate::check::cell::RaceCell;
 use tidegate::check::sync::Arc;
-use tidegate::check::{Builder, StrategyKind, check, machine, thread};
+use tidegate::check::{Builder, Coverage, StrategyKind, check, machine, thread};
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Event, EventDesc, Fence, Queue, QueueDesc,
     Waited,
@@ -61,6 +61,64 @@ fn a_missing_wait_before_a_read_is_found() {
         let again = failure(Builder::new().replay(line_of(&found)), read_back(false));
         assert!(again.contains("the copy is read before it is made"), "{again}");
     }
+}
+
+/// The program of the guide's chapter on exploration: one queue uploads, and another one reads.
+fn uploaded(waits: bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let machine = machine();
+        let device = machine.device(DeviceOptions::default()).unwrap();
+        let copy = device.create_queue(QueueDesc::copy("copy")).unwrap();
+        let compute = device.create_queue(QueueDesc::compute("compute")).unwrap();
+        let uploaded = device.create_fence("uploaded", 0).unwrap();
+        let finished = device.create_fence("finished", 0).unwrap();
+        let input = device.create_buffer(BufferDesc::upload("input", 64)).unwrap();
+        let data = device.create_buffer(BufferDesc::new("data", 64)).unwrap();
+        let output = device.create_buffer(BufferDesc::readback("output", 64)).unwrap();
+        input.write(0, &[7; 64]).unwrap();
+
+        let mut upload = device.create_command_list(CommandListType::Copy);
+        upload.copy(&data, 0, &input, 0, 64).unwrap();
+        copy.execute(&[&upload.close().unwrap()]).unwrap();
+        copy.signal(&uploaded, 1).unwrap();
+
+        if waits {
+            compute.wait(&uploaded, 1).unwrap();
+        }
+        let mut result = device.create_command_list(CommandListType::Compute);
+        result.copy(&output, 0, &data, 0, 64).unwrap();
+        compute.execute(&[&result.close().unwrap()]).unwrap();
+        compute.signal(&finished, 1).unwrap();
+
+        finished.wait(1).unwrap();
+        let mut seen = [0; 64];
+        output.read(0, &mut seen).unwrap();
+        assert_eq!(seen, [7; 64], "the result is read before the upload");
+    }
+}
+
+/// The block of the guide with this program.
+const GUIDE: &str = include_str!("../../../../docs/guide/src/exploring.md");
+
+#[test]
+fn the_missing_edge_of_the_guide_is_found_with_the_strategy_that_it_shows() {
+    let shown = "Builder::new().strategy(StrategyKind::Pct(3)).schedules(200).check(";
+    assert!(GUIDE.contains(shown) && GUIDE.contains("// compute.wait(&uploaded, 1).unwrap();"));
+    let builder = || Builder::new().strategy(StrategyKind::Pct(3)).schedules(200);
+    assert_eq!(builder().check(uploaded(true)).schedules, 200);
+    let found = failure(builder(), uploaded(false));
+    assert!(found.contains("the result is read before the upload"), "{found}");
+    let again = failure(Builder::new().replay(line_of(&found)), uploaded(false));
+    assert!(again.contains("the result is read before the upload"), "{again}");
+}
+
+/// A limit that has passed before the first run: no run is made, and no failure is claimed.
+#[test]
+fn a_check_ends_with_its_time() {
+    let none = Builder::new().seconds(0).check(uploaded(false));
+    assert_eq!((none.schedules, none.coverage), (0, Coverage::Sampled));
+    let all = Builder::new().seconds(u64::MAX).check(|| thread::spawn(|| {}).join().unwrap());
+    assert_eq!(all.coverage, Coverage::Everything);
 }
 
 /// A thread polls a fence that another one signals twice.
