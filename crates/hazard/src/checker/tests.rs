@@ -25,3 +25,19 @@ fn a_signal_advances_the_queues_that_wait_for_its_fence_alone() {
     assert!(checker.advanced <= calls + handed_over + 1, "{}", checker.advanced);
     assert!(queues.iter().all(|queue| checker.at(queue.0).held.is_empty()), "all went through");
 }
+
+#[test]
+fn the_submissions_of_a_queue_are_forgotten_in_their_order() {
+    let mut checker = Checker::new();
+    let main = checker.thread(1, true, || "main".into());
+    let queues = [(); 2].map(|()| checker.add_queue("copy".into(), SpaceKey(1)));
+    for link in 1..=6 * RECENT_SUBMISSIONS as u32 {
+        checker.execute(main, queues[link as usize % 2], link, Vec::new());
+    }
+    assert_eq!(checker.links.len(), 2 * RECENT_SUBMISSIONS);
+    let oldest = 4 * RECENT_SUBMISSIONS as u32;
+    assert!(checker.links.keys().all(|link| *link > oldest));
+    for queue in queues {
+        assert_eq!(checker.at(queue.0).recent.len(), RECENT_SUBMISSIONS);
+    }
+}

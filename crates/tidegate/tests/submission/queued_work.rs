@@ -545,3 +545,54 @@ fn queued_lists_hold_their_buffers() {
         }
     });
 }
+
+/// A queue that is held by a wait in its command buffer, and one that is held in its ring.
+const HELD_BY_HARDWARE: [Submission; 2] = [Submission::Hardware, Submission::User];
+
+#[test]
+fn a_queue_that_an_engine_holds_goes_on_when_its_fence_has_moved() {
+    for submission in HELD_BY_HARDWARE {
+        for platform in PLATFORMS {
+            let local = |config: &mut MachineConfig| config.driver.local_monitored_values = true;
+            setup(local).on(platform()).start().run(move |w| {
+                let app = Gated::new(w, 64);
+                let (queue, seen) = (app.gated(submission), app.buffer());
+                queue.execute(&[&app.fill(&seen, 7)]).unwrap();
+                queue.signal(&app.done, 1).unwrap();
+                if w.platform.is_cooperative() {
+                    w.pass(SETTLED_NS);
+                    assert_eq!(app.done.completed_value(), 0, "{submission}: it is held");
+                }
+                assert!(w.adapter().trim_fence_storage(0).unwrap() > 0, "{submission}: moved");
+                app.gate.signal(1).unwrap();
+                app.done.wait(1).unwrap();
+                assert_eq!(first_word(&seen), 7);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_an_engine_holds_ends_with_its_device_and_costs_no_other() {
+    for submission in HELD_BY_HARDWARE {
+        world().run(move |w| {
+            let [lost, kept] = [(); 2].map(|()| Gated::new(w, 64));
+            let held = [&lost, &kept].map(|app| {
+                let queue = app.gated(submission);
+                queue.signal(&app.done, 1).unwrap();
+                queue
+            });
+            w.pass(SETTLED_NS);
+            let culprit = lost.queue(submission);
+            lost.device.execute(&culprit, |list| list.hang());
+            let why = lost.done.wait(1).unwrap_err();
+            assert!(matches!(why, Error::DeviceRemoved(_)), "{submission}: {why}");
+            assert!(matches!(held[0].wait_idle(), Err(Error::DeviceRemoved(_))), "{submission}");
+            drop((culprit, lost));
+            kept.gate.signal(1).unwrap();
+            kept.done.wait(1).unwrap();
+            held[1].wait_idle().unwrap();
+            assert_eq!(kept.device.removed_reason(), None, "{submission}");
+        });
+    }
+}

@@ -6,8 +6,10 @@ use tidegate::kmd::DoorbellModel;
 use tidegate::platform::Step;
 use tidegate::runner::cost::CostModel;
 use tidegate::runner::report::Report;
+use tidegate::trace::Kind;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
+use tidegate::workload::recording::ImportOptions;
 use tidegate::workload::{LoadOptions, load_bytes};
 use tidegate::{RunRequest, Submission, run_workload};
 
@@ -117,4 +119,30 @@ fn a_replay_of_more_streams_than_engines_takes_as_long_as_its_recording() {
         let what = format!("{gpus} GPUs of {streams} streams: {} ns", report.makespan_ns);
         assert!(apart_ns * 50 <= recorded_ns, "{what}, recorded {recorded_ns} ns");
     }
+}
+
+/// A host that polls returns from its wait when the work has ended, and not a wake-up later.
+#[test]
+fn a_wait_that_was_polled_is_polled() {
+    const EVENTS: [&str; 5] = [
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":0,"dur":2,"args":{"correlation":1}}"#,
+        r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,"dur":100,"args":{"device":0,"stream":7,"correlation":1}}"#,
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":1,"tid":1,"ts":5,"dur":106,"args":{"correlation":2}}"#,
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":120,"dur":2,"args":{"correlation":3}}"#,
+        r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":130,"dur":10,"args":{"device":0,"stream":7,"correlation":3}}"#,
+    ];
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, EVENTS.join(","));
+    let import = ImportOptions { wake_ns: 20_000, seen_ns: 1_000, ..ImportOptions::default() };
+    let options = LoadOptions { import, ..LoadOptions::default() };
+    let (workload, _) = load_bytes(text.as_bytes(), "polled.json", &options).unwrap();
+    let request =
+        RunRequest { tracing: true, ..RunRequest::new(Arc::new(workload), Clock::Virtual) };
+    let run = run_workload(&request).unwrap();
+    let trace = run.trace.unwrap();
+    let waits: Vec<_> = trace.records.iter().filter(|r| r.kind == Kind::CpuWait).collect();
+    let ended_ns = trace.records.iter().find(|r| r.kind == Kind::Timed).expect("work").end_ns;
+    assert!((0..5_000).contains(&(waits[0].end_ns - ended_ns)), "{waits:?}, {ended_ns}");
+    let off = run.outcome.report.makespan_ns.abs_diff(140_000);
+    // The recorded times hold the host's own time, which is spent again here.
+    assert!(off < 10_000, "{} ns", run.outcome.report.makespan_ns);
 }
