@@ -3,7 +3,7 @@
 //! It is thread-local on the host. In a cooperative machine the world switches it together with the
 //! fiber. Agents share none of it.
 
-use crate::tracing::OwnRecorder;
+use crate::own_recorder::OwnRecorder;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};

@@ -51,6 +51,7 @@ pub mod mapping;
 pub mod memory;
 pub mod once;
 pub mod os;
+mod own_recorder;
 mod passage;
 mod run_report;
 mod running;

@@ -2,12 +2,13 @@
 //! recorder, which is merged when the agent ends or the trace is taken. A recorder holds records of
 //! one platform: a thread that goes on to another one gives them back first.
 
-use crate::{Inner, Instruments, Platform, PlatformKind, StepLog, current, findings, world};
+use crate::own_recorder::OwnRecorder;
+use crate::{Instruments, Platform, PlatformKind, StepLog, current, findings, world};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Mutex, MutexGuard};
 use tidegate_trace::{
     ClockName, FenceId, Known, LaneId, LaneKind, LinkId, NameId, Part, QueueNumber, QueueTable,
-    Queued, Record, Recorder, SubmissionKey, Trace, TraceBuilder,
+    Queued, Record, SubmissionKey, Trace, TraceBuilder,
 };
 
 pub(crate) struct Tracing {
@@ -127,46 +128,13 @@ impl Tracing {
         }
     }
 
-    fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
+    pub(crate) fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
         let mut builder = self.builder.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         f(builder.get_or_insert_with(|| Box::new(TraceBuilder::new("", self.clock))))
     }
 
     fn queues(&self) -> MutexGuard<'_, QueueTable> {
         self.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-/// The recorder of an agent or thread, and the platform of its records.
-pub(crate) struct OwnRecorder {
-    recorder: Recorder,
-    /// Weak: a thread may live longer than the platform.
-    of: Weak<Inner>,
-}
-
-impl OwnRecorder {
-    fn new(platform: &Platform) -> OwnRecorder {
-        OwnRecorder { recorder: Recorder::new(), of: Arc::downgrade(&platform.inner) }
-    }
-
-    fn is_of(&self, platform: &Platform) -> bool {
-        std::ptr::eq(self.of.as_ptr(), Arc::as_ptr(&platform.inner))
-    }
-
-    /// Merges the records into the trace of their platform, if it still exists.
-    pub(crate) fn give_back(mut self) {
-        if let Some(inner) = self.of.upgrade() {
-            inner.tracing.with_builder(|b| b.append(self.recorder.take()));
-        }
-    }
-
-    /// Adds a record of `platform` to the recorder in `own`. Returns a recorder of another platform
-    /// that was in its place.
-    #[inline]
-    fn push(own: &mut Option<OwnRecorder>, platform: &Platform, record: Record) -> Option<Self> {
-        let before = own.take_if(|own| !own.is_of(platform));
-        own.get_or_insert_with(|| OwnRecorder::new(platform)).recorder.push(record);
-        before
     }
 }
 

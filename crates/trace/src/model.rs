@@ -9,7 +9,7 @@
 //! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a
 //! [`Trace`].
 
-use crate::critical_path::Stretch;
+use crate::critical_path::PathPart;
 use crate::finding::{Finding, MissingEdge};
 use crate::names::{NameId, Names};
 use serde::{Deserialize, Serialize};
@@ -354,6 +354,21 @@ impl ClockName {
             ClockName::Steps => "step",
         }
     }
+}
+
+/// A stretch of the critical path. Times are those of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its part.
+    pub part: PathPart,
+    /// Its start.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// The lane of what took the time; `None` for time without a cause.
+    pub lane: Option<LaneId>,
+    /// The record that took the time; `None` for the time of a thread between its calls.
+    pub record: Option<usize>,
 }
 
 /// A whole run, ready to be written.

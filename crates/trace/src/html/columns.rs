@@ -19,7 +19,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
-use crate::critical_path::Stretch;
+use crate::model::Stretch;
 use crate::model::{LinkId, Record, Trace};
 
 /// The columns of `trace` and the critical path of each band, deflated and in base64.
