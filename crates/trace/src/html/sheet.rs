@@ -9,9 +9,9 @@
 use std::borrow::Cow;
 
 use crate::builder::TraceBuilder;
-use crate::critical_path::Stretch;
 use crate::finding::Finding;
 use crate::json;
+use crate::model::Stretch;
 use crate::model::{ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
 use crate::names::NameId;
 use crate::palette;
