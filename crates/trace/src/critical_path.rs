@@ -1,11 +1,10 @@
-//! The critical path of a run: stretches of time, each with its part and what took the time.
+//! The parts of the critical path of a run: their words and their definitions.
 //!
-//! The caller that ran a workload finds the path (`decisions/0038`) and puts it on the finished
-//! trace; the page draws it. Stretches are in the order of time and do not overlap.
+//! The caller that ran a workload finds the path (`decisions/0038`) and puts its stretches on the
+//! finished trace; the page draws them.
 //!
-//! Entry points: [`PathPart`], [`Stretch`], [`crate::Trace::critical_path`].
+//! Entry points: [`PathPart`], [`crate::Stretch`], [`crate::Trace::critical_path`].
 
-use crate::model::LaneId;
 use serde::Serialize;
 
 /// Parts of the critical path.
@@ -99,19 +98,4 @@ impl PathPart {
             PathPart::StartUp => "over before any work",
         }
     }
-}
-
-/// A stretch of the critical path. Times are those of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
-    /// Its part.
-    pub part: PathPart,
-    /// Its start.
-    pub start_ns: u64,
-    /// Its end.
-    pub end_ns: u64,
-    /// The lane of what took the time; `None` for time without a cause.
-    pub lane: Option<LaneId>,
-    /// The record that took the time; `None` for the time of a thread between its calls.
-    pub record: Option<usize>,
 }

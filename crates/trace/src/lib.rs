@@ -44,11 +44,13 @@ mod work_stats;
 pub use builder::TraceBuilder;
 pub use check::{Contradiction, Explained};
 pub use counters::Counter;
-pub use critical_path::{PathPart, Stretch};
+pub use critical_path::PathPart;
 pub use durations::{Durations, duration, durations};
 pub use finding::{Finding, FindingKind, MissingEdge};
 pub use flow::{Flow, FlowKind};
-pub use model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
+pub use model::{
+    ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Stretch, Trace,
+};
 pub use names::{NameId, Names};
 pub use part::{Known, Part};
 pub use queue_table::{QueueNumber, QueueTable, Queued, SubmissionKey};

@@ -9,7 +9,7 @@
 //! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a
 //! [`Trace`].
 
-use crate::critical_path::Stretch;
+use crate::critical_path::PathPart;
 use crate::finding::{Finding, MissingEdge};
 use crate::names::{NameId, Names};
 use serde::{Deserialize, Serialize};
@@ -356,6 +356,21 @@ impl ClockName {
     }
 }
 
+/// A stretch of the critical path. Times are those of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its part.
+    pub part: PathPart,
+    /// Its start.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// The lane of what took the time; `None` for time without a cause.
+    pub lane: Option<LaneId>,
+    /// The record that took the time; `None` for the time of a thread between its calls.
+    pub record: Option<usize>,
+}
+
 /// A whole run, ready to be written.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -379,7 +394,8 @@ pub struct Trace {
     pub lost_records: u64,
     /// What checks of the run found.
     pub findings: Vec<Finding>,
-    /// The critical path in the order of time; empty if the run was not accounted for.
+    /// The critical path in the order of time, without overlaps; empty if the run was not accounted
+    /// for.
     pub critical_path: Vec<Stretch>,
 }
 

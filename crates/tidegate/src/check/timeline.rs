@@ -3,8 +3,9 @@
 //! Invariant: a step has one number, its place in the log. Pages, replays and failed checks print
 //! that number, for stores and flushes too.
 //!
-//! Entry points: [`record`], which runs a schedule again with recording on, and [`numbered`]. Only a
-//! run has the names of its agents, so there are two runs: one for the names, one for the records.
+//! Entry points: [`record`], which runs a schedule again with recording on, and [`numbered`]. Only
+//! a run has the names of its agents, so there are two runs: one for the names, one for the
+//! records.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -9,10 +9,11 @@
 use std::borrow::Cow;
 
 use crate::builder::TraceBuilder;
-use crate::critical_path::Stretch;
 use crate::finding::Finding;
 use crate::json;
-use crate::model::{ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
+use crate::model::{
+    ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Stretch, Trace,
+};
 use crate::names::NameId;
 use crate::palette;
 
