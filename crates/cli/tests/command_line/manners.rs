@@ -80,7 +80,7 @@ fn tables_fit_the_readers_columns_and_do_not_wrap_in_a_pipe() {
             bordered.map(|line| line.chars().count()).max().unwrap()
         };
         for columns in widths {
-            let shown = run(Some(columns));
+            let shown = run(Some(*columns));
             assert!(widest(&shown) <= columns.parse().unwrap(), "{columns} columns: {shown}");
         }
         // A row that goes on in a second line has no first cell there; a head may lack one. The
