@@ -1,7 +1,7 @@
-//! The critical path of a run: stretches of time, each with its part and what took the time.
+//! The parts of the critical path of a run: their words and their definitions.
 //!
-//! The caller that ran a workload finds the path (`decisions/0038`) and puts it on the finished
-//! trace; the page draws it. Stretches are in the order of time and do not overlap.
+//! The caller that ran a workload finds the path (`decisions/0038`) and puts its stretches on the
+//! finished trace; the page draws them.
 //!
 //! Entry points: [`PathPart`], [`crate::Stretch`], [`crate::Trace::critical_path`].
 

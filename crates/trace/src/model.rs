@@ -394,7 +394,8 @@ pub struct Trace {
     pub lost_records: u64,
     /// What checks of the run found.
     pub findings: Vec<Finding>,
-    /// The critical path in the order of time; empty if the run was not accounted for.
+    /// The critical path in the order of time, without overlaps; empty if the run was not accounted
+    /// for.
     pub critical_path: Vec<Stretch>,
 }
 

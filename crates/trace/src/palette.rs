@@ -1,8 +1,8 @@
 //! The colours of every page: of kinds of records, of parts of the critical path, of names of work.
 //!
-//! Invariants: a part has the colour of the records that make it, where one kind makes it, and
-//! white text on a part is readable. The script and the style sheet have no colours of their own
-//! for any of these: they take them from [`meta`] and [`style`].
+//! Invariants: a part has the colour of the records that make it, where one kind makes it. White
+//! text on a part is readable. The script and the style sheet take all of these colours from
+//! [`meta`] and [`style`].
 //!
 //! Entry points: [`of_kind`], [`of_part`], [`meta`], [`style`].
 

@@ -1,7 +1,7 @@
 //! The progress of a check and its limit of time.
 //!
 //! The line of progress goes to standard error, on a terminal only, and only after two seconds. The
-//! clock of the host decides when it is drawn, and when a check with a limit ends; it has no part
+//! clock of the host decides when it is drawn, and when a check with a limit ends. It has no part
 //! in what a schedule does.
 //!
 //! Entry point: [`Progress::go_on`], called before each run.

@@ -19,8 +19,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
-use crate::model::Stretch;
-use crate::model::{LinkId, Record, Trace};
+use crate::model::{LinkId, Record, Stretch, Trace};
 
 /// The columns of `trace` and the critical path of each band, deflated and in base64.
 pub(super) fn packed(trace: &Trace, paths: &[&[Stretch]]) -> String {

@@ -11,8 +11,9 @@ use std::borrow::Cow;
 use crate::builder::TraceBuilder;
 use crate::finding::Finding;
 use crate::json;
-use crate::model::Stretch;
-use crate::model::{ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
+use crate::model::{
+    ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Stretch, Trace,
+};
 use crate::names::NameId;
 use crate::palette;
 

@@ -106,15 +106,13 @@ pub fn unsynchronised() -> Trace {
 }
 
 /// A chain over two queues and a thread, worked out by hand, with its critical path. The CPU wait
-/// of
-/// `main` blocks from 40 to 100 ns:
+/// of `main` blocks from 40 to 100 ns:
 ///
 /// - `main` submits `upload` to the copy queue (0 to 10) and `shade` to the compute queue (10 to
-///   20),
-///   and waits from 40 on;
+///   20), and waits from 40 on;
 /// - the copy engine runs `upload` from 15 to 50 and signals `uploaded` at 52;
-/// - the compute queue waits for it from 22 to 55, runs `shade` from 60 to 90, signals `done` at
-///   92;
+/// - the compute queue waits for it from 22 to 55, runs `shade` from 60 to 90, and signals `done`
+///   at 92;
 /// - `main` wakes at 100.
 pub fn chain() -> Trace {
     let mut b = TraceBuilder::new("a chain", ClockName::Virtual);
