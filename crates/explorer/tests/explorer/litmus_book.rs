@@ -152,12 +152,14 @@ fn sleepers_are_woken_in_either_fifo_order() {
 
 #[test]
 fn a_nondeterministic_scenario_is_reported() {
-    let restless = crate::worlds::Restless::default();
-    match explore(&restless, &Options::default()) {
-        Err(ExplorerError::NotDeterministic { scenario, .. }) => {
-            assert_eq!(scenario, restless.name())
+    for strategy in [StrategyKind::Exhaustive, StrategyKind::Bounded(2)] {
+        let restless = crate::worlds::Restless::default();
+        match explore(&restless, &Options { strategy, ..Options::default() }) {
+            Err(ExplorerError::NotDeterministic { scenario, .. }) => {
+                assert_eq!(scenario, restless.name(), "{strategy}");
+            }
+            other => panic!("{strategy}: {other:?}"),
         }
-        other => panic!("{other:?}"),
     }
 }
 

@@ -327,6 +327,39 @@ fn execute_indirect_runs_the_commands_that_a_compute_pass_wrote() {
     }
 }
 
+/// Another queue may write behind the arguments of the last dispatch, and not the last of them.
+#[test]
+fn an_indirect_dispatch_reads_its_arguments_and_no_byte_more() {
+    for (at, hazards) in [(0, 1), (INDIRECT_BYTES - 4, 1), (INDIRECT_BYTES, 0)] {
+        let (_, report) = app().run_to_report(move |app| {
+            let reader = app.queue(CommandListType::Compute, Submission::User);
+            let writer = app.queue(CommandListType::Copy, Submission::User);
+            let commands = app.create_buffer(BufferDesc::new("commands", 2 * INDIRECT_BYTES));
+            let (commands, go) = (commands.unwrap(), app.fence(0));
+            let object = uploaded(app, &reader, "object", &[0; 4]);
+            let [bins, zero] =
+                ["bins", "zero"].map(|name| app.create_buffer(BufferDesc::new(name, 16)).unwrap());
+            reader.wait_idle().unwrap();
+            reader.wait(&go, 1).unwrap();
+            writer.wait(&go, 1).unwrap();
+            app.execute(&reader, |list| {
+                list.set_pipeline_state(&PipelineState::new(Histogram::SHADER))?;
+                list.set_compute_root_shader_resource_view(0, &object)?;
+                list.set_compute_root_unordered_access_view(1, &bins)?;
+                list.set_compute_root_constants(2, &[4, 4])?;
+                list.execute_indirect(1, commands.at(0), None)
+            });
+            app.execute(&writer, |list| list.copy(&commands, at, &zero, 0, 4));
+            go.signal(1).unwrap();
+            reader.wait_idle().unwrap();
+            writer.wait_idle().unwrap();
+            let found = app.hazards().expect("the check is on").hazards;
+            assert_eq!(found.len(), hazards, "byte {at}: {found:?}");
+        });
+        assert!(report.completed(), "{report:?}");
+    }
+}
+
 /// PredicationQueries: a value that the GPU has computed decides whether the object is drawn.
 #[test]
 fn predication_draws_what_the_query_has_seen() {
