@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate::calls::{Kernel, Priority, TdrTest};
 use tidegate::d3d12::Submission;
 use tidegate::ddi::DevicePowerState;
-use tidegate::dxgkrnl::Census;
+use tidegate::dxgkrnl::{Census, FenceRewind};
 use tidegate::platform::Mutex;
 use tidegate::{Machine, MachineError, Platform};
 use tidegate_testbed::Client;
@@ -133,9 +133,10 @@ impl MachineSide {
             if let Some(fault) = adapter.driver_faults().first() {
                 return Some(Failure::Driver(fault.to_string()));
             }
-            // A CPU says of each signal that it may fall. The signals of a queue come in any order.
-            let rewinds = adapter.fence_rewinds();
-            if let Some(rewind) = rewinds.first().filter(|_| !self.queues_signal()) {
+            // A CPU says of each signal that it may fall. The signals of a queue come in any order,
+            // and a fence is at its maximum while its device becomes lost.
+            let is_wrong = |rewind: &FenceRewind| rewind.from != u64::MAX && !self.queues_signal();
+            if let Some(rewind) = adapter.fence_rewinds().into_iter().find(is_wrong) {
                 let text = format!("an announced signal is reported: {rewind:?}");
                 return Some(Failure::Blame(text));
             }
