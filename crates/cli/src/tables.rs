@@ -20,7 +20,7 @@ use tidegate::trace::{duration, durations};
 /// Columns of a terminal whose width is unknown.
 const USUAL_WIDTH: u16 = 100;
 
-/// Width of tables: COLUMNS if it is set, else that of the terminal; `None` where there is neither.
+/// Width of tables: COLUMNS if it is set, else the width of the terminal; `None` without either.
 fn width() -> Option<u16> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = || {
@@ -30,7 +30,7 @@ fn width() -> Option<u16> {
     set.filter(|width| *width > 0).or_else(seen)
 }
 
-/// A table, which is arranged when it is printed. Dereferences to that of the library.
+/// A table, which is arranged when it is printed. Dereferences to the table of the library.
 pub(crate) struct Table(comfy_table::Table);
 
 impl Deref for Table {

@@ -134,7 +134,7 @@ pub(crate) fn queue_signal(
     queue_call(platform, queue, (fence, value), Checker::queue_signal);
 }
 
-/// Reports an update of tile mappings: reserved addresses, and those of the memory in its heap.
+/// Reports an update of tile mappings: reserved addresses, and where their memory lies in its heap.
 pub(crate) fn map_tiles(
     platform: &Platform,
     queue: Option<QueueKey>,

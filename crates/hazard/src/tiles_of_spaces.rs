@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The tiles of all address spaces. A submission keeps those of its place in the order.
+/// The tiles of all address spaces. A submission keeps the tiles of its place in the order.
 #[derive(Debug, Default)]
 pub(crate) struct TilesOfSpaces {
     of: BTreeMap<SpaceKey, Arc<Tiles>>,

@@ -80,7 +80,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     })
 }
 
-/// Whether there is no reason, or it names the queue and the fence.
+/// Whether a reason, if there is any, names the queue and the fence.
 fn is_named(reason: Option<&RemovedReason>) -> bool {
     reason.is_none_or(|reason| match reason {
         RemovedReason::Faulted(fault) => {

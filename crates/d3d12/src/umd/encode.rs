@@ -195,6 +195,14 @@ fn signal_packet(fence: &FenceObject, value: u64, log_entry: u32) -> SignalPacke
     }
 }
 
+/// Gives the engine the time at which a command was queued, if a timeline or a hazard check is on.
+#[inline]
+fn note_command(id: &QueueIdentity, fence: &FenceObject, at: QueuedAt<'_>) {
+    if id.notes_submissions() {
+        note_queued(id, fence, at);
+    }
+}
+
 /// Encodes a wait as a command of a command buffer. Its record is made when the kernel has the
 /// command buffer ([`record_on_timeline`]).
 pub(crate) fn wait_command(
@@ -204,9 +212,7 @@ pub(crate) fn wait_command(
     log_entry: u32,
     at: QueuedAt<'_>,
 ) -> Command {
-    if id.notes_submissions() {
-        note_queued(id, fence, at);
-    }
+    note_command(id, fence, at);
     Command::WaitFence {
         current_value: GpuVa(fence.engine_va),
         value,
@@ -224,9 +230,7 @@ pub(crate) fn signal_command(
     log_entry: u32,
     at: QueuedAt<'_>,
 ) -> Command {
-    if id.notes_submissions() {
-        note_queued(id, fence, at);
-    }
+    note_command(id, fence, at);
     Command::SignalFence(signal_packet(fence, value, log_entry))
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct FenceBuffer {
     writer: CommandWriter,
     /// Its waits and signals. Their fences live until the kernel has the command buffer.
     operations: Vec<Encoded>,
-    /// The log entries behind those of its operations, once it has any.
+    /// The next log entries after its operations, once it has any.
     logs: Option<Logs>,
 }
 

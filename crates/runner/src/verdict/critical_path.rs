@@ -756,7 +756,7 @@ mod tests {
     #[test]
     fn the_busy_time_is_that_of_the_gpu_that_worked_for_longest() {
         let mut scene = Scene::new();
-        // The queues of the first engine are on one GPU, that of the second on another.
+        // The queues of the first engine are on one GPU, the queue of the second is on another.
         scene.gpus = vec![0, 0, 1];
         scene.submit(0, 4).execute(0, Kind::Timed, (2, 6, 50)).execute(2, Kind::Copy, (2, 48, 100));
         scene.account(0, 100);

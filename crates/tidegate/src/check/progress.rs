@@ -48,7 +48,7 @@ impl Progress {
         if now_ns >= self.due_ns.get() {
             self.due_ns.set(now_ns + PERIOD_NS);
             self.is_shown.set(true);
-            // A terminal that is gone is no reason to end a check.
+            // A check goes on without its terminal.
             let line = line(&self.name, search, self.runs.get(), now_ns, self.limit_ns);
             let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
         }

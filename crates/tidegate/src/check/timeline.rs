@@ -93,7 +93,7 @@ fn record_steps(platform: &Platform, lanes: &[LaneId], log: &StepLog) {
     }
 }
 
-/// A step of a replay with its number, which is that of the timeline.
+/// A step of a replay, with its number on the timeline.
 #[derive(Clone, Debug)]
 pub struct NumberedStep {
     /// Its place in the log.
