@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::operation::Operation;
 use crate::program::Program;
 use crate::run::Outcome;
-use crate::stage::{CallError, MachineSide, SocketService};
+use crate::stage::{CallError, MachineSide, PERIOD_NS, SocketService, left_at};
 use crate::watchdog::{Progress, Watched, watch};
 use crate::words::{FenceId, ProcessId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +37,6 @@ const SETTLE_NS: u64 = 12_000_000_000;
 const STACKS_NS: u64 = 5_000_000_000;
 /// How often what is held without a client is looked at.
 const SAMPLES: u32 = 8;
-/// How often something outside of the platform is looked at.
-const PERIOD_NS: u64 = 1_000_000;
 
 /// Runs a program under the watchdog. The clients are processes of `executable`.
 pub fn run_watched(platform: &Platform, program: &Arc<Program>, executable: &Path) -> Outcome {
@@ -400,14 +398,12 @@ impl Run {
     fn await_no_leak(&self, before: &Held) {
         self.clients.lock().clear();
         let end = self.platform.now().after(SETTLE_NS);
-        loop {
+        let left = || {
             let leak = self.machine.leak().or_else(|| before.leak());
-            let Some(leak) = leak else { return };
-            if self.platform.now().0 >= end.0 {
-                return self.fail(leak);
-            }
-            self.machine.call_engines();
-            self.pause();
+            leak.inspect(|_| self.machine.call_engines())
+        };
+        if let Some(leak) = left_at(&self.platform, end, left) {
+            self.fail(leak);
         }
     }
 

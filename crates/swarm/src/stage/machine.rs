@@ -1,7 +1,7 @@
 //! The machine of a run: what an operator does with it, and the oracles that need no process.
 //!
-//! Entry points: [`MachineSide::start`], [`MachineSide::carry_out`], [`MachineSide::fault`] and
-//! [`MachineSide::leak`].
+//! Entry points: [`MachineSide::start`], [`MachineSide::carry_out`], [`MachineSide::fault`],
+//! [`MachineSide::leak`] and [`left_at`].
 
 use super::objects::{CallError, Called, QueueObject, RawQueue};
 use crate::coverage::Coverage;
@@ -15,9 +15,28 @@ use tidegate::calls::{Kernel, Priority, TdrTest};
 use tidegate::d3d12::Submission;
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::{Census, FenceRewind};
-use tidegate::platform::Mutex;
+use tidegate::platform::{CpuTime, Mutex};
 use tidegate::{Machine, MachineError, Platform};
 use tidegate_testbed::Client;
+
+/// How often something that ends without the run is looked at.
+pub(crate) const PERIOD_NS: u64 = 1_000_000;
+
+/// Waits until `left` finds nothing, at most until `end`, and returns what it finds then. A thread
+/// in a call of the kernel, and an engine, keep what they use until they return.
+pub(crate) fn left_at(
+    platform: &Platform,
+    end: CpuTime,
+    left: impl Fn() -> Option<Failure>,
+) -> Option<Failure> {
+    loop {
+        let found = left()?;
+        if platform.now() >= end {
+            return Some(found);
+        }
+        platform.sleep_until(platform.now().after(PERIOD_NS));
+    }
+}
 
 /// A machine with what it held before its processes.
 pub(crate) struct MachineSide {
@@ -198,6 +217,27 @@ impl MachineSide {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_that_a_call_still_uses_is_no_leak() {
+        let text = "adapter standard; process a0 steady; thread p0; t0 rest 5";
+        let platform = Platform::virtual_time(tidegate::platform::StepCosts::free());
+        let side = MachineSide::start(&platform, Arc::new(text.parse().unwrap())).unwrap();
+        let (judge, own) = (platform.clone(), platform.clone());
+        platform.run(move || {
+            let call = side.machine().open("in a call").unwrap();
+            let device = call.create_device().unwrap();
+            let clock = own.clone();
+            let caller = own.spawn("call", move || {
+                clock.sleep_until(clock.now().after(3 * PERIOD_NS));
+                call.destroy_device(device).unwrap();
+            });
+            let end = |periods| judge.now().after(periods * PERIOD_NS);
+            assert!(left_at(&judge, end(1), || side.leak()).is_some(), "the call has not returned");
+            assert_eq!(left_at(&judge, end(10), || side.leak()), None);
+            caller.join();
+        });
+    }
 
     #[test]
     fn an_object_that_outlives_the_program_is_a_leak() {

@@ -28,7 +28,7 @@ use crate::operation::Operation;
 use crate::program::{Program, ProgramStep};
 use crate::watchdog::{Progress, Watched};
 use crate::words::{BufferId, FenceId, ProcessId, QueueId, Surface, ThreadId, WaitId};
-pub(crate) use machine::MachineSide;
+pub(crate) use machine::{MachineSide, PERIOD_NS, left_at};
 pub(crate) use objects::CallError;
 use objects::{BufferObject, Called, FenceObject, QueueObject, Registered};
 pub(crate) use process::SocketService;
@@ -251,12 +251,20 @@ impl Stage {
                 Running::Socket(service) => service.stop(),
             }
             self.judge_time(self.platform.now().0 - begun);
-            // The kernel lets go of the last objects when the engines have.
-            if self.platform.is_cooperative() {
-                let settled = self.platform.now().after(SETTLE_NS);
-                self.platform.sleep_until(settled);
-            }
+            self.settle();
         });
+    }
+
+    /// Lets the kernel let go of the last objects, which it does when engines and calls have.
+    fn settle(&self) {
+        let settled = self.platform.now().after(SETTLE_NS);
+        match &self.around {
+            // Virtual time costs nothing, and what a killed process has left is found to hang.
+            _ if self.platform.is_cooperative() => drop(self.platform.sleep_until(settled)),
+            // What is left at the end is judged with the run.
+            Around::Machine(machine) => drop(left_at(&self.platform, settled, || machine.leak())),
+            Around::Parent(_) => {}
+        }
     }
 
     /// Runs the threads of the processes that `are_here`.
