@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 /// Runs cargo in `root`.
@@ -49,6 +49,19 @@ pub fn cargo_output_until(
     prepare(&mut command, root, environment);
     let (status, output) = output_of(command, Stdio::null())?;
     Ok(((status.code() != Some(ENDED)).then(|| status.success()), output))
+}
+
+/// Starts cargo in `root` at the lowest priority, without output; `None` if it cannot be started.
+pub fn cargo_at_lowest_priority(
+    root: &Path,
+    arguments: &[&str],
+    environment: &[(&str, OsString)],
+) -> Option<Child> {
+    let cargo = cargo_command(root, arguments, environment);
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(cargo.get_program()).args(cargo.get_args());
+    prepare(&mut command, root, environment);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
 }
 
 fn output_of(mut command: Command, errors: Stdio) -> Result<(ExitStatus, String), String> {

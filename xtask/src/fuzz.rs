@@ -10,9 +10,10 @@
 //!
 //! A target's name is the name of its folder in the corpus.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use crate::{cargo, tree};
@@ -147,32 +148,68 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Builds it for a target that is named, so that build scripts and macros, which run while it is
-/// built, go without counters.
+/// The command line of a build, and its environment. It is for a target that is named, so that
+/// build scripts and macros, which run while it is built, go without counters.
+struct Build {
+    machine: String,
+    environment: [(&'static str, OsString); 3],
+}
+
+impl Build {
+    fn new() -> Result<Build, String> {
+        let own = std::env::current_exe().map_err(|e| format!("xtask has no path: {e}"))?;
+        let environment = [
+            ("RUSTFLAGS", COVERAGE.into()),
+            ("RUSTC_WRAPPER", own.into()),
+            (WRAPPER_VARIABLE, "1".into()),
+        ];
+        Ok(Build { machine: machine()?, environment })
+    }
+
+    fn arguments<'a>(&'a self, profile: &'a str) -> [&'a str; 12] {
+        [
+            "build",
+            "--quiet",
+            "--profile",
+            profile,
+            "--package",
+            "tidegate-fuzz",
+            "--features",
+            "libfuzzer",
+            "--bin",
+            "tidegate-fuzz",
+            "--target",
+            &self.machine,
+        ]
+    }
+}
+
 fn build(root: &Path, folder: &Path, profile: &str) -> Result<PathBuf, String> {
-    let machine = machine()?;
-    let arguments = [
-        "build",
-        "--quiet",
-        "--profile",
-        profile,
-        "--package",
-        "tidegate-fuzz",
-        "--features",
-        "libfuzzer",
-        "--bin",
-        "tidegate-fuzz",
-        "--target",
-        &machine,
-    ];
-    let own = std::env::current_exe().map_err(|e| format!("xtask has no path: {e}"))?;
-    let environment = [
-        ("RUSTFLAGS", COVERAGE.into()),
-        ("RUSTC_WRAPPER", own.into()),
-        (WRAPPER_VARIABLE, "1".into()),
-    ];
-    cargo::cargo(root, &arguments, &environment)?;
-    Ok(folder.join(&machine).join(profile).join("tidegate-fuzz"))
+    let build = Build::new()?;
+    cargo::cargo(root, &build.arguments(profile), &build.environment)?;
+    Ok(folder.join(&build.machine).join(profile).join("tidegate-fuzz"))
+}
+
+/// A build of the fuzzer of [`short`] beside other stages. It ends with this value.
+pub struct Beside(Option<Child>);
+
+/// Begins the build at the lowest priority: it takes the time in which other builds leave a
+/// processor idle. The stage builds what is left, and says what is wrong.
+pub fn build_beside(root: &Path) -> Beside {
+    let begun = Build::new().ok().and_then(|build| {
+        cargo::cargo_at_lowest_priority(root, &build.arguments(CHEAP), &build.environment)
+    });
+    Beside(begun)
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// Compiles one crate of the fuzzer, as cargo's wrapper: `words` are the compiler and its

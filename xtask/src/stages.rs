@@ -2,7 +2,7 @@
 //! first.
 //!
 //! The first stage that fails ends the run, and the last line names it. Times are printed as
-//! information; no stage passes or fails by them.
+//! information; no stage passes or fails by them. The fuzzer is built beside all stages.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -94,6 +94,7 @@ pub fn full(root: &Path) -> Result<(), String> {
 
 fn run(root: &Path, task: &str, stages: &[&Stage]) -> Result<(), String> {
     let environment = setup::prepare(root);
+    let _fuzzer = fuzz::build_beside(root);
     run_stages(root, task, stages, &environment)
 }
 
