@@ -9,12 +9,14 @@ use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use tidegate::d3dukmdt::EngineKind;
 use tidegate::service::client::{self, ConnectError};
 use tidegate::service::server::{self, Limits, ServerConfig};
 use tidegate::variants;
@@ -25,7 +27,7 @@ use tidegate::{Machine, MachineConfig, Platform, platform, softgpu};
 #[serde(deny_unknown_fields, default)]
 struct File {
     adapter: Option<String>,
-    engines: Engines,
+    engines: BTreeMap<Kind, Bounded<MOST_ENGINES>>,
     display: Option<Display>,
     clients: Option<Bounded<{ u32::MAX }>>,
     any_user: bool,
@@ -49,25 +51,27 @@ impl<'de, const MOST: u32> Deserialize<'de> for Bounded<MOST> {
     }
 }
 
-/// Most engines of a class, and of all classes.
+/// Most engines of a kind, and of all kinds.
 const MOST_ENGINES: u32 = softgpu::MAX_ENGINES as u32;
 /// Most refreshes of a display in a second: one each microsecond.
 const MOST_REFRESHES: u32 = 1_000_000;
 /// Most CPU waits of a client. Each has a word in memory that is reserved when the client connects.
 const MOST_WAITS: u32 = 1 << 20;
 
-/// Engines of each class.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Engines {
-    three_d: Bounded<MOST_ENGINES>,
-    compute: Bounded<MOST_ENGINES>,
-    copy: Bounded<MOST_ENGINES>,
-}
+/// A kind of engine, by the word that workloads use.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind(EngineKind);
 
-impl Default for Engines {
-    fn default() -> Engines {
-        Engines { three_d: Bounded(1), compute: Bounded(1), copy: Bounded(1) }
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        EngineKind::from_word(&word).map(Kind).ok_or_else(|| {
+            let words: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.word()).collect();
+            D::Error::custom(format!(
+                "'{word}' is no kind of engine: use one of {}",
+                words.join(", ")
+            ))
+        })
     }
 }
 
@@ -111,8 +115,8 @@ fn machine(platform: &Platform, file: &File, path: Option<&Path>) -> Result<Mach
         Some(path) => BadInput(format!("{}: {what}", path.display())),
         None => BadInput(what),
     };
-    let Engines { three_d, compute, copy } = &file.engines;
-    let mut config = MachineConfig::standard(platform).with_nodes(three_d.0, compute.0, copy.0);
+    let engines = file.engines.iter().map(|(kind, count)| (kind.0, count.0)).collect();
+    let mut config = MachineConfig::standard(platform).with_engines(&engines);
     if let Some(name) = &file.adapter {
         let variant = variants::find(name).map_err(|error| named(format!("adapter: {error}")))?;
         variant.apply(&mut config);

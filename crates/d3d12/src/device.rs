@@ -118,8 +118,7 @@ impl Device {
                 .map(|(_, ordinal)| ordinal)
                 .collect()
         };
-        let kinds = list_type.engine_types().iter().map(|engine_type| of_type(*engine_type));
-        kinds.into_iter().find(|nodes| !nodes.is_empty()).unwrap_or_default()
+        list_type.engine_types().map(of_type).find(|nodes| !nodes.is_empty()).unwrap_or_default()
     }
 
     // spec: ME-015, ME-003

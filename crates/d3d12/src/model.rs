@@ -3,6 +3,7 @@
 
 use std::fmt;
 use tidegate_calls::Priority;
+use tidegate_d3dukmdt::EngineKind;
 
 pub use tidegate_d3dukmdt::{Submission, UnknownSubmission};
 pub use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
@@ -47,17 +48,31 @@ impl CommandListType {
         }
     }
 
-    /// Returns the engine types (DXGK_ENGINE_TYPE) that can run such work, the preferred type
-    /// first. A 3D engine runs all work. A compute engine runs dispatches and copies.
-    pub(crate) fn engine_types(self) -> &'static [u32] {
-        const OTHER: u32 = 0;
-        const THREE_D: u32 = 1;
-        const COPY: u32 = 6;
+    /// Every type, by its number.
+    pub const ALL: [CommandListType; 3] =
+        [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
+
+    /// Returns the type of the lists that are made for this kind of engine.
+    pub fn made_for(kind: EngineKind) -> CommandListType {
+        let is_made_for = |list_type: &CommandListType| list_type.engine_kinds()[0] == kind;
+        let made_for = CommandListType::ALL.into_iter().find(is_made_for);
+        made_for.expect("each kind of engine has a type of lists")
+    }
+
+    /// Returns the kinds of engines that can run such work, the preferred one first. A 3D engine
+    /// runs draws, dispatches and copies. A compute engine runs dispatches and copies.
+    fn engine_kinds(self) -> &'static [EngineKind] {
+        use tidegate_d3dukmdt::EngineKind::{Compute, Copy, ThreeD};
         match self {
-            CommandListType::Direct => &[THREE_D],
-            CommandListType::Compute => &[OTHER, THREE_D],
-            CommandListType::Copy => &[COPY, OTHER, THREE_D],
+            CommandListType::Direct => &[ThreeD],
+            CommandListType::Compute => &[Compute, ThreeD],
+            CommandListType::Copy => &[Copy, Compute, ThreeD],
         }
+    }
+
+    /// Returns the published types of the engines that can run such work, the preferred one first.
+    pub(crate) fn engine_types(self) -> impl Iterator<Item = u32> {
+        self.engine_kinds().iter().map(|kind| kind.engine_type())
     }
 }
 
@@ -81,8 +96,8 @@ impl TryFrom<u32> for CommandListType {
 
     // spec: ME-020, ME-028, ME-056
     fn try_from(number: u32) -> Result<CommandListType, NoQueueOfType> {
-        let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
-        types.into_iter().find(|of| *of as u32 == number).ok_or(NoQueueOfType(number))
+        let mut types = CommandListType::ALL.into_iter();
+        types.find(|of| *of as u32 == number).ok_or(NoQueueOfType(number))
     }
 }
 

@@ -492,15 +492,14 @@ impl Queue {
 /// Returns the node of a queue.
 fn node(device: &SharedDevice, desc: &QueueDesc) -> Result<u32> {
     let refused = |why| Err(Error::NotSupported { what: format!("queue '{}'", desc.name), why });
-    let kinds = desc.list_type.engine_types();
     let nodes = &device.umd.info.nodes;
-    let first = |kind: &u32| nodes.iter().position(|node| node.engine_type == *kind);
-    let Some(ordinal) = desc.node.or_else(|| kinds.iter().find_map(first).map(|at| at as u32))
-    else {
+    let first = |of_type: u32| nodes.iter().position(|node| node.engine_type == of_type);
+    let first = || desc.list_type.engine_types().find_map(first).map(|at| at as u32);
+    let Some(ordinal) = desc.node.or_else(first) else {
         return refused("no node of the adapter runs such lists; choose another list type");
     };
     match nodes.get(ordinal as usize) {
-        Some(node) if kinds.contains(&node.engine_type) => Ok(ordinal),
+        Some(node) if desc.list_type.engine_types().any(|t| t == node.engine_type) => Ok(ordinal),
         Some(_) => {
             refused("its node does not run such lists; leave the node out or choose another")
         }

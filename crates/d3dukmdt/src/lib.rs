@@ -5,6 +5,7 @@
 
 mod display;
 mod doorbell;
+mod engine_kind;
 mod fence;
 pub mod fence_cell;
 pub mod log;
@@ -16,6 +17,7 @@ mod submission;
 
 pub use display::{MAX_SURFACE_PIXELS, PixelFormat, Surface};
 pub use doorbell::{DoorbellStatus, RingBits, RingHint};
+pub use engine_kind::EngineKind;
 pub use fence::{NativeFenceType, Priority, SyncObjectFlags};
 pub use fence_cell::{FenceCell, FenceWait};
 pub use page_fault::{FaultErrorCode, GeneralErrorCode, PageFaultFlags, RenderPipelineStage};

@@ -4,7 +4,7 @@
 use crate::display::DisplayCaps;
 use crate::engine::{EngineId, EngineMap};
 use crate::peer::PeerSignalCaps;
-use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
 
 bitflags::bitflags! {
     /// DXGK_VIDSCHCAPS.
@@ -33,19 +33,6 @@ bitflags::bitflags! {
     }
 }
 
-/// DXGK_ENGINE_TYPE. There is no compute type: a compute-only node reports [`EngineType::Other`]
-/// and a friendly name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum EngineType {
-    /// Any other engine; compute.
-    Other = 0,
-    /// 3D.
-    ThreeD = 1,
-    /// Copy.
-    Copy = 6,
-}
-
 /// How an engine's write to a monitored fence reaches the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MonitoredNotification {
@@ -60,8 +47,8 @@ pub enum MonitoredNotification {
 /// DXGK_NODEMETADATA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeMetadata {
-    /// Type of the engine.
-    pub engine_type: EngineType,
+    /// Type of the engine, published as its number of DXGK_ENGINE_TYPE.
+    pub engine_type: EngineKind,
     /// A name for display.
     pub friendly_name: String,
     /// DXGK_NODEMETADATA_FLAGS::ContextSchedulingSupported: hardware scheduling, so that the node

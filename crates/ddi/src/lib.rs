@@ -37,7 +37,7 @@ pub mod version;
 
 pub use callbacks::{CallbackLayer, Callbacks, InterruptService, StartInfo};
 pub use caps::{
-    AdapterCaps, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata, PreemptionCaps,
+    AdapterCaps, MonitoredNotification, NativeFenceCaps, NodeMetadata, PreemptionCaps,
     UserModeSubmissionCaps, VidSchCaps,
 };
 pub use display::{DisplayCaps, SetVidPnSourceAddress, SetVidPnSourceAddressFlags};

@@ -10,13 +10,13 @@
 //! The published documents leave these formats to the vendor. These are version 1. Every format is
 //! checked when read, because rings and command buffers are written by untrusted processes.
 
+pub mod abilities;
 pub mod address;
 pub mod admin;
 pub mod command;
 pub mod device;
 pub mod display;
 pub mod doorbell;
-pub mod engine_class;
 pub mod peer;
 pub mod program;
 pub mod regs;
@@ -27,11 +27,11 @@ pub use admin::{AdminCommand, AdminError, QueueId, QueueKind, QueueShape, QueueS
 pub use command::{Command, CommandError, CommandReader, CommandWriter};
 pub use device::{Device, InterruptSink};
 pub use doorbell::{DOORBELL_VALUE_WORD, Ringer, Summary, SummaryPlace, global_base, global_parts};
-pub use engine_class::EngineClass;
 pub use program::{ComputeProgram, DrawProgram, Program, Shader};
 pub use regs::{Cause, Register};
 pub use ring::{
     CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError,
     RingPacket, SLOT_BYTES, SignalPacket,
 };
+pub use tidegate_d3dukmdt::EngineKind;
 pub use tidegate_d3dukmdt::log;

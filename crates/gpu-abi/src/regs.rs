@@ -96,7 +96,7 @@ impl Register {
     /// for graphics (low half) and compute (high half).
     pub const NODE_PREEMPTION: Register = Register(384);
     /// First of one register per node, the same on every physical GPU: the number of its
-    /// [`EngineClass`](crate::EngineClass).
+    /// [`EngineKind`](crate::EngineKind).
     pub const NODE_CLASS: Register = Register(448);
 
     /// First of one register per place of a queue: the sequence number of the last ring or connect

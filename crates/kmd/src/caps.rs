@@ -13,10 +13,10 @@ use tidegate_ddi::feature::{
     NativeFenceTable1, QueryFeatureInterface,
 };
 use tidegate_ddi::{
-    AdapterCaps, DisplayCaps, EngineType, FeatureId, MonitoredNotification, NativeFenceCaps,
-    NodeMetadata, Passive, PeerSignalCaps, PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
+    AdapterCaps, DisplayCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata,
+    Passive, PeerSignalCaps, PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
 };
-use tidegate_gpu_abi::EngineClass;
+use tidegate_gpu_abi::EngineKind;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 
 /// The version of every feature that this driver implements.
@@ -139,19 +139,10 @@ pub(crate) fn user_mode_submission_caps(config: &Config) -> UserModeSubmissionCa
 pub(crate) struct Hardware {
     pub(crate) traits: DeviceTraits,
     /// The class and traits of each node, by node number.
-    pub(crate) nodes: Vec<(EngineClass, NodeTraits)>,
+    pub(crate) nodes: Vec<(EngineKind, NodeTraits)>,
     pub(crate) preemption: PreemptionCaps,
     pub(crate) display: Option<DisplayCaps>,
     pub(crate) physical_gpus: u32,
-}
-
-fn engine_type(class: EngineClass) -> EngineType {
-    match class {
-        EngineClass::ThreeD => EngineType::ThreeD,
-        // Compute has no published type of its own.
-        EngineClass::Compute => EngineType::Other,
-        EngineClass::Copy => EngineType::Copy,
-    }
 }
 
 /// Returns what the adapter declares. Before start nothing is negotiated, and the minimum
@@ -179,11 +170,11 @@ pub(crate) fn declare(
         native_fence
             && matches!(config.interrupt, InterruptMode::HwQueue | InterruptMode::HwQueueArray),
     );
-    let classes: Vec<EngineClass> = hardware.nodes.iter().map(|(class, _)| *class).collect();
-    let names = EngineClass::node_names(&classes);
+    let classes: Vec<EngineKind> = hardware.nodes.iter().map(|(class, _)| *class).collect();
+    let names = EngineKind::node_names(&classes);
     let nodes =
         (0..).zip(&hardware.nodes).zip(names).map(|((node, (class, traits)), name)| NodeMetadata {
-            engine_type: engine_type(*class),
+            engine_type: *class,
             friendly_name: name,
             context_scheduling: with.is_some_and(|n| n.hardware_scheduling),
             // A ring signals fences. An engine that cannot write fences gets packets only.

@@ -16,7 +16,7 @@ use tidegate_ddi::{AdapterCaps, EngineMap, InterruptService, Passive, StartInfo}
 use tidegate_ddi::{ComputePreemption, GraphicsPreemption, PreemptionCaps};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
-use tidegate_gpu_abi::{AdminCommand, EngineClass, InterruptSink, Register};
+use tidegate_gpu_abi::{AdminCommand, EngineKind, InterruptSink, Register};
 use tidegate_platform::PhysicalMemory;
 
 /// Connects the device's interrupt line to the kernel's dispatch.
@@ -137,7 +137,7 @@ impl ReferenceDriver {
     fn hardware(&self) -> Hardware {
         let node = |n| {
             let read = |first: Register| self.device.read_register(first.offset(n));
-            let class = EngineClass::from_number(read(Register::NODE_CLASS))?;
+            let class = EngineKind::from_number(read(Register::NODE_CLASS))?;
             Some((class, NodeTraits(read(Register::NODE_TRAITS))))
         };
         Hardware {

@@ -271,7 +271,7 @@ pub fn write_csv(rows: &[KernelRow], out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use tidegate_workload::model::{Engine, Priority, Queue, QueueId, Ready, Recorded, Span};
+    use tidegate_workload::model::{EngineKind, Priority, Queue, QueueId, Ready, Recorded, Span};
     use tidegate_workload::recording::ImportReport;
 
     /// A row of a run.
@@ -349,7 +349,7 @@ pub(crate) mod tests {
         ];
         let queue = Queue {
             name: "stream 7".into(),
-            engine: Engine::Compute,
+            engine: EngineKind::Compute,
             node: 0,
             gpu: 0,
             priority: Priority::Normal,

@@ -44,8 +44,8 @@ pub use measure::replay::ReplayError;
 pub use options::{HangAt, Progress, RunOptions};
 pub use prepare::{Prepared, prepare};
 pub use probe::{
-    MachineCounters, MachineProbe, NodeNeeds, fence_choice, required_nodes, residency_choice,
-    ring_slots, submission_of, wants_trace,
+    MachineCounters, MachineProbe, fence_choice, required_engines, residency_choice, ring_slots,
+    submission_of, wants_trace,
 };
 pub use report::Report;
 pub use verify::MetricRow;

@@ -14,7 +14,7 @@ use tidegate_d3d12::{Arg as Word, Buffer, ClosedList, CommandList, CommandListTy
 use tidegate_programs::{ArgumentKind, Dispatch, ProgramId, signature, validate};
 
 use tidegate_workload::expression::{ArithmeticError, Expr, Scope};
-use tidegate_workload::model::{Arg, Args, BufferId, Command, CommandKind, Engine, Span, Workload};
+use tidegate_workload::model::{Arg, Args, BufferId, Command, CommandKind, Span, Workload};
 
 /// Label of an injected hang.
 const HANG_LABEL: &str = "injected hang";
@@ -88,15 +88,6 @@ pub(crate) enum Why {
 impl From<ArithmeticError> for Why {
     fn from(error: ArithmeticError) -> Self {
         Self::Arithmetic(error)
-    }
-}
-
-/// The list type that a queue of this engine runs.
-pub(crate) fn list_type(engine: Engine) -> CommandListType {
-    match engine {
-        Engine::ThreeD => CommandListType::Direct,
-        Engine::Compute => CommandListType::Compute,
-        Engine::Copy => CommandListType::Copy,
     }
 }
 

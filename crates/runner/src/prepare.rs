@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 use tidegate_d3d12::{
-    Buffer, BufferDesc, Device, Fence, Queue, QueueDesc, SwapChain, SwapChainDesc,
+    Buffer, BufferDesc, CommandListType, Device, Fence, Queue, QueueDesc, SwapChain, SwapChainDesc,
 };
 use tidegate_platform::{Event, Mutex, Platform, Word, once};
 use tidegate_trace::{LaneId, LaneKind};
@@ -55,7 +55,7 @@ pub struct Prepared {
 /// Makes queues, fences and buffers, and fills the buffers.
 ///
 /// `device` should be made with [`crate::fence_choice`] and the workload's name as process name; a
-/// machine for it needs the engines of [`crate::required_nodes`].
+/// machine for it needs the engines of [`crate::required_engines`].
 ///
 /// # Errors
 /// [`RunError`]. Nothing has run.
@@ -134,7 +134,7 @@ fn make_queues(
     let mut nodes = Vec::with_capacity(workload.queues.len());
     let mut queues = Vec::with_capacity(workload.queues.len());
     for queue in &workload.queues {
-        let list_type = lists::list_type(queue.engine);
+        let list_type = CommandListType::made_for(queue.engine);
         let of_type = device.nodes_for(list_type);
         let place = workload.place(queue.span);
         let Some(&node) = of_type.get(queue.node as usize) else {
@@ -218,7 +218,7 @@ fn close_lists(
     let mut made = Lists::default();
     for op in workload.threads.iter().flat_map(|thread| thread.body.iter()) {
         let OpKind::Submit { queue, commands } = &op.kind else { continue };
-        let list_type = lists::list_type(workload.queue(queue.first).engine);
+        let list_type = CommandListType::made_for(workload.queue(queue.first).engine);
         let list = lists::evaluate(commands, buffers, &Constants).and_then(|evaluated| {
             let contents =
                 Contents { list_type, place: (op.span.line, op.span.column), commands: evaluated };

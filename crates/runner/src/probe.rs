@@ -4,36 +4,25 @@
 //! created; the runner takes differences.
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
 use crate::recovery::{EngineRow, RecoveryRow};
 use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_platform::{QueueNumber, WorkStats};
 use tidegate_workload::expect::{Expectation, Metric};
-use tidegate_workload::model::{Engine, Queue, Submission, Workload};
+use tidegate_workload::model::{EngineKind, Queue, Submission, Workload};
 
-/// Engines of each kind, at least one of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeNeeds {
-    /// 3D engines.
-    pub three_d: u32,
-    /// Compute engines.
-    pub compute: u32,
-    /// Copy engines.
-    pub copy: u32,
-}
-
-/// The engines that the queues of a workload name.
-pub fn required_nodes(workload: &Workload) -> NodeNeeds {
-    let of = |engine: Engine| {
-        let nodes = workload
-            .queues
-            .iter()
-            .filter(|queue| queue.engine == engine)
-            .map(|queue| queue.node + 1);
-        nodes.max().unwrap_or(1)
-    };
-    NodeNeeds { three_d: of(Engine::ThreeD), compute: of(Engine::Compute), copy: of(Engine::Copy) }
+/// Returns how many engines of each kind the queues of workloads name.
+pub fn required_engines<'w>(
+    workloads: impl IntoIterator<Item = &'w Workload>,
+) -> BTreeMap<EngineKind, u32> {
+    let mut counts = BTreeMap::new();
+    for queue in workloads.into_iter().flat_map(|workload| &workload.queues) {
+        let count = counts.entry(queue.engine).or_default();
+        *count = queue.node.saturating_add(1).max(*count);
+    }
+    counts
 }
 
 /// The submission model of a queue: that of the run, else that of the file, else `user`.
@@ -188,7 +177,8 @@ mod tests {
         let w = workload(
             "[[queue]]\nname = \"a\"\nengine = \"copy\"\nnode = 2\n[[queue]]\nname = \"b\"\nengine = \"3d\"\n",
         );
-        assert_eq!(required_nodes(&w), NodeNeeds { three_d: 1, compute: 1, copy: 3 });
+        let counts = [(EngineKind::ThreeD, 1), (EngineKind::Copy, 3)].into();
+        assert_eq!(required_engines([&w]), counts);
     }
 
     #[test]

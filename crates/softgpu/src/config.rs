@@ -2,7 +2,7 @@
 //! is fixed when the GPU is created.
 
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
-use tidegate_gpu_abi::EngineClass;
+use tidegate_gpu_abi::EngineKind;
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::PhysicalAddress;
 
@@ -12,7 +12,7 @@ pub struct NodeConfig {
     /// The name on timelines and in reports.
     pub name: String,
     /// The class of its engines.
-    pub class: EngineClass,
+    pub class: EngineKind,
     /// Whether its command streams can write a fence. If not, stores of values, signals and
     /// progress values are commands that this engine cannot run.
     pub writes_fences: bool,
@@ -26,15 +26,15 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// Returns nodes of these classes, named by [`EngineClass::node_names`].
-    pub fn of_classes(classes: &[EngineClass]) -> Vec<NodeConfig> {
-        let names = EngineClass::node_names(classes);
+    /// Returns nodes of these classes, named by [`EngineKind::node_names`].
+    pub fn of_classes(classes: &[EngineKind]) -> Vec<NodeConfig> {
+        let names = EngineKind::node_names(classes);
         names.into_iter().zip(classes).map(|(name, class)| NodeConfig::new(name, *class)).collect()
     }
 
     /// Returns a node of `class` with this name. It writes fences, does not notify of writes, and
     /// is preempted at triangles and thread groups.
-    pub fn new(name: impl Into<String>, class: EngineClass) -> NodeConfig {
+    pub fn new(name: impl Into<String>, class: EngineKind) -> NodeConfig {
         let preemption = NodePreemption {
             graphics: GraphicsPreemption::Triangle,
             compute: ComputePreemption::ThreadGroup,
@@ -161,7 +161,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             lane_group: "GPU".to_owned(),
-            nodes: NodeConfig::of_classes(&EngineClass::ALL),
+            nodes: NodeConfig::of_classes(&EngineKind::STANDARD),
             physical_gpus: 1,
             skips_log_times_on: None,
             local_memory_base: PhysicalAddress(1 << 40),

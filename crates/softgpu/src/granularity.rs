@@ -14,6 +14,7 @@ use crate::config::NodeConfig;
 use crate::queue::{Execution, Packet, Run};
 use crate::running_command::Running;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_gpu_abi::abilities;
 use tidegate_programs::Grain;
 
 /// How much must complete before a preemption, the finest last.
@@ -36,7 +37,7 @@ fn packet_grain(node: &NodeConfig) -> PacketGrain {
         _ => PacketGrain::Command,
     };
     let graphics = match node.preemption.graphics {
-        _ if !node.class.draws() => PacketGrain::Command,
+        _ if !abilities::draws(node.class) => PacketGrain::Command,
         GraphicsPreemption::None => PacketGrain::Ring,
         GraphicsPreemption::DmaBuffer => PacketGrain::Packet,
         _ => PacketGrain::Command,

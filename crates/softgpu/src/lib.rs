@@ -40,4 +40,4 @@ pub use config::{
 pub use display::{DisplayStats, Frame, FrameSink};
 pub use gpu::SoftGpu;
 pub use stats::{Census, NodeStats, ParkedWait, Stats};
-pub use tidegate_gpu_abi::EngineClass;
+pub use tidegate_gpu_abi::EngineKind;

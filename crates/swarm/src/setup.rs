@@ -11,7 +11,7 @@ use tidegate::d3d12::{HardwareFences, Submission};
 use tidegate::d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, peaks_in_page};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::kmd::{DoorbellModel, IdlePolicy};
-use tidegate::softgpu::EngineClass;
+use tidegate::softgpu::EngineKind;
 use tidegate::variants::{self, Caps, Variant};
 use tidegate::{MachineConfig, Platform};
 
@@ -220,7 +220,7 @@ fn nodes_with(
     class: usize,
     count: u64,
 ) -> Vec<tidegate::softgpu::NodeConfig> {
-    let wanted = EngineClass::ALL[class];
+    let wanted = EngineKind::STANDARD[class];
     let mut nodes = Vec::new();
     for node in &config.gpu.nodes {
         let copies = if node.class == wanted { count } else { 1 };
@@ -340,9 +340,9 @@ impl AdapterSetup {
     /// Returns the first node of a class.
     pub(crate) fn node(&self, class: Class, platform: &Platform) -> Option<u32> {
         let wanted = match class {
-            Class::Direct => EngineClass::ThreeD,
-            Class::Compute => EngineClass::Compute,
-            Class::Copy => EngineClass::Copy,
+            Class::Direct => EngineKind::ThreeD,
+            Class::Compute => EngineKind::Compute,
+            Class::Copy => EngineKind::Copy,
         };
         let nodes = self.config(platform).gpu.nodes;
         nodes.iter().position(|node| node.class == wanted).map(|node| node as u32)
@@ -418,7 +418,7 @@ mod tests {
     fn nodes_of_a_class_are_several_and_each_has_a_name() {
         let platform = Platform::virtual_time(tidegate::platform::StepCosts::free());
         let config = MachineConfig::standard(&platform);
-        for (class, wanted) in EngineClass::ALL.into_iter().enumerate() {
+        for (class, wanted) in EngineKind::STANDARD.into_iter().enumerate() {
             let nodes = nodes_with(&config, class, 3);
             assert_eq!(nodes.iter().filter(|node| node.class == wanted).count(), 3);
             assert_eq!(nodes.len(), config.gpu.nodes.len() + 2);

@@ -4,6 +4,7 @@
 //! Entry points: [`Machine::builder`], whose `start` is the order of a start; [`Machine::new`] for
 //! one adapter of the software GPU and the reference driver.
 
+use std::collections::BTreeMap;
 use std::iter::repeat_n;
 use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
@@ -12,7 +13,7 @@ use tidegate_ddi::Driver;
 use tidegate_dxgkrnl::{Adapter, AdapterConfig, ObjectNames, Process, ProcessKind, StartError};
 use tidegate_kmd::ReferenceDriver;
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, RunReport, current};
-use tidegate_softgpu::{EngineClass, LOCAL_WINDOW_BYTES, ParkedWait, SoftGpu};
+use tidegate_softgpu::{EngineKind, LOCAL_WINDOW_BYTES, ParkedWait, SoftGpu};
 
 /// What a machine is made of.
 #[derive(Clone, Debug)]
@@ -79,13 +80,15 @@ impl MachineConfig {
         self
     }
 
-    /// The same with this many engines of each class, at least one of each.
-    pub fn with_nodes(mut self, three_d: u32, compute: u32, copy: u32) -> MachineConfig {
-        let counts = [three_d, compute, copy];
-        let of_class = |(class, count): (EngineClass, u32)| repeat_n(class, count.max(1) as usize);
-        let classes: Vec<EngineClass> =
-            EngineClass::ALL.into_iter().zip(counts).flat_map(of_class).collect();
-        self.gpu.nodes = tidegate_softgpu::NodeConfig::of_classes(&classes);
+    /// The same with this many engines of each kind. Of the standard kinds there is at least one.
+    pub fn with_engines(mut self, counts: &BTreeMap<EngineKind, u32>) -> MachineConfig {
+        let of_kind = |kind: &EngineKind| {
+            let least = u32::from(EngineKind::STANDARD.contains(kind));
+            let count = counts.get(kind).copied().unwrap_or_default().max(least);
+            repeat_n(*kind, count as usize)
+        };
+        let kinds: Vec<EngineKind> = EngineKind::ALL.iter().flat_map(of_kind).collect();
+        self.gpu.nodes = tidegate_softgpu::NodeConfig::of_classes(&kinds);
         self
     }
 }

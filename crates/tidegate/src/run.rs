@@ -17,8 +17,7 @@ use tidegate_runner::recovery::{
     EngineRow, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow,
 };
 use tidegate_runner::{
-    self as runner, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, Picture, Progress,
-    RunOptions,
+    self as runner, HangAt, MachineCounters, MachineProbe, Outcome, Picture, Progress, RunOptions,
 };
 use tidegate_softgpu::{NodeStats, WorkRates};
 use tidegate_trace::Trace;
@@ -282,14 +281,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     } else if measured {
         platform.enable_tracing_of_executions();
     }
-    let needs = |of: fn(&NodeNeeds) -> u32| {
-        workloads().map(|workload| of(&runner::required_nodes(workload))).max().unwrap_or(1)
-    };
-    let mut config = MachineConfig::standard(&platform).with_nodes(
-        needs(|n| n.three_d),
-        needs(|n| n.compute),
-        needs(|n| n.copy),
-    );
+    let engines = runner::required_engines(workloads().map(|workload| &**workload));
+    let mut config = MachineConfig::standard(&platform).with_engines(&engines);
     if request.clock == Clock::Virtual {
         config.gpu.rates = WorkRates {
             byte_ps: cost::WORK.byte_ps,

@@ -9,7 +9,7 @@ use crate::machine::{BadConfig, MachineConfig};
 use tidegate_d3d12::Submission;
 use tidegate_kmd::{DoorbellModel, InterruptMode};
 use tidegate_softgpu::MIN_REFRESH_PERIOD_NS;
-use tidegate_softgpu::{EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS};
+use tidegate_softgpu::{EngineKind, MAX_ENGINES, MAX_PHYSICAL_GPUS};
 
 /// A named machine.
 #[derive(Clone, Copy, Debug)]
@@ -95,12 +95,12 @@ pub static ALL: &[Variant] = &[
     Variant {
         name: "advanced-copy",
         about: "the copy engines alone interrupt for their writes to monitored fences",
-        change: |c| of_class(c, EngineClass::Copy, |node| node.notifies_fence_writes = true),
+        change: |c| of_class(c, EngineKind::Copy, |node| node.notifies_fence_writes = true),
     },
     Variant {
         name: "copy-writes-no-fence",
         about: "copy engines cannot write a fence: packets, and the kernel signals for them",
-        change: |c| of_class(c, EngineClass::Copy, |node| node.writes_fences = false),
+        change: |c| of_class(c, EngineKind::Copy, |node| node.writes_fences = false),
     },
     Variant {
         name: "no-fence-writes",
@@ -277,7 +277,7 @@ fn no_64bit_atomics(config: &mut MachineConfig) {
 
 fn of_class(
     config: &mut MachineConfig,
-    class: EngineClass,
+    class: EngineKind,
     change: impl Fn(&mut tidegate_softgpu::NodeConfig),
 ) {
     config.gpu.nodes.iter_mut().filter(|node| node.class == class).for_each(change);
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(refused(|c| c.gpu.physical_gpus = 0), BadConfig::PhysicalGpus(0));
         assert_eq!(refused(|c| c.gpu.physical_gpus = 5), BadConfig::PhysicalGpus(5));
         assert_eq!(
-            refused(|c| *c = c.clone().with_nodes(1, 1, 15).linked(3)),
+            refused(|c| *c = c.clone().with_engines(&[(EngineKind::Copy, 15)].into()).linked(3)),
             BadConfig::Engines(51)
         );
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::expression::Constants;
 use crate::model::{
-    CommandKind, Engine, FenceId, FenceWait, Op, OpKind, QueueId, Ref, Span, Thread, Workload,
+    CommandKind, EngineKind, FenceId, FenceWait, Op, OpKind, QueueId, Ref, Span, Thread, Workload,
 };
 
 /// A change.
@@ -144,7 +144,7 @@ fn merge_streams(workload: &mut Workload, streams: u32, fed: &[QueueId]) {
         if workload.queues[queue.0 as usize].engine
             != workload.queues[onto(queue).0 as usize].engine
         {
-            workload.queues[onto(queue).0 as usize].engine = Engine::Compute;
+            workload.queues[onto(queue).0 as usize].engine = EngineKind::Compute;
         }
     }
     for thread in &mut workload.threads {

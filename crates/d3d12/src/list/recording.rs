@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
-use tidegate_gpu_abi::{Command, CommandWriter, EngineClass, GpuVa};
+use tidegate_gpu_abi::{Command, CommandWriter, EngineKind, GpuVa, abilities};
 use tidegate_platform::Step;
 
 /// Maximum size of a list's commands in bytes.
@@ -37,7 +37,7 @@ pub struct CommandList {
     writer: CommandWriter,
     commands: u32,
     /// The engine class that the commands so far require.
-    made_for: Option<EngineClass>,
+    made_for: Option<EngineKind>,
     label: Option<String>,
     trace_name: u32,
     buffers: Vec<Arc<BufferMemory>>,
@@ -231,7 +231,7 @@ impl CommandList {
         if let Command::Predicate { value_at, .. } = command {
             self.is_predicated = value_at.0 != 0;
         }
-        self.made_for = EngineClass::made_for_both(self.made_for, command);
+        self.made_for = abilities::made_for_both(self.made_for, command);
         self.writer.push(command);
         Ok(())
     }

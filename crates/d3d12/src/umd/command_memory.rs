@@ -7,7 +7,7 @@ use crate::umd::buffer::BufferMemory;
 use crate::umd::kernel_object::KernelDevice;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_gpu_abi::{Command, CommandReader, EngineClass, GpuVa};
+use tidegate_gpu_abi::{Command, CommandReader, EngineKind, GpuVa};
 
 /// The command buffer named in a kernel report.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct CommandMemory {
     /// The name, else the first label.
     pub(crate) label: Option<String>,
     /// The engine class that the commands require; `None` if any queue can run them.
-    pub(crate) made_for: Option<EngineClass>,
+    pub(crate) made_for: Option<EngineKind>,
     /// The named buffers, kept alive while the commands may run.
     pub(crate) buffers: Vec<Arc<BufferMemory>>,
     /// The lists, if several were joined: the end offset and label of each.

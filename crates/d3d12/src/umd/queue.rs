@@ -22,7 +22,7 @@ use crate::umd::tile_mappings::TileMappings;
 use crate::umd::user_queue::Submitted;
 use std::sync::Arc;
 use tidegate_calls::{Handle, Present, PresentQueue, TileOperation, UpdateGpuVirtualAddress};
-use tidegate_gpu_abi::EngineClass;
+use tidegate_gpu_abi::EngineKind;
 use tidegate_platform::{Mutex, QueueNumber, Queued};
 use tidegate_trace::{Kind, NameId, Record};
 
@@ -40,7 +40,7 @@ pub(crate) struct UmdQueue {
 /// The parts of a queue on other engines.
 struct Spread {
     /// Each part with the class of its work.
-    others: Vec<(EngineClass, EngineQueue)>,
+    others: Vec<(EngineKind, EngineQueue)>,
     /// Orders the parts.
     hand_over: Arc<FenceObject>,
     order: Mutex<Order>,
@@ -382,7 +382,7 @@ impl Spread {
     /// `None` if the adapter has none.
     fn new(id: &Arc<QueueIdentity>, submission: Submission) -> Result<Option<Spread>> {
         let mut others = Vec::new();
-        for class in [EngineClass::Compute, EngineClass::Copy] {
+        for class in [EngineKind::Compute, EngineKind::Copy] {
             let Some(node_ordinal) = id.other_node_for(class, submission) else { continue };
             let id = Arc::new(QueueIdentity { node_ordinal, ..QueueIdentity::clone(id) });
             others.push((class, EngineQueue::new(id, submission)?));

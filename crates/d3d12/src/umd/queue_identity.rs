@@ -6,7 +6,7 @@ use crate::umd::failure::{Failure, Why};
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, FenceValue, Handle, NodeInfo, Priority, Status, WaitMode};
-use tidegate_gpu_abi::EngineClass;
+use tidegate_gpu_abi::EngineKind;
 use tidegate_platform::hazard::QueueKey;
 use tidegate_platform::{QueueNumber, Queued, TracedLane};
 use tidegate_trace::{Kind, LaneId, Record};
@@ -37,15 +37,16 @@ impl QueueIdentity {
     // spec: ME-002
     /// Returns the first node for `class` that the queue drives in addition to its own, if the node
     /// supports the submission model.
-    pub(crate) fn other_node_for(&self, class: EngineClass, submission: Submission) -> Option<u32> {
+    pub(crate) fn other_node_for(&self, class: EngineKind, submission: Submission) -> Option<u32> {
         let made_for = match (self.list_type, class) {
-            (CommandListType::Direct, EngineClass::Compute) => CommandListType::Compute,
-            (CommandListType::Direct | CommandListType::Compute, EngineClass::Copy) => {
+            (CommandListType::Direct, EngineKind::Compute) => CommandListType::Compute,
+            (CommandListType::Direct | CommandListType::Compute, EngineKind::Copy) => {
                 CommandListType::Copy
             }
             _ => return None,
         };
-        let (nodes, engine_type) = (&self.device.info.nodes, made_for.engine_types()[0]);
+        let engine_type = made_for.engine_types().next()?;
+        let nodes = &self.device.info.nodes;
         if nodes[self.node_ordinal as usize].engine_type == engine_type {
             return None;
         }

@@ -9,7 +9,7 @@ use tidegate::d3d12::{
 };
 use tidegate::programs::atomics::{Atomic, Step, Width};
 use tidegate::programs::{AtomicSteps, Count, Draw, FillPattern, Histogram, Saxpy};
-use tidegate::softgpu::{EngineClass, NodeConfig};
+use tidegate::softgpu::{EngineKind, NodeConfig};
 use tidegate::{Platform, Submission};
 use tidegate_testbed::{App, QueueApi};
 
@@ -357,7 +357,7 @@ fn two_engines(platform: &Platform, submission: Submission) {
     const LISTS: u32 = 40;
     const THREADS: u32 = 300;
     let two = |config: &mut tidegate::MachineConfig| {
-        let classes = [EngineClass::Compute, EngineClass::Compute];
+        let classes = [EngineKind::Compute, EngineKind::Compute];
         config.gpu.nodes = NodeConfig::of_classes(&classes);
     };
     App::on(platform, DeviceOptions::default(), two).run(move |app| {

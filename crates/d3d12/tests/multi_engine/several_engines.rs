@@ -7,7 +7,7 @@ use tidegate::d3d12::{
 };
 use tidegate::platform::StepCosts;
 use tidegate::runner::cost::CostModel;
-use tidegate::softgpu::{EngineClass, NodeConfig};
+use tidegate::softgpu::{EngineKind, NodeConfig};
 use tidegate::trace::{Record, Trace};
 use tidegate::{MachineConfig, Platform, Submission};
 use tidegate_testbed::{App, QueueApi, first_word};
@@ -334,10 +334,10 @@ fn several_engines_cost_a_lone_queue_time_and_gain_it_for_queues_beside_each_oth
 
 #[test]
 fn lists_stay_on_the_queues_node_where_the_adapter_has_no_other_engine() {
-    let nodes: [&[EngineClass]; 3] = [
-        &[EngineClass::ThreeD],
-        &[EngineClass::ThreeD, EngineClass::Compute],
-        &[EngineClass::ThreeD, EngineClass::Copy],
+    let nodes: [&[EngineKind]; 3] = [
+        &[EngineKind::ThreeD],
+        &[EngineKind::ThreeD, EngineKind::Compute],
+        &[EngineKind::ThreeD, EngineKind::Copy],
     ];
     for (nodes, driven) in nodes.into_iter().zip([0, 1, 1]) {
         for submission in Submission::ALL {

@@ -11,7 +11,8 @@ use crate::object::objects::Objects;
 use crate::scheduling::{CommandKind, Signal, SignalAction};
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status, WaitNotice};
-use tidegate_ddi::{EngineType, Irql, OsHandle, Passive};
+use tidegate_d3dukmdt::EngineKind;
+use tidegate_ddi::{Irql, OsHandle, Passive};
 use tidegate_platform::{Event, Mutex, Queued};
 
 impl OwningDevice for Device {
@@ -116,7 +117,7 @@ impl EngineWork for Objects {
     ) -> Result<Arc<dyn PagingPackets>, Status> {
         let pool = FencePool::new(&self.memory, space);
         let device = self.create_device(level, space, &pool, None, false)?;
-        let is_copy = |engine_type| engine_type == EngineType::Copy;
+        let is_copy = |engine_type| engine_type == EngineKind::Copy;
         let node = self.port.caps.nodes.iter().position(|node| is_copy(node.engine_type));
         let desc = ContextDesc {
             node_ordinal: node.unwrap_or(0) as u32,

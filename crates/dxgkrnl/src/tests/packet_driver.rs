@@ -6,9 +6,9 @@ use tidegate_calls::{CreateContextVirtual, Kernel, Priority, SubmitCommand};
 use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
 use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitCommandVirtual};
 use tidegate_ddi::{
-    AdapterCaps, DdiVersion, Dirql, Dispatch, Driver, DriverHandle, EngineId, EngineType,
-    EntryGroup, InterruptData, InterruptService, MonitoredNotification, NodeMetadata, Passive,
-    StartInfo, Status, VidSchCaps,
+    AdapterCaps, DdiVersion, Dirql, Dispatch, Driver, DriverHandle, EngineId, EntryGroup,
+    InterruptData, InterruptService, MonitoredNotification, NodeMetadata, Passive, StartInfo,
+    Status, VidSchCaps,
 };
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
 
@@ -71,7 +71,7 @@ impl Driver for PacketDriver {
 
     fn query_adapter_caps(&self, _: &Passive) -> AdapterCaps {
         let node = |monitored_notification: &MonitoredNotification| NodeMetadata {
-            engine_type: EngineType::ThreeD,
+            engine_type: tidegate_d3dukmdt::EngineKind::ThreeD,
             friendly_name: "3D".to_owned(),
             context_scheduling: false,
             user_mode_submission: false,

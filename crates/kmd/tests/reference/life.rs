@@ -7,12 +7,12 @@ use tidegate_ddi::feature::{
 };
 use tidegate_ddi::queue::{CreateContext, ProgressFence};
 use tidegate_ddi::{
-    ComputePreemption, Driver, DriverHandle, EngineType, FeatureDdi, FeatureId, GraphicsPreemption,
-    HwQueueDdi, InterruptData, NativeFenceCaps, NativeFenceDdi, OsHandle, Status,
-    UserModeSubmissionDdi, VidSchCaps,
+    ComputePreemption, Driver, DriverHandle, FeatureDdi, FeatureId, GraphicsPreemption, HwQueueDdi,
+    InterruptData, NativeFenceCaps, NativeFenceDdi, OsHandle, Status, UserModeSubmissionDdi,
+    VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodePreemption;
-use tidegate_gpu_abi::{AdminCommand, AdminError, Cause, EngineClass, QueueId, Register};
+use tidegate_gpu_abi::{AdminCommand, AdminError, Cause, EngineKind, QueueId, Register};
 use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform};
 
@@ -89,9 +89,9 @@ fn nodes_are_declared_as_the_device_has_them_and_user_mode_submission_as_negotia
         .map(|n| (n.engine_type, &*n.friendly_name, n.user_mode_submission))
         .collect();
     let expected = [
-        (EngineType::ThreeD, "3D", false),
-        (EngineType::Other, "compute", true),
-        (EngineType::Copy, "copy", true),
+        (EngineKind::ThreeD, "3D", false),
+        (EngineKind::Compute, "compute", true),
+        (EngineKind::Copy, "copy", true),
     ];
     assert_eq!(nodes, expected);
     let must =
@@ -166,7 +166,7 @@ fn a_configuration_that_cannot_be_fails_the_start() {
 fn a_node_of_a_class_that_the_driver_does_not_know_fails_the_start() {
     let machine = Machine::cold(&Platform::host(), Config::standard());
     let class = Register::NODE_CLASS.offset(1);
-    machine.device.script.lock_device().traits.insert(class, EngineClass::ALL.len() as u64);
+    machine.device.script.lock_device().traits.insert(class, EngineKind::STANDARD.len() as u64);
     assert_eq!(machine.start(ALL), Err(Status::NOT_SUPPORTED));
     assert_eq!(machine.journal.take(), []);
 }

@@ -12,7 +12,7 @@ use crate::queue::{Completion, Execution, Packet, Run, RunState};
 use crate::running_command::Running;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Cause, Command, CommandReader, GpuVa, SignalPacket};
+use tidegate_gpu_abi::{Cause, Command, CommandReader, GpuVa, SignalPacket, abilities};
 use tidegate_platform::Step;
 use tidegate_platform::hazard::AccessKind;
 use tidegate_trace::{Kind, NameId, Record};
@@ -55,7 +55,7 @@ impl Executor {
             self.gpu.platform.spend(Step::PacketDecode);
         }
         let is_fence_write = matches!(command, Command::WriteValue { .. });
-        if !self.class.runs(&command) || is_fence_write && !self.writes_fences {
+        if !abilities::runs(self.class, &command) || is_fence_write && !self.writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, at));
         }
         if is_fence_command {

@@ -13,7 +13,7 @@ use crate::mmu::{Fault, Space};
 use crate::queue::{ContextKey, Execution, Packet, RunState};
 use crate::stats::Tally;
 use std::sync::Arc;
-use tidegate_gpu_abi::{AddressSpaceId, Cause, EngineClass, QueueId, QueueKind, Summary};
+use tidegate_gpu_abi::{AddressSpaceId, Cause, EngineKind, QueueId, QueueKind, Summary};
 use tidegate_platform::{CpuTime, PhysicalAddress, Step, Word, current};
 use tidegate_trace::{LaneId, LaneKind};
 
@@ -52,7 +52,7 @@ pub(super) struct Executor {
     pub(super) node: usize,
     /// The physical GPU whose page tables it walks.
     pub(super) physical_gpu: u32,
-    pub(super) class: EngineClass,
+    pub(super) class: EngineKind,
     /// From the configuration of its node.
     pub(super) writes_fences: bool,
     /// The most slots and small commands of a turn.

@@ -8,7 +8,7 @@ use tidegate_gpu_abi::log::{LogOperation, LogType};
 use tidegate_gpu_abi::regs::{FaultKind, NodePreemption};
 use tidegate_gpu_abi::ring::{DmaFlags, NO_LOG_ENTRY};
 use tidegate_gpu_abi::{
-    AdminCommand, Command, EngineClass, GpuVa, QueueKind, QueueState, SignalPacket,
+    AdminCommand, Command, EngineKind, GpuVa, QueueKind, QueueState, SignalPacket,
 };
 use tidegate_softgpu::{Config, NodeConfig};
 
@@ -116,7 +116,7 @@ fn coarse() -> Config {
         NodePreemption { graphics: GraphicsPreemption::None, compute: ComputePreemption::None };
     let node = |name, class| NodeConfig { preemption, ..NodeConfig::new(name, class) };
     Config {
-        nodes: vec![node("compute", EngineClass::Compute), node("copy", EngineClass::Copy)],
+        nodes: vec![node("compute", EngineKind::Compute), node("copy", EngineKind::Copy)],
         ..Config::default()
     }
 }

@@ -16,13 +16,13 @@ use tidegate_programs::ProgramId;
 use tidegate_programs::interpret::{Instruction, Operation};
 use tidegate_programs::layout::Vertex;
 use tidegate_programs::mesh::vertex_bytes;
-use tidegate_softgpu::{Config, EngineClass, NodeConfig, WorkRates};
+use tidegate_softgpu::{Config, EngineKind, NodeConfig, WorkRates};
 
 /// One 3D node, on which a grain takes 10 ns, a group 100 ns besides, and a KiB of copying 100 ns.
 fn config(graphics: GraphicsPreemption, compute: ComputePreemption) -> Config {
     let preemption = NodePreemption { graphics, compute };
     Config {
-        nodes: vec![NodeConfig { preemption, ..NodeConfig::new("3D", EngineClass::ThreeD) }],
+        nodes: vec![NodeConfig { preemption, ..NodeConfig::new("3D", EngineKind::ThreeD) }],
         grains_per_turn: 1,
         groups_per_turn: 1,
         rates: WorkRates { byte_ps: 100_000 / 1_024, group_ns: 100, grain_ns: 10 },

@@ -468,10 +468,10 @@ fn preempted_repeatedly(platform: &Platform) -> u32 {
     use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
     use tidegate_gpu_abi::regs::NodePreemption;
     use tidegate_programs::ProgramId;
-    use tidegate_softgpu::{EngineClass, NodeConfig};
+    use tidegate_softgpu::{EngineKind, NodeConfig};
     let preemption =
         NodePreemption { graphics: GraphicsPreemption::Pixel, compute: ComputePreemption::Thread };
-    let node = NodeConfig { preemption, ..NodeConfig::new("3D", EngineClass::ThreeD) };
+    let node = NodeConfig { preemption, ..NodeConfig::new("3D", EngineKind::ThreeD) };
     let rates = WorkRates { grain_ns: 10, ..WorkRates::default() };
     let config = Config { nodes: vec![node], rates, grains_per_turn: 64, ..Config::default() };
     let stops = Arc::new(platform.mutex("stops", 0));

@@ -12,7 +12,7 @@ use tidegate_explorer::{Options, Prepared, Report, Scenario};
 use tidegate_gpu_abi::log::{LOG_INDEX_WORD, LogType};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink};
 use tidegate_platform::{Bulk, Event, Platform, Step, WaitEnd, Word};
-use tidegate_softgpu::{Config, EngineClass, NodeConfig};
+use tidegate_softgpu::{Config, EngineKind, NodeConfig};
 
 /// An interrupt line that only rings: what it reports is not what these scenarios are about.
 struct Bell(Event);
@@ -79,7 +79,7 @@ fn explore(
 }
 
 /// A machine of `nodes`, whose engines keep few translations: machines are made by the thousand.
-fn hardware(nodes: &[(&str, EngineClass)]) -> Config {
+fn hardware(nodes: &[(&str, EngineKind)]) -> Config {
     Config {
         nodes: nodes.iter().map(|(name, class)| NodeConfig::new(*name, *class)).collect(),
         kept_translations: 32,
@@ -249,9 +249,8 @@ fn disconnect_meets_ring(machine: &Arc<Machine>) -> Body {
     })
 }
 
-const ONE: &[(&str, EngineClass)] = &[("copy", EngineClass::Copy)];
-const TWO: &[(&str, EngineClass)] =
-    &[("compute", EngineClass::Compute), ("copy", EngineClass::Copy)];
+const ONE: &[(&str, EngineKind)] = &[("copy", EngineKind::Copy)];
+const TWO: &[(&str, EngineKind)] = &[("compute", EngineKind::Compute), ("copy", EngineKind::Copy)];
 
 fn exhaust(config: Config, body: impl Fn(&Arc<Machine>) -> Body) {
     let report = explore(config, None, body);

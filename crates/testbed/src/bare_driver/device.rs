@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate::gpu_abi::admin::Mailbox;
 use tidegate::gpu_abi::regs::MAILBOX_WORDS;
 use tidegate::gpu_abi::{
-    AdminCommand, AdminError, Device, EngineClass, InterruptSink, QueueId, Register, Summary,
+    AdminCommand, AdminError, Device, EngineKind, InterruptSink, QueueId, Register, Summary,
 };
 use tidegate::platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord, Word};
 
@@ -76,13 +76,13 @@ pub struct Scripted {
 impl Scripted {
     /// Creates a device with one node of each class.
     pub fn new(platform: &Platform, journal: Journal) -> Arc<Scripted> {
-        let classes = (0..).zip(EngineClass::ALL);
+        let classes = (0..).zip(EngineKind::STANDARD);
         let traits = classes.map(|(n, class)| (Register::NODE_CLASS.offset(n), class as u64));
         let script = Script { traits: traits.collect(), ..Script::default() };
         Arc::new(Scripted {
             platform: platform.clone(),
             journal,
-            nodes: EngineClass::ALL.len() as u32,
+            nodes: EngineKind::STANDARD.len() as u32,
             local: PhysicalMemory::new(platform, PhysicalAddress(1 << 40)),
             summary: Summary::new(platform, WakeWord::new(platform)),
             script: platform.mutex("script", script),

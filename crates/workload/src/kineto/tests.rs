@@ -1,7 +1,7 @@
 //! Small traces of every shape, written here: names of two vendors, old and new categories, what is
 //! missing, what is broken. Recorded traces are read in `tests/workload/real_traces.rs`.
 
-use crate::model::{CommandKind, Engine, OpKind, Ready, Workload};
+use crate::model::{CommandKind, EngineKind, OpKind, Ready, Workload};
 use crate::recording::{Foreign, Gaps, ImportOptions, ImportReport, Remark};
 use crate::{Error, LoadOptions, load_bytes};
 
@@ -78,7 +78,7 @@ fn cuda_and_hip_names_mean_the_same() {
         let items = &workload.recorded.as_ref().unwrap().items;
         assert_eq!(items[1].ready, Ready::Dependency);
         assert_eq!(items[1].gap_ns, 1_000);
-        assert!(workload.queues.iter().all(|queue| queue.engine == Engine::Compute));
+        assert!(workload.queues.iter().all(|queue| queue.engine == EngineKind::Compute));
     }
 }
 
@@ -282,9 +282,12 @@ fn streams_that_only_copy_use_copy_engines_and_devices_are_told_apart() {
         .join(","),
     );
     let workload = good(&text);
-    let queues: Vec<(&str, Engine)> =
+    let queues: Vec<(&str, EngineKind)> =
         workload.queues.iter().map(|q| (q.name.as_str(), q.engine)).collect();
-    assert_eq!(queues, [("gpu 0 stream 7", Engine::Copy), ("gpu 1 stream 7", Engine::Compute)]);
+    assert_eq!(
+        queues,
+        [("gpu 0 stream 7", EngineKind::Copy), ("gpu 1 stream 7", EngineKind::Compute)]
+    );
 }
 
 #[test]

@@ -5,7 +5,6 @@
 //! - Objects are here, operations in `op`, programs and their arguments in `program`, numbers in
 //!   `expression`, expected results in `expect`, recorded times in `recorded`.
 
-mod engine;
 pub mod expect;
 pub mod expression;
 mod ids;
@@ -15,12 +14,12 @@ pub mod recorded;
 
 use std::sync::Arc;
 
-pub use engine::Engine;
 pub use expression::{BufferRef, FenceRef, QueueRef, Ref};
 pub use ids::{BufferId, FenceId, GroupMember, QueueId, Span};
 pub use op::{Command, CommandKind, CopyCommand, Data, FenceWait, FillCommand, Op, OpKind};
 pub use program::{Arg, Args};
 pub use recorded::{Ready, Recorded, RecordedItem};
+pub use tidegate_d3dukmdt::EngineKind;
 pub use tidegate_d3dukmdt::{Priority, Submission};
 
 use crate::error::Problem;
@@ -164,7 +163,7 @@ pub struct Queue {
     /// Its name.
     pub name: String,
     /// The kind of engine that runs it.
-    pub engine: Engine,
+    pub engine: EngineKind,
     /// Number of the engine of that kind, from 0. Queues of different nodes run at the same time.
     pub node: u32,
     /// The GPU of the recorded program that ran it, from 0. All engines of a replay are in one

@@ -1,7 +1,7 @@
 //! Small tables of each version made here. Recorded ones are read in
 //! `tests/workload/other_traces.rs`.
 
-use crate::model::{Engine, OpKind, Submission, Workload};
+use crate::model::{EngineKind, OpKind, Submission, Workload};
 use crate::recording::{ImportReport, Remark, Source};
 use crate::{LoadOptions, Loaded, load_bytes};
 
@@ -92,7 +92,7 @@ fn the_display_has_the_recorded_refresh_vsync_and_latency() {
     assert_eq!(display.vsync_at_ns, Some(5_020_000));
     assert_eq!(workload.buffers.len(), 4);
     let queue = workload.queue(display.queue);
-    assert_eq!((queue.engine, queue.submission), (Engine::ThreeD, Some(Submission::Hardware)));
+    assert_eq!((queue.engine, queue.submission), (EngineKind::ThreeD, Some(Submission::Hardware)));
     // Three frames are on their way when the third present returns.
     let late = ["5,9,1,4,7,2,34", "15,9,1,4,7,2,34", "25,9,1,4,7,2,34"];
     assert_eq!(read(&table(TWO, &late)).display.unwrap().latency, 3);
@@ -189,7 +189,7 @@ fn the_swap_chain_with_most_frames_on_the_screen_has_the_display() {
     let chains = ["process 12 game.exe", "process 7 dwm.exe 0xB0", "process 7 dwm.exe 0xC0"];
     assert_eq!(names, chains);
     assert_eq!(workload.display.as_ref().unwrap().queue.0, 0);
-    assert_eq!(workload.queues[1].engine, Engine::Compute);
+    assert_eq!(workload.queues[1].engine, EngineKind::Compute);
 }
 
 #[test]

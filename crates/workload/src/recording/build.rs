@@ -20,9 +20,9 @@ use super::timeline::{Action, Entry, Item, Timeline};
 use super::{Gaps, ImportOptions};
 use crate::expression::Expr;
 use crate::model::{
-    Buffer, BufferId, Command, CommandKind, Display, Engine, Fence, FenceId, FenceRef, FenceWait,
-    Init, Op, OpKind, Priority, Queue, QueueId, QueueRef, Ready, Recorded, RecordedItem, Span,
-    Submission, Thread, Workload,
+    Buffer, BufferId, Command, CommandKind, Display, EngineKind, Fence, FenceId, FenceRef,
+    FenceWait, Init, Op, OpKind, Priority, Queue, QueueId, QueueRef, Ready, Recorded, RecordedItem,
+    Span, Submission, Thread, Workload,
 };
 
 /// Buffers of a display: with fewer, rendering waits for the screen between frames that replace one
@@ -129,7 +129,7 @@ fn queues(joined: &mut Joined) -> (Vec<Queue>, Vec<bool>) {
     joined.report.shared_engines = overlapped;
     let gpus: BTreeSet<_> = joined.streams.iter().map(|stream| stream.device).collect();
     let gpu = |stream: &Stream| gpus.iter().position(|device| *device == stream.device);
-    let queue = |(stream, (engine, node)): (&Stream, (Engine, u32))| Queue {
+    let queue = |(stream, (engine, node)): (&Stream, (EngineKind, u32))| Queue {
         name: stream.name.clone(),
         engine,
         node,
@@ -142,7 +142,7 @@ fn queues(joined: &mut Joined) -> (Vec<Queue>, Vec<bool>) {
     let mut queues: Vec<Queue> = joined.streams.iter().zip(of_streams).map(queue).collect();
     let presents = joined.display.map(|display| display.stream);
     if let Some(queue) = presents.filter(|of| !shares[*of]).and_then(|of| queues.get_mut(of)) {
-        (queue.engine, queue.node) = (Engine::ThreeD, 0);
+        (queue.engine, queue.node) = (EngineKind::ThreeD, 0);
     }
     (queues, shares)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::correlate::Joined;
 use super::records::WorkKind;
-use crate::model::Engine;
+use crate::model::EngineKind;
 use crate::model::recorded::SharedEngine;
 
 /// Compute engines and copy engines that a replay may use. With one 3D engine they are the 48 that
@@ -20,7 +20,7 @@ const MOST_COPY: usize = 15;
 /// The engines of a replay.
 pub struct Engines {
     /// The engine of each stream and its number.
-    pub of_streams: Vec<(Engine, u32)>,
+    pub of_streams: Vec<(EngineKind, u32)>,
     /// Streams that share an engine with another.
     pub shares: Vec<bool>,
     /// Engines whose streams overlapped.
@@ -34,13 +34,13 @@ pub fn assign(joined: &Joined) -> Engines {
     joined.work.iter().for_each(|work| kernels[work.stream()] |= work.kind == WorkKind::Kernel);
     // A stream without work needs no engine of its own.
     let only_copies = |stream: usize| !kernels[stream] && !busy[stream].is_empty();
-    let mut engines: Vec<(Engine, u32)> = (0..busy.len())
-        .map(|stream| (if only_copies(stream) { Engine::Copy } else { Engine::Compute }, 0))
+    let mut engines: Vec<(EngineKind, u32)> = (0..busy.len())
+        .map(|stream| (if only_copies(stream) { EngineKind::Copy } else { EngineKind::Compute }, 0))
         .collect();
     overflow(&mut engines, &busy);
     let mut overlapped = Vec::new();
     let mut shares = vec![false; busy.len()];
-    for (kind, most) in [(Engine::Compute, MOST_COMPUTE), (Engine::Copy, MOST_COPY)] {
+    for (kind, most) in [(EngineKind::Compute, MOST_COMPUTE), (EngineKind::Copy, MOST_COPY)] {
         let of_kind = |stream: &usize| engines[*stream].0 == kind && !busy[*stream].is_empty();
         let streams: Vec<usize> = (0..busy.len()).filter(of_kind).collect();
         let device = |stream: usize| joined.streams[stream].device;
@@ -67,16 +67,16 @@ pub fn assign(joined: &Joined) -> Engines {
 
 /// Gives copy engines that no copies need to the streams that are least busy, where there are more
 /// than compute engines. Recorded work is timed work, which every engine runs.
-fn overflow(engines: &mut [(Engine, u32)], busy: &[Busy]) {
-    let of_kind = |engines: &[(Engine, u32)], kind: Engine| -> Vec<usize> {
+fn overflow(engines: &mut [(EngineKind, u32)], busy: &[Busy]) {
+    let of_kind = |engines: &[(EngineKind, u32)], kind: EngineKind| -> Vec<usize> {
         let used = |stream: &usize| engines[*stream].0 == kind && !busy[*stream].is_empty();
         (0..busy.len()).filter(used).collect()
     };
-    let mut streams = of_kind(engines, Engine::Compute);
-    let spare = MOST_COPY.saturating_sub(of_kind(engines, Engine::Copy).len());
+    let mut streams = of_kind(engines, EngineKind::Compute);
+    let spare = MOST_COPY.saturating_sub(of_kind(engines, EngineKind::Copy).len());
     let more = streams.len().saturating_sub(MOST_COMPUTE).min(spare);
     streams.sort_by_key(|stream| (length(&busy[*stream]), std::cmp::Reverse(*stream)));
-    streams[..more].iter().for_each(|stream| engines[*stream].0 = Engine::Copy);
+    streams[..more].iter().for_each(|stream| engines[*stream].0 = EngineKind::Copy);
 }
 
 /// Divides streams by their device, each with the number of engines that it may use. Only with more

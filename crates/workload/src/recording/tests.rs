@@ -1,7 +1,7 @@
 //! Recordings made by hand: what readers of other formats than Kineto's need of the neutral form.
 
 use super::*;
-use crate::model::{Engine, OpKind, Ready};
+use crate::model::{EngineKind, OpKind, Ready};
 
 /// A recording with one device per process.
 #[derive(Default)]
@@ -307,13 +307,13 @@ fn every_stream_has_an_engine_of_its_own_as_long_as_there_are_enough() {
 fn more_streams_than_compute_engines_use_copy_engines_that_no_copies_need() {
     for streams in [33, 47, 48] {
         let workload = side_by_side(streams, WorkKind::Kernel, |_| 0);
-        let own: Vec<(Engine, u32)> = match streams {
+        let own: Vec<(EngineKind, u32)> = match streams {
             // One more than there are engines: the last compute stream joins the first.
-            48 => (0..32).chain([0]).map(|node| (Engine::Compute, node)).collect(),
-            _ => (0..32).map(|node| (Engine::Compute, node)).collect(),
+            48 => (0..32).chain([0]).map(|node| (EngineKind::Compute, node)).collect(),
+            _ => (0..32).map(|node| (EngineKind::Compute, node)).collect(),
         };
         let more = streams as u32 - own.len() as u32;
-        let own: Vec<_> = own.into_iter().chain((0..more).map(|k| (Engine::Copy, k))).collect();
+        let own: Vec<_> = own.into_iter().chain((0..more).map(|k| (EngineKind::Copy, k))).collect();
         let engines: Vec<_> = workload.queues.iter().map(|q| (q.engine, q.node)).collect();
         assert_eq!(engines, own, "{streams}");
         let report = &workload.recorded.as_ref().unwrap().report;

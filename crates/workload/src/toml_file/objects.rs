@@ -5,8 +5,8 @@ use super::fields::Fields;
 use super::names::{Groups, Symbols, Variables, is_object_name};
 use super::reader::{Section, float_of, suggest};
 use crate::model::{
-    Buffer, BufferId, Content, Display, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority,
-    Queue, QueueId, Submission,
+    Buffer, BufferId, Content, Display, EngineKind, Fence, FenceId, Frame, GroupMember, Init,
+    Priority, Queue, QueueId, Submission,
 };
 
 /// Limit on the length of a buffer.
@@ -144,8 +144,6 @@ fn buffer_bytes(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<u64>
     None
 }
 
-const ENGINES: [(&str, Engine); 3] =
-    [("3d", Engine::ThreeD), ("compute", Engine::Compute), ("copy", Engine::Copy)];
 const PRIORITIES: [(&str, Priority); 4] = [
     ("idle", Priority::Idle),
     ("normal", Priority::Normal),
@@ -156,9 +154,11 @@ const PRIORITIES: [(&str, Priority); 4] = [
 /// The fields of a queue except its name.
 fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
     section.need("engine");
+    let engines: Vec<(&str, EngineKind)> =
+        EngineKind::ALL.iter().map(|kind| (kind.word(), *kind)).collect();
     Queue {
         name: String::new(),
-        engine: section.word("engine", &ENGINES).unwrap_or(Engine::ThreeD),
+        engine: section.word("engine", &engines).unwrap_or(EngineKind::ThreeD),
         node: symbols
             .constant(section, "node", 63)
             .map_or(0, |node| u32::try_from(node).unwrap_or_default()),

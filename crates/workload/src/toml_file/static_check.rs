@@ -10,8 +10,8 @@ use tidegate_programs::ProgramId;
 use crate::error::Problem;
 use crate::expression::Expr;
 use crate::model::{
-    BufferRef, Command, CommandKind, CopyCommand, Engine, FillCommand, Op, OpKind, QueueRef, Span,
-    Workload,
+    BufferRef, Command, CommandKind, CopyCommand, EngineKind, FillCommand, Op, OpKind, QueueRef,
+    Span, Workload,
 };
 
 /// Checks every operation. Mistakes go to the reader, warnings are returned.
@@ -55,10 +55,15 @@ impl StaticCheck<'_, '_> {
     fn command(&mut self, queue: &QueueRef, command: &Command) {
         let described = self.workload.queue(queue.first);
         let (what, needed) = match &command.kind {
-            CommandKind::Draw { .. } => ("a draw", Engine::ThreeD),
-            CommandKind::Dispatch { program: ProgramId::DRAW, .. } => ("a draw", Engine::ThreeD),
-            CommandKind::Dispatch { .. } => ("a dispatch", Engine::Compute),
-            _ => ("", Engine::Copy),
+            CommandKind::Draw { .. } => ("a draw", EngineKind::ThreeD),
+            CommandKind::Dispatch { program: ProgramId::DRAW, .. } => {
+                ("a draw", EngineKind::ThreeD)
+            }
+            CommandKind::Dispatch { .. } => ("a dispatch", EngineKind::Compute),
+            CommandKind::Copy(_) => ("a copy", EngineKind::Copy),
+            CommandKind::Fill(_) => ("a fill", EngineKind::Copy),
+            // Every engine runs modelled work.
+            CommandKind::Work { .. } | CommandKind::Delay { .. } => ("", described.engine),
         };
         // The 3D queue drives everything, the compute queue compute and copy, the copy queue copies
         // alone.

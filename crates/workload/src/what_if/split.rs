@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::expression::Expr;
-use crate::model::{Engine, Fence, FenceId, Op, OpKind, Queue, QueueId, Ref, Span, Workload};
+use crate::model::{EngineKind, Fence, FenceId, Op, OpKind, Queue, QueueId, Ref, Span, Workload};
 
 /// Most engines of a machine, of all kinds together.
 const MOST_ENGINES: u32 = 48;
@@ -68,14 +68,12 @@ fn feeders(workload: &Workload, stream: QueueId) -> usize {
 }
 
 /// Engines of the machine that the workload needs: those of each kind up to the highest number, and
-/// one 3D engine at least.
+/// one at least of the standard kinds.
 fn engines(workload: &Workload) -> u32 {
     let of =
         |engine| workload.queues.iter().filter(|q| q.engine == engine).map(|q| q.node + 1).max();
-    [Engine::ThreeD, Engine::Compute, Engine::Copy]
-        .map(|engine| of(engine).unwrap_or(1))
-        .iter()
-        .sum()
+    let least = |kind| u32::from(EngineKind::STANDARD.contains(kind));
+    EngineKind::ALL.iter().map(|kind| of(*kind).unwrap_or(least(kind))).sum()
 }
 
 /// Makes `wanted` parts of a stream, each on an engine of its own.

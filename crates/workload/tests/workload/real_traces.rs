@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use tidegate_workload::model::{CommandKind, Engine, Op, OpKind, Ready, Workload};
+use tidegate_workload::model::{CommandKind, EngineKind, Op, OpKind, Ready, Workload};
 use tidegate_workload::recording::{Gaps, ImportOptions, ImportReport};
 use tidegate_workload::{LoadOptions, load};
 
@@ -133,7 +133,7 @@ fn a_training_run_whose_waits_are_not_recorded() {
     for line in report.lines() {
         println!("{line}");
     }
-    assert_eq!(workload.queues.iter().filter(|queue| queue.engine == Engine::Copy).count(), 1);
+    assert_eq!(workload.queues.iter().filter(|queue| queue.engine == EngineKind::Copy).count(), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidegate_workload::expect::{Expectation, Metric};
-use tidegate_workload::model::{Engine, OpKind, Priority, Workload};
+use tidegate_workload::model::{EngineKind, OpKind, Priority, Workload};
 use tidegate_workload::{LoadOptions, Loaded, load};
 
 fn folder() -> PathBuf {
@@ -53,8 +53,8 @@ fn every_workload_can_be_read_says_its_point_and_expects_something() {
 #[test]
 fn the_frame_graph_uses_three_engines_and_the_documents_values() {
     let workload = read("frame-graph.toml");
-    let engines: Vec<Engine> = workload.queues.iter().map(|queue| queue.engine).collect();
-    assert_eq!(engines, [Engine::Copy, Engine::ThreeD, Engine::Compute]);
+    let engines: Vec<EngineKind> = workload.queues.iter().map(|queue| queue.engine).collect();
+    assert_eq!(engines, [EngineKind::Copy, EngineKind::ThreeD, EngineKind::Compute]);
     assert_eq!(workload.frames.len(), 1);
     assert_eq!(workload.frames[0].file, "frame.png");
     let mut signals = Vec::new();

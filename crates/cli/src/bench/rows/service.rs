@@ -26,7 +26,7 @@ const READY: [&str; 3] = ["serving on ", "ready", LISTENING];
 
 /// Engines of each class, as a service has them without a configuration.
 pub(super) fn standard(platform: &Platform) -> MachineConfig {
-    MachineConfig::standard(platform).with_nodes(1, 1, 1)
+    MachineConfig::standard(platform)
 }
 
 fn options(ring_slots: u64) -> DeviceOptions {

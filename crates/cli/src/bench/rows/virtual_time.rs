@@ -101,7 +101,8 @@ fn one_machine(engines: u32, rounds: u64) -> Result<(u64, u64, f64), Box<dyn std
     let engines_of = |adapter: u32| engines / adapters + u32::from(adapter < engines % adapters);
     let config = |adapter: u32| {
         let compute = engines_of(adapter).max(3) - 2;
-        let mut config = MachineConfig::standard(&platform).with_nodes(1, compute, 1);
+        let mut config = MachineConfig::standard(&platform)
+            .with_engines(&[(tidegate::d3dukmdt::EngineKind::Compute, compute)].into());
         config.gpu.lane_group = format!("GPU {adapter}");
         config
     };

@@ -42,7 +42,7 @@ impl Process {
         let caps = &self.objects.port.caps;
         let native = caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let nodes = caps.nodes.iter().map(|n| NodeInfo {
-            engine_type: n.engine_type as u32,
+            engine_type: n.engine_type.engine_type(),
             name: n.friendly_name.clone(),
             user_mode_submission: n.user_mode_submission,
             writes_fences: n.writes_fences,
