@@ -36,6 +36,10 @@ pub enum CommandListType {
     Compute = 2,
     /// Copies and fills.
     Copy = 3,
+    /// Decodes video.
+    VideoDecode = 4,
+    /// Encodes video.
+    VideoEncode = 6,
 }
 
 impl CommandListType {
@@ -45,12 +49,19 @@ impl CommandListType {
             CommandListType::Direct => "direct",
             CommandListType::Compute => "compute",
             CommandListType::Copy => "copy",
+            CommandListType::VideoDecode => "video decode",
+            CommandListType::VideoEncode => "video encode",
         }
     }
 
     /// Every type, by its number.
-    pub const ALL: [CommandListType; 3] =
-        [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
+    pub const ALL: [CommandListType; 5] = [
+        CommandListType::Direct,
+        CommandListType::Compute,
+        CommandListType::Copy,
+        CommandListType::VideoDecode,
+        CommandListType::VideoEncode,
+    ];
 
     /// Returns the type of the lists that are made for this kind of engine.
     pub fn made_for(kind: EngineKind) -> CommandListType {
@@ -67,7 +78,20 @@ impl CommandListType {
             CommandListType::Direct => &[ThreeD],
             CommandListType::Compute => &[Compute, ThreeD],
             CommandListType::Copy => &[Copy, Compute, ThreeD],
+            CommandListType::VideoDecode => &[EngineKind::VideoDecode],
+            CommandListType::VideoEncode => &[EngineKind::VideoEncode],
         }
+    }
+
+    // spec: ME-054
+    /// Returns whether such lists take dispatches and clears.
+    pub(crate) fn takes_dispatches(self) -> bool {
+        self.engine_kinds()[0] <= EngineKind::Compute
+    }
+
+    /// Returns whether such lists take copies.
+    pub(crate) fn takes_copies(self) -> bool {
+        self.engine_kinds()[0] <= EngineKind::Copy
     }
 
     /// Returns the published types of the engines that can run such work, the preferred one first.
@@ -81,7 +105,10 @@ const BUNDLE: u32 = 1;
 
 /// A number of D3D12_COMMAND_LIST_TYPE for which there is no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no queue takes {}; use 0 (direct), 2 (compute) or 3 (copy)", type_text(*.0))]
+#[error(
+    "no queue takes {}; use 0 (direct), 2 (compute), 3 (copy), 4 (video decode) or 6 (video encode)",
+    type_text(*.0)
+)]
 pub struct NoQueueOfType(pub u32);
 
 fn type_text(number: u32) -> String {
@@ -553,9 +580,9 @@ mod tests {
             assert_eq!(submission.to_string().parse(), Ok(submission));
         }
         assert_eq!("User".parse::<Submission>(), Err(UnknownSubmission("User".to_owned())));
-        let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
-        assert_eq!(types.map(|t| t as u32), [0, 2, 3]);
-        assert_eq!([0, 2, 3].map(CommandListType::try_from), types.map(Ok));
+        let types = CommandListType::ALL;
+        assert_eq!(types.map(|t| t as u32), [0, 2, 3, 4, 6]);
+        assert_eq!([0, 2, 3, 4, 6].map(CommandListType::try_from), types.map(Ok));
         let bundle = CommandListType::try_from(1).unwrap_err();
         assert_eq!(
             bundle.to_string(),

@@ -42,10 +42,14 @@ engine_kinds! {
     Compute = 1 "compute" "compute" 0;
     /// Copies and fills.
     Copy = 2 "copy" "copy" 6;
+    /// Decodes video. Decoding is modelled: work that takes time.
+    VideoDecode = 3 "video decode" "video-decode" 2;
+    /// Encodes video, which is modelled as well.
+    VideoEncode = 4 "video encode" "video-encode" 3;
 }
 
 impl EngineKind {
-    /// The kinds of which every adapter has an engine.
+    /// The kinds of which every adapter has an engine. Each can do what those behind it can.
     pub const STANDARD: [EngineKind; 3] =
         [EngineKind::ThreeD, EngineKind::Compute, EngineKind::Copy];
 

@@ -106,10 +106,14 @@ impl CommandList {
         self.push_fill(buffer.gpu_va() + offset, bytes, value)
     }
 
-    // spec: ME-054
     /// Refuses a command of compute and direct lists in other lists.
     pub(crate) fn accepts_compute(&self, command: &'static str) -> Result<()> {
-        self.accepts(command, "compute or direct", self.list_type() != CommandListType::Copy)
+        self.accepts(command, "compute or direct", self.list_type().takes_dispatches())
+    }
+
+    /// Refuses a copy in lists of engines that do not copy.
+    pub(crate) fn accepts_copies(&self) -> Result<()> {
+        self.accepts("copy", "copy, compute or direct", self.list_type().takes_copies())
     }
 
     /// Appends a fill of `bytes` bytes at any GPU address.

@@ -1,4 +1,4 @@
-//! Copies of buffer ranges, on lists of every type.
+//! Copies of buffer ranges.
 
 use super::recording::{CommandList, bad};
 use crate::error::Result;
@@ -8,9 +8,10 @@ use crate::states::recording::Subresources;
 use tidegate_gpu_abi::{Command, GpuVa};
 
 impl CommandList {
-    /// Copies `bytes` bytes from `source` to `destination`. All list types.
+    /// Copies `bytes` bytes from `source` to `destination`. Copy, compute and direct lists.
     ///
     /// # Errors
+    /// [`Error::NotAccepted`](crate::Error::NotAccepted);
     /// [`Error::OutOfRange`](crate::Error::OutOfRange);
     /// [`Error::BadValue`](crate::Error::BadValue) for 0 bytes;
     /// [`Error::Foreign`](crate::Error::Foreign).
@@ -23,6 +24,7 @@ impl CommandList {
         source_offset: u64,
         bytes: u64,
     ) -> Result<()> {
+        self.accepts_copies()?;
         destination.check("a copy's destination", destination_offset, bytes)?;
         source.check("a copy's source", source_offset, bytes)?;
         self.name_buffer(destination)?;

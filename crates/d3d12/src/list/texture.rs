@@ -96,10 +96,10 @@ impl<'a> TextureCopyLocation<'a> {
 
 impl CommandList {
     /// Copies texels to `destination`, starting at `at`. Without a box, copies all of `source`. An
-    /// empty box copies nothing. All list types.
+    /// empty box copies nothing. Copy, compute and direct lists.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for incompatible formats, texels outside either end, a misaligned
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] for incompatible formats, texels outside either end, a misaligned
     /// footprint, and a copy within one subresource; [`Error::OutOfRange`] for a footprint that
     /// exceeds its buffer; [`Error::Foreign`].
     #[doc(alias = "CopyTextureRegion")]
@@ -110,6 +110,7 @@ impl CommandList {
         source: TextureCopyLocation<'_>,
         region: Option<TexelBox>,
     ) -> Result<()> {
+        self.accepts_copies()?;
         let (to, from) = (destination.texels()?, source.texels()?);
         let refuse = |why| {
             let what = format!("a copy of {} to {}", source.what(), destination.what());
@@ -171,11 +172,11 @@ impl CommandList {
         Ok(())
     }
 
-    /// Copies all of `source` to `destination`, a resource of the same kind and size. All list
-    /// types.
+    /// Copies all of `source` to `destination`, a resource of the same kind and size. Copy,
+    /// compute and direct lists.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for resources that differ, and for a copy of a resource to itself;
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] for resources that differ, and for a copy of a resource to itself;
     /// [`Error::Foreign`].
     #[doc(alias = "CopyResource")]
     pub fn copy_resource<'a>(
@@ -183,6 +184,7 @@ impl CommandList {
         destination: impl Into<Resource<'a>>,
         source: impl Into<Resource<'a>>,
     ) -> Result<()> {
+        self.accepts_copies()?;
         let (destination, source) = (destination.into(), source.into());
         let refuse = |why| {
             let what = format!("a copy of {} to {}", source.what(), destination.what());

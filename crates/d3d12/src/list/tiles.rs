@@ -18,10 +18,10 @@ pub enum TileCopy {
 
 impl CommandList {
     /// Copies `tiles` tiles of a reserved buffer, starting at tile `first`, from or to `buffer`,
-    /// where they are contiguous from `offset` on. All list types.
+    /// where they are contiguous from `offset` on. Copy, compute and direct lists.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for a buffer that is not reserved, and for 0 tiles;
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] for a buffer that is not reserved, and for 0 tiles;
     /// [`Error::OutOfRange`], [`Error::Foreign`].
     // spec: ME-053
     #[doc(alias = "CopyTiles")]
@@ -33,6 +33,7 @@ impl CommandList {
         offset: u64,
         direction: TileCopy,
     ) -> Result<()> {
+        self.accepts_copies()?;
         let kind = "CopyTiles";
         if tiled.tiles().is_none() {
             let what = format!("{kind} of buffer '{}'", tiled.name());

@@ -13,6 +13,8 @@ pub enum TypeClass {
     ComputeAnd3D,
     /// Copy queues.
     Copy,
+    /// Video queues.
+    Video,
 }
 
 impl TypeClass {
@@ -21,6 +23,7 @@ impl TypeClass {
         match list_type {
             CommandListType::Direct | CommandListType::Compute => TypeClass::ComputeAnd3D,
             CommandListType::Copy => TypeClass::Copy,
+            CommandListType::VideoDecode | CommandListType::VideoEncode => TypeClass::Video,
         }
     }
 }
@@ -30,6 +33,7 @@ impl fmt::Display for TypeClass {
         f.write_str(match self {
             TypeClass::ComputeAnd3D => "compute/3D",
             TypeClass::Copy => "copy",
+            TypeClass::Video => "video",
         })
     }
 }
@@ -68,6 +72,8 @@ pub fn settable(list_type: CommandListType) -> ResourceStates {
         CommandListType::Direct => ResourceStates::all(),
         CommandListType::Compute => compute,
         CommandListType::Copy => ResourceStates::COPIES,
+        // Modelled video work names no resources.
+        CommandListType::VideoDecode | CommandListType::VideoEncode => ResourceStates::empty(),
     }
 }
 

@@ -21,3 +21,4 @@ mod several_engines;
 mod stations;
 mod synchronised_programs;
 mod tiles;
+mod video_queues;
