@@ -24,6 +24,7 @@
 //! · `series` (the machines) · `targets`. Callers: the fuzzer (`bin/libfuzzer.rs`) and a test that
 //! runs the corpus.
 
+mod any;
 mod c_library;
 mod census;
 mod client;

@@ -27,6 +27,8 @@ pub mod resource;
 pub mod share;
 mod slots;
 pub mod snapshot;
+#[macro_use]
+mod table;
 pub mod view;
 
 pub use adapter::{AdapterInfo, ClockCalibration, NodeInfo};

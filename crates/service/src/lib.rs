@@ -5,11 +5,11 @@
 //! is mapped. So a fence's value is read without a call, and work is submitted to a connected
 //! doorbell without one.
 //!
-//! Rooms: [`server`] · [`client`] · `wire` (messages) · `transport` (the socket, or queues of an
-//! explored machine) ·
-//! `long` (bytes beside a message) · `rows` (of a view) ·
+//! Rooms: [`server`] · [`client`] · `wire` (messages) · `arguments` (in messages) · `transport` (the
+//! socket, or queues of an explored machine) · `long` (bytes beside a message) · `rows` (of a view) ·
 //! `nt_handles` (objects behind descriptors, also for a kernel in this process).
 
+mod arguments;
 pub mod client;
 mod long;
 mod nt_handles;
@@ -21,3 +21,10 @@ mod wire;
 pub use nt_handles::NtHandles;
 pub use rows::ProcessRow;
 pub use wire::{Refusal, VERSION as PROTOCOL_VERSION};
+
+/// The messages, for clients that keep no rule of the protocol.
+#[doc(hidden)]
+pub mod hostile {
+    pub use crate::arguments::*;
+    pub use crate::wire::{Call, Message, OwnMessage, encode};
+}

@@ -3,22 +3,17 @@
 //! Each call is one message, and so is its answer: the result of the call, whose type the caller
 //! knows. A file is named by its place among the files of the message. The encoding is postcard's.
 
+use crate::arguments::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidegate_calls::snapshot::PageRequest;
-use tidegate_calls::{
-    AdapterInfo, CreateAllocation, CreateContextVirtual, CreateHwContext, CreateHwQueue,
-    CreateSynchronizationObject, DeviceErrorReason, FenceValue, Handle, NativeFenceType,
-    PagingPriority, Present, ReserveGpuVirtualAddress, ResidencyPriority, ResourceData,
-    SegmentGroup, SignalFlags, SlotKey, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SyncObjectAccess, SyncObjectFlags, TdrTest, TileOperation, WaitMode,
-};
+use tidegate_calls::*;
 use tidegate_platform::{CacheType, ClientAccess, Part};
 
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -140,212 +135,102 @@ pub enum Refusal {
     NoDescriptor,
 }
 
-/// A call of a process.
+/// A message of a process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Call {
-    Object(ObjectCall),
-    Fence(FenceCall),
-    Work(WorkCall),
-    Doorbell(DoorbellCall),
+pub enum Message {
+    /// A call of the table.
+    Call(Call),
+    /// Anything else.
+    Own(OwnMessage),
 }
 
-/// Calls about devices, memory and paging.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ObjectCall {
-    CreateDevice,
-    DestroyDevice(Handle),
-    DeviceState(Handle),
-    MarkDeviceAsError(Handle, DeviceErrorReason),
-    CreateAllocation(CreateAllocation),
-    DestroyAllocation(Handle),
-    Lock2(Handle, Handle),
-    ReadAllocation {
-        device: Handle,
-        allocation: Handle,
-        offset: u64,
-        bytes: u32,
-    },
-    WriteAllocation {
-        device: Handle,
-        allocation: Handle,
-        offset: u64,
-        data: Vec<u8>,
-    },
-    ReserveGpuVirtualAddress(ReserveGpuVirtualAddress),
-    FreeGpuVirtualAddress(Handle),
-    UpdateGpuVirtualAddress {
-        reserved: Handle,
-        operations: Vec<TileOperation>,
-        fence: Handle,
-        value: u64,
-    },
-    CreatePagingQueue {
-        device: Handle,
-        priority: PagingPriority,
-    },
-    DestroyPagingQueue(Handle),
-    MakeResident {
-        paging_queue: Handle,
-        allocations: Vec<Handle>,
-    },
-    Evict(Handle, Vec<Handle>),
-    SetAllocationPriority(Handle, Vec<Handle>, ResidencyPriority),
-    QueryVideoMemoryInfo(SegmentGroup),
-    CreateResource {
-        device: Handle,
-        allocations: Vec<Handle>,
-        data: ResourceData,
-        nt_security_sharing: bool,
-    },
-    QueryResourceInfo(Handle, SharedName),
-    /// The answer is an [`OpenedResourceView`].
-    OpenResource(Handle, SharedName),
-    DestroyResource(Handle),
-    QueryAllocationResidency(Handle, Vec<Handle>),
+impl From<Call> for Message {
+    fn from(call: Call) -> Message {
+        Message::Call(call)
+    }
 }
 
-/// The name of a shared resource.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) enum SharedName {
-    /// A global handle.
-    Global(u32),
-    /// The NT handle that is the message's file.
-    File,
+impl From<OwnMessage> for Message {
+    fn from(own: OwnMessage) -> Message {
+        Message::Own(own)
+    }
+}
+
+/// The type in which a message carries an argument.
+macro_rules! carried {
+    ($ty:ty) => {
+        $ty
+    };
+    ($ty:ty, $message:ty) => {
+        $message
+    };
+}
+
+macro_rules! messages {
+    ([]
+        local { $($local:tt)* }
+        sent { $($(#[$meta:meta])* $Name:ident $how:ident
+            fn $f:ident($($arg:ident: $ty:ty $(=> $message:ty)?),* $(,)?) -> $out:ty;)* }
+    ) => {
+        /// A call of a process, with the arguments of the method of its name.
+        #[derive(Debug, Serialize, Deserialize)]
+        #[allow(missing_docs)]
+        pub enum Call {
+            $($Name { $($arg: carried!($ty $(, $message)?)),* }),*
+        }
+
+        impl Message {
+            /// Returns the name of the message on a timeline.
+            pub(crate) fn name(&self) -> &'static str {
+                match self {
+                    $(Message::Call(Call::$Name { .. }) => stringify!($f),)*
+                    Message::Own(own) => own.name(),
+                }
+            }
+        }
+    };
+}
+
+tidegate_calls::for_each_call!(messages! {});
+
+/// What a client says beside the calls: about its waits, its doorbells, and memory that the kernel
+/// moves.
+#[derive(Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum OwnMessage {
+    /// Arms a CPU wait. Its end stores [`over`] to the word of its slot.
+    RegisterWait { fences: Vec<FenceValue>, mode: WaitMode, key: SlotKey, announced: bool },
+    /// Cancels this wait. A later wait in the same slot goes on.
+    CancelWait { key: SlotKey },
+    /// Whether the instances of a wait that is over are still those of a device that works.
+    CheckWait { fences: Vec<FenceValue> },
+    /// Reads bytes of an allocation that is not mapped.
+    ReadAllocation { device: Handle, allocation: Handle, offset: u64, bytes: u32 },
+    /// Writes bytes of an allocation that is not mapped.
+    WriteAllocation { device: Handle, allocation: Handle, offset: u64, data: Vec<u8> },
+    /// A ring that found the engine asleep.
+    WakeEngine { doorbell: Handle },
+    /// The client has mapped the page of the connection with this number.
+    PageIsMapped { doorbell: Handle, number: u64 },
+}
+
+impl OwnMessage {
+    fn name(&self) -> &'static str {
+        match self {
+            OwnMessage::RegisterWait { .. } => "register_wait",
+            OwnMessage::CancelWait { .. } => "cancel_wait",
+            OwnMessage::CheckWait { .. } => "check_wait",
+            OwnMessage::ReadAllocation { .. } => "read_allocation",
+            OwnMessage::WriteAllocation { .. } => "write_allocation",
+            OwnMessage::WakeEngine { .. } => "wake_engine",
+            OwnMessage::PageIsMapped { .. } => "page_is_mapped",
+        }
+    }
 }
 
 /// A resource, what its creator has passed, and of each allocation its handle, GPU address and
 /// bytes. A process maps the memory of each by a call to lock it.
 pub(crate) type OpenedResourceView = (Handle, ResourceData, Vec<(Handle, u64, u64)>);
-
-/// Calls about fences and waits.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum FenceCall {
-    CreateMonitoredFence {
-        device: Handle,
-        initial_value: u64,
-        flags: SyncObjectFlags,
-        engine_affinity: u32,
-        name: String,
-    },
-    CreateNativeFence {
-        device: Handle,
-        initial_value: u64,
-        fence_type: NativeFenceType,
-        flags: SyncObjectFlags,
-        engine_affinity: u32,
-        private_data: Vec<u8>,
-        name: String,
-    },
-    ShareObjects {
-        objects: Vec<Handle>,
-        access: SyncObjectAccess,
-        name: Option<String>,
-    },
-    OpenSyncObjectNtHandleFromName(String, SyncObjectAccess),
-    /// The NT handle is the message's file.
-    OpenSyncObject {
-        device: Handle,
-        flags: SyncObjectFlags,
-        engine_affinity: u32,
-        native: bool,
-    },
-    DestroySynchronizationObject(Handle),
-    /// Arms a CPU wait. Its end stores [`over`] to the word of its slot.
-    RegisterWait {
-        fences: Vec<FenceValue>,
-        mode: WaitMode,
-        key: SlotKey,
-        announced: bool,
-    },
-    /// Cancels this wait. A later wait in the same slot goes on.
-    CancelWait {
-        key: SlotKey,
-    },
-    /// Whether the instances of a wait that is over are still those of a device that works.
-    CheckWait {
-        fences: Vec<FenceValue>,
-    },
-    SignalFromCpu(Vec<FenceValue>, SignalFlags),
-    WaitFromGpu(Handle, Vec<FenceValue>),
-    /// A CPU event stores [`over`] to the word of its slot.
-    SignalFromGpu2 {
-        contexts: Vec<Handle>,
-        fences: Vec<FenceValue>,
-        flags: SignalFlags,
-        event: Option<SlotKey>,
-    },
-    NativeFenceLogDetail(Handle),
-    CreateSynchronizationObject(CreateSynchronizationObject),
-    /// By global handle; without one by the NT handle that is the message's file.
-    OpenSynchronizationObject {
-        shared: Option<u32>,
-        device: Option<Handle>,
-        flags: SyncObjectFlags,
-    },
-    WaitForSynchronizationObjects {
-        context: Handle,
-        objects: Vec<Handle>,
-        fence_value: u64,
-    },
-    SignalSynchronizationObjects {
-        contexts: Vec<Handle>,
-        objects: Vec<Handle>,
-        flags: SignalFlags,
-        fence_value: u64,
-    },
-}
-
-/// Calls about contexts, queues, submissions and the display.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum WorkCall {
-    QueryClockCalibration(u32, u32),
-    DisableGpuTimeout(Handle),
-    QueueNumber(Handle),
-    DebugTimeouts(TdrTest),
-    CreateContextVirtual(CreateContextVirtual),
-    DestroyContext(Handle),
-    SubmitCommand(SubmitCommand),
-    Render { contexts: Vec<Handle>, commands: Commands, allocations: Vec<(Handle, bool)> },
-    CreateHwContext(CreateHwContext),
-    DestroyHwContext(Handle),
-    SetContextSchedulingPriority(Handle, i32),
-    SetContextInProcessSchedulingPriority(Handle, i32),
-    CreateHwQueue(CreateHwQueue),
-    DestroyHwQueue(Handle),
-    SubmitCommandToHwQueue(SubmitCommandToHwQueue),
-    SubmitWaitToHwQueue(Handle, Vec<FenceValue>),
-    SubmitSignalToHwQueues { hw_queues: Vec<Handle>, fences: Vec<FenceValue>, flags: SignalFlags },
-    Display,
-    Present(Present),
-    WaitForVerticalBlankEvent,
-}
-
-/// The commands of a render call.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Commands {
-    Here(Vec<u8>),
-    /// So many bytes in the message's file ([`crate::long`]).
-    File(u32),
-}
-
-/// Calls about doorbells.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum DoorbellCall {
-    CreateDoorbell {
-        hw_queue: Handle,
-        ring: Handle,
-        control: Handle,
-        flags: u32,
-        private_data: Vec<u8>,
-    },
-    ConnectDoorbell(Handle),
-    DestroyDoorbell(Handle),
-    NotifyWorkSubmission(Handle),
-    /// A ring that found the engine asleep.
-    WakeEngine(Handle),
-    /// The client has mapped the page of the connection with this number.
-    PageIsMapped(Handle, u64),
-}
 
 /// What the word of a slot holds while this wait is armed. It is even.
 pub(crate) fn armed(key: SlotKey) -> u64 {
@@ -457,7 +342,7 @@ pub(crate) struct LogView {
 }
 
 /// Encodes a message.
-pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(message).expect("a message has no type that cannot be encoded")
 }
 

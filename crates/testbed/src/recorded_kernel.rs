@@ -200,13 +200,34 @@ impl RecordedKernel {
     }
 }
 
-/// Methods that record the call and pass it on.
-macro_rules! pass_on {
-    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
-        $(fn $name(&self, $($arg: $type),*) -> Result<$out, Status> {
-            self.before(stringify!($name), &[$(&$arg),*])?;
-            self.inner.$name($($arg),*)
-        })*
+/// A call that is recorded and passed on. Those with code of their own come first.
+macro_rules! record {
+    ($f:ident query_adapter_info $rest:tt $out:ty) => {};
+    ($f:ident queue_number $rest:tt $out:ty) => {};
+    ($f:ident display $rest:tt $out:ty) => {};
+    ($f:ident create_doorbell $rest:tt $out:ty) => {};
+    ($f:ident connect_doorbell $rest:tt $out:ty) => {};
+    ($f:ident create_monitored_fence $rest:tt $out:ty) => {};
+    ($f:ident create_native_fence $rest:tt $out:ty) => {};
+    ($f:ident native_fence_log_detail $rest:tt $out:ty) => {};
+    ($f:ident create_allocation $rest:tt $out:ty) => {};
+    ($f:ident $same:ident ($($arg:ident: $ty:ty),*) $out:ty) => {
+        fn $f(&self, $($arg: $ty),*) -> $out {
+            self.before(stringify!($f), &[$(&$arg),*])?;
+            self.inner.$f($($arg),*)
+        }
+    };
+}
+
+macro_rules! record_all {
+    ([]
+        local { $($(#[$local_meta:meta])* $Local:ident
+            fn $local:ident($($local_arg:ident: $local_ty:ty),* $(,)?) -> $local_out:ty;)* }
+        sent { $($(#[$meta:meta])* $Name:ident $how:ident
+            fn $f:ident($($arg:ident: $ty:ty $(=> $message:ty)?),* $(,)?) -> $out:ty;)* }
+    ) => {
+        $(record! { $local $local ($($local_arg: $local_ty),*) $local_out })*
+        $(record! { $f $f ($($arg: $ty),*) $out })*
     };
 }
 
@@ -279,71 +300,5 @@ impl Kernel for RecordedKernel {
         Ok(made)
     }
 
-    pass_on! {
-        fn create_device() -> Handle;
-        fn destroy_device(device: Handle) -> ();
-        fn device_state(device: Handle) -> DeviceState;
-        fn mark_device_as_error(device: Handle, reason: DeviceErrorReason) -> ();
-        fn disable_gpu_timeout(object: Handle) -> ();
-        fn debug_timeouts(test: TdrTest) -> ();
-        fn destroy_allocation(allocation: Handle) -> ();
-        fn lock2(device: Handle, allocation: Handle) -> AllocationMemory;
-        fn reserve_gpu_virtual_address(args: ReserveGpuVirtualAddress) -> ReservedAddresses;
-        fn free_gpu_virtual_address(reserved: Handle) -> ();
-        fn update_gpu_virtual_address(args: UpdateGpuVirtualAddress<'_>) -> ();
-        fn create_paging_queue(args: CreatePagingQueue) -> PagingQueue;
-        fn destroy_paging_queue(paging_queue: Handle) -> ();
-        fn make_resident(args: MakeResident<'_>) -> Residency;
-        fn evict(device: Handle, allocations: &[Handle]) -> ();
-        fn set_allocation_priority(
-            device: Handle, allocations: &[Handle], priority: ResidencyPriority
-        ) -> ();
-        fn query_clock_calibration(node_ordinal: u32, engine_ordinal: u32) -> ClockCalibration;
-        fn query_video_memory_info(group: SegmentGroup) -> VideoMemoryInfo;
-        fn create_context_virtual(args: CreateContextVirtual) -> Handle;
-        fn destroy_context(context: Handle) -> ();
-        fn submit_command(args: SubmitCommand) -> ();
-        fn render(args: Render<'_>) -> ();
-        fn create_hw_context(args: CreateHwContext) -> Handle;
-        fn destroy_hw_context(hw_context: Handle) -> ();
-        fn set_context_scheduling_priority(hw_context: Handle, priority: i32) -> ();
-        fn set_context_in_process_scheduling_priority(hw_context: Handle, priority: i32) -> ();
-        fn create_hw_queue(args: CreateHwQueue) -> HwQueue;
-        fn destroy_hw_queue(hw_queue: Handle) -> ();
-        fn submit_command_to_hw_queue(args: SubmitCommandToHwQueue) -> ();
-        fn submit_wait_to_hw_queue(hw_queue: Handle, fences: &[FenceValue]) -> ();
-        fn submit_signal_to_hw_queues(args: SubmitSignalToHwQueues<'_>) -> ();
-        fn share_objects(
-            objects: &[Handle],
-            access: SyncObjectAccess,
-            name: Option<&str>
-        ) -> NtHandle;
-        fn open_sync_object_nt_handle_from_name(name: &str, access: SyncObjectAccess) -> NtHandle;
-        fn open_sync_object_from_nt_handle(args: OpenSyncObject<'_>) -> FenceInstance;
-        fn open_native_fence_from_nt_handle(args: OpenSyncObject<'_>) -> FenceInstance;
-        fn destroy_synchronization_object(fence: Handle) -> ();
-        fn wait_from_cpu(fences: &[FenceValue], mode: WaitMode, event: Option<Event>) -> ();
-        fn register_cpu_wait(
-            fences: &[FenceValue],
-            mode: WaitMode,
-            notice: WaitNotice
-        ) -> CpuWaitRegistration;
-        fn signal_from_cpu(fences: &[FenceValue], flags: SignalFlags) -> ();
-        fn wait_from_gpu(context: Handle, fences: &[FenceValue]) -> ();
-        fn signal_from_gpu2(args: SignalFromGpu2<'_>) -> ();
-        fn create_synchronization_object(
-            args: CreateSynchronizationObject
-        ) -> SynchronizationObject;
-        fn open_synchronization_object(args: OpenSynchronizationObject<'_>) -> Handle;
-        fn wait_for_synchronization_objects(
-            context: Handle, objects: &[Handle], fence_value: u64
-        ) -> ();
-        fn signal_synchronization_objects(
-            contexts: &[Handle], objects: &[Handle], flags: SignalFlags, fence_value: u64
-        ) -> ();
-        fn destroy_doorbell(doorbell: Handle) -> ();
-        fn notify_work_submission(doorbell: Handle) -> ();
-        fn present(args: Present) -> ();
-        fn wait_for_vertical_blank_event() -> ();
-    }
+    tidegate::calls::for_each_call!(record_all! {});
 }

@@ -3,6 +3,7 @@
 //! files that are no handles, answers that are not read, and memory of the service that is changed,
 //! cut and sealed.
 
+use crate::any::any;
 use crate::input::Input;
 use crate::series::Series;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -14,8 +15,14 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use tidegate::calls::{SyncObjectAccess, SyncObjectFlags};
+use tidegate::calls::{
+    AllocationKind, CreateAllocation, CreateHwContext, CreateHwQueue, Handle, Placement, Priority,
+    SyncObjectAccess, SyncObjectFlags,
+};
 use tidegate::service::PROTOCOL_VERSION;
+use tidegate::service::hostile::{
+    Call, CreateDoorbellMessage, CreateMonitoredFenceMessage, Message, encode,
+};
 
 pub(crate) fn run(series: &mut Series, data: &[u8]) {
     series.served(|socket| {
@@ -37,45 +44,8 @@ const MOST_KEPT: usize = 16;
 /// One more than a message may bring.
 const MOST_FILES: usize = 9;
 const LONGEST_ANSWER: usize = 160 << 10;
-
-/// The fields of each call, by family and number: `h` a handle, `n` 32 bits, `N` 64 bits, `b` a
-/// truth value, `c` a choice, `s` bytes, `p` 64 bytes, `o` a name or none, `f` a fence with its
-/// value or none; `O` a number or none, `i` a handle or none, `k` an older object, `m` bytes or the
-/// length of a file; lists: `H` of handles, `F` of fences with values, `A` of handles with truth
-/// values, `T` of tile operations.
-const CALLS: [&[&str]; 4] = [
-    &[
-        "", "h", "h", "hc", "hNcc", "h", "hh", "hhNn", "hhNs", "hN", "h", "hThN", "hc", "h", "hH",
-        "hH", "hHc", "c",
-    ],
-    &[
-        "hNnns", "hNcnnps", "Hno", "sn", "hnnb", "h", "FcnNb", "nN", "F", "Fn", "hF", "HFnK", "h",
-        "hkn", "Oin", "hHN", "HHnN",
-    ],
-    &[
-        "nn",
-        "h",
-        "h",
-        "c",
-        "hnnc",
-        "h",
-        "hNn",
-        "HmA",
-        "hnn",
-        "h",
-        "hn",
-        "hn",
-        "hbcb",
-        "h",
-        "hNNn",
-        "hF",
-        "HFn",
-        "",
-        "chhnnncnnf",
-        "",
-    ],
-    &["hhhns", "h", "h", "h", "h"],
-];
+/// Calls of the set-up.
+const SET_UP_STEPS: usize = 9;
 
 fn varint(mut number: u64, out: &mut Vec<u8>) {
     while number > 0x7F {
@@ -94,16 +64,8 @@ fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
 struct Client<'a> {
     socket: &'a Path,
     links: Vec<Link>,
-    /// Encoded handles.
-    known: Vec<Vec<u8>>,
+    known: Vec<Handle>,
     came: Vec<OwnedFd>,
-}
-
-/// A field of a call of the set-up.
-enum Field {
-    /// A handle, by the order in which they were made.
-    Known(usize),
-    Number(u64),
 }
 
 struct Link {
@@ -191,118 +153,65 @@ impl Client<'_> {
     /// Makes what most calls need, up to the step that the input chooses: a device, a shared fence
     /// with its file, and a connected user-mode queue with its memory.
     fn set_up(&mut self, steps: u8) {
-        let shared = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
-        let (shared, all) = (u64::from(shared.bits()), u64::from(SyncObjectAccess::all().bits()));
-        let [device, fence, ring, control, context, queue, _progress, doorbell] =
-            [0, 1, 2, 3, 4, 5, 6, 7];
-        let (known, number) = (Field::Known, Field::Number);
-        let calls: [(u8, u8, &[Field]); 9] = [
-            (0, 0, &[]),
-            (1, 0, &[known(device), number(0), number(shared), number(0), number(0)]),
-            (0, 4, &[known(device), number(4096), number(0), number(0)]),
-            (0, 4, &[known(device), number(4096), number(1), number(0)]),
-            (2, 8, &[known(device), number(2), number(0)]),
-            (2, 12, &[known(context), number(1), number(1), number(0)]),
-            (3, 0, &[known(queue), known(ring), known(control), number(0), number(0)]),
-            (3, 1, &[known(doorbell)]),
-            (1, 2, &[number(1), known(fence), number(all), number(0)]),
-        ];
-        for (family, call, fields) in calls.iter().take(usize::from(steps)) {
-            let mut body = vec![*family, *call];
-            for field in *fields {
-                match field {
-                    Field::Known(at) => body.extend(self.known.get(*at).into_iter().flatten()),
-                    Field::Number(number) => varint(*number, &mut body),
-                }
-            }
-            self.send(&body, &[]);
+        for number in 0..usize::from(steps).min(SET_UP_STEPS) {
+            let call = self.set_up_call(number);
+            self.send(&encode(&Message::Call(call)), &[]);
             self.read();
         }
     }
 
-    /// Returns a call, with fields of the right form.
-    fn call(&self, input: &mut Input<'_>) -> Vec<u8> {
-        let family = input.below(CALLS.len());
-        let number = input.below(CALLS[family].len());
-        let mut call = vec![family as u8, number as u8];
-        for field in CALLS[family][number].chars() {
-            self.field(field, input, &mut call);
+    fn set_up_call(&self, number: usize) -> Call {
+        // In the order in which they are made.
+        let known = |number: usize| self.known.get(number).copied().unwrap_or(Handle(0));
+        let memory = |kind| CreateAllocation {
+            device: known(0),
+            bytes: 4096,
+            kind,
+            placement: Placement::System,
+        };
+        let (access, node_ordinal, engine_affinity) = (SyncObjectAccess::all(), 2, 0);
+        match number {
+            0 => Call::CreateDevice {},
+            1 => Call::CreateMonitoredFence {
+                args: CreateMonitoredFenceMessage {
+                    device: known(0),
+                    initial_value: 0,
+                    flags: SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING,
+                    engine_affinity,
+                    name: String::new(),
+                },
+            },
+            2 => Call::CreateAllocation { args: memory(AllocationKind::Bulk) },
+            3 => Call::CreateAllocation { args: memory(AllocationKind::Protocol) },
+            4 => {
+                let args = CreateHwContext { device: known(0), node_ordinal, engine_affinity };
+                Call::CreateHwContext { args }
+            }
+            5 => Call::CreateHwQueue {
+                args: CreateHwQueue {
+                    hw_context: known(4),
+                    user_mode_submission: true,
+                    priority: Priority::Normal,
+                    native_fence_commands: false,
+                },
+            },
+            6 => Call::CreateDoorbell {
+                args: CreateDoorbellMessage {
+                    hw_queue: known(5),
+                    ring: known(2),
+                    control: known(3),
+                    flags: 0,
+                    private_data: Vec::new(),
+                },
+            },
+            7 => Call::ConnectDoorbell { doorbell: known(7) },
+            _ => Call::ShareObjects { objects: vec![known(1)], access, name: None },
         }
-        call
     }
 
-    fn field(&self, field: char, input: &mut Input<'_>, out: &mut Vec<u8>) {
-        let list = |elements: &str, input: &mut Input<'_>, out: &mut Vec<u8>| {
-            let count = input.below(5);
-            out.push(count as u8);
-            for _ in 0..count {
-                elements.chars().for_each(|element| self.field(element, input, out));
-            }
-        };
-        match field {
-            'h' => match self.known.get(usize::from(input.byte()) % (self.known.len() + 1)) {
-                Some(known) => out.extend_from_slice(known),
-                None => varint(input.number() & u64::from(u32::MAX), out),
-            },
-            'n' => varint(input.number() & u64::from(u32::MAX), out),
-            'N' => varint(input.number(), out),
-            'b' => out.push(u8::from(input.flag())),
-            'c' => out.push(input.byte() % 4),
-            's' => {
-                let len = input.below(40);
-                bytes(input.take(len), out);
-            }
-            'p' => bytes(&[input.byte(); 64], out),
-            'o' => match input.flag() {
-                true => out.extend_from_slice(&[1, 1, b'a']),
-                false => out.push(0),
-            },
-            'f' => match input.flag() {
-                true => {
-                    out.push(1);
-                    "hN".chars().for_each(|part| self.field(part, input, out));
-                }
-                false => out.push(0),
-            },
-            'O' => match input.flag() {
-                true => {
-                    out.push(1);
-                    self.field('n', input, out);
-                }
-                false => out.push(0),
-            },
-            'K' => match input.flag() {
-                true => {
-                    out.push(1);
-                    "nN".chars().for_each(|part| self.field(part, input, out));
-                }
-                false => out.push(0),
-            },
-            'k' => {
-                let kind = input.byte() % 3;
-                out.push(kind);
-                ["b", "nn", "N"][usize::from(kind)]
-                    .chars()
-                    .for_each(|part| self.field(part, input, out));
-            }
-            'i' => match input.flag() {
-                true => {
-                    out.push(1);
-                    self.field('h', input, out);
-                }
-                false => out.push(0),
-            },
-            'm' => {
-                let in_file = input.flag();
-                out.push(u8::from(in_file));
-                self.field(if in_file { 'n' } else { 's' }, input, out);
-            }
-            'H' => list("h", input, out),
-            'F' => list("hN", input, out),
-            'A' => list("hb", input, out),
-            'T' => list("NNbhN", input, out),
-            _ => unreachable!("no such field"),
-        }
+    /// Returns any message.
+    fn call(&self, input: &mut Input<'_>) -> Vec<u8> {
+        encode(&any::<Message>(input, &self.known))
     }
 
     /// Sends a message, unless the service does not take it now. A service that reads nothing is
@@ -380,7 +289,9 @@ impl Client<'_> {
             let Some(last) = rest.iter().position(|byte| byte & 0x80 == 0) else { return };
             let (number, after) = rest.split_at(last + 1);
             if number.len() == 5 {
-                self.known.push(number.to_vec());
+                let bits =
+                    number.iter().rev().fold(0, |bits, byte| bits << 7 | u64::from(byte & 0x7F));
+                self.known.push(Handle(bits as u32));
             }
             rest = after;
         }
@@ -446,18 +357,21 @@ mod tests {
             assert_eq!(rustix::fs::FileType::from_raw_mode(mode), rustix::fs::FileType::Fifo);
         });
         series.served(|socket| {
-            for (family, calls) in CALLS.iter().enumerate() {
-                for number in 0..=calls.len() {
-                    let mut client = Client::new(socket);
-                    client.step(&mut Input::new(&[9]));
-                    let mut call = vec![family as u8, number as u8];
-                    let fields = calls.get(number).copied().unwrap_or_default();
-                    fields.chars().for_each(|f| client.field(f, &mut Input::new(&[]), &mut call));
-                    client.send(&call, &[]);
-                    client.read();
-                    let answered = !client.links.is_empty();
-                    assert_eq!(answered, number < calls.len(), "call {number} of family {family}");
-                }
+            for kind in 0..=u8::MAX {
+                let message: Message = any(&mut Input::new(&[kind, kind]), &[]);
+                let mut client = Client::new(socket);
+                client.step(&mut Input::new(&[9]));
+                client.send(&encode(&message), &[]);
+                client.read();
+                assert_eq!(client.links.len(), 1, "{message:?}");
+            }
+            // More messages than there are.
+            for beyond in [[0, 200], [1, 200], [2, 0]] {
+                let mut client = Client::new(socket);
+                client.step(&mut Input::new(&[9]));
+                client.send(&beyond, &[]);
+                client.read();
+                assert!(client.links.is_empty(), "{beyond:?}");
             }
         });
     }

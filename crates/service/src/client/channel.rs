@@ -1,7 +1,7 @@
 //! Calls and their answers over the socket, one at a time.
 
 use crate::transport::{Attachment, Bell, Heard, Link};
-use crate::wire::{self, Call};
+use crate::wire::{self, Message};
 use serde::de::DeserializeOwned;
 use tidegate_calls::Status;
 use tidegate_platform::{Mutex, Platform, Word};
@@ -27,10 +27,10 @@ impl Channel {
     /// That of the call. DEVICE_REMOVED when the service is gone, or answers with something else.
     pub(super) fn call_with<T: DeserializeOwned>(
         &self,
-        call: &Call,
+        call: impl Into<Message>,
         files: &[Attachment],
     ) -> Result<(T, Vec<Attachment>), Status> {
-        let body = wire::encode(call);
+        let body = wire::encode(&call.into());
         if body.len() > crate::transport::MAX_MESSAGE_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
@@ -61,7 +61,7 @@ impl Channel {
     }
 
     /// As [`Channel::call_with`], without files.
-    pub(super) fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Status> {
+    pub(super) fn call<T: DeserializeOwned>(&self, call: impl Into<Message>) -> Result<T, Status> {
         self.call_with(call, &[]).map(|(value, _)| value)
     }
 

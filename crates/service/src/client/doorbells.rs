@@ -7,7 +7,7 @@
 use super::channel::Channel;
 use super::memory::Mapped;
 use crate::transport::Attachment;
-use crate::wire::{Call, ConnectionView, DoorbellCall, DoorbellView};
+use crate::wire::{ConnectionView, DoorbellView, OwnMessage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{
@@ -94,8 +94,8 @@ impl Doorbells {
         };
         if let Some(page) = page {
             self.map(doorbell, view.number, (page, secondary));
-            let call = DoorbellCall::PageIsMapped(doorbell, view.number);
-            channel.call::<()>(&Call::Doorbell(call))?;
+            let number = view.number;
+            channel.call::<()>(OwnMessage::PageIsMapped { doorbell, number })?;
         }
         let hint = Arc::new(Hint { channel: channel.clone(), doorbell, bits });
         Ok(Connection { value_base: view.value_base, hint, announcement: None })
@@ -132,8 +132,8 @@ impl RingHint for Hint {
         // The service wakes the engine. It is gone when this fails, and so is the engine.
         let asleep = ring.sleeper.load() != 0;
         if asleep && !ring.sleeper.platform().fault("a sleeping engine is not woken") {
-            let call = Call::Doorbell(DoorbellCall::WakeEngine(self.doorbell));
-            let _: Result<(), Status> = self.channel.call(&call);
+            let wake = OwnMessage::WakeEngine { doorbell: self.doorbell };
+            let _: Result<(), Status> = self.channel.call(wake);
         }
     }
 

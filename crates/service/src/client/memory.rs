@@ -3,7 +3,7 @@
 use super::channel::Channel;
 use crate::server::MOVING_PIECE_BYTES;
 use crate::transport::{Attachment, Number};
-use crate::wire::{Call, FenceView, MemoryView, ObjectCall, PageView, WordView};
+use crate::wire::{FenceView, MemoryView, OwnMessage, PageView, WordView};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -146,8 +146,8 @@ impl MovingBytes for Moving {
         let mut offset = offset;
         for piece in out.chunks_mut(MOVING_PIECE_BYTES) {
             let bytes = piece.len() as u32;
-            let call = ObjectCall::ReadAllocation { device, allocation, offset, bytes };
-            let read: Result<Vec<u8>, Status> = self.channel.call(&Call::Object(call));
+            let call = OwnMessage::ReadAllocation { device, allocation, offset, bytes };
+            let read: Result<Vec<u8>, Status> = self.channel.call(call);
             match read {
                 Ok(data) if data.len() == piece.len() => piece.copy_from_slice(&data),
                 _ => piece.fill(0),
@@ -163,9 +163,9 @@ impl MovingBytes for Moving {
         let mut offset = offset;
         for piece in data.chunks(MOVING_PIECE_BYTES) {
             let data = piece.to_vec();
-            let call = ObjectCall::WriteAllocation { device, allocation, offset, data };
+            let call = OwnMessage::WriteAllocation { device, allocation, offset, data };
             // A kernel that is gone has no memory to write to.
-            let _: Result<(), Status> = self.channel.call(&Call::Object(call));
+            let _: Result<(), Status> = self.channel.call(call);
             offset += piece.len() as u64;
         }
         Ok(())

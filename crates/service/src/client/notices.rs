@@ -9,7 +9,7 @@
 
 use super::channel::Channel;
 use crate::transport::{Bell, Heard};
-use crate::wire::{Call, FenceCall, LOST, armed};
+use crate::wire::{LOST, Message, OwnMessage, armed};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -130,11 +130,10 @@ impl Notices {
     pub(super) fn block(&self, fences: &[FenceValue], mode: WaitMode) -> Result<(), Status> {
         let key = self.take(None)?;
         let fences = fences.to_vec();
-        let call = FenceCall::RegisterWait { fences, mode, key, announced: false };
-        let result = self.channel.call(&Call::Fence(call)).and_then(|()| self.sleep(key));
+        let wait = OwnMessage::RegisterWait { fences, mode, key, announced: false };
+        let result = self.channel.call(wait).and_then(|()| self.sleep(key));
         if result == Err(Status::CANCELLED) {
-            let _: Result<(), Status> =
-                self.channel.call(&Call::Fence(FenceCall::CancelWait { key }));
+            let _: Result<(), Status> = self.channel.call(OwnMessage::CancelWait { key });
         }
         self.release(key);
         result
@@ -169,7 +168,7 @@ impl Notices {
     ) -> Result<Wait, Status> {
         self.announce(notice, |key| {
             let fences = fences.to_vec();
-            FenceCall::RegisterWait { fences, mode, key, announced: true }
+            OwnMessage::RegisterWait { fences, mode, key, announced: true }
         })
     }
 
@@ -178,13 +177,13 @@ impl Notices {
     ///
     /// # Errors
     /// As [`Notices::register`].
-    pub(super) fn announce(
+    pub(super) fn announce<M: Into<Message>>(
         self: &Arc<Notices>,
         notice: WaitNotice,
-        call: impl FnOnce(SlotKey) -> FenceCall,
+        call: impl FnOnce(SlotKey) -> M,
     ) -> Result<Wait, Status> {
         let key = self.take(Some(notice))?;
-        match self.channel.call(&Call::Fence(call(key))) {
+        match self.channel.call(call(key)) {
             Ok(()) => {
                 // What was over at once.
                 self.give_due();
@@ -214,7 +213,7 @@ impl RegisteredWait for Wait {
         if notices.waits.lock_device().take_notice(self.key).is_none() {
             return;
         }
-        let call = Call::Fence(FenceCall::CancelWait { key: self.key });
-        let _: Result<(), Status> = notices.channel.call(&call);
+        let cancel = OwnMessage::CancelWait { key: self.key };
+        let _: Result<(), Status> = notices.channel.call(cancel);
     }
 }

@@ -6,9 +6,11 @@
 
 use super::calls::{Answerer, PAGE_BYTES, bytes_in_files};
 use super::ledger::Charge;
+use super::views::Files;
+use crate::arguments::{CreateResourceMessage, SharedName};
 use crate::nt_handles::KeptMemory;
 use crate::transport::Attachment;
-use crate::wire::{OpenedResourceView, SharedName};
+use crate::wire::OpenedResourceView;
 use tidegate_calls::{
     CreateResource, Handle, NtHandle, OpenedResource, Resource, ResourceData, ResourceName, Status,
 };
@@ -16,23 +18,22 @@ use tidegate_calls::{
 impl Answerer {
     pub(super) fn create_resource(
         &mut self,
-        device: Handle,
-        allocations: &[Handle],
-        data: &ResourceData,
-        nt_security_sharing: bool,
+        args: CreateResourceMessage,
     ) -> Result<Resource, Status> {
+        let CreateResourceMessage { device, allocations, data, nt_security_sharing } = args;
         // Refused by the kernel, too. Here it bounds what is charged.
         let charge = Charge { bytes: bytes_in_files(data.bytes() as u64), queue: false };
         let made = self.create(
             device,
             charge,
             |kernel| {
+                let (allocations, data) = (&allocations[..], &data);
                 let args = CreateResource { device, allocations, data, nt_security_sharing };
                 kernel.create_resource(args)
             },
             |made| made.handle,
         )?;
-        self.ledger.hold(made.handle, allocations.to_vec());
+        self.ledger.hold(made.handle, allocations);
         Ok(made)
     }
 
@@ -53,13 +54,14 @@ impl Answerer {
         }
     }
 
-    pub(super) fn query_resource(
-        &self,
+    pub(super) fn query_resource_info(
+        &mut self,
         device: Handle,
         name: SharedName,
-        came_with: &[Attachment],
+        files: &mut Files,
     ) -> Result<ResourceData, Status> {
         let kernel = &self.opened.kernel;
+        let came_with = &files.came_with;
         self.with_resource(name, came_with, |name| kernel.query_resource_info(device, name))
     }
 
@@ -67,8 +69,9 @@ impl Answerer {
         &mut self,
         device: Handle,
         name: SharedName,
-        came_with: &[Attachment],
+        files: &mut Files,
     ) -> Result<OpenedResourceView, Status> {
+        let came_with = &files.came_with;
         self.ledger.check(Charge { bytes: PAGE_BYTES, queue: false })?;
         let kernel = self.opened.kernel.clone();
         let opened =

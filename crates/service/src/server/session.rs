@@ -5,16 +5,17 @@
 //! process's waits are cancelled, and the process is terminated. A client that stops to read its
 //! answers has ended its session.
 
-use super::calls::{Answerer, MOST_NAME_BYTES};
+use super::calls::Answerer;
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::record;
 use super::shared::{Opened, Shared};
+use super::special::MOST_NAME_BYTES;
 use super::usage::Usage;
 use super::views::Files;
 use super::watch;
 use crate::transport::{Link, Received};
-use crate::wire::{self, Call, Purpose, Refusal, Welcome};
+use crate::wire::{self, Message, Purpose, Refusal, Welcome};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_calls::snapshot::shortened;
@@ -31,23 +32,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Returns the start of a call, and the name of its kind.
-    fn begin_traced(&self, call: &Call) -> (u64, &'static str) {
-        let kind = match call {
-            Call::Object(_) => "call about an object",
-            Call::Fence(_) => "call about a fence",
-            Call::Work(_) => "call about work",
-            Call::Doorbell(_) => "call about a doorbell",
-        };
-        (self.shared.platform.stamp_ns(), kind)
-    }
-
     /// Records a call on the lane of the process.
-    fn end_traced(&mut self, (start_ns, kind): (u64, &str)) {
+    fn end_traced(&mut self, (start_ns, name): (u64, &str)) {
         let (shared, platform) = (&self.shared, &self.shared.platform);
         let made = || shared.lane(LaneKind::CpuThread, self.usage.name(), "calls");
         let Some(lane) = self.lane.or_else(made) else { return };
-        let name = platform.trace_name(kind);
+        let name = platform.trace_name(name);
         let end_ns = platform.stamp_ns();
         platform.record(Record::span(lane, Kind::KernelCall, name, start_ns, end_ns));
         self.lane = Some(lane);
@@ -77,14 +67,15 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
                 break;
             }
         };
-        let Some(call) = wire::decode::<Call>(received.body) else {
+        let Some(message) = wire::decode::<Message>(received.body) else {
             tracing::warn!(session = number, bytes = received.body.len(), "not a call");
             break;
         };
         shared.counts.calls.fetch_add(1);
-        let mut files = Files::default();
-        let traced = shared.platform.tracing().then(|| session.begin_traced(&call));
-        let answer = session.answerer.answer(call, received.attached, &mut files);
+        let mut files = Files { came_with: received.attached, ..Files::default() };
+        let traced =
+            shared.platform.tracing().then(|| (shared.platform.stamp_ns(), message.name()));
+        let answer = session.answerer.answer(message, &mut files);
         traced.into_iter().for_each(|traced| session.end_traced(traced));
         session.usage.answered(session.answerer.ledger());
         // The fault is the mistake that the scenario served-handle-against-death must find.

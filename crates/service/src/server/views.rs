@@ -5,9 +5,12 @@ use crate::wire::{BitsView, FenceView, LogView, MemoryView, PageView, WordView};
 use tidegate_calls::{AllocationMemory, FenceInstance, LogDetail, ReadOnly, RingBits, Status};
 use tidegate_platform::{Page, Word};
 
-/// The files of an answer, or what takes their place.
+/// The files of a message and of its answer, or what takes their place.
 #[derive(Default)]
 pub(super) struct Files {
+    /// With the message.
+    pub(super) came_with: Vec<Attachment>,
+    /// With the answer.
     pub(super) all: Vec<Attachment>,
     /// Whether one of them is an NT handle.
     pub(super) nt_handle: bool,
