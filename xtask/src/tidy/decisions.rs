@@ -146,15 +146,16 @@ fn references(text: &str) -> Vec<(usize, u32)> {
         {
             found.extend(leading_number(rest).map(|number| (line, number)));
         }
-        if !in_list {
-            let bare = lower.trim_start_matches(['(', '*', '"', '`']);
-            in_list = bare == "decision" || bare == "decisions";
-        } else if let Some(number) = list_number(&lower) {
-            found.push((line, number));
-            in_list = lower.ends_with(',') || lower.chars().all(|c| c.is_ascii_digit());
-        } else {
-            in_list = lower == "and" || lower == "or";
-        }
+        let bare = lower.trim_start_matches(['(', '*', '"', '`']);
+        let number = list_number(&lower).filter(|_| in_list);
+        found.extend(number.map(|number| (line, number)));
+        in_list = match number {
+            Some(_) => lower.ends_with(|c: char| c == ',' || c.is_ascii_digit()),
+            None => {
+                let goes_on = in_list && (lower == "and" || lower == "or");
+                goes_on || bare == "decision" || bare == "decisions"
+            }
+        };
     }
     found
 }
