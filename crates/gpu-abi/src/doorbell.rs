@@ -1,4 +1,4 @@
-//! Owns the doorbell page, and the summary by which a busy or sleeping engine finds a ring.
+//! The doorbell page, and the summary by which a busy or sleeping engine finds a ring.
 //!
 //! A doorbell is one word of a page that is fresh for each connect. It holds the absolute write
 //! pointer, so ringing twice is harmless. Each process has one [`Summary`] per engine, so that the

@@ -1,4 +1,4 @@
-//! Owns the engine classes and the names of nodes.
+//! The engine classes and the names of nodes.
 //!
 //! A new kind of engine needs a variant here, its commands in [`EngineClass::runs`], and its
 //! published engine type in the driver's caps.
