@@ -1,4 +1,4 @@
-//! Owns windows onto a page that can be rotated to another page: the CPU address of a doorbell.
+//! Windows onto a page that can be rotated to another page: the CPU address of a doorbell.
 //!
 //! Invariants: after [`Mapping::rotate`] no store that begins reaches the old page. One that began
 //! before may still reach it, at the latest before the next full barrier of its agent: it waits in

@@ -1,5 +1,5 @@
-//! Owns the log of an explored machine while tracing is on: visible steps, and stores that entered
-//! or left a store buffer, in order. It explains a replayed schedule.
+//! The log of an explored machine while tracing is on: visible steps, and stores that entered or
+//! left a store buffer, in order. It explains a replayed schedule.
 //!
 //! Invariants: logging is no step, and the log is not part of the machine's state. Without tracing
 //! no log is kept.

@@ -1,4 +1,4 @@
-//! Owns a value that one agent or thread uses at a time: the storage of [`crate::Mutex`].
+//! A value that one agent or thread uses at a time: the storage of [`crate::Mutex`].
 //!
 //! Invariants: a [`Held`] or [`HeldHere`] exists only while its lock is held, and a lock has one at
 //! most. The lock is std's, or, in a cooperative machine, the owner's number: all its agents run on

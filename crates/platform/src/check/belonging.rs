@@ -1,4 +1,4 @@
-//! Owns the side of a value: a cooperative machine, or std.
+//! The side of a value: a cooperative machine, or std.
 //!
 //! Invariant: a value is used on its own side alone, because the explorer cannot see other uses.
 

@@ -1,5 +1,5 @@
-//! Owns the virtual-time discipline: the agent with the earliest time runs. Equal times run in the
-//! order in which they became ready, so runs are reproducible.
+//! The virtual-time discipline: the agent with the earliest time runs. Equal times run in the order
+//! in which they became ready, so runs are reproducible.
 //!
 //! Between two charges of time an agent runs alone. Other agents see its stores in the order
 //! of time.
