@@ -1,7 +1,6 @@
-//! The graphics kernel: what stands between processes (the D3DKMT calls) and one kernel-mode driver
-//! (the DDI).
+//! The graphics kernel, between processes (the D3DKMT calls) and one kernel-mode driver (the DDI).
 //!
-//! Rooms, from the top down (`docs/architecture.md` has the picture and four walks):
+//! Rooms, from the top down (`docs/architecture.md` has the layers and the walks):
 //! [`adapter`] (builds the layers) · `removal` and `supervisor` (the end of an adapter; the timer's
 //! agent) · `recovery`, `power`, `interrupt`, `display`, `suspension` (the published protocols) ·
 //! `object` (processes, devices, contexts, queues, doorbells, the D3DKMT calls) · `scheduling`

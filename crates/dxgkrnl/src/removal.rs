@@ -2,7 +2,7 @@
 //!
 //! Invariants: waiters are released by the maximum of their fences before their handles go. The
 //! driver ends each object in the published order of an abnormal termination. DxgkDdiStopDevice
-//! comes last, alone. After that the driver is not called (`gone`). A call that is under way waits
+//! comes last, with no other call in the driver. After that the driver is not called (`gone`). A call that is under way waits
 //! for nothing that the removal has ended, and a hold keeps no context: no wait below takes its
 //! time.
 //!
