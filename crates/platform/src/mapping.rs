@@ -5,7 +5,7 @@
 //! a store buffer, or its agent has found the page and not stored yet. So an old page shows nothing
 //! else to its readers.
 //!
-//! Below it: `agents` (windows of an explored machine), `cells::shown` (those of threads).
+//! Below it: `agents` (windows of an explored machine), `cells::shown` (windows of threads).
 
 mod agents;
 
