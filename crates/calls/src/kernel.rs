@@ -20,6 +20,9 @@ macro_rules! declare {
             $($(#[$local_meta])* fn $local(&self, $($local_arg: $local_ty),*) -> $local_out;)*
             $($(#[$meta])* fn $f(&self, $($arg: $ty),*) -> $out;)*
         }
+
+        /// The names of the calls, which are those of the methods of [`Kernel`].
+        pub const CALLS: &[&str] = &[$(stringify!($local),)* $(stringify!($f),)*];
     };
 }
 

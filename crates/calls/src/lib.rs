@@ -53,7 +53,7 @@ pub use fence::{
 };
 pub use handle::Handle;
 pub use handle_table::HandleTable;
-pub use kernel::Kernel;
+pub use kernel::{CALLS, Kernel};
 pub use older::{
     CreateSynchronizationObject, OlderObject, OpenSynchronizationObject, SynchronizationObject,
 };

@@ -364,3 +364,32 @@ unsupported! {
     D3DKMTWaitForVerticalBlankEvent2
     D3DKMTWaitSyncFile
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! attributes {
+        ([]
+            local { $($(#[$local_meta:meta])* $Local:ident fn $local:ident($($local_arg:tt)*)
+                -> $local_out:ty;)* }
+            sent { $($(#[$meta:meta])* $Name:ident $how:ident fn $f:ident($($arg:tt)*)
+                -> $out:ty;)* }
+        ) => {
+            [$($(stringify!($local_meta),)*)* $($(stringify!($meta),)*)*]
+        };
+    }
+
+    #[test]
+    fn each_published_name_of_the_table_of_calls_is_exported() {
+        let attributes = tidegate_calls::for_each_call!(attributes! {});
+        let names = attributes.iter().filter_map(|attribute| {
+            let name = attribute.strip_prefix("doc(alias = \"")?.strip_suffix("\")")?;
+            name.strip_prefix("D3DKMT").filter(|rest| !rest.starts_with('_')).map(|_| name)
+        });
+        let names: Vec<_> = names.collect();
+        assert!(names.len() > 50, "{names:?}");
+        let exported = |name: &&str| SUPPORTED.contains(name) || UNSUPPORTED.contains(name);
+        assert_eq!(names.into_iter().find(|name| !exported(name)), None);
+    }
+}

@@ -5,9 +5,9 @@
 //! is mapped. So a fence's value is read without a call, and work is submitted to a connected
 //! doorbell without one.
 //!
-//! Rooms: [`server`] · [`client`] · `wire` (messages) · `arguments` (in messages) · `transport` (the
-//! socket, or queues of an explored machine) · `long` (bytes beside a message) · `rows` (of a view) ·
-//! `nt_handles` (objects behind descriptors, also for a kernel in this process).
+//! Rooms: [`server`] · [`client`] · `wire` (messages) · `arguments` (in messages) · `transport`
+//! (the socket, or queues of an explored machine) · `long` (bytes beside a message) · `rows` (of a
+//! view) · `nt_handles` (objects behind descriptors, also for a kernel in this process).
 
 mod arguments;
 pub mod client;

@@ -41,9 +41,9 @@ const BESIDE_THE_SEAM: &[&str] = &[
     "crates/platform",
     "crates/cli/src/bench/floors",
     "crates/peers",
-    "crates/tidegate/tests/multi_engine/ported_samples.rs",
-    "crates/tidegate/tests/processes/foreign_threads.rs",
-    "crates/tidegate/tests/service",
+    "crates/d3d12/tests/multi_engine/ported_samples.rs",
+    "crates/dxgkrnl/tests/object/foreign_threads.rs",
+    "crates/service/tests",
     "crates/cli/tests/service",
     "xtask",
 ];

@@ -251,12 +251,12 @@ impl Stage {
                 Running::Socket(service) => service.stop(),
             }
             self.judge_time(self.platform.now().0 - begun);
-            self.await_last_releases();
+            self.let_objects_go();
         });
     }
 
     /// Lets the kernel let go of the last objects, which it does when engines and calls have.
-    fn await_last_releases(&self) {
+    fn let_objects_go(&self) {
         let settled = self.platform.now().after(SETTLE_NS);
         match &self.around {
             // Virtual time costs nothing, and what a killed process has left is found to hang.

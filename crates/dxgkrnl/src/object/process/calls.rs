@@ -455,6 +455,7 @@ impl Process {
         let queue = self.kernel_mode_queue(args.hw_queue)?;
         let commands = (args.commands_gpu_va, args.command_bytes);
         self.take_room_for_commands(commands)?;
+        // spec: UMS-192
         queue.submit_command(level, args.progress_fence_id, commands)
     }
 

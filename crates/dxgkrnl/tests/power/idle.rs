@@ -1,6 +1,6 @@
 //! What an idle machine costs: on the host, with thousands of connected queues without rings. Not
 //! part of the usual run, since it measures processor time:
-//! `cargo test --profile quick -p tidegate --test power idle -- --ignored --nocapture`.
+//! `cargo test --profile quick -p tidegate-dxgkrnl --test power idle -- --ignored --nocapture`.
 
 use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Queue, QueueDesc};

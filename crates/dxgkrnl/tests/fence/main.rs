@@ -6,6 +6,7 @@ mod latching_waits;
 mod monitored;
 mod monitored_progress;
 mod narrow_atomics;
+mod native;
 mod random_signals_and_waits;
 mod sharing;
 mod signals;

@@ -5,7 +5,6 @@ mod call_surface;
 mod cpu_signals;
 mod engine_variants;
 mod engines_without_the_cpu;
-mod interrupts;
 mod logs;
 mod monitored_shadow;
 mod signaled_hw_queues;

@@ -95,7 +95,7 @@ fn signals_without_a_waiter_raise_no_interrupt_and_make_no_kernel_call() {
     signals_without_a_waiter(&Platform::closed_host(), 100_000);
 }
 
-/// The full form. Run it optimised: `cargo test --profile quick -p tidegate --test native_fences
+/// The full form. Run it optimised: `cargo test --profile quick -p tidegate-dxgkrnl --test fence
 /// engines_without_the_cpu -- --ignored`.
 #[test]
 #[ignore = "a minute: part of cargo xtask full"]
