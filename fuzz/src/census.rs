@@ -1,4 +1,4 @@
-//! Owns the numbers of objects of a machine, which an input must leave as they were.
+//! The numbers of objects of a machine, which an input must leave as they were.
 
 use tidegate::Machine;
 

@@ -2,9 +2,10 @@
 //!
 //! `layers` and `circles` hold the laws of dependency, `levels` where level tokens are made, `rust`
 //! those of a Rust file, `reuse` those of identifiers that are used again, `prose` those of names
-//! and documents, `links` those of their links.
+//! and documents, `links` those of their links, `decisions` those of the index of decisions.
 
 mod circles;
+mod decisions;
 mod layers;
 mod levels;
 mod links;
@@ -36,6 +37,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     findings.extend(circles::check(root)?);
     findings.extend(prose::check(root)?);
     findings.extend(links::check(root)?);
+    findings.extend(decisions::check(root)?);
     findings.extend(performance::check(root)?);
     findings.extend(swarm::check(root)?);
     mutants::mistakes::check(root)?;

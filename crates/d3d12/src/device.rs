@@ -1,4 +1,4 @@
-//! Owns devices, which create queues, resources, fences and lists.
+//! Devices, which create queues, resources, fences and lists.
 //!
 //! A [`Device`] is a cheap handle of one kernel device. Each object that it creates holds the
 //! kernel device, which ends with the last of them.

@@ -1,4 +1,4 @@
-//! Owns events as an application sees them: fences set them, and CPU threads wait for them.
+//! Events as an application sees them: fences set them, and CPU threads wait for them.
 //!
 //! Invariant: an event owns the registrations that would set it. Dropping its last handle cancels
 //! them, so no fence keeps a registration. They are dropped without the lock of their list, because

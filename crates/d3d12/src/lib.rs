@@ -7,7 +7,7 @@
 //! application), [`error`], [`error_code`],
 //! [`device_loss`], [`counters`], [`teardown`].
 //!
-//! An application calls in. This crate calls the graphics kernel alone, through
+//! An application calls in. This crate calls only the graphics kernel, through
 //! [`tidegate_calls::Kernel`]; with the GPU it shares memory whose layout `gpu-abi` gives: rings,
 //! control areas, command buffers, doorbells.
 //!

@@ -1,5 +1,5 @@
-//! Owns queues as an application sees them: execute, wait and signal return at once and take effect
-//! in call order.
+//! Queues as an application sees them: execute, wait and signal return at once and take effect in
+//! call order.
 //!
 //! The checks, the lane and the records of calls are here; `umd::queue` submits. What was executed
 //! is submitted before the call returns. When the ring of a user-mode queue is full it goes into

@@ -1,4 +1,4 @@
-//! Owns the future of a fence: `fence.reached(n).await`, for any executor.
+//! The future of a fence: `fence.reached(n).await`, for any executor.
 //!
 //! The first poll that finds the value missing registers a wait with the kernel. The end of the
 //! wait calls the task's waker on the device's thread (`wakers`). Dropping the future cancels the

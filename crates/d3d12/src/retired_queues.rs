@@ -1,5 +1,5 @@
-//! Owns queues whose last handle was dropped while work was queued: each ends when its work is
-//! complete, or with its device (decisions/0057).
+//! Queues whose last handle was dropped while work was queued: each ends when its work is complete,
+//! or with its device (decisions/0057).
 //!
 //! The engine or the kernel completes the work by itself, so no thread waits for it. Calls that
 //! create or drop an object of the device end the queues that have become idle.

@@ -1,5 +1,5 @@
-//! Owns what every object of a device shares: the user-mode driver's device, the list of queues,
-//! the reason of a removal, and the records of calls on the timeline.
+//! State that all objects of a device share: the user-mode driver's device, the list of queues, the
+//! reason of a removal, and the records of calls on the timeline.
 //!
 //! Locks: the list of queues has its own lock, which is held over no kernel call and no other lock.
 //! No submitter lock is held when a failure becomes an error, because the reason of a removal reads

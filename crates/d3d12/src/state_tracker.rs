@@ -1,5 +1,5 @@
-//! Owns the check of resource states of a device with [`crate::Validation::STATES`]: the lock
-//! around the record of the queues' work, and the list of violations.
+//! The check of resource states of a device with [`crate::Validation::STATES`]: the lock around the
+//! record of the queues' work, and the list of violations.
 //!
 //! Lock order: the lock is a leaf and is held over no call. Concurrent calls on one queue are
 //! checked in one of the orders in which they can run.

@@ -1,4 +1,4 @@
-//! Owns swap chains: buffers that the display shows in turn, each after its queue has rendered it.
+//! Swap chains: buffers that the display shows in turn, each after its queue has rendered it.
 //!
 //! Present number p, from 1 on, shows buffer (p - 1) mod n. The kernel signals the chain's fence
 //! with p when a vertical sync has latched it. The buffer of present p - 1 is free then. Order of a

@@ -1,7 +1,7 @@
-//! Owns the report of refused destroy calls, which a `Drop` cannot return.
+//! The report of refused destroy calls, which a `Drop` cannot return.
 //!
 //! A refusal leaves a kernel object behind, so it is a defect of this crate or of the kernel.
-//! DEVICE_REMOVED is no refusal: the process has ended together with all of its objects.
+//! DEVICE_REMOVED does not count: the process has ended together with all of its objects.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Wakes the tasks whose futures await fences: the thread whose CPU signal ends their waits, or one
-//! thread for each device, started by the first of them (decisions/0084, decisions/0106).
+//! thread for each device, started by the first of them (decisions/0084).
 //!
 //! The kernel reports the end of a wait from inside of its rooms, and for an interrupt at
 //! DISPATCH_LEVEL. Application code must not run there: a waker may drop a task together with

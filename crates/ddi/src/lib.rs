@@ -1,8 +1,8 @@
 //! The contract between the graphics kernel and a kernel-mode driver.
 //!
 //! Purpose: [`Driver`] and its groups of entries are what the kernel calls (DxgkDdi…),
-//! [`Callbacks`] what the driver calls back (DxgkCb…). All entries stand in one table
-//! ([`driver`]); their arguments stand in the modules named for them. [`DriverLayer`] is a driver
+//! [`Callbacks`] what the driver calls back (DxgkCb…). All entries are in one table
+//! ([`driver`]); their arguments are in the modules named for them. [`DriverLayer`] is a driver
 //! in front of a driver: [`Recording`] records calls, [`Overrides`] replaces entries by closures.
 //! The C structures of these calls are in `wddm-abi`.
 //!

@@ -2,7 +2,7 @@
 //! announce common doorbell memory and shared fence storage for the future, without details.
 //!
 //! 1. Both adapters declare the caps ([`PeerSignalCaps`]).
-//! 2. Each driver returns its common doorbell and receives that of the peer, with the peer's
+//! 2. Each driver returns its common doorbell and receives the peer's, with the peer's
 //!    number.
 //! 3. For each fence that both have open, each driver receives the list of watching adapters.
 

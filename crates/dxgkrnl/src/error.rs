@@ -1,5 +1,4 @@
-//! Owns what can go wrong with an adapter as a whole: it does not start, or its driver broke the
-//! contract.
+//! Errors of a whole adapter: it does not start, or its driver broke the contract.
 
 use tidegate_ddi::{DdiVersion, EngineId, EntryGroup, FeatureId, Status};
 

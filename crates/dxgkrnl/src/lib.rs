@@ -1,13 +1,12 @@
-//! The graphics kernel: what stands between processes (the D3DKMT calls) and one kernel-mode driver
-//! (the DDI).
+//! The graphics kernel, between processes (the D3DKMT calls) and one kernel-mode driver (the DDI).
 //!
-//! Rooms, from the top down (`docs/architecture.md` has the picture and four walks):
-//! [`adapter`] (builds the layers) · `removal` and `supervisor` (the end of an adapter; the timer's
-//! agent) · `recovery`, `power`, `interrupt`, `display`, `suspension` (the published protocols) ·
-//! `object` (processes, devices, contexts, queues, doorbells, the D3DKMT calls) · `scheduling`
-//! (carries out what VidSch decides) · `fence` · `memory` (carries out what VidMm decides) ·
-//! `driver` (the driver as the kernel may call it) · `config`, `stats`, `timer`, `registry`, `port`
-//! (the way to an upper room), `error`.
+//! Rooms, from the top down (`docs/architecture.md` has the layers and the walks): [`adapter`]
+//! (builds the layers) · `removal` and `supervisor` (the end of an adapter; the timer's agent) ·
+//! `recovery`, `power`, `interrupt`, `display`, `suspension` (the published protocols) · `object`
+//! (processes, devices, contexts, queues, doorbells, the D3DKMT calls) · `scheduling` (carries out
+//! what VidSch decides) · `fence` · `memory` (carries out what VidMm decides) · `driver` (the
+//! driver as the kernel may call it) · `config`, `stats`, `timer`, `registry`, `port` (the way to
+//! an upper room), `error`.
 //!
 //! Locks are ordered by `lock_order`. Guards of policy state (`Mutex::lock`) are never held over a
 //! DDI call, a callback or a wake: decide, drop, call, take, apply.

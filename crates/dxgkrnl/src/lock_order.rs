@@ -1,6 +1,6 @@
 //! The order of the kernel's locks, from the outermost to the innermost, by their names.
 //!
-//! Invariants: an agent takes a lock only while every lock that it holds stands before it in
+//! Invariants: an agent takes a lock only while every lock that it holds is before it in
 //! [`LOCK_ORDER`]; debug builds check this at run time. No two locks of one name are held together,
 //! so no two adapters' locks are. The first group orders calls and is held over DDI calls
 //! (`Mutex::lock_device`). Locks after the gate are those that a DPC or a call from inside the

@@ -2,9 +2,9 @@
 //!
 //! Invariants: waiters are released by the maximum of their fences before their handles go. The
 //! driver ends each object in the published order of an abnormal termination. DxgkDdiStopDevice
-//! comes last, alone. After that the driver is not called (`gone`). A call that is under way waits
-//! for nothing that the removal has ended, and a hold keeps no context: no wait below takes its
-//! time.
+//! comes last, with no other call in the driver. After that the driver is not called (`gone`). A
+//! call that is under way waits for nothing that the removal has ended, and a hold keeps no
+//! context: no wait below takes its time.
 //!
 //! Lock order: `one_at_a_time` is taken first, and is held over all of it.
 //!

@@ -1,5 +1,5 @@
 //! Counters of the kernel, the last unannounced fence rewinds, and the signals that were lost with
-//! a process: what a report shows and a test asserts. Counting is no step of any protocol.
+//! a process: what a report shows and a test asserts. Counting is not a step of a protocol.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -7,7 +7,7 @@
 //! barrier is missing, each load can miss the store of the other agent. Without the second load of
 //! CurrentValue, the value may arrive before the waiter is armed.
 //!
-//! Between two values an engine and a waiter depend on the value and on the fence's words alone, so
+//! Between two values an engine and a waiter depend only on the value and on the fence's words, so
 //! they forget their histories there: states of the two fences merge.
 //!
 //! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that

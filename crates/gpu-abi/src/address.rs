@@ -1,4 +1,4 @@
-//! Owns GPU addresses and the page table format.
+//! GPU addresses and the page table format.
 //!
 //! A virtual address has 48 bits: 4 levels of 9 bits, then 12 bits inside a page of 4 KiB. A
 //! table has 512 entries of 8 bytes, one page. Tables are in memory that the GPU reads by

@@ -1,5 +1,5 @@
-//! Owns the commands that the driver sends to the context management processor (CMP) through the
-//! mailbox registers. A new command is one entry of the table of `commands!`.
+//! The commands that the driver sends to the context management processor (CMP) through the mailbox
+//! registers. A new command is one entry of the table of `commands!`.
 //!
 //! A write to MAILBOX_RUN returns without a wait. A command that needs the end of an engine's turn
 //! is begun, and its status is [`PENDING`]. The driver waits, with no lock that a DPC can want,

@@ -1,5 +1,5 @@
-//! Owns command buffers: a stream of 64-bit words. The first word of each command holds its opcode
-//! and its length.
+//! Command buffers: a stream of 64-bit words. The first word of each command holds its opcode and
+//! its length.
 //!
 //! Command buffers are written by untrusted processes and may change while they are read. The
 //! engine therefore copies each command once and decodes the copy.

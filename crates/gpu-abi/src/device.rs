@@ -1,6 +1,6 @@
-//! Owns the trait that a GPU implements: registers, doorbell pages, an interrupt line, and local
-//! memory. It accesses system memory by physical address. The interface fits a PCI or CUDA device
-//! as well as the software GPU.
+//! The trait that a GPU implements: registers, doorbell pages, an interrupt line, and local memory.
+//! It accesses system memory by physical address. The interface fits a PCI or CUDA device as well
+//! as the software GPU.
 
 use crate::peer::CommonDoorbell;
 use crate::{QueueId, Register, Summary};

@@ -1,4 +1,4 @@
-//! Owns the registers of the display: the scanned surface, its address, and the latched address.
+//! The registers of the display: the scanned surface, its address, and the latched address.
 //!
 //! Size, pitch and flip mode are written first. The write of the address commits all four. A commit
 //! at vertical sync is scanned from the next sync on; until then the previous surface is scanned.

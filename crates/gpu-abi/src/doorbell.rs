@@ -1,9 +1,9 @@
-//! Owns the doorbell page, and the summary by which a busy or sleeping engine finds a ring.
+//! The doorbell page, and the summary by which a busy or sleeping engine finds a ring.
 //!
 //! A doorbell is one word of a page that is fresh for each connect. It holds the absolute write
 //! pointer, so ringing twice is harmless. Each process has one [`Summary`] per engine, so that the
 //! engine need not scan idle doorbells: a bitmap and a wake word. The first doorbells have their
-//! bits in the root itself, the rest in leaves below it (decisions/0109).
+//! bits in the root itself, the rest in leaves below it (decisions/0024).
 //!
 //! Order of a ring: 1. doorbell; 2. full barrier; 3. leaf bit, if there is a leaf; 4. root bit; 5.
 //! wake word. Steps 2 to 4 are [`RingBits::set`]. Order of a scan: 1. take the root's bits; 2. take

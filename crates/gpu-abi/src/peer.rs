@@ -1,5 +1,5 @@
-//! Owns the common doorbell: memory of one GPU to which other GPUs write when they signal a fence
-//! that it watches. Neither side needs the CPU. The protocol is below, at [`CommonDoorbell`].
+//! The common doorbell: memory of one GPU to which other GPUs write when they signal a fence that
+//! it watches. Neither side needs the CPU. The protocol is below, at [`CommonDoorbell`].
 
 use crate::{Ringer, Summary};
 use std::sync::Arc;

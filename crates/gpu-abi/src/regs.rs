@@ -1,5 +1,5 @@
-//! Owns the registers through which the driver accesses the GPU, the interrupt causes, and the
-//! traits of devices and nodes. A read described as "takes" also clears what it returns.
+//! The registers through which the driver accesses the GPU, the interrupt causes, and the traits of
+//! devices and nodes. A read described as "takes" also clears what it returns.
 
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption, RenderPipelineStage};
 

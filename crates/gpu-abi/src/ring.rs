@@ -1,5 +1,5 @@
-//! Owns the ring: 64-byte slots that an engine takes in order, and the control area with its
-//! two pointers.
+//! The ring: 64-byte slots that an engine takes in order, and the control area with its two
+//! pointers.
 //!
 //! Pointers count slots since the queue was created and never wrap in practice. Slot `n` is at
 //! index `n % slots`. Software fills slots, stores the write pointer, and rings the doorbell with

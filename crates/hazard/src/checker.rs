@@ -1,4 +1,4 @@
-//! Owns the state of a check: timelines, fences, address spaces, and the hazards found.
+//! The state of a check: timelines, fences, address spaces, and the hazards found.
 //!
 //! A queue's calls are advanced on an ideal machine: a wait holds its queue until a signal
 //! satisfies it, everything else takes no time. An access by a held submission shows that the

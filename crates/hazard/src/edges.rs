@@ -1,6 +1,6 @@
 //! Derives the missing edges from unordered pairs.
 //!
-//! The direction of a pair is that of the intended program, in which one edge is missing. It is
+//! The direction of a pair is the intended program's, in which one edge is missing. It is
 //! derived from the following evidence, in this order:
 //!
 //! 1. signals: one side signals a fence after its access and the other never waits for it, while

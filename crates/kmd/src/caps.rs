@@ -1,4 +1,4 @@
-//! Owns what the adapter declares.
+//! Capabilities that the adapter declares.
 //!
 //! Order: 1. the kernel reports what it supports; 2. the driver queries what is enabled, and the
 //! kernel's table of native fences; 3. the driver declares what is enabled. Adapter start fails if

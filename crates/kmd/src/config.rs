@@ -1,4 +1,4 @@
-//! Owns the configuration of the reference driver: which of the documented hardware models it
+//! The configuration of the reference driver: which of the documented hardware models it
 //! implements. `Config::check` checks it once, when the adapter starts.
 
 use crate::KmdError;

@@ -1,4 +1,4 @@
-//! Owns devices and contexts, the save areas of packet contexts, and the suspend and resume of all
+//! Devices and contexts, the save areas of packet contexts, and the suspend and resume of all
 //! hardware queues of a context.
 
 use crate::objects::{Context, DeviceObject, SaveArea};

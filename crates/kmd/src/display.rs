@@ -1,5 +1,4 @@
-//! Owns the driver's display entries: capabilities, flips, visibility, and the vertical
-//! sync interrupt.
+//! The driver's display entries: capabilities, flips, visibility, and the vertical sync interrupt.
 //!
 //! A flip is four register writes. The last one, the address, commits it. With FlipOnNextVSync the
 //! display latches the surface at its next vertical sync, otherwise immediately. The kernel has one

@@ -1,4 +1,4 @@
-//! Owns doorbells: objects that are created without hardware and get it when they are connected.
+//! Doorbells: objects that are created without hardware and get it when they are connected.
 //!
 //! Order of a connect when all physical doorbells are taken: 1. the least recently rung doorbell
 //! loses its seat; 2. the kernel disconnects it, and its process rings a dummy page and reads

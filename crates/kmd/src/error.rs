@@ -1,4 +1,4 @@
-//! Owns the errors of the driver and the status that the kernel gets for each.
+//! The errors of the driver and the status that the kernel gets for each.
 //!
 //! A DDI that may fail returns the status. A DDI that must succeed records a [`Violation`]: the
 //! kernel or the driver broke the contract. Tests assert that there are none.

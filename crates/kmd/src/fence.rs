@@ -1,4 +1,4 @@
-//! Owns native fences: objects, opened instances, and CPU updates of the two values.
+//! Native fences: objects, opened instances, and CPU updates of the two values.
 //!
 //! The driver keeps the GPU addresses of each CurrentValue. They map interrupt records to the
 //! kernel's handles, and name the queues whose waits must be re-evaluated. CPU addresses are not

@@ -1,4 +1,4 @@
-//! Owns the driver's handles: one table per kind of object, with a generation per slot.
+//! The driver's handles: one table per kind of object, with a generation per slot.
 //!
 //! A handle is kind (8 bits), generation (32) and slot (24), so a handle of a destroyed object or
 //! of another kind never equals a live one. 0 is never a handle.

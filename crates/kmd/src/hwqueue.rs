@@ -1,6 +1,6 @@
-//! Owns hardware queues. A kernel-mode queue is created complete: the driver owns its ring. A
-//! user-mode queue gets its hardware with its doorbell, which brings the ring. Until then the
-//! driver keeps the queue's settings (log buffers, suspension) and applies them afterwards.
+//! Hardware queues. A kernel-mode queue is created complete: the driver owns its ring. A user-mode
+//! queue gets its hardware with its doorbell, which brings the ring. Until then the driver keeps
+//! the queue's settings (log buffers, suspension) and applies them afterwards.
 //!
 //! Order of a creation: 1. the queue joins its context; 2. it gets hardware; 3. the hardware gets
 //! the state of queue and context, until that has not changed meanwhile.

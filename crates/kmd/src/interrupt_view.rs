@@ -1,4 +1,4 @@
-//! Owns the tables of the interrupt routine: queues by hardware number, fences by address.
+//! The tables of the interrupt routine: queues by hardware number, fences by address.
 //!
 //! Their lock is the driver's interrupt lock. The routine holds it from cause to last report,
 //! callbacks included. Passive code takes it to change the view. After passive code has removed an

@@ -1,5 +1,5 @@
-//! Owns a ring that the driver writes. Slots and control area are in system memory, and the GPU
-//! uses their physical addresses.
+//! A ring that the driver writes. Slots and control area are in system memory, and the GPU uses
+//! their physical addresses.
 //!
 //! Order: 1. the slot's bytes; 2. the write pointer (a release store); 3. the kick, by the caller.
 //! the caller, 3. the kick.

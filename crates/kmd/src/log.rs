@@ -1,6 +1,6 @@
-//! Owns the driver's part in fence logs: their location, the barrier before the kernel reads them,
-//! and the relation of their timestamps to CPU time. The hardware writes the entries. The driver
-//! never reads them.
+//! The driver's part in fence logs: their location, the barrier before the kernel reads them, and
+//! the relation of their timestamps to CPU time. The hardware writes the entries. The driver never
+//! reads them.
 
 use crate::hwqueue::set_log;
 use crate::mailbox::unless_gone;

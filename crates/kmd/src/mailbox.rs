@@ -1,4 +1,4 @@
-//! Owns the mailbox, through which the driver sends commands to the CMP.
+//! The mailbox, through which the driver sends commands to the CMP.
 //!
 //! Order, under one lock: 1. the command's words are written to the mailbox registers; 2. a write
 //! to MAILBOX_RUN runs it; 3. the status is read, then the result if there is one. No step waits.

@@ -1,4 +1,4 @@
-//! Owns the driver's records of the kernel's objects. Policy state: one lock, held for look-ups and
+//! The driver's records of the kernel's objects. Policy state: one lock, held for look-ups and
 //! changes only, never over a register access, a callback or a ring.
 
 use crate::caps::Negotiated;

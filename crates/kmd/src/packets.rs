@@ -1,5 +1,5 @@
-//! Owns the packet path: one ring per engine, which takes DMA packets of all contexts in
-//! submission order.
+//! The packet path: one ring per engine, which takes DMA packets of all contexts in submission
+//! order.
 //!
 //! Called at DISPATCH level, so nothing here blocks. The kernel bounds the number of packets on a
 //! node, so a full ring is an error, which the kernel treats as a driver bug.

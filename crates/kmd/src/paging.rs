@@ -1,5 +1,5 @@
-//! Owns page tables. The kernel decides what is mapped, and this file writes it in the
-//! hardware's format.
+//! Page tables. The kernel decides what is mapped, and this file writes it in the hardware's
+//! format.
 //!
 //! Order: 1. the entries; 2. a barrier; 3. if one of them was valid, cached translations are
 //! invalidated. Stale translations may be used until 3 returns, new ones from 1 on. The hardware

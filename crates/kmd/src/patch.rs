@@ -1,6 +1,6 @@
-//! Owns buffers with physical addresses. Render turns a process's commands into a DMA buffer
-//! without addresses, and a list of the places that need them. The kernel supplies the addresses
-//! before each submission.
+//! Buffers with physical addresses. Render turns a process's commands into a DMA buffer without
+//! addresses, and a list of the places that need them. The kernel supplies the addresses before
+//! each submission.
 //!
 //! Every operand must lie inside a listed allocation, and stores inside one listed for writing.
 //! Only listed allocations are patched, so a buffer reaches no other memory.

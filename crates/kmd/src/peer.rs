@@ -1,5 +1,5 @@
-//! Owns the driver's part in signals between GPUs: it connects common doorbells and sets the
-//! hardware's list of GPUs that watch each fence.
+//! The driver's part in signals between GPUs: it connects common doorbells and sets the hardware's
+//! list of GPUs that watch each fence.
 //!
 //! Order of a link:
 //!

@@ -1,5 +1,5 @@
-//! Owns power: the hardware commands for the kernel's power transitions, and the engines' reports
-//! that they are idle.
+//! Power: the hardware commands for the kernel's power transitions, and the engines' reports that
+//! they are idle.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, Irql, Passive, PowerAction};

@@ -1,5 +1,5 @@
-//! Owns the driver's part of preemption: requests for the packets of an engine, their answers, and
-//! the last completed packet.
+//! The driver's part of preemption: requests for the packets of an engine, their answers, and the
+//! last completed packet.
 //!
 //! Order of a request: 1. with the interrupt view held, the driver answers the request itself if
 //! every submitted packet is complete and reported; 2. otherwise the hardware gets the request and

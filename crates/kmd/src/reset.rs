@@ -1,5 +1,5 @@
-//! Owns the driver's part of timeout recovery: engine state, engine resets for packets and for
-//! hardware queues, and the adapter reset.
+//! The driver's part of timeout recovery: engine state, engine resets for packets and for hardware
+//! queues, and the adapter reset.
 //!
 //! Order of a reset for hardware queues: 1. the engine loses power, so it starts no work; 2. its
 //! current work ends; 3. contexts with a pending suspension are suspended, because the engine holds

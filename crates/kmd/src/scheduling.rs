@@ -1,6 +1,6 @@
-//! Owns the driver's part of priorities: it passes them to the CMP, for existing and later queues
-//! of a context. This hardware has no grace period: preempted work stops at the end of the current
-//! part of its packet.
+//! The driver's part of priorities: it passes them to the CMP, for existing and later queues of a
+//! context. This hardware has no grace period: preempted work stops at the end of the current part
+//! of its packet.
 
 use crate::mailbox::unless_gone;
 use crate::{KmdError, ReferenceDriver};

@@ -1,4 +1,4 @@
-//! Owns the assignment of physical doorbells. The least recently rung doorbell is victimised. Pure
+//! The assignment of physical doorbells. The least recently rung doorbell is victimised. Pure
 //! policy: the caller passes in the times of the last rings, which the hardware keeps.
 //!
 //! A seat passes from the victim to its successor in one step, so no third doorbell can claim it

@@ -1,5 +1,5 @@
-//! Owns the adapter's memory segments, the placement and moves of fence storage, and the commands
-//! of paging operations.
+//! The adapter's memory segments, the placement and moves of fence storage, and the commands of
+//! paging operations.
 //!
 //! CPU-visible local memory comes first, one segment per physical GPU. Local memory that the CPU
 //! cannot see comes last, if the device has it. Fence storage is in memory of the first physical

@@ -1,4 +1,4 @@
-//! Owns start and stop of the adapter.
+//! Start and stop of the adapter.
 //!
 //! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features
 //! and the device's traits are queried; 3. each engine gets its ring and its hardware queue; 4. the

@@ -1,7 +1,7 @@
 //! The calls of OpenCL that `kernels` times, on the CPU device of the first platform: PoCL. The
 //! library is loaded at run time.
 //!
-//! Invariants that make the calls sound: the signatures are those of the Khronos header; every
+//! Invariants that make the calls sound: the signatures come from the Khronos header; every
 //! handle is of this one context; the library is never unloaded while a handle lives. Room with
 //! `unsafe` code: a call of OpenCL is one.
 

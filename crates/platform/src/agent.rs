@@ -1,5 +1,5 @@
-//! Owns services: agents that take turns. An [`Agent`] runs in bounded turns (an engine: one
-//! packet). The agents of a service share a thread or a fiber and park together.
+//! Services: agents that take turns. An [`Agent`] runs in bounded turns (an engine: one packet).
+//! The agents of a service share a thread or a fiber and park together.
 //!
 //! Order when a service parks (see [`WakeWord`]): 1. the agents give back what they keep between
 //! turns; 2. announce the sleep; 3. one more turn of each agent; 4. sleep.

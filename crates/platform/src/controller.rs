@@ -2,7 +2,7 @@
 //! next. Caller: `world`. Implementations: the explorer's strategies.
 //!
 //! A *visible step* is a load, a barrier, a locked operation, a lock, a wait or a wake.
-//! A store goes to its agent's own store buffer, which no other agent sees, so it is no choice.
+//! A store goes to its agent's own store buffer, which no other agent sees, so it is not a choice.
 //! Leaving the buffer is one ([`Choice::Flush`]). The value read from a hostile process's memory is
 //! a separate choice ([`Choice::Find`]), offered without other kinds. Its first entry is the value
 //! in memory.

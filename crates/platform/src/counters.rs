@@ -1,6 +1,6 @@
-//! Owns counts for reports. Any agent adds to them, and no protocol reads them.
+//! Counts for reports. Any agent adds to them, and no protocol reads them.
 //!
-//! On the host each thread adds to a row of its own, with a load and a store. Threads beyond
+//! On the host each thread adds to its row, with a load and a store. Threads beyond
 //! [`ROWS`] share one row, with a locked addition. A cooperative machine has one thread and one
 //! row.
 //!

@@ -1,4 +1,4 @@
-//! Owns events: set and reset, waits for one, any and all of them, and their file descriptors.
+//! Events: set and reset, waits for one, any and all of them, and their file descriptors.
 //!
 //! State of an event: clear, set, or held. A wait for all holds each auto-reset event with a value
 //! of its own (the waiter's number) until it knows whether it gets all of them. It then takes them,

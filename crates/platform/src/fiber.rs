@@ -1,5 +1,5 @@
-//! Owns stackful coroutines. An agent of a cooperative machine is a fiber, so its blocking calls
-//! are plain calls.
+//! Stackful coroutines. An agent of a cooperative machine is a fiber, so its blocking calls are
+//! plain calls.
 //!
 //! Invariants: a fiber is never unwound from outside; an abandoned run is finished instead. Stacks
 //! are pooled per thread. A switch takes a few nanoseconds.

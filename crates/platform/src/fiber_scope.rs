@@ -1,4 +1,4 @@
-//! Owns agents whose bodies borrow from the agent that starts them.
+//! Agents whose bodies borrow from the agent that starts them.
 //!
 //! Invariant: [`scope`] returns only after every agent of the scope has ended and so dropped its
 //! body, also when the closure panics and when the machine stops. An unwinding that would leave

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a panic of foreign code ends the call of that code and nothing else. The caller goes
 //! on, so other waiters, tasks and agents are served as if the code had returned (decisions/0145).
-//! The report of the run has the panic, as it has that of an agent. Callers hold no lock over a
+//! The report of the run has the panic, as it has an agent's panic. Callers hold no lock over a
 //! foreign call, with the exceptions that decisions/0145 lists.
 
 use crate::check::Stopped;

@@ -1,4 +1,4 @@
-//! Owns the platform's hazard checker: the calls of the application's threads, and the accesses of
+//! The platform's hazard checker: the calls of the application's threads, and the accesses of
 //! engines, reach it from here.
 //!
 //! Threads hand memory over by fences, events, starting and joining, which the checker sees, and by

@@ -1,4 +1,4 @@
-//! Owns which world is that of this thread, and the number of its running agent.
+//! The world that this thread belongs to, and the number of its running agent.
 //!
 //! Invariants: a world stays on the thread that made it, and its id is unique in the process. While
 //! a world is here, the number of the agent is not 0. The thread-locals need no check at an access.

@@ -1,5 +1,5 @@
-//! Owns the host back end: agents are threads that park on futexes, and the clock is the wall
-//! clock. A *closed* host has a watch that ends a run in which no agent can move.
+//! The host back end: agents are threads that park on futexes, and the clock is the wall clock. A
+//! *closed* host has a watch that ends a run in which no agent can move.
 //!
 //! Invariants: only a closed host detects standstill. On an open host an unknown thread may still
 //! act (decisions/0048). A sleeper registers before it reads `stopped`, and `stop` wakes until no

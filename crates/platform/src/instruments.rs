@@ -1,5 +1,5 @@
-//! Owns what is switched on beside the work of a machine: a timeline, the hazard check, a planted
-//! fault, modelled time.
+//! Instruments that are switched on beside the work of a machine: a timeline, the hazard check, a
+//! planted fault, modelled time.
 //!
 //! Invariants: all of it is one byte, so code that needs none of it checks once. A switch takes
 //! effect at the next look; it orders no other memory.

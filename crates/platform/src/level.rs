@@ -1,4 +1,4 @@
-//! Owns the interrupt request level of the running agent.
+//! The interrupt request level of the running agent.
 //!
 //! An interrupt routine and a DPC run on the agent that raised the interrupt, so a call that blocks
 //! there stops that agent. [`raise`] marks the region. [`assert_may_block`] and [`assert_at_most`]

@@ -240,7 +240,7 @@ impl Platform {
     /// effect elsewhere.
     ///
     /// A check of the run may read notes that the agent took before only to see that each of them
-    /// was taken in some run (decisions/0095).
+    /// was taken in some run (decisions/0002).
     ///
     /// # Panics
     ///

@@ -1,11 +1,11 @@
-//! Owns windows onto a page that can be rotated to another page: the CPU address of a doorbell.
+//! Windows onto a page that can be rotated to another page: the CPU address of a doorbell.
 //!
 //! Invariants: after [`Mapping::rotate`] no store that begins reaches the old page. One that began
 //! before may still reach it, at the latest before the next full barrier of its agent: it waits in
 //! a store buffer, or its agent has found the page and not stored yet. So an old page shows nothing
 //! else to its readers.
 //!
-//! Below it: `agents` (windows of an explored machine), `cells::shown` (those of threads).
+//! Below it: `agents` (windows of an explored machine), `cells::shown` (windows of threads).
 
 mod agents;
 

@@ -1,4 +1,4 @@
-//! Owns the system calls: futex wait and wake, barriers of all threads, CPU clocks, eventfd, the
+//! The system calls: futex wait and wake, barriers of all threads, CPU clocks, eventfd, the
 //! processors of threads, and the size of the heap. One of the rooms that may use `unsafe`.
 
 #![allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Owns the report of a run, and its text for a panic.
+//! The report of a run, and its text for a panic.
 
 use crate::time::CpuTime;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! Owns which cooperative machine runs on this thread.
+//! The cooperative machine that runs on this thread.
 //!
 //! Entry points: [`platform`], [`is`], [`is_any`]; the run loop calls [`enter`].
 

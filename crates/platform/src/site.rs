@@ -1,4 +1,4 @@
-//! Owns the place in a program from which a step was taken.
+//! The place in a program from which a step was taken.
 
 use std::panic::Location;
 

@@ -1,4 +1,4 @@
-//! Owns the bounded polling of a thread before it sleeps.
+//! The bounded polling of a thread before it sleeps.
 //!
 //! Invariants: at most one thread fewer polls than the process has processors, so the threads that
 //! could end a wait have one to run on. With one processor no thread polls. Only host threads poll:

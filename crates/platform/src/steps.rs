@@ -1,11 +1,11 @@
-//! Owns the log of an explored machine while tracing is on: visible steps, and stores that entered
-//! or left a store buffer, in order. It explains a replayed schedule.
+//! The log of an explored machine while tracing is on: visible steps, and stores that entered or
+//! left a store buffer, in order. It explains a replayed schedule.
 //!
-//! Invariants: logging is no step, and the log is not part of the machine's state. Without tracing
-//! no log is kept.
+//! Invariants: logging is not a step, and the log is not part of the machine's state. Without
+//! tracing no log is kept.
 //!
-//! Entry points: [`crate::Platform::take_steps`],
-//! [`StepLog::name_of`], [`crate::memory::Word::named`].
+//! Entry points: [`crate::Platform::take_steps`], [`StepLog::name_of`],
+//! [`crate::memory::Word::named`].
 
 use crate::controller::{AgentIx, Object, OpKind};
 use crate::site::Site;

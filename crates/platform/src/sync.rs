@@ -1,4 +1,4 @@
-//! Owns locks and the parking of services: [`Mutex`], [`WakeWord`].
+//! Locks and the parking of services: [`Mutex`], [`WakeWord`].
 //!
 //! Invariants: the mutex knows its owner, so taking it twice panics with names and does not hang.
 //! No guard is held over a DDI call or a callback ([`crate::current::assert_no_guards`]). A wake

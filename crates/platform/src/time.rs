@@ -1,4 +1,4 @@
-//! Owns the CPU clock's type, the steps with modelled time, and their costs.
+//! The CPU clock's type, the steps with modelled time, and their costs.
 //!
 //! A [`Step`] takes time on a real machine but none in virtual time by itself: a kernel call, a
 //! doorbell's way to the engine, an interrupt. The cost model of the workloads owns the costs and

@@ -1,4 +1,4 @@
-//! Owns the deadline ([`Deadline`]) and the result ([`WaitEnd`]) of a wait.
+//! The deadline ([`Deadline`]) and the result ([`WaitEnd`]) of a wait.
 
 use crate::time::CpuTime;
 

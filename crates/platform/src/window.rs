@@ -1,5 +1,5 @@
-//! Owns windows onto bulk bytes that move: the CPU address of an allocation, which stays the same
-//! when its bytes are moved.
+//! Windows onto bulk bytes that move: the CPU address of an allocation, which stays the same when
+//! its bytes are moved.
 //!
 //! Order of a move: 1. [`BulkWindow::close`] returns when no access is in progress, and none
 //! starts; 2. the caller copies the bytes; 3. [`BulkWindow::open`] shows the new bytes and releases

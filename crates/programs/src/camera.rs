@@ -1,6 +1,6 @@
 //! Matrices and cameras.
 //!
-//! World space is right-handed with y up. Clip space is that of Direct3D: x and y in -w..w with y
+//! World space is right-handed with y up. Clip space as in Direct3D: x and y in -w..w with y
 //! up, z in 0..w from the near to the far plane, and w is the distance in the viewing direction.
 
 /// Four rows of four; applied to column vectors.

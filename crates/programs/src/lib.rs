@@ -5,7 +5,7 @@
 //! 2. [`run_group`] runs the groups in any order, on any thread. Groups share no memory that they
 //!    write, so an engine may stop between them; [`run_part`] stops inside of a group.
 //! 3. A group finishes its reads before its last write, so a faulted group can be run again.
-//! 4. Inputs of a draw that its groups share may be loaded by the first group alone
+//! 4. Inputs of a draw that its groups share may be loaded by the first group only
 //!    ([`DispatchCache`]).
 //! 5. The programs of [`atomics`] share words with other groups and other dispatches, by atomic
 //!    operations alone. Rule 3 is not for them.

@@ -1,6 +1,6 @@
 //! Costs of the steps of the stack in virtual time, each with its source and its range.
 //!
-//! - Nominal values are those of a desktop machine with a discrete GPU. Low and high bound what is
+//! - Nominal values are for a desktop machine with a discrete GPU. Low and high bound what is
 //!   reported for such machines. A comparison of submission models holds where its ranking is the
 //!   same at both ends.
 //! - Sources: published figures, the recorded A100 traces, and `docs/performance.md`.

@@ -2,9 +2,9 @@
 //!
 //! 1. Waiting parties: threads from where they were stopped, queues from the waits that the machine
 //!    reports as parked.
-//! 2. The signals behind each wait: those queued, and those of the operations after it in the
+//! 2. The signals behind each wait: queued ones, and the operations after it in the
 //!    program.
-//! 3. The search is that of the hazard check ([`tidegate_platform::hazard::deadlock`]).
+//! 3. The search is the hazard check's ([`tidegate_platform::hazard::deadlock`]).
 //!
 //! Entry point: [`explain`], after a run.
 

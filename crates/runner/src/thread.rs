@@ -2,7 +2,7 @@
 //!
 //! - Order of a submission: evaluate, log, call. The log therefore has it before the GPU can fault
 //!   in it.
-//! - A thread that fails ends alone. Other threads continue until they end or the run stands still.
+//! - A thread that fails ends, and no other. Other threads continue until the end of the run.
 //! - Recorded threads keep their pace ([`OpKind::Host`]). Times count from the start of the run.
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! gate. One thread queues two signals and opens the gate, and another thread queues one signal.
 //! Each signal may find the ring full, or the backlog drained or half drained.
 //!
-//! Every signal runs once, and those of one thread run in order.
+//! Every signal runs once, and the signals of one thread run in order.
 
 use crate::prelude::*;
 

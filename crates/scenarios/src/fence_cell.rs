@@ -1,4 +1,4 @@
-//! The cell of a fence alone, without engines and without the kernel: rewinds, raises and a wait.
+//! The cell of a fence, without engines and without the kernel: rewinds, raises and a wait.
 //! The waiter calls and parks as a queue does (announce, check again). Each agent checks the wait
 //! after its stores: the first as the kernel does, the second as an engine does.
 //!

@@ -1,5 +1,5 @@
 //! A ring of a doorbell beyond the 48th against a scan of the engine, on the summary of `gpu-abi`.
-//! Such a doorbell has its bit in a leaf, and a bit of the root stands for the leaves. Another
+//! Such a doorbell has its bit in a leaf, and a bit of the root represents the leaves. Another
 //! doorbell of the same leaf was rung before, so the scan takes the root's bit and the leaf while
 //! the ring sets both.
 //!

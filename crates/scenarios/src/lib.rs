@@ -1,8 +1,8 @@
 //! Explored scenarios: races described by the documents of native fences and user-mode submission,
 //! on the code that users run. Each file begins with a description of the race and its `Race`: the
 //! marks that some run must reach, the search limits, and the planted bugs that a search must find.
-//! `doorbell-order`, `store-against-rotation`, `wake-word` and those of `fence_cell` are models of
-//! one protocol.
+//! `doorbell-order`, `store-against-rotation`, `wake-word` and the scenarios of `fence_cell` are
+//! models of one protocol.
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (the driver layer that
 //! records and omits steps) · `setting` (differences from what ships) · `race` (the shape of a

@@ -1,6 +1,6 @@
 //! The poll of a fence's future against the signal that it awaits. The task's executor parks on an
 //! event, which its waker sets. After a signal by a CPU thread, that thread calls the waker; after
-//! one by an engine, the device's thread does (decisions/0106). A task that moved to another
+//! one by an engine, the device's thread does (decisions/0084). A task that moved to another
 //! executor polls again, with the waker of that one: it is the waker that counts.
 //!
 //! At the end the future was ready and no wait is registered.

@@ -3,7 +3,7 @@
 //! destroys a queue.
 //!
 //! A queue that is gone counts as suspended and as resumed. Its command fails at the hardware, and
-//! the failure is no failure of the call.
+//! the call itself does not fail.
 
 use crate::prelude::*;
 

@@ -3,7 +3,7 @@
 //! serve` runs.
 //!
 //! Invariants: processes connect in a part of the run that is not explored, and the sessions end in
-//! another one, so that what is explored is the race alone.
+//! another one, so that only the race is explored.
 
 use crate::world::World;
 use tidegate::Platform;

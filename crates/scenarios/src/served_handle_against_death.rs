@@ -1,5 +1,5 @@
 //! A client of a service shares a fence under a name and dies. Another client has a copy of the
-//! handle: it opens the fence, closes its copy, and shares a fence of its own under the same name.
+//! handle: it opens the fence, closes its copy, and shares another fence under the same name.
 //!
 //! The handle lives while a copy is open, also after its maker's death, and the name is free once
 //! the last copy is closed, also before the dead client's session has ended.

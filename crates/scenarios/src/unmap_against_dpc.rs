@@ -5,7 +5,7 @@
 //! driver call waits for the turn of the second engine to end.
 //!
 //! The wait holds no lock that the DPC can want. With the mailbox held, the DPC blocks, the thread
-//! never ends that turn, and the adapter stands still.
+//! never ends that turn, and the adapter makes no progress.
 
 use crate::prelude::*;
 use tidegate::calls::{AllocationKind, SubmitCommand};

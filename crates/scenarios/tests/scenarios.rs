@@ -691,16 +691,16 @@ fn every_scenario_is_found_by_its_name_and_has_a_test() {
 }
 
 #[test]
-fn the_readme_states_how_far_each_scenario_is_searched() {
+fn the_docs_state_how_far_each_scenario_is_searched() {
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for scenario in all() {
         let plan = plan(scenario.name(), false).to_string();
         let extent = plan.split(',').next().unwrap_or_default().to_owned();
         rows.entry(extent).or_default().push(format!("`{}`", scenario.name()));
     }
-    let readme = include_str!("../../../README.md");
+    let page = include_str!("../../../docs/exploration.md");
     for (extent, names) in rows {
         let row = format!("| {extent} | {} | {} |", names.len(), names.join(", "));
-        assert!(readme.contains(&row), "README.md lacks this row:\n{row}");
+        assert!(page.contains(&row), "docs/exploration.md lacks this row:\n{row}");
     }
 }

@@ -1,4 +1,4 @@
-//! Owns bytes that are too long for a message: they travel in a sealed file beside it.
+//! Bytes that are too long for a message: they travel in a sealed file beside it.
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Owns the messages: calls as data, and what their answers say about memory.
+//! The messages: calls as data, and what their answers say about memory.
 //!
 //! Each call is one message, and so is its answer: the result of the call, whose type the caller
 //! knows. A file is named by its place among the files of the message. The encoding is postcard's.

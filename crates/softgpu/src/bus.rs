@@ -1,6 +1,6 @@
-//! Owns the bus, which maps physical addresses to memory. In ascending order: system memory, the
-//! local memory of each physical GPU, and local memory that the CPU cannot see. All physical GPUs
-//! are bridged and reach all of it.
+//! The bus, which maps physical addresses to memory. In ascending order: system memory, the local
+//! memory of each physical GPU, and local memory that the CPU cannot see. All physical GPUs are
+//! bridged and reach all of it.
 
 use crate::config::{Config, MAX_PHYSICAL_GPUS};
 use tidegate_gpu_abi::AdminError;

@@ -1,5 +1,5 @@
-//! Owns the GPU's clock: nanoseconds since the adapter started. CPU time has another origin and
-//! another type.
+//! The GPU's clock: nanoseconds since the adapter started. CPU time has another origin and another
+//! type.
 
 use tidegate_gpu_abi::GpuTime;
 use tidegate_platform::{CpuTime, Platform};

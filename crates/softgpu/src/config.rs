@@ -1,5 +1,5 @@
-//! Owns the variants of the hardware: nodes, engine classes, work per turn, and reports. A variant
-//! is fixed when the GPU is created.
+//! The variants of the hardware: nodes, engine classes, work per turn, and reports. A variant is
+//! fixed when the GPU is created.
 
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_gpu_abi::EngineKind;

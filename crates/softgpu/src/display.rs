@@ -1,4 +1,4 @@
-//! Owns the display: an engine that repeatedly scans a surface out of memory, line by line.
+//! The display: an engine that repeatedly scans a surface out of memory, line by line.
 //!
 //! A refresh: 1. the vertical sync latches the last committed surface and raises the interrupt; 2.
 //! the vertical blank, in which nothing is read; 3. the lines in ascending order, over the rest of

@@ -1,5 +1,5 @@
-//! Owns doorbells (a fresh page for each connect, or one location that the queues of a process
-//! share), and the summaries by which an engine finds rung doorbells.
+//! Doorbells (a fresh page for each connect, or one location that the queues of a process share),
+//! and the summaries by which an engine finds rung doorbells.
 //!
 //! Each address space and node has a group of doorbells with one summary, and another group when it
 //! is full. The groups of a removed address space are vacant: they have no summary, and are reused

@@ -1,4 +1,4 @@
-//! Owns the GPU as a whole, and the services on which its engines take turns.
+//! The GPU as a whole, and the services on which its engines take turns.
 
 use crate::bus::Bus;
 use crate::cmp::node::Node;

@@ -1,5 +1,5 @@
-//! Owns the state shared by engines, registers and the mailbox: the CMP under its lock, the words
-//! that are read without it, and the operations that take the lock and then wake engines.
+//! The state shared by engines, registers and the mailbox: the CMP under its lock, the words that
+//! are read without it, and the operations that take the lock and then wake engines.
 //!
 //! Order when a queue becomes ready: 1. under the lock, put it on its engine's run list and publish
 //! the attention level; 2. drop the lock; 3. ring the service's wake word (a full barrier). An

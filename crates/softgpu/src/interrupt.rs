@@ -1,4 +1,4 @@
-//! Owns the interrupt line and its cause register.
+//! The interrupt line and its cause register.
 //!
 //! Order: the data of a cause (list entry, completed id, fault record) is stored before a locked
 //! operation sets the cause. The line is raised if no cause was set before. Reading takes all

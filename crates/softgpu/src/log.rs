@@ -1,4 +1,4 @@
-//! Owns the engine's side of a native fence log.
+//! The engine's side of a native fence log.
 //!
 //! Order: the entry's bytes, then the header word, without a barrier between; the driver executes
 //! one for the reader. Hardware with [`crate::Config::posted_log_entries`] posts the entry

@@ -3,7 +3,7 @@
 //! A look takes the doorbell's cache line away from the process that rings, and its next ring waits
 //! for the line. While a process rings for each slot and the engine is faster, each ring would
 //! wait. If several looks in turn find few slots, the engine therefore looks less often until it
-//! finds more at once (decision 132). A look that finds nothing ends this, so a queue that is not
+//! finds more at once (decision 91). A look that finds nothing ends this, so a queue that is not
 //! in a stream is looked at without a pause.
 
 /// A look that finds fewer slots was too early.

@@ -1,5 +1,4 @@
-//! Owns translation: page tables walked by physical address, and the translation caches of
-//! an engine.
+//! Translation: page tables walked by physical address, and the translation caches of an engine.
 //!
 //! Two direct-mapped caches are tagged with address space and generation: pages (for byte ranges)
 //! and words (for fence cells and ring pointers, without reference counting). A fence word has its

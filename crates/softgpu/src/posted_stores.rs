@@ -1,5 +1,5 @@
-//! Owns stores that engines have made and that are not yet in memory: log entries and fence values,
-//! in the order in which they were made.
+//! Stores that engines have made and that are not yet in memory: log entries and fence values, in
+//! the order in which they were made.
 //!
 //! Invariant: everything posted before a barrier is in memory after it. Barriers are an engine's at
 //! its signal, the CMP's against the engines when it changes a shadow, and the flush register. One

@@ -1,4 +1,4 @@
-//! Owns the hardware's state of a queue: its shape, its pointers, and its current packet.
+//! The hardware's state of a queue: its shape, its pointers, and its current packet.
 //!
 //! A [`Run`] is in the CMP while no engine runs the queue, and moves to the engine for a turn. It
 //! holds everything that a preempted, waiting or suspended queue needs to continue.

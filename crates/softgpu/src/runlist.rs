@@ -1,5 +1,5 @@
-//! Owns the order in which the queues of one engine run. Policy under the `cmp` lock, in
-//! nanoseconds: decision 0028 (bands and shares), decision 0047 (time slices).
+//! The order in which the queues of one engine run. Policy under the `cmp` lock, in nanoseconds:
+//! decision 28.
 //!
 //! The next queue: 1. the highest band with a queue, REALTIME by its levels, or NORMAL while it
 //! catches up (`floor`); 2. its process with the least time, or the served one until its quantum is

@@ -1,5 +1,5 @@
-//! Owns commands that take more than one step: what is left of each, when it is done, its slice on
-//! a timeline, and its saved form when its packet is preempted (see `save_area`).
+//! Commands that take more than one step: what is left of each, when it is done, its slice on a
+//! timeline, and its saved form when its packet is preempted (see `save_area`).
 //!
 //! `engine::commands` runs the parts. Entry points: [`Running`], [`save`], [`restore`].
 

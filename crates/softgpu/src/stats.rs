@@ -1,5 +1,5 @@
-//! Owns the hardware's counts for reports and benchmarks. An engine counts locally and adds its
-//! counts at the end of a turn.
+//! The hardware's counts for reports and benchmarks. An engine counts locally and adds its counts
+//! at the end of a turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_platform::{PhysicalAddress, QueueNumber};

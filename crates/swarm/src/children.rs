@@ -1,4 +1,4 @@
-//! Programs on threads of a child process, or with processes of its own, so that one that stands
+//! Programs on threads of a child process, or with client processes, so that one that stands
 //! still does not end a hunt.
 //!
 //! Entry point: [`run_in_child`].

@@ -1,7 +1,7 @@
 //! What runs have met: operations that were under way at the same time, and states of objects.
 //!
 //! A step is under way from its call to its return. On a cooperative platform one thread runs all
-//! agents, so the table is that thread's, and noting is no step of the run.
+//! agents, so the table is that thread's, and noting is not a step of the run.
 
 use crate::operation::Kind;
 use crate::states::States;

@@ -1,4 +1,4 @@
-//! Runs of a program on a platform, each on a machine of its own.
+//! Runs of a program on a platform, each on a fresh machine.
 //!
 //! A run that fails can leave agents that a lock blocks, and with them its machine. A thread has
 //! one cooperative machine, so the runs of a hunt have a thread of their own each (`apart`).

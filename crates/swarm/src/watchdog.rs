@@ -1,8 +1,8 @@
 //! The watchdog of runs on threads of the host, where a lock that is never free cannot be seen.
 //!
-//! It looks at the number of steps that have ended. When that stands still for `PATIENCE_NS`, it
+//! It looks at the number of steps that have ended. When that does not change for `PATIENCE_NS`, it
 //! writes what is under way and the stacks of all threads, and ends the process with
-//! [`STOOD_STILL`]. A run that has failed before may stand still for that reason: the watchdog then
+//! [`STOOD_STILL`]. A run that has failed before may stop for that reason: the watchdog then
 //! writes the failure as `tidegate replay` does, and the exit code is 1.
 //!
 //! Entry points: [`watch`], [`Watched`].

@@ -1,4 +1,4 @@
-//! The software GPU alone, without driver and kernel. A test accesses registers, mailbox, page
+//! The software GPU without driver and kernel. A test accesses registers, mailbox, page
 //! tables, rings and doorbells itself, and an interrupt line records each report.
 //!
 //! Entry points: [`everywhere`] and [`on`] run a test. [`Machine::process`] creates an address

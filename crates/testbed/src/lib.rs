@@ -4,8 +4,9 @@
 //! Entry points: [`world`] and [`setup`] build a machine with one process, [`Adapters`] one with
 //! several adapters, [`App`] one for the queue API. [`Client`] is a process at the call surface;
 //! [`RecordedKernel`] records and refuses its calls. [`Hooked`] records and fails driver calls;
-//! [`Setup::overriding`] replaces driver entries with closures. [`bare_gpu`] is the GPU alone,
-//! [`bare_driver`] the reference driver alone. The product does not depend on this crate.
+//! [`Setup::overriding`] replaces driver entries with closures. [`bare_gpu`] is the GPU without the
+//! rest, [`bare_driver`] the reference driver without it. The product does not depend on this
+//! crate.
 
 mod adapters;
 mod app;

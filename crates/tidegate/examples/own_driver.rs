@@ -1,5 +1,5 @@
 //! A driver of your own, for hardware that has neither hardware queues, doorbells nor native
-//! fences. It stands in front of the reference driver, hides what the hardware lacks, and counts
+//! fences. It is in front of the reference driver, hides what the hardware lacks, and counts
 //! packets.
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! that consumes. `tidegate::check` tries every schedule, with the store buffers of x86, and finds
 //! what a stress test meets once a month.
 //!
-//! The types are those of std outside of a check, so the ring is code for the product too.
+//! Outside of a check the types are std's, so the ring is code for the product too.
 
 use std::panic::catch_unwind;
 use tidegate::check::cell::RaceCell;

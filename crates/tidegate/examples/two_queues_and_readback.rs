@@ -1,7 +1,7 @@
 //! Two queues and a readback: a copy queue uploads, a compute queue calculates, the CPU reads the
 //! result.
 //!
-//! Data takes the way that a GPU with memory of its own needs: upload heap, default heap, readback
+//! Data takes the way that a GPU with local memory needs: upload heap, default heap, readback
 //! heap. Each queue waits for the fence of the one before it.
 
 use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc};

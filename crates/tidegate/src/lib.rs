@@ -29,7 +29,7 @@
 //! [`Platform::spawn`], threads of `std::thread`, and the calling thread before, between and after
 //! runs. A wait never ends because the known agents cannot move. When a run ends, the waits of all
 //! threads end. [`Platform::closed_host`] is for programs that start every thread with
-//! [`Platform::spawn`]: it ends a run that stands still and names what each agent waits for. A
+//! [`Platform::spawn`]: it ends a run that makes no progress and names what each agent waits for. A
 //! machine in virtual time, or under exploration, belongs to the thread that made it: a call from
 //! another thread panics there.
 //!
@@ -62,7 +62,7 @@
 //!
 //! # Speed of debug builds
 //!
-//! A debug build compiles this crate and what it stands on without optimisation, unless the
+//! A debug build compiles this crate and the crates below it without optimisation, unless the
 //! Cargo.toml of the program says otherwise:
 //!
 //! ```toml
@@ -71,7 +71,7 @@
 //! ```
 //!
 //! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
-//! GPU, driver, kernel) · `run` (a workload on a machine of its own) · `served` (a machine for
+//! GPU, driver, kernel) · `run` (a workload on a fresh machine) · `served` (a machine for
 //! other processes) · `variants` (named machines, and what contradicts itself).
 
 #[cfg(feature = "explore")]

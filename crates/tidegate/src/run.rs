@@ -1,4 +1,4 @@
-//! Runs a workload on a machine of its own: as many engines as it asks for, threads or virtual time
+//! Runs a workload on a fresh machine: as many engines as it asks for, threads or virtual time
 //! as told.
 
 use crate::machine::{Machine, MachineConfig, MachineError};

@@ -1,5 +1,5 @@
-//! Owns the named machines: every switch of the hardware and of its driver that the documents
-//! allow, by itself, and the combinations that go together in real devices.
+//! The named machines: every switch of the hardware and of its driver that the documents allow, by
+//! itself, and the combinations that go together in real devices.
 //!
 //! A variant is a change of a configuration, so it goes with any number of engines. [`Caps`] says
 //! what a configuration comes to without starting it; [`crate::MachineConfig::check`] finds

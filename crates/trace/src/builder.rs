@@ -1,6 +1,6 @@
 //! Builds a trace. Ids are assigned before the run. Afterwards the buffers of the agents are merged
-//! and sorted, and records of queueing are joined with those of execution. A record with an unknown
-//! lane, fence or name is left out and counted as lost.
+//! and sorted, and records of queueing are joined with records of execution. A record with an
+//! unknown lane, fence or name is left out and counted as lost.
 
 use crate::model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, Record, Trace};
 use crate::names::{NameId, Names};

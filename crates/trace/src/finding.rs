@@ -1,7 +1,7 @@
 //! Findings of a check: texts, with the records that they concern and the edges that are missing.
 //!
 //! Records are named by their indices in the finished trace, so findings are added after
-//! [`crate::TraceBuilder::finish`]. The form is that of decisions/0065.
+//! [`crate::TraceBuilder::finish`]. Decision 65 has the form.
 
 use crate::labelled;
 

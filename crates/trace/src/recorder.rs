@@ -1,6 +1,6 @@
 //! One agent's append-only buffer of records.
 //!
-//! Recording takes no lock and is no step for the explorer. [`crate::TraceBuilder::append`] merges
+//! Recording takes no lock, and the explorer sees no step. [`crate::TraceBuilder::append`] merges
 //! the buffers when agents end.
 
 use crate::model::Record;

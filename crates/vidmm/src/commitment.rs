@@ -9,7 +9,7 @@
 //! - An allocation with references or pins stays committed. MakeResident adds a reference and Evict
 //!   removes one. Kernel objects hold pins.
 //! - Other allocations are evicted on demand. Idle ones are evicted before those that engines may
-//!   still use; of each kind those of the lowest priority first, and of these in LRU order.
+//!   still use; of each kind the lowest priority first, and these in LRU order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_ddi::OsHandle;

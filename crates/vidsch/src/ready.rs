@@ -2,7 +2,7 @@
 //!
 //! Bands are served in order of priority, and the contexts of a band take turns, packet by packet.
 //! A band that is owed a quantum is lifted until it has had it (`share`), so HIGH cannot starve it:
-//! its contexts then rank as HIGH and run before those of HIGH.
+//! its contexts then rank as HIGH and run before other HIGH contexts.
 //!
 //! | band | guaranteed share while higher bands are saturated | longest wait |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Structures, constants and sizes of the public WDDM headers, as they stand in memory on x86-64.
+//! Structures, constants and sizes of the public WDDM headers, as they are in memory on x86-64.
 //!
 //! - One module per header: [`d3dukmdt`] (user mode and kernel mode), [`d3dkmthk`] (the D3DKMT
 //!   calls), [`d3dkmddi`] (kernel and driver).

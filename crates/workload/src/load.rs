@@ -1,7 +1,7 @@
 //! Loads workloads from files of every readable kind.
 //!
 //! Purpose: makes a workload of what the readers found in a file. With the feature `import` the
-//! readers are those of `every_kind`, without it `toml_kind` reads TOML alone. Entry points:
+//! readers are in `every_kind`; without it `toml_kind` reads only TOML. Entry points:
 //! [`load`], [`load_fitted`], [`load_bytes`], [`load_bytes_fitted`], [`files_read_for`].
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Reads TOML workloads alone, where the feature `import` is off.
+//! Reads only TOML workloads, where the feature `import` is off.
 //!
 //! Entry points: [`open`], [`read`].
 

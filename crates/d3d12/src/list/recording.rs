@@ -1,5 +1,5 @@
-//! Owns a command list while it records: its commands, the buffers that it names, its name, and
-//! closing, which writes the commands to GPU memory.
+//! A command list while it records: its commands, the buffers that it names, its name, and closing,
+//! which writes the commands to GPU memory.
 //!
 //! Invariant: a buffer is named before a command with its address is appended, so the list keeps it
 //! alive. Entry points: `accepts`, `name` and `push`, used by the command files.

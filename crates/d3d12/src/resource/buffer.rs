@@ -1,4 +1,4 @@
-//! Owns buffers: GPU memory that lists name, and that the CPU writes and reads through its mapping.
+//! Buffers: GPU memory that lists name, and that the CPU writes and reads through its mapping.
 
 use crate::error::{Error, Result};
 use crate::model::{BufferDesc, Heap};

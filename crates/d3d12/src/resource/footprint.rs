@@ -1,4 +1,4 @@
-//! Owns the layout of textures in memory: the place of each subresource and the pitch of its rows.
+//! The layout of textures in memory: the place of each subresource and the pitch of its rows.
 //!
 //! The memory of a texture has the layout of its copyable footprints. Subresources follow each
 //! other at multiples of 512 bytes. The pitch of rows is a multiple of 256 bytes, and slices follow

@@ -1,4 +1,4 @@
-//! Owns the formats of textures.
+//! The formats of textures.
 
 use std::fmt;
 

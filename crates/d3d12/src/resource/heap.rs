@@ -1,4 +1,4 @@
-//! Owns heaps: memory in which an application places resources, which may share bytes.
+//! Heaps: memory in which an application places resources, which may share bytes.
 
 use crate::error::{Error, Result};
 use crate::model::{Heap, ResidencyChoice};

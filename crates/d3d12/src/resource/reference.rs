@@ -1,4 +1,4 @@
-//! Owns references to resources of any kind.
+//! References to resources of any kind.
 
 use crate::resource::buffer::Buffer;
 use crate::resource::texture::Texture;

@@ -1,5 +1,5 @@
-//! Owns textures: texels in one, two or three dimensions, with mips and array slices as
-//! subresources. [`crate::resource::footprint`] defines their layout in memory.
+//! Textures: texels in one, two or three dimensions, with mips and array slices as subresources.
+//! [`crate::resource::footprint`] defines their layout in memory.
 
 use crate::error::{Error, Result};
 use crate::model::Heap;

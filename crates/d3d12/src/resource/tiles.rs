@@ -1,4 +1,4 @@
-//! Owns reserved buffers: addresses whose memory a queue maps tile by tile.
+//! Reserved buffers: addresses whose memory a queue maps tile by tile.
 //!
 //! A tile without memory has no bytes: an engine that uses it has a page fault, which removes the
 //! device. That is what the lowest tier of tiled resources leaves undefined.

@@ -1,5 +1,5 @@
-//! Owns the owner of each heap range: the placed resource that was used first, until an aliasing
-//! barrier transfers the range to another.
+//! The owner of each heap range: the placed resource that was used first, until an aliasing barrier
+//! transfers the range to another.
 
 use crate::states::facts::ResourceFacts;
 use crate::states::violation::CommandSite;

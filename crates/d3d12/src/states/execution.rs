@@ -1,5 +1,5 @@
-//! Owns the second stage of the check: checks executed lists against the states of the resources at
-//! that time.
+//! The second stage of the check: checks executed lists against the states of the resources at that
+//! time.
 //!
 //! Submissions are applied in an order in which they can run: a queue stops at a wait until a
 //! satisfying signal has been applied. A fence orders two submissions if the earlier one is known

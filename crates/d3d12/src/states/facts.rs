@@ -1,4 +1,4 @@
-//! Owns the properties of a resource that the rules depend on. Plain data.
+//! The properties of a resource that the rules depend on. Plain data.
 
 use crate::states::flags::ResourceStates;
 use crate::states::policy::ResourceKind;

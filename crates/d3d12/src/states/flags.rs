@@ -1,4 +1,4 @@
-//! Owns the resource states with D3D12's values, and which of them are writes.
+//! The resource states with D3D12's values, and which of them are writes.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Owns the order of submissions by queues, fences and CPU waits, as vector clocks.
+//! The order of submissions by queues, fences and CPU waits, as vector clocks.
 
 /// One submission of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Owns the state rules as tables: which states a list type may set, what is promoted from COMMON,
-//! and what decays to it.
+//! The state rules as tables: which states a list type may set, what is promoted from COMMON, and
+//! what decays to it.
 
 use crate::model::CommandListType;
 use crate::states::flags::ResourceStates;

@@ -1,5 +1,5 @@
-//! Owns the first stage of the check: a list while it is recorded. The initial state of a resource
-//! is unknown, so the list's first barrier is trusted. Uses before that barrier are kept for the
+//! The first stage of the check: a list while it is recorded. The initial state of a resource is
+//! unknown, so the list's first barrier is trusted. Uses before that barrier are kept for the
 //! second stage, which knows the state.
 
 use crate::model::CommandListType;

@@ -1,4 +1,4 @@
-//! Owns the state of one subresource and its changes by uses and barriers.
+//! The state of one subresource and its changes by uses and barriers.
 //!
 //! Each change returns the rule that it breaks. The state is then set as the command requires, so
 //! one mistake is reported once.

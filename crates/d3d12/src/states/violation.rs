@@ -1,4 +1,4 @@
-//! Owns violations of the state rules: typed data and the message text.
+//! Violations of the state rules: typed data and the message text.
 
 use crate::states::flags::ResourceStates;
 use crate::states::policy::{ResourceKind, TypeClass};

@@ -1,4 +1,4 @@
-//! Owns the state of a command allocator: the list that records, the lists recorded since the last
+//! The state of a command allocator: the list that records, the lists recorded since the last
 //! reset, and the queue that executed each last.
 //!
 //! A list executes while its queue holds its command memory in addition to the closed handles. This

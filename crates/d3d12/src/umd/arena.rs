@@ -1,5 +1,5 @@
-//! Owns command memory: chunks of bulk allocations in system memory, suballocated in powers of two
-//! of at least 64 bytes. Closing a list makes no kernel call unless a new chunk is needed.
+//! Command memory: chunks of bulk allocations in system memory, suballocated in powers of two of at
+//! least 64 bytes. Closing a list makes no kernel call unless a new chunk is needed.
 //!
 //! Freed blocks go to the free list of their size and are reused. Chunks live as long as the
 //! device. The arena's lock is not held across the kernel call that creates a chunk, so two threads

@@ -1,5 +1,4 @@
-//! Owns the backlog of a user-mode queue: submissions for which the ring had no room, in call
-//! order.
+//! The backlog of a user-mode queue: submissions for which the ring had no room, in call order.
 //!
 //! While the backlog is not empty, every later submission queues behind it. A worker submits it as
 //! the ring drains: it sleeps until the queue's progress has made room, and exits when the backlog

@@ -1,5 +1,5 @@
-//! Owns the memory of a resource: a kernel allocation of its own or a range of a heap's allocation,
-//! with the CPU's window; or reserved addresses, to which a queue maps memory.
+//! The memory of a resource: a private kernel allocation or a range of a heap's allocation, with
+//! the CPU's window; or reserved addresses, to which a queue maps memory.
 
 use crate::umd::checked_memory;
 use crate::umd::kernel_object::{KernelDevice, Object, Owned};

@@ -1,4 +1,4 @@
-//! Owns closed lists: executable commands of one list type.
+//! Closed lists: executable commands of one list type.
 
 use crate::model::CommandListType;
 use crate::states::recording::ListStates;

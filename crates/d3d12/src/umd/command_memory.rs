@@ -1,4 +1,4 @@
-//! Owns commands in GPU memory and references to the buffers that they name.
+//! Commands in GPU memory and references to the buffers that they name.
 //!
 //! The contents do not depend on a submission.
 

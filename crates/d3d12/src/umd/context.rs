@@ -1,4 +1,4 @@
-//! Owns a context and the monitored fence that shows its progress.
+//! A context and the monitored fence that shows its progress.
 
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::{Failure, Why};

@@ -1,5 +1,5 @@
-//! Owns the objects shared by a device's queues: the kernel device, command memory, the residency
-//! lock, and the paging queue of blocking calls.
+//! The objects shared by a device's queues: the kernel device, command memory, the residency lock,
+//! and the paging queue of blocking calls.
 //!
 //! Locks: a queue's submitter lock, then the residency lock, then the arena's lock.
 

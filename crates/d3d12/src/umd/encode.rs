@@ -1,5 +1,4 @@
-//! Owns encoding: ring packets with their log entries, and command buffers joined from closed
-//! lists.
+//! Encoding: ring packets with their log entries, and command buffers joined from closed lists.
 //!
 //! The user-mode driver chooses the log entry of each wait and signal. A queue's entries are
 //! consecutive because the submitter lock is held from the choice until the packet is in the ring.

@@ -1,4 +1,4 @@
-//! Owns the part of a queue that runs on one node: a kernel-mode queue or a user-mode queue.
+//! The part of a queue that runs on one node: a kernel-mode queue or a user-mode queue.
 
 use crate::counters::QueueStats;
 use crate::model::Submission;

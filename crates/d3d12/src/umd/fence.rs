@@ -1,5 +1,5 @@
-//! Owns a fence for queues: its kernel object, the reader of its value, and the address that
-//! engines use.
+//! A fence for queues: its kernel object, the reader of its value, and the address that engines
+//! use.
 
 use crate::umd::device::UmdDevice;
 use crate::umd::failure::{Failure, Why};

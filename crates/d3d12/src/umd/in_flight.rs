@@ -1,5 +1,5 @@
-//! Owns the list of command memory in use by the GPU. Memory is kept alive until the queue's
-//! progress has passed it.
+//! The list of command memory in use by the GPU. Memory is kept alive until the queue's progress
+//! has passed it.
 //!
 //! Memory is released lazily, when the list has grown, because reading progress costs a miss on a
 //! cache line that the engine writes.

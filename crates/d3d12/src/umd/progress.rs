@@ -1,5 +1,5 @@
-//! Owns reading a fence's value in user mode. On a GPU that updates only 32 bits atomically, the
-//! value is extended from its low half and the value read last.
+//! Reads a fence's value in user mode. On a GPU that updates only 32 bits atomically, the value is
+//! extended from its low half and the value read last.
 //!
 //! A reader that lags by more than `low_half::WINDOW` values returns a wrong upper half. The
 //! kernel's waits do not depend on this value.

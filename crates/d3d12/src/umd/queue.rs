@@ -1,5 +1,5 @@
-//! Owns a queue of the API: its part on its own node and, if its policy moves work to other
-//! engines, one part on each of those.
+//! A queue of the API: its part on its own node and, if its policy moves work to other engines, one
+//! part on each of those.
 //!
 //! Invariant: the parts run in call order. All work is appended to one part, the tail, until a list
 //! belongs to another engine. The tail then signals the hand-over fence, and the part of the other

@@ -1,4 +1,4 @@
-//! Owns a registered CPU wait for fences. Dropping it cancels the wait.
+//! A registered CPU wait for fences. Dropping it cancels the wait.
 
 use crate::umd::thunk::Thunk;
 use std::fmt;

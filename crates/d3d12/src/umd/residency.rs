@@ -1,5 +1,5 @@
-//! Owns residency for queues that manage it: a submission's buffers are resident while it runs and
-//! may be evicted when it is complete. So a device's buffers can exceed local memory.
+//! Residency for queues that manage it: a submission's buffers are resident while it runs and may
+//! be evicted when it is complete. So a device's buffers can exceed local memory.
 //!
 //! A submission, in order: 1. each buffer gets a residency reference (MakeResident); 2. the queue
 //! waits for the paging queue's fence, if any buffer must be paged in; 3. the submission is made;

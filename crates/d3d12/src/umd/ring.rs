@@ -1,4 +1,4 @@
-//! Owns the ring of a user-mode queue: slots, the control area's two pointers, and the free space.
+//! The ring of a user-mode queue: slots, the control area's two pointers, and the free space.
 //!
 //! When the ring is full, the backlog's worker sleeps on the progress fence. So every quarter of
 //! the ring has a *checkpoint*: a slot that runs a command buffer and hence stores a progress

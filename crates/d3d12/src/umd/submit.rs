@@ -1,5 +1,5 @@
-//! Owns the submission to a user-mode queue in the published order, as one function: new progress
-//! value, command buffer, last-queued cell, ring and write pointer, doorbell, status, records.
+//! The submission to a user-mode queue in the published order, as one function: new progress value,
+//! command buffer, last-queued cell, ring and write pointer, doorbell, status, records.
 //!
 //! The caller holds the queue's submitter lock to the end, also across a connect. Otherwise another
 //! thread whose ring was lost could load the status after the connect and find CONNECTED. The

@@ -1,5 +1,4 @@
-//! Owns entry into the graphics kernel. Each call is counted and its modelled cost charged here
-//! only.
+//! Entry into the graphics kernel. Each call is counted and its modelled cost charged here only.
 
 use crate::teardown::TeardownReport;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Owns the fence that orders tile mapping updates with a queue's work.
+//! The fence that orders tile mapping updates with a queue's work.
 
 use crate::umd::fence::FenceObject;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! Owns user-mode queues: the submitter lock, the queue's present form (a ring with its doorbell,
-//! or the hardware queue that replaced it), and the backlog of submissions without room in the
-//! ring.
+//! User-mode queues: the submitter lock, the queue's present form (a ring with its doorbell, or the
+//! hardware queue that replaced it), and the backlog of submissions without room in the ring.
 //!
 //! No call that submits sleeps. A submission without room goes to the backlog, as does every later
 //! one until a worker or a later call has submitted it (`backlog`). A hardware queue accepts any

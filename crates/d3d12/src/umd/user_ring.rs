@@ -1,6 +1,6 @@
-//! Owns the parts of a user-mode queue: hardware context and queue, ring and control area,
-//! doorbell, and the state of its submissions. A queue whose doorbell is permanently lost gets new
-//! parts (`successor`).
+//! The parts of a user-mode queue: hardware context and queue, ring and control area, doorbell, and
+//! the state of its submissions. A queue whose doorbell is permanently lost gets new parts
+//! (`successor`).
 //!
 //! Order of creation: hardware context, hardware queue, ring and control area (resident from
 //! creation), doorbell. They are destroyed in reverse order, which is the order of the fields. The

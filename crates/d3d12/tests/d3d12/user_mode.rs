@@ -1,4 +1,4 @@
-//! User-mode queues: what stands in the ring, what is called, what happens when the doorbell goes.
+//! User-mode queues: the contents of the ring, the calls, the loss of the doorbell.
 
 use crate::bench::{Bench, bench, bench_on, bench_with, executed, ran};
 use tidegate_calls::{DoorbellStatus, Status};

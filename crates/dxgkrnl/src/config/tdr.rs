@@ -1,5 +1,4 @@
-//! Owns what timeout detection and recovery is configured with: the published registry values, by
-//! their published defaults.
+//! TDR settings: the published registry values and their published defaults.
 
 use crate::error::StartError;
 

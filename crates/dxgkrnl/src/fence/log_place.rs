@@ -2,8 +2,8 @@
 //!
 //! The published buffer is a header of 40 bytes with the entries right behind it. Here the header
 //! is the end of a page of words, and the entries begin the next page. Both are mapped to read and
-//! write in the process's GPU address space and in that of the system process, which the CMP uses.
-//! They are not mapped for the CPU in user mode (decisions/0054).
+//! write in the GPU address spaces of the process and of the system process, which the CMP uses.
+//! They are not mapped for the CPU in user mode (decisions/0014).
 //!
 //! Invariant: every word of a log may change at any moment, header included, since commands of the
 //! process store there. The kernel uses its own copy of type and capacity.

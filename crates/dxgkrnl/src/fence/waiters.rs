@@ -7,7 +7,7 @@
 //! (decisions/0093).
 //!
 //! Invariant: the word is stored before the lock that changed the waiters is dropped, so the last
-//! store is that of the latest minimum.
+//! store has the latest minimum.
 
 use super::waiter_set::WaiterSet;
 use std::ops::{Deref, DerefMut};

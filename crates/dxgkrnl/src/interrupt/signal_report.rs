@@ -7,7 +7,7 @@
 //! | nothing | no fence: a NULL array, or an empty one | every native fence with waiters |
 //! | optimized | a hardware queue; an array of fences is ignored | its log since the last reading |
 //! | optimized | no queue | the logs of all queues of that engine |
-//! | queue array | hardware queues | their logs; without any, those of all queues of that engine |
+//! | queue array | hardware queues | their logs; without any, the logs of all queues of that engine |
 //! | optimized or queue array | a log ran over | every native fence of that queue's device |
 //!
 //! Order: handles are resolved at interrupt level ([`resolve`]), where an unknown handle is a

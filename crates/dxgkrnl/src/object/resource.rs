@@ -1,4 +1,4 @@
-//! Shared resources: memory that processes have open, each by allocations of its own.
+//! Shared resources: memory that several processes have open, each by its allocations.
 //!
 //! Invariants
 //! - The memory lives while an instance, an NT handle or an allocation holds it. A global handle

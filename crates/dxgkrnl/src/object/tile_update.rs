@@ -1,7 +1,7 @@
 //! Updates of reserved addresses in the order of a queue.
 //!
 //! An update, in order: 1. the fence reaches the value of the update; 2. the tiles are mapped and
-//! unmapped; 3. the fence is signalled with the next value. A task of its own carries out 2 and 3,
+//! unmapped; 3. the fence is signalled with the next value. A separate task carries out 2 and 3,
 //! because they wait for the paging operation that is under way, and its engine may hang. The
 //! timer's agent, which recovers engines, only starts the task: the end of a wait may be at
 //! DISPATCH_LEVEL.

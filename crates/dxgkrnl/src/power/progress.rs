@@ -2,7 +2,7 @@
 //!
 //! No interrupt reports that a user-mode queue has run dry, so engines are checked once per timeout
 //! delay, from a doorbell connect until they lose power. 1. An engine whose queues moved since the
-//! last check is left alone. 2. An engine without progress is powered down as if its driver had
+//! last check keeps its power. 2. An engine without progress is powered down as if its driver had
 //! offered it, unless work is announced. 3. If the next check sees no progress either, announced
 //! work is ignored: the driver knows of work rung before the disconnect, and a later ring connects
 //! first. A driver refuses the power of an engine that has work.

@@ -4,7 +4,7 @@
 //! 3. `engine_reset` or `adapter_reset` carries that out, and `device_loss` ends the work at fault;
 //! 4. `report` records findings and actions as typed facts (`collect`).
 //!
-//! Lock order: `one_at_a_time` comes before every lock but those of a power transition.
+//! Lock order: `one_at_a_time` comes before every lock except the locks of a power transition.
 //!
 //! Entry points: [`TimeoutWatch`] (the timer's agent, `watch`), `recover`, [`report_finding`].
 

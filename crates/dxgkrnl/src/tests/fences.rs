@@ -1,4 +1,4 @@
-//! Fences alone, above a driver without native fences.
+//! Fences without the rest of the kernel, above a driver without native fences.
 
 use super::on_driver;
 use crate::driver::DriverPort;

@@ -1,4 +1,4 @@
-//! Scheduling alone, above a double of the objects.
+//! Scheduling without the rest of the kernel, above a double of the objects.
 
 use super::packet_driver::PacketDriver;
 use super::start_driver;

@@ -6,12 +6,12 @@
 //! only when no agent is runnable, so a deadline never races with a wake-up.
 //!
 //! The search is stateless in the sense of Godefroid (VeriSoft, POPL 1997): it returns to a state
-//! by repeating a prefix. Pruning by the histories of all agents is that of a happens-before cache
+//! by repeating a prefix. Pruning by the histories of all agents works as a happens-before cache
 //! (Musuvathi and Qadeer, "Partial-order reduction for context-bounded state exploration", 2007). A
 //! run that reaches a known state is finished without branching.
 //!
 //! Groups of agents that share nothing have a search each. All of them advance in each run, so the
-//! number of runs is that of the largest group.
+//! number of runs is the largest group's.
 
 use super::{Coverage, Finish, Strategy};
 use crate::prune::Seen;

@@ -1,5 +1,4 @@
-//! Owns the interrupt routine, which turns the cause register into reports with the
-//! kernel's handles.
+//! The interrupt routine, which turns the cause register into reports with the kernel's handles.
 //!
 //! Order: 1. the cause is read, which clears it and lowers the line; 2. the lists of that cause are
 //! emptied; 3. their records are reported; 4. the cause is read again until it is 0, so that no

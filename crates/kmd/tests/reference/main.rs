@@ -1,4 +1,5 @@
-//! The reference driver alone: the commands and callbacks that each of its entries makes, in order.
+//! The reference driver without GPU and kernel: the commands and callbacks that each of its entries
+//! makes, in order.
 
 mod display;
 mod doorbells;

@@ -1,4 +1,4 @@
-//! Owns the cells of a run of bulk bytes.
+//! The cells of a run of bulk bytes.
 //!
 //! They are accessed with relaxed atomics, so a race between a client and an engine is a race of
 //! values and never undefined behaviour. A write to a part of a cell replaces only its bytes. Runs

@@ -1,8 +1,8 @@
-//! Owns a value that one agent or thread uses at a time: the storage of [`crate::Mutex`].
+//! A value that one agent or thread uses at a time: the storage of [`crate::Mutex`].
 //!
 //! Invariants: a [`Held`] or [`HeldHere`] exists only while its lock is held, and a lock has one at
 //! most. The lock is std's, or, in a cooperative machine, the owner's number: all its agents run on
-//! one thread, and [`here::agent_here`] returns a number on that thread alone. A value uses one
+//! one thread, and [`here::agent_here`] returns a number on that thread only. A value uses one
 //! kind of lock for ever.
 //!
 //! Entry points: [`Guarded::hold_here`], [`Guarded::hold`], [`Guarded::try_hold`].

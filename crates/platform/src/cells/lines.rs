@@ -2,7 +2,7 @@
 //!
 //! Invariants: as in [`super::runs`], each cell is loaded or stored once, relaxed, and a line is
 //! four 16-byte accesses in assembly on x86-64. The values are in registers, so the compiler makes
-//! vector instructions of a plain loop over them (decision 92).
+//! vector instructions of a plain loop over them (decision 98).
 //!
 //! Entry points: [`Lines::load`], [`Lines::store`].
 

@@ -1,4 +1,4 @@
-//! Owns the 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
+//! The 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
 //! processes map ([`shared`]); and values that windows show ([`shown`]). Cells are zeroed. Those of
 //! this process are committed when touched. Every store to cells of an explored machine goes
 //! through [`Cells::put`] or [`BulkCells::put`], because its longer runs are zeroed for the next

@@ -1,4 +1,4 @@
-//! Owns the cells of a protocol page, and the state that its words share.
+//! The cells of a protocol page, and the state that its words share.
 
 use super::Cells;
 use crate::Platform;

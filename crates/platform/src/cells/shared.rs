@@ -1,4 +1,4 @@
-//! Owns cells in a file of memory (memfd) that other processes map.
+//! Cells in a file of memory (memfd) that other processes map.
 //!
 //! Invariants: the file is sealed before another process can have it, so that it neither shrinks
 //! nor grows: no access to the mapping faults, whatever the others do. All its memory is reserved

@@ -1,4 +1,4 @@
-//! Owns values that many threads use and few replace: a use takes no lock.
+//! Values that many threads use and few replace: a use takes no lock.
 //!
 //! A thread loads which value is shown, announces it with a plain store, and loads it again. If it
 //! is the same, the thread uses the value. A replaced value is kept until some have been replaced.

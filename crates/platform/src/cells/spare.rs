@@ -1,5 +1,5 @@
-//! Owns zeroed blocks between two explored machines. A search builds thousands of machines a
-//! second, and each of them needs blocks of the same sizes, of which it writes a small part.
+//! Zeroed blocks between two explored machines. A search builds thousands of machines a second, and
+//! each of them needs blocks of the same sizes, of which it writes a small part.
 //!
 //! Invariants: a kept block is all zero. The cells of a page or of bulk bytes note each chunk
 //! before it is written ([`Written::note`]), and only noted chunks are zeroed again.

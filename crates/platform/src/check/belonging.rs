@@ -1,6 +1,6 @@
-//! Owns the side of a value: a cooperative machine, or std.
+//! The side of a value: a cooperative machine, or std.
 //!
-//! Invariant: a value is used on its own side alone, because the explorer cannot see other uses.
+//! Invariant: a value is used on its side only, because the explorer cannot see other uses.
 
 use crate::site::Site;
 use crate::{Platform, PlatformKind, running, world};

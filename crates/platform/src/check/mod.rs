@@ -1,7 +1,7 @@
 //! Types like those of std for programs that [`tidegate::check`] explores.
 //!
 //! A value made on an agent of a cooperative machine belongs to that machine: its steps are seen by
-//! the explorer and ordered by virtual time. A value made elsewhere is that of std, behind one
+//! the explorer and ordered by virtual time. A value made elsewhere is std's, behind one
 //! branch, so product code can use these types always. A value of one side that is used on the
 //! other would be invisible to the explorer, so it is a panic that names both places
 //! (decisions/0085).

@@ -1,4 +1,4 @@
-//! Owns the file descriptor of an event: an eventfd that is readable while the event is set.
+//! The file descriptor of an event: an eventfd that is readable while the event is set.
 //!
 //! Invariant: the lock orders updates, and each update reads the state inside it, so the descriptor
 //! ends with the last state. Between a change of the state and its update the two may differ.

@@ -1,5 +1,4 @@
-//! Owns windows of an explored machine: the protocol of `cells::shown` on words behind store
-//! buffers.
+//! Windows of an explored machine: the protocol of `cells::shown` on words behind store buffers.
 //!
 //! Invariants: a page has a number, since addresses differ between runs of one schedule. The load
 //! of a page's word stands for the load of the page itself, so a page that is dropped under its

@@ -1,5 +1,4 @@
-//! Owns bulk bytes: allocations, ring packets, log entries. Reads and writes are bounds-checked
-//! copies.
+//! Bulk bytes: allocations, ring packets, log entries. Reads and writes are bounds-checked copies.
 //!
 //! Ordering comes from the protocol words around a bulk access, not from the access.
 

@@ -1,5 +1,5 @@
-//! Owns memory that several agents access: protocol pages made of [`Word`]s, [`Bulk`] bytes, and
-//! the physical addresses by which devices reach both. `shared` is about other processes.
+//! Memory that several agents access: protocol pages made of [`Word`]s, [`Bulk`] bytes, and the
+//! physical addresses by which devices reach both. `shared` is about other processes.
 //!
 //! Invariants: a page is created as protocol (words: fence cells, status, write pointers, log
 //! headers, doorbells) or bulk (bytes: ring packets, log entries, allocations). A word loads with

@@ -1,4 +1,4 @@
-//! Owns accesses to a [`Word`] with the orders of std's atomics, for [`crate::check`].
+//! Accesses to a [`Word`] with the orders of std's atomics, for [`crate::check`].
 //!
 //! On the explored platform a relaxed or releasing store goes through the store buffer, and a
 //! sequentially consistent one drains it, as on x86. The clocks of the race detector follow the

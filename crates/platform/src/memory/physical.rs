@@ -1,5 +1,5 @@
-//! Owns physical address spaces, in which devices find pages: system memory and each local
-//! memory segment.
+//! Physical address spaces, in which devices find pages: system memory and each local memory
+//! segment.
 //!
 //! Invariants: a region keeps its kind. Addresses increase and are never reused, so a stale
 //! translation resolves to nothing instead of another owner's page.

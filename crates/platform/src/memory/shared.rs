@@ -1,4 +1,4 @@
-//! Owns memory that other processes map: what of it each may do, and how it is handed over.
+//! Memory that other processes map: what of it each may do, and how it is handed over.
 //!
 //! A platform of [`Platform::sharing_host`] puts the memory that it hands to processes into files
 //! of their own ([`Platform::client_page`], [`Platform::client_bulk`]): a process that is given one

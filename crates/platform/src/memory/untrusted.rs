@@ -1,4 +1,4 @@
-//! Owns the type of memory that untrusted processes write: ring slots, write pointers, doorbells,
+//! The type of memory that untrusted processes write: ring slots, write pointers, doorbells,
 //! command buffers, last-queued cells, log payloads.
 //!
 //! Rule: load once, then validate and use the copy, because the next load may return another value.

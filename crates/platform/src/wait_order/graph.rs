@@ -2,7 +2,7 @@
 //!
 //! Invariants: a bit of a row is an edge of this machine. [`sightings`](super::sightings) holds the
 //! union over all machines of the process. A circle of a machine is a circle of the union, so edges
-//! are searched for circles only between classes that stand in a circle of the union. An edge
+//! are searched for circles only between classes that are in a circle of the union. An edge
 //! enters the union after the marks of its circles are set, so no circle is missed by two agents
 //! that add its edges at the same time.
 

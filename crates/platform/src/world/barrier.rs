@@ -1,4 +1,4 @@
-//! Owns the barrier of all agents, and what its caller may know of them.
+//! The barrier of all agents, and what its caller may know of them.
 //!
 //! Invariants: the barrier completes when each store buffer has been empty since the call. To
 //! complete it later only removes behaviour, and flushes are choices, so it is none. The agents

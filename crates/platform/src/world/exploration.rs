@@ -1,4 +1,4 @@
-//! Owns an explored machine's state besides its agents: controller, memory hashes, locks.
+//! An explored machine's state besides its agents: controller, memory hashes, locks.
 
 use super::happens_before::HappensBefore;
 use super::hash::mix;

@@ -1,4 +1,4 @@
-//! Owns the explored discipline: words behind store buffers, and a choice at every visible step.
+//! The explored discipline: words behind store buffers, and a choice at every visible step.
 //!
 //! Rules: a store goes to its agent's own buffer and is no choice. A load, a locked operation, a
 //! lock, a wait and a wake are visible: before one, the controller chooses the next agent. All of

@@ -1,4 +1,4 @@
-//! Owns happens-before of an explored run: vector clocks that find data races on plain cells.
+//! Happens-before of an explored run: vector clocks that find data races on plain cells.
 //!
 //! Invariants: a release publishes the agent's clock with the stored value, and an acquire that
 //! reads this value joins it. The clock travels with the store through the store buffer. Locks, the

@@ -1,5 +1,4 @@
-//! Owns the hashes of a world: the hasher of its maps, and the mixing of an explored
-//! machine's state.
+//! The hashes of a world: the hasher of its maps, and the mixing of an explored machine's state.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,4 +1,4 @@
-//! Owns a cooperative machine, one per thread: its agents, its clock, and the sleeps. Nothing is
+//! A cooperative machine, one per thread: its agents, its clock, and the sleeps. Nothing is
 //! borrowed from it across a switch of fibers.
 
 use super::exploration::Explored;

@@ -1,4 +1,4 @@
-//! Owns cooperative machines: one thread, one fiber per agent, one world per thread at a time.
+//! Cooperative machines: one thread, one fiber per agent, one world per thread at a time.
 //!
 //! Two disciplines share the fibers, the waits and the stop: `virtual_time` (the agent with
 //! the earliest time runs) and `explored` (a controller chooses at each visible step). The

@@ -1,4 +1,4 @@
-//! Owns accesses to an explored machine outside of its run: while it is built, and while it ends.
+//! Accesses to an explored machine outside of its run: while it is built, and while it ends.
 //!
 //! Invariants: no agent runs or sleeps then, and nothing is recorded. An access therefore acts on
 //! memory at once, and the owner of a lock is the only one that can want it. While clocks are kept,

@@ -1,5 +1,5 @@
-//! Owns the steps of an explored machine that only the types of [`crate::check`] take: ordered
-//! loads and stores, plain cells, a lock that is tried, a wait of a polling loop.
+//! The steps of an explored machine that only the types of [`crate::check`] take: ordered loads and
+//! stores, plain cells, a lock that is tried, a wait of a polling loop.
 //!
 //! Invariants: an access to a plain cell is no step, because its order relative to other agents
 //! matters only in a race, which the clocks find in any order. A polling agent is not runnable

@@ -1,4 +1,4 @@
-//! Owns the run queue of a virtual-time machine: agents and timers in order of time.
+//! The run queue of a virtual-time machine: agents and timers in order of time.
 //!
 //! Invariants: an agent has at most one live entry, which its slot names by its number. A
 //! foreground entry that is no longer live stays in the queue until its time. In the background

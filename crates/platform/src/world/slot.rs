@@ -1,5 +1,4 @@
-//! Owns the state of an agent of a world: its sleep, and under exploration its history and
-//! store buffer.
+//! The state of an agent of a world: its sleep, and under exploration its history and store buffer.
 
 use super::hash::{Map, mix};
 use super::run_queue::QueuedTimer;

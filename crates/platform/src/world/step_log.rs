@@ -1,4 +1,4 @@
-//! Owns access to the log of an explored machine's steps, which exists while tracing is on.
+//! Access to the log of an explored machine's steps, which exists while tracing is on.
 
 use super::exploration::Explored;
 use super::machine::{Discipline, World, with};

@@ -1,4 +1,4 @@
-//! Owns the entries of a store buffer, which delays an agent's stores on their way to memory.
+//! The entries of a store buffer, which delays an agent's stores on their way to memory.
 
 use super::happens_before::Released;
 use super::hash::{bytes_hash, mix};

@@ -1,5 +1,5 @@
-//! Owns tables by object number. A number is its maker in the upper half and the object's number
-//! among the maker's in the lower half ([`super::next_object_id`]), so rows are dense.
+//! Tables by object number. A number is its maker in the upper half and the object's number among
+//! the maker's in the lower half ([`super::next_object_id`]), so rows are dense.
 
 /// Values by object number. Absent ones are the default.
 pub(super) struct Table<T> {

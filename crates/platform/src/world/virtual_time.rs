@@ -1,7 +1,7 @@
-//! Owns the virtual-time discipline: the agent with the earliest time runs. Equal times run in the
-//! order in which they became ready, so runs are reproducible.
+//! The virtual-time discipline: the agent with the earliest time runs. Equal times run in the order
+//! in which they became ready, so runs are reproducible.
 //!
-//! Between two charges of time an agent runs alone. Other agents see its stores in the order
+//! Between two charges of time only one agent runs. Other agents see its stores in the order
 //! of time.
 
 use super::machine::{Discipline, World, with};

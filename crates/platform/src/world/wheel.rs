@@ -1,4 +1,4 @@
-//! Owns the entries of a run queue behind the earliest one.
+//! The entries of a run queue behind the earliest one.
 //!
 //! Entries of the near future lie in slots, each for a span of time, in a ring: an entry is put in
 //! and taken out in constant time. A slot's entries are a sorted list. Entries beyond the ring lie

@@ -1,4 +1,4 @@
-//! Owns what the service counts, and its text.
+//! Counts of the service, and their text.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Owns what travels beside a message: a file over a socket; over queues the memory itself, or a
+//! Attachments travel beside a message: a file over a socket; over queues the memory itself, or a
 //! copy that is counted.
 //!
 //! What arrives is not trusted: a file is checked where it is mapped, and its number is the

@@ -1,4 +1,4 @@
-//! Owns what wakes a client that sleeps for no call: an eventfd, or a word of a pair of queues.
+//! The bell wakes a client that sleeps without a call: an eventfd, or a word of a pair of queues.
 
 use super::attachment::Attachment;
 use super::queues;

@@ -1,4 +1,4 @@
-//! Owns what both forms of a link have in common: bounds of messages, and what arrives.
+//! Common to both forms of a link: bounds of messages, and received messages.
 
 use super::attachment::Attachment;
 

@@ -1,4 +1,4 @@
-//! Owns messages with attachments between a client and its session, the only seam of the service.
+//! Messages with attachments between a client and its session, the only seam of the service.
 //!
 //! A [`Link`] is one end of a connection, in one of two forms: a socket (`socket`), or a pair of
 //! queues between agents of one cooperative platform (`queues`), on which sessions and calls are

@@ -1,4 +1,4 @@
-//! Owns the form of a link that is a pair of queues between agents of one cooperative platform.
+//! A link over a pair of queues between agents of one cooperative platform.
 //!
 //! It behaves as the socket does. Messages arrive in order, and none is lost. After the end of the
 //! connection what was sent before is received. An end that is closed with unread messages resets

@@ -1,4 +1,4 @@
-//! Owns the form of a link that is a socket which keeps the bounds of messages (SOCK_SEQPACKET).
+//! A link over a socket that keeps the bounds of messages (SOCK_SEQPACKET).
 //!
 //! Files that arrive are closed in a process that executes another program.
 //!

@@ -1,5 +1,5 @@
-//! Owns the state of the context management processor (CMP), under the `cmp` lock: the queues,
-//! their run state, and their waits. A queue's [`Run`] is here while no engine runs the queue.
+//! The state of the context management processor (CMP), under the `cmp` lock: the queues, their run
+//! state, and their waits. A queue's [`Run`] is here while no engine runs the queue.
 //!
 //! Rooms: `queues` (their table) · `posted` (pending commands) · `node` (an engine) · `waits`
 //! (parked queues) · `reports` (lists for the interrupt routine) · `shadow` (copies of

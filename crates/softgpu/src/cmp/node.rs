@@ -1,4 +1,4 @@
-//! Owns the CMP's record of an engine, and the levels of an engine's attention word.
+//! The CMP's record of an engine, and the levels of an engine's attention word.
 
 use crate::runlist::RunList;
 use tidegate_gpu_abi::QueueId;

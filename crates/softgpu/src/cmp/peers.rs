@@ -1,5 +1,5 @@
-//! Owns the links to other GPUs: those that this GPU notifies of signals, and the fences of which
-//! they notify this GPU.
+//! The links to other GPUs: those that this GPU notifies of signals, and the fences of which they
+//! notify this GPU.
 //!
 //! Order of a signaller: 1. store CurrentValue, a full barrier; 2. for each GPU that watches the
 //! fence and shares its fence storage, load its count of waiting queues and its MonitoredValue, and

@@ -1,4 +1,4 @@
-//! Owns the bounded lists of signalled fences and of faults that the interrupt routine reads.
+//! The bounded lists of signalled fences and of faults that the interrupt routine reads.
 
 use crate::mmu::Fault;
 use crate::queue::{Completion, Execution};

@@ -1,5 +1,5 @@
-//! Owns the copies of MonitoredValue that engines compare their signals with, on hardware with
-//! shadows. Engines read the copies without a lock.
+//! The copies of MonitoredValue that engines compare their signals with, on hardware with shadows.
+//! Engines read the copies without a lock.
 //!
 //! A copy and CurrentValue are a store-buffering pair. Engine: 1. store CurrentValue; 2. full
 //! barrier; 3. load the copy. CMP: 1. store the copy; 2. full barrier against the engines; 3. load

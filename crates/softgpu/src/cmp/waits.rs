@@ -1,4 +1,4 @@
-//! Owns the table of waits that block queues, and the counts that signallers check.
+//! The table of waits that block queues, and the counts that signallers check.
 //!
 //! The counts and CurrentValue are a store-buffering pair. Waiting queue: 1. enter the table; 2.
 //! increment the cell's armed word (a locked operation, hence a full barrier); 3. load

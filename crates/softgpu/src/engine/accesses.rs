@@ -1,5 +1,5 @@
-//! Owns the record of a command's memory accesses, for the platform's hazard check: the ranges that
-//! the engine really loaded and stored, by GPU address.
+//! The record of a command's memory accesses, for the platform's hazard check: the ranges that the
+//! engine really loaded and stored, by GPU address.
 //!
 //! Only commands of the application are recorded: their submission has a link. Loads of ring slots
 //! and commands, fence values and progress are not accesses of a command.

@@ -1,5 +1,5 @@
-//! Owns the busy time of an engine: stretches that are counted for a queue and drawn as slices on
-//! the engine's lane.
+//! The busy time of an engine: stretches that are counted for a queue and drawn as slices on the
+//! engine's lane.
 //!
 //! A stretch begins when a command takes the engine. It ends when the command completes, is left in
 //! the middle, faults, or is cut off by a reset. Each stretch of a resumed command has a slice,

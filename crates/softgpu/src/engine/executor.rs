@@ -1,4 +1,4 @@
-//! Owns the state of an engine that executes packets, and the steps shared by all kinds of packets.
+//! The state of an engine that executes packets, and the steps shared by all kinds of packets.
 
 use super::busy_time::Stretch;
 use super::moderation::HeldSignals;

@@ -1,4 +1,4 @@
-//! Owns an engine's memory access: translated loads and stores of bytes.
+//! An engine's memory access: translated loads and stores of bytes.
 //!
 //! A store to a protocol page is split into words. Each word's store is followed by the barrier and
 //! the check for waiting queues, because a copy onto a CurrentValue is a signal. An unaligned store

@@ -1,4 +1,4 @@
-//! Owns the pseudo-random order in which an engine continues commands that overlap.
+//! The pseudo-random order in which an engine continues commands that overlap.
 
 /// The pseudo-random order of an engine (xorshift).
 pub(super) struct RandomOrder {

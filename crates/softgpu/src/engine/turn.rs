@@ -1,4 +1,4 @@
-//! Owns the turn of an engine, and its choice of queue.
+//! The turn of an engine, and its choice of queue.
 //!
 //! A turn: 1. take the bits of rung doorbells from the summaries; 2. rest if nothing calls the
 //! engine; 3. under the CMP's lock, read the rung doorbells and take the next queue; 4. without a

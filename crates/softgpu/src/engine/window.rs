@@ -1,5 +1,5 @@
-//! Owns the copied-out parts of a command buffer and of a ring. A process may change both at any
-//! time, so each command and each slot is copied once and decoded from the copy.
+//! The copied-out parts of a command buffer and of a ring. A process may change both at any time,
+//! so each command and each slot is copied once and decoded from the copy.
 
 use super::port::Port;
 use crate::mmu::{Fault, Mmu, Space, piece};

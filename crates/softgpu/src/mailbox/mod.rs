@@ -1,5 +1,5 @@
-//! Owns the mailbox: the driver's commands to the CMP. A command runs on the agent that writes the
-//! run register, and the write returns without a wait. The driver's lock over the mailbox registers
+//! The mailbox: the driver's commands to the CMP. A command runs on the agent that writes the run
+//! register, and the write returns without a wait. The driver's lock over the mailbox registers
 //! admits one write at a time.
 //!
 //! A command that needs the end of a turn is pending (`posted`). Order of a command that changes a

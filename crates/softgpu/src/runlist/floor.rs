@@ -1,4 +1,4 @@
-//! Owns the share of NORMAL: what FOCUS owes it while both want the engine.
+//! The share of NORMAL: what FOCUS owes it while both want the engine.
 //!
 //! Guarantee: a NORMAL band that always wants the engine gets its percentage p of the common time
 //! of FOCUS and NORMAL, within (p·(100−p)·[`FLOOR_WINDOW_NS`]/100 + p·M + (100−p)·M)/100. M is the

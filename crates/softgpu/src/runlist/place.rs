@@ -1,4 +1,4 @@
-//! Owns a queue's place among the queues of its engine, and the parameters of the bands.
+//! A queue's place among the queues of its engine, and the parameters of the bands.
 
 use tidegate_gpu_abi::AddressSpaceId;
 

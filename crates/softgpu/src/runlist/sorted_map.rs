@@ -1,4 +1,4 @@
-//! Owns a small sorted map in contiguous memory. Once it has grown, insertion and removal allocate
+//! A small sorted map in contiguous memory. Once it has grown, insertion and removal allocate
 //! nothing: a run list inserts and removes a queue in every turn of its engine.
 
 /// A small sorted map.

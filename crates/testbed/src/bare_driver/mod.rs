@@ -1,4 +1,4 @@
-//! The reference driver alone, between a scripted device and a scripted kernel. Both record to one
+//! The reference driver between a scripted device and a scripted kernel. Both record to one
 //! journal, so a test can assert the order of calls across the two, which the real kernel hides.
 //!
 //! Invariant: level tokens come only from [`ScriptedKernel`].

@@ -38,9 +38,9 @@
 //! time, unless [`Builder::seconds`] limits its time. A check that takes longer than two seconds
 //! shows its progress on the terminal.
 //!
-//! Memory is that of x86 (total store order): a store waits in its thread's store buffer until a
+//! Memory is as on x86 (total store order): a store waits in its thread's store buffer until a
 //! sequentially consistent operation drains it. So Dekker's algorithm without such stores fails.
-//! Orders weaker than that matter to the race detector alone: without a release and an acquire,
+//! Weaker orders matter to the race detector only: without a release and an acquire,
 //! a plain cell is racy. Reorderings of weaker processors are not explored.
 //!
 //! # Types

@@ -2,7 +2,7 @@
 //!
 //! - The page needs no network and no other file. Style and script are compiled into this crate and
 //!   put inline.
-//! - Meta data (lanes, fences, names) and columns stand before the script, because the script runs
+//! - Meta data (lanes, fences, names) and columns come before the script, because the script runs
 //!   as soon as it is read.
 //! - A page opened with `#selftest` checks itself and leaves the result in `<pre id="selftest">`.
 //!

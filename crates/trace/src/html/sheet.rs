@@ -2,7 +2,7 @@
 //!
 //! Several traces are merged into one list of lanes and records. Each trace begins at its own first
 //! record, so that the bands are aligned. Lanes, fences, names and links stay distinct, because
-//! their ids are shifted by those of the traces before. The script reads one trace in both cases.
+//! their ids are shifted by the ids of the traces before. The script reads one trace in both cases.
 //!
 //! Entry points: [`Sheet::of`], [`Sheet::of_bands`].
 

@@ -1,5 +1,5 @@
 //! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), for ui.perfetto.dev.
-//! Field numbers are those of the public schema, `protos/perfetto/trace/`. One packet sequence:
+//! Field numbers come from the public schema, `protos/perfetto/trace/`. One packet sequence:
 //!
 //! 1. a clock snapshot, because the trace's clock starts at 0 with the run;
 //! 2. a packet that clears the incremental state, names the clock, and interns every name;

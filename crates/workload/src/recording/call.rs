@@ -2,7 +2,7 @@
 //!
 //! A call has several names: `cudaStreamWaitEvent`, `cuStreamWaitEvent`, `hipStreamWaitEvent`, with
 //! suffixes for versions and default streams. Names decide only for calls that wait or signal; a
-//! call with GPU work of its own is a launch.
+//! call that has GPU work is a launch.
 
 /// The part of a host call that concerns ordering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Assigns engines to streams.
 //!
-//! Streams of a device run concurrently, so each gets an engine of its own while engines last.
+//! Streams of a device run concurrently, so each gets a separate engine while engines last.
 //! Streams that only copy use copy engines, all others compute engines. When engines run out,
 //! streams that did not overlap in the recording share an engine first. Lost overlap is reported.
 //! Entry point: [`assign`]. Reasons: `decisions/0036-engines-for-streams.md`.

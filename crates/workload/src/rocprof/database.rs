@@ -1,7 +1,7 @@
 //! Reads rocpd databases.
 //!
 //! Invariants: base tables such as `rocpd_kernel_dispatch_<uuid>` are read, and no views over them.
-//! Each uuid has texts, agents and events of its own. The internal correlation id is
+//! Texts, agents and events belong to a uuid. The internal correlation id is
 //! `rocpd_event.stack_id`; the column named `correlation_id` holds the external one. Entry points:
 //! [`is_rocpd`], [`read`].
 

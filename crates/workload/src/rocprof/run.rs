@@ -1,7 +1,7 @@
 //! Collects one run of HIP processes and joins event records, waits and streams.
 //!
 //! Invariant: a stream is identified by its number and its device. Where no numbers are recorded, a
-//! hardware queue stands for it. The stream behind a pointer is that of the work which a call on
+//! hardware queue takes its place. The stream behind a pointer is that of the work which a call on
 //! this pointer launched. Entry points: [`Run::process`], [`Run::kernel`], [`Run::copy`],
 //! [`Run::fill`], [`Run::call`], [`Run::finish`].
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the room is at most the limit less what was queued at the last count. It shrinks with
 //! each call. The queues are counted again only when it does not suffice, so a call whose work
-//! completes costs a subtraction, and a process at its limit pays for its own queues alone.
+//! completes costs a subtraction, and a process at its limit pays only for its queues.
 
 use super::Process;
 use crate::object::object_table::Object;
