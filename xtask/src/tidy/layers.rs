@@ -4,8 +4,8 @@
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
 //! can be replaced. Programs and user mode meet in `gpu-abi` too. `explorer` knows no graphics.
 //! Only `cli` and `fuzz` name `scenarios`. Development dependencies obey the same table, with two
-//! exceptions: `explorer` and `testbed` may be one anywhere, and the crates at the top may use
-//! anything.
+//! exceptions: `explorer`, `testbed` and the facade may be one anywhere, and the crates at the top
+//! may use anything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -169,7 +169,8 @@ fn in_metadata(root: &Path, text: &str) -> Result<Vec<Finding>, String> {
         for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
             let named = short(&dependency.name);
             let dev = dependency.kind.as_deref() == Some("dev");
-            let free = dev && (TOP.contains(&name) || ["explorer", "testbed"].contains(&named));
+            let free = dev
+                && (TOP.contains(&name) || ["explorer", "testbed", "tidegate"].contains(&named));
             if !free && !allowed.contains(&named) {
                 let what = format!("{name} must not name {named}: {}", advice(name, named));
                 findings.push(Finding::of_file(manifest, what));
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn development_dependencies_count_below_the_top() {
         assert_eq!(findings("tidegate-dxgkrnl", "tidegate-kmd", "\"dev\"").len(), 1);
-        for anywhere in ["tidegate-explorer", "tidegate-testbed"] {
+        for anywhere in ["tidegate", "tidegate-explorer", "tidegate-testbed"] {
             assert!(findings("tidegate-kmd", anywhere, "\"dev\"").is_empty());
             assert_eq!(findings("tidegate-ddi", anywhere, "null").len(), 1);
         }

@@ -1,4 +1,4 @@
-//! Copies of buffer ranges.
+//! Copies of buffer ranges, in lists of engines that copy.
 
 use super::recording::{CommandList, bad};
 use crate::error::Result;

@@ -99,9 +99,9 @@ impl CommandList {
     /// empty box copies nothing. Copy, compute and direct lists.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`]; [`Error::BadValue`] for incompatible formats, texels outside either end, a misaligned
-    /// footprint, and a copy within one subresource; [`Error::OutOfRange`] for a footprint that
-    /// exceeds its buffer; [`Error::Foreign`].
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] for incompatible formats, texels outside either
+    /// end, a misaligned footprint, and a copy within one subresource; [`Error::OutOfRange`] for a
+    /// footprint that exceeds its buffer; [`Error::Foreign`].
     #[doc(alias = "CopyTextureRegion")]
     pub fn copy_texture_region(
         &mut self,
@@ -176,8 +176,8 @@ impl CommandList {
     /// compute and direct lists.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`]; [`Error::BadValue`] for resources that differ, and for a copy of a resource to itself;
-    /// [`Error::Foreign`].
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] for resources that differ, and for a copy of a
+    /// resource to itself; [`Error::Foreign`].
     #[doc(alias = "CopyResource")]
     pub fn copy_resource<'a>(
         &mut self,

@@ -21,8 +21,8 @@ impl CommandList {
     /// where they are contiguous from `offset` on. Copy, compute and direct lists.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`]; [`Error::BadValue`] for a buffer that is not reserved, and for 0 tiles;
-    /// [`Error::OutOfRange`], [`Error::Foreign`].
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] for a buffer that is not reserved, and for 0
+    /// tiles; [`Error::OutOfRange`], [`Error::Foreign`].
     // spec: ME-053
     #[doc(alias = "CopyTiles")]
     pub fn copy_tiles(

@@ -1,4 +1,4 @@
-//! The formats of textures.
+//! The formats of textures, and the bytes of their texels.
 
 use std::fmt;
 
