@@ -24,7 +24,7 @@ use crate::{cargo, test_programs, tree};
 const FILE: &str = "xtask/coverage.toml";
 
 /// Crates that only tests use, or that no default build has.
-const NO_PRODUCT: [&str; 4] = ["testbed", "scenarios", "peers", "explorer"];
+const NO_PRODUCT: [&str; 5] = ["testbed", "scenarios", "peers", "explorer", "bench"];
 
 /// Files and folders of which each line is reached.
 const PROTOCOLS: [&str; 12] = [
@@ -102,8 +102,8 @@ pub fn run(root: &Path, packages: &[&str]) -> Result<(), String> {
     output_of(merge)?;
     let mut export = Command::new(tools.join("llvm-cov"));
     export.args(["export", "--format", "lcov", "--instr-profile"]).arg(&merged);
-    for program in test_programs::programs(&output) {
-        export.arg("--object").arg(program.executable());
+    for program in test_programs::executables(&output) {
+        export.arg("--object").arg(program);
     }
     let counts = counts(&output_of(export)?, root);
     let of_crate = |file: &Path| packages.is_empty() || is_of(file, packages);
@@ -145,7 +145,9 @@ fn crate_of(file: &Path) -> Option<&str> {
 
 fn is_product(file: &Path) -> bool {
     let Some(name) = crate_of(file) else { return false };
-    !NO_PRODUCT.contains(&name) && file.iter().nth(2).is_some_and(|part| part == "src")
+    let is_source = file.iter().nth(2).is_some_and(|part| part == "src");
+    let is_test = file.iter().any(|part| part == "tests" || part == "tests.rs");
+    is_source && !is_test && !NO_PRODUCT.contains(&name)
 }
 
 /// Reads the counts that `llvm-cov` exports. A line of several programs has the highest count.

@@ -164,6 +164,12 @@ pub fn programs(output: &str) -> Vec<Program> {
     output.lines().filter_map(program).collect()
 }
 
+/// The programs among the lines that cargo printed: test programs, and those that tests start.
+pub fn executables(output: &str) -> Vec<PathBuf> {
+    let executable = |line: &str| serde_json::from_str::<Artifact>(line).ok()?.executable;
+    output.lines().filter_map(executable).collect()
+}
+
 /// Runs the tests that are not ignored, one more at once than there are processors, in the order of
 /// the programs. Prints each failure at once, and each program when its tests have ended.
 fn run_all(

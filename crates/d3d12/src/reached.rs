@@ -13,9 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use tidegate_calls::WaitNotice;
-
-/// The fault of a waker that is stored after its wait is registered, without a second check.
-const LATE_WAKER: &str = "late waker";
+use tidegate_platform::planted;
 
 /// The future of [`Fence::reached`].
 #[must_use = "a future does nothing unless it is polled"]
@@ -60,7 +58,7 @@ impl Reached {
 
     fn register(&mut self, cx: &Context<'_>) -> Result<bool> {
         let device = self.fence.device();
-        let is_late = device.umd.platform.fault(LATE_WAKER);
+        let is_late = planted!(device.umd.platform, LateWaker);
         let waker = if is_late { Waker::noop() } else { cx.waker() };
         let entry = device.wakers.enter(waker.clone());
         let notice = WaitNotice::Callback(entry.callback());
@@ -93,7 +91,7 @@ impl Future for Reached {
                 // Last: if the machine stops from now on, the thread wakes this task for it.
                 let device = this.fence.device();
                 device.wakers.ensure_running(&device.umd.options.process_name);
-                if device.umd.platform.fault(LATE_WAKER)
+                if planted!(device.umd.platform, LateWaker)
                     && let Some(pending) = &this.pending
                 {
                     let _is_over = pending.entry.poll(cx.waker());

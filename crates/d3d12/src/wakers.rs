@@ -13,6 +13,7 @@
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use tidegate_calls::{SlotKey, Slots, WaitCallback};
+use tidegate_platform::planted;
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd, Word, current};
 
 /// The thread of a device that wakes tasks. Dropping it ends the thread.
@@ -69,12 +70,6 @@ struct Report {
     shared: Arc<Shared>,
 }
 
-/// The fault of a poll that does not tell what its second look found.
-const UNHEARD: &str = "unheard end";
-
-/// The fault of a signal call that does not wake what was left to it.
-const FORGOTTEN: &str = "future left to a signal call";
-
 impl WaitCallback for Report {
     fn wait_is_over(&self) {
         let shared = &self.shared;
@@ -109,7 +104,7 @@ impl Entry {
             let mut state = self.slot.state.lock();
             // The end of the wait calls no waker that comes after it.
             match state.is_over {
-                true => (!self.shared.platform.fault(UNHEARD), Some(waker)),
+                true => (!planted!(self.shared.platform, UnheardEnd), Some(waker)),
                 false => (false, state.waker.replace(waker)),
             }
         };
@@ -176,7 +171,7 @@ impl Wakers {
     #[cold]
     fn wake_collected<R>(&self, signal: impl FnOnce() -> R) -> R {
         let (result, any) = current::collect_for(self.shared.number, signal);
-        if any && !self.shared.platform.fault(FORGOTTEN) {
+        if any && !planted!(self.shared.platform, FutureLeftToASignalCall) {
             let (one, several) = {
                 let mut state = self.shared.state.lock();
                 match state.ready.len() {

@@ -1,5 +1,6 @@
 //! The doorbell's status word, and the hint that goes with a ring.
 
+use tidegate_platform::PlantedFault;
 use tidegate_platform::Word;
 
 // spec: UMS-027
@@ -66,9 +67,7 @@ impl RingBits {
     #[inline]
     pub fn set(&self) {
         let platform = self.sleeper.platform();
-        if !platform.fault("no summary barrier") {
-            platform.fence();
-        }
+        platform.barrier(PlantedFault::NoSummaryBarrier);
         if let Some((leaf, in_leaf)) = &self.leaf {
             set_bit(leaf, *in_leaf);
         }

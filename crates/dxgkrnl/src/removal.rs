@@ -19,6 +19,7 @@ use crate::recovery::{Recovery, lose_device};
 use std::sync::Arc;
 use tidegate_calls::DeviceState;
 use tidegate_ddi::Passive;
+use tidegate_platform::planted;
 use tidegate_platform::{Event, Mutex};
 
 /// What a removal ends.
@@ -74,7 +75,7 @@ impl Removal {
         }
         // No answer of the hardware is waited for.
         self.recovery.complete_suspensions(|_| true);
-        if !port.platform.fault("a removal leaves packets to the engines") {
+        if !planted!(port.platform, RemovalLeavesPacketsToTheEngines) {
             // spec: PRE-164
             objects.sched.end_kernel_packets(level.into());
             // spec: PRE-144

@@ -17,6 +17,7 @@
 use crate::QueueId;
 use std::ops::Range;
 use tidegate_d3dukmdt::RingBits;
+use tidegate_platform::planted;
 use tidegate_platform::{ClientAccess, Page, Platform, Step, WakeWord, Word};
 
 /// The word of a doorbell page that holds the write pointer.
@@ -141,7 +142,7 @@ impl Summary {
     #[inline(never)]
     fn take_bits(&self, rung: &mut impl FnMut(u32)) {
         // The fault is the mistake that the scenario leaf-ring-against-scan must find.
-        let is_late = self.root.platform().fault("root cleared after its leaves");
+        let is_late = planted!(self.root.platform(), RootClearedAfterItsLeaves);
         let taken = if is_late { self.root.load() } else { self.root.exchange(0) };
         let mut root = taken;
         while root != 0 {

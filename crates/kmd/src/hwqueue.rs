@@ -20,6 +20,7 @@ use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
 use tidegate_ddi::{DriverHandle, InterruptData, Passive};
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind, QueueShape, RingPacket};
+use tidegate_platform::planted;
 
 /// The location of a ring: in the process's address space, or on the bus.
 pub(crate) struct RingPlace {
@@ -197,7 +198,7 @@ impl ReferenceDriver {
                 }
             }
             // The fault is the mistake that the scenario priority-against-create must find.
-            if self.platform.fault("the state of a new queue is sent once") {
+            if planted!(self.platform, StateOfANewQueueIsSentOnce) {
                 return Ok(());
             }
             told = holds;
@@ -260,7 +261,7 @@ impl ReferenceDriver {
         command: AdminCommand,
     ) -> Result<(), KmdError> {
         let outcome = self.mailbox.complete(level, command);
-        match self.platform.fault("fails for a queue that is gone") {
+        match planted!(self.platform, FailsForAQueueThatIsGone) {
             true => outcome,
             false => unless_gone(outcome),
         }

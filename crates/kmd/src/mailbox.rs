@@ -16,6 +16,7 @@ use tidegate_ddi::Passive;
 use tidegate_gpu_abi::admin::{Mailbox as Words, PENDING};
 use tidegate_gpu_abi::device::END_OF_TURN;
 use tidegate_gpu_abi::{AdminCommand, AdminError, Device, QueueId, Register};
+use tidegate_platform::planted;
 use tidegate_platform::{Mutex, MutexGuard, Platform, WaitEnd, Word, current, level};
 
 /// The connection to the CMP.
@@ -92,7 +93,7 @@ impl Mailbox {
         last: Register,
     ) -> Result<[u64; 2], KmdError> {
         let mut held = self.held.lock_device();
-        match self.platform.fault("sleeps with the mailbox") {
+        match planted!(self.platform, SleepsWithTheMailbox) {
             true => self.platform.may_wait_for(&END_OF_TURN),
             false => held.may_drop_and_wait_for(&END_OF_TURN),
         }
@@ -100,8 +101,7 @@ impl Mailbox {
             Answer::Done(words) => Ok(words),
             Answer::Pending(ticket) => {
                 // As before the wait was moved out of the lock.
-                let mut kept =
-                    Some(held).filter(|_| self.platform.fault("sleeps with the mailbox"));
+                let mut kept = Some(held).filter(|_| planted!(self.platform, SleepsWithTheMailbox));
                 self.await_completion(ticket, last, &mut kept)
             }
         }

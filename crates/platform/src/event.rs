@@ -14,6 +14,7 @@ mod readiness;
 pub use readiness::{DescriptorError, EventFd};
 
 use crate::memory::Word;
+use crate::planted;
 use crate::sync::Mutex;
 use crate::wait::{Deadline, WaitEnd};
 use crate::wait_order::{self, Reason};
@@ -406,7 +407,7 @@ fn decide(events: &[&Event], mine: u64, state: u64) {
         if ended && event.sleepers.load() > 0 {
             event.state.wake(u32::MAX, Step::ThreadWake);
             // The fault is the mistake that the scenario wait-any-against-wait-all must find.
-            let wakes = !event.platform().fault("given back without a wake");
+            let wakes = !planted!(event.platform(), GivenBackWithoutAWake);
             if state == SET && wakes {
                 event.attached.wake_watchers(Step::ThreadWake);
             }

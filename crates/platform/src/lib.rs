@@ -53,6 +53,7 @@ pub mod once;
 pub mod os;
 mod own_recorder;
 mod passage;
+mod planted;
 mod run_report;
 mod running;
 mod site;
@@ -82,6 +83,7 @@ pub use memory::{
     SharedFile, Target, Untrusted, Word,
 };
 pub use passage::Passage;
+pub use planted::PlantedFault;
 pub use run_report::{RunReport, note_panic_place};
 pub use site::Site;
 pub use steps::{Happened, StepEvent, StepLog};
@@ -127,7 +129,7 @@ pub(crate) struct Inner {
     lock_order: OnceLock<&'static [&'static str]>,
     waits: wait_order::Graph,
     /// The planted fault.
-    fault: OnceLock<&'static str>,
+    fault: OnceLock<PlantedFault>,
     pub(crate) services: agent::Services,
 }
 
@@ -361,25 +363,6 @@ impl Platform {
         } else {
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         }
-    }
-
-    /// Plants a fault for an exploration that must find it: from now on, code that checks
-    /// [`Platform::fault`] for this name makes the mistake. A machine has at most one fault; later
-    /// calls have no effect (decisions/0071).
-    pub fn plant(&self, fault: &'static str) {
-        self.inner.fault.get_or_init(|| fault);
-        self.inner.switches.enable_fault();
-    }
-
-    /// Returns whether this fault is planted.
-    #[inline]
-    pub fn fault(&self, name: &str) -> bool {
-        self.instruments().has_fault() && self.is_planted(name)
-    }
-
-    #[cold]
-    fn is_planted(&self, name: &str) -> bool {
-        self.inner.fault.get().is_some_and(|fault| *fault == name)
     }
 
     /// Creates a page of `words` protocol words, all zero.

@@ -30,7 +30,7 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "open-to-packets",
             about: "packets enter an engine that is reset for its hardware queues: the reset empties the ring, and nothing reports the packet as lost",
-            fault: Fault::Product("packets enter beside a reset"),
+            fault: Fault::Product(PlantedFault::PacketsEnterBesideAReset),
         },
     ],
     shape: Shape::Machine(&[]),

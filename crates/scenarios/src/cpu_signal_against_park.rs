@@ -23,12 +23,12 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "early-test",
             about: "the signal loads the hardware's word before it stores CurrentValue",
-            fault: Fault::Product("waiters tested before the CPU signal"),
+            fault: Fault::Product(PlantedFault::WaitersTestedBeforeTheCPUSignal),
         },
         Bug {
             name: "no-barrier",
             about: "the signal loads the hardware's word while CurrentValue is in its store buffer",
-            fault: Fault::Product("no barrier in the CPU signal"),
+            fault: Fault::Product(PlantedFault::NoBarrierInTheCPUSignal),
         },
     ],
     shape: Shape::Machine(&[]),

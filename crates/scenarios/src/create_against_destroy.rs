@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "late-retirement",
         about: "the device is retired after its objects were destroyed: an object that is created in between outlives it",
-        fault: Fault::Product("device retired after its objects"),
+        fault: Fault::Product(PlantedFault::DeviceRetiredAfterItsObjects),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

@@ -43,7 +43,7 @@ const RELEASED: usize = notes::OWN + 4;
 const LATE_CLOSE: Bug = Bug {
     name: "late-close",
     about: "the handle table of a process is closed after its objects have ended: an object that is created in between stays",
-    fault: Fault::Product("a process is closed after its objects have ended"),
+    fault: Fault::Product(PlantedFault::ProcessIsClosedAfterItsObjectsHaveEnded),
 };
 
 const fn race(
@@ -70,12 +70,12 @@ pub(crate) const OF_DEVICE: Race = race(
         Bug {
             name: "no-look-at-device",
             about: "an object enters the handle table although its device has ended meanwhile",
-            fault: Fault::Product("no look at the device of a new object"),
+            fault: Fault::Product(PlantedFault::NoLookAtTheDeviceOfANewObject),
         },
         Bug {
             name: "late-retirement",
             about: "the device is retired after its objects were destroyed",
-            fault: Fault::Product("device retired after its objects"),
+            fault: Fault::Product(PlantedFault::DeviceRetiredAfterItsObjects),
         },
     ],
     |run| prepare(run, End::Device),
@@ -96,7 +96,7 @@ pub(crate) const OF_LOSS: Race = race(
     &[Bug {
         name: "late-loss",
         about: "the device reads as lost after its work has ended: a fence and its wait that are made in between never end",
-        fault: Fault::Product("a device is lost after its work has ended"),
+        fault: Fault::Product(PlantedFault::DeviceIsLostAfterItsWorkHasEnded),
     }],
     |run| prepare(run, End::Loss),
 );
@@ -118,7 +118,7 @@ pub(crate) const OF_ADAPTER: Race = race(
         Bug {
             name: "packets-left",
             about: "a removal ends no packets: the pager waits for one that it has submitted for a new context",
-            fault: Fault::Product("a removal leaves packets to the engines"),
+            fault: Fault::Product(PlantedFault::RemovalLeavesPacketsToTheEngines),
         },
     ],
     |run| prepare(run, End::Adapter),

@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "nested-call-waits",
         about: "a call from inside of the driver waits at the driver's gate for the reset that waits for it",
-        fault: Fault::Product("nested call waits at the gate"),
+        fault: Fault::Product(PlantedFault::NestedCallWaitsAtTheGate),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(20_000, 1_000_000, 100_000),

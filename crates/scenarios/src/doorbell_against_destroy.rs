@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "late-entry",
         about: "the doorbell is found only after its transition: the queue is destroyed meanwhile, and the doorbell lives on",
-        fault: Fault::Product("doorbell entered after its transition"),
+        fault: Fault::Product(PlantedFault::DoorbellEnteredAfterItsTransition),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

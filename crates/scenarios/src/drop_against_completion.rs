@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "ended-with-the-handle",
         about: "a queue ends with its last handle, whatever is queued",
-        fault: Fault::Product("a queue ends with its last handle"),
+        fault: Fault::Product(PlantedFault::QueueEndsWithItsLastHandle),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),

@@ -22,7 +22,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "no-hand-over",
         about: "the part on the other engine does not wait for the part before it",
-        fault: Fault::Product("no hand-over between engines"),
+        fault: Fault::Product(PlantedFault::NoHandoverBetweenEngines),
     }],
     shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),

@@ -17,12 +17,12 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "no-gpu-barrier",
             about: "the signaller reads the armed word while its CurrentValue is still in its store buffer",
-            fault: Fault::Product("no signal barrier"),
+            fault: Fault::Product(PlantedFault::NoSignalBarrier),
         },
         Bug {
             name: "latched-as-done",
             about: "a queue whose wait latches before its engine parks it skips the rest of its command buffer",
-            fault: Fault::Product("a latched wait ends its command buffer"),
+            fault: Fault::Product(PlantedFault::LatchedWaitEndsItsCommandBuffer),
         },
     ],
     shape: Shape::Machine(&[setting::OWN_THREADS]),

@@ -24,7 +24,7 @@ pub(crate) const BY_ENGINE: Race = Race {
         Bug {
             name: "no-gpu-barrier",
             about: "the hardware omits the barrier of a signal and thereby the history",
-            fault: Fault::Product("no signal barrier"),
+            fault: Fault::Product(PlantedFault::NoSignalBarrier),
         },
     ],
     shape: Shape::Machine(&[setting::OWN_THREADS]),

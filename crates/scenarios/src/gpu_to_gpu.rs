@@ -13,7 +13,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "no-gpu-barrier",
         about: "the signaller loads the count of parked queues while its CurrentValue is still in its store buffer",
-        fault: Fault::Product("no signal barrier"),
+        fault: Fault::Product(PlantedFault::NoSignalBarrier),
     }],
     shape: Shape::Machine(&[setting::PEER_SIGNALS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),

@@ -16,7 +16,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "no-gpu-barrier",
         about: "the signaller reads the armed word while its CurrentValue is still in its store buffer",
-        fault: Fault::Product("no signal barrier"),
+        fault: Fault::Product(PlantedFault::NoSignalBarrier),
     }],
     shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), exhaustive(1_000_000)),

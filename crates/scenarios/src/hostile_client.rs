@@ -28,7 +28,7 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "double-fetch",
             about: "the engine copies a ring slot twice: one copy is checked, the other is executed",
-            fault: Fault::Product("double fetch"),
+            fault: Fault::Product(PlantedFault::DoubleFetch),
         },
         Bug {
             name: "fault-not-reported",

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "late-root",
         about: "the scan clears the root's bits after it has read the leaves: a ring in between is in a leaf without a bit of the root",
-        fault: Fault::Product("root cleared after its leaves"),
+        fault: Fault::Product(PlantedFault::RootClearedAfterItsLeaves),
     }],
     shape: Shape::Model,
     plans: Plans::all(exhaustive(1_000_000)),

@@ -116,6 +116,7 @@ mod prelude {
     pub(crate) use tidegate::calls::Priority;
     pub(crate) use tidegate::d3d12::{Device, Error, EventDesc, Fence, FenceChoice, Queue};
     pub(crate) use tidegate::explorer::{Prepared, Probe, Verdict};
+    pub(crate) use tidegate::platform::PlantedFault;
     pub(crate) use tidegate::{Platform, Submission};
 }
 

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "silent",
         about: "an engine parks a queue whose wait the history has lost",
-        fault: Fault::Product("lost waits are parked"),
+        fault: Fault::Product(PlantedFault::LostWaitsAreParked),
     }],
     shape: Shape::Machine(&[setting::OWN_THREADS, setting::SMALL_HISTORY]),
     plans: Plans::samples(20_000, 500_000, 50_000),
@@ -39,12 +39,12 @@ pub(crate) const OF_PARKED: Race = Race {
         Bug {
             name: "left-parked",
             about: "a fall that makes the wait of a parked queue undecided leaves the queue parked",
-            fault: Fault::Product("a loss leaves the queue parked"),
+            fault: Fault::Product(PlantedFault::LossLeavesTheQueueParked),
         },
         Bug {
             name: "parked-late",
             about: "a queue parks although its wait became undecided since the last look",
-            fault: Fault::Product("a loss before the park is missed"),
+            fault: Fault::Product(PlantedFault::LossBeforeTheParkIsMissed),
         },
     ],
     shape: Shape::Machine(&[setting::SMALL_HISTORY]),

@@ -28,12 +28,12 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "owned-by-the-dead",
             about: "a context that ends keeps its mutex",
-            fault: Fault::Product("owned by the dead"),
+            fault: Fault::Product(PlantedFault::OwnedByTheDead),
         },
         Bug {
             name: "granted-to-the-dead",
             about: "a context that has ended is granted a mutex",
-            fault: Fault::Product("granted to the dead"),
+            fault: Fault::Product(PlantedFault::GrantedToTheDead),
         },
     ],
     shape: Shape::Machine(&[]),

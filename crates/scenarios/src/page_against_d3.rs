@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "power-over-paging",
         about: "the kernel powers down with a paging operation queued, and does not power up for it",
-        fault: Fault::Product("paging unseen"),
+        fault: Fault::Product(PlantedFault::PagingUnseen),
     }],
     shape: Shape::Machine(&[setting::MANAGED_POWER, setting::LITTLE_LOCAL_MEMORY]),
     plans: Plans::samples(20_000, 1_000_000, 100_000),

@@ -27,7 +27,7 @@ pub(crate) const BY_CPU: Race = Race {
         Bug {
             name: "left-to-a-call",
             about: "the signal call does not call the wakers that were left to it",
-            fault: Fault::Product("future left to a signal call"),
+            fault: Fault::Product(PlantedFault::FutureLeftToASignalCall),
         },
     ],
     shape: Shape::Machine(&[]),
@@ -52,7 +52,7 @@ pub(crate) const MOVED: Race = Race {
     planted: &[Bug {
         name: "unheard-end",
         about: "a poll whose wait has ended since its first look keeps no waker and is pending",
-        fault: Fault::Product("unheard end"),
+        fault: Fault::Product(PlantedFault::UnheardEnd),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
@@ -62,7 +62,7 @@ pub(crate) const MOVED: Race = Race {
 const LATE_WAKER: Bug = Bug {
     name: "late-waker",
     about: "the waker is stored after the wait is registered, without a check whether it is over: the task sleeps for ever",
-    fault: Fault::Product("late waker"),
+    fault: Fault::Product(PlantedFault::LateWaker),
 };
 
 /// Unparks the executor.

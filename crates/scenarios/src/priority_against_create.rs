@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "state-sent-once",
         about: "the driver gives a new queue the priority that it has read first, and does not compare it again",
-        fault: Fault::Product("the state of a new queue is sent once"),
+        fault: Fault::Product(PlantedFault::StateOfANewQueueIsSentOnce),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 1_000_000, 100_000),

@@ -25,7 +25,7 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "stale-place",
             about: "an engine requeues a queue at its old priority",
-            fault: Fault::Product("stale place"),
+            fault: Fault::Product(PlantedFault::StalePlace),
         },
     ],
     shape: Shape::Machine(&[]),

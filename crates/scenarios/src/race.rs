@@ -8,6 +8,7 @@ use crate::setting::{Setting, Shape};
 use tidegate::Platform;
 use tidegate::d3d12::FenceChoice;
 use tidegate::explorer::{PlantedBug, Prepared, Scenario};
+use tidegate::platform::PlantedFault;
 
 /// A race between parts of the machine.
 pub(crate) struct Race {
@@ -34,8 +35,8 @@ pub(crate) struct Bug {
 pub(crate) enum Fault {
     /// The driver omits a step.
     Driver(LeftOut),
-    /// The product has this bug (`Platform::fault`).
-    Product(&'static str),
+    /// The product has this bug.
+    Product(PlantedFault),
     /// The scenario's own function implements the bug.
     Scenario,
 }
@@ -88,7 +89,7 @@ impl Scenario for Planted {
 
     fn prepare(&self, platform: &Platform) -> Prepared {
         if let Some(Bug { fault: Fault::Product(name), .. }) = self.1 {
-            platform.plant(name);
+            platform.plant(*name);
         }
         (self.0.prepare)(&Run {
             platform,

@@ -14,7 +14,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "late-raise",
         about: "MonitoredValue is raised after the lock of the waiters was dropped: a lower value is lost",
-        fault: Fault::Product("MonitoredValue raised without the lock"),
+        fault: Fault::Product(PlantedFault::MonitoredValueRaisedWithoutTheLock),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(100_000)),

@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "no-sample-at-rest",
         about: "the kernel samples no engine after two equal samples, until a call announces work",
-        fault: Fault::Product("hang detection rests"),
+        fault: Fault::Product(PlantedFault::HangDetectionRests),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(3_000, 300_000, 1_000),

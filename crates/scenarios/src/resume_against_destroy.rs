@@ -17,7 +17,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "queue-gone",
         about: "the driver fails a resumption whose queue another thread has destroyed",
-        fault: Fault::Product("fails for a queue that is gone"),
+        fault: Fault::Product(PlantedFault::FailsForAQueueThatIsGone),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),

@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "suspended-is-idle",
         about: "the hardware does not count work of suspended queues when it removes an engine's power",
-        fault: Fault::Product("suspended work unseen"),
+        fault: Fault::Product(PlantedFault::SuspendedWorkUnseen),
     }],
     shape: Shape::Machine(&[setting::MANAGED_POWER]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

@@ -23,12 +23,12 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "late-signal",
             about: "a signal of an earlier use ends the wait: the caller returns before its value is reached",
-            fault: Fault::Product("late signal ends the next wait"),
+            fault: Fault::Product(PlantedFault::LateSignalEndsTheNextWait),
         },
         Bug {
             name: "late-removal",
             about: "the signal takes the registrations after its notice: it removes those of the next use, which nothing ends",
-            fault: Fault::Product("registrations taken after the notice"),
+            fault: Fault::Product(PlantedFault::RegistrationsTakenAfterTheNotice),
         },
     ],
     shape: Shape::Machine(&[]),

@@ -22,7 +22,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "status-before-mapping",
         about: "the kernel stores CONNECTED before it shows the hardware's page: a ring after CONNECTED hits the dummy page",
-        fault: Fault::Product("connected before the mapping"),
+        fault: Fault::Product(PlantedFault::ConnectedBeforeTheMapping),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

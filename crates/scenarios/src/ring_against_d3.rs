@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "no-recheck",
             about: "the kernel powers down without a check for work that was rung before the disconnect",
-            fault: Fault::Product("announced work unseen"),
+            fault: Fault::Product(PlantedFault::AnnouncedWorkUnseen),
         },
         Bug {
             name: "not-resumed",

@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "no-recheck",
         about: "the kernel powers down the engine without a check for work that was rung before the disconnect",
-        fault: Fault::Product("announced work unseen"),
+        fault: Fault::Product(PlantedFault::AnnouncedWorkUnseen),
     }],
     shape: Shape::Machine(&[setting::MANAGED_POWER, setting::QUEUES_ARE_NOT_READ]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

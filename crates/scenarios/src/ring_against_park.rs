@@ -24,12 +24,12 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "no-summary-barrier",
             about: "the ringer loads its bit of the summary before its doorbell's store is visible",
-            fault: Fault::Product("no summary barrier"),
+            fault: Fault::Product(PlantedFault::NoSummaryBarrier),
         },
         Bug {
             name: "forgets-its-bit",
             about: "the engine clears the bit of the queue that it kept, after its last load of the doorbell",
-            fault: Fault::Product("forgets its bit"),
+            fault: Fault::Product(PlantedFault::ForgetsItsBit),
         },
     ],
     shape: Shape::Machine(&[]),

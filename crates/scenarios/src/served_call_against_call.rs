@@ -19,7 +19,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "turn-too-short",
         about: "a thread gives the connection back between its call and the answer: another thread takes the answer",
-        fault: Fault::Product("turn given back before the answer"),
+        fault: Fault::Product(PlantedFault::TurnGivenBackBeforeTheAnswer),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(2, 1_000_000), exhaustive(1_000_000), bounded(2, 1_000_000)),

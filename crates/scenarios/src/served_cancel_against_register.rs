@@ -27,7 +27,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "cancelled-by-slot",
         about: "the service cancels the wait that it finds in the slot: that is the later wait if its call came first",
-        fault: Fault::Product("a wait is cancelled by its slot"),
+        fault: Fault::Product(PlantedFault::WaitIsCancelledByItsSlot),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

@@ -23,7 +23,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "unlocked-notice",
         about: "the client gives a notice after it has dropped the lock that orders it with the cancellation",
-        fault: Fault::Product("notice after cancel"),
+        fault: Fault::Product(PlantedFault::NoticeAfterCancel),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),

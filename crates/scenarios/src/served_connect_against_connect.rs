@@ -25,7 +25,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "older-page",
         about: "a late answer maps the page of an older connection over that of the present one",
-        fault: Fault::Product("an older page is mapped"),
+        fault: Fault::Product(PlantedFault::OlderPageIsMapped),
     }],
     shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

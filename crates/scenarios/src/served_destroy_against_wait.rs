@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "known-by-slot",
         about: "a registration is known by its slot: the end of one that is over cancels the next wait of the slot",
-        fault: Fault::Product("a registration is known by its slot"),
+        fault: Fault::Product(PlantedFault::RegistrationIsKnownByItsSlot),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

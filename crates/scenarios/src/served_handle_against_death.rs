@@ -23,17 +23,17 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "name-kept",
             about: "closed handles are looked for at the end of a session alone: the name of a closed handle is taken",
-            fault: Fault::Product("a name is kept"),
+            fault: Fault::Product(PlantedFault::NameIsKept),
         },
         Bug {
             name: "sweeps-overlap",
             about: "a session looks for closed handles while another ends what it has found: the name is still taken",
-            fault: Fault::Product("sweeps overlap"),
+            fault: Fault::Product(PlantedFault::SweepsOverlap),
         },
         Bug {
             name: "own-copy-seen",
             about: "a session hands a handle over and closes its own copy later: to another session the handle seems open",
-            fault: Fault::Product("own copy seen"),
+            fault: Fault::Product(PlantedFault::OwnCopySeen),
         },
     ],
     shape: Shape::Machine(&[]),

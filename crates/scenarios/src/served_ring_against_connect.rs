@@ -24,7 +24,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "status-before-mapping",
         about: "the kernel stores CONNECTED before the client has mapped the hardware's page: a ring after CONNECTED hits the page mapped before",
-        fault: Fault::Product("connected before the process has mapped the page"),
+        fault: Fault::Product(PlantedFault::ConnectedBeforeTheProcessHasMappedThePage),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

@@ -22,12 +22,12 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "no-wake-call",
             about: "the client does not have the service wake the engine that sleeps",
-            fault: Fault::Product("a sleeping engine is not woken"),
+            fault: Fault::Product(PlantedFault::SleepingEngineIsNotWoken),
         },
         Bug {
             name: "no-summary-barrier",
             about: "the client loads its bit of the summary before its doorbell's store is visible",
-            fault: Fault::Product("no summary barrier"),
+            fault: Fault::Product(PlantedFault::NoSummaryBarrier),
         },
     ],
     shape: Shape::Machine(&[]),

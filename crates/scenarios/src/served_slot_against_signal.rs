@@ -22,7 +22,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "goes-on",
         about: "the service forgets a cancelled wait without ending it: its end is that of the next one in the slot",
-        fault: Fault::Product("a cancelled wait goes on"),
+        fault: Fault::Product(PlantedFault::CancelledWaitGoesOn),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

@@ -20,12 +20,12 @@ pub(crate) const BLOCKING: Race = Race {
         Bug {
             name: "no-wake",
             about: "the client marks its waits as lost and does not wake the threads that sleep for them",
-            fault: Fault::Product("lost without a wake"),
+            fault: Fault::Product(PlantedFault::LostWithoutAWake),
         },
         Bug {
             name: "last-session-unseen",
             about: "a session ends without waking the service, which waits for the last one",
-            fault: Fault::Product("last session unseen"),
+            fault: Fault::Product(PlantedFault::LastSessionUnseen),
         },
     ],
     shape: Shape::Machine(&[]),
@@ -40,7 +40,7 @@ pub(crate) const WITH_EVENT: Race = Race {
     planted: &[Bug {
         name: "events-forgotten",
         about: "the client ends the waits of blocked threads alone: an event is never set",
-        fault: Fault::Product("events forgotten"),
+        fault: Fault::Product(PlantedFault::EventsForgotten),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

@@ -22,7 +22,7 @@ pub(crate) const BLOCKING: Race = Race {
     planted: &[Bug {
         name: "armed-late",
         about: "the service arms the word of a wait after it has registered the wait: the end is overwritten",
-        fault: Fault::Product("armed after the registration"),
+        fault: Fault::Product(PlantedFault::ArmedAfterTheRegistration),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
@@ -36,7 +36,7 @@ pub(crate) const WITH_EVENT: Race = Race {
     planted: &[Bug {
         name: "rung-early",
         about: "the service rings the client before it stores the end of the wait: the event is never set",
-        fault: Fault::Product("rung before the end"),
+        fault: Fault::Product(PlantedFault::RungBeforeTheEnd),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),

@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "no-gpu-barrier",
             about: "the engine loads MonitoredValue while its CurrentValue is still in its store buffer",
-            fault: Fault::Product("no signal barrier"),
+            fault: Fault::Product(PlantedFault::NoSignalBarrier),
         },
         Bug {
             name: "no-cpu-barrier",

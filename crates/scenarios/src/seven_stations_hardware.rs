@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "no-gpu-barrier",
         about: "the engine loads MonitoredValue while its progress value is still in its store buffer",
-        fault: Fault::Product("no signal barrier"),
+        fault: Fault::Product(PlantedFault::NoSignalBarrier),
     }],
     shape: Shape::Machine(&[setting::WORKER_INTERRUPTS, setting::SCHEDULER_FENCES]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(1, 20_000_000), sampled(100_000)),

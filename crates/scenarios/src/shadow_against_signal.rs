@@ -34,12 +34,12 @@ pub(crate) const RACE: Race = Race {
         Bug {
             name: "no-cmp-barrier",
             about: "the CMP loads CurrentValue while its store of the shadow is still posted",
-            fault: Fault::Product("no shadow barrier"),
+            fault: Fault::Product(PlantedFault::NoShadowBarrier),
         },
         Bug {
             name: "no-gpu-barrier",
             about: "the engine compares, and interrupts, while its store of CurrentValue is still posted",
-            fault: Fault::Product("no signal barrier"),
+            fault: Fault::Product(PlantedFault::NoSignalBarrier),
         },
     ],
     shape: Shape::Machine(&[setting::SHADOWS]),

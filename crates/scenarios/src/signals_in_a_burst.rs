@@ -15,7 +15,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "forgotten",
         about: "the engine leaves the ring without an interrupt for the signals that it holds back",
-        fault: Fault::Product("held signals forgotten"),
+        fault: Fault::Product(PlantedFault::HeldSignalsForgotten),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(20_000)),

@@ -20,12 +20,12 @@ const PLANTED: &[Bug] = &[
     Bug {
         name: "no-barrier",
         about: "pages are dropped without a barrier of all processors: the announcement is in a store buffer",
-        fault: Fault::Product("no barrier of all agents"),
+        fault: Fault::Product(PlantedFault::NoBarrierOfAllAgents),
     },
     Bug {
         name: "no-wait",
         about: "pages are dropped although a processor announces its use",
-        fault: Fault::Product("announced page dropped"),
+        fault: Fault::Product(PlantedFault::AnnouncedPageDropped),
     },
 ];
 

@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "mailbox-held",
         about: "the driver waits for the end of a turn with the mailbox locked, which the DPC wants",
-        fault: Fault::Product("sleeps with the mailbox"),
+        fault: Fault::Product(PlantedFault::SleepsWithTheMailbox),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),

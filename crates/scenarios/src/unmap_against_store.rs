@@ -20,7 +20,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "unawaited-turns",
         about: "the CMP invalidates translations and does not wait for the turns that use the old ones",
-        fault: Fault::Product("unawaited turns"),
+        fault: Fault::Product(PlantedFault::UnawaitedTurns),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 5_000_000), exhaustive(20_000_000), exhaustive(5_000_000)),

@@ -18,7 +18,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "stale-wake",
         about: "the cancellation does not wait for a notice that is being given: it sets the event later",
-        fault: Fault::Product("stale wake"),
+        fault: Fault::Product(PlantedFault::StaleWake),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),

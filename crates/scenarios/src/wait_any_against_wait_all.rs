@@ -21,7 +21,7 @@ pub(crate) const RACE: Race = Race {
     planted: &[Bug {
         name: "given-back-silently",
         about: "an event that a wait for all gives back wakes no wait for several events: the wait for any sleeps for ever",
-        fault: Fault::Product("given back without a wake"),
+        fault: Fault::Product(PlantedFault::GivenBackWithoutAWake),
     }],
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),

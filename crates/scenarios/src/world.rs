@@ -20,6 +20,7 @@ use tidegate::d3d12::{
 };
 use tidegate::dxgkrnl::TdrLevel;
 use tidegate::explorer::{Prepared, Verdict};
+use tidegate::platform::planted;
 use tidegate::platform::{CpuTime, Event, QueueNumber};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -49,7 +50,7 @@ impl Run<'_> {
     pub(crate) fn config(&self, change: impl FnOnce(&mut MachineConfig)) -> MachineConfig {
         let mut config = MachineConfig::standard(self.platform);
         self.settings.iter().for_each(|setting| (setting.apply)(&mut config));
-        if self.left_out() == LeftOut::CpuBarrier || self.platform.fault("no shadow barrier") {
+        if self.left_out() == LeftOut::CpuBarrier || planted!(self.platform, NoShadowBarrier) {
             // At the end of each call, the driver's gate executes a locked operation that would
             // replace the barrier. Without recovery there is no gate.
             config.kernel.tdr.level = TdrLevel::Off;

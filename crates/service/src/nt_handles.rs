@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use tidegate_calls::{NtHandle, Status};
+use tidegate_platform::planted;
 use tidegate_platform::{Mutex, Platform};
 
 struct Kept {
@@ -137,7 +138,7 @@ impl NtHandles {
         // Two sweeps do not overlap: what the other one has found closed has ended when this one
         // returns, and its name is free. The fault is the mistake that the scenario
         // served-handle-against-death must find.
-        let overlaps = self.platform.fault("sweeps overlap");
+        let overlaps = planted!(self.platform, SweepsOverlap);
         let _turn = (!overlaps).then(|| self.sweeping.lock_device());
         let closed: Vec<Kept> = {
             let kept = &mut self.all.lock().kept;

@@ -26,6 +26,7 @@ use tidegate_gpu_abi::{AdminError, QueueId};
 use tidegate_platform::{
     Bulk, Mutex, MutexGuard, PhysicalAddress, Platform, Step, WaitEnd, WakeWord, Word, current,
 };
+use tidegate_platform::{PlantedFault, planted};
 
 /// The per-engine state outside the lock.
 pub(crate) struct NodePort {
@@ -163,7 +164,7 @@ impl Hardware {
         if self.posted.post_fence(cell, value) {
             return;
         }
-        if self.platform.fault("no signal barrier") {
+        if planted!(self.platform, NoSignalBarrier) {
             cell.word().store(value);
         } else {
             cell.store(value);
@@ -185,7 +186,7 @@ impl Hardware {
 
     #[cold]
     fn flush_posted(&self) {
-        if !(self.config.posted_fence_writes && self.platform.fault("no signal barrier")) {
+        if !(self.config.posted_fence_writes && planted!(self.platform, NoSignalBarrier)) {
             self.posted.flush();
         }
     }
@@ -199,7 +200,7 @@ impl Hardware {
         let mut wakes = Wakes::default();
         let mut cmp = self.cmp.lock();
         while let Some((queue, verdict)) = cmp.waits.take(&self.armed, at) {
-            if self.misses_loss(verdict, "a loss leaves the queue parked") {
+            if self.misses_loss(verdict, PlantedFault::LossLeavesTheQueueParked) {
                 continue;
             }
             cmp.end_parking(queue, verdict);
@@ -215,9 +216,10 @@ impl Hardware {
 
     /// Returns whether a planted fault keeps a queue parked whose wait is lost.
     #[inline]
-    pub(crate) fn misses_loss(&self, verdict: Verdict, fault: &'static str) -> bool {
-        let is_planted = |fault| self.platform.fault(fault);
-        verdict == Verdict::Lost && (is_planted(fault) || is_planted("lost waits are parked"))
+    pub(crate) fn misses_loss(&self, verdict: Verdict, fault: PlantedFault) -> bool {
+        let is_planted = |fault| self.platform.has_planted(fault);
+        verdict == Verdict::Lost
+            && (is_planted(fault) || is_planted(PlantedFault::LostWaitsAreParked))
     }
 
     /// Unblocks every queue whose wait is satisfied, after a change without a signal.

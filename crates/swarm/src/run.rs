@@ -14,6 +14,7 @@ use crate::words::Costs;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::explorer::{self, Found, Options, Prepared, Scenario, StrategyKind};
+use tidegate::platform::PlantedFault;
 use tidegate::platform::{Mutex, StepCosts};
 use tidegate::runner::cost::CostModel;
 
@@ -42,7 +43,7 @@ pub fn in_virtual_time(program: &Arc<Program>) -> Outcome {
 }
 
 /// Runs a program in virtual time on a machine with a planted fault ([`Platform::plant`]).
-pub fn with_fault(program: &Arc<Program>, fault: &'static str) -> Outcome {
+pub fn with_fault(program: &Arc<Program>, fault: PlantedFault) -> Outcome {
     let program = program.clone();
     let outcome = apart(move || {
         let platform = virtual_platform(&program);

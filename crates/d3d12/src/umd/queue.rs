@@ -23,6 +23,7 @@ use crate::umd::user_queue::Submitted;
 use std::sync::Arc;
 use tidegate_calls::{Handle, Present, PresentQueue, TileOperation, UpdateGpuVirtualAddress};
 use tidegate_gpu_abi::EngineKind;
+use tidegate_platform::planted;
 use tidegate_platform::{Mutex, QueueNumber, Queued};
 use tidegate_trace::{Kind, NameId, Record};
 
@@ -327,7 +328,7 @@ impl UmdQueue {
         let queued = Queued { at_ns, ..Queued::default() };
         keep(earlier, self.part(spread, from).signal(fence, value, queued)?);
         (order.value, order.handed[from]) = (value, value);
-        if !self.id.device.platform.fault("no hand-over between engines") {
+        if !planted!(self.id.device.platform, NoHandoverBetweenEngines) {
             keep(earlier, self.part(spread, to).wait(fence, value, queued)?);
         }
         order.hand_overs += 1;

@@ -5,6 +5,7 @@ use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     Arg, Buffer, ClosedList, CommandListType, Device, DeviceOptions, EnginePolicy, Queue, QueueDesc,
 };
+use tidegate::platform::PlantedFault;
 use tidegate::platform::StepCosts;
 use tidegate::runner::cost::CostModel;
 use tidegate::softgpu::{EngineKind, NodeConfig};
@@ -392,7 +393,7 @@ fn every_engine_of_a_queue_is_of_its_physical_gpu() {
 fn without_the_edge_between_the_engines_a_list_reads_too_early() {
     for submission in Submission::ALL {
         let platform = Platform::virtual_time(StepCosts::free());
-        platform.plant("no hand-over between engines");
+        platform.plant(PlantedFault::NoHandoverBetweenEngines);
         app_on(&platform, |_| ()).case(submission).racing().run(move |app| {
             let of = CommandListType::Direct;
             let queue = spread(app, of, submission);

@@ -12,6 +12,7 @@
 
 use crate::wait_classes::{CALLS_LEAVE, END_OF_EXCLUSIVE_CALL};
 use tidegate_ddi::Irql;
+use tidegate_platform::planted;
 use tidegate_platform::{Event, Mutex, Owed, Passage, Platform, Step, WaitEnd, Word};
 
 /// The bit of the word that is set while the gate is closed. The bits below it count callers.
@@ -35,9 +36,6 @@ pub(crate) struct ThreadGate {
 /// outer call counts.
 pub(crate) struct Inside<'a>(Option<(&'a ThreadGate, Owed)>);
 
-/// The fault of a gate that lets a call from inside the driver wait for an exclusive call.
-const NESTED_WAITS: &str = "nested call waits at the gate";
-
 impl ThreadGate {
     pub(crate) fn new(platform: &Platform, counts: bool) -> ThreadGate {
         ThreadGate {
@@ -55,7 +53,7 @@ impl ThreadGate {
     pub(crate) fn enter(&self, level: Irql<'_>) -> Inside<'_> {
         let Some(word) = &self.word else { return Inside(None) };
         let nested = self.passage.is_inside();
-        if nested && !self.platform.fault(NESTED_WAITS) {
+        if nested && !planted!(self.platform, NestedCallWaitsAtTheGate) {
             return Inside(None);
         }
         let may_wait = level.passive().is_some();
@@ -108,7 +106,7 @@ impl ThreadGate {
                 return is_empty();
             }
         }
-        !self.platform.fault("gate counted twice") || is_empty()
+        !planted!(self.platform, GateCountedTwice) || is_empty()
     }
 
     fn step_out(&self, word: &Word) {
@@ -138,9 +136,10 @@ mod tests {
     use tidegate_explorer::search;
     use tidegate_explorer::strategy::exhaustive::Exhaustive;
     use tidegate_platform::MemoryModel;
+    use tidegate_platform::PlantedFault;
 
     /// In how many schedules an exclusive call is refused though every caller leaves.
-    fn refusals(fault: Option<&'static str>) -> u64 {
+    fn refusals(fault: Option<PlantedFault>) -> u64 {
         let mut refused = 0;
         let searched = search(Exhaustive::new(), MemoryModel::TotalStoreOrder, |platform| {
             fault.into_iter().for_each(|fault| platform.plant(fault));
@@ -165,7 +164,7 @@ mod tests {
     #[test]
     fn a_caller_that_steps_back_refuses_no_exclusive_call() {
         assert_eq!(refusals(None), 0);
-        assert!(refusals(Some("gate counted twice")) > 0);
+        assert!(refusals(Some(PlantedFault::GateCountedTwice)) > 0);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use tidegate_calls::{Status, WaitCallback, WaitMode, WaitNotice};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::Irql;
+use tidegate_platform::planted;
 use tidegate_platform::{Event, Mutex, Platform, WaitEnd};
 
 /// One CPU wait.
@@ -120,19 +121,19 @@ impl Waiter for CpuWait {
         // unregister-against-signal must find.
         let platform = &self.port.platform;
         let mut state = self.state.lock_device();
-        if state.number != ticket && !platform.fault("late signal ends the next wait") {
+        if state.number != ticket && !planted!(platform, LateSignalEndsTheNextWait) {
             return;
         }
         let Some(mut leftover) = state.satisfied() else { return };
         let conditions = state.conditions;
         // A notice that cannot be cancelled may call the kernel.
-        let held = self.end == NoticeEnd::Cancellation && !platform.fault("stale wake");
+        let held = self.end == NoticeEnd::Cancellation && !planted!(platform, StaleWake);
         let until_given = Some(state).filter(|_| held);
         self.notify(events);
         drop(until_given);
         // The registration of a single condition is the one that was satisfied.
         if conditions > 1 {
-            if platform.fault("registrations taken after the notice") {
+            if planted!(platform, RegistrationsTakenAfterTheNotice) {
                 leftover = std::mem::take(&mut self.state.lock_device().registered);
             }
             remove_registrations(level, leftover);

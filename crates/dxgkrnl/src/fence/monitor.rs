@@ -20,6 +20,7 @@ use tidegate_d3dukmdt::fence_cell::{REACHED, Snapshot};
 use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Irql, OsHandle};
 use tidegate_platform::Word;
+use tidegate_platform::planted;
 
 /// Waiters removed from a fence, each with its ticket.
 pub(crate) type Satisfied = Taken<Arc<dyn Waiter>>;
@@ -181,9 +182,6 @@ pub(super) fn collect_satisfied(fence: &Fence, stored: Option<u64>) -> Satisfied
     collect(fence, stored, None, false).0
 }
 
-/// The fault of a kernel that raises MonitoredValue after it has dropped the lock of the waiters.
-const LATE_RAISE: &str = "MonitoredValue raised without the lock";
-
 /// Takes waiters as [`collect_satisfied`] does, and raises `monitored` to the minimum of the rest.
 /// Returns also whether that minimum is published. `published`: the caller has just published a
 /// value, and ends with this. The fence is loaded before the lock, which would hide the lack of a
@@ -207,7 +205,8 @@ fn collect(
         let satisfied = waiters.take_satisfied(seen);
         let raised = monitored.and_then(|word| Some((word, waiters.take_raised()?)));
         let (left, is_published) = (waiters.oldest_epoch(), waiters.is_published());
-        let waiters = Some(waiters).filter(|_| !fence.port().platform.fault(LATE_RAISE));
+        let waiters = Some(waiters)
+            .filter(|_| !planted!(fence.port().platform, MonitoredValueRaisedWithoutTheLock));
         if let Some((word, value)) = raised {
             word.store(value);
         }

@@ -20,6 +20,7 @@ use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::Irql;
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
 use tidegate_platform::MutexGuard;
+use tidegate_platform::planted;
 
 /// Checks that a call has only flags in `taken`. A reserved bit is never accepted.
 // spec: MF-063
@@ -76,11 +77,6 @@ impl Stored {
     }
 }
 
-/// The fault of a CPU signal that looks for waiters before it has stored the value.
-const EARLY_TEST: &str = "waiters tested before the CPU signal";
-/// The fault of a CPU signal without the barrier between its store and its loads.
-const NO_BARRIER: &str = "no barrier in the CPU signal";
-
 /// Stores the value of a CPU signal that does not fall. Returns `None`, and stores nothing, if the
 /// value falls or the fence has no direct signals: the caller then calls [`signal`].
 ///
@@ -98,9 +94,9 @@ pub(crate) fn store_directly(fence: &Fence, value: u64) -> Option<Stored> {
         satisfies: fence.waiters.may_be_satisfied_by(value),
     };
     let platform = &fence.port().platform;
-    let early = platform.fault(EARLY_TEST).then(waits);
+    let early = planted!(platform, WaitersTestedBeforeTheCPUSignal).then(waits);
     // 1.
-    if platform.fault(NO_BARRIER) {
+    if planted!(platform, NoBarrierInTheCPUSignal) {
         cell.word().store(value);
     } else if !cell.raise(value) {
         return None;

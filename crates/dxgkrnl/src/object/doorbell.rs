@@ -30,6 +30,7 @@ use tidegate_d3dukmdt::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, Irql, OsHandle, Passive};
+use tidegate_platform::planted;
 use tidegate_platform::{ClientAccess, CpuTime, Mapping, Mutex, Step, Untrusted, Word};
 use tidegate_trace::{Kind, Record};
 use window::Window;
@@ -298,7 +299,7 @@ impl Doorbell {
         // In the transition: the destruction of the queue looks for its doorbells there. The fault
         // is the mistake that the scenario doorbell-against-destroy must find.
         let ordered =
-            (!platform.fault("doorbell entered after its transition")).then_some(transition);
+            (!planted!(platform, DoorbellEnteredAfterItsTransition)).then_some(transition);
         doorbells.table.lock().insert(&doorbell);
         drop(ordered);
         drop(ddi);
@@ -432,7 +433,7 @@ impl Doorbell {
             status => status,
         };
         // The fault is the mistake that the scenario ring-against-connect must find.
-        if self.port().platform.fault("connected before the mapping") {
+        if planted!(self.port().platform, ConnectedBeforeTheMapping) {
             self.status.store(status as u64);
         }
         // 3. The mapping.
@@ -455,8 +456,10 @@ impl Doorbell {
             state.connection.insert(connection).clone()
         };
         // The fault is the mistake that the scenario served-ring-against-connect must find.
-        let fault = "connected before the process has mapped the page";
-        if connection.announcement.is_none() || self.port().platform.fault(fault) {
+        let platform = &self.port().platform;
+        if connection.announcement.is_none()
+            || planted!(platform, ConnectedBeforeTheProcessHasMappedThePage)
+        {
             // spec: UMS-099
             self.status.store(status as u64);
         }

@@ -26,6 +26,7 @@ use tidegate_calls::{
     SyncObjectAccess, SyncObjectFlags,
 };
 use tidegate_ddi::{Irql, OsHandle, Passive};
+use tidegate_platform::planted;
 use tidegate_platform::{Mutex, Platform};
 use tidegate_vidsch::Submitter;
 
@@ -84,7 +85,7 @@ impl Acquisitions {
     /// Enters a mutex or a semaphore that is granted. Returns `false` if the context has ended.
     fn acquire(&self, object: &Arc<OlderObject>) -> bool {
         let mut held = self.held.lock();
-        if held.ended && !object.fences.port.platform.fault("granted to the dead") {
+        if held.ended && !planted!(object.fences.port.platform, GrantedToTheDead) {
             return false;
         }
         if matches!(object.kind, Kind::Mutex) {
@@ -110,7 +111,7 @@ impl Acquisitions {
             std::mem::take(&mut held.mutexes)
         };
         for mutex in mutexes {
-            if mutex.fences.port.platform.fault("owned by the dead") {
+            if planted!(mutex.fences.port.platform, OwnedByTheDead) {
                 continue;
             }
             let me = Arc::downgrade(self);

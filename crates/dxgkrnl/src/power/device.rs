@@ -21,6 +21,7 @@ use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{DevicePowerState, Passive, PowerAction};
+use tidegate_platform::planted;
 use tidegate_platform::{Event, Step, WaitEnd};
 
 impl WakeDevice for PowerTransitions {
@@ -144,7 +145,7 @@ impl PowerTransitions {
         }
         // spec: UMS-058
         moved_out = if goes {
-            self.objects.memory.evict_for_power(level, !port.platform.fault("paging unseen"))
+            self.objects.memory.evict_for_power(level, !planted!(port.platform, PagingUnseen))
         } else {
             None
         };

@@ -8,6 +8,7 @@ use crate::suspension::{self, Suspendable, Suspended};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::{ComponentState, DevicePowerState, EngineId, Passive};
+use tidegate_platform::planted;
 
 /// The power transitions of one adapter.
 pub(crate) struct PowerTransitions {
@@ -71,7 +72,7 @@ impl PowerTransitions {
     /// Returns whether the engines selected by `of` have announced, incomplete work.
     pub(super) fn has_announced_work(&self, of: impl Fn(EngineId) -> bool) -> bool {
         let (objects, platform) = (&self.objects, &self.objects.port.platform);
-        if platform.fault("announced work unseen") {
+        if planted!(platform, AnnouncedWorkUnseen) {
             return false;
         }
         platform.fence();

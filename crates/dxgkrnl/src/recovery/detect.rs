@@ -22,6 +22,7 @@ use crate::object::hw_queue::HwQueue;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, Irql, OsHandle, Passive};
+use tidegate_platform::planted;
 use tidegate_platform::{CpuTime, QueueNumber};
 use tidegate_vidsch::{EngineSample, HangVerdict};
 
@@ -203,7 +204,7 @@ fn rest_if_idle(recovery: &Recovery) {
     let objects = &recovery.objects;
     let may_start = objects.hw_queues.lock().has_user_mode_queues()
         || !objects.hw_queues_of(|queue| queue.has_work(objects)).is_empty();
-    if may_start && !recovery.port.platform.fault("hang detection rests") {
+    if may_start && !planted!(recovery.port.platform, HangDetectionRests) {
         let (now, delay_ns) = (recovery.port.platform.now(), recovery.port.config.tdr.delay_ns);
         recovery.detector.state.lock().sampling.rest(now, delay_ns);
     }

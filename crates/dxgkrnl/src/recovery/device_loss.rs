@@ -22,6 +22,7 @@ use tidegate_ddi::{
     EngineId, FaultErrorCode, GeneralErrorCode, Irql, OsHandle, PageFault, PageFaultFlags, Passive,
 };
 use tidegate_platform::QueueNumber;
+use tidegate_platform::planted;
 
 // spec: UMS-171
 /// Handles a driver's refusal of malformed commands: the process's device is lost. Any other
@@ -91,7 +92,7 @@ pub(crate) fn lose_device(
     reason: DeviceState,
 ) -> bool {
     // The fault is the mistake that the scenario create-against-loss must find.
-    let is_late = recovery.port.platform.fault("a device is lost after its work has ended");
+    let is_late = planted!(recovery.port.platform, DeviceIsLostAfterItsWorkHasEnded);
     if is_late {
         end_work(recovery, level, device);
     }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceErrorReason, DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, EngineStatus, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
+use tidegate_platform::planted;
 
 /// Recovers from a timeout as configured.
 pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
@@ -114,8 +115,7 @@ fn recover_engine(
     let cause = &report.reason.cause;
     // A reset of any kind empties the ring of packets, so none is on its way to it.
     // spec: PRE-166
-    if decide::resets_engine(cause) && !recovery.port.platform.fault("packets enter beside a reset")
-    {
+    if decide::resets_engine(cause) && !planted!(recovery.port.platform, PacketsEnterBesideAReset) {
         recovery.objects.sched.stop_engine(level, engine);
     }
     let has_packets = had_packets || recovery.objects.sched.lock().has_packets(engine);

@@ -9,6 +9,7 @@ use tidegate::calls::{AllocationKind, Placement, Residency};
 use tidegate::ddi::{DevicePowerState, Overrides};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::gpu_abi::Command;
+use tidegate::platform::PlantedFault;
 use tidegate::platform::{Mutex, StepCosts};
 use tidegate::{MachineConfig, Platform};
 use tidegate_testbed::{World, at, setup, signal_packet, world_with};
@@ -73,7 +74,7 @@ fn mixed_work_on_threads_closes_no_circle_of_waits() {
 #[test]
 fn a_mailbox_that_is_locked_over_a_wait_for_a_turn_is_named_without_a_standstill() {
     let platform = Platform::virtual_time(StepCosts::free());
-    platform.plant("sleeps with the mailbox");
+    platform.plant(PlantedFault::SleepsWithTheMailbox);
     let inline = |config: &mut MachineConfig| config.kernel.interrupts = InterruptDelivery::Inline;
     let (w, report) = setup(inline).on(platform).start().run_to_report(|w| {
         let (context, done) = (w.context(0), w.monitored(0));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate::calls::{DoorbellStatus, FenceValue, Handle, Kernel, WaitMode};
 use tidegate::gpu_abi::{Command, RingPacket};
 use tidegate::kmd::DoorbellModel;
+use tidegate::platform::PlantedFault;
 use tidegate::platform::{CpuTime, Platform};
 use tidegate_testbed::{UserQueue, World, signal_packet, world_with};
 
@@ -83,11 +84,11 @@ fn submitters_that_end(
     physical: u32,
     queues: u64,
     announces: bool,
-    fault: Option<&'static str>,
+    fault: Option<PlantedFault>,
 ) -> u64 {
     let model = DoorbellModel::Dedicated { physical };
     let w = world_with(|config| config.driver.doorbells = model);
-    fault.iter().for_each(|fault| w.platform.plant(fault));
+    fault.into_iter().for_each(|fault| w.platform.plant(fault));
     let ended = w.platform.page(1).word(0);
     let counted = ended.clone();
     w.run(move |w| {
@@ -118,7 +119,7 @@ fn each_of_many_queues_goes_on_whatever_the_number_of_doorbells() {
             let ended = |fault| submitters_that_end(physical, queues, announces, fault);
             assert_eq!(ended(None), queues, "{what}");
             // Without the rule some queue is kept from its doorbell.
-            assert!(ended(Some("doorbells without end")) < queues, "{what}");
+            assert!(ended(Some(PlantedFault::DoorbellsWithoutEnd)) < queues, "{what}");
         }
     }
 }

@@ -14,6 +14,7 @@
 //!   behind store buffers (`mapping::agents`, decisions/0133).
 
 use crate::os;
+use crate::{PlantedFault, planted};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -56,7 +57,7 @@ pub(crate) trait Accesses {
     fn drop_value(&self, name: Self::Name);
 
     /// Returns whether this fault is planted.
-    fn fault(&self, name: &str) -> bool;
+    fn has_planted(&self, fault: PlantedFault) -> bool;
 }
 
 /// Uses the value that is shown, without a lock.
@@ -93,12 +94,12 @@ pub(crate) fn replace<A: Accesses>(
     replaced.push(previous);
     if replaced.len() >= most_kept {
         // The faults are the mistakes that the scenario store-against-rotation must find.
-        if !accesses.fault("no barrier of all agents") {
+        if !planted!(accesses, NoBarrierOfAllAgents) {
             accesses.barrier();
         }
         let users = accesses.users();
         replaced.retain(|name| {
-            let is_unused = accesses.fault("announced page dropped")
+            let is_unused = planted!(accesses, AnnouncedPageDropped)
                 || accesses.await_end_of_uses(&users, *name);
             if is_unused {
                 accesses.drop_value(*name);
@@ -208,7 +209,7 @@ impl<T> Accesses for Values<T> {
         drop(unsafe { Box::from_raw(value) });
     }
 
-    fn fault(&self, _: &str) -> bool {
+    fn has_planted(&self, _: PlantedFault) -> bool {
         false
     }
 }

@@ -5,6 +5,7 @@
 //! user is found there. Each agent has a word for its announcements. The loads, stores and barriers
 //! are steps; the table of pages is not, as a page enters it before its number is shown.
 
+use crate::PlantedFault;
 use crate::cells::{Accesses, MOST_KEPT, replace, use_announced};
 use crate::memory::Word;
 use crate::sync::Mutex;
@@ -149,7 +150,7 @@ impl Accesses for Pages {
         self.all()[number as usize] = None;
     }
 
-    fn fault(&self, name: &str) -> bool {
-        self.platform.fault(name)
+    fn has_planted(&self, fault: PlantedFault) -> bool {
+        self.platform.has_planted(fault)
     }
 }

@@ -4,6 +4,7 @@ use crate::transport::{Attachment, Bell, Heard, Link};
 use crate::wire::{self, Message};
 use serde::de::DeserializeOwned;
 use tidegate_calls::Status;
+use tidegate_platform::planted;
 use tidegate_platform::{Mutex, Platform, Word};
 
 /// The connection of a process.
@@ -40,7 +41,7 @@ impl Channel {
         }
         let sent = self.link.send(&body, files);
         // The fault is the mistake that the scenario served-call-against-call must find.
-        if self.lost.platform().fault("turn given back before the answer") {
+        if planted!(self.lost.platform(), TurnGivenBackBeforeTheAnswer) {
             drop(buffer);
             buffer = self.turn.lock_device();
         }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tidegate_calls::{
     Connection, Doorbell, DoorbellStatus, Handle, ReadOnly, RingBits, RingHint, Status,
 };
+use tidegate_platform::planted;
 use tidegate_platform::{Mapping, Mutex, Page, Platform};
 
 /// Words of the page that a doorbell shows before its first connect.
@@ -107,7 +108,7 @@ impl Doorbells {
         let mut shown = self.shown.lock();
         let Some(shown) = shown.get_mut(&doorbell) else { return };
         // The fault is the mistake that the scenario served-connect-against-connect must find.
-        if shown.number >= number && !self.platform.fault("an older page is mapped") {
+        if shown.number >= number && !planted!(self.platform, OlderPageIsMapped) {
             return;
         }
         shown.number = number;
@@ -131,7 +132,7 @@ impl RingHint for Hint {
         ring.set();
         // The service wakes the engine. It is gone when this fails, and so is the engine.
         let asleep = ring.sleeper.load() != 0;
-        if asleep && !ring.sleeper.platform().fault("a sleeping engine is not woken") {
+        if asleep && !planted!(ring.sleeper.platform(), SleepingEngineIsNotWoken) {
             let wake = OwnMessage::WakeEngine { doorbell: self.doorbell };
             let _: Result<(), Status> = self.channel.call(wake);
         }

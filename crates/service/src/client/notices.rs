@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use tidegate_calls::{FenceValue, RegisteredWait, SlotKey, Slots, Status, WaitMode, WaitNotice};
+use tidegate_platform::planted;
 use tidegate_platform::{Mutex, Page, Platform, Step, WaitEnd};
 
 pub(super) struct Notices {
@@ -34,7 +35,7 @@ impl Waits {
     /// Takes the notice of a wait that has neither been given nor cancelled, and frees its slot.
     fn take_notice(&mut self, key: SlotKey) -> Option<WaitNotice> {
         // The fault is the mistake that the scenario served-destroy-against-wait must find.
-        let key = match self.platform.fault("a registration is known by its slot") {
+        let key = match planted!(self.platform, RegistrationIsKnownByItsSlot) {
             true => *self.announced.keys().find(|other| other.slot == key.slot)?,
             false => key,
         };
@@ -83,7 +84,7 @@ impl Notices {
         let ended: Vec<SlotKey> = waits.announced.keys().copied().filter(is_over).collect();
         let due: Vec<WaitNotice> =
             ended.into_iter().filter_map(|key| waits.take_notice(key)).collect();
-        let held = Some(waits).filter(|waits| !waits.platform.fault("notice after cancel"));
+        let held = Some(waits).filter(|waits| !planted!(waits.platform, NoticeAfterCancel));
         due.iter().for_each(|notice| notice.give(&self.platform));
         drop(held);
     }
@@ -97,11 +98,11 @@ impl Notices {
             let value = word.load();
             // An odd word is that of a wait that is over.
             let was_armed = value & 1 == 0 && word.compare_exchange(value, LOST).is_ok();
-            if was_armed && !word.platform().fault("lost without a wake") {
+            if was_armed && !planted!(word.platform(), LostWithoutAWake) {
                 word.wake(u32::MAX, Step::ThreadWake);
             }
         }
-        if !self.page.word(0).platform().fault("events forgotten") {
+        if !planted!(self.page.word(0).platform(), EventsForgotten) {
             self.give_due();
         }
     }

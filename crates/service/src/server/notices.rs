@@ -13,6 +13,7 @@ use crate::wire::{armed, over};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::{CpuWaitRegistration, SlotKey, Status, WaitCallback, WaitNotice};
+use tidegate_platform::planted;
 use tidegate_platform::{ClientAccess, Page, Platform, Step};
 
 /// The notices of one client.
@@ -43,14 +44,14 @@ impl WaitCallback for Notice {
     fn wait_is_over(&self) {
         let word = self.page.word(self.key.slot as usize);
         // The fault is the mistake that the scenario served-event-against-signal must find.
-        if word.platform().fault("rung before the end") {
+        if planted!(word.platform(), RungBeforeTheEnd) {
             self.bell.iter().for_each(Bell::ring);
             word.store(over(self.key));
             return;
         }
         // An end that comes late leaves the next use of the slot as it is. The fault is the mistake
         // that the scenario served-slot-against-signal must find.
-        match word.platform().fault("a cancelled wait goes on") {
+        match planted!(word.platform(), CancelledWaitGoesOn) {
             true => word.store(word.load() | 1),
             false => _ = word.compare_exchange(armed(self.key), over(self.key)),
         }
@@ -88,7 +89,7 @@ impl Notices {
         self.check_fences(fences)?;
         let wait = register(notice)?;
         // The fault is the mistake that the scenario served-wait-against-signal must find.
-        if self.page.word(0).platform().fault("armed after the registration") {
+        if planted!(self.page.word(0).platform(), ArmedAfterTheRegistration) {
             self.page.store(key.slot as usize, armed(key));
         }
         self.fences += fences;
@@ -135,7 +136,7 @@ impl Notices {
         let is_it = |registered: &Registered| registered.generation == key.generation;
         // The fault is the mistake that the scenario served-cancel-against-register must find.
         if self.registered.get(&key.slot).is_some_and(is_it)
-            || self.page.word(0).platform().fault("a wait is cancelled by its slot")
+            || planted!(self.page.word(0).platform(), WaitIsCancelledByItsSlot)
         {
             self.remove(key.slot);
         }
@@ -145,7 +146,7 @@ impl Notices {
     fn remove(&mut self, slot: u32) {
         let cancelled = self.registered.remove(&slot);
         self.fences -= cancelled.as_ref().map_or(0, |cancelled| cancelled.fences);
-        if self.page.word(0).platform().fault("a cancelled wait goes on") {
+        if planted!(self.page.word(0).platform(), CancelledWaitGoesOn) {
             let kept = cancelled.map(|cancelled| Registered { fences: 0, ..cancelled });
             self.registered.extend(kept.map(|kept| (u32::MAX - slot, kept)));
         }

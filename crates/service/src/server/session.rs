@@ -19,6 +19,7 @@ use crate::wire::{self, Message, Purpose, Refusal, Welcome};
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_calls::snapshot::shortened;
+use tidegate_platform::planted;
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
 /// A client between its first message and its end.
@@ -79,7 +80,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
         traced.into_iter().for_each(|traced| session.end_traced(traced));
         session.usage.answered(session.answerer.ledger());
         // The fault is the mistake that the scenario served-handle-against-death must find.
-        let apart = files.nt_handle && !shared.platform.fault("own copy seen");
+        let apart = files.nt_handle && !planted!(shared.platform, OwnCopySeen);
         let send = || {
             let sent = link.send(&answer, &files.all);
             drop(files);

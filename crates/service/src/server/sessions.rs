@@ -12,6 +12,7 @@ use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tidegate_platform::planted;
 use tidegate_platform::{Platform, Step, WaitEnd, Word};
 
 /// The sessions of a service. A clone is the same ones.
@@ -129,7 +130,7 @@ impl Drop for Ended {
         self.shared.links.lock().remove(&self.number);
         self.shared.live.fetch_add(1u64.wrapping_neg());
         // The fault is the mistake that the scenario served-stop-against-wait must find.
-        if !self.shared.platform.fault("last session unseen") {
+        if !planted!(self.shared.platform, LastSessionUnseen) {
             self.shared.live.wake(u32::MAX, Step::ThreadWake);
         }
     }

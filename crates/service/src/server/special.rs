@@ -16,6 +16,7 @@ use crate::wire::{
 use tidegate_calls::doorbell::CreateDoorbellFlags;
 use tidegate_calls::snapshot::{QueueKind, shortened};
 use tidegate_calls::*;
+use tidegate_platform::planted;
 
 /// Most bytes of one read or write of an allocation that is not mapped.
 pub(crate) const MOVING_PIECE_BYTES: usize = MAX_MESSAGE_BYTES / 2;
@@ -283,7 +284,7 @@ impl Answerer {
     ) -> Result<(), Status> {
         // A name is free again once the last file of its handle is closed. The fault is the mistake
         // that the scenario served-handle-against-death must find.
-        if !self.shared.platform.fault("a name is kept") {
+        if !planted!(self.shared.platform, NameIsKept) {
             self.shared.nt_handles.sweep();
         }
         let name = name.as_deref().map(checked_name).transpose()?;

@@ -33,6 +33,7 @@ use std::ops::Range;
 use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AddressSpaceId, AdminError, GpuTime, QueueId, QueueKind};
+use tidegate_platform::planted;
 use tidegate_platform::{PhysicalAddress, Platform, QueueNumber};
 use waits::{Armed, WaitKey, Waits};
 
@@ -318,7 +319,7 @@ impl Cmp {
     // spec: UMS-202
     pub(crate) fn has_work(&self, engines: Range<usize>) -> bool {
         // The fault is the mistake that the scenario resume-against-f1 must find.
-        let blind = self.platform.fault("suspended work unseen");
+        let blind = planted!(self.platform, SuspendedWorkUnseen);
         let entries = self.queues.iter().filter(|e| engines.contains(&(e.shape.engine as usize)));
         let counted = entries.filter(|e| !(e.faulted || blind && e.suspended));
         let works = |e: &Entry| {

@@ -15,6 +15,7 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Cause, Command, GpuTime, GpuVa, QueueId, SignalPacket};
 use tidegate_platform::{Instruments, Queued, Step, SubmissionKey};
+use tidegate_platform::{PlantedFault, planted};
 use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
 
 /// Returns the log that an operation writes, if there is one and the operation has an entry.
@@ -97,9 +98,7 @@ impl Executor {
         let end = self.slots.stamp(|| gpu.clock.now());
         let entry = entry_of(signal, self.log_time(end));
         let asked = log.write(&gpu.posted, signal.log_entry, &entry);
-        if !gpu.platform.fault("no signal barrier") {
-            gpu.platform.fence();
-        }
+        gpu.platform.barrier(PlantedFault::NoSignalBarrier);
         asked
     }
 
@@ -124,7 +123,7 @@ impl Executor {
         if self.held.is_empty() || goes_on && self.may_hold() {
             return;
         }
-        if !goes_on && self.gpu.platform.fault("held signals forgotten") {
+        if !goes_on && planted!(self.gpu.platform, HeldSignalsForgotten) {
             return self.held.forget();
         }
         self.raise_held();
@@ -281,7 +280,7 @@ impl Executor {
         }
         work.wait = None;
         // The fault is the mistake that the scenario fence-commands must find.
-        if wait.satisfied && self.gpu.platform.fault("a latched wait ends its command buffer") {
+        if wait.satisfied && planted!(self.gpu.platform, LatchedWaitEndsItsCommandBuffer) {
             work.at = work.bytes;
         }
         self.begin_behind_wait(work);
@@ -317,7 +316,7 @@ impl Executor {
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
         match self.port.mmu.to_load(slot).cell.judge(wait.wait) {
             Verdict::Satisfied => Ok(false),
-            Verdict::Lost if !self.gpu.platform.fault("lost waits are parked") => {
+            Verdict::Lost if !planted!(self.gpu.platform, LostWaitsAreParked) => {
                 Err(Fault::new(FaultKind::LostHistory, wait.current_value))
             }
             Verdict::Unsatisfied | Verdict::Lost => Ok(true),

@@ -17,6 +17,7 @@ use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AddressSpaceId, GpuTime, GpuVa, QueueKind, RingPacket, SignalPacket};
+use tidegate_platform::planted;
 use tidegate_platform::{Instruments, Platform, QueueNumber, Step, Untrusted};
 use tidegate_trace::NameId;
 
@@ -158,7 +159,7 @@ impl Executor {
     fn before_slot(&mut self, state: &RunState, on: Instruments) -> Result<(), Fault> {
         self.gpu.platform.spend(Step::RingFetch);
         self.slots.set_stamp(None);
-        if on.has_fault() && self.gpu.platform.fault("double fetch") {
+        if on.has_fault() && planted!(self.gpu.platform, DoubleFetch) {
             let slot = self.slots.next(&mut self.port.mmu, self.space, state)?;
             let packet = RingPacket::decode(slot).map_err(|_| bad_slot(state))?;
             let is_of_kernel = matches!(packet, RingPacket::ExecuteDma { .. });
@@ -217,7 +218,7 @@ impl Executor {
                 save_area,
                 flags,
             } => {
-                let is_planted = || self.gpu.platform.fault("double fetch");
+                let is_planted = || planted!(self.gpu.platform, DoubleFetch);
                 if run.state.shape.kind == QueueKind::User && !is_planted() {
                     return Err(bad_slot(&run.state));
                 }

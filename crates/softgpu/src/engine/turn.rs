@@ -35,6 +35,7 @@ use tidegate_d3dukmdt::fence_cell::Verdict;
 use tidegate_gpu_abi::device::END_OF_TURN;
 use tidegate_gpu_abi::{Cause, QueueId, Summary, SummaryPlace};
 use tidegate_platform::{Agent, CpuTime, Step, Turn, WaitClass};
+use tidegate_platform::{PlantedFault, planted};
 
 /// Timed work occupies the engine until this time, or until a queue that precedes calls it.
 struct Rest {
@@ -209,7 +210,7 @@ impl Engine {
             && let Some(entry) = cmp.queue(queue)
         {
             entry.listed = false;
-            self.stale_place = gpu.platform.fault("stale place").then_some(entry.place);
+            self.stale_place = planted!(gpu.platform, StalePlace).then_some(entry.place);
             let seat = entry.seat.as_ref().filter(|_| !is_committed && !entry.suspending);
             self.own_bit =
                 seat.and_then(Seat::own_bit).map(|(group, bit)| (group, SummaryPlace::of(bit)));
@@ -429,7 +430,7 @@ impl Engine {
             entry.waiting = Some(key);
         }
         let verdict = cell.judge(key.wait);
-        let is_missed = self.exec.gpu.misses_loss(verdict, "a loss before the park is missed");
+        let is_missed = self.exec.gpu.misses_loss(verdict, PlantedFault::LossBeforeTheParkIsMissed);
         if verdict != Verdict::Unsatisfied && !is_missed {
             cmp.waits.leave(&self.exec.gpu.armed, key, queue);
             cmp.end_parking(queue, verdict);
@@ -480,7 +481,7 @@ impl Engine {
             self.keep_or_check_in(run, outcome);
         }
         self.raise_due_causes();
-        if gpu.config.posted_fence_writes && gpu.platform.fault("no signal barrier") {
+        if gpu.config.posted_fence_writes && planted!(gpu.platform, NoSignalBarrier) {
             // A store without a barrier still becomes visible eventually.
             gpu.posted.flush();
         }
@@ -506,7 +507,7 @@ impl Agent for Engine {
 
     fn give_back(&mut self) {
         if let Some(run) = self.kept.take() {
-            if self.exec.gpu.platform.fault("forgets its bit") {
+            if planted!(self.exec.gpu.platform, ForgetsItsBit) {
                 self.take_rung();
                 self.rung.clear();
             }

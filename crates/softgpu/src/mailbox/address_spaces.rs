@@ -6,6 +6,7 @@ use crate::hardware::Hardware;
 use std::ops::Range;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AddressSpaceId, AdminError};
+use tidegate_platform::planted;
 use tidegate_platform::{MutexGuard, PhysicalAddress, Step};
 
 fn engines_of(gpu: &Hardware, physical_gpu: u32) -> Range<usize> {
@@ -31,7 +32,7 @@ pub(super) fn renew(
     let mut cmp = gpu.awake()?;
     cmp.renew_space((id, physical_gpu), root);
     // spec: RES-018
-    let until = match gpu.platform.fault("unawaited turns") {
+    let until = match planted!(gpu.platform, UnawaitedTurns) {
         true => Until::NOW,
         false => cmp.turns_of(engines_of(gpu, physical_gpu)),
     };

@@ -7,6 +7,7 @@ use crate::mmu;
 use std::collections::btree_map::Entry;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AddressSpaceId, AdminError, Cause, GpuVa};
+use tidegate_platform::planted;
 
 /// Adds a copy for the driver's fence `number`, loaded from memory. The result is whether there is
 /// a copy.
@@ -60,7 +61,7 @@ pub(crate) fn update(gpu: &Hardware, number: u64, value: u64) {
     gpu.shadow.copy(fence.way).store(value);
     // 2.
     // spec: NF-044, NF-047
-    if !gpu.platform.fault("no shadow barrier") {
+    if !planted!(gpu.platform, NoShadowBarrier) {
         gpu.platform.fence();
         gpu.posted.flush();
     }

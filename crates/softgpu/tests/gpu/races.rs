@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use tidegate_explorer::{Options, Prepared, Report, Scenario};
 use tidegate_gpu_abi::log::{LOG_INDEX_WORD, LogType};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink};
+use tidegate_platform::PlantedFault;
 use tidegate_platform::{Bulk, Event, Platform, Step, WaitEnd, Word};
 use tidegate_softgpu::{Config, EngineKind, NodeConfig};
 
@@ -37,7 +38,7 @@ fn rings(bell: &Event) -> bool {
 /// A race of engines, with a planted fault or without.
 struct Race<'a> {
     config: Config,
-    fault: Option<&'static str>,
+    fault: Option<PlantedFault>,
     body: &'a dyn Fn(&Arc<Machine>) -> Body,
 }
 
@@ -71,7 +72,7 @@ impl Scenario for Race<'_> {
 /// Searches every order.
 fn explore(
     config: Config,
-    fault: Option<&'static str>,
+    fault: Option<PlantedFault>,
     body: impl Fn(&Arc<Machine>) -> Body,
 ) -> Report {
     let race = Race { config, fault, body: &body };
@@ -258,12 +259,12 @@ fn exhaust(config: Config, body: impl Fn(&Arc<Machine>) -> Body) {
     println!("{} states", report.states);
 }
 
-fn find(config: Config, fault: &'static str, body: impl Fn(&Arc<Machine>) -> Body) {
+fn find(config: Config, fault: PlantedFault, body: impl Fn(&Arc<Machine>) -> Body) {
     let report = explore(config, Some(fault), body);
-    assert!(report.failure.is_some(), "'{fault}' was not found: {report:?}");
+    assert!(report.failure.is_some(), "{fault:?} was not found: {report:?}");
 }
 
-const NO_SIGNAL_BARRIER: &str = "no signal barrier";
+const NO_SIGNAL_BARRIER: PlantedFault = PlantedFault::NoSignalBarrier;
 
 // spec: NF-005
 #[test]
@@ -301,7 +302,7 @@ fn with_shadow() -> Config {
 #[test]
 fn a_cpu_waiter_whose_shadow_changes_while_its_fence_is_signaled_is_never_lost() {
     exhaust(with_shadow(), shadow_meets_signal);
-    find(with_shadow(), "no shadow barrier", shadow_meets_signal);
+    find(with_shadow(), PlantedFault::NoShadowBarrier, shadow_meets_signal);
     find(with_shadow(), NO_SIGNAL_BARRIER, shadow_meets_signal);
 }
 

@@ -2,44 +2,45 @@
 //! `cargo xtask planted`, without a build.
 
 use std::sync::Arc;
+use tidegate::platform::PlantedFault;
 use tidegate_swarm::{Program, Shape, generate, run};
 
 /// Seeds whose programs hold without a fault (`seeds`).
 const SEEDS: std::ops::Range<u64> = 170..920;
 
 /// Fails when no program of the seeds finds the fault.
-fn is_found(fault: &'static str) {
+fn is_found(fault: PlantedFault) {
     let finds = |seed: &u64| {
         let program = Arc::new(generate::program(*seed, Shape::WHOLE));
         run::with_fault(&program, fault).failure.is_some()
     };
-    assert!(SEEDS.into_iter().any(|seed| finds(&seed)), "no program finds '{fault}'");
+    assert!(SEEDS.into_iter().any(|seed| finds(&seed)), "no program finds {fault:?}");
 }
 
 #[test]
 fn an_engine_that_a_ring_does_not_wake_is_found() {
-    is_found("a sleeping engine is not woken");
+    is_found(PlantedFault::SleepingEngineIsNotWoken);
 }
 
 #[test]
 fn a_wait_that_is_cancelled_by_its_slot_is_found() {
-    is_found("a wait is cancelled by its slot");
+    is_found(PlantedFault::WaitIsCancelledByItsSlot);
 }
 
 #[test]
 fn held_back_signals_that_are_forgotten_are_found() {
-    is_found("held signals forgotten");
+    is_found(PlantedFault::HeldSignalsForgotten);
 }
 
 #[test]
 fn a_name_that_outlives_its_fence_is_found() {
-    is_found("a name is kept");
+    is_found(PlantedFault::NameIsKept);
 }
 
 #[test]
 fn a_notice_that_is_rung_too_early_or_armed_too_late_is_found() {
-    is_found("rung before the end");
-    is_found("armed after the registration");
+    is_found(PlantedFault::RungBeforeTheEnd);
+    is_found(PlantedFault::ArmedAfterTheRegistration);
 }
 
 /// The wait for 7 is lost while the queue executes. Its device must be lost, and the other one not.
@@ -55,8 +56,8 @@ fn a_queue_that_parks_at_a_lost_wait_is_found() {
         );
         tidegate_swarm::assert_holds(&format!("swarm/virtual | {text}"));
         let program: Arc<Program> = Arc::new(text.parse().unwrap());
-        let failure = run::with_fault(&program, "lost waits are parked").failure;
+        let failure = run::with_fault(&program, PlantedFault::LostWaitsAreParked).failure;
         assert!(failure.is_some(), "{surface}: no wait is lost");
     }
-    is_found("lost waits are parked");
+    is_found(PlantedFault::LostWaitsAreParked);
 }

@@ -12,6 +12,7 @@
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::{ConnectAnnouncement, Connection};
 use tidegate_calls::{DoorbellStatus, RingHint, Status};
+use tidegate_platform::planted;
 use tidegate_platform::{CpuTime, Mutex, Word};
 
 /// The most times that a doorbell is taken away before its process submits without one.
@@ -72,7 +73,7 @@ impl State {
         // The fault is the mistake that `doorbell_progress` must find.
         if decided.is_some()
             || self.taken.times < MOST_TAKEN
-            || status.platform().fault("doorbells without end")
+            || planted!(status.platform(), DoorbellsWithoutEnd)
         {
             return decided;
         }

@@ -40,6 +40,7 @@ use tidegate_calls::{
 };
 use tidegate_d3dukmdt::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_ddi::Passive;
+use tidegate_platform::planted;
 use tidegate_platform::{CacheType, Mutex, once};
 
 /// A condition of a CPU wait.
@@ -181,7 +182,7 @@ impl Process {
             let devices = self.objects.devices.lock();
             // The fault is the mistake that the scenario create-against-device-end must find.
             let has_device = object.device().is_none_or(|device| devices.is_live(device))
-                || self.objects.port.platform.fault("no look at the device of a new object");
+                || planted!(self.objects.port.platform, NoLookAtTheDeviceOfANewObject);
             drop(devices);
             let refusal = match has_device {
                 _ if objects.is_closed() => Status::DEVICE_REMOVED,

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{Irql, Passive};
+use tidegate_platform::planted;
 use tidegate_platform::{CpuTime, Event, Platform, Step, WaitEnd};
 
 /// How the end treats work in flight on the GPU.
@@ -195,7 +196,7 @@ impl Process {
     /// The mistake that the scenarios create-against-process-end and create-against-removal must
     /// find.
     fn closes_late(&self) -> bool {
-        self.objects.port.platform.fault("a process is closed after its objects have ended")
+        planted!(self.objects.port.platform, ProcessIsClosedAfterItsObjectsHaveEnded)
     }
 
     fn objects_by_kind(&self) -> ProcessObjects {
@@ -268,7 +269,7 @@ impl Process {
             device.retire();
         };
         // The fault is the mistake that the scenario create-against-destroy must find.
-        let is_late = self.objects.port.platform.fault("device retired after its objects");
+        let is_late = planted!(self.objects.port.platform, DeviceRetiredAfterItsObjects);
         if !is_late {
             retire();
         }
