@@ -59,11 +59,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// The file that runs it.
-    pub fn executable(&self) -> &Path {
-        &self.executable
-    }
-
     /// The tests that the program lists, with their modules.
     pub fn tests(&self) -> Vec<String> {
         self.list(&[])

@@ -2,13 +2,15 @@
 //!
 //! `layers` and `circles` hold the laws of dependency, `levels` where level tokens are made, `rust`
 //! those of a Rust file, `reuse` those of identifiers that are used again, `prose` those of names
-//! and documents, `links` those of their links, `decisions` those of the index of decisions.
+//! and documents, `links` those of their links, `planted` those of planted faults, `decisions`
+//! those of the index of decisions.
 
 mod circles;
 mod decisions;
 mod layers;
 mod levels;
 mod links;
+mod planted;
 mod prose;
 mod reuse;
 mod rust;
@@ -26,14 +28,18 @@ pub fn check(root: &Path) -> Result<(), String> {
     let reused = std::fs::read_to_string(root.join(reuse::PAGE))
         .map_err(|error| format!("{}: {error}", reuse::PAGE))?;
     findings.extend(reuse::check_table(root, &reused));
+    let mut places = 0;
     for folder in ["crates", "fuzz", "xtask"] {
         for file in tree::files(root, folder, &["rs"])? {
             let source = Source::of(&file.text);
             findings.extend(rust::check(&file.path, &source));
             findings.extend(levels::check(&file.path, &source));
+            findings.extend(planted::check(&file.path, &source));
+            places += planted::places(&file.path, &source);
             findings.extend(reuse::check(&file.path, &source, &reused));
         }
     }
+    findings.extend(planted::check_count(places));
     findings.extend(circles::check(root)?);
     findings.extend(prose::check(root)?);
     findings.extend(links::check(root)?);

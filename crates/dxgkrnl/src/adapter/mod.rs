@@ -82,8 +82,9 @@ impl Adapter {
         counted.wake.attach(to_power);
         port.failures.attach(to_recovery.clone());
         objects.recovery.attach(to_recovery);
-        if let Some(to_display) = display.as_ref().map(Arc::downgrade) {
-            objects.display.attach(to_display);
+        match display.as_ref().map(Arc::downgrade) {
+            Some(to_display) => objects.display.attach(to_display),
+            None => objects.display.leave_out(),
         }
         let watches = Watches {
             strict: vec![
