@@ -586,7 +586,8 @@ mod tests {
         let bundle = CommandListType::try_from(1).unwrap_err();
         assert_eq!(
             bundle.to_string(),
-            "no queue takes bundles (type 1), which are left out; use 0 (direct), 2 (compute) or 3 (copy)"
+            "no queue takes bundles (type 1), which are left out; use 0 (direct), 2 (compute), \
+             3 (copy), 4 (video decode) or 6 (video encode)"
         );
     }
 }

@@ -31,12 +31,13 @@ fn run(service: &Service, file: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A service for all workloads: one of them shows pictures.
-const WITH_DISPLAY: &str = "[display]\nrefresh_hz = 120\n";
+/// A service for all workloads: one of them shows pictures, and one transcodes.
+const FOR_ALL: &str =
+    "[engines]\nvideo-decode = 1\nvideo-encode = 1\n[display]\nrefresh_hz = 120\n";
 
 #[test]
 fn each_workload_runs_on_a_service_in_each_model() {
-    let service = Service::with_config(WITH_DISPLAY);
+    let service = Service::with_config(FOR_ALL);
     let folder = workload("hello.toml").parent().unwrap().to_owned();
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|file| file.extension().is_some_and(|end| end == "toml"));

@@ -125,9 +125,10 @@ use Says::{Missing, Nothing};
 
 const PACE: &str = "it limits how far the thread runs ahead, and its own work touches no bytes";
 const END: &str = "nothing comes behind it";
+const MODELLED: &str = "modelled work touches no bytes";
 
 /// Each wait of each ready workload, in the order of the files: its fence and value.
-const WAITS: [(&str, &[(&str, Says)]); 15] = [
+const WAITS: [(&str, &[(&str, Says)]); 16] = [
     (
         "async-compute-graphics.toml",
         &[
@@ -194,6 +195,14 @@ const WAITS: [(&str, &[(&str, Says)]); 15] = [
         &[
             ("link[index] round", Nothing("each queue has a word of its own")),
             ("link[0] rounds + 1", Nothing(END)),
+        ],
+    ),
+    (
+        "transcode.toml",
+        &[
+            ("encoded n - places", Nothing(MODELLED)),
+            ("decoded n", Nothing(MODELLED)),
+            ("filtered n", Nothing(MODELLED)),
         ],
     ),
     (

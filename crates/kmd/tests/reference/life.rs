@@ -166,7 +166,7 @@ fn a_configuration_that_cannot_be_fails_the_start() {
 fn a_node_of_a_class_that_the_driver_does_not_know_fails_the_start() {
     let machine = Machine::cold(&Platform::host(), Config::standard());
     let class = Register::NODE_CLASS.offset(1);
-    machine.device.script.lock_device().traits.insert(class, EngineKind::STANDARD.len() as u64);
+    machine.device.script.lock_device().traits.insert(class, EngineKind::ALL.len() as u64);
     assert_eq!(machine.start(ALL), Err(Status::NOT_SUPPORTED));
     assert_eq!(machine.journal.take(), []);
 }

@@ -38,7 +38,7 @@ fn files(folder: &Path) -> Vec<String> {
 #[test]
 fn every_workload_can_be_read_says_its_point_and_expects_something() {
     let names = files(&folder());
-    assert_eq!(names.len(), 15, "{names:?}");
+    assert_eq!(names.len(), 16, "{names:?}");
     for name in names {
         let workload = read(&name);
         assert!(!workload.description.is_empty(), "{name}");
