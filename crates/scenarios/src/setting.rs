@@ -9,6 +9,9 @@ use tidegate::ddi::PeerSignalCaps;
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::kmd::{DoorbellModel, InterruptMode};
 
+/// Number of shadows that the hardware supports.
+pub(crate) const SHADOW_ENTRIES: u32 = 4;
+
 /// A setting in which an explored machine differs from the machine that ships.
 #[derive(Clone, Copy)]
 pub struct Setting {
@@ -139,7 +142,7 @@ pub(crate) const SHADOWS: Setting = Setting {
     what: "gpu.shadow_entries, gpu.posted_fence_writes",
     why: "the race is about hardware that compares with a copy of MonitoredValue",
     apply: |config| {
-        config.gpu.shadow_entries = crate::shadow_against_signal::SHADOWS;
+        config.gpu.shadow_entries = SHADOW_ENTRIES;
         config.gpu.posted_fence_writes = true;
     },
 };

@@ -29,7 +29,7 @@ const ENTRY_POINTS: &[(&str, usize)] = &[
     ("testbed/src/bare_driver/kernel.rs", 3),
     // Threads of a driver.
     ("scenarios/src/seam.rs", 2),
-    ("scenarios/src/ring_against_disconnect.rs", 1),
+    ("scenarios/src/doorbell/ring_against_disconnect.rs", 1),
 ];
 
 const TOKENS: [&str; 4] =

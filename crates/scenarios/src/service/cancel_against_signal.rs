@@ -4,7 +4,7 @@
 //! No notice is given after the cancellation has returned.
 
 use crate::prelude::*;
-use crate::served::Served;
+use crate::service::served::Served;
 use std::sync::Arc;
 use tidegate::calls::{SignalFlags, WaitCallback, WaitMode, WaitNotice};
 use tidegate::platform::Word;

@@ -7,7 +7,7 @@
 //! it shared.
 
 use crate::prelude::*;
-use crate::served::{SHARED, Served, passes};
+use crate::service::served::{SHARED, Served, passes};
 use tidegate::calls::{
     DeviceErrorReason, FenceInstance, SignalFlags, Status, SyncObjectAccess, WaitMode,
 };

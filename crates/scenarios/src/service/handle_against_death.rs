@@ -5,7 +5,7 @@
 //! the last copy is closed, also before the dead client's session has ended.
 
 use crate::prelude::*;
-use crate::served::{SHARED, Served};
+use crate::service::served::{SHARED, Served};
 use tidegate::calls::SyncObjectAccess;
 use tidegate::service::client::copy_nt_handle;
 

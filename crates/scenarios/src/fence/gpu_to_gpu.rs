@@ -3,13 +3,13 @@
 //! and loads the other GPU's count of parked queues. The other increments it, then checks the
 //! fence.
 
-use crate::cross_adapter_relay::Adapters;
+use crate::fence::cross_adapter_relay::Adapters;
 use crate::prelude::*;
 
 pub(crate) const RACE: Race = Race {
     name: "gpu-to-gpu",
     about: "one GPU signals and notifies another, where a queue reaches its wait: the queue is unblocked",
-    marks: crate::cross_adapter_relay::RACE.marks,
+    marks: crate::fence::cross_adapter_relay::RACE.marks,
     planted: &[Bug {
         name: "no-gpu-barrier",
         about: "the signaller loads the count of parked queues while its CurrentValue is still in its store buffer",

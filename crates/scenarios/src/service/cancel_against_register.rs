@@ -5,7 +5,7 @@
 //! after the cancellation has returned.
 
 use crate::prelude::*;
-use crate::served::Served;
+use crate::service::served::Served;
 use std::sync::Arc;
 use tidegate::calls::{SignalFlags, SyncObjectFlags, WaitCallback, WaitMode, WaitNotice};
 use tidegate::platform::Word;

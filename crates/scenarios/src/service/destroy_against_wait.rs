@@ -5,7 +5,7 @@
 //! The notice of the second wait is given once: a registration ends its own wait and no later one.
 
 use crate::prelude::*;
-use crate::served::Served;
+use crate::service::served::Served;
 use std::sync::Arc;
 use tidegate::calls::{SignalFlags, SyncObjectFlags, WaitCallback, WaitMode, WaitNotice};
 use tidegate::platform::Word;

@@ -4,7 +4,7 @@
 //! The second wait ends with its own value, not with what the cancelled wait was for.
 
 use crate::prelude::*;
-use crate::served::{Served, passes};
+use crate::service::served::{Served, passes};
 use std::sync::Arc;
 use tidegate::calls::{SignalFlags, WaitCallback, WaitMode, WaitNotice};
 use tidegate_testbed::at;

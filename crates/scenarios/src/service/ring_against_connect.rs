@@ -6,7 +6,7 @@
 //! page and then says so, and the kernel stores CONNECTED after that.
 
 use crate::prelude::*;
-use crate::served::Served;
+use crate::service::served::Served;
 use std::sync::Arc;
 use tidegate::calls::DoorbellStatus;
 use tidegate_testbed::signal_packet;

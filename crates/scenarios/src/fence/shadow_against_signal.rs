@@ -8,13 +8,11 @@
 //! The kernel checks as well, so that interrupt is often spurious.
 
 use crate::prelude::*;
+use crate::setting::SHADOW_ENTRIES;
 
 const ENGINE: &str = "the waiter was armed, and the engine found its value above the shadow";
 const CMP: &str = "the waiter was armed, and the CMP found CurrentValue above the shadow";
 const NOT_ARMED: &str = "no waiter was armed, and the signal did not interrupt";
-
-/// Number of shadows that the hardware supports.
-pub(crate) const SHADOWS: u32 = 4;
 
 pub(crate) const RACE: Race = Race {
     name: "shadow-against-signal",
@@ -50,7 +48,7 @@ pub(crate) const RACE: Race = Race {
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world();
     let queue = world.queue("copy", Submission::User);
-    let others = if run.has("no-cpu-barrier") { SHADOWS } else { 0 };
+    let others = if run.has("no-cpu-barrier") { SHADOW_ENTRIES } else { 0 };
     (0..others).for_each(|_| drop(world.fence("another")));
     let fence = world.fence("done");
     queue.signal(&fence, 1).expect("a submission");

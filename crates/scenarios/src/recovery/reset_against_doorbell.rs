@@ -9,8 +9,8 @@
 //! A first submission connects the first queue before the run begins. The timeout is forced once
 //! the engine hangs.
 
-use crate::hang_against_signal::{NOT_BLAMED, note_reset};
 use crate::prelude::*;
+use crate::recovery::hang_against_signal::{NOT_BLAMED, note_reset};
 use tidegate::calls::TdrTest;
 use tidegate::d3d12::testing::TestCommands;
 

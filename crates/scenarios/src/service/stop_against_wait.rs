@@ -5,7 +5,7 @@
 //! left.
 
 use crate::prelude::*;
-use crate::served::{SHARED, Served};
+use crate::service::served::{SHARED, Served};
 use tidegate::calls::{Status, WaitMode};
 use tidegate_testbed::at;
 

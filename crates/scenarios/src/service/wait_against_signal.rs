@@ -6,7 +6,7 @@
 //! The wait ends, whether it was registered before the signal or after it.
 
 use crate::prelude::*;
-use crate::served::{Served, passes};
+use crate::service::served::{Served, passes};
 use tidegate::calls::{SignalFlags, WaitMode};
 use tidegate_testbed::at;
 

@@ -5,7 +5,7 @@
 //! first and goes to sleep again. Both run, whether the client finds the engine awake or asleep.
 
 use crate::prelude::*;
-use crate::served::Served;
+use crate::service::served::Served;
 use tidegate_testbed::signal_packet;
 
 const AWAKE: &str = "the second ring found the engine awake";

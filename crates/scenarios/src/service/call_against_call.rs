@@ -3,7 +3,7 @@
 //! Each gets the answer of its own call.
 
 use crate::prelude::*;
-use crate::served::{SHARED, Served};
+use crate::service::served::{SHARED, Served};
 use tidegate::calls::{DeviceState, SignalFlags};
 use tidegate_testbed::at;
 

@@ -6,7 +6,7 @@
 //! hardware.
 
 use crate::prelude::*;
-use crate::served::Served;
+use crate::service::served::Served;
 use std::sync::Arc;
 use tidegate::calls::DoorbellStatus;
 use tidegate_testbed::signal_packet;

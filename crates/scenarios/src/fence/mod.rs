@@ -1,0 +1,29 @@
+//! Fences: values, waits that latch, logs, objects of WDDM 1.x. A file for each race.
+
+pub(crate) mod arm_against_rewind;
+pub(crate) mod atomic_against_atomic;
+pub(crate) mod broadcast_against_destroy;
+pub(crate) mod cancel_against_signal;
+pub(crate) mod cpu_signal_against_park;
+pub(crate) mod cpu_signal_against_wait;
+pub(crate) mod cross_adapter_relay;
+pub(crate) mod destroy_against_signal;
+pub(crate) mod destroy_against_wait;
+pub(crate) mod fence_cell;
+pub(crate) mod fence_commands;
+pub(crate) mod gpu_pulse;
+pub(crate) mod gpu_to_gpu;
+pub(crate) mod gpu_wait;
+pub(crate) mod log_write_against_log_read;
+pub(crate) mod lost_history;
+pub(crate) mod mutex_against_death;
+pub(crate) mod one_event;
+pub(crate) mod poll_against_signal;
+pub(crate) mod raise_against_arm;
+pub(crate) mod reused_wait;
+pub(crate) mod shadow_against_signal;
+pub(crate) mod shared_event;
+pub(crate) mod two_signallers;
+pub(crate) mod two_waiters;
+pub(crate) mod unregister_against_signal;
+pub(crate) mod wait_any_against_wait_all;
