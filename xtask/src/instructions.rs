@@ -1,7 +1,7 @@
 //! `cargo xtask instructions`: instructions of single operations, counted by valgrind, against the
 //! counts in `xtask/instructions.toml`. A count that rises by more than 10 % fails.
 //!
-//! An operation runs few and many times in processes of their own (`tidegate bench --operation`).
+//! An operation runs few and many times in processes of their own (`tidegate-bench --operation`).
 //! The difference of the two counts over the difference of the times is the operation's, so the
 //! start of the process and of the machine cancel out (`decisions/0101`).
 
@@ -120,8 +120,8 @@ fn valgrind() -> bool {
 }
 
 fn count(root: &Path) -> Result<Counts, String> {
-    cargo(root, &["build", "--release", "--quiet", "--package", "tidegate-cli"], &[])?;
-    let program = tree::build_folder(root).join("release/tidegate");
+    cargo(root, &["build", "--release", "--quiet", "--package", "tidegate-bench"], &[])?;
+    let program = tree::build_folder(root).join("release/tidegate-bench");
     let mut taken: BTreeMap<&str, f64> = BTreeMap::new();
     let mut each = |operation: &'static str, is_long: bool| -> Result<f64, String> {
         if let Some(count) = taken.get(operation) {
@@ -154,7 +154,7 @@ fn compiler() -> String {
 fn run(program: &Path, operation: &str, times: u64) -> Result<u64, String> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
-    command.arg(program).args(["bench", "--operation", operation, "--times", &times.to_string()]);
+    command.arg(program).args(["--operation", operation, "--times", &times.to_string()]);
     let output = command.output().map_err(|e| format!("cannot run valgrind: {e}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

@@ -69,7 +69,7 @@ tasks:
   instructions      count the instructions of single operations with valgrind, and compare with xtask/instructions.toml
   instructions --update
                     write that file
-  performance       write the tables of docs/performance.md from docs/performance.json
+  performance       write docs/performance-tables.md from crates/bench/performance.json
   pictures          draw the timelines and the frame of the documents again, with chromium
   tests             the test programs alone: each under a limit, printed as it ends
   install-d3dkmt PREFIX

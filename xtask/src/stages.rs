@@ -72,7 +72,7 @@ const LONG: &[Stage] = &[
         "peers",
         "clippy --package tidegate-peers --features all --all-targets --quiet -- -D warnings",
     ),
-    cargo_line("bench", "run --release --quiet --package tidegate-cli -- bench"),
+    cargo_line("bench", "run --release --quiet --package tidegate-bench"),
 ];
 
 /// Everything that has to pass before a change is merged.

@@ -579,43 +579,24 @@ pub(crate) struct Adapters {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  tidegate bench signal
-  tidegate bench --passes 5 --json bench.json
-  tidegate bench chain --peers
-  tidegate bench --curves curves --peers
+  tidegate bench
+  tidegate bench submissions --passes 5 --json bench.json
 
-The rows api_… are single calls of the queue API, and 65,536 queues and 1,000,000 fences.
-The JSON has an entry for each clause of the goals; docs/performance.md explains rows and goals.
-Takes about a minute a pass; build with --release and leave the machine at rest.")]
+A row is one operation beside the physical floor of what it does; the ratio of the two is what
+another machine repeats. docs/performance.md explains the rows. Needs processors 0 and 1.
+Takes a few seconds a pass; build with --release and leave the machine at rest.")]
 pub(crate) struct Bench {
     /// Rows whose name contains this (default: all)
     pub(crate) filter: Option<String>,
-    /// Write the rows and the goals as JSON (- for standard output)
+    /// Write the rows as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,
-    /// Passes; the median pass counts
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(crate) passes: u32,
-    /// Measure the peers that are installed behind each row that has some
-    #[arg(long)]
-    pub(crate) peers: bool,
-    /// Measure growth instead of rows, and write a curve of each kind as DIR/NAME.svg
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "passes"])]
-    pub(crate) curves: Option<PathBuf>,
-    /// Divide the calls and objects of the rows by this, where they can be fewer
+    /// Passes, 1 to 99; the median pass counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub(crate) passes: u8,
+    /// Divide the operations of the rows by this
     #[arg(long, value_name = "N", default_value_t = 1, hide = true)]
     pub(crate) divide: u64,
-    /// Do one operation --times times and nothing else, for counts of instructions
-    #[arg(long, value_name = "NAME", hide = true)]
-    pub(crate) operation: Option<String>,
-    #[arg(long, value_name = "N", default_value_t = 1_000, hide = true)]
-    pub(crate) times: u64,
-    /// Hold queues of the service at this socket until the process is killed
-    #[arg(long, value_name = "SOCKET", hide = true)]
-    pub(crate) killable: Option<PathBuf>,
-    /// Listen at this socket and answer messages, until the process is killed
-    #[arg(long, value_name = "SOCKET", hide = true)]
-    pub(crate) listening: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -1,5 +1,5 @@
 //! `tidegate-peers`: what the rows of the bench do on other implementations, for
-//! `tidegate bench --peers`.
+//! `tidegate-bench --peers`.
 //!
 //! A request is one line of JSON on standard input, its answer one line on standard output. The
 //! first line names the peers that are present and those that are missing. The calling thread and

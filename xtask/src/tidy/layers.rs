@@ -3,9 +3,9 @@
 //! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
 //! can be replaced. Programs and user mode meet in `gpu-abi` too. `explorer` knows no graphics.
-//! Only `cli` and `fuzz` name `scenarios`. Development dependencies obey the same table, with two
-//! exceptions: `explorer`, `testbed` and the facade may be one anywhere, and the crates at the top
-//! may use anything.
+//! Only `cli`, `bench` and `fuzz` name `scenarios`. Development dependencies obey the same table,
+//! with two exceptions: `explorer`, `testbed` and the facade may be one anywhere, and the crates at
+//! the top may use anything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,6 +40,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
     ("swarm", WITH_THE_TESTBED),
+    ("measure", WITH_THE_FACADE),
+    ("bench", WITH_SCENARIOS),
     ("cli", WITH_SCENARIOS),
     ("fuzz", WITH_THE_C_LIBRARY),
     ("peers", &["platform"]),
@@ -81,6 +83,7 @@ const WITH_SCENARIOS: &[&str] = &[
     "testbed",
     "scenarios",
     "swarm",
+    "measure",
 ];
 
 const WITH_THE_C_LIBRARY: &[&str] = &[

@@ -66,7 +66,7 @@ fn tables_fit_the_readers_columns_and_do_not_wrap_in_a_pipe() {
         (&["run", &priorities, "--clock", "virtual", "--quiet"], &["110", "140"]),
         (&["run", &recording, "--summary", "--quiet"], &["110"]),
         (&["diff", &other, &recording], &["110"]),
-        (&["bench", "signal", "--passes", "1", "--divide", "1000"], &[]),
+        (&["bench", "wake", "--passes", "1", "--divide", "1000"], &[]),
     ];
     for (arguments, widths) in commands {
         let run = |columns: Option<&str>| {
