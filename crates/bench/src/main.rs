@@ -1,11 +1,12 @@
 //! `tidegate-bench`: the laboratory of the project's own performance goals.
 //!
 //! It measures all rows pass by pass beside their floors, with `--peers` beside other
-//! implementations, computes the clauses of the goals, and draws curves. A goal that is missed is no
-//! failure of a run; a count that must not happen is. `docs/performance.md` explains the rows.
+//! implementations, computes the clauses of the goals, and draws curves. A goal that is missed is
+//! no failure of a run; a count that must not happen is. `docs/performance.md` explains the rows.
 //!
 //! Rooms: `aim` (goals and counterparts of a row) · `rows` (what is measured) · `floors` (beside
-//! what) · `peer` (the program of the peers) · `operations` (for counts of instructions) · `clause`,
+//! what) · `peer` (the program of the peers) · `operations` (for counts of instructions) ·
+//! `clause`,
 //! `clauses` and `goals` · `curves` and `chart` · `results` (JSON) · `tables`. The measuring itself
 //! is `tidegate-measure`.
 

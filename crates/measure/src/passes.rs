@@ -1,4 +1,5 @@
-//! Results of rows: the median pass by its ratio to the floor of the same pass, as text and as JSON.
+//! Results of rows: the median pass by its ratio to the floor of the same pass, as text and as
+//! JSON.
 
 use crate::measure::{Count, Found, Measured, Samples, own, time};
 use crate::others::Others;

@@ -1,10 +1,10 @@
 //! The rows of the laboratory, and the users' rows with their goals.
 //!
 //! Rooms: `signal` (signals without a waiter) · `wake_costs` (interrupts) · `chain` (engine to
-//! engine) · `engines` (queues of several engines) · `preemption` · `cross_adapter` · `release` (one
-//! of many events) · `waiters` (one of many tasks or threads) · `idle` (idle queues) · `processes`
-//! (clients of a `service` in another process) · `memory` (copies and programs) · `explore` · `seam`
-//! · `swarm` · `api` (single calls, many objects).
+//! engine) · `engines` (queues of several engines) · `preemption` · `cross_adapter` · `release`
+//! (one of many events) · `waiters` (one of many tasks or threads) · `idle` (idle queues) ·
+//! `processes` (clients of a `service` in another process) · `memory` (copies and programs) ·
+//! `explore` · `seam` · `swarm` · `api` (single calls, many objects).
 
 pub(crate) mod api;
 pub(crate) mod chain;

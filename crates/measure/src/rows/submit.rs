@@ -33,8 +33,8 @@ const BATCHES: u64 = 6;
 /// CPU time of the process over the time that passed.
 pub const PROCESSORS: &str = "processors kept busy";
 
-/// Empty command buffers through a queue of a model. The user-mode queue's ring holds a whole batch,
-/// so no submission waits for room; the other models make a call of the kernel for each.
+/// Empty command buffers through a queue of a model. The user-mode queue's ring holds a whole
+/// batch, so no submission waits for room; the other models make a call of the kernel for each.
 pub fn stream(submission: Submission, scale: Scale) -> Found<Measured> {
     let size = if submission == Submission::User { USER_STREAM } else { 2_000 };
     stream_of(submission, scale.of(size, 10), SERVICE_CPU)
@@ -112,7 +112,8 @@ pub(super) fn reconnect(scale: Scale) -> Found<Measured> {
         see(&fence, value);
     }
     Ok(meter.end(|happened| {
-        // Every ninth connect is by notification (UMS-201): a queue of signals announces no progress.
+        // Every ninth connect is by notification (UMS-201): a queue of signals announces no
+        // progress.
         let most_connect = happened.connects >= calls * 8 / 9;
         vec![
             Count::of("doorbells connected", happened.connects),
