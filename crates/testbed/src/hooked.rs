@@ -120,8 +120,8 @@ pub struct Hooked {
     start: Mutex<Option<StartInfo>>,
     service: Mutex<Option<Arc<dyn InterruptService>>>,
     calls: Mutex<DriverCalls>,
-    hooks: Mutex<Vec<(&'static str, Hook)>>,
-    failing: Mutex<Option<(&'static str, Status)>>,
+    hooks: Mutex<Vec<(Entry, Hook)>>,
+    failing: Mutex<Option<(Entry, Status)>>,
     reports: Mutex<Vec<InterruptData>>,
     planted: Mutex<Planted>,
 }
@@ -157,15 +157,15 @@ impl Hooked {
         self.start.lock().clone().expect("the driver has been started")
     }
 
-    /// Runs `hook` at the start of every call of `ddi`.
-    pub fn on(&self, ddi: &'static str, hook: impl Fn() + Send + Sync + 'static) {
-        self.hooks.lock().push((ddi, Arc::new(hook)));
+    /// Runs `hook` at the start of every call of `entry`.
+    pub fn on(&self, entry: Entry, hook: impl Fn() + Send + Sync + 'static) {
+        self.hooks.lock().push((entry, Arc::new(hook)));
     }
 
-    /// Runs `hook` at the beginning of the next call of `ddi` alone.
-    pub fn once(&self, ddi: &'static str, hook: impl FnOnce() + Send + Sync + 'static) {
+    /// Runs `hook` at the beginning of the next call of `entry` alone.
+    pub fn once(&self, entry: Entry, hook: impl FnOnce() + Send + Sync + 'static) {
         let next = self.platform.mutex("a hook of one call", Some(hook));
-        self.on(ddi, move || {
+        self.on(entry, move || {
             let hook = next.lock().take();
             if let Some(hook) = hook {
                 hook();
@@ -173,9 +173,9 @@ impl Hooked {
         });
     }
 
-    /// Fails the next call of `ddi`.
-    pub fn fail_next(&self, ddi: &'static str, status: Status) {
-        *self.failing.lock() = Some((ddi, status));
+    /// Fails the next call of `entry`.
+    pub fn fail_next(&self, entry: Entry, status: Status) {
+        *self.failing.lock() = Some((entry, status));
     }
 
     /// Changes the planted answers for later calls.
@@ -250,8 +250,8 @@ impl DriverLayer for Hooked {
     fn before(&self, entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
         self.keep(call());
         let hooks = self.hooks.lock().clone();
-        hooks.iter().filter(|(of, _)| *of == entry.name()).for_each(|(_, hook)| hook());
-        match self.failing.lock().take_if(|(of, _)| *of == entry.name()) {
+        hooks.iter().filter(|(of, _)| *of == entry).for_each(|(_, hook)| hook());
+        match self.failing.lock().take_if(|(of, _)| *of == entry) {
             Some((_, status)) => Err(status),
             None => Ok(()),
         }

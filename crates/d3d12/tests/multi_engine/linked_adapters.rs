@@ -10,6 +10,7 @@ use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
 };
+use tidegate::ddi::Entry;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::{BugCheck, StartError};
@@ -704,7 +705,7 @@ fn the_cmp_keeps_shadows_of_fences_that_only_one_physical_gpu_reaches() {
                 assert!(event.is_set(), "GPU {gpu}, {mode:?}");
                 // A value that comes while MonitoredValue changes is found by the CMP itself.
                 let cell = w.current_word(&fence);
-                w.hooked.once("UpdateMonitoredValues", move || _ = cell.store(9));
+                w.hooked.once(Entry::UpdateMonitoredValues, move || _ = cell.store(9));
                 assert!(w.wait_event(&fence, 8).is_set());
                 w.pass(10_000);
             }

@@ -13,6 +13,7 @@ use tidegate::d3d12::{
     Texture, TextureDesc, Validation,
 };
 use tidegate::ddi::DevicePowerState;
+use tidegate::ddi::Entry;
 use tidegate::dxgkrnl::{Census, PowerManagement};
 use tidegate::platform::{Mutex, RunReport, StepCosts, Word};
 use tidegate::softgpu::Frame;
@@ -59,10 +60,10 @@ fn machine(change: impl FnOnce(&mut MachineConfig)) -> Shown {
     let hooked = hooked.expect("a machine has a driver");
     let (flips, preempted_while_pending) = (platform.page(1).word(0), platform.page(1).word(0));
     let (set, count, gpu) = (flips.clone(), preempted_while_pending.clone(), machine.gpu().clone());
-    hooked.on("SetVidPnSourceAddress", move || {
+    hooked.on(Entry::SetVidPnSourceAddress, move || {
         set.fetch_add(1);
     });
-    hooked.on("PreemptCommand", move || {
+    hooked.on(Entry::PreemptCommand, move || {
         if flips.load() > gpu.display_stats().latched {
             count.fetch_add(1);
         }

@@ -8,6 +8,7 @@ use tidegate::d3d12::{
     CommandListType, Device, DeviceOptions, EventDesc, Fence, FenceDesc, FenceFlags, Queue,
 };
 use tidegate::d3dukmdt::FenceCell;
+use tidegate::ddi::Entry;
 use tidegate::ddi::fence::UpdateCurrentMode::{AlwaysSignaled, NotificationOnly, Write};
 use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::InterruptDelivery;
@@ -242,7 +243,7 @@ fn both_native_a_cpu_signal_is_stored_by_the_signalling_driver_before_the_event_
         let signalling = Arc::new(w.machine.platform().mutex("the signal is under way", true));
         for (adapter, stored) in [(0, 0), (1, 10)] {
             let (seen, value, signalling) = (seen.clone(), value.clone(), signalling.clone());
-            w.drivers[adapter].on("UpdateCurrentValuesFromCpu", move || {
+            w.drivers[adapter].on(Entry::UpdateCurrentValuesFromCpu, move || {
                 let signalling = *signalling.lock();
                 if signalling {
                     assert_eq!((value.completed_value(), seen.is_set()), (stored, false));

@@ -8,6 +8,7 @@ use tidegate::calls::{
     SyncObjectFlags, WaitMode,
 };
 use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
+use tidegate::ddi::Entry;
 use tidegate::ddi::{DriverHandle, HwQueueDdi, Passive};
 use tidegate::gpu_abi::Command;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
@@ -649,7 +650,7 @@ fn a_fence_of_a_lost_device_reads_its_maximum_whatever_an_engine_stores_meanwhil
         let late = [Command::Timed { ns: SETTLED_NS }, store(opened.current_value_gpu_va, 2)];
         other.submit(&queue, 1, &late);
         let platform = w.platform.clone();
-        w.hooked.on("UpdateCurrentValuesFromCpu", move || {
+        w.hooked.on(Entry::UpdateCurrentValuesFromCpu, move || {
             platform.sleep_until(platform.now().after(5 * SETTLED_NS));
         });
         let waits = other.wait_event(&opened, 9);

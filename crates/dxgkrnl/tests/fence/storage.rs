@@ -8,6 +8,7 @@ use tidegate::calls::{
     SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::ddi::DdiCall;
+use tidegate::ddi::Entry;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
 use tidegate::ddi::record::FenceStorage;
@@ -176,7 +177,7 @@ fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refus
     }
     // A driver that has none says so, and DEFAULT fences do without.
     let w = world_with(all_types);
-    w.hooked.fail_next("GetStandardAllocationDriverData", Status::NOT_SUPPORTED);
+    w.hooked.fail_next(Entry::GetStandardAllocationDriverData, Status::NOT_SUPPORTED);
     assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
 }
 
@@ -380,7 +381,7 @@ fn a_budget_sends_the_oldest_page_away() {
 fn a_driver_that_cannot_move_storage_is_a_bug_check() {
     let w = world_with(all_types);
     w.native(0);
-    w.hooked.fail_next("BuildPagingBuffer", Status::INVALID_PARAMETER);
+    w.hooked.fail_next(Entry::BuildPagingBuffer, Status::INVALID_PARAMETER);
     assert_eq!(w.adapter().trim_fence_storage(0), Err(Status::DEVICE_REMOVED));
     let expected =
         BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status: Status::INVALID_PARAMETER };

@@ -6,6 +6,7 @@ use tidegate::calls::{
     Allocation, AllocationMemory, DeviceState, Handle, Placement, Priority, Render, SignalFlags,
     Status,
 };
+use tidegate::ddi::Entry;
 use tidegate::ddi::{AdapterCaps, DdiCall, Overrides, SubmitCommandFlags, VidSchCaps};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate::platform::{Platform, Step, WaitEnd};
@@ -298,7 +299,7 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
         // three.
         let given = w.platform.event(false);
         let engine_has_a_part = given.clone();
-        w.hooked.on("SubmitCommand", move || engine_has_a_part.set(Step::ThreadWake));
+        w.hooked.on(Entry::SubmitCommand, move || engine_has_a_part.set(Step::ThreadWake));
         let (kernel, open) = (w.kernel.clone(), at(&gate, 1));
         let going = w.platform.spawn("gate", move || {
             assert_eq!(given.wait(), WaitEnd::Woken);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tidegate::calls::{
     AllocationKind, CreateDoorbell, CreateDoorbellFlags, DoorbellStatus, Status,
 };
+use tidegate::ddi::Entry;
 use tidegate::ddi::{
     ConnectedDoorbell, DisconnectReason, OsHandle, Overrides, Passive, UserModeSubmissionCaps,
 };
@@ -171,7 +172,7 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         // A create that fails leaves the old one as it was.
         let resize = CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION;
         let spare = w.user_queue(0);
-        w.hooked.fail_next("CreateDoorbell", Status::NO_MEMORY);
+        w.hooked.fail_next(Entry::CreateDoorbell, Status::NO_MEMORY);
         let args = doorbell_args(old.queue.handle, &spare.ring, &spare.control);
         let refused = w.kernel.create_doorbell(CreateDoorbell { flags: resize, ..args }).err();
         assert_eq!(refused, Some(Status::NO_MEMORY));
@@ -431,7 +432,7 @@ fn a_doorbell_that_is_aborted_in_its_connect_gives_its_hardware_back() {
     let queue = w.user_queue(0);
     let own = all_os_handles(&w)[0];
     let callbacks = w.hooked.start_info().callbacks;
-    w.hooked.once("ConnectDoorbell", move || {
+    w.hooked.once(Entry::ConnectDoorbell, move || {
         let (queue, doorbell) = own;
         let abort = DisconnectReason::Abort;
         callbacks.disconnect_doorbell(&Passive::enter(), queue, doorbell, abort).unwrap();

@@ -11,6 +11,7 @@ use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{
     self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
 };
+use tidegate::ddi::Entry;
 use tidegate::ddi::memory::PageTableEntry;
 use tidegate::ddi::{DdiCall, EngineId, InterruptData};
 use tidegate::dxgkrnl::Process;
@@ -66,10 +67,12 @@ fn a_process_that_closes_has_its_work_done_before_anything_is_destroyed() {
         submit_timed(w, &queue, 50_000, 1);
         w.driver.take();
         let (progress, value) = (queue.queue.progress_value.clone(), handle.clone());
-        w.hooked.on("DestroyDoorbell", move || assert_eq!((progress.load(), value.load()), (1, 7)));
+        w.hooked.on(Entry::DestroyDoorbell, move || {
+            assert_eq!((progress.load(), value.load()), (1, 7))
+        });
         let regions = w.adapter().census().memory_regions;
         let (adapter, progress) = (w.adapter().clone(), queue.queue.progress_value.clone());
-        w.hooked.on("DisconnectDoorbell", move || {
+        w.hooked.on(Entry::DisconnectDoorbell, move || {
             assert_eq!(progress.load(), 0, "the doorbell goes before the work is done");
             assert_eq!(adapter.census().memory_regions, regions, "rings are there");
         });
@@ -142,7 +145,7 @@ fn a_process_that_is_terminated_is_suspended_before_its_queues_go() {
         w.driver.take();
         let regions = w.adapter().census().memory_regions;
         let adapter = w.adapter().clone();
-        w.hooked.on("SuspendContext", move || {
+        w.hooked.on(Entry::SuspendContext, move || {
             assert_eq!(adapter.census().memory_regions, regions, "rings are there");
         });
         w.process.terminate();
@@ -576,7 +579,7 @@ fn a_device_that_is_made_beside_a_broken_contract_is_refused() {
     let hooked = w.hooked.clone();
     let report =
         InterruptData::DmaCompleted { engine: EngineId::of_node(0), submission_fence_id: 9 };
-    w.hooked.once("CreateDevice", move || hooked.interrupt(report.clone()));
+    w.hooked.once(Entry::CreateDevice, move || hooked.interrupt(report.clone()));
     assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
     assert_eq!(w.adapter().bug_checks().len(), 1);
     assert_eq!(w.adapter().census().devices, 1, "the device of the world");

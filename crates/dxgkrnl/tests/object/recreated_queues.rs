@@ -8,6 +8,7 @@ use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
     FenceChoice, OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
+use tidegate::ddi::Entry;
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate::{MachineConfig, Submission};
@@ -243,7 +244,7 @@ fn a_connect_that_fails_makes_the_queue_anew() {
         world().run(move |w| {
             let app = app(w, on_abort);
             let buffer = app.buffer();
-            w.hooked.fail_next("ConnectDoorbell", Status::NO_MEMORY);
+            w.hooked.fail_next(Entry::ConnectDoorbell, Status::NO_MEMORY);
             app.queue.execute(&[&app.list(10, &buffer, 3)]).unwrap();
             app.queue.wait_idle().unwrap();
             assert_eq!((first_word(&buffer), app.queue.submission()), (3, becomes));

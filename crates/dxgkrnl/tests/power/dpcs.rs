@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use tidegate::MachineConfig;
 use tidegate::calls::FenceInstance;
+use tidegate::ddi::Entry;
 use tidegate::ddi::{DdiCall, DevicePowerState, EngineId};
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::Command;
@@ -34,7 +35,7 @@ fn a_dpc_leaves_a_submission_to_a_work_item_while_its_engine_loses_power() {
         w.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
         w.submit_packet(context, &[Command::Timed { ns: 10 }]);
         w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
-        w.hooked.on("SetPowerComponentFState", move || {
+        w.hooked.on(Entry::SetPowerComponentFState, move || {
             if once.set(()).is_ok() {
                 raise();
             }

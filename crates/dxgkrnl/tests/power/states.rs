@@ -7,6 +7,7 @@ use tidegate::calls::{
     AllocationKind, AllocationMemory, DeviceState, DoorbellStatus, Handle, Placement,
 };
 use tidegate::ddi::EngineState;
+use tidegate::ddi::Entry;
 use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, EngineId, Status};
 use tidegate::dxgkrnl::{BugCheck, PowerManagement};
 use tidegate::gpu_abi::{
@@ -137,7 +138,7 @@ fn a_driver_refuses_when_its_hardware_has_unannounced_work() {
         // The ring meets the doorbell right before it is taken away, and the process has read
         // CONNECTED.
         let (ringer, packet) = (queue.clone(), signal_packet(&fence, 1, u32::MAX));
-        w.hooked.on("DisconnectDoorbell", move || ringer.push(&packet));
+        w.hooked.on(Entry::DisconnectDoorbell, move || ringer.push(&packet));
         offer(w, 0);
         assert_eq!(engine(w, 0), ComponentState::F0);
         w.wait(fence.handle, 1).unwrap();
@@ -352,12 +353,18 @@ fn local_queue(w: &World) -> LocalQueue {
 /// The order of the calls that are about power, with how much of local memory was in use at each.
 fn note_order(w: &World) -> Arc<Mutex<Vec<(&'static str, u64)>>> {
     let order = Arc::new(w.platform.mutex("order", Vec::new()));
-    let after_suspension = ["DisconnectDoorbell", "SetPowerState", "ConnectDoorbell"];
-    for ddi in ["SuspendContext", "ResumeContext"].into_iter().chain(after_suspension) {
+    let entries = [
+        Entry::SuspendContext,
+        Entry::ResumeContext,
+        Entry::DisconnectDoorbell,
+        Entry::SetPowerState,
+        Entry::ConnectDoorbell,
+    ];
+    for entry in entries {
         let (noted, adapter) = (order.clone(), Arc::downgrade(w.adapter()));
-        w.hooked.on(ddi, move || {
+        w.hooked.on(entry, move || {
             let used = adapter.upgrade().map_or(0, |a| a.local_memory_use().used_bytes);
-            noted.lock().push((ddi, used));
+            noted.lock().push((entry.name(), used));
         });
     }
     order
@@ -396,7 +403,7 @@ fn a_driver_that_keeps_the_power_keeps_rings_where_they_are() {
     world_with(managed).run(|w| {
         let _queue = local_queue(w);
         let (bytes, order) = (64 * SLOT_BYTES, note_order(w));
-        w.hooked.fail_next("SetPowerState", Status::INVALID_PARAMETER);
+        w.hooked.fail_next(Entry::SetPowerState, Status::INVALID_PARAMETER);
         assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
         let calls = [("SuspendContext", bytes), ("SetPowerState", 0), ("ResumeContext", bytes)];
         assert_eq!(std::mem::take(&mut *order.lock()), calls);
@@ -431,7 +438,7 @@ fn a_device_with_a_ring_that_announced_nothing_stays() {
     world_with(managed).run(|w| {
         let (queue, fence) = (Arc::new(w.connected_queue(0)), w.native(0));
         let (ringer, packet) = (queue.clone(), signal_packet(&fence, 1, u32::MAX));
-        w.hooked.on("DisconnectDoorbell", move || ringer.push(&packet));
+        w.hooked.on(Entry::DisconnectDoorbell, move || ringer.push(&packet));
         assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
         w.wait(fence.handle, 1).unwrap();
     });
@@ -492,7 +499,7 @@ fn a_call_in_the_middle_of_the_way_down_is_served_and_keeps_the_power() {
         let (queue, fence) = (w.connected_queue(0), Arc::new(w.native(0)));
         let (kernel, platform, wanted) = (w.kernel.clone(), w.platform.clone(), at(&fence, 1));
         // The end of the machine suspends contexts as well.
-        w.hooked.once("SuspendContext", move || {
+        w.hooked.once(Entry::SuspendContext, move || {
             let (kernel, no_flags) = (kernel.clone(), tidegate::calls::SignalFlags::empty());
             let other =
                 platform.spawn("other", move || kernel.signal_from_cpu(&wanted, no_flags).unwrap());
@@ -510,7 +517,7 @@ fn power_that_does_not_come_back_breaks_the_contract() {
     let (w, _) = world_with(managed).run_to_report(|w| {
         let queue = w.connected_queue(0);
         assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
-        w.hooked.fail_next("SetPowerState", Status::INVALID_PARAMETER);
+        w.hooked.fail_next(Entry::SetPowerState, Status::INVALID_PARAMETER);
         assert!(queue.connect().is_err());
     });
     let broken = w.adapter().bug_checks();

@@ -2,6 +2,7 @@
 
 use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
 use tidegate::ddi::DevicePowerState;
+use tidegate::ddi::Entry;
 use tidegate::ddi::record::Paging;
 use tidegate::dxgkrnl::{BugCheck, PowerManagement, RecoveryOutcome};
 use tidegate::gpu_abi::Command;
@@ -92,9 +93,9 @@ fn fences_of_the_lost_pass_and_their_waiters_go() {
 // spec: PRE-052
 #[test]
 fn a_reset_that_fails_stops_the_adapter() {
-    for ddi in ["ResetFromTimeout", "RestartFromTimeout"] {
+    for entry in [Entry::ResetFromTimeout, Entry::RestartFromTimeout] {
         let (w, _) = world().run_to_report(move |w| {
-            w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
+            w.hooked.fail_next(entry, Status::INVALID_PARAMETER);
             assert_eq!(w.kernel.debug_timeouts(TdrTest::ForceTdr), Err(Status::DEVICE_REMOVED));
         });
         let broken = w.adapter().bug_checks();
@@ -109,7 +110,7 @@ fn a_reset_waits_for_threads_in_the_driver_with_a_time_limit() {
     for (stays_s, fatal) in [(3, false), (20, true)] {
         let (w, _) = world().run_to_report(move |w| {
             let platform = w.platform.clone();
-            w.hooked.on("CreateHwQueue", move || {
+            w.hooked.on(Entry::CreateHwQueue, move || {
                 _ = platform.sleep_until(platform.now().after(stays_s * S))
             });
             let other = w.client("in the driver");
@@ -130,7 +131,8 @@ fn a_reset_waits_for_threads_in_the_driver_with_a_time_limit() {
 fn a_call_during_the_reset_waits_until_it_is_done() {
     world().run(|w| {
         let platform = w.platform.clone();
-        w.hooked.on("ResetFromTimeout", move || _ = platform.sleep_until(platform.now().after(S)));
+        w.hooked
+            .on(Entry::ResetFromTimeout, move || _ = platform.sleep_until(platform.now().after(S)));
         let other = w.client("late");
         let (platform, driver) = (w.platform.clone(), w.driver.clone());
         let late = w.platform.spawn("late", move || {
@@ -150,7 +152,7 @@ fn a_call_during_the_reset_waits_until_it_is_done() {
 
 /// A reset meets a call of this entry, for which the driver calls the kernel, and the kernel the
 /// driver.
-fn reset_meets(entry: &'static str, call: fn(&Client, tidegate::calls::Handle)) {
+fn reset_meets(entry: Entry, call: fn(&Client, tidegate::calls::Handle)) {
     world_with(|config| config.driver.save_areas = true).run(move |w| {
         let (other, platform) = (w.client("in the driver"), w.platform.clone());
         let context = other.context(0);
@@ -168,7 +170,7 @@ fn reset_meets(entry: &'static str, call: fn(&Client, tidegate::calls::Handle)) 
 // spec: PRE-142
 #[test]
 fn a_reset_waits_for_a_context_that_ends_its_save_area() {
-    reset_meets("DestroyContext", |client, context| {
+    reset_meets(Entry::DestroyContext, |client, context| {
         client.kernel.destroy_context(context).unwrap();
     });
 }
@@ -176,7 +178,7 @@ fn a_reset_waits_for_a_context_that_ends_its_save_area() {
 // spec: PRE-142
 #[test]
 fn a_reset_waits_for_a_context_that_makes_its_save_area() {
-    reset_meets("CreateContext", |client, _| _ = client.context(0));
+    reset_meets(Entry::CreateContext, |client, _| _ = client.context(0));
 }
 
 /// The agent that powers the device waits at the driver's gate, and the reset for the power.
@@ -191,7 +193,8 @@ fn a_reset_while_the_device_gets_power_waits_for_the_power_first() {
         let d3 = w.adapter().set_power_state(DevicePowerState::D3).unwrap();
         assert_eq!(d3, DevicePowerState::D3);
         let platform = w.platform.clone();
-        w.hooked.on("SetPowerState", move || _ = platform.sleep_until(platform.now().after(S)));
+        w.hooked
+            .on(Entry::SetPowerState, move || _ = platform.sleep_until(platform.now().after(S)));
         let adapter = w.adapter().clone();
         let waking = w.platform.spawn("waking", move || {
             adapter.set_power_state(DevicePowerState::D0).unwrap();

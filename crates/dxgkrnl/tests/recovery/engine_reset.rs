@@ -6,6 +6,7 @@ use tidegate::calls::{
     DeviceState, FenceInstance, Handle, HwQueue, Placement, Residency, Status, TdrTest,
 };
 use tidegate::d3dukmdt::ComputePreemption;
+use tidegate::ddi::Entry;
 use tidegate::ddi::{DdiCall, EngineId, InterruptData};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
@@ -120,7 +121,7 @@ fn a_driver_that_refuses_the_request_for_a_packet_that_spins_gets_one_request() 
         let (w, report) = world().run_to_report(move |w| {
             let n = w.client("guilty");
             let context = n.context(0);
-            w.hooked.fail_next("PreemptCommand", status);
+            w.hooked.fail_next(Entry::PreemptCommand, status);
             n.submit_packet(context, &[Command::Hang]);
             assert_eq!(wait_done(&n, context), Err(Status::DEVICE_REMOVED));
             assert_eq!(w.platform.now().0 / S, 2, "when the request was made");
@@ -159,7 +160,7 @@ fn reports_of_an_engine_while_it_is_reset_are_ignored() {
     inline_world().run(|w| {
         let (n, guilty) = (w.client("innocent"), w.context(0));
         let hooked = w.hooked.clone();
-        w.hooked.on("ResetEngine", move || {
+        w.hooked.on(Entry::ResetEngine, move || {
             let engine = EngineId::of_node(0);
             for submission_fence_id in [1, 2] {
                 hooked.interrupt(InterruptData::DmaCompleted { engine, submission_fence_id });
@@ -237,10 +238,10 @@ fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
 // spec: PRE-051
 #[test]
 fn a_reset_that_fails_becomes_the_adapter_s() {
-    for ddi in ["ResetEngine", "QueryDependentEngineGroup"] {
+    for entry in [Entry::ResetEngine, Entry::QueryDependentEngineGroup] {
         world().run(move |w| {
             let (n, context) = (w.client("idle"), w.context(0));
-            w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
+            w.hooked.fail_next(entry, Status::INVALID_PARAMETER);
             w.submit_packet(context, &[Command::Hang]);
             w.pass(5 * S);
             assert!(hung(w.state()));

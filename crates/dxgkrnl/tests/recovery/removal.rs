@@ -8,6 +8,7 @@ use tidegate::calls::{
     SyncObjectFlags, TdrTest, WaitMode,
 };
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, RemovedReason};
+use tidegate::ddi::Entry;
 use tidegate::dxgkrnl::{Adapter, Process};
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Step, StepCosts, WaitEnd};
@@ -231,7 +232,7 @@ fn a_removal_waits_for_a_recovery_and_lets_no_other_begin() {
         let (platform, removing) = (w.platform.clone(), adapter.clone());
         let agent = w.platform.event(true);
         let started = agent.clone();
-        w.hooked.on("ResetHwEngine", move || {
+        w.hooked.on(Entry::ResetHwEngine, move || {
             let removing = removing.clone();
             let done = started.clone();
             platform.spawn("remover", move || {
@@ -321,7 +322,7 @@ fn a_removal_does_not_wait_for_a_process_that_waits_for_its_work() {
             };
             match late {
                 // While the removal suspends the contexts.
-                true => w.hooked.on("SuspendContext", start),
+                true => w.hooked.on(Entry::SuspendContext, start),
                 false => start(),
             }
             w.pass(SETTLED_NS);
@@ -399,7 +400,9 @@ fn a_removal_ends_an_operation_of_the_pager_that_no_engine_has() {
 #[test]
 fn a_call_during_a_removal_says_that_the_device_was_removed() {
     // No lock that the calls below take is held over these.
-    for entry in ["SuspendContext", "DestroyHwQueue", "DestroyContext", "DestroyDevice"] {
+    let entries =
+        [Entry::SuspendContext, Entry::DestroyHwQueue, Entry::DestroyContext, Entry::DestroyDevice];
+    for entry in entries {
         world().run(move |w| {
             let (user, queue, context) = (w.connected_queue(0), w.hw_queue(), w.context(0));
             // The hook keeps no process, which would keep the machine.
@@ -419,7 +422,7 @@ fn a_call_during_a_removal_says_that_the_device_was_removed() {
             });
             w.machine.remove_adapter(0);
             let outcomes = outcomes.lock().clone();
-            assert_eq!(outcomes, [Err(Status::DEVICE_REMOVED); 3], "{entry}");
+            assert_eq!(outcomes, [Err(Status::DEVICE_REMOVED); 3], "{entry:?}");
             drop(queue);
         });
     }

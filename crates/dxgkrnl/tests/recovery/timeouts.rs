@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceErrorReason, DeviceState, DoorbellStatus, Status, TdrTest};
 use tidegate::ddi::EngineState;
+use tidegate::ddi::Entry;
 use tidegate::ddi::{HwContextLoss, Overrides, Passive};
 use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
@@ -271,7 +272,7 @@ fn bystanders_that_lost_something_read_reset() {
             let contexts = w.calls().contexts;
             let os_handle = contexts.last().unwrap().0.os_handle;
             let callbacks = w.hooked.start_info().callbacks;
-            w.hooked.on("ResetHwEngine", {
+            w.hooked.on(Entry::ResetHwEngine, {
                 let callbacks = callbacks.clone();
                 move || {
                     let (level, loss) = (Passive::enter(), HwContextLoss::Bystander);
@@ -293,10 +294,10 @@ fn bystanders_that_lost_something_read_reset() {
 
 #[test]
 fn a_reset_that_fails_becomes_the_adapter_s() {
-    for ddi in ["ResetHwEngine", "ResumeHwEngine"] {
+    for entry in [Entry::ResetHwEngine, Entry::ResumeHwEngine] {
         world().run(move |w| {
             let (n, queue) = (w.client("idle"), w.hw_queue());
-            w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
+            w.hooked.fail_next(entry, Status::INVALID_PARAMETER);
             w.submit(&queue, 1, &[Command::Hang]);
             assert!(w.wait(queue.progress_fence, 1).is_err());
             assert!(hung(w.state()));
@@ -305,7 +306,7 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
             n.finish(&innocent, 1);
             let report = only_report(w);
             assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
-            assert!(report.reason.to_string().contains(ddi), "{report}");
+            assert!(report.reason.to_string().contains(entry.name()), "{report}");
         });
     }
 }

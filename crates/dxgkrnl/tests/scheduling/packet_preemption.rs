@@ -7,6 +7,7 @@ use tidegate::MachineConfig;
 use tidegate::calls::{
     DeviceState, Handle, Placement, Priority, Residency, SignalFlags, SignalFromGpu2,
 };
+use tidegate::ddi::Entry;
 use tidegate::ddi::caps::{AdapterCaps, VidSchCaps};
 use tidegate::ddi::queue::SubmitCommandVirtual;
 use tidegate::ddi::{
@@ -99,7 +100,7 @@ fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() 
 fn a_request_that_the_driver_refuses_stops_the_adapter() {
     let (w, _) = still(|_| ()).run_to_report(|w| {
         submit(w, w.context(0), &ANY);
-        w.hooked.fail_next("PreemptCommand", Status::INSUFFICIENT_RESOURCES);
+        w.hooked.fail_next(Entry::PreemptCommand, Status::INSUFFICIENT_RESOURCES);
         w.submit_packet(w.context_of(0, Priority::High), &ANY);
         w.pass(SETTLED_NS);
         assert!(w.kernel.create_device().is_err());
@@ -341,7 +342,7 @@ fn a_cancellation_that_the_driver_refuses_stops_the_adapter() {
     let (w, _) = still(cancels).run_to_report(|w| {
         let context = w.context(0);
         (0..3).for_each(|_| _ = submit(w, context, &ANY));
-        w.hooked.fail_next("CancelCommand", Status::INVALID_PARAMETER);
+        w.hooked.fail_next(Entry::CancelCommand, Status::INVALID_PARAMETER);
         report(w, &[faulted(1)]);
     });
     let broken = w.adapter().bug_checks();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, DoorbellStatus};
 use tidegate::ddi::EngineState;
+use tidegate::ddi::Entry;
 use tidegate::ddi::{InterruptData, OsHandle, Status};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::Command;
@@ -172,7 +173,7 @@ fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
         w.hooked.plant(|answers| answers.suspends_later = true);
         let (hooked, context, platform) =
             (Arc::clone(&w.hooked), last_context(w), w.platform.clone());
-        w.hooked.on("SuspendContext", move || {
+        w.hooked.on(Entry::SuspendContext, move || {
             hooked.raise(&[InterruptData::SuspendContextCompleted { context, suspend_fence: 1 }]);
             platform.sleep_until(platform.now().after(SETTLED_NS));
         });
@@ -211,7 +212,7 @@ fn a_context_that_two_holds_wait_for_has_its_engine_reset_once() {
         w.pass(SETTLED_NS);
         n.submit(&innocent, 1, &[Command::Timed { ns: SETTLED_NS }]);
         let platform = w.platform.clone();
-        w.hooked.on("ResetHwEngine", move || {
+        w.hooked.on(Entry::ResetHwEngine, move || {
             platform.sleep_until(platform.now().after(SETTLED_NS));
         });
         let holders = ["first", "second"].map(|name| {
@@ -231,7 +232,7 @@ fn a_context_that_two_holds_wait_for_has_its_engine_reset_once() {
 fn a_driver_that_refuses_loses_the_device_too() {
     world().run(|w| {
         w.hw_context(0);
-        w.hooked.fail_next("SuspendContext", Status::INVALID_PARAMETER);
+        w.hooked.fail_next(Entry::SuspendContext, Status::INVALID_PARAMETER);
         assert!(!w.adapter().suspend_contexts().unwrap().is_complete());
         assert!(matches!(w.state(), Ok(DeviceState::Hung(_))));
     });

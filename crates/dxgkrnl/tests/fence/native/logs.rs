@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate::calls::{DeviceState, FenceInstance, Handle};
 use tidegate::d3d12::testing::TestCommands;
 use tidegate::d3d12::{CommandListType, DeviceOptions};
+use tidegate::ddi::Entry;
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate::ddi::{DriverHandle, InterruptData, Overrides};
 use tidegate::dxgkrnl::LogTimeFault;
@@ -227,7 +228,9 @@ fn entries_are_read_when_the_driver_has_flushed_them() {
         assert_eq!(entry(&signals, 0).fence_handle, 0);
         // The index says that there is an entry; its bytes come with the driver's barrier.
         let handle = u64::from(fence.handle.0);
-        w.hooked.on("UpdateNativeFenceLogs", move || signals.entries.write_u64(8, handle).unwrap());
+        w.hooked.on(Entry::UpdateNativeFenceLogs, move || {
+            signals.entries.write_u64(8, handle).unwrap()
+        });
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
         assert!(event.is_set());
     });
@@ -306,7 +309,7 @@ fn equal_and_zero_times_are_accepted() {
         let [_, signals] = logs(w);
         make(w, &queue, &[quiet(&first.0, 0), quiet(&second.0, 1), quiet(&third.0, 2)]);
         let log = signals.entries.clone();
-        w.hooked.on("UpdateNativeFenceLogs", move || {
+        w.hooked.on(Entry::UpdateNativeFenceLogs, move || {
             for (index, time) in [(0, 9), (1, 9), (2, 0)] {
                 log.write_u64(index * 48 + 40, time).unwrap();
             }
@@ -454,7 +457,7 @@ fn a_time_that_falls_is_reported_and_harmless() {
         let [_, signals] = logs(w);
         make(w, &queue, &(0..5).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
         let log = signals.entries.clone();
-        w.hooked.on("UpdateNativeFenceLogs", move || {
+        w.hooked.on(Entry::UpdateNativeFenceLogs, move || {
             for (index, time) in [(0, 90), (1, 0), (2, 80), (3, 80), (4, 95)] {
                 log.write_u64(index * 48 + 40, time).unwrap();
             }

@@ -3,6 +3,7 @@
 //! every waiter is released.
 
 use tidegate::MachineConfig;
+use tidegate::ddi::Entry;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use tidegate_testbed::{World, signal_packet, world_with};
@@ -60,7 +61,7 @@ fn what_the_cmp_finds_above_a_new_value_is_reported_in_every_mode() {
         let w = shadowed(64, mode).run(|w| {
             let fence = w.native(0);
             let cell = w.current_word(&fence);
-            w.hooked.once("UpdateMonitoredValues", move || _ = cell.store(9));
+            w.hooked.once(Entry::UpdateMonitoredValues, move || _ = cell.store(9));
             let event: Event = w.wait_event(&fence, 5);
             assert!(event.is_set(), "by the second check");
             w.pass(1_000);

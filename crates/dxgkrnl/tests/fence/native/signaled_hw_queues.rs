@@ -2,6 +2,7 @@
 //! read, what a handle that names nothing leads to, and what is read beside the logs.
 
 use tidegate::calls::FenceInstance;
+use tidegate::ddi::Entry;
 use tidegate::ddi::{DriverHandle, EngineId, InterruptData, OsHandle};
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::{GpuVa, RingPacket};
@@ -311,7 +312,7 @@ fn an_interrupt_may_name_a_queue_until_the_driver_has_destroyed_it() {
     let w = world_with(mode(InterruptMode::HwQueue));
     let doomed = Signaller::on(&w, 0);
     let (hooked, driver) = (std::sync::Arc::downgrade(&w.hooked), doomed.driver);
-    w.hooked.on("DestroyHwQueue", move || {
+    w.hooked.on(Entry::DestroyHwQueue, move || {
         hooked
             .upgrade()
             .expect("the driver is there")

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate::calls::{
     DeviceState, FenceInstance, FenceValue, HwQueue, LogDetail, SignalFlags, Status, WaitMode,
 };
+use tidegate::ddi::Entry;
 use tidegate::ddi::NativeFenceDdi;
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::queue::ProgressFence;
@@ -214,7 +215,7 @@ fn the_kernel_rearms_until_nothing_changes() {
     // A GPU that signals between each arming and the check that follows, below the value that is
     // armed then.
     let values = w.platform.mutex("values that come in between", vec![9, 5]);
-    w.hooked.on("UpdateMonitoredValues", move || {
+    w.hooked.on(Entry::UpdateMonitoredValues, move || {
         let next = values.lock().pop();
         if let Some(value) = next {
             cell.store(value);
@@ -230,9 +231,9 @@ fn the_kernel_rearms_until_nothing_changes() {
 fn arming_never_meets_the_interrupt_routine() {
     let w = world();
     let (inside, overlaps) = (w.platform.page(1).word(0), w.platform.page(1).word(0));
-    for ddi in ["UpdateMonitoredValues", "InterruptRoutine"] {
+    for entry in [Entry::UpdateMonitoredValues, Entry::InterruptRoutine] {
         let (platform, inside, overlaps) = (w.platform.clone(), inside.clone(), overlaps.clone());
-        w.hooked.on(ddi, move || {
+        w.hooked.on(entry, move || {
             if inside.fetch_add(1) != 0 {
                 overlaps.fetch_add(1);
             }
@@ -267,7 +268,7 @@ fn cpu_updates_of_one_fence_reach_the_driver_one_by_one() {
     let w = world();
     let (inside, overlaps) = (w.platform.page(1).word(0), w.platform.page(1).word(0));
     let (platform, counted) = (w.platform.clone(), overlaps.clone());
-    w.hooked.on("UpdateCurrentValuesFromCpu", move || {
+    w.hooked.on(Entry::UpdateCurrentValuesFromCpu, move || {
         if inside.fetch_add(1) != 0 {
             counted.fetch_add(1);
         }
@@ -301,10 +302,10 @@ fn a_cpu_signal_stores_through_the_driver_then_releases_then_arms() {
     let (one, two) = (w.wait_event(&fence, 1), w.wait_event(&fence, 2));
     let (seen, early) = (one.clone(), w.platform.page(1).word(0));
     let noted = early.clone();
-    w.hooked.on("UpdateCurrentValuesFromCpu", move || noted.store(u64::from(seen.is_set())));
+    w.hooked.on(Entry::UpdateCurrentValuesFromCpu, move || noted.store(u64::from(seen.is_set())));
     let (seen, released) = (one.clone(), w.platform.page(1).word(0));
     let noted = released.clone();
-    w.hooked.on("UpdateMonitoredValues", move || noted.store(u64::from(seen.is_set())));
+    w.hooked.on(Entry::UpdateMonitoredValues, move || noted.store(u64::from(seen.is_set())));
     w.driver.take();
     w.signal(&fence, 1);
     let [
@@ -391,7 +392,7 @@ fn a_slot_is_free_only_after_the_driver_has_let_go_of_the_fence() {
     let dying = w.native(0);
     let made = Arc::new(w.platform.mutex("made meanwhile", Vec::new()));
     let (inside, kept) = (Arc::downgrade(&w), made.clone());
-    w.hooked.on("DestroyNativeFence", move || {
+    w.hooked.on(Entry::DestroyNativeFence, move || {
         if let Some(w) = inside.upgrade() {
             let fence = w.native(1);
             kept.lock().push(fence);
@@ -460,14 +461,14 @@ fn an_open_that_fails_undoes_the_creation() {
     // The driver is queried once where storage may stand, before the first fence.
     w.native(0);
     w.driver.take();
-    w.hooked.fail_next("OpenNativeFence", Status::NO_MEMORY);
+    w.hooked.fail_next(Entry::OpenNativeFence, Status::NO_MEMORY);
     let refused = || w.native_with(|_| ()).err();
     assert_eq!(refused(), Some(Status::NO_MEMORY));
     let undone = ["CreateNativeFence", "OpenNativeFence", "DestroyNativeFence"];
     assert_eq!(w.driver.take_names(), undone);
     let (first, second) = (w.native(0), w.native(0));
     assert_eq!(second.current_value_gpu_va - first.current_value_gpu_va, 64, "the slot came back");
-    w.hooked.fail_next("CreateNativeFence", Status::NO_MEMORY);
+    w.hooked.fail_next(Entry::CreateNativeFence, Status::NO_MEMORY);
     w.driver.take();
     assert_eq!(refused(), Some(Status::NO_MEMORY));
     assert_eq!(w.driver.take_names(), ["CreateNativeFence"]);
