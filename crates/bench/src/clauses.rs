@@ -1,6 +1,6 @@
 //! The table of the clauses: each goal of the project's performance, in numbers of one run.
 //!
-//! An id is the goal's number and a letter in the order of the goal's text. `decisions/0102` says
+//! An id is the goal's number and a letter in the order of the goal's text. `decisions/0101` says
 //! where the text leaves a choice.
 
 use crate::clause::Value::{
