@@ -13,3 +13,4 @@ mod replays;
 mod ring_space;
 mod shared_doorbell;
 mod user_mode;
+mod views;

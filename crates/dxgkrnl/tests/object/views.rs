@@ -1,0 +1,108 @@
+//! Rows of a view of the machine: each kind of object as it is, by its process.
+
+use tidegate::calls::SyncObjectFlags;
+use tidegate::calls::snapshot::{
+    DoorbellState, FenceKind, PageRequest, QueueKind, WaiterKind, WaiterRow,
+};
+use tidegate::ddi::{DisconnectReason, Passive};
+use tidegate::gpu_abi::Command;
+use tidegate::platform::{PhysicalAddress, QueueNumber};
+use tidegate_testbed::{at, world};
+
+const ALL: PageRequest = PageRequest { after: 0, process: None };
+
+#[test]
+fn queues_of_each_model_are_listed_with_their_work() {
+    world().run(|w| {
+        let context = w.context(0);
+        let (hw_queue, user) = (w.hw_queue(), w.connected_queue(0));
+        w.submit_packet(context, &[Command::Timed { ns: 1_000 }]);
+        w.submit(&hw_queue, 1, &[Command::Timed { ns: 1_000 }]);
+        w.finish(&hw_queue, 1);
+        w.pass(1_000_000);
+        let rows = w.adapter().queue_rows(&ALL);
+        assert_eq!(rows.next, None);
+        let shown: Vec<_> =
+            rows.rows.iter().map(|row| (row.kind, row.submitted, row.completed)).collect();
+        assert_eq!(
+            shown,
+            [(QueueKind::Packet, 1, 1), (QueueKind::Hardware, 1, 1), (QueueKind::User, 0, 0)]
+        );
+        let doorbells: Vec<_> = rows.rows.iter().map(|row| row.doorbell).collect();
+        assert_eq!(doorbells, [None, None, Some(DoorbellState::Connected)]);
+        assert!(rows.rows.iter().all(|row| !row.lost && row.process == rows.rows[0].process));
+        let of_another = PageRequest { process: Some(u32::MAX), ..ALL };
+        assert_eq!(w.adapter().queue_rows(&of_another).rows, []);
+        assert_eq!(w.adapter().doorbell_rows(&of_another).rows, []);
+        assert_eq!(w.adapter().fence_rows(&of_another).rows, []);
+        drop(user);
+    });
+}
+
+#[test]
+fn a_doorbell_shows_the_state_that_the_process_reads() {
+    world().run(|w| {
+        let state = || {
+            let page = w.adapter().doorbell_rows(&ALL);
+            let [row] = &page.rows[..] else { panic!("one doorbell: {page:?}") };
+            assert_eq!((row.announced, row.completed), (0, 0));
+            row.state
+        };
+        let queue = w.user_queue(0);
+        assert_eq!(state(), DoorbellState::DisconnectedRetry);
+        w.kernel.connect_doorbell(queue.doorbell.handle).unwrap();
+        assert_eq!(state(), DoorbellState::Connected);
+        w.disconnect_last_doorbell(&Passive::enter(), DisconnectReason::Abort).unwrap();
+        assert_eq!(state(), DoorbellState::DisconnectedAbort);
+        let lost = w.adapter().queue_rows(&ALL).rows;
+        assert_eq!(lost[0].doorbell, Some(DoorbellState::DisconnectedAbort));
+    });
+}
+
+#[test]
+fn fences_and_their_waits_are_listed_by_kind() {
+    world().run(|w| {
+        let (native, monitored) = (w.native(3), w.monitored(5));
+        let intra = w.try_intra(SyncObjectFlags::empty()).unwrap();
+        let shown: Vec<_> = w.adapter().fence_rows(&ALL).rows;
+        let kinds: Vec<_> = shown.iter().map(|row| (row.kind, row.value)).collect();
+        assert_eq!(
+            kinds,
+            [
+                (FenceKind::Native, Some(3)),
+                (FenceKind::Monitored, Some(5)),
+                (FenceKind::IntraGpu, None)
+            ]
+        );
+        assert!(shown.iter().all(|row| row.instances == 1 && !row.shared && row.waiters == 0));
+
+        let context = w.context(0);
+        let _event = w.wait_event(&native, 9);
+        w.kernel.wait_from_gpu(context, &at(&monitored, 8)).unwrap();
+        w.submit_packet(context, &[Command::Timed { ns: 1_000 }]);
+        w.pass(1_000_000);
+        let held = (QueueNumber(1), PhysicalAddress(u64::MAX), 4);
+        let waits = w.adapter().waiter_rows(&ALL, &[held]).rows;
+        let of = |row: &WaiterRow| (row.kind, row.awaited, row.value);
+        let waits: Vec<_> = waits.iter().map(of).collect();
+        assert_eq!(waits, [(WaiterKind::Cpu, 9, Some(3)), (WaiterKind::Queue, 8, Some(5))]);
+        w.signal(&monitored, 8);
+        w.signal(&native, 9);
+    });
+}
+
+#[test]
+fn the_machine_row_counts_objects_and_tells_recoveries() {
+    world().run(|w| {
+        let context = w.context(0);
+        w.submit_packet(context, &[Command::Hang]);
+        w.pass(10_000_000_000);
+        let row = w.adapter().machine_row(Vec::new(), |outcome| format!("{outcome:?}"));
+        assert_eq!((row.engine_timeouts, row.devices_lost, row.adapter_resets), (1, 1, 0));
+        let [recovery] = &row.recoveries[..] else { panic!("{row:?}") };
+        assert_eq!((recovery.code, recovery.lost_queues), (0x141, 1));
+        assert_eq!(recovery.outcome, "EngineReset");
+        let text = w.adapter().recoveries()[0].to_string();
+        assert!(text.contains("hangs in packet") && text.ends_with("reads HUNG"), "{text}");
+    });
+}
