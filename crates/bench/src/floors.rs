@@ -1,5 +1,5 @@
-//! Physical floors of the laboratory's rows: the fewest cache-line transfers, barriers, system calls
-//! and steps with which the machine could do what a row does.
+//! Physical floors of the laboratory's rows: the fewest cache-line transfers, barriers, system
+//! calls and steps with which the machine could do what a row does.
 //!
 //! Uses raw atomics and threads, because it measures what the seam costs. Nothing here is explored.
 //! Each floor runs on a thread that its row gives to it, and binds that thread. `tidegate_measure`
@@ -251,7 +251,7 @@ impl Hasher for Multiply {
     }
 }
 
-/// One fence of the protocol that the litmus scenario plays: the smallest state that has everything.
+/// One fence of the protocol of the litmus scenario, in its smallest state.
 #[derive(Clone, Copy, Default)]
 struct ModelFence {
     current: u8,

@@ -1,5 +1,5 @@
-//! The process `tidegate-peers`, which does what a row does on other implementations. Its program is
-//! built apart and lies beside this one.
+//! The process `tidegate-peers`, which does what a row does on other implementations. Its program
+//! is built apart and lies beside this one.
 //!
 //! A request and its answer are a line of JSON each. The peers measure on the processors of the
 //! rows, one measurement at a time, directly after the row.

@@ -51,8 +51,8 @@ impl Calls {
     }
 }
 
-/// Of peers: round trips, submissions and packets of a stream, schedules, and verdicts by the values
-/// of each fence.
+/// Of peers: round trips, submissions and packets of a stream, schedules, and verdicts by the
+/// values of each fence.
 pub(crate) const TRIPS: Calls = Calls::new(1, 3_000);
 pub(crate) const STREAM: Calls = Calls::new(2_000, 5);
 pub(crate) const LONG_STREAM: Calls = Calls::new(1_000_000, 3);

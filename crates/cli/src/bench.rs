@@ -1,8 +1,8 @@
 //! `tidegate bench`: what a program pays for the stack on this machine, in eight rows.
 //!
 //! The rows and their measurement are `tidegate-measure`'s. `docs/performance.md` explains them;
-//! the laboratory `tidegate-bench` has the project's goals. A count that must not happen makes a run
-//! wrong.
+//! the laboratory `tidegate-bench` has the project's goals. A count that must not happen makes a
+//! run wrong.
 
 use crate::output::Outputs;
 use crate::streams::{errln, outln};

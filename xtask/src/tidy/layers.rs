@@ -3,9 +3,9 @@
 //! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
 //! can be replaced. Programs and user mode meet in `gpu-abi` too. `explorer` knows no graphics.
-//! Only `cli`, `bench` and `fuzz` name `scenarios`. Development dependencies obey the same table, with two
-//! exceptions: `explorer` and `testbed` may be one anywhere, and the crates at the top may use
-//! anything.
+//! Only `cli`, `bench` and `fuzz` name `scenarios`. Development dependencies obey the same table,
+//! with two exceptions: `explorer` and `testbed` may be one anywhere, and the crates at the top may
+//! use anything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

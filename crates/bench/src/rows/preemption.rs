@@ -66,8 +66,8 @@ const QUEUED: u64 = 2;
 const GROUPS: u64 = 1_600;
 const GROUP_FLOATS: u64 = 1_024;
 
-/// Packets of one round of the loss, of one dispatch each; rounds of both kinds; the interval of the
-/// preemptions.
+/// Packets of one round of the loss, of one dispatch each; rounds of both kinds; the interval of
+/// the preemptions.
 const LOSS_PACKETS: u64 = 20;
 const LOSS_ROUNDS: u64 = 8;
 const LOSS_EVERY_NS: u64 = 1_000_000;
