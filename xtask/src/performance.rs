@@ -1,9 +1,7 @@
 //! `cargo xtask performance`: the page of tables, `docs/performance-tables.md`, from the recorded
-//! run
-//! `crates/bench/performance.json`.
+//! run `crates/bench/performance.json`.
 //!
-//! - The laboratory makes the tables (`tidegate-bench --tables`), and one of its tests fails when
-//!   the
+//! - The laboratory makes the tables (`tidegate-bench --tables`). One of its tests fails when the
 //!   page differs from the run.
 //! - `tidy` fails when the text of `docs/performance.md` has a figure: it refers to the row.
 //! - Figures of other programs are in sections whose heading ends in [`OTHER_FIGURES`].

@@ -74,7 +74,7 @@ impl Aimed {
     }
 
     /// The same with operations in a second as its figure.
-    pub(crate) const fn as_rate(self) -> Aimed {
+    pub(crate) const fn with_rate(self) -> Aimed {
         Aimed { row: self.row.as_rate(), ..self }
     }
 

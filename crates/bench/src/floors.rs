@@ -251,8 +251,7 @@ impl Hasher for Multiply {
     }
 }
 
-/// One fence of the protocol that the litmus scenario plays: the smallest state that has
-/// everything.
+/// One fence of the protocol of the litmus scenario, in its smallest state.
 #[derive(Clone, Copy, Default)]
 struct ModelFence {
     current: u8,

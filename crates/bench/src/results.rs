@@ -2,7 +2,6 @@
 
 use crate::aim::{Aimed, Counterpart};
 use crate::clause::GoalResult;
-use crate::goals::goals;
 use crate::peer::{Missing, PeerMeasured, Peers, Present};
 use serde::{Deserialize, Serialize};
 use tidegate_measure::{Finished, RowResult};
@@ -11,9 +10,12 @@ use tidegate_measure::{Finished, RowResult};
 pub(crate) struct Taken {
     pub(crate) aimed: &'static Aimed,
     pub(crate) finished: Finished<'static>,
-    /// By pass, in the order of the row's counterparts; `None` for a peer that was not measured.
-    pub(crate) peers: Vec<Vec<Option<PeerMeasured>>>,
+    pub(crate) peers: Beside,
 }
+
+/// Measurements of peers by pass, in the order of the row's counterparts; `None` for a peer that
+/// was not measured.
+pub(crate) type Beside = Vec<Vec<Option<PeerMeasured>>>;
 
 impl Taken {
     /// A peer's measurement in a pass.
@@ -117,14 +119,19 @@ pub(crate) struct PeerResult {
 }
 
 impl Results {
-    pub(crate) fn of(rows: &[Taken], passes: u32, peers: Option<&Peers>) -> Results {
+    pub(crate) fn of(
+        rows: &[Taken],
+        goals: Vec<GoalResult>,
+        passes: u32,
+        peers: Option<&Peers>,
+    ) -> Results {
         Results {
             machine: machine(),
             passes,
             peers: peers.map_or_else(Vec::new, |peers| peers.present().to_vec()),
             missing_peers: peers.map_or_else(Vec::new, |peers| peers.missing().to_vec()),
             right: rows.iter().all(|taken| taken.finished.wrong_counts().is_empty()),
-            goals: goals(rows),
+            goals,
             rows: rows.iter().map(Taken::result).collect(),
         }
     }

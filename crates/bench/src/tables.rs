@@ -1,5 +1,5 @@
-//! The tables of a run: clauses, rows, peers. The terminal has them padded;
-//! `docs/performance-tables.md` has them as Markdown.
+//! The tables of a run: clauses, rows, peers. The terminal has them padded, and
+//! `docs/performance-tables.md` as Markdown.
 
 use crate::clause::GoalResult;
 use crate::results::{AimedResult, PeerResult, Results};

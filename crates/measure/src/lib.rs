@@ -7,7 +7,7 @@
 //! Rooms: `rows` (eight rows for a user's own machine) · `row` (what a row is) · `passes` (its
 //! results) · `measure` (samples, counts, threads) · `setup` (the machine under measurement) ·
 //! `floors` · `others` (other programs' share of the machine). Users: `tidegate bench` runs
-//! [`ROWS`] and `tidegate-bench`, the laboratory, adds its rows to them.
+//! [`ROWS`], and `tidegate-bench`, the laboratory, adds its rows to them.
 
 pub mod floors;
 mod measure;

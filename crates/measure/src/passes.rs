@@ -1,5 +1,4 @@
-//! Results of rows: the median pass by its ratio to the floor of the same pass, as text and as
-//! JSON.
+//! Results of rows as text and as JSON: the pass with the median ratio to its floor.
 
 use crate::measure::{Count, Found, Measured, Samples, own, time};
 use crate::others::Others;

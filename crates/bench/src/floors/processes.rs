@@ -3,7 +3,6 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use crate::rows::service::READY;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -19,6 +18,9 @@ use tidegate::platform::ClientAccess;
 use tidegate::service::server;
 use tidegate_measure::floors::{ns, pair, two_sides};
 use tidegate_measure::{Found, Samples};
+
+/// What a process of this program says when it is ready.
+pub(crate) const READY: &str = "ready";
 
 const KILLS: u64 = 30;
 

@@ -104,7 +104,7 @@ const VIRTUAL_TIME: &[Aimed] = &[
         floor("heap_of_100", || floors::heap_of(100)),
         |scale| virtual_time::events(100, 60, scale),
     )
-    .as_rate()
+    .with_rate()
     .within(6.0)
     .beside(&[
         timers("simcore", "simcore_timers", "self timers of 100 components", 100),
@@ -117,7 +117,7 @@ const VIRTUAL_TIME: &[Aimed] = &[
         floor("heap_of_10000", || floors::heap_of(10_000)),
         |scale| virtual_time::events(scale.of(10_000, 2) as u32, 3, scale),
     )
-    .as_rate()
+    .with_rate()
     .within(6.0)
     .beside(&[
         timers("simcore", "simcore_timers", "self timers of 10,000 components", 10_000),

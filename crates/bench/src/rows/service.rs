@@ -1,7 +1,7 @@
 //! A service in another process, clients of it that can be killed, and the same machine in this
 //! process.
 
-use crate::floors::processes::{answered, listen};
+use crate::floors::processes::{READY, answered, listen};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
@@ -20,9 +20,6 @@ use tidegate_measure::{CLIENT_CPU, Found, SERVICE_CPU, pin};
 const NAME: &str = "bench";
 /// Queues of a client that can be killed.
 const QUEUES_OF_KILLED: u64 = 4;
-/// What each of them says when it is ready.
-pub(crate) const READY: &str = "ready";
-
 /// What a process of this program does until it is killed.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Role {
