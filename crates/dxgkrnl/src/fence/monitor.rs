@@ -11,6 +11,7 @@
 
 use super::event_set::EventSet;
 use super::object::{Fence, Waiter};
+use super::value::FenceValue;
 use super::waiter_queue::WaiterId;
 use super::waiter_set::{Taken, WaitOwner};
 use crate::stats::Count;
@@ -19,8 +20,7 @@ use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::{REACHED, Snapshot};
 use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Irql, OsHandle};
-use tidegate_platform::Word;
-use tidegate_platform::planted;
+use tidegate_platform::{Word, planted};
 
 /// Waiters removed from a fence, each with its ticket.
 pub(crate) type Satisfied = Taken<Arc<dyn Waiter>>;
@@ -116,7 +116,8 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
         }
         // 2. Release satisfied waiters, which changes the minimum.
         // spec: NF-051, NF-052
-        let (satisfied, is_published) = collect(fence, None, None, armed);
+        let after = if armed { Publishing::Ended } else { Publishing::Left };
+        let Collected { satisfied, is_published } = collect_publishing(fence, after);
         if !release(level, satisfied) && (is_published || !armed) {
             return true;
         }
@@ -156,7 +157,8 @@ fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> Option<u64> {
 /// the driver.
 pub(super) fn wake_by_cpu_signal(level: Irql<'_>, fence: &Fence) {
     let monitored = fence.direct.as_ref().and_then(|direct| direct.monitored.as_ref());
-    let (satisfied, is_published) = collect(fence, None, monitored, false);
+    let raise = monitored.map_or(Publishing::Left, Publishing::Raised);
+    let Collected { satisfied, is_published } = collect_publishing(fence, raise);
     if release(level, satisfied) && !is_published {
         rearm_waiters(level, fence);
     }
@@ -176,56 +178,88 @@ fn release_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
     release(level, collect_satisfied(fence, None))
 }
 
+/// What a collection does about MonitoredValue under the lock of the waiters.
+#[derive(Clone, Copy)]
+enum Publishing<'w> {
+    /// Nothing: the caller publishes afterwards if it has to.
+    Left,
+    /// The caller has just published a value, and ends with this.
+    Ended,
+    /// The minimum of the rest is stored here.
+    Raised(&'w Word),
+}
+
+/// What [`collect_publishing`] took.
+struct Collected {
+    satisfied: Satisfied,
+    /// Whether the minimum of the rest is published.
+    is_published: bool,
+}
+
 /// Takes the waiters that the fence's value satisfies, or has satisfied since they were registered.
 /// `stored` counts as reached even if the fence is already below it.
 pub(super) fn collect_satisfied(fence: &Fence, stored: Option<u64>) -> Satisfied {
-    collect(fence, stored, None, false).0
-}
-
-/// Takes waiters as [`collect_satisfied`] does, and raises `monitored` to the minimum of the rest.
-/// Returns also whether that minimum is published. `published`: the caller has just published a
-/// value, and ends with this. The fence is loaded before the lock, which would hide the lack of a
-/// barrier.
-fn collect(
-    fence: &Fence,
-    stored: Option<u64>,
-    monitored: Option<&Word>,
-    published: bool,
-) -> (Satisfied, bool) {
     // A fence that the CPU cannot read has no waiters.
-    let Some(current) = &fence.current else { return (Satisfied::new(), true) };
+    let Some(current) = &fence.current else { return Satisfied::new() };
     let mut latest = current.latest();
     latest.value = latest.value.max(stored.unwrap_or_default());
-    let mut ends = published;
-    let mut take = |seen: &Snapshot| {
-        let mut waiters = fence.waiters.lock();
-        if std::mem::take(&mut ends) {
-            waiters.end_publishing();
-        }
-        let satisfied = waiters.take_satisfied(seen);
-        let raised = monitored.and_then(|word| Some((word, waiters.take_raised()?)));
-        let (left, is_published) = (waiters.oldest_epoch(), waiters.is_published());
-        let waiters = Some(waiters)
-            .filter(|_| !planted!(fence.port().platform, MonitoredValueRaisedWithoutTheLock));
-        if let Some((word, value)) = raised {
-            word.store(value);
-        }
-        drop(waiters);
-        (satisfied, left, is_published)
-    };
-    let (mut satisfied, left, mut is_published) = take(&latest);
+    collect_since(fence, current, &latest, Publishing::Left).satisfied
+}
+
+/// Takes waiters as [`collect_satisfied`] does, and publishes.
+fn collect_publishing(fence: &Fence, publishing: Publishing<'_>) -> Collected {
+    match &fence.current {
+        Some(current) => collect_since(fence, current, &current.latest(), publishing),
+        None => Collected { satisfied: Satisfied::new(), is_published: true },
+    }
+}
+
+/// Takes the waiters that `latest` satisfies, then those that an earlier value has satisfied. The
+/// fence is loaded before the lock, which would hide the lack of a barrier.
+fn collect_since(
+    fence: &Fence,
+    current: &FenceValue,
+    latest: &Snapshot,
+    publishing: Publishing<'_>,
+) -> Collected {
+    let (mut collected, left) = take(fence, latest, publishing);
     // The rest were registered before the fence reached their value, or before it fell below it.
     if let Some(snapshot) = left.and_then(|epoch| current.snapshot_since(epoch)) {
         if snapshot.has_lost() {
             fence.note_history_lost();
         }
-        let more;
-        (more, _, is_published) = take(&snapshot);
-        if !more.is_empty() {
-            satisfied.extend(more);
+        let again = match publishing {
+            Publishing::Ended => Publishing::Left,
+            other => other,
+        };
+        let (more, _) = take(fence, &snapshot, again);
+        collected.is_published = more.is_published;
+        if !more.satisfied.is_empty() {
+            collected.satisfied.extend(more.satisfied);
         }
     }
-    (satisfied, is_published)
+    collected
+}
+
+/// Takes the waiters that one snapshot satisfies. Returns also the oldest epoch of the rest.
+fn take(fence: &Fence, seen: &Snapshot, publishing: Publishing<'_>) -> (Collected, Option<u64>) {
+    let mut waiters = fence.waiters.lock();
+    if matches!(publishing, Publishing::Ended) {
+        waiters.end_publishing();
+    }
+    let satisfied = waiters.take_satisfied(seen);
+    let raised = match publishing {
+        Publishing::Raised(word) => waiters.take_raised().map(|value| (word, value)),
+        Publishing::Left | Publishing::Ended => None,
+    };
+    let (left, is_published) = (waiters.oldest_epoch(), waiters.is_published());
+    let waiters = Some(waiters)
+        .filter(|_| !planted!(fence.port().platform, MonitoredValueRaisedWithoutTheLock));
+    if let Some((word, value)) = raised {
+        word.store(value);
+    }
+    drop(waiters);
+    (Collected { satisfied, is_published }, left)
 }
 
 /// Releases waiters: the only place that does. No lock is held, since a waiter may signal other

@@ -63,7 +63,7 @@ fn a_doorbell_shows_the_state_that_the_process_reads() {
 fn fences_and_their_waits_are_listed_by_kind() {
     world().run(|w| {
         let (native, monitored) = (w.native(3), w.monitored(5));
-        let intra = w.try_intra(SyncObjectFlags::empty()).unwrap();
+        let _intra = w.try_intra(SyncObjectFlags::empty()).unwrap();
         let shown: Vec<_> = w.adapter().fence_rows(&ALL).rows;
         let kinds: Vec<_> = shown.iter().map(|row| (row.kind, row.value)).collect();
         assert_eq!(
