@@ -1,8 +1,8 @@
 //! The contract between software and the software GPU.
 //!
 //! Rooms: [`address`] (GPU addresses, page table entries) · [`ring`] (ring slots, control area) ·
-//! [`command`] (command buffers) · [`doorbell`] (doorbell page, summary, wake word) ·
-//! [`engine_class`] (engine classes) · [`regs`] (registers, interrupt causes) · [`admin`] (mailbox
+//! [`command`] (command buffers) · [`doorbell`] (doorbell page, summary, wake word) · [`abilities`]
+//! (commands of each kind of engine) · [`regs`] (registers, interrupt causes) · [`admin`] (mailbox
 //! commands to the context management processor) · [`log`] (the published layout of fence logs) ·
 //! [`display`] (scan-out) · [`device`] (the trait of a GPU) · [`peer`] (the common doorbell, for
 //! signals between GPUs).

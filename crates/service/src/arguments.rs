@@ -136,7 +136,7 @@ pub struct OpenSyncObjectMessage {
     pub engine_affinity: u32,
 }
 
-/// A CPU event stores [`over`](crate::wire::over) to the word of its slot.
+/// A CPU event stores `over` to the word of its slot.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SignalFromGpu2Message {
     pub contexts: Vec<Handle>,
@@ -164,7 +164,7 @@ pub struct RenderMessage {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Commands {
     Here(Vec<u8>),
-    /// So many bytes in the message's file ([`crate::long`]).
+    /// So many bytes in the message's file (`long`).
     File(u32),
 }
 

@@ -198,7 +198,7 @@ tidegate_calls::for_each_call!(messages! {});
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum OwnMessage {
-    /// Arms a CPU wait. Its end stores [`over`] to the word of its slot.
+    /// Arms a CPU wait. Its end stores `over` to the word of its slot.
     RegisterWait { fences: Vec<FenceValue>, mode: WaitMode, key: SlotKey, announced: bool },
     /// Cancels this wait. A later wait in the same slot goes on.
     CancelWait { key: SlotKey },
