@@ -32,6 +32,9 @@ impl FencesOfDevice {
         let memory = Memory::new(&port);
         let space = Arc::new(AddressSpace::new(level, &port).unwrap());
         let (fences, pool) = (Fences::new(&memory), FencePool::new(&memory, &space));
+        // No adapter is told of signals, and no hardware waits.
+        fences.relays.leave_out();
+        fences.hardware_waits.leave_out();
         FencesOfDevice { port, fences, pool }
     }
 

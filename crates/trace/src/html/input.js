@@ -252,7 +252,8 @@ function keyedInSearch(event) {
 function resize() {
   const box = byId("stage").getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
   const width = Math.max(300, box.width), height = Math.max(120, box.height);
-  if (width !== view.width || height !== view.height) {
+  const changed = width !== view.width || height !== view.height;
+  if (changed) {
     view.width = width;
     view.height = height;
     LABELS = width < 640 ? 116 : 190;
@@ -261,5 +262,7 @@ function resize() {
     layOut(layoutRoom());
   }
   view.y = Math.max(0, Math.min(view.y, scrollable()));
+  // A canvas of another size is empty: it is drawn before the next picture is shown.
+  if (changed) draw();
   redraw();
 }
