@@ -115,8 +115,8 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
             fence.port().platform.fence();
         }
         // 2. Release satisfied waiters, which changes the minimum.
-        // spec: NF-051, NF-052
         let after = if armed { Publishing::Ended } else { Publishing::Left };
+        // spec: NF-051, NF-052
         let Collected { satisfied, is_published } = collect_publishing(fence, after);
         if !release(level, satisfied) && (is_published || !armed) {
             return true;
