@@ -116,8 +116,8 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
         }
         // 2. Release satisfied waiters, which changes the minimum.
         let after = if armed { Publishing::Ended } else { Publishing::Left };
-        // spec: NF-051, NF-052
         let Collected { satisfied, is_published } = collect_publishing(fence, after);
+        // spec: NF-051, NF-052
         if !release(level, satisfied) && (is_published || !armed) {
             return true;
         }
