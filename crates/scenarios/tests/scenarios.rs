@@ -534,9 +534,9 @@ fn a_ring_over_the_service_after_connected_reaches_the_hardware() {
 
 #[test]
 fn a_wait_over_the_service_ends_with_the_signal_of_another_client() {
-    is_exhausted_up_to(1, "served-wait-against-signal", 9_484);
+    is_exhausted_up_to(1, "served-wait-against-signal", 9_301);
     finds_its_bugs("served-wait-against-signal");
-    is_exhausted_up_to(1, "served-event-against-signal", 22_440);
+    is_exhausted_up_to(1, "served-event-against-signal", 22_210);
     finds_its_bugs("served-event-against-signal");
 }
 

@@ -32,15 +32,14 @@ macro_rules! answer {
     (passed $answerer:ident $files:ident $f:ident ($($arg:ident),*)) => {
         encode($answerer.kernel().$f($($arg.lend()),*))
     };
+    (queues $($call:tt)*) => { answer!(passed $($call)*) };
     (adapts $answerer:ident $files:ident $f:ident ($($arg:ident),*)) => {
         encode($answerer.kernel().$f($($arg.lend()),*).into_result())
     };
     (ends $answerer:ident $files:ident $f:ident ($object:ident)) => {
         encode($answerer.destroy($object, |kernel, object| kernel.$f(object)))
     };
-    (forgets $answerer:ident $files:ident $f:ident ($object:ident)) => {
-        encode($answerer.destroy($object, |kernel, object| kernel.$f(object)))
-    };
+    (forgets $($call:tt)*) => { answer!(ends $($call)*) };
     (makes $answerer:ident $files:ident $f:ident ($($arg:ident),*)) => {
         encode($answerer.$f($($arg),*))
     };
@@ -140,10 +139,14 @@ impl Answerer {
     /// Carries out what a message says. Returns the encoded result. `files` has what came with the
     /// message, and gets the memory that the result names.
     pub(super) fn answer(&mut self, message: Message, files: &mut Files) -> Vec<u8> {
-        match message {
+        let answer = match message {
             Message::Call(call) => self.answer_call(call, files),
             Message::Own(own) => self.answer_own(own),
-        }
+        };
+        // The service's copies are closed before the client goes on: the name of a shared object is
+        // free once no copy of its handle is open.
+        files.came_with.clear();
+        answer
     }
 
     fn answer_call(&mut self, call: Call, files: &mut Files) -> Vec<u8> {
