@@ -21,7 +21,7 @@ macro_rules! declare {
             $($(#[$meta])* fn $f(&self, $($arg: $ty),*) -> $out;)*
         }
 
-        /// The names of the calls, which are those of the methods of [`Kernel`].
+        /// The names of the calls: the methods of [`Kernel`].
         pub const CALLS: &[&str] = &[$(stringify!($local),)* $(stringify!($f),)*];
     };
 }

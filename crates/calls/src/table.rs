@@ -7,6 +7,7 @@
 //! message carries an argument that borrows memory. What a service has to do:
 //!
 //! - `passed`: nothing but to pass on arguments and result;
+//! - `queues`: the same, and the call ends no wait before it returns, so its client looks for none;
 //! - `ends`: the object of the first argument no longer counts against the limits;
 //! - `forgets`: the same, and the client forgets what it knows of the object;
 //! - `makes`: the result is a new object, which counts;
@@ -14,7 +15,7 @@
 //! - `refused`: it is for the owner of a machine, not for its clients;
 //! - `special`: files, memory or waits are part of the call, so both ends have code for it.
 //!
-//! Calls under `local` are no messages: a client answers them with messages of its own.
+//! Calls under `local` are not sent. A client answers them by messages that are no calls.
 //!
 //! Entry point: [`for_each_call`].
 
@@ -79,7 +80,7 @@ sent {
     /// queued. ACCESS_DENIED without the privilege to raise priorities, because such work can
     /// occupy an engine for ever.
     #[doc(alias = "DisableGpuTimeout")]
-    DisableGpuTimeout passed fn disable_gpu_timeout(object: Handle) -> Result<(), Status>;
+    DisableGpuTimeout queues fn disable_gpu_timeout(object: Handle) -> Result<(), Status>;
 
     /// Returns the number of a context or hardware queue in reports, statistics and the timeline.
     /// Not published; `None` from a kernel without them.
@@ -217,7 +218,7 @@ sent {
 
     /// Queues a command buffer on a context.
     #[doc(alias = "D3DKMTSubmitCommand")]
-    SubmitCommand passed fn submit_command(args: SubmitCommand) -> Result<(), Status>;
+    SubmitCommand queues fn submit_command(args: SubmitCommand) -> Result<(), Status>;
 
     /// Queues commands with an allocation list on contexts. NOT_SUPPORTED if the driver does not
     /// patch; INVALID_PARAMETER for malformed commands, and commands that reach beyond the list;
@@ -237,14 +238,14 @@ sent {
     /// levels 0 to 31 of REALTIME. FOCUS and REALTIME: ACCESS_DENIED without the privilege to raise
     /// priorities.
     #[doc(alias = "D3DKMTSetContextSchedulingPriority")]
-    SetContextSchedulingPriority passed fn set_context_scheduling_priority(
+    SetContextSchedulingPriority queues fn set_context_scheduling_priority(
         hw_context: Handle,
         priority: i32,
     ) -> Result<(), Status>;
 
     /// Sets the priority of a hardware context inside its process, from -7 to 7; higher runs first.
     #[doc(alias = "D3DKMTSetContextInProcessSchedulingPriority")]
-    SetContextInProcessSchedulingPriority passed
+    SetContextInProcessSchedulingPriority queues
     fn set_context_in_process_scheduling_priority(
         hw_context: Handle,
         priority: i32,
@@ -261,13 +262,13 @@ sent {
     /// Queues a command buffer on a kernel-mode hardware queue. INVALID_PARAMETER for a user-mode
     /// queue.
     #[doc(alias = "D3DKMTSubmitCommandToHwQueue")]
-    SubmitCommandToHwQueue passed fn submit_command_to_hw_queue(
+    SubmitCommandToHwQueue queues fn submit_command_to_hw_queue(
         args: SubmitCommandToHwQueue,
     ) -> Result<(), Status>;
 
     /// Queues a wait for all of 1 to 32 fences on a kernel-mode hardware queue.
     #[doc(alias = "D3DKMTSubmitWaitForSyncObjectsToHwQueue")]
-    SubmitWaitToHwQueue passed fn submit_wait_to_hw_queue(
+    SubmitWaitToHwQueue queues fn submit_wait_to_hw_queue(
         hw_queue: Handle,
         fences: &[FenceValue] => Vec<FenceValue>,
     ) -> Result<(), Status>;
@@ -276,7 +277,7 @@ sent {
     /// when each of them has reached it. A queue that has reached it is held until then. A
     /// destroyed queue counts as having reached it.
     #[doc(alias = "D3DKMTSubmitSignalSyncObjectsToHwQueue")]
-    SubmitSignalToHwQueues passed fn submit_signal_to_hw_queues(
+    SubmitSignalToHwQueues queues fn submit_signal_to_hw_queues(
         args: SubmitSignalToHwQueues<'_> => SubmitSignalToHwQueuesMessage,
     ) -> Result<(), Status>;
 
@@ -409,7 +410,7 @@ sent {
 
     /// Notifies the driver of work, after a ring with the status CONNECTED_NOTIFY.
     #[doc(alias = "D3DKMTNotifyWorkSubmission")]
-    NotifyWorkSubmission passed fn notify_work_submission(doorbell: Handle) -> Result<(), Status>;
+    NotifyWorkSubmission queues fn notify_work_submission(doorbell: Handle) -> Result<(), Status>;
 
     /// Returns the addresses and the numbering of the fence logs of a user-mode queue.
     #[doc(alias = "D3DKMTGetNativeFenceLogDetail")]
@@ -428,11 +429,11 @@ sent {
     /// many queued pictures.
     #[doc(alias = "D3DKMTPresent")]
     #[doc(alias = "D3DKMTSubmitPresentToHwQueue")]
-    Present passed fn present(args: Present) -> Result<(), Status>;
+    Present queues fn present(args: Present) -> Result<(), Status>;
 
     /// Blocks until the display's next vertical sync.
     #[doc(alias = "D3DKMTWaitForVerticalBlankEvent")]
-    WaitForVerticalBlankEvent passed fn wait_for_vertical_blank_event() -> Result<(), Status>;
+    WaitForVerticalBlankEvent queues fn wait_for_vertical_blank_event() -> Result<(), Status>;
 }
     }};
 }

@@ -53,12 +53,12 @@ impl EngineKind {
     pub const STANDARD: [EngineKind; 3] =
         [EngineKind::ThreeD, EngineKind::Compute, EngineKind::Copy];
 
-    /// Returns the kind with this number; `None` if there is none.
+    /// Returns the kind with this number, if there is one.
     pub fn from_number(number: u64) -> Option<EngineKind> {
         EngineKind::ALL.iter().copied().find(|kind| *kind as u64 == number)
     }
 
-    /// Returns the kind with this word; `None` if there is none.
+    /// Returns the kind with this word, if there is one.
     pub fn from_word(word: &str) -> Option<EngineKind> {
         EngineKind::ALL.iter().copied().find(|kind| kind.word() == word)
     }

@@ -187,6 +187,11 @@ macro_rules! send {
     (adapts $($call:tt)*) => {};
     (forgets $($call:tt)*) => {};
     (special $($call:tt)*) => {};
+    (queues $Name:ident $f:ident ($($arg:ident: $ty:ty),*) -> $out:ty) => {
+        fn $f(&self, $($arg: $ty),*) -> $out {
+            self.channel.call(Call::$Name { $($arg: $arg.into()),* })
+        }
+    };
     ($how:ident $Name:ident $f:ident ($($arg:ident: $ty:ty),*) -> $out:ty) => {
         fn $f(&self, $($arg: $ty),*) -> $out {
             self.send(Call::$Name { $($arg: $arg.into()),* })
@@ -217,7 +222,7 @@ impl Kernel for RemoteKernel {
         engine_ordinal: u32,
     ) -> Result<ClockCalibration, Status> {
         let call = Call::QueryClockCalibration { node_ordinal, engine_ordinal };
-        let read: ClockCalibration = self.send(call)?;
+        let read: ClockCalibration = self.channel.call(call)?;
         let cpu = i128::from(read.cpu.0) + self.clock_ahead_ns;
         Ok(ClockCalibration { cpu: CpuTime(u64::try_from(cpu).unwrap_or(0)), ..read })
     }
@@ -237,7 +242,7 @@ impl Kernel for RemoteKernel {
     }
 
     fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {
-        self.send(Call::QueueNumber { queue }).ok().flatten()
+        self.channel.call(Call::QueueNumber { queue }).ok().flatten()
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
@@ -305,7 +310,7 @@ impl Kernel for RemoteKernel {
         let render =
             |commands| Call::Render { args: RenderMessage { contexts, commands, allocations } };
         if args.commands.len() <= long::MAX_INLINE_BYTES {
-            return self.send(render(Commands::Here(args.commands.to_vec())));
+            return self.channel.call(render(Commands::Here(args.commands.to_vec())));
         }
         if args.commands.len() > MAX_RENDER_BYTES {
             return Err(Status::INVALID_PARAMETER);
@@ -481,7 +486,7 @@ impl Kernel for RemoteKernel {
 
     fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
         self.doorbells.forget(doorbell);
-        self.send(Call::DestroyDoorbell { doorbell })
+        self.channel.call(Call::DestroyDoorbell { doorbell })
     }
 
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
@@ -499,6 +504,6 @@ impl Kernel for RemoteKernel {
     }
 
     fn display(&self) -> Option<DisplayInfo> {
-        self.send(Call::Display {}).ok().flatten()
+        self.channel.call(Call::Display {}).ok().flatten()
     }
 }
