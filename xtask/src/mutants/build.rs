@@ -48,9 +48,10 @@ pub(crate) fn mutant_is_on(number: u32) -> bool {
 "#;
 
 /// Runs the compiler for each crate of the copy. Cargo names what a wrapper compiles apart from the
-/// rest, so that tree and copy can share a build folder.
+/// rest, so that tree and copy can share a build folder. A shell without Bash's tolerance drops the
+/// variables of programs that have a hyphen in their name.
 const WRAPPER: &str =
-    "#!/bin/sh\n\"$@\" || { cd \"$TIDEGATE_TREE\" && exec \"$@\" 2> /dev/null; }\n";
+    "#!/usr/bin/env bash\n\"$@\" || { cd \"$TIDEGATE_TREE\" && exec \"$@\" 2> /dev/null; }\n";
 /// The package that every other one but the fuzz targets and the tasks is built for.
 const WIDEST: &str = "tidegate-cli";
 /// A build without a limit ends before this.
@@ -288,6 +289,16 @@ mod tests {
         assert_eq!(compile(), "of the tree");
         fs::write(copy.join("a"), "of the copy").unwrap();
         assert_eq!(compile(), "of the copy");
+    }
+
+    #[test]
+    fn the_compiler_gets_variables_whose_names_have_a_hyphen() {
+        let folder = tempfile::tempdir().unwrap();
+        let wrapper = folder.path().join("rustc");
+        write_wrapper(&wrapper).unwrap();
+        let output = Command::new(&wrapper).arg("env").env("CARGO_BIN_EXE_a-b", "1").output();
+        let variables = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(variables.lines().any(|line| line == "CARGO_BIN_EXE_a-b=1"), "{variables}");
     }
 
     #[test]
