@@ -52,12 +52,12 @@ impl Removal {
     pub(crate) fn remove(&self, level: &Passive) {
         let (objects, port) = (&self.objects, &self.objects.port);
         let _one_at_a_time = self.one_at_a_time.lock_device();
-        if port.is_stopped() {
+        if port.condition.is_stopped() {
             return;
         }
         // 1. Nothing begins on the adapter: no call, no recovery. A recovery that is under way is
         //    over first.
-        self.recovery.between_recoveries(|| port.begin_removal());
+        self.recovery.between_recoveries(|| port.condition.begin_removal());
         // A thread that waits for a vertical sync waits for the hardware.
         if let Some(display) = &self.display {
             display.forget();
@@ -101,11 +101,11 @@ impl Removal {
         let stopped = port.threads.exclusive(port.config.tdr.ddi_delay_ns, || {
             port.driver_as_it_is().stop_device(level);
             // spec: PRE-094
-            port.note_stopped();
+            port.condition.note_stopped();
         });
         if stopped.is_none() {
-            port.note_stuck_in_driver(BugCheck::StuckInDriver);
-            port.note_stopped();
+            port.condition.note_stuck_in_driver(BugCheck::StuckInDriver);
+            port.condition.note_stopped();
         }
         self.interrupts.forget();
     }

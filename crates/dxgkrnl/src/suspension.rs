@@ -155,7 +155,7 @@ impl Suspension {
         let done = driver.suspend_context(level, self.driver, fence);
         // A driver that fails the call never acknowledges, so a waiter times out. A removal
         // completes the requests that it finds, and waits for no acknowledgement of later ones.
-        if done == Ok(true) || port.check_present().is_err() {
+        if done == Ok(true) || port.condition.check_present().is_err() {
             self.complete(fence);
         }
     }
@@ -212,7 +212,7 @@ impl Suspension {
         };
         let Some(pending) = pending else { return false };
         pending.set(Step::ThreadWake);
-        self.port.record_power("suspend context", since_ns, fence);
+        self.port.lanes.record_power("suspend context", since_ns, fence);
         if is_probe {
             self.port.timer.arm(self.port.platform.now());
         }
@@ -237,7 +237,7 @@ impl Suspension {
             driver.resume_context(level, self.driver)
         };
         match resumed {
-            Ok(()) => port.record_power("resume context", port.platform.stamp_ns(), 0),
+            Ok(()) => port.lanes.record_power("resume context", port.platform.stamp_ns(), 0),
             Err(status) => {
                 port.bug_check(level, BugCheck::DdiFailed { ddi: "DxgkDdiResumeContext", status });
             }

@@ -191,7 +191,7 @@ impl Engine {
         let since = first.began.map_or(now, |began| began.max(since));
         let (running, spent_ns) = (first.priority, now.since(since));
         let behind = waits_behind(&self.in_flight);
-        self.ready.account(running, behind, (spent_ns, turn_ns));
+        self.ready.account(running, behind, spent_ns, turn_ns);
     }
 
     /// Submits a packet of the candidate's context, which has used `used_ns` of its turn. Returns
@@ -199,7 +199,8 @@ impl Engine {
     pub(crate) fn submit(
         &mut self,
         of: Candidate,
-        (command, used_ns): (Command, u64),
+        command: Command,
+        used_ns: u64,
         now: CpuTime,
     ) -> u32 {
         let id = self.fence_ids.next();

@@ -6,7 +6,7 @@
 
 use crate::config::Now;
 use crate::queue::{CommandKind, HwQueueState, Payload, SoftwareQueue, Work};
-use crate::scheduler::{Effect, VidSch};
+use crate::scheduler::{DueCommand, Effect, VidSch};
 use tidegate_ddi::OsHandle;
 
 impl HwQueueState {
@@ -76,7 +76,7 @@ impl<P: Payload> VidSch<P> {
         (state.submitted, state.submitted_ns) = (progress_fence_id, now.stamp_ns);
         state.in_flight.push_back(progress_fence_id);
         queue.items.pop_front();
-        Some(Effect::SubmitToHwQueue { command, progress_fence_id })
+        Some(Effect::SubmitToHwQueue(DueCommand { command, progress_fence_id }))
     }
 
     fn hw_queue_mut(&mut self, queue: OsHandle) -> Option<&mut HwQueueState> {

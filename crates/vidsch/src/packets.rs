@@ -7,9 +7,19 @@ use crate::config::Now;
 use crate::engine::{Answer, Engine, Packet, PreemptionReason};
 use crate::queue::{Command, CommandKind, Item, Payload, SoftwareQueue, Work};
 use crate::ready::Candidate;
-use crate::scheduler::{Effect, VidSch};
+use crate::scheduler::{DuePacket, Effect, VidSch};
 use tidegate_ddi::{EngineId, OsHandle, Priority, SubmitCommandFlags};
 use tidegate_platform::CpuTime;
+
+/// The driver's report of a preemption: packets up to `last_completed` are complete, and the others
+/// were preempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreemptionReport {
+    /// Fence ID of the preemption request.
+    pub request: u32,
+    /// Fence ID of the last completed packet.
+    pub last_completed: u32,
+}
 
 /// The meaning of a DMA_PREEMPTED report.
 #[derive(Debug, PartialEq, Eq)]
@@ -116,12 +126,11 @@ impl<P: Payload> VidSch<P> {
         }
     }
 
-    /// Handles the driver's report of a preemption: packets up to `last_completed` are complete,
-    /// and the others were preempted.
+    /// Handles the driver's report of a preemption.
     pub fn preempted(
         &mut self,
         engine: EngineId,
-        (request, last_completed): (u32, u32),
+        PreemptionReport { request, last_completed }: PreemptionReport,
         now: Now,
     ) -> Preempted {
         let Some(of) = self.engines.get_mut(engine) else { return Preempted::Unknown(request) };
@@ -259,7 +268,7 @@ impl<P: Payload> VidSch<P> {
         if let Some(packet) = self.engines[engine].resubmit_paging(now.at) {
             let Packet { id: fence_id, context, command, .. } = packet;
             let flags = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
-            return Some(Effect::Submit { context, engine, command, fence_id, flags });
+            return Some(Effect::Submit(DuePacket { context, engine, command, fence_id, flags }));
         }
         while let Some(candidate) = self.take_candidate(engine) {
             let context = candidate.context;
@@ -272,14 +281,14 @@ impl<P: Payload> VidSch<P> {
                 continue;
             };
             let returned = queue.items.pop_front().and_then(|item| item.returned);
-            return Some(self.submit(engine, candidate, (command, returned), now));
+            return Some(self.submit(engine, candidate, command, returned, now));
         }
         // spec: PRE-012
         let idle = self.engines[engine].idle_switch_due();
         let context = idle.filter(|_| self.held_for_split(engine).is_none())?;
         let priority = Priority::Realtime;
         let idle = Candidate { context, priority, rank: priority };
-        Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, None), now))
+        Some(self.submit(engine, idle, Command::CONTEXT_SWITCH, None, now))
     }
 
     /// Takes the next context to run. An engine held for a split buffer runs only paging contexts,
@@ -320,12 +329,13 @@ impl<P: Payload> VidSch<P> {
         &mut self,
         engine: EngineId,
         candidate: Candidate,
-        (command, returned): (Command, Option<u64>),
+        command: Command,
+        returned: Option<u64>,
         now: Now,
     ) -> Effect<P> {
         let context = candidate.context;
         let used_ns = returned.unwrap_or(0);
-        let fence_id = self.engines[engine].submit(candidate, (command, used_ns), now.at);
+        let fence_id = self.engines[engine].submit(candidate, command, used_ns, now.at);
         if let Some(state) = self.queues.get_mut(&context).and_then(SoftwareQueue::context_mut) {
             state.in_flight += 1;
         }
@@ -334,6 +344,6 @@ impl<P: Payload> VidSch<P> {
         flags.set(SubmitCommandFlags::PAGING, command.kind == CommandKind::Paging);
         flags.set(SubmitCommandFlags::CONTEXT_SWITCH, command.kind == CommandKind::ContextSwitch);
         flags.set(SubmitCommandFlags::RESUBMISSION, returned.is_some());
-        Effect::Submit { context, engine, command, fence_id, flags }
+        Effect::Submit(DuePacket { context, engine, command, fence_id, flags })
     }
 }

@@ -86,7 +86,8 @@ pub fn check(
 pub fn next_part(
     list: &[PatchLocation],
     buffer_bytes: u32,
-    (start, bound): (u32, &Bindings),
+    start: u32,
+    bound: &Bindings,
     fits: impl Fn(&BTreeSet<u32>) -> bool,
 ) -> Result<Part, BadList> {
     let mut inherited = bound.clone();
@@ -124,7 +125,7 @@ pub fn check_parts(
 ) -> Result<(), BadList> {
     let (mut start, mut bound) = (0, Bindings::new());
     while start < buffer_bytes {
-        let part = next_part(list, buffer_bytes, (start, &bound), &fits)?;
+        let part = next_part(list, buffer_bytes, start, &bound, &fits)?;
         if verifies {
             check_bindings(list, &part, &bound)?;
         }
@@ -175,7 +176,7 @@ mod tests {
     fn parts(list: &[PatchLocation], most: usize) -> Result<Vec<Part>, BadList> {
         let (mut start, mut bound, mut parts) = (0, Bindings::new(), Vec::new());
         while start < 64 {
-            let part = next_part(list, 64, (start, &bound), |needs| needs.len() <= most)?;
+            let part = next_part(list, 64, start, &bound, |needs| needs.len() <= most)?;
             (start, bound) = (part.bytes.end, part.leaves.clone());
             parts.push(part);
         }
@@ -204,7 +205,7 @@ mod tests {
         );
         let rebound = [entry(0, 0, Some(0)), entry(8, 1, Some(1)), entry(16, 1, Some(2))];
         let part =
-            next_part(&rebound, 64, (16, &Bindings::from([(0, 0), (1, 1)])), |_| true).unwrap();
+            next_part(&rebound, 64, 16, &Bindings::from([(0, 0), (1, 1)]), |_| true).unwrap();
         assert_eq!(part.needs, BTreeSet::from([0, 2]), "slot 1 is rebound where the part begins");
     }
 
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_part_that_leaks_a_binding_is_refused() {
         let bound = Bindings::from([(0, 0), (1, 1)]);
-        let rest = |list: &[PatchLocation]| next_part(list, 64, (32, &bound), |_| true).unwrap();
+        let rest = |list: &[PatchLocation]| next_part(list, 64, 32, &bound, |_| true).unwrap();
         let list = copies();
         assert_eq!(
             check_bindings(&list, &rest(&list), &bound),

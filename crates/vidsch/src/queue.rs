@@ -62,6 +62,15 @@ pub struct Command {
     pub kind: CommandKind,
 }
 
+/// Where the commands of a buffer lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandRange {
+    /// GPU virtual address, or the number of the part.
+    pub gpu_va: u64,
+    /// Length in bytes.
+    pub bytes: u32,
+}
+
 impl Command {
     /// Returns the GPU virtual address of its commands; 0 if they have none.
     pub fn address(&self) -> u64 {
@@ -308,7 +317,7 @@ impl<F: Clone> SoftwareQueue<F> {
         }
     }
 
-    pub(crate) fn push(&mut self, ticket: u64, queued_ns: u64, (work, cost): (Work<F>, usize)) {
+    pub(crate) fn push(&mut self, ticket: u64, queued_ns: u64, work: Work<F>, cost: usize) {
         self.items.push_back(Item { ticket, cost, queued_ns, head_ns: None, returned: None, work });
     }
 

@@ -68,7 +68,8 @@ impl Ready {
         &mut self,
         running: Priority,
         behind: impl Fn(Priority) -> bool,
-        (spent_ns, quantum_ns): (u64, u64),
+        spent_ns: u64,
+        quantum_ns: u64,
     ) {
         if running == Priority::Realtime {
             return;
@@ -146,7 +147,7 @@ mod tests {
     }
 
     fn runs(ready: &mut Ready, running: Priority, spent_ns: u64) {
-        ready.account(running, |_| false, (spent_ns, QUANTUM_NS));
+        ready.account(running, |_| false, spent_ns, QUANTUM_NS);
     }
 
     fn next(ready: &mut Ready) -> Option<(u64, bool)> {
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!((next(1), next(7)), (Some(2), Some(1)));
         let mut all = Ready::default();
         let behind = |priority| priority == Priority::Normal;
-        all.account(Priority::High, behind, (90, QUANTUM_NS));
+        all.account(Priority::High, behind, 90, QUANTUM_NS);
         assert_eq!(all.rank(Priority::Normal), LIFTED);
         assert_eq!(all.rank(Priority::Idle), Priority::Idle);
     }

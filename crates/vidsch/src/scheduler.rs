@@ -35,21 +35,34 @@ pub enum Submitter {
     HwQueue(OsHandle),
 }
 
+/// A packet that an engine is to get now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuePacket {
+    /// The packet's context.
+    pub context: OsHandle,
+    /// The engine.
+    pub engine: EngineId,
+    /// The command buffer.
+    pub command: Command,
+    /// The submission fence ID.
+    pub fence_id: u32,
+    /// The flags of the submission.
+    pub flags: SubmitCommandFlags,
+}
+
+/// A command that a hardware queue is to get now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueCommand {
+    /// The command buffer.
+    pub command: Command,
+    /// The value of the progress fence when it is complete.
+    pub progress_fence_id: u64,
+}
+
 /// An effect for the submitter to carry out.
 pub enum Effect<P: Payload> {
     /// Submit a packet to an engine.
-    Submit {
-        /// The packet's context.
-        context: OsHandle,
-        /// The engine.
-        engine: EngineId,
-        /// The command buffer.
-        command: Command,
-        /// The submission fence ID.
-        fence_id: u32,
-        /// The flags of the submission.
-        flags: SubmitCommandFlags,
-    },
+    Submit(DuePacket),
     /// Preempt the packets of an engine.
     Preempt {
         /// The engine.
@@ -58,12 +71,7 @@ pub enum Effect<P: Payload> {
         fence_id: u32,
     },
     /// Submit a command to a hardware queue.
-    SubmitToHwQueue {
-        /// The command buffer.
-        command: Command,
-        /// The value of the progress fence when it is complete.
-        progress_fence_id: u64,
-    },
+    SubmitToHwQueue(DueCommand),
     /// Wait until the progress fence reaches this value, then take the submission right again.
     AwaitProgress(u64),
     /// Execute a signal packet, then call [`VidSch::signalled`] with these queues.
@@ -184,7 +192,7 @@ impl<P: Payload> VidSch<P> {
             state.packets.0 += 1;
         }
         let cost = command.kind.cost(command.bytes as usize);
-        to.push(ticket, command.queued_ns, (Work::Command(command), cost));
+        to.push(ticket, command.queued_ns, Work::Command(command), cost);
         self.advance(queue, now);
         true
     }
@@ -194,7 +202,7 @@ impl<P: Payload> VidSch<P> {
         let ticket = self.new_ticket();
         if let Some(to) = self.queues.get_mut(&queue) {
             let work = Work::Wait { fences: fences.to_vec(), remaining: fences.len() };
-            to.push(ticket, now.stamp_ns, (work, fences.len().max(1)));
+            to.push(ticket, now.stamp_ns, work, fences.len().max(1));
         }
         self.advance(queue, now);
         ticket
@@ -217,7 +225,7 @@ impl<P: Payload> VidSch<P> {
         for queue in queues {
             if let Some(to) = self.queues.get_mut(queue) {
                 let work = Work::Signal { at_submission, reached: false };
-                to.push(ticket, now.stamp_ns, (work, cost));
+                to.push(ticket, now.stamp_ns, work, cost);
                 members.push(*queue);
             }
         }

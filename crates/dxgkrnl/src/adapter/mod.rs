@@ -103,11 +103,11 @@ impl Adapter {
         let _interrupts = interrupts;
         let adapter = Adapter { objects, display, power, recovery, _interrupts, removal };
         // 5. Kernel objects.
-        if adapter.objects.port.native_fence_caps.map_to_gpu_system_process {
+        if adapter.objects.port.declared.native_fence.map_to_gpu_system_process {
             let space = adapter.objects.memory.system_space(level);
             space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
-        if adapter.objects.port.caps.lazy_context_switch {
+        if adapter.objects.port.declared.caps.lazy_context_switch {
             let opened = idle_contexts::open(level, &adapter.objects);
             opened.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
@@ -147,7 +147,7 @@ impl Drop for Adapter {
     /// holds the timer that has it, and the driver.
     fn drop(&mut self) {
         let port = &self.objects.port;
-        if port.is_stopped() && !current::is_panicking() {
+        if port.condition.is_stopped() && !current::is_panicking() {
             port.timer.drop_work();
         }
     }

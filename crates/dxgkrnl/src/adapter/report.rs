@@ -21,7 +21,7 @@ impl Adapter {
 
     /// Returns the number of physical adapters, which is the number of bits in an engine affinity.
     pub fn physical_adapters(&self) -> u32 {
-        self.objects.port.caps.physical_adapters
+        self.objects.port.declared.caps.physical_adapters
     }
 
     /// Returns the counters.
@@ -33,12 +33,12 @@ impl Adapter {
     /// Returns the driver contract violation that stopped the adapter, if any. Its consequences are
     /// not reported.
     pub fn bug_checks(&self) -> Vec<BugCheck> {
-        self.objects.port.bug_checks()
+        self.objects.port.condition.bug_checks()
     }
 
     /// Returns the first 64 driver faults that the kernel worked around.
     pub fn driver_faults(&self) -> Vec<DriverFault> {
-        self.objects.port.driver_faults()
+        self.objects.port.condition.driver_faults()
     }
 
     /// Returns the last 64 unannounced fence rewinds, oldest first.

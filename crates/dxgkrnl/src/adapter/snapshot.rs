@@ -34,11 +34,13 @@ impl Adapter {
         outcome: impl Fn(&crate::RecoveryOutcome) -> String,
     ) -> MachineRow {
         let (port, stats) = (&self.objects.port, self.stats());
-        for (engine, row) in port.caps.engines().zip(&mut engines) {
+        for (engine, row) in port.declared.caps.engines().zip(&mut engines) {
             row.power = format!("{:?}", self.engine_power_state(engine));
         }
         let name = |engine: EngineId| {
-            engines.get(port.caps.engine_number(engine)? as usize).map(|row| row.name.clone())
+            engines
+                .get(port.declared.caps.engine_number(engine)? as usize)
+                .map(|row| row.name.clone())
         };
         let recoveries = self.recoveries().into_iter().map(|report| RecoveryRow {
             at_ns: report.at.0,
@@ -52,7 +54,7 @@ impl Adapter {
             (self.objects.contexts.lock().len(), self.objects.hw_queues.lock().len());
         MachineRow {
             at_ns: port.platform.now().0,
-            adapter: shortened(&port.caps.description, NAME_BYTES),
+            adapter: shortened(&port.declared.caps.description, NAME_BYTES),
             power: format!("{:?}", self.power_state()),
             queues: (contexts + hw_queues) as u64,
             fences: self.objects.fences.len() as u64,
@@ -89,7 +91,7 @@ impl Adapter {
     }
 
     fn engine_number(&self, engine: EngineId) -> u32 {
-        self.objects.port.caps.engine_number(engine).unwrap_or(0)
+        self.objects.port.declared.caps.engine_number(engine).unwrap_or(0)
     }
 
     fn context_row(&self, context: &Context) -> QueueRow {

@@ -49,7 +49,7 @@ pub(crate) struct Display {
 impl Display {
     /// Creates the display; `None` for a render-only adapter.
     pub(crate) fn new(objects: &Arc<Objects>) -> Option<Arc<Display>> {
-        let caps = objects.port.caps.display?;
+        let caps = objects.port.declared.caps.display?;
         let state = State {
             flips: FlipQueue::default(),
             waiters: Vec::new(),
@@ -125,7 +125,7 @@ impl Display {
         let port = &self.objects.port;
         let platform = &port.platform;
         if platform.tracing() {
-            let new = || platform.lane(LaneKind::Display, &port.lane_group(), "display");
+            let new = || port.lanes.lane(LaneKind::Display, "display");
             platform.record(record(*once::make_alone(&self.lane, new), platform.stamp_ns()));
         }
     }

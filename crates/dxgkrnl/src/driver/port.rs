@@ -1,11 +1,14 @@
-//! The driver and the facts of one adapter, shared by every layer.
+//! The driver of one adapter, and what the layers share: its declarations, timer, counters, lanes
+//! and condition.
 //!
-//! Invariants: the first contract violation is kept, unless the adapter was already removed.
-//! Handles are never reused. See `driver` for the rules of a DDI call.
+//! Invariants: handles are never reused. See `driver` for the rules of a DDI call.
 
+use super::condition::Condition;
 use super::declaration::Declaration;
-use super::fault::{DriverFault, FAULTS_KEPT};
+use super::fault::DriverFault;
 use super::feature::Features;
+use super::lanes::Lanes;
+use super::power_use::{Awake, DevicePower, EngineInUse, EngineUse};
 use super::removed::RemovedDriver;
 use super::thread_gate::{Inside, ThreadGate};
 use crate::config::AdapterConfig;
@@ -13,70 +16,11 @@ use crate::error::BugCheck;
 use crate::port::Port;
 use crate::stats::{Count, Stats};
 use crate::timer::Timer;
-use std::any::Any;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::memory::{PageTableShape, Segment};
-use tidegate_ddi::{
-    AdapterCaps, Driver, EngineId, Irql, NativeFenceCaps, OsHandle, Passive, UserModeSubmissionCaps,
-};
-use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word};
-use tidegate_platform::{current, once};
-use tidegate_trace::{Kind, LaneId, LaneKind, Record};
-
-/// The port to `power`, used by every DDI call.
-pub(crate) trait DevicePower: Send + Sync {
-    /// Keeps the device powered until the guard is dropped. Wakes a device in D3 completely. In a
-    /// DPC the device is already powered.
-    fn awake(&self, level: Irql<'_>) -> Awake<'_>;
-
-    /// Like `awake`. If this woke the device, contexts stay suspended until [`Awake::resume`].
-    fn awake_but_suspended(&self, level: &Passive) -> Awake<'_>;
-
-    /// Releases a counted guard.
-    fn release(&self);
-
-    /// Powers an engine until [`DevicePower::release_engine`]. A caller that must not wait gets
-    /// [`EngineUse::Changing`] while another agent changes the power.
-    fn use_engine(&self, level: Irql<'_>, port: &DriverPort, engine: EngineId) -> EngineUse;
-
-    /// Begins a DPC: the device stays powered until [`DevicePower::end_dpc`]. Returns `false` if
-    /// the device has no power or is about to lose it.
-    fn begin_dpc(&self) -> bool;
-
-    /// A DPC that was begun ends.
-    fn end_dpc(&self);
-
-    /// Releases one use of an engine.
-    fn release_engine(&self, engine: EngineId);
-
-    /// Records that a doorbell of the engine was connected.
-    fn doorbell_connected(&self, port: &DriverPort, engine: EngineId);
-}
-
-/// Result of a request to use an engine.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EngineUse {
-    /// The engine has power until it is released.
-    Counted,
-    /// Not counted: engines always have power, or the machine stopped.
-    Uncounted,
-    Changing,
-}
-
-/// Keeps the engine powered.
-pub(crate) struct EngineInUse<'a> {
-    counted: Option<(&'a dyn DevicePower, EngineId)>,
-}
-
-impl Drop for EngineInUse<'_> {
-    fn drop(&mut self) {
-        if let Some((power, engine)) = self.counted {
-            power.release_engine(engine);
-        }
-    }
-}
+use tidegate_ddi::{Driver, EngineId, Irql, OsHandle, Passive};
+use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word, current};
 
 /// The port to failure handling: contract violations and hangs.
 pub(crate) trait FailurePort: Send + Sync {
@@ -90,42 +34,6 @@ pub(crate) trait FailurePort: Send + Sync {
     /// Schedules a sampling of engines after the timeout delay, because work may have been
     /// announced to a hardware queue.
     fn watch_for_hangs(&self);
-}
-
-/// Keeps the device powered.
-pub(crate) struct Awake<'a> {
-    counted: Option<&'a dyn DevicePower>,
-    /// If this call woke the device, the contexts that stay suspended until this is dropped.
-    suspended: Option<Box<dyn Any>>,
-}
-
-impl<'a> Awake<'a> {
-    /// Creates an uncounted guard: power is permanent, or the caller is the agent that changes it.
-    pub(crate) fn uncounted() -> Awake<'a> {
-        Awake { counted: None, suspended: None }
-    }
-
-    /// Creates a guard counted by `power`.
-    pub(crate) fn counted(power: &'a dyn DevicePower, suspended: Option<Box<dyn Any>>) -> Self {
-        Awake { counted: Some(power), suspended }
-    }
-
-    /// Resumes the contexts of a device that this call woke. The device stays powered until the
-    /// guard is dropped.
-    pub(crate) fn resume(mut self) -> Self {
-        drop(self.suspended.take());
-        self
-    }
-}
-
-impl Drop for Awake<'_> {
-    fn drop(&mut self) {
-        // First, since it calls the driver.
-        drop(self.suspended.take());
-        if let Some(power) = self.counted {
-            power.release();
-        }
-    }
 }
 
 /// The driver of a powered device.
@@ -143,13 +51,6 @@ impl<'a> Deref for Powered<'a> {
     }
 }
 
-/// Why an adapter accepts no more work.
-#[derive(Default)]
-struct Condition {
-    bug_checks: Vec<BugCheck>,
-    removed: bool,
-}
-
 /// Parts of a new [`DriverPort`].
 pub(crate) struct PortParts {
     pub(crate) platform: Platform,
@@ -162,21 +63,17 @@ pub(crate) struct PortParts {
     pub(crate) system_memory: PhysicalMemory,
 }
 
-/// One adapter as every layer of the kernel sees it.
+/// One adapter as the layers of the kernel see it.
 pub(crate) struct DriverPort {
     pub(crate) platform: Platform,
     driver: Arc<dyn Driver>,
     /// Replaces the driver once the adapter has stopped.
     removed: RemovedDriver,
     pub(crate) features: Arc<Features>,
-    pub(crate) caps: AdapterCaps,
-    pub(crate) native_fence_caps: NativeFenceCaps,
+    /// What the driver declared.
+    pub(crate) declared: Declaration,
     /// Whether the driver schedules by bands.
     pub(crate) priority_bands: bool,
-    /// `None` while no node declares user-mode submission.
-    pub(crate) user_mode_submission_caps: Option<UserModeSubmissionCaps>,
-    pub(crate) shape: PageTableShape,
-    pub(crate) segments: Vec<Segment>,
     pub(crate) config: AdapterConfig,
     pub(crate) system_memory: PhysicalMemory,
     /// The interrupt lock: DIRQL. Serialises the interrupt routine with UpdateMonitoredValues.
@@ -188,18 +85,9 @@ pub(crate) struct DriverPort {
     pub(crate) failures: Port<dyn FailurePort>,
     pub(crate) timer: Arc<Timer>,
     pub(crate) stats: Stats,
-    /// Timeline lane of suspensions and power states, created on first use.
-    power_lane: OnceLock<LaneId>,
-    /// Timeline lane of ended processes, created on first use.
-    process_lane: OnceLock<LaneId>,
-    /// Timeline lane of interrupt and DPC routines.
-    pub(crate) interrupt_lane: LaneId,
+    pub(crate) lanes: Lanes,
     next_handle: Word,
-    resets: Word,
-    condition: Mutex<Condition>,
-    faults: Mutex<Vec<DriverFault>>,
-    /// Set when the driver has stopped and must not be called.
-    stopped: OnceLock<()>,
+    pub(crate) condition: Condition,
 }
 
 impl DriverPort {
@@ -208,26 +96,17 @@ impl DriverPort {
         let PortParts { platform, driver, declared, features, config, .. } = parts;
         Arc::new(DriverPort {
             removed: RemovedDriver(Arc::clone(&driver)),
-            caps: declared.caps,
-            native_fence_caps: declared.native_fence,
+            declared,
             priority_bands: parts.priority_bands,
-            user_mode_submission_caps: declared.user_mode_submission,
-            shape: declared.shape,
-            segments: declared.segments,
             system_memory: parts.system_memory,
             interrupt_lock: platform.mutex("interrupt lock", ()),
             threads: ThreadGate::new(&platform, config.tdr.is_on()),
             failures: Port::default(),
             timer: Timer::new(&platform),
             stats: Stats::new(&platform),
-            power_lane: OnceLock::new(),
-            process_lane: OnceLock::new(),
-            interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
+            lanes: Lanes::new(&platform, config),
             next_handle: platform.page(1).word(0),
-            resets: platform.page(1).word(0).named("the count of adapter resets"),
-            condition: platform.mutex("bug checks", Condition::default()),
-            faults: platform.mutex("faults of a driver", Vec::new()),
-            stopped: OnceLock::new(),
+            condition: Condition::new(&platform),
             platform,
             driver,
             features,
@@ -250,31 +129,15 @@ impl DriverPort {
         }
     }
 
-    /// Returns a counter that changes at the start and end of each adapter reset; odd during one.
-    pub(crate) fn resets(&self) -> u64 {
-        self.resets.load()
-    }
-
-    /// Counts the start or end of an adapter reset.
-    pub(crate) fn note_reset(&self) {
-        self.resets.fetch_add(1);
-    }
-
     /// Checks that the engine exists, for an interrupt that names it.
     pub(crate) fn check_engine(&self, engine: EngineId) -> Result<(), BugCheck> {
-        if engine.node_ordinal as usize >= self.caps.nodes.len() {
+        if engine.node_ordinal as usize >= self.declared.caps.nodes.len() {
             return Err(BugCheck::UnknownNode(engine.node_ordinal));
         }
-        if engine.engine_ordinal >= self.caps.physical_adapters {
+        if engine.engine_ordinal >= self.declared.caps.physical_adapters {
             return Err(BugCheck::UnknownPhysicalAdapter(engine.engine_ordinal));
         }
         Ok(())
-    }
-
-    /// Returns the driver contract violation that stopped the adapter, if any. Its consequences are
-    /// not reported.
-    pub(crate) fn bug_checks(&self) -> Vec<BugCheck> {
-        self.condition.lock().bug_checks.clone()
     }
 
     /// Returns the driver for a DDI call. The device stays powered until the call ends. No guard of
@@ -297,7 +160,7 @@ impl DriverPort {
     }
 
     fn present_driver(&self) -> &dyn Driver {
-        if self.is_stopped() { &self.removed } else { &*self.driver }
+        if self.condition.is_stopped() { &self.removed } else { &*self.driver }
     }
 
     /// Keeps the device powered until the guard is dropped. Wakes a device in D3.
@@ -345,70 +208,22 @@ impl DriverPort {
         self.power.doorbell_connected(self, engine);
     }
 
-    /// Returns whether the driver has stopped.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.get().is_some()
-    }
-
-    /// Records that DxgkDdiStopDevice has returned or never will. The driver is not
-    /// called afterwards.
-    pub(crate) fn note_stopped(&self) {
-        let _first = self.stopped.set(());
-    }
-
-    /// Returns the first 64 driver faults that the kernel worked around.
-    pub(crate) fn driver_faults(&self) -> Vec<DriverFault> {
-        self.faults.lock().clone()
-    }
-
+    /// Records a driver fault that the kernel worked around.
     pub(crate) fn note_driver_fault(&self, entry: &'static str, what: String) {
-        let at = self.platform.now();
-        let mut faults = self.faults.lock();
-        if faults.len() < FAULTS_KEPT {
-            faults.push(DriverFault { at, entry, what });
-        }
-    }
-
-    /// Records on the timeline a power event that ends now.
-    pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
-        self.record_on((&self.power_lane, "power"), (Kind::Mark, what), start_ns, arg);
+        self.condition.keep_fault(DriverFault { at: self.platform.now(), entry, what });
     }
 
     /// Records an engine power event, with the engine's number.
     pub(crate) fn record_engine_power(&self, what: &str, start_ns: u64, engine: EngineId) {
-        let number = self.caps.engine_number(engine).map_or(u64::MAX, u64::from);
-        self.record_power(what, start_ns, number);
-    }
-
-    /// Records on the timeline a process end that completes now.
-    pub(crate) fn record_process(&self, what: &str, start_ns: u64) {
-        self.record_on((&self.process_lane, "processes"), (Kind::Mark, what), start_ns, 0);
-    }
-
-    /// Records an event from `start_ns` to now, on a lane of the adapter that is created on
-    /// first use.
-    pub(crate) fn record_on(
-        &self,
-        (lane, lane_name): (&OnceLock<LaneId>, &str),
-        (kind, what): (Kind, &str),
-        start_ns: u64,
-        arg: u64,
-    ) {
-        let platform = &self.platform;
-        if !platform.tracing() {
-            return;
-        }
-        let made = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), lane_name);
-        let (lane, name) = (*once::make_alone(lane, made), platform.trace_name(what));
-        platform
-            .record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
+        let number = self.declared.caps.engine_number(engine).map_or(u64::MAX, u64::from);
+        self.lanes.record_power(what, start_ns, number);
     }
 
     /// Records a contract violation and stops the adapter. A violation after the stop is a
     /// consequence and is not recorded.
     // spec: PRE-054
     pub(crate) fn bug_check<'a>(&self, level: impl Into<Irql<'a>>, bug: BugCheck) {
-        if self.keep_bug_check(bug)
+        if self.condition.keep_bug_check(bug)
             && let Some(port) = self.failures.get()
         {
             port.lose_devices(level.into());
@@ -418,34 +233,11 @@ impl DriverPort {
     /// Records a contract violation for a caller that holds locks. Takes effect immediately; a work
     /// item loses the devices.
     pub(crate) fn stop_later(&self, bug: BugCheck) {
-        if self.keep_bug_check(bug)
+        if self.condition.keep_bug_check(bug)
             && let Some(port) = self.failures.get()
         {
             self.timer.queue_work(Box::new(move |level| port.lose_devices(level.into())));
         }
-    }
-
-    /// Records the first contract violation of an adapter that is not removed. Returns whether it
-    /// was recorded.
-    // spec: PRE-092
-    fn keep_bug_check(&self, bug: BugCheck) -> bool {
-        let mut condition = self.condition.lock();
-        let first = !condition.removed && condition.bug_checks.is_empty();
-        if first {
-            condition.bug_checks.push(bug);
-        }
-        first
-    }
-
-    /// Begins a removal: no further work is accepted.
-    // spec: PRE-095
-    pub(crate) fn begin_removal(&self) {
-        self.condition.lock().removed = true;
-    }
-
-    /// Records that a call stuck in the driver kept a removal from stopping it.
-    pub(crate) fn note_stuck_in_driver(&self, bug: BugCheck) {
-        self.condition.lock().bug_checks.push(bug);
     }
 
     /// Checks that the adapter works.
@@ -453,24 +245,14 @@ impl DriverPort {
     /// # Errors
     /// DEVICE_REMOVED after a driver contract violation or removal.
     pub(crate) fn check(&self) -> Result<(), Status> {
-        let condition = self.condition.lock();
-        let stands = condition.bug_checks.is_empty() && !condition.removed;
-        if stands { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
-    }
-
-    /// Checks that the adapter is present.
-    ///
-    /// # Errors
-    /// DEVICE_REMOVED after its removal.
-    pub(crate) fn check_present(&self) -> Result<(), Status> {
-        if self.condition.lock().removed { Err(Status::DEVICE_REMOVED) } else { Ok(()) }
+        self.condition.check()
     }
 
     /// Creates a handle that names a kernel object to the driver. Handles are unique across
     /// all adapters of the platform, because the upper part is the number of the adapter's
     /// timeline lane.
     pub(crate) fn new_handle(&self) -> OsHandle {
-        OsHandle(u64::from(self.interrupt_lane.0) << 40 | self.new_number())
+        OsHandle(u64::from(self.lanes.interrupts.0) << 40 | self.new_number())
     }
 
     /// Allocates a number for an address space; `None` if all are used.
@@ -485,13 +267,4 @@ impl DriverPort {
     pub(crate) fn count(&self, count: Count) {
         self.stats.add(count, 1);
     }
-
-    /// Returns the timeline group of the adapter's lanes.
-    pub(crate) fn lane_group(&self) -> String {
-        lane_group(self.config)
-    }
-}
-
-fn lane_group(config: AdapterConfig) -> String {
-    config.ordinal.map_or_else(|| "GPU".to_owned(), |ordinal| format!("GPU {ordinal}"))
 }

@@ -11,6 +11,7 @@
 use super::event_set::EventSet;
 use super::instance::Instance;
 use super::monitor;
+use super::object::FenceTarget;
 use super::object::{Fence, Fences, Waiter};
 use super::waiter_queue::WaiterId;
 use super::waiter_set::WaitOwner;
@@ -193,7 +194,7 @@ pub(crate) fn poll(fence: &Fence, wait: FenceWait) -> bool {
     let Some(current) = fence.current.as_ref().filter(|_| wait.epoch != REACHED) else {
         return true;
     };
-    let is_kept = port.caps.fence_history && current.is_whole();
+    let is_kept = port.declared.caps.fence_history && current.is_whole();
     is_kept && port.platform.poll_for(port.config.cpu_wait_poll_ns, || current.load() >= wait.value)
 }
 
@@ -241,7 +242,8 @@ fn new_wait(
 pub(crate) fn enter_callback(
     level: Irql<'_>,
     fences: &Fences,
-    (instance, value): (&Instance, u64),
+    instance: &Instance,
+    value: u64,
     callback: Arc<dyn WaitCallback>,
 ) {
     let wait = monitor::begin_wait(&instance.fence, value);
@@ -310,7 +312,7 @@ impl EnteredWait {
         self,
         level: Irql<'_>,
         spare: &SpareWaits,
-        fences: &[(Arc<Fence>, u64)],
+        fences: &[FenceTarget],
     ) -> Result<(), Status> {
         let used = self.used;
         let Some(WaitNotice::Event(event)) = &used.wait.notice else { return Ok(()) };
@@ -318,7 +320,7 @@ impl EnteredWait {
             spare.keep(used);
             return Ok(());
         }
-        let text = |(fence, value): &(Arc<Fence>, u64)| fence.wait_text(*value);
+        let text = |target: &FenceTarget| target.fence.wait_text(target.value);
         let what = match (fences, self.mode) {
             ([one], _) => text(one),
             (_, WaitMode::All) => fences.iter().map(text).collect::<Vec<_>>().join(" and "),

@@ -140,7 +140,7 @@ impl Instance {
         };
         let first =
             cross_adapter.as_ref().map_or(NO_WAITER, |shared| shared.first_monitored_value());
-        storage.begin(&fences.memory, args.name, (args.initial_value, first));
+        storage.begin(&fences.memory, args.name, args.initial_value, first);
         // 3. Mappings are created with the instance.
         // 4. The driver's global fence.
         let hold = create_fence(level, fences, args, storage, cross_adapter)?;
@@ -201,7 +201,7 @@ fn check_kind(fences: &Fences, args: &CreateFence<'_>) -> Result<(), Status> {
     let Some(fence_type) = args.native else { return Ok(()) };
     let port = &fences.port;
     // spec: NF-077
-    if !port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
+    if !port.declared.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
     if fence_type == NativeFenceType::IntraGpu {
@@ -299,7 +299,7 @@ fn direct_signals(
     native: Option<&NativeParts>,
     storage: &FenceStorage,
 ) -> Option<DirectSignals> {
-    if !port.caps.fence_history || !current?.is_whole() {
+    if !port.declared.caps.fence_history || !current?.is_whole() {
         return None;
     }
     let Some(native) = native else {
@@ -311,7 +311,7 @@ fn direct_signals(
     }
     let at = storage.current_at();
     let waiting = port.driver(level).waiting_word(level, native.driver_global, at).ok()?;
-    let is_fixed = port.caps.monitored_values_in_memory && !storage.is_movable();
+    let is_fixed = port.declared.caps.monitored_values_in_memory && !storage.is_movable();
     let monitored = native.monitored.word().filter(|_| is_fixed);
     Some(DirectSignals { waiting: Some(waiting), monitored })
 }
@@ -342,7 +342,8 @@ fn value_of(
 
 /// Whether a fence with these flags holds the low half of its value.
 pub(super) fn is_narrow(fences: &Fences, flags: SyncObjectFlags) -> bool {
-    let no_64bit_atomics = fences.port.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
+    let no_64bit_atomics =
+        fences.port.declared.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
     no_64bit_atomics && !flags.contains(SyncObjectFlags::NO_GPU_ACCESS)
 }
 
@@ -463,8 +464,8 @@ pub(crate) fn note_lost_signals(process: &str, instances: &[&Instance], dropped:
     };
     for instance in instances.iter().filter(shared) {
         let fence = &instance.fence;
-        let of_fence = dropped.iter().filter(|(of, _)| Arc::ptr_eq(of, fence));
-        let queued = of_fence.map(|(_, value)| *value).max();
+        let of_fence = dropped.iter().filter(|lost| Arc::ptr_eq(&lost.fence, fence));
+        let queued = of_fence.map(|lost| lost.value).max();
         let own = instances.iter().filter(|other| Arc::ptr_eq(&other.fence, fence)).count();
         if !fence.is_held_beside(own) {
             continue;

@@ -20,8 +20,8 @@ use tidegate_ddi::{AdapterCaps, LinkNativeFence, Passive, PeerFence, VidSchCaps}
 /// Whether members on the adapter can be linked.
 pub(super) fn is_capable(fences: &Fences) -> bool {
     let port = &fences.port;
-    let native = port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
-    native && port.caps.peer_signal.common_doorbell && port.config.ordinal.is_some()
+    let native = port.declared.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+    native && port.declared.caps.peer_signal.common_doorbell && port.config.ordinal.is_some()
 }
 
 /// The initial MonitoredValue of a member.
@@ -53,10 +53,10 @@ pub(super) fn name_peers(
 ) -> Result<(), Status> {
     let Some(native) = &member.native else { return Ok(()) };
     let shares = |caps: &AdapterCaps| caps.peer_signal.shared_fence_storage;
-    let caps = &member.port().caps;
+    let caps = &member.port().declared.caps;
     let others = members.iter().filter(|other| !Arc::ptr_eq(&other.fences, &member.fences));
     let peers = others.filter_map(|other| {
-        let both = shares(caps) && shares(&other.port().caps);
+        let both = shares(caps) && shares(&other.port().declared.caps);
         let monitored_value = both.then(|| other.storage.monitored_at());
         Some(PeerFence { peer: other.port().config.ordinal?, monitored_value })
     });

@@ -6,8 +6,10 @@
 //! place, and is read; 5. the old log is freed. Steps 2 and 3 wait, so no lock is held that a DPC
 //! can want. An interrupt in between finds the old log; step 4 reads the signals that it missed.
 
-use super::log::{Barrier, FenceLog, FenceLogs, LogReader, LoggedQueue};
+use super::log::{Barrier, FenceLog, LogReader, LoggedQueue};
 use super::signaled;
+use crate::memory::AddressSpace;
+use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::Passive;
 
@@ -27,7 +29,7 @@ pub(crate) fn follow_mode(
     let wanted = [capacity, capacity, if mode.verbose { capacity } else { 0 }];
     for (log, wanted) in logs.all().into_iter().zip(wanted) {
         if log.place().map_or(0, |place| place.capacity) != wanted {
-            replace(level, reader, queue, (logs, log), wanted)?;
+            replace(level, reader, queue, &logs.space, log, wanted)?;
         }
     }
     if mode.verbose {
@@ -42,13 +44,14 @@ fn replace(
     level: &Passive,
     reader: &LogReader,
     queue: &dyn LoggedQueue,
-    (logs, log): (&FenceLogs, &FenceLog),
+    space: &Arc<AddressSpace>,
+    log: &FenceLog,
     capacity: u32,
 ) -> Result<(), Status> {
     // 1.
     let new = match capacity {
         0 => None,
-        _ => Some(reader.new_place(level, &logs.space, log.log_type, capacity)?),
+        _ => Some(reader.new_place(level, space, log.log_type, capacity)?),
     };
     // 2.
     reader.set_buffer(level.into(), queue.driver(), log.log_type, new.as_deref());

@@ -119,7 +119,7 @@ impl LogBuffer {
         capacity: u32,
     ) -> Result<LogBuffer, Status> {
         let driver = &memory.driver;
-        let (page_bytes, system_memory) = (driver.shape.page_bytes, &driver.system_memory);
+        let (page_bytes, system_memory) = (driver.declared.shape.page_bytes, &driver.system_memory);
         let (header_page_at, page) = system_memory.protocol((page_bytes / 8) as usize);
         let bytes = u64::from(capacity) * ENTRY_BYTES;
         let (entries_at, entries) = system_memory.bulk(bytes as usize);
@@ -154,7 +154,7 @@ impl LogBuffer {
         notify_every: u32,
     ) -> SetNativeFenceLogBuffer {
         let OnBus { driver, header_page_at, entries_at } = &self.on_bus;
-        let page_bytes = driver.shape.page_bytes;
+        let page_bytes = driver.declared.shape.page_bytes;
         let header_address = PhysicalAddress(header_page_at.0 + page_bytes - HEADER_BYTES);
         SetNativeFenceLogBuffer {
             hw_queue,

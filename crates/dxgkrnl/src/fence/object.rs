@@ -21,7 +21,11 @@ use tidegate_platform::{Event, Mutex, PhysicalAddress, PhysicalMemory, Step, Tra
 use tidegate_trace::FenceId;
 
 /// A fence and the value that is waited for or signalled.
-pub(crate) type FenceTarget = (Arc<Fence>, u64);
+#[derive(Clone)]
+pub(crate) struct FenceTarget {
+    pub(crate) fence: Arc<Fence>,
+    pub(crate) value: u64,
+}
 
 /// Fences that an interrupt names: mostly one, which takes no memory.
 pub(crate) type NamedFences = SmallVec<[Arc<Fence>; 1]>;

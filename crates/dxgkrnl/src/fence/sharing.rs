@@ -95,7 +95,7 @@ pub(crate) fn open(
 ) -> Result<Instance, Status> {
     let shared: &SharedFence = nt_handle.object().ok_or(Status::OBJECT_TYPE_MISMATCH)?;
     let refused = refused_by_flags(flags)?;
-    if native && !fences.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
+    if native && !fences.port.declared.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
     let hold = hold_on(level, fences, shared.fence())?;
@@ -173,7 +173,7 @@ fn create_member(
     fences: &Arc<Fences>,
 ) -> Result<FenceHold, Status> {
     // spec: NF-152, NF-153
-    let native = fences.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+    let native = fences.port.declared.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
     let args = CreateFence {
         name: &shared.name,
         initial_value: 0,

@@ -54,11 +54,11 @@ pub(crate) fn check_rewinds(
 pub(crate) fn signal(level: Irql<'_>, targets: &[FenceTarget], flags: SignalFlags) {
     note_rewinds(targets, flags);
     let mut satisfied = Vec::new();
-    for (fence, value) in targets {
+    for FenceTarget { fence, value } in targets {
         fence.port().count(Count::cpu_signals);
         satisfied.push(store_and_collect(level, fence, *value, UpdateCurrentMode::Write));
     }
-    release(level, targets.iter().map(|(fence, _)| &**fence), satisfied);
+    release(level, targets.iter().map(|target| &*target.fence), satisfied);
 }
 
 /// What a stored CPU signal leaves to do.
@@ -123,7 +123,7 @@ fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
     if flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
         return;
     }
-    for (index, (fence, value)) in targets.iter().enumerate() {
+    for (index, FenceTarget { fence, value }) in targets.iter().enumerate() {
         if let Some(from) = falls_from(targets, index) {
             fence.port().stats.note_rewind(&fence.name, from, *value);
         }
@@ -134,9 +134,9 @@ fn note_rewinds(targets: &[FenceTarget], flags: SignalFlags) {
 /// named twice already has its first value when the second is stored. A signal of a fence of a lost
 /// device stores nothing.
 fn falls_from(targets: &[FenceTarget], index: usize) -> Option<u64> {
-    let (fence, value) = &targets[index];
-    let earlier = targets[..index].iter().rfind(|(other, _)| Arc::ptr_eq(other, fence));
-    let from = earlier.map_or_else(|| fence.value(), |(_, value)| *value);
+    let FenceTarget { fence, value } = &targets[index];
+    let earlier = targets[..index].iter().rfind(|other| Arc::ptr_eq(&other.fence, fence));
+    let from = earlier.map_or_else(|| fence.value(), |other| other.value);
     let is_condemned = || fence.current.as_ref().is_some_and(FenceValue::is_condemned);
     (*value < from && !is_condemned()).then_some(from)
 }
@@ -184,7 +184,10 @@ fn store_and_collect(
     let _still = hold_out_of_reach(fence);
     let _ordered = fence.update.lock_device();
     store(level, fence, driver.as_ref(), value, mode);
-    monitor::collect_satisfied(fence, Some(value).filter(|_| !fence.port().caps.fence_history))
+    monitor::collect_satisfied(
+        fence,
+        Some(value).filter(|_| !fence.port().declared.caps.fence_history),
+    )
 }
 
 /// Releases the waiters taken from `fences` (one list per fence), then rearms and relays

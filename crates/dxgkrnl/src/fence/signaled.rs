@@ -88,7 +88,7 @@ pub(super) fn wake_logged(
 // spec: NF-235
 pub(crate) fn queue_ended(level: Irql<'_>, fences: &Fences, queue: &dyn LoggedQueue) {
     let optimized = VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
-    if fences.port.caps.scheduling.contains(optimized) && queue.logs().is_some() {
+    if fences.port.declared.caps.scheduling.contains(optimized) && queue.logs().is_some() {
         scan_native(level, fences);
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn relayed(level: Irql<'_>, fence: &Fence) {
 pub(crate) fn unreleased(fences: &Fences) -> Vec<(Arc<Fence>, Snapshot)> {
     let advanced =
         |node: &NodeMetadata| node.monitored_notification == MonitoredNotification::Advanced;
-    let monitored = fences.port.caps.nodes.iter().all(advanced);
+    let monitored = fences.port.declared.caps.nodes.iter().all(advanced);
     let found = fences.matching(|fence| monitored || fence.native.is_some()).into_iter();
     let satisfied = found.filter_map(|fence| {
         let latest = fence.current.as_ref()?.latest();

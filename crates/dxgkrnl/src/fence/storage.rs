@@ -93,7 +93,7 @@ fn new_page(
     match kind.in_local(value) {
         Some(fence_type) => memory.allocate_fence_page(level, value, fence_type),
         None => {
-            let history = memory.driver.caps.fence_history;
+            let history = memory.driver.declared.caps.fence_history;
             let system_memory = &memory.driver.system_memory;
             Ok(Arc::new(FenceValuePage::fixed(system_memory, value, history)))
         }
@@ -377,14 +377,15 @@ impl FenceStorage {
         &self,
         memory: &Memory,
         name: &str,
-        (initial_value, monitored_value): (u64, u64),
+        initial_value: u64,
+        monitored_value: u64,
     ) {
         if let Some(cell) = self.current() {
             cell.word().clone().named_by(|| format!("CurrentValue of '{name}'"));
             if let Some(epoch) = cell.epoch_word() {
                 epoch.named_by(|| format!("the epoch of '{name}'"));
             }
-            let annex_peaks = memory.driver.caps.fence_history_peaks as usize;
+            let annex_peaks = memory.driver.declared.caps.fence_history_peaks as usize;
             cell.renew(initial_value, self.stride_bytes, annex_peaks);
         }
         self.begin_monitored(memory, name, monitored_value);
@@ -490,7 +491,8 @@ impl FencePool {
     }
 
     fn stride_words(&self) -> usize {
-        let stride_bytes = u64::from(self.memory.driver.native_fence_caps.monitored_value_stride);
+        let stride_bytes =
+            u64::from(self.memory.driver.declared.native_fence.monitored_value_stride);
         (stride_bytes / WORD_BYTES).max(1) as usize
     }
 

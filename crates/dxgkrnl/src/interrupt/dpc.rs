@@ -15,7 +15,7 @@ use super::{page_fault, signal_report};
 use crate::error::BugCheck;
 use crate::fence::{Fence, RelayPort, signaled};
 use crate::recovery::{TimeoutCause, report_finding};
-use crate::scheduling::ReportPort;
+use crate::scheduling::{PreemptionReport, ReportPort};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::{Dispatch, EngineId, EngineState, Irql, Passive};
@@ -32,11 +32,11 @@ pub(super) fn take_reported(interrupts: &Arc<Interrupts>, level: Irql<'_>) {
                 interrupts.objects.sched.dma_completed(level, engine, fence_id)
             }
             Reported::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id } => {
-                interrupts.objects.sched.dma_preempted(
-                    level,
-                    engine,
-                    (preemption_fence_id, last_completed_fence_id),
-                );
+                let report = PreemptionReport {
+                    request: preemption_fence_id,
+                    last_completed: last_completed_fence_id,
+                };
+                interrupts.objects.sched.dma_preempted(level, engine, report);
             }
             Reported::DmaFaulted { engine, fence_id, fault } => {
                 page_fault::packet_faulted(&interrupts.recovery, level, engine, fence_id, fault)

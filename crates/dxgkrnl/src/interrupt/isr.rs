@@ -101,7 +101,7 @@ fn native(
 pub(super) fn record(port: &DriverPort, kind: Kind, start_ns: u64) {
     let platform = &port.platform;
     if platform.tracing() {
-        let lane = port.interrupt_lane;
+        let lane = port.lanes.interrupts;
         platform.record(Record::span(lane, kind, NameId::NONE, start_ns, platform.stamp_ns()));
     }
 }

@@ -50,12 +50,13 @@ pub(super) fn resolve(
     objects.port.check_engine(engine)?;
     let optimized = objects
         .port
+        .declared
         .caps
         .scheduling
         .contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
     match handles {
         // spec: NF-233
-        ReportedHandles::HwQueues(_) if !objects.port.caps.signaled_hw_queue_array => {
+        ReportedHandles::HwQueues(_) if !objects.port.declared.caps.signaled_hw_queue_array => {
             Err(BugCheck::QueueArrayNotDeclared)
         }
         ReportedHandles::HwQueues([]) => Ok(SignalReport::AnyQueue { engine }),

@@ -10,7 +10,7 @@
 //!
 //! Entry points: [`AddressSpace::map`], [`AddressSpace::remap_on`], [`AddressSpace::unmap`].
 
-use crate::driver::DriverPort;
+use crate::driver::{Declaration, DriverPort};
 use crate::error::BugCheck;
 use crate::timer::{AtPassive, EndAtPassive};
 use smallvec::SmallVec;
@@ -91,8 +91,9 @@ impl AddressSpace {
         number: u32,
     ) -> Result<AddressSpace, Status> {
         let mut trees = Vec::new();
-        for physical_adapter in 0..driver.caps.physical_adapters {
-            let (at, memory) = driver.system_memory.bulk(driver.shape.table_bytes as usize);
+        for physical_adapter in 0..driver.declared.caps.physical_adapters {
+            let (at, memory) =
+                driver.system_memory.bulk(driver.declared.shape.table_bytes as usize);
             let set = SetRootPageTable { address_space: number, physical_adapter, root: Some(at) };
             let accepted = driver.driver(level).set_root_page_table(level, set);
             if let Err(status) = accepted {
@@ -100,10 +101,13 @@ impl AddressSpace {
                 release(level, driver, number, trees);
                 return Err(status);
             }
-            trees.push(PageTableTree::new(driver.shape, Table { at, memory }));
+            trees.push(PageTableTree::new(driver.declared.shape, Table { at, memory }));
         }
-        let ranges =
-            AddressRanges::new(&driver.native_fence_caps, driver.shape, driver.caps.io_mmu);
+        let ranges = AddressRanges::new(
+            &driver.declared.native_fence,
+            driver.declared.shape,
+            driver.declared.caps.io_mmu,
+        );
         let tables = driver.platform.mutex("page tables", Tables { ranges, trees });
         let body = AddressSpaceBody { driver: driver.clone(), number, tables };
         Ok(AtPassive::wrap(&driver.timer, body))
@@ -143,7 +147,7 @@ impl AddressSpace {
         let has_cpu_va = self.driver.system_memory.cache_type(from).is_some();
         let _driver = self.driver.driver(level);
         let mut tables = self.tables.lock_device();
-        let va = match self.driver.caps.io_mmu && has_cpu_va {
+        let va = match self.driver.declared.caps.io_mmu && has_cpu_va {
             true => tables.ranges.at_cpu_va(from, bytes)?,
             false => tables.ranges.reserve_fence_values(bytes)?,
         };
@@ -228,7 +232,8 @@ impl AddressSpace {
         va: u64,
         regions: &[Region],
     ) -> Result<(), Status> {
-        let DriverPort { caps, system_memory, shape, .. } = &*self.driver;
+        let DriverPort { declared: Declaration { caps, shape, .. }, system_memory, .. } =
+            &*self.driver;
         let (mut parts, mut pages) = (SmallVec::<[Part; 2]>::new(), 0);
         for &(from, bytes, access) in regions {
             let cache_type = system_memory.cache_type(from);
@@ -266,10 +271,10 @@ impl AddressSpace {
     ) -> Result<(), Status> {
         let system_memory = &self.driver.system_memory;
         while let Some(link) = tree.next_missing(run.va) {
-            let (at, memory) = system_memory.bulk(self.driver.shape.table_bytes as usize);
+            let (at, memory) = system_memory.bulk(self.driver.declared.shape.table_bytes as usize);
             let entries = [PageTableEntry::Table(at)];
             let linked =
-                self.update(level, physical_adapter, tree, (link.parent, link.index), &entries);
+                self.update(level, physical_adapter, tree, link.parent, link.index, &entries);
             linked.inspect_err(|_| {
                 system_memory.remove(at);
             })?;
@@ -278,7 +283,7 @@ impl AddressSpace {
         let pages = run.first_page..run.first_page + run.count;
         let entries: SmallVec<[_; INLINE_ENTRIES]> = pages.map(entry).collect();
         tree.set_valid(run);
-        self.update(level, physical_adapter, tree, (tree.last_level(run.va), run.start), &entries)
+        self.update(level, physical_adapter, tree, tree.last_level(run.va), run.start, &entries)
     }
 
     /// Invalidates entries and frees the emptied tables. Entries that the driver refuses to clear
@@ -293,7 +298,7 @@ impl AddressSpace {
     ) -> Result<(), Status> {
         let mut all = Ok(());
         for (physical_adapter, tree) in tables.trees.iter_mut().enumerate() {
-            for run in PageTableTree::<Table>::entry_runs(self.driver.shape, va, pages) {
+            for run in PageTableTree::<Table>::entry_runs(self.driver.declared.shape, va, pages) {
                 // An unmapped range may have no table.
                 let Some(cleared) = tree.clear(run) else { continue };
                 all = all.and(self.clear_run(level, physical_adapter, tree, cleared));
@@ -312,7 +317,7 @@ impl AddressSpace {
         // 1. After this, no engine walks the emptied tables.
         let invalid = PageTableEntry::Invalid;
         let entries = SmallVec::<[_; INLINE_ENTRIES]>::from_elem(invalid, count as usize);
-        self.update(level, physical_adapter, tree, (table, start), &entries)?;
+        self.update(level, physical_adapter, tree, table, start, &entries)?;
         // 2. The tables are unreachable and can be freed.
         for table in emptied.into_iter().filter_map(|key| tree.remove(key)) {
             self.driver.system_memory.remove(table.at);
@@ -325,7 +330,8 @@ impl AddressSpace {
         level: &Passive,
         physical_adapter: usize,
         tree: &PageTableTree<Table>,
-        (key, start_index): (TableKey, u64),
+        key: TableKey,
+        start_index: u64,
         entries: &[PageTableEntry],
     ) -> Result<(), Status> {
         let table = &tree.memory(key).ok_or(Status::NO_MEMORY)?.memory;

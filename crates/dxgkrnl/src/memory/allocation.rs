@@ -113,7 +113,8 @@ impl AllocationObject {
         driver: &Arc<DriverPort>,
         owner: Owner<'_>,
         bus: &PhysicalMemory,
-        (bytes, kind): (u64, AllocationKind),
+        bytes: u64,
+        kind: AllocationKind,
     ) -> Result<Arc<AllocationObject>, Status> {
         let (at, memory) = match kind {
             AllocationKind::Bulk => {
@@ -146,7 +147,7 @@ impl AllocationObject {
         let view = memory.view.clone();
         let references = driver.platform.mutex("references of an allocation", 1);
         let backing = Backing::Fixed { memory, references };
-        Ok(Arc::new(Self::of(driver, owner, backing, (gpu_va, bytes), view)))
+        Ok(Arc::new(Self::of(driver, owner, backing, gpu_va, bytes, view)))
     }
 
     /// Returns the memory of an allocation that never moves.
@@ -177,7 +178,8 @@ impl AllocationObject {
     pub(super) fn movable(
         driver: &Arc<DriverPort>,
         owner: Owner<'_>,
-        (segment, members): (&PhysicalMemory, Arc<dyn LocalMemoryMembers>),
+        segment: &PhysicalMemory,
+        members: Arc<dyn LocalMemoryMembers>,
         bytes: u64,
     ) -> Result<Arc<AllocationObject>, Status> {
         // A process cannot map what moves.
@@ -195,14 +197,15 @@ impl AllocationObject {
             members,
         });
         let memory = AllocationMemory::Window(window);
-        Ok(Arc::new(Self::of(driver, owner, backing, (gpu_va, bytes), memory)))
+        Ok(Arc::new(Self::of(driver, owner, backing, gpu_va, bytes, memory)))
     }
 
     fn of(
         driver: &Arc<DriverPort>,
         owner: Owner<'_>,
         backing: Backing,
-        (gpu_va, bytes): (u64, u64),
+        gpu_va: u64,
+        bytes: u64,
         memory: AllocationMemory,
     ) -> AllocationObject {
         let body = AllocationBody {
@@ -377,11 +380,10 @@ impl AllocationObject {
             self.unmap(level);
         }
         let system_memory = &self.driver.system_memory;
-        let (from, to) = match to_local {
-            true => (system_memory, &movable.segment),
-            false => (&movable.segment, system_memory),
+        let carried = match to_local {
+            true => self.carry_bytes(level, movable, system_memory, &movable.segment, by),
+            false => self.carry_bytes(level, movable, &movable.segment, system_memory, by),
         };
-        let carried = self.carry_bytes(level, movable, (from, to), to_local, by);
         if carried == Ok(true) && to_local || self.context.is_some() {
             self.map(level);
         }
@@ -392,8 +394,8 @@ impl AllocationObject {
         &self,
         level: &Passive,
         Movable { location, window, .. }: &Movable,
-        (from, to): (&PhysicalMemory, &PhysicalMemory),
-        local: bool,
+        from: &PhysicalMemory,
+        to: &PhysicalMemory,
         by: Carrier<'_>,
     ) -> Result<bool, Status> {
         window.close();
@@ -407,14 +409,17 @@ impl AllocationObject {
             true => Contents::From(old_at),
             false => Contents::Zero,
         };
-        let carried = by.fill(level, contents, &old_bulk, (at, &bulk));
+        let carried = by.fill(level, contents, &old_bulk, at, &bulk);
         if carried != Ok(true) {
             // The allocation stays where it was.
             window.open(old_bulk);
             to.remove(at);
             return carried;
         }
-        *location.lock() = Location { local, at, bulk: bulk.clone(), mapped: false, was_mapped };
+        let mut location = location.lock();
+        let local = !location.local;
+        *location = Location { local, at, bulk: bulk.clone(), mapped: false, was_mapped };
+        drop(location);
         window.open(bulk);
         from.remove(old_at);
         Ok(true)

@@ -15,7 +15,7 @@
 use super::allocation::AllocationObject;
 use super::local_memory::Memory;
 use super::ports::OwningDevice;
-use super::save_areas::{Areas, OfContext};
+use super::save_areas::{Areas, OfContext, SaveAreaUse};
 use crate::wait_classes::FIRST_CONTENT;
 use std::sync::Arc;
 use tidegate_calls::Status;
@@ -31,15 +31,15 @@ const MAX_BYTES: u64 = 1 << 24;
 const MAX_PER_OWNER: usize = 64;
 
 impl Memory {
-    /// Registers a context before its creation. With `stays`, its save areas never move.
+    /// Registers a context before its creation.
     pub(crate) fn begin_context(
         &self,
         device: Arc<dyn OwningDevice>,
         context: OsHandle,
-        (stays, paging): (bool, bool),
+        kind: SaveAreaUse,
     ) {
         let areas = Areas::new();
-        let of_context = OfContext { device, stays: stays || paging, paging, made: false, areas };
+        let of_context = OfContext { device, kind, made: false, areas };
         self.save_areas.contexts.lock().insert(context, of_context);
     }
 
@@ -49,7 +49,7 @@ impl Memory {
             let mut contexts = self.save_areas.contexts.lock();
             let Some(of_context) = contexts.get_mut(&context) else { return };
             of_context.made = true;
-            if of_context.paging {
+            if of_context.kind == SaveAreaUse::Paging {
                 return;
             }
             of_context.areas.clone()
@@ -81,7 +81,7 @@ impl Memory {
         level: &Passive,
         args: CreateContextAllocation,
     ) -> Result<ContextAllocation, Status> {
-        let whole_pages = args.bytes.is_multiple_of(self.driver.shape.page_bytes);
+        let whole_pages = args.bytes.is_multiple_of(self.driver.declared.shape.page_bytes);
         if !whole_pages || args.bytes == 0 || args.bytes > MAX_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
@@ -107,7 +107,7 @@ impl Memory {
             if of_context.areas.len() >= MAX_PER_OWNER {
                 return Err(Status::INSUFFICIENT_RESOURCES);
             }
-            (of_context.device.clone(), of_context.stays)
+            (of_context.device.clone(), of_context.kind != SaveAreaUse::Movable)
         };
         let area = self.create_save_area(level, &device, bytes, context, stays)?;
         let (os_handle, system_gpu_va) = (self.driver.new_handle(), area.gpu_va);
@@ -116,7 +116,7 @@ impl Memory {
             // The context may have ended concurrently.
             let of_context = contexts.get_mut(&context).ok_or(Status::INVALID_HANDLE)?;
             of_context.areas.insert(os_handle, area.clone());
-            of_context.made && !of_context.paging
+            of_context.made && of_context.kind != SaveAreaUse::Paging
         };
         if at_once {
             self.initialise(context, os_handle, &area);

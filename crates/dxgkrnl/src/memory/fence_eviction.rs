@@ -62,7 +62,8 @@ impl Memory {
             Err(Status::NOT_SUPPORTED) => None,
             Err(status) => return Err(status),
             Ok(answer) => {
-                let visible: Vec<bool> = driver.segments.iter().map(|s| s.cpu_visible).collect();
+                let visible: Vec<bool> =
+                    driver.declared.segments.iter().map(|s| s.cpu_visible).collect();
                 let chosen = choose_segment(&answer, &visible, fence_type);
                 Some(chosen.map_err(|what| {
                     driver.bug_check(level, BugCheck::FenceStorageSegments(what));
@@ -84,7 +85,7 @@ impl Memory {
         fence_type: NativeFenceType,
     ) -> Result<Arc<FenceValuePage>, Status> {
         let segment = self.fence_segment(level, value, fence_type)?.ok_or(Status::NOT_SUPPORTED)?;
-        let Segment { memory, cpu_visible, .. } = &self.driver.segments[segment];
+        let Segment { memory, cpu_visible, .. } = &self.driver.declared.segments[segment];
         let cpu_visible = *cpu_visible;
         let words = FenceValuePage::words_of(value);
         let bytes = words as u64 * WORD_BYTES;
@@ -108,8 +109,9 @@ impl Memory {
                     Some(_) => Location::new(memory, words, cpu_visible),
                     None => Location::new(&self.driver.system_memory, words, cpu_visible),
                 };
-                let (platform, member) = (&self.driver.platform, (id, self.clone() as _));
-                let page = Arc::new(FenceValuePage::movable(platform, member, location, value));
+                let platform = &self.driver.platform;
+                let page = FenceValuePage::movable(platform, id, self.clone(), location, value);
+                let page = Arc::new(page);
                 self.state.lock().fence_pages.insert(id, Arc::downgrade(&page));
                 (page, start)
             })
@@ -230,7 +232,7 @@ impl Memory {
             (Some(old), Some(new)) => {
                 let _not_published = self.driver.interrupt_lock.lock_device();
                 // Values are stored at multiples of the stride, and the new page is zeroed.
-                let stride = u64::from(self.driver.native_fence_caps.monitored_value_stride);
+                let stride = u64::from(self.driver.declared.native_fence.monitored_value_stride);
                 for number in (0..VALUE_WORDS).step_by((stride / WORD_BYTES).max(1) as usize) {
                     new.store(number, old.word(number).load());
                 }

@@ -105,7 +105,8 @@ impl FenceValuePage {
 
     pub(super) fn movable(
         platform: &Platform,
-        (id, members): (FencePageId, Arc<dyn LocalMemoryMembers>),
+        id: FencePageId,
+        members: Arc<dyn LocalMemoryMembers>,
         location: Location,
         value: FenceStorageValueType,
     ) -> FenceValuePage {
@@ -211,7 +212,7 @@ impl FenceValuePage {
     /// Returns the access of this adapter's engines. A page shared by several adapters may have
     /// histories that this one does not keep.
     pub(crate) fn access(&self, driver: &DriverPort) -> Access {
-        let kept = self.history && (self.is_movable() || driver.caps.fence_history);
+        let kept = self.history && (self.is_movable() || driver.declared.caps.fence_history);
         match (self.value, kept) {
             (FenceStorageValueType::MonitoredValue, _) => Access::Read,
             (FenceStorageValueType::CurrentValue, true) => Access::FenceValues,
@@ -246,7 +247,7 @@ pub(crate) struct EndedFence {
 
 impl EndedFence {
     pub(super) fn new(driver: &DriverPort) -> EndedFence {
-        let history = driver.caps.fence_history;
+        let history = driver.declared.caps.fence_history;
         let page = |value| FenceValuePage::of_kernel(&driver.system_memory, value, history);
         let current = page(FenceStorageValueType::CurrentValue);
         if let Some(cell) = current.cell(0) {

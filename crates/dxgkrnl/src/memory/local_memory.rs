@@ -72,6 +72,12 @@ impl State {
     }
 }
 
+/// A queued paging operation that a call waits for.
+struct QueuedOperation {
+    done: Event,
+    start: Start,
+}
+
 /// The memory of one adapter.
 pub(crate) struct Memory {
     pub(crate) driver: Arc<DriverPort>,
@@ -150,7 +156,7 @@ impl LocalMemoryMembers for Memory {
 impl Memory {
     pub(crate) fn new(driver: &Arc<DriverPort>) -> Arc<Memory> {
         let (platform, config) = (&driver.platform, &driver.config);
-        let segment = driver.segments.iter().find(|s| s.cpu_visible);
+        let segment = driver.declared.segments.iter().find(|s| s.cpu_visible);
         let capacity = segment.map_or(0, |s| s.bytes);
         let state = State {
             vidmm: VidMm::new(
@@ -218,7 +224,7 @@ impl Memory {
 
     /// Returns the system process's address space if the driver needs fences mapped there.
     pub(crate) fn system_space_for_fences(&self) -> Option<Arc<AddressSpace>> {
-        let wanted = self.driver.native_fence_caps.map_to_gpu_system_process;
+        let wanted = self.driver.declared.native_fence.map_to_gpu_system_process;
         wanted.then(|| self.system_space.lock().clone()).flatten()
     }
 
@@ -265,22 +271,18 @@ impl Memory {
             _ => return Err(Status::NO_MEMORY),
         }
         let owner = Owner { device: &device, space, context: None };
-        let size = (args.bytes, args.kind);
+        let (bytes, system) = (args.bytes, &self.driver.system_memory);
         match (args.placement, args.kind) {
-            (Placement::System, _) => AllocationObject::fixed(
-                level,
-                &self.driver,
-                owner,
-                &self.driver.system_memory,
-                size,
-            ),
-            (Placement::LocalOf(physical_adapter), _) if physical_adapter > 0 => {
+            (Placement::System, kind) => {
+                AllocationObject::fixed(level, &self.driver, owner, system, bytes, kind)
+            }
+            (Placement::LocalOf(physical_adapter), kind) if physical_adapter > 0 => {
                 let segment = self.segment_of(physical_adapter)?;
-                AllocationObject::fixed(level, &self.driver, owner, &segment, size)
+                AllocationObject::fixed(level, &self.driver, owner, &segment, bytes, kind)
             }
             (_, AllocationKind::Protocol) => Err(Status::NOT_SUPPORTED),
             (placement, AllocationKind::Bulk) => {
-                let made = self.create_movable(owner, args.bytes)?;
+                let made = self.create_movable(owner, bytes)?;
                 if placement != Placement::LocalOnDemand {
                     self.make_new_resident(level, &made)?;
                 }
@@ -314,14 +316,8 @@ impl Memory {
         let space = &self.system_space(level)?;
         let owner = Owner { device, space, context: Some(context) };
         if stays || self.segment.is_none() {
-            let size = (bytes, AllocationKind::Bulk);
-            return AllocationObject::fixed(
-                level,
-                &self.driver,
-                owner,
-                &self.driver.system_memory,
-                size,
-            );
+            let (system, kind) = (&self.driver.system_memory, AllocationKind::Bulk);
+            return AllocationObject::fixed(level, &self.driver, owner, system, bytes, kind);
         }
         let made = self.create_movable(owner, bytes)?;
         let _awake = self.driver.awake(level);
@@ -341,7 +337,7 @@ impl Memory {
     ) -> Result<Arc<AllocationObject>, Status> {
         let segment = self.segment.as_ref().ok_or(Status::NOT_SUPPORTED)?;
         let members: Arc<dyn LocalMemoryMembers> = self.clone();
-        let made = AllocationObject::movable(&self.driver, owner, (segment, members), bytes)?;
+        let made = AllocationObject::movable(&self.driver, owner, segment, members, bytes)?;
         if let Some(id) = made.id() {
             let (owner, context) = (made.accounted_to(), made.context());
             let mut state = self.state.lock();
@@ -353,10 +349,10 @@ impl Memory {
 
     /// Returns the CPU-visible segment of a physical adapter.
     fn segment_of(&self, physical_adapter: u32) -> Result<PhysicalMemory, Status> {
-        if physical_adapter >= self.driver.caps.physical_adapters {
+        if physical_adapter >= self.driver.declared.caps.physical_adapters {
             return Err(Status::INVALID_PARAMETER);
         }
-        let mut segments = self.driver.segments.iter();
+        let mut segments = self.driver.declared.segments.iter();
         let segment = segments.find(|s| s.cpu_visible && s.physical_adapter == physical_adapter);
         Ok(segment.ok_or(Status::NOT_SUPPORTED)?.memory.clone())
     }
@@ -538,17 +534,19 @@ impl Memory {
         VideoMemoryInfo { budget, current_usage }
     }
 
-    fn queue_with_event(&self, state: &mut State, moves: Moves) -> (Event, Start) {
+    fn queue_with_event(&self, state: &mut State, moves: Moves) -> QueuedOperation {
         let done = self.driver.platform.event(true);
         state.room_waits.push(done.clone());
         let completion = Completion { fence: None, event: Some(done.clone()) };
-        (done, state.vidmm.queue(None, moves, completion, self.driver.platform.stamp_ns()))
+        let start = state.vidmm.queue(None, moves, completion, self.driver.platform.stamp_ns());
+        QueuedOperation { done, start }
     }
 
-    fn wait_for_operation(self: &Arc<Memory>, (done, start): (Event, Start)) -> Result<(), Status> {
+    fn wait_for_operation(self: &Arc<Memory>, queued: QueuedOperation) -> Result<(), Status> {
+        let QueuedOperation { done, start } = queued;
         self.start_pager(start);
         // A removal ends the waits that it finds.
-        let end = match self.driver.check_present() {
+        let end = match self.driver.condition.check_present() {
             Ok(()) => done.wait_for(None, &ROOM),
             Err(_) => WaitEnd::Woken,
         };

@@ -32,5 +32,6 @@ pub(crate) use local_memory::{Memory, Pinned};
 pub(crate) use paging_queue::PagingQueue;
 pub(crate) use ports::{ContextHolds, EngineWork, OwningDevice, PagingFence, PagingPackets};
 pub(crate) use reserved::{Reserved, TileChange};
+pub(crate) use save_areas::SaveAreaUse;
 pub(crate) use tidegate_vidmm::{Access, Affinity, cpu_va};
 pub(crate) use use_mark::{InUse, UseMark};

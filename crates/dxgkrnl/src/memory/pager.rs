@@ -29,6 +29,12 @@ type Operation = tidegate_vidmm::Operation<UseMark, Completion>;
 /// The machine stopped, so the agent ends immediately.
 struct Stopped;
 
+/// When the move of an allocation was queued and when it began, on the timeline.
+pub(super) struct MoveTimes {
+    pub(super) queued_ns: u64,
+    pub(super) start_ns: u64,
+}
+
 impl Memory {
     /// Starts the pager if VidMm requests it, and wakes it.
     pub(super) fn start_pager(self: &Arc<Memory>, start: Start) {
@@ -176,16 +182,17 @@ impl Memory {
         let start_ns = self.driver.platform.stamp_ns();
         let moved = allocation.carry(level, to_local, by)?;
         if moved {
-            self.note_moved((id, allocation.bytes), to_local, (queued_ns, start_ns));
+            self.note_moved(id, allocation.bytes, to_local, MoveTimes { queued_ns, start_ns });
         }
         Ok(moved)
     }
 
     pub(super) fn note_moved(
         &self,
-        (id, bytes): (AllocationId, u64),
+        id: AllocationId,
+        bytes: u64,
         to_local: bool,
-        (queued_ns, start_ns): (u64, u64),
+        MoveTimes { queued_ns, start_ns }: MoveTimes,
     ) {
         self.state.lock().vidmm.set_local(id, to_local);
         let (count, name) = match to_local {
@@ -196,7 +203,7 @@ impl Memory {
         self.driver.stats.add(Count::bytes_paged, bytes);
         let platform = &self.driver.platform;
         if platform.tracing() {
-            let group = || platform.lane(LaneKind::Queue, &self.driver.lane_group(), "paging");
+            let group = || self.driver.lanes.lane(LaneKind::Queue, "paging");
             let (lane, name) = (*once::make_alone(&self.lane, group), platform.trace_name(name));
             let span = Record::span(lane, Kind::Copy, name, start_ns, platform.stamp_ns());
             platform.record(span.queued(queued_ns).with_arg(bytes));

@@ -21,6 +21,7 @@ use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::{Bulk, PhysicalAddress, WaitEnd};
 use tidegate_vidmm::{Access, Affinity};
+use tidegate_vidsch::CommandRange;
 
 /// Bytes of the DMA buffer for an operation's commands.
 const BUFFER_BYTES: u64 = 0x1000;
@@ -63,13 +64,14 @@ impl Carrier<'_> {
         level: &Passive,
         contents: Contents,
         from: &Bulk,
-        (at, to): (PhysicalAddress, &Bulk),
+        at: PhysicalAddress,
+        to: &Bulk,
     ) -> Result<bool, Status> {
         match (self, contents) {
             (Carrier::Engine(context), _) => match context.fill(level, contents, at, to.len())? {
                 Ended::Done => Ok(true),
                 Ended::Stopped => Ok(false),
-                Ended::CutOff => Carrier::Cpu.fill(level, contents, from, (at, to)),
+                Ended::CutOff => Carrier::Cpu.fill(level, contents, from, at, to),
             },
             (Carrier::Cpu, Contents::Zero) => Ok(true),
             (Carrier::Cpu, Contents::From(_)) => {
@@ -180,7 +182,7 @@ impl PagingContext {
         bytes: u64,
         operation: impl for<'a> Fn(Windows, &'a PagingBuffer) -> PagingOperation<'a>,
     ) -> Result<Ended, Status> {
-        let resets = self.driver.resets();
+        let resets = self.driver.condition.resets();
         if !resets.is_multiple_of(2) {
             return Ok(Ended::CutOff);
         }
@@ -192,10 +194,13 @@ impl PagingContext {
         self.driver.driver(level).build_paging_buffer(level, operation)?;
         // 3.
         let done = self.driver.platform.event(true);
-        self.packets.submit(level, (self.buffer_va, buffer.used()), &done);
+        let commands = CommandRange { gpu_va: self.buffer_va, bytes: buffer.used() };
+        self.packets.submit(level, commands, &done);
         // A reset begun after step 1 waits for this operation, and may have scanned the queues
         // before this packet was queued. So may a removal.
-        if self.driver.resets() != resets || self.driver.check_present().is_err() {
+        if self.driver.condition.resets() != resets
+            || self.driver.condition.check_present().is_err()
+        {
             self.packets.give_up(level.into());
         }
         // 4.
@@ -209,7 +214,7 @@ impl PagingContext {
         }
         Ok(match end {
             WaitEnd::Stopped => Ended::Stopped,
-            _ if self.driver.resets() != resets => Ended::CutOff,
+            _ if self.driver.condition.resets() != resets => Ended::CutOff,
             _ => Ended::Done,
         })
     }

@@ -11,6 +11,7 @@ use tidegate_calls::Status;
 use tidegate_ddi::{Irql, OsHandle, Passive};
 use tidegate_platform::Event;
 use tidegate_vidmm::{AllocationId, FencePageId};
+use tidegate_vidsch::CommandRange;
 
 /// The device that owns an allocation. It lives as long as the allocation.
 pub(crate) trait OwningDevice: Send + Sync {
@@ -68,7 +69,7 @@ pub(crate) trait PagingPackets: Send + Sync {
     fn os_handle(&self) -> OsHandle;
 
     /// Queues commands: GPU address and bytes. `done` is set when they complete or are abandoned.
-    fn submit(&self, level: &Passive, commands: (u64, u32), done: &Event);
+    fn submit(&self, level: &Passive, commands: CommandRange, done: &Event);
 
     /// Abandons queued commands.
     fn give_up(&self, level: Irql<'_>);

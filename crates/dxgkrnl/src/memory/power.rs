@@ -10,6 +10,7 @@
 
 use super::allocation::AllocationObject;
 use super::local_memory::Memory;
+use super::pager::MoveTimes;
 use super::paging_context::Carrier;
 use std::sync::Arc;
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
@@ -50,7 +51,8 @@ impl Memory {
             // The content is lost whether the driver succeeds or not.
             let _refused = self.driver.driver(level).build_paging_buffer(level, transfer);
             allocation.lose_content(level);
-            self.note_moved((*id, allocation.bytes), false, (start_ns, start_ns));
+            let at = MoveTimes { queued_ns: start_ns, start_ns };
+            self.note_moved(*id, allocation.bytes, false, at);
         }
         // Pending operations on save areas are dropped, with the holds of their contexts. A context
         // with a saved packet is lost because of its work. A save area without one has no content

@@ -10,13 +10,21 @@ use tidegate_platform::{Mutex, Platform};
 /// The allocations of one owner, by their handles.
 pub(super) type Areas = BTreeMap<OsHandle, Arc<AllocationObject>>;
 
+/// How the allocations of a context are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SaveAreaUse {
+    /// They move as other allocations do.
+    Movable,
+    /// They never move: an engine may use them at any time.
+    Fixed,
+    /// They never move, and the memory manager's context initialises its own.
+    Paging,
+}
+
 /// The allocations of one context.
 pub(super) struct OfContext {
     pub(super) device: Arc<dyn OwningDevice>,
-    /// Whether the allocations never move.
-    pub(super) stays: bool,
-    /// Whether this is the memory manager's context, which initialises its own allocations.
-    pub(super) paging: bool,
+    pub(super) kind: SaveAreaUse,
     /// Whether the context exists, so that new allocations are initialised immediately.
     pub(super) made: bool,
     pub(super) areas: Areas,

@@ -1,12 +1,13 @@
 //! Contexts: ordered streams of work for one node, of packets or of hardware queues.
 
 use crate::fence::Fence;
+use crate::memory::SaveAreaUse;
 use crate::object::device::Device;
 use crate::object::layers::Layers;
 use crate::object::older::Acquisitions;
 use crate::registry::Registry;
 use crate::scheduling::hw_priority::{HwPriority, PriorityRequest};
-use crate::scheduling::{PacketContext, QueuedPart};
+use crate::scheduling::{PacketContext, QueuedPart, ScheduledQueue};
 use crate::suspension::{Suspendable, Suspension};
 use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::BTreeMap;
@@ -63,9 +64,9 @@ impl Context {
     ) -> Result<Arc<Context>, Status> {
         let Layers { port, memory, sched, .. } = &*device.layers;
         let engine = engine_of(desc)?;
-        port.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
+        port.declared.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
         if desc.hardware_scheduled
-            && !port.caps.nodes[desc.node_ordinal as usize].context_scheduling
+            && !port.declared.caps.nodes[desc.node_ordinal as usize].context_scheduling
         {
             return Err(Status::NOT_SUPPORTED);
         }
@@ -77,7 +78,12 @@ impl Context {
             engine_affinity: 1 << engine.engine_ordinal,
             hardware_scheduled: desc.hardware_scheduled,
         };
-        memory.begin_context(device.clone(), os_handle, (desc.hardware_scheduled, desc.paging));
+        let kind = match (desc.paging, desc.hardware_scheduled) {
+            (true, _) => SaveAreaUse::Paging,
+            (false, true) => SaveAreaUse::Fixed,
+            (false, false) => SaveAreaUse::Movable,
+        };
+        memory.begin_context(device.clone(), os_handle, kind);
         let driver = port.driver(level).create_context(level, args);
         let driver = driver.inspect_err(|_| memory.end_context(os_handle))?;
         let body = ContextBody {
@@ -130,8 +136,8 @@ impl Context {
     }
 
     /// Returns the queue of a packet context and its submitter.
-    pub(crate) fn scheduled(&self) -> (OsHandle, Submitter) {
-        (self.os_handle, Submitter::Packets)
+    pub(crate) fn scheduled(&self) -> ScheduledQueue {
+        ScheduledQueue { queue: self.os_handle, submitter: Submitter::Packets }
     }
 
     /// Starts a request to change the priority of a hardware context.

@@ -50,14 +50,31 @@ pub(crate) struct DeviceBody {
     lost: Word,
 }
 
+/// What a new device belongs to.
+pub(crate) struct DeviceOwner<'a> {
+    pub(crate) space: &'a Arc<AddressSpace>,
+    pub(crate) fence_pool: &'a Arc<FencePool>,
+    /// The fences of its process; `None` for a device of the kernel.
+    pub(crate) fences: Option<Weak<dyn OpenFences>>,
+    /// Whether its process may raise priorities (SE_INC_BASE_PRIORITY).
+    pub(crate) may_raise_priority: bool,
+}
+
+impl<'a> DeviceOwner<'a> {
+    /// The kernel itself.
+    pub(crate) fn kernel(space: &'a Arc<AddressSpace>, fence_pool: &'a Arc<FencePool>) -> Self {
+        DeviceOwner { space, fence_pool, fences: None, may_raise_priority: false }
+    }
+}
+
 impl Device {
     pub(crate) fn new(
         level: &Passive,
-        (layers, table): (&Arc<Layers>, &Arc<Mutex<Registry<Device>>>),
-        (space, fence_pool): (&Arc<AddressSpace>, &Arc<FencePool>),
-        handles: Option<Weak<dyn OpenFences>>,
-        may_raise_priority: bool,
+        layers: &Arc<Layers>,
+        table: &Arc<Mutex<Registry<Device>>>,
+        owner: DeviceOwner<'_>,
     ) -> Result<Arc<Device>, Status> {
+        let DeviceOwner { space, fence_pool, fences, may_raise_priority } = owner;
         let port = &layers.port;
         port.check()?;
         let os_handle = port.new_handle();
@@ -70,7 +87,7 @@ impl Device {
             driver,
             space: space.clone(),
             fence_pool: fence_pool.clone(),
-            handles,
+            handles: fences,
             may_raise_priority,
             state: port.platform.mutex("device state", DeviceState::Active),
             lost: port.platform.page(1).word(0).named("the loss of a device"),

@@ -220,8 +220,8 @@ impl Doorbell {
         private_data: &mut Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
         let port = &doorbells.port;
-        let caps = port.user_mode_submission_caps.ok_or(Status::NOT_SUPPORTED)?;
-        if !port.caps.nodes[queue.engine().node_ordinal as usize].user_mode_submission {
+        let caps = port.declared.user_mode_submission.ok_or(Status::NOT_SUPPORTED)?;
+        if !port.declared.caps.nodes[queue.engine().node_ordinal as usize].user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
         }
         // spec: UMS-150

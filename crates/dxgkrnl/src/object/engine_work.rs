@@ -1,14 +1,15 @@
 //! Implements the ports of `memory` for engines, contexts and fences.
 
+use crate::fence::FenceTarget;
 use crate::fence::storage::FencePool;
 use crate::fence::{EventSet, Fence, WaitOwner, Waiter, monitor, signal};
 use crate::memory::{
     AddressSpace, EngineWork, InUse, OwningDevice, PagingFence, PagingPackets, UseMark,
 };
 use crate::object::context::{Context, ContextDesc};
-use crate::object::device::Device;
+use crate::object::device::{Device, DeviceOwner};
 use crate::object::objects::Objects;
-use crate::scheduling::{CommandKind, Signal, SignalAction};
+use crate::scheduling::{CommandKind, CommandRange, Signal, SignalAction};
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status, WaitNotice};
 use tidegate_d3dukmdt::EngineKind;
@@ -23,7 +24,11 @@ impl OwningDevice for Device {
 
 impl PagingFence for Fence {
     fn signal(self: Arc<Self>, level: Irql<'_>, value: u64) {
-        signal::signal(level, &[(self, value)], SignalFlags::ALLOW_FENCE_REWIND);
+        signal::signal(
+            level,
+            &[FenceTarget { fence: self, value }],
+            SignalFlags::ALLOW_FENCE_REWIND,
+        );
     }
 }
 
@@ -49,11 +54,11 @@ impl PagingPackets for PagingContextPackets {
         self.0.os_handle
     }
 
-    fn submit(&self, level: &Passive, commands: (u64, u32), done: &Event) {
+    fn submit(&self, level: &Passive, commands: CommandRange, done: &Event) {
         let layers = &self.0.device.layers;
         let at_ns = layers.port.platform.stamp_ns();
         let (queue, queued) = (self.0.scheduled(), Queued { at_ns, ..Queued::default() });
-        layers.sched.submit_command(level, queue.0, CommandKind::Paging, commands, queued);
+        layers.sched.submit_command(level, queue.queue, CommandKind::Paging, commands, queued);
         layers.sched.signal(level, &[queue], Signal::event(WaitNotice::Event(done.clone())));
     }
 
@@ -116,9 +121,9 @@ impl EngineWork for Objects {
         space: &Arc<AddressSpace>,
     ) -> Result<Arc<dyn PagingPackets>, Status> {
         let pool = FencePool::new(&self.memory, space);
-        let device = self.create_device(level, space, &pool, None, false)?;
+        let device = self.create_device(level, DeviceOwner::kernel(space, &pool))?;
         let is_copy = |engine_type| engine_type == EngineKind::Copy;
-        let node = self.port.caps.nodes.iter().position(|node| is_copy(node.engine_type));
+        let node = self.port.declared.caps.nodes.iter().position(|node| is_copy(node.engine_type));
         let desc = ContextDesc {
             node_ordinal: node.unwrap_or(0) as u32,
             engine_affinity: 1,

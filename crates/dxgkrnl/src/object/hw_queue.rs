@@ -10,7 +10,7 @@ use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::object::layers::Layers;
 use crate::registry::Registry;
-use crate::scheduling::{KernelModeQueue, fence_signal};
+use crate::scheduling::{CommandRange, KernelModeQueue, ScheduledQueue, fence_signal};
 use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -142,7 +142,7 @@ impl HwQueue {
         table: &Arc<Mutex<HwQueueTable>>,
     ) -> Result<Arc<HwQueue>, Status> {
         let (device, layers) = (&context.device, &context.device.layers);
-        let node = &layers.port.caps.nodes[context.engine.node_ordinal as usize];
+        let node = &layers.port.declared.caps.nodes[context.engine.node_ordinal as usize];
         // spec: UMS-011, UMS-012
         if desc.user_mode_submission && !node.user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
@@ -152,7 +152,7 @@ impl HwQueue {
             return Err(Status::NOT_SUPPORTED);
         }
         // spec: NF-115
-        let native = layers.port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let native = layers.port.declared.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let has_hardware_waits = desc.user_mode_submission || desc.native_fence_commands;
         if desc.native_fence_commands && !native {
             return Err(Status::NOT_SUPPORTED);
@@ -226,7 +226,7 @@ impl HwQueue {
         &self,
         level: &Passive,
         progress_fence_id: u64,
-        commands: (u64, u32),
+        commands: CommandRange,
     ) -> Result<(), Status> {
         let current = self.progress.fence.current.as_ref();
         if !current.is_some_and(|value| value.admits(progress_fence_id)) {
@@ -275,8 +275,8 @@ impl HwQueueBody {
     }
 
     /// Returns the queue's handle and its submitter.
-    pub(crate) fn scheduled(&self) -> (OsHandle, Submitter) {
-        (self.os_handle, Submitter::HwQueue(self.os_handle))
+    pub(crate) fn scheduled(&self) -> ScheduledQueue {
+        ScheduledQueue { queue: self.os_handle, submitter: Submitter::HwQueue(self.os_handle) }
     }
 
     /// Queues a wait (D3DKMTSubmitWaitForSyncObjectsToHwQueue).

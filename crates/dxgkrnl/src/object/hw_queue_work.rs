@@ -62,7 +62,7 @@ impl Objects {
     /// Returns work that the driver accepted and has not reported complete, by queue.
     pub(crate) fn outstanding_work(&self) -> Vec<OutstandingWork> {
         let of_engine = |engine| self.sched.outstanding_packets(engine);
-        let mut all: Vec<_> = self.port.caps.engines().flat_map(of_engine).collect();
+        let mut all: Vec<_> = self.port.declared.caps.engines().flat_map(of_engine).collect();
         let queues =
             self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
         all.extend(queues.iter().map(|queue| OutstandingWork {
@@ -78,6 +78,6 @@ impl Objects {
     /// Returns the waits that VidSch holds for contexts and kernel-mode hardware queues.
     pub(crate) fn pending_waits(&self) -> Vec<PendingWait> {
         let waits = self.sched.pending_waits().into_iter();
-        waits.filter_map(|(queue, (fence, value))| fence.pending(queue, value)).collect()
+        waits.filter_map(|(queue, target)| target.fence.pending(queue, target.value)).collect()
     }
 }

@@ -5,6 +5,7 @@
 //! packets, VidSch therefore submits a zero-length packet of a kernel context, flagged as a context
 //! switch. That is one packet each time an engine becomes idle, and none while it works.
 
+use super::device::DeviceOwner;
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
 use crate::object::context::ContextDesc;
@@ -17,8 +18,8 @@ use tidegate_ddi::Passive;
 pub(crate) fn open(level: &Passive, objects: &Objects) -> Result<(), Status> {
     let space = Arc::new(AddressSpace::new(level, &objects.port)?);
     let pool = FencePool::new(&objects.memory, &space);
-    let device = objects.create_device(level, &space, &pool, None, false)?;
-    let contexts = objects.port.caps.engines().map(|engine| {
+    let device = objects.create_device(level, DeviceOwner::kernel(&space, &pool))?;
+    let contexts = objects.port.declared.caps.engines().map(|engine| {
         let desc = ContextDesc {
             node_ordinal: engine.node_ordinal,
             engine_affinity: 1 << engine.engine_ordinal,

@@ -29,4 +29,4 @@ mod tile_update;
 pub(crate) use fence::FenceObject;
 pub(crate) use layers::Layers;
 pub(crate) use objects::Objects;
-pub(crate) use port::{DisplayPort, FlipDesc, RecoveryPort};
+pub(crate) use port::{DisplayPort, FlipDesc, RecoveryPort, RefusedCommands};

@@ -4,16 +4,14 @@
 //! list (`registry`).
 
 use super::context::{Context, ContextDesc};
-use super::device::{Device, OpenFences};
+use super::device::{Device, DeviceOwner};
 use super::doorbell::{Doorbell, Doorbells};
 use super::hw_queue::{HwQueue, HwQueueTable};
 use super::layers::Layers;
 use super::port::{DisplayPort, OpenProcess, RecoveryPort};
 use crate::fence::log::LogMode;
 use crate::fence::names::ObjectNames;
-use crate::fence::storage::FencePool;
 use crate::fence::{HardwareWaits, LoggedQueue, log_change};
-use crate::memory::AddressSpace;
 use crate::port::Port;
 use crate::registry::Registry;
 use crate::stats::Count;
@@ -71,17 +69,13 @@ impl Objects {
         })
     }
 
-    /// Creates a device. `fences` are the fences of its process.
+    /// Creates a device.
     pub(super) fn create_device(
         &self,
         level: &Passive,
-        space: &Arc<AddressSpace>,
-        fence_pool: &Arc<FencePool>,
-        fences: Option<Weak<dyn OpenFences>>,
-        may_raise_priority: bool,
+        owner: DeviceOwner<'_>,
     ) -> Result<Arc<Device>, Status> {
-        let (layers, table) = (&self.layers, &self.devices);
-        Device::new(level, (layers, table), (space, fence_pool), fences, may_raise_priority)
+        Device::new(level, &self.layers, &self.devices, owner)
     }
 
     /// Creates a context of either kind.

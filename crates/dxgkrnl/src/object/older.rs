@@ -17,7 +17,7 @@ use crate::fence::names::ObjectNames;
 use crate::fence::sharing::{allowed_by, refused_by, refused_by_flags};
 use crate::fence::{CreateFence, FenceTarget, Fences, Instance, signal};
 use crate::memory::Affinity;
-use crate::scheduling::{Scheduling, SignalAction};
+use crate::scheduling::{ScheduledQueue, Scheduling, SignalAction};
 use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -25,10 +25,9 @@ use tidegate_calls::{
     CreateSynchronizationObject, NtHandle, OlderObject as Description, SignalFlags, Status,
     SyncObjectAccess, SyncObjectFlags,
 };
-use tidegate_ddi::{Irql, OsHandle, Passive};
+use tidegate_ddi::{Irql, Passive};
 use tidegate_platform::planted;
 use tidegate_platform::{Mutex, Platform};
-use tidegate_vidsch::Submitter;
 
 /// What a context has acquired, and the grants of its waits.
 pub(crate) struct Acquisitions {
@@ -62,7 +61,7 @@ impl Acquisitions {
         self: &Arc<Acquisitions>,
         level: &Passive,
         device: &Arc<Device>,
-        context: (OsHandle, Submitter),
+        context: ScheduledQueue,
         object: &Arc<OlderObject>,
     ) -> Result<(), Status> {
         let sched: &Scheduling = &device.layers.sched;
@@ -74,7 +73,7 @@ impl Acquisitions {
         }
         let Some(grants) = &mut *grants else { return Ok(()) };
         grants.last += 1;
-        let target: FenceTarget = (grants.fence.fence.clone(), grants.last);
+        let target = FenceTarget { fence: grants.fence.fence.clone(), value: grants.last };
         let waiter = Waiter { context: Arc::downgrade(self), grant: target.clone() };
         let arrival: Box<dyn SignalAction> = Box::new(Arrival(object.clone(), waiter));
         sched.signal(level, &[context], crate::scheduling::Signal::action(arrival));

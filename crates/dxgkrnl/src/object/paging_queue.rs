@@ -25,7 +25,7 @@ impl PagingQueueObject {
         priority: PagingPriority,
     ) -> Result<Arc<PagingQueueObject>, Status> {
         let port = &device.layers.port;
-        let native = port.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let native = port.declared.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
             name: "paging",
             affinity: Affinity::ALL,

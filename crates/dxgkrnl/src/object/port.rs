@@ -10,6 +10,15 @@ use tidegate_calls::{DeviceErrorReason, Status, Surface, TdrTest};
 use tidegate_ddi::{EngineId, Irql, OsHandle, Passive};
 use tidegate_platform::QueueNumber;
 
+/// Commands that a driver refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefusedCommands {
+    pub(crate) queue: QueueNumber,
+    /// Fence ID of the packet, or progress value of the command.
+    pub(crate) position: u64,
+    pub(crate) gpu_va: u64,
+}
+
 /// Timeout detection and recovery, and the loss of devices.
 pub(crate) trait RecoveryPort: Send + Sync {
     /// Returns whether a process is blocked for causing too many timeouts (0x142).
@@ -25,14 +34,13 @@ pub(crate) trait RecoveryPort: Send + Sync {
     /// The user-mode driver marked its device: it is lost, unless it was lost before.
     fn lose_marked_device(&self, level: &Passive, device: &Arc<Device>, reason: DeviceErrorReason);
 
-    /// The driver refused commands of a process as malformed: the device is lost. `of` are the
-    /// queue, the fence ID or progress value, and the GPU address.
+    /// The driver refused commands of a process as malformed: the device is lost.
     fn commands_refused(
         self: Arc<Self>,
         level: Irql<'_>,
         device: &Arc<Device>,
         engine: EngineId,
-        of: (QueueNumber, u64, u64),
+        of: RefusedCommands,
     );
 
     /// The rest of a split buffer cannot run after a part of it was queued: the device is lost.

@@ -47,7 +47,7 @@ pub(crate) struct ResourceInstance {
 }
 
 impl ResourceInstance {
-    /// Shares allocations of a device, which have these handles.
+    /// Shares allocations of a device, each with its handle.
     ///
     /// # Errors
     /// As [`tidegate_calls::Kernel::create_resource`]. No allocation is shared then.

@@ -1,5 +1,6 @@
 //! Contexts and hardware queues as scheduling sees them.
 
+use super::port::RefusedCommands;
 use crate::object::objects::Objects;
 use crate::scheduling::{KernelModeQueue, PacketContext, SchedulingPort};
 use std::sync::Arc;
@@ -34,7 +35,8 @@ impl SchedulingPort for Objects {
             (None, None) => return,
         };
         if let Some(recovery) = self.recovery.get() {
-            recovery.commands_refused(level, &device, engine, (queue.into(), position, gpu_va));
+            let of = RefusedCommands { queue: queue.into(), position, gpu_va };
+            recovery.commands_refused(level, &device, engine, of);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! The update holds no instance of the fence: where the fence ends first, step 3 has no effect.
 
 use crate::driver::DriverPort;
+use crate::fence::FenceTarget;
 use crate::fence::signal::signal;
 use crate::memory::{Reserved, TileChange};
 use crate::object::fence::FenceObject;
@@ -18,12 +19,12 @@ use tidegate_ddi::Passive;
 use tidegate_platform::Mutex;
 
 /// What an update does when its turn has come.
-struct Changes {
-    reserved: Arc<Reserved>,
-    changes: Vec<TileChange>,
-    fence: Weak<FenceObject>,
+pub(super) struct Changes {
+    pub(super) reserved: Arc<Reserved>,
+    pub(super) changes: Vec<TileChange>,
+    pub(super) fence: Weak<FenceObject>,
     /// The value that the fence then gets.
-    value: u64,
+    pub(super) value: u64,
 }
 
 /// An update that waits for its turn.
@@ -34,13 +35,7 @@ pub(super) struct TileUpdate {
 }
 
 impl TileUpdate {
-    pub(super) fn new(
-        port: &Arc<DriverPort>,
-        reserved: Arc<Reserved>,
-        changes: Vec<TileChange>,
-        (fence, value): (&Arc<FenceObject>, u64),
-    ) -> Arc<TileUpdate> {
-        let changes = Changes { reserved, changes, fence: Arc::downgrade(fence), value };
+    pub(super) fn new(port: &Arc<DriverPort>, changes: Changes) -> Arc<TileUpdate> {
         let changes = port.platform.mutex("a tile update", Some(changes));
         Arc::new(TileUpdate { port: port.clone(), changes })
     }
@@ -60,7 +55,7 @@ impl Changes {
     fn carry_out(self, level: &Passive) {
         self.reserved.update(level, &self.changes);
         let Some(fence) = self.fence.upgrade() else { return };
-        let target = (fence.fence.clone(), self.value);
+        let target = FenceTarget { fence: fence.fence.clone(), value: self.value };
         let is_lost = fence.device.check().is_err();
         drop(fence);
         // The fences of a lost device keep their maximum.

@@ -49,7 +49,7 @@ impl WakeDevice for PowerTransitions {
         change.set(Step::ThreadWake);
         drop(owed);
         port.count(Count::wakes_from_d3);
-        port.record_power("D3 to D0", start_ns, 0);
+        port.lanes.record_power("D3 to D0", start_ns, 0);
         if let Err(status) = given {
             port.bug_check(level, BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", status });
         }
@@ -166,7 +166,7 @@ impl PowerTransitions {
         change.set(Step::ThreadWake);
         drop((owed, kept));
         port.count(if gone { Count::sleeps_in_d3 } else { Count::power_downs_given_up });
-        port.record_power(if gone { "D0 to D3" } else { "D0, not D3" }, start_ns, 0);
+        port.lanes.record_power(if gone { "D0 to D3" } else { "D0, not D3" }, start_ns, 0);
         Ok(if gone { d3 } else { DevicePowerState::D0 })
     }
 

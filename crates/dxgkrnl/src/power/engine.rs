@@ -22,7 +22,7 @@ use tidegate_ddi::{ComponentState, EngineId, Passive};
 impl PowerTransitions {
     /// Powers down every idle engine, as the driver's offer does for one.
     pub(crate) fn power_down_idle_engines(&self, level: &Passive) {
-        let engines = self.objects.port.caps.engines();
+        let engines = self.objects.port.declared.caps.engines();
         engines.for_each(|engine| self.engine_is_idle(level, engine));
     }
 

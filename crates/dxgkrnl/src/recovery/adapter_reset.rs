@@ -28,7 +28,7 @@ pub(super) fn carry_out(
 ) -> Result<Vec<(QueueNumber, bool)>, BugCheck> {
     let config = &recovery.port.config.tdr;
     let reason = report.reason.to_string();
-    recovery.port.note_reset();
+    recovery.port.condition.note_reset();
     // 1. All nodes stop: submissions end, and engine interrupts are ignored.
     let busy = recovery.objects.sched.stop_all_engines(level);
     // 2. The driver resets the hardware. No other call is inside the driver. Power does not change
@@ -47,7 +47,7 @@ pub(super) fn carry_out(
     // No context is left on an engine, so every suspension and every paging packet is complete.
     recovery.complete_suspensions(|_| true);
     recovery.objects.sched.end_kernel_packets(level.into());
-    recovery.detector.note_adapter_reset(recovery.port.caps.engines());
+    recovery.detector.note_adapter_reset(recovery.port.declared.caps.engines());
     // 3. Local memory is emptied and its content lost. The screen is blank meanwhile.
     if let Some(display) = &recovery.display {
         display.screen_off(level);
@@ -85,7 +85,7 @@ pub(super) fn carry_out(
     let restarted = exclusive(&mut || recovery.port.driver(level).restart_from_timeout(level))?;
     restarted.map_err(failed("DxgkDdiRestartFromTimeout"))?;
     // 5. All nodes resume.
-    recovery.port.note_reset();
+    recovery.port.condition.note_reset();
     recovery.objects.memory.end_reset();
     if let Some(display) = &recovery.display {
         display.after_reset(level);

@@ -4,9 +4,8 @@ use super::report::{
     HeldBack, RecoveryOutcome, RecoveryReason, RecoveryReport, TimeoutCause, WorkAtReset,
 };
 use super::state::Recovery;
-use crate::fence::{Fence, FenceTarget};
+use crate::fence::FenceTarget;
 use crate::object::hw_queue::HwQueue;
-use std::sync::Arc;
 use tidegate_calls::PendingWait;
 use tidegate_ddi::{DebugInfo, DebugReason, EngineId, OsHandle, Passive, RunningCommand};
 use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
@@ -82,7 +81,7 @@ pub(super) fn work_of(
             guilty: false,
         });
     }
-    for engine in recovery.port.caps.engines().filter(|engine| here(*engine)) {
+    for engine in recovery.port.declared.caps.engines().filter(|engine| here(*engine)) {
         let in_flight = recovery.objects.sched.lock().packets_in_flight(engine);
         let packets = in_flight.into_iter().flat_map(|in_flight| in_flight.packets);
         for (at, packet) in packets.enumerate() {
@@ -119,8 +118,9 @@ fn packet_text(packet: &PacketInFlight<FenceTarget>) -> String {
     }
 }
 
-fn named(signals: &[(Arc<Fence>, u64)]) -> Vec<(String, u64)> {
-    signals.iter().take(NAMED).map(|(fence, value)| (fence.name.clone(), *value)).collect()
+fn named(signals: &[FenceTarget]) -> Vec<(String, u64)> {
+    let name = |signal: &FenceTarget| (signal.fence.name.clone(), signal.value);
+    signals.iter().take(NAMED).map(name).collect()
 }
 
 /// Returns the waits of the adapter's queues on fences that the work would have signalled.

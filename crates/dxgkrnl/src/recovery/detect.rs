@@ -383,7 +383,8 @@ fn observe(recovery: &Recovery, level: &Passive, engine: EngineId) -> EngineSamp
     // The driver is asked without work that the kernel knows of: a process may ring without an
     // announcement, and an engine may run what a queue left that has ended.
     // spec: PRE-160
-    if busy.is_empty() && !recovery.port.caps.nodes[engine.node_ordinal as usize].context_scheduling
+    if busy.is_empty()
+        && !recovery.port.declared.caps.nodes[engine.node_ordinal as usize].context_scheduling
     {
         return idle;
     }

@@ -11,6 +11,7 @@ use super::blame::{Blame, Culprit};
 use super::report::{RecoveryReport, TimeoutCause, WorkAtReset};
 use super::state::Recovery;
 use crate::fence::{Fence, signal};
+use crate::object::RefusedCommands;
 use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::stats::Count;
@@ -32,12 +33,12 @@ pub(super) fn commands_refused(
     level: Irql<'_>,
     device: &Arc<Device>,
     engine: EngineId,
-    (queue, position, gpu_va): (QueueNumber, u64, u64),
+    of: RefusedCommands,
 ) {
     let error_code = FaultErrorCode::general(GeneralErrorCode::InvalidInstruction);
     let what = "a command buffer that the driver refused";
-    let fault = PageFault { gpu_va, error_code, what, ..PageFault::default() };
-    let reason = DeviceState::Faulted(fault_report(queue, engine, position, &fault));
+    let fault = PageFault { gpu_va: of.gpu_va, error_code, what, ..PageFault::default() };
+    let reason = DeviceState::Faulted(fault_report(of.queue, engine, of.position, &fault));
     lose_devices_later(recovery, level, vec![device.clone()], &reason);
 }
 

@@ -96,7 +96,7 @@ fn reset_packets(
     engine: EngineId,
     seen: &mut u64,
 ) -> Result<Option<Blame>, Escalation> {
-    if !recovery.port.caps.per_engine_tdr {
+    if !recovery.port.declared.caps.per_engine_tdr {
         return Err(Escalation::AdapterReset(Promotion::NoEngineReset));
     }
     // 3. Atomically at interrupt level: read the last submitted and last completed packets, and

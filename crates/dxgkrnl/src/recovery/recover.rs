@@ -13,13 +13,13 @@ use super::{adapter_reset, collect, detect};
 use crate::driver::FailurePort;
 use crate::error::BugCheck;
 use crate::object::RecoveryPort;
+use crate::object::RefusedCommands;
 use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{DeviceErrorReason, DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, EngineStatus, Irql, OsHandle, Passive};
-use tidegate_platform::QueueNumber;
 use tidegate_platform::planted;
 
 /// Recovers from a timeout as configured.
@@ -46,8 +46,8 @@ pub(super) fn recover(recovery: &Recovery, level: &Passive, finding: Finding) {
     match engine {
         None => recover_adapter(recovery, level, &mut report, &[]),
         Some(engine) => {
-            let found = (suspects.as_slice(), had_packets);
-            recover_engine(recovery, level, engine, found, &mut report, start_ns);
+            let found = Found { suspects: &suspects, had_packets, start_ns };
+            recover_engine(recovery, level, engine, found, &mut report);
         }
     }
     recovery.keep(report);
@@ -99,13 +99,20 @@ fn narrow_down(
     }
 }
 
+/// What detection found on an engine.
+struct Found<'a> {
+    suspects: &'a [Culprit],
+    had_packets: bool,
+    /// When its recovery began, on the timeline.
+    start_ns: u64,
+}
+
 fn recover_engine(
     recovery: &Recovery,
     level: &Passive,
     engine: EngineId,
-    (suspects, had_packets): (&[Culprit], bool),
+    Found { suspects, had_packets, start_ns }: Found<'_>,
     report: &mut RecoveryReport,
-    start_ns: u64,
 ) {
     if !may_begin(level.into(), recovery, report, Scope::Engine) {
         return;
@@ -245,7 +252,7 @@ impl RecoveryPort for Recovery {
         level: Irql<'_>,
         device: &Arc<Device>,
         engine: EngineId,
-        of: (QueueNumber, u64, u64),
+        of: RefusedCommands,
     ) {
         device_loss::commands_refused(&self, level, device, engine, of);
     }

@@ -11,11 +11,11 @@ use crate::object::Objects;
 use crate::object::context::Context;
 use crate::power::PowerTransitions;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::{HwContextLoss, OsHandle};
 use tidegate_platform::Mutex;
-use tidegate_trace::{Kind, LaneId};
+use tidegate_trace::Kind;
 
 /// A debugger hook that runs before a recovery begins.
 pub type RecoveryHook = Arc<dyn Fn(&RecoveryReport) + Send + Sync>;
@@ -33,7 +33,6 @@ pub(crate) struct Recovery {
     pub(super) detector: Detector,
     pub(super) losses: ContextLosses,
     pub(super) history: Mutex<History>,
-    pub(super) lane: OnceLock<LaneId>,
 }
 
 /// Past recoveries and their lasting effects.
@@ -59,7 +58,6 @@ impl Recovery {
             detector: Detector::new(platform),
             losses: ContextLosses::new(platform),
             history: platform.mutex("recovery history", History::default()),
-            lane: OnceLock::new(),
             objects: objects.clone(),
             port: objects.port.clone(),
             power: power.clone(),
@@ -121,12 +119,12 @@ impl Recovery {
 
     /// Records a recovery that ends now.
     pub(super) fn record_recovery(&self, what: &str, start_ns: u64, code: u64) {
-        self.port.record_on((&self.lane, "recovery"), (Kind::Recovery, what), start_ns, code);
+        self.port.lanes.record_recovery(Kind::Recovery, what, start_ns, code);
     }
 
     /// Records a step of a recovery; the step ends now.
     pub(super) fn record_recovery_step(&self, what: &str, start_ns: u64) {
-        self.port.record_on((&self.lane, "recovery"), (Kind::Mark, what), start_ns, 0);
+        self.port.lanes.record_recovery(Kind::Mark, what, start_ns, 0);
     }
 
     /// Completes the suspensions of contexts whose engines were reset, since no reference to them

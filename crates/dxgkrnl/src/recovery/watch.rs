@@ -58,7 +58,7 @@ fn run_detection(recovery: &Recovery, level: &Passive) -> bool {
     if detect::begin_sampling(recovery) {
         changed = true;
         recovery.objects.fences.note_lost_histories();
-        for engine in recovery.port.caps.engines() {
+        for engine in recovery.port.declared.caps.engines() {
             if let Some(finding) = detect::sample(recovery, level, engine) {
                 recover(recovery, level, finding);
                 detect::end_finding(recovery, level, engine);

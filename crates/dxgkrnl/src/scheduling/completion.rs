@@ -7,7 +7,7 @@ use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::{EngineId, Irql, MonitoredNotification, OsHandle, Passive};
 use tidegate_platform::Step;
-use tidegate_vidsch::{Preempted, Submitter};
+use tidegate_vidsch::{Preempted, PreemptionReport, Submitter};
 
 impl Scheduling {
     /// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this ID are complete. They may have written
@@ -31,9 +31,8 @@ impl Scheduling {
         &self,
         level: Irql<'_>,
         engine: EngineId,
-        (preemption_fence_id, last_completed_fence_id): (u32, u32),
+        report: PreemptionReport,
     ) {
-        let report = (preemption_fence_id, last_completed_fence_id);
         let (preempted, emptied) = {
             let mut state = self.lock();
             (state.preempted(engine, report, self.now()), state.take_emptied())
@@ -55,7 +54,7 @@ impl Scheduling {
     /// Scans the monitored fences of contexts with completed packets, if the engine does not
     /// interrupt for its writes.
     pub(super) fn scan_after(&self, level: Irql<'_>, engine: EngineId, contexts: &[OsHandle]) {
-        let node = &self.port.caps.nodes[engine.node_ordinal as usize];
+        let node = &self.port.declared.caps.nodes[engine.node_ordinal as usize];
         // spec: MF-053
         if node.monitored_notification == MonitoredNotification::Basic {
             self.basic_scan(level, contexts);

@@ -79,7 +79,7 @@ impl Scheduling {
         let Some(reports) = self.reports.get() else { return Vec::new() };
         {
             let _at_interrupt_level = self.port.interrupt_lock.lock_device();
-            for engine in self.port.caps.engines() {
+            for engine in self.port.declared.caps.engines() {
                 let _reported = reports.ignore_packets(engine);
             }
         }
@@ -107,7 +107,8 @@ impl Scheduling {
         group: u64,
     ) -> Dependents {
         let platform = &self.port.platform;
-        let nodes = (0..self.port.caps.nodes.len() as u32).filter(|n| *n != engine.node_ordinal);
+        let nodes =
+            (0..self.port.declared.caps.nodes.len() as u32).filter(|n| *n != engine.node_ordinal);
         let nodes = nodes.filter(|node| group >> node & 1 != 0);
         let engines: Vec<EngineId> =
             nodes.map(|node_ordinal| EngineId { node_ordinal, ..engine }).collect();
@@ -152,7 +153,7 @@ impl Scheduling {
 
     /// Resumes every engine.
     pub(crate) fn resume_all_engines(&self, level: &Passive) {
-        self.port.caps.engines().for_each(|engine| self.resume_engine(level, engine));
+        self.port.declared.caps.engines().for_each(|engine| self.resume_engine(level, engine));
     }
 
     /// Ends packets of kernel contexts after an adapter reset, and wakes the threads that wait

@@ -25,6 +25,6 @@ mod watch;
 pub(crate) use dma_buffer::QueuedPart;
 pub(crate) use payload::{Signal, SignalAction, fence_signal};
 pub(crate) use port::{KernelModeQueue, PacketContext, ReportPort, SchedulingPort};
-pub(crate) use scheduler::Scheduling;
-pub(crate) use tidegate_vidsch::CommandKind;
+pub(crate) use scheduler::{ScheduledQueue, Scheduling};
+pub(crate) use tidegate_vidsch::{CommandKind, CommandRange, PreemptionReport};
 pub(crate) use watch::SchedulerWatch;

@@ -22,8 +22,8 @@ use tidegate_ddi::memory::PagingBuffer;
 use tidegate_ddi::patch::{Render, RenderAllocation};
 use tidegate_ddi::{Passive, VidSchCaps};
 use tidegate_platform::Queued;
-use tidegate_vidsch::CommandKind;
 use tidegate_vidsch::patch_list::{self, BadList, Bindings, Part};
+use tidegate_vidsch::{CommandKind, CommandRange};
 
 /// DMA buffer bytes per command byte, to allow for what the driver adds.
 const BUFFER_BYTES_PER_BYTE: usize = 3;
@@ -59,7 +59,7 @@ impl Scheduling {
         let bytes = buffer.bytes.len() as u32;
         // spec: PRE-036
         let verifies = port.config.verify_split_buffers
-            && !port.caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING);
+            && !port.declared.caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING);
         // No part is queued yet, so a failure has no side effects.
         patch_list::check_parts(&buffer.list, bytes, verifies, fits).map_err(|bad| match bad {
             BadList::NoRoom(_) => Status::NO_MEMORY,
@@ -68,7 +68,7 @@ impl Scheduling {
         let (mut start, mut bound) = (0, Bindings::new());
         while start < bytes {
             // 3. Other references may have taken the memory since the check.
-            let part = hold_next_part(level, &self.memory, &buffer, (start, &bound));
+            let part = hold_next_part(level, &self.memory, &buffer, start, &bound);
             let part = part.map_err(|reason| RenderError::Split { offset: start, reason })?;
             port.stats.add(Count::split_parts, u64::from(start > 0));
             (start, bound) = (part.bytes.end, part.leaves.clone());
@@ -99,8 +99,13 @@ impl Scheduling {
         };
         let list = port.driver(level).render(level, args)?;
         let used = dma_buffer.used();
-        patch_list::check(&list, used, listed.len(), port.caps.max_allocation_list_slot_id)
-            .map_err(|_| Status::INVALID_PARAMETER)?;
+        patch_list::check(
+            &list,
+            used,
+            listed.len(),
+            port.declared.caps.max_allocation_list_slot_id,
+        )
+        .map_err(|_| Status::INVALID_PARAMETER)?;
         let (at, bytes) = port.system_memory.bulk(used as usize);
         let mut whole = vec![0; used as usize];
         let copied = scratch.read(0, &mut whole).and_then(|()| bytes.write(0, &whole));
@@ -126,8 +131,9 @@ impl Scheduling {
         for context in contexts {
             let id = self.port.new_handle().0;
             context.keep_part(id, part.clone());
+            let commands = CommandRange { gpu_va: id, bytes };
             let kind = CommandKind::Patched { last };
-            self.submit_command(level, context.os_handle(), kind, (id, bytes), queued);
+            self.submit_command(level, context.os_handle(), kind, commands, queued);
         }
         part.note_queued(self.memory.release_after_use(level, first.device_handle(), &needs));
     }
@@ -138,11 +144,12 @@ fn hold_next_part(
     level: &Passive,
     memory: &Arc<Memory>,
     buffer: &DmaBuffer,
-    (start, bound): (u32, &Bindings),
+    start: u32,
+    bound: &Bindings,
 ) -> Result<Part, String> {
     let bytes = buffer.bytes.len() as u32;
     let fits = |needs: &BTreeSet<u32>| memory.can_hold(&buffer.objects(needs));
-    let part = patch_list::next_part(&buffer.list, bytes, (start, bound), fits);
+    let part = patch_list::next_part(&buffer.list, bytes, start, bound, fits);
     let part = part.map_err(|bad| bad.to_string())?;
     let held = memory.page_in_and_hold(level, &buffer.objects(&part.needs));
     held.map(|()| part).map_err(|status| {

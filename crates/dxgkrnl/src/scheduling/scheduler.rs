@@ -4,7 +4,7 @@ use super::payload::{QueuePayload, Signal};
 use super::port::{KernelModeQueue, ReportPort, SchedulingPort};
 use crate::driver::{DdiCall, DriverPort, OutstandingWork};
 use crate::error::BugCheck;
-use crate::fence::{EventSet, Fence, FenceTarget, Fences, WaitOwner, Waiter, monitor};
+use crate::fence::{EventSet, FenceTarget, Fences, WaitOwner, Waiter, monitor};
 use crate::memory::Memory;
 use crate::port::Port;
 use crate::stats::Count;
@@ -16,8 +16,8 @@ use tidegate_ddi::{AdapterCaps, CancelCommand, EngineId, Irql, OsHandle, Passive
 use tidegate_platform::{Event, Mutex, MutexGuard, QueueNumber, Queued, SubmissionKey, WorkStats};
 use tidegate_trace::LinkId;
 use tidegate_vidsch::{
-    AbandonedWork, Command, CommandKind, Config, Effect, Now, SignalEffect, Submitter, VidSch,
-    WaiterId,
+    AbandonedWork, Command, CommandKind, CommandRange, Config, Effect, Now, SignalEffect,
+    Submitter, VidSch, WaiterId,
 };
 
 /// VidSch, and the agents that wait for the packet submission right.
@@ -65,6 +65,13 @@ pub(crate) struct Scheduling {
     pub(super) me: Weak<Scheduling>,
 }
 
+/// A queue of the scheduler, and what carries out its effects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScheduledQueue {
+    pub(crate) queue: OsHandle,
+    pub(crate) submitter: Submitter,
+}
+
 /// A queue's wait, registered as a waiter on a fence. The ticket names the wait; [`PROGRESS`] is
 /// for the progress of a hardware queue.
 struct QueueWaiter {
@@ -94,7 +101,7 @@ impl Scheduling {
         fences: &Arc<Fences>,
     ) -> Arc<Scheduling> {
         let state = State {
-            vidsch: VidSch::new(config(&port.caps, port)),
+            vidsch: VidSch::new(config(&port.declared.caps, port)),
             handoffs: Vec::new(),
             next_waiter: 0,
             deferred: None,
@@ -140,9 +147,10 @@ impl Scheduling {
         level: &Passive,
         context: OsHandle,
         kind: CommandKind,
-        (gpu_va, bytes): (u64, u32),
+        commands: CommandRange,
         queued: Queued,
     ) {
+        let CommandRange { gpu_va, bytes } = commands;
         let Queued { at_ns: queued_ns, link: LinkId(link), .. } = queued;
         let command = Command { gpu_va, bytes, queued_ns, link, kind };
         self.lock().push_command(context, command, self.now());
@@ -158,7 +166,7 @@ impl Scheduling {
         level: &Passive,
         queue: &dyn KernelModeQueue,
         progress_fence_id: u64,
-        (gpu_va, bytes): (u64, u32),
+        CommandRange { gpu_va, bytes }: CommandRange,
     ) -> Result<(), Status> {
         let kind = CommandKind::HwQueue { progress_fence_id };
         let command = Command { gpu_va, bytes, queued_ns: 0, link: 0, kind };
@@ -172,22 +180,18 @@ impl Scheduling {
     /// Queues a wait for all of `fences` on a context or hardware queue. Each condition latches
     /// immediately, even while earlier work blocks the queue.
     // spec: MF-030, MF-033
-    pub(crate) fn wait(
-        &self,
-        level: Irql<'_>,
-        (queue, submitter): (OsHandle, Submitter),
-        fences: &[FenceTarget],
-    ) {
+    pub(crate) fn wait(&self, level: Irql<'_>, scheduled: ScheduledQueue, fences: &[FenceTarget]) {
+        let ScheduledQueue { queue, submitter } = scheduled;
         self.port.count(Count::queued_waits);
         let ticket = self.lock().push_wait(queue, fences, self.now());
-        for (fence, value) in fences {
-            if !self.register(level, (queue, submitter), (fence, *value), ticket) {
+        for target in fences {
+            if !self.register(level, scheduled, target, ticket) {
                 self.lock().wait_satisfied(queue, ticket, self.now());
             }
         }
         // The queue may have been abandoned before the waiters were registered.
         if self.objects.get().is_some_and(|objects| !objects.is_active(queue)) {
-            fences.iter().for_each(|(fence, _)| monitor::forget(level, fence, queue));
+            fences.iter().for_each(|target| monitor::forget(level, &target.fence, queue));
         }
         self.run(level, submitter);
     }
@@ -196,34 +200,34 @@ impl Scheduling {
     pub(super) fn register(
         &self,
         level: Irql<'_>,
-        (queue, submitter): (OsHandle, Submitter),
-        (fence, value): (&Arc<Fence>, u64),
+        ScheduledQueue { queue, submitter }: ScheduledQueue,
+        FenceTarget { fence, value }: &FenceTarget,
         ticket: u64,
     ) -> bool {
         let waiter = Arc::new(QueueWaiter { scheduling: self.me.clone(), queue, submitter });
-        monitor::wait(level, fence, value, waiter, ticket, WaitOwner::Queue(queue)).is_some()
+        monitor::wait(level, fence, *value, waiter, ticket, WaitOwner::Queue(queue)).is_some()
     }
 
     /// Queues one signal packet on contexts or hardware queues of one device. The signal is made
     /// when all of them reach it.
-    pub(crate) fn signal(&self, level: &Passive, queues: &[(OsHandle, Submitter)], signal: Signal) {
-        let handles: Vec<OsHandle> = queues.iter().map(|(queue, _)| *queue).collect();
+    pub(crate) fn signal(&self, level: &Passive, queues: &[ScheduledQueue], signal: Signal) {
+        let handles: Vec<OsHandle> = queues.iter().map(|scheduled| scheduled.queue).collect();
         let refused = self.lock().push_signal(&handles, signal, self.now());
         // A thread may wait for the event of a packet whose queues have ended.
         if let Some(Signal { effect: SignalEffect::Event(event), .. }) = refused {
             event.give(&self.port.platform);
         }
         let mut last = None;
-        for (_, submitter) in queues {
-            if last.replace(*submitter) != Some(*submitter) {
-                self.run(level.into(), *submitter);
+        for &ScheduledQueue { submitter, .. } in queues {
+            if last.replace(submitter) != Some(submitter) {
+                self.run(level.into(), submitter);
             }
         }
     }
 
     /// Returns an event that is set when all present work of these queues, queued or in flight,
     /// is complete.
-    pub(crate) fn drained(&self, level: &Passive, queues: &[(OsHandle, Submitter)]) -> Event {
+    pub(crate) fn drained(&self, level: &Passive, queues: &[ScheduledQueue]) -> Event {
         let event = self.port.platform.event(true);
         self.signal(level, queues, Signal::event(WaitNotice::Event(event.clone())));
         event
@@ -240,7 +244,7 @@ impl Scheduling {
     // spec: PRE-071
     fn cancel(&self, level: Irql<'_>, packets: &[(OsHandle, Command)]) {
         let port = &self.port;
-        if !port.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
+        if !port.declared.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
             return;
         }
         let Some(objects) = self.objects.get() else { return };
@@ -264,8 +268,8 @@ impl Scheduling {
         level: Irql<'_>,
         abandoned: AbandonedWork<QueuePayload>,
     ) -> Vec<FenceTarget> {
-        for (queue, (fence, _)) in &abandoned.waits {
-            monitor::forget(level, fence, *queue);
+        for (queue, target) in &abandoned.waits {
+            monitor::forget(level, &target.fence, *queue);
         }
         for submitter in abandoned.submitters {
             self.run(level, submitter);

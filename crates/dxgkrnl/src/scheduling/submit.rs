@@ -2,6 +2,7 @@
 
 use super::payload::{QueuePayload, Signal};
 use super::port::{KernelModeQueue, SchedulingPort};
+use super::scheduler::ScheduledQueue;
 use super::scheduler::{PROGRESS, Scheduling};
 use crate::error::BugCheck;
 use crate::fence::{FenceTarget, signal};
@@ -10,10 +11,12 @@ use crate::wait_classes::SUBMISSION_RIGHT;
 use tidegate_calls::Status;
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
-use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, PreemptCommand, SubmitCommandFlags};
+use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, PreemptCommand};
 use tidegate_platform::{CpuTime, PhysicalAddress, Queued, Step, SubmissionKey};
 use tidegate_trace::{Kind, LinkId, NameId, Record};
-use tidegate_vidsch::{Command, CommandKind, Effect, FinishedItem, SignalEffect, Submitter};
+use tidegate_vidsch::{
+    CommandKind, DueCommand, DuePacket, Effect, FinishedItem, SignalEffect, Submitter,
+};
 
 impl Scheduling {
     /// Carries out the effects of a submitter until none is left. Returns immediately if another
@@ -112,10 +115,8 @@ impl Scheduling {
         effect: Effect<QueuePayload>,
     ) -> Result<(), Effect<QueuePayload>> {
         match effect {
-            Effect::Submit { context, engine, command, fence_id, flags } => {
-                let submitted =
-                    self.submit(level, objects, context, (engine, fence_id), (command, flags));
-                return submitted.ok_or(effect);
+            Effect::Submit(packet) => {
+                return self.submit(level, objects, packet).ok_or(effect);
             }
             Effect::Preempt { engine, fence_id } => {
                 return self.preempt(level, engine, fence_id).ok_or(effect);
@@ -128,7 +129,7 @@ impl Scheduling {
                 hw_queues.for_each(|submitter| self.run(level, submitter));
             }
             // Effects of hardware queues.
-            Effect::SubmitToHwQueue { .. } | Effect::AwaitProgress(_) => {}
+            Effect::SubmitToHwQueue(_) | Effect::AwaitProgress(_) => {}
         }
         Ok(())
     }
@@ -144,6 +145,7 @@ impl Scheduling {
     fn carry_out_hw_queue(&self, level: Irql<'_>, queue: &dyn KernelModeQueue) {
         let handle = queue.os_handle();
         let submitter = Submitter::HwQueue(handle);
+        let scheduled = ScheduledQueue { queue: handle, submitter };
         loop {
             let now = self.now();
             let (effect, finished) = {
@@ -155,16 +157,15 @@ impl Scheduling {
             };
             self.record(finished);
             match effect {
-                Some(Effect::SubmitToHwQueue { command, progress_fence_id }) => {
-                    let of = (command, progress_fence_id);
-                    if self.submit_to_driver_queue(level, queue, of).is_none() {
-                        return self.defer_hw_queue(handle, of);
+                Some(Effect::SubmitToHwQueue(due)) => {
+                    if self.submit_to_driver_queue(level, queue, due).is_none() {
+                        return self.defer_hw_queue(handle, due);
                     }
                 }
                 Some(Effect::AwaitProgress(value)) => {
                     // The next iteration sees a value that is already reached.
-                    let target = (queue.progress_fence(), value);
-                    self.register(level, (handle, submitter), target, PROGRESS);
+                    let target = FenceTarget { fence: queue.progress_fence().clone(), value };
+                    self.register(level, scheduled, &target, PROGRESS);
                 }
                 Some(Effect::Signal { queues, signal }) => {
                     self.port.platform.spend(Step::VidSchDispatch);
@@ -174,21 +175,21 @@ impl Scheduling {
                     others.for_each(|submitter| self.run(level, submitter));
                 }
                 // Effects of the packets.
-                Some(Effect::Submit { .. } | Effect::Preempt { .. }) => {}
+                Some(Effect::Submit(_) | Effect::Preempt { .. }) => {}
                 None => return,
             }
         }
     }
 
     /// Hands a command that needs PASSIVE level, with the queue's right, to a work item.
-    fn defer_hw_queue(&self, queue: OsHandle, of: (Command, u64)) {
+    fn defer_hw_queue(&self, queue: OsHandle, due: DueCommand) {
         let me = self.me.clone();
         self.port.timer.queue_work(Box::new(move |level| {
             let Some(scheduling) = me.upgrade() else { return };
             let queue =
                 scheduling.objects.get().and_then(|objects| objects.kernel_mode_queue(queue));
             let Some(queue) = queue else { return };
-            let _submitted = scheduling.submit_to_driver_queue(level.into(), &*queue, of);
+            let _submitted = scheduling.submit_to_driver_queue(level.into(), &*queue, due);
             scheduling.carry_out_hw_queue(level.into(), &*queue);
         }));
     }
@@ -240,10 +241,9 @@ impl Scheduling {
         &self,
         level: Irql<'_>,
         objects: &dyn SchedulingPort,
-        context: OsHandle,
-        (engine, fence_id): (EngineId, u32),
-        (command, flags): (Command, SubmitCommandFlags),
+        packet: DuePacket,
     ) -> Option<()> {
+        let DuePacket { context, engine, fence_id, command, flags } = packet;
         // The context may have ended after the decision.
         let Some(packet_context) = objects.packet_context(context) else {
             self.lock().not_accepted(engine, fence_id, self.now());
@@ -300,7 +300,7 @@ impl Scheduling {
         &self,
         level: Irql<'_>,
         queue: &dyn KernelModeQueue,
-        (command, progress_fence_id): (Command, u64),
+        DueCommand { command, progress_fence_id }: DueCommand,
     ) -> Option<()> {
         let (port, Some(objects)) = (&self.port, self.objects.get()) else { return Some(()) };
         let args = SubmitCommandToHwQueue {
@@ -348,7 +348,7 @@ impl Scheduling {
                 true => (Kind::Wait, item.start_ns),
                 false => (Kind::Signal, item.end_ns),
             };
-            for (fence, value) in item.fences {
+            for FenceTarget { fence, value } in item.fences {
                 let span = Record::span(lane, kind, NameId::NONE, start_ns, item.end_ns);
                 platform.record(span.queued(item.queued_ns).on_fence(fence.trace(), value));
             }

@@ -1,6 +1,7 @@
 //! CPU waits: what is registered after their end, and what a signal under way may still do.
 
 use super::fences::FencesOfDevice;
+use crate::fence::FenceTarget;
 use crate::fence::cpu_wait::{self, SpareWaits};
 use crate::fence::{EventSet, Instance, monitor, signal};
 use tidegate_calls::{SignalFlags, Status, WaitMode, WaitNotice};
@@ -31,7 +32,11 @@ fn a_wait_for_any_fence_leaves_no_registration() {
     // The signal of one fence ends it.
     let event = enter(&[(&first, 1), (&second, 1)]);
     assert_eq!((fences.waits(), event.try_take()), (2, false));
-    signal::signal(level.into(), &[(second.fence.clone(), 1)], SignalFlags::empty());
+    signal::signal(
+        level.into(),
+        &[FenceTarget { fence: second.fence.clone(), value: 1 }],
+        SignalFlags::empty(),
+    );
     assert_eq!((fences.waits(), event.try_take(), event.try_take()), (0, true, false));
     // It ends at a registration: after others, before others, and between them.
     for order in [[1, 3, 2], [2, 1, 3], [1, 2, 3], [3, 1, 2]] {

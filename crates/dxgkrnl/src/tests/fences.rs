@@ -2,6 +2,7 @@
 
 use super::on_driver;
 use crate::driver::DriverPort;
+use crate::fence::FenceTarget;
 use crate::fence::storage::FencePool;
 use crate::fence::{
     CreateFence, EventSet, Fences, Instance, InstanceOwner, WaitOwner, Waiter, monitor, signal,
@@ -87,9 +88,10 @@ fn a_signal_releases_the_waits_that_it_satisfies_and_a_fence_ends_with_its_insta
         .is_some()
     };
     assert_eq!([wait(5, 1), wait(7, 2), wait(6, 3)], [false, true, true], "5 is reached");
-    signal::signal(level.into(), &[(instance.fence.clone(), 6)], SignalFlags::empty());
+    let at = |value| FenceTarget { fence: instance.fence.clone(), value };
+    signal::signal(level.into(), &[at(6)], SignalFlags::empty());
     assert_eq!(*released.0.lock(), [3]);
-    signal::signal(level.into(), &[(instance.fence.clone(), 9)], SignalFlags::empty());
+    signal::signal(level.into(), &[at(9)], SignalFlags::empty());
     assert_eq!((released.0.lock().clone(), fences.len()), (vec![3, 2], 1));
     drop(instance);
     assert_eq!(fences.len(), 0);

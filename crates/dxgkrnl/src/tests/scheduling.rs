@@ -10,6 +10,7 @@ use crate::scheduling::{
 use std::sync::Arc;
 use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive, Priority};
 use tidegate_platform::{Mutex, Queued};
+use tidegate_vidsch::CommandRange;
 
 const ENGINE: EngineId = EngineId::of_node(0);
 
@@ -116,9 +117,21 @@ fn a_packet_whose_context_has_ended_keeps_no_engine() {
     let [ended, other] = [OsHandle(1), OsHandle(2)];
     let (scheduling, driver, above) = scheduler([ended, other]);
     above.contexts.lock().retain(|context| *context == other);
-    scheduling.submit_command(level, ended, CommandKind::Render, (0x1_0000, 64), Queued::default());
+    scheduling.submit_command(
+        level,
+        ended,
+        CommandKind::Render,
+        CommandRange { gpu_va: 0x1_0000, bytes: 64 },
+        Queued::default(),
+    );
     assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (0, false));
-    scheduling.submit_command(level, other, CommandKind::Render, (0x2_0000, 64), Queued::default());
+    scheduling.submit_command(
+        level,
+        other,
+        CommandKind::Render,
+        CommandRange { gpu_va: 0x2_0000, bytes: 64 },
+        Queued::default(),
+    );
     assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (1, true));
 }
 
@@ -132,7 +145,7 @@ fn a_command_that_the_driver_refuses_is_named_to_the_rooms_above_and_leaves_the_
         level,
         context,
         CommandKind::Render,
-        (0x1_0000, 64),
+        CommandRange { gpu_va: 0x1_0000, bytes: 64 },
         Queued::default(),
     );
     assert_eq!(*above.refused.lock(), [(context, 1, 0x1_0000)]);

@@ -217,7 +217,7 @@ fn a_preempted_packet_is_held_while_its_state_moves() {
         panic!("no preemption for the timeout delay")
     };
     assert!(matches!(
-        s.preempted(ENGINE, (fence_id, 0), late),
+        s.preempted(ENGINE, report(fence_id, 0), late),
         Preempted::Answered { returned: 1, .. }
     ));
     assert!(s.take_area_became_movable() && s.begin_area_move(A));
@@ -225,7 +225,7 @@ fn a_preempted_packet_is_held_while_its_state_moves() {
     s.end_area_move(A, late);
     assert!(matches!(
         s.next_effect(late),
-        Some(Effect::Submit { flags, fence_id: 3, .. }) if flags.contains(SubmitCommandFlags::RESUBMISSION)
+        Some(Effect::Submit(DuePacket { flags, fence_id: 3, .. })) if flags.contains(SubmitCommandFlags::RESUBMISSION)
     ));
 }
 

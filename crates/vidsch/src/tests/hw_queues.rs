@@ -33,13 +33,13 @@ fn run(s: &mut Sched, queue: OsHandle, progress: u64) -> Vec<Step> {
     }
     while let Some(effect) = s.next_hw_queue_effect(queue, progress, NOW) {
         steps.push(match effect {
-            Effect::SubmitToHwQueue { progress_fence_id, .. } => Step::Submitted(progress_fence_id),
+            Effect::SubmitToHwQueue(due) => Step::Submitted(due.progress_fence_id),
             Effect::AwaitProgress(value) => Step::Await(value),
             Effect::Signal { queues, signal } => {
                 s.signalled(&queues, NOW);
                 Step::Signalled(name(&signal))
             }
-            Effect::Submit { .. } | Effect::Preempt { .. } => {
+            Effect::Submit(_) | Effect::Preempt { .. } => {
                 panic!("not an effect of a hardware queue")
             }
         });
@@ -127,7 +127,7 @@ fn one_agent_runs_a_queue_and_other_queues_are_independent_of_it() {
     assert_eq!(run(&mut s, R, 0), [Step::Submitted(1)]);
     assert!(s.try_take_right(Submitter::Packets));
     let next = s.next_hw_queue_effect(Q, 0, NOW);
-    assert!(matches!(next, Some(Effect::SubmitToHwQueue { progress_fence_id: 1, .. })));
+    assert!(matches!(next, Some(Effect::SubmitToHwQueue(DueCommand { progress_fence_id: 1, .. }))));
     assert!(s.next_hw_queue_effect(Q, 0, NOW).is_none() && s.try_take_right(Submitter::HwQueue(Q)));
     assert!(!s.try_take_right(Submitter::HwQueue(OsHandle(99))), "no such queue");
 }

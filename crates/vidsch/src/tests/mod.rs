@@ -54,6 +54,10 @@ fn with_contexts(priorities: &[Priority], config: Config) -> Sched {
     s
 }
 
+fn report(request: u32, last_completed: u32) -> PreemptionReport {
+    PreemptionReport { request, last_completed }
+}
+
 fn command(gpu_va: u64) -> Command {
     of_kind(gpu_va, CommandKind::Render)
 }
@@ -75,7 +79,7 @@ fn name(signal: &Signal<Names>) -> &'static str {
 
 fn submitted(sched: &mut Sched) -> Option<(u64, u32)> {
     match sched.next_effect(NOW)? {
-        Effect::Submit { command, fence_id, .. } => Some((command.gpu_va, fence_id)),
+        Effect::Submit(DuePacket { command, fence_id, .. }) => Some((command.gpu_va, fence_id)),
         _ => panic!("the next effect is not a packet"),
     }
 }
@@ -104,7 +108,7 @@ fn next(s: &mut Sched, now: Now) -> Vec<Next> {
     let mut all = Vec::new();
     while let Some(effect) = s.next_effect(now) {
         all.push(match effect {
-            Effect::Submit { command, fence_id, flags, .. } => {
+            Effect::Submit(DuePacket { command, fence_id, flags, .. }) => {
                 Next::Packet(command.gpu_va, fence_id, flags)
             }
             Effect::Preempt { fence_id, .. } => Next::Request(fence_id),
@@ -112,7 +116,7 @@ fn next(s: &mut Sched, now: Now) -> Vec<Next> {
                 s.signalled(&queues, now);
                 Next::Signalled(name(&signal))
             }
-            Effect::SubmitToHwQueue { .. } | Effect::AwaitProgress(_) => {
+            Effect::SubmitToHwQueue(_) | Effect::AwaitProgress(_) => {
                 panic!("the packets have no such effect")
             }
         });

@@ -25,7 +25,7 @@ fn a_context_of_higher_priority_preempts_the_engine_and_goes_first() {
         [],
         "one request at a time, and nothing is submitted behind it"
     );
-    assert_eq!(s.preempted(ENGINE, (3, 0), at(3)), answered(&[], 2));
+    assert_eq!(s.preempted(ENGINE, report(3, 0), at(3)), answered(&[], 2));
     assert_eq!(next(&mut s, at(3)), [new(20, 4), again(10, 5)]);
     assert_eq!(s.completed(ENGINE, 4, at(4)), Some(vec![B]));
     assert_eq!(next(&mut s, at(4)), [again(11, 6)]);
@@ -40,7 +40,7 @@ fn an_engine_with_room_is_preempted_before_a_higher_packet_queues_behind_a_lower
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
-    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 3), again(10, 4)]);
     // A packet does not preempt one of higher priority.
     s.push_command(B, command(21), NOW);
@@ -60,7 +60,7 @@ fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
         assert!(s.holds_places());
         s.push_command(B, command(20), at(1));
         assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
-        assert_eq!(s.preempted(ENGINE, (2, 0), at(2)), answered(&[], 1));
+        assert_eq!(s.preempted(ENGINE, report(2, 0), at(2)), answered(&[], 1));
         assert_eq!(s.holds_places(), holds, "{kind:?}: no packet is in flight");
         assert_eq!(next(&mut s, at(2)), [new(20, 3), again(10, 4)]);
         assert!(s.completed(ENGINE, 4, at(3)).is_some());
@@ -72,7 +72,7 @@ fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
     s.push_command(B, command(20), at(1));
     assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
-    assert_eq!(s.preempted(ENGINE, (2, 0), at(2)), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, report(2, 0), at(2)), answered(&[], 1));
     let _abandoned = s.abandon(&[A]);
     assert!(!s.holds_places());
 }
@@ -164,7 +164,7 @@ fn a_quantum_ends_when_an_equal_waits_and_not_before() {
     assert_eq!(next(&mut s, at(9)), []);
     assert_eq!(next(&mut s, at(10)), [Next::Request(3)]);
     assert_eq!(s.next_deadline(), None, "the answer comes next");
-    assert_eq!(s.preempted(ENGINE, (3, 0), at(12)), answered(&[], 2));
+    assert_eq!(s.preempted(ENGINE, report(3, 0), at(12)), answered(&[], 2));
     assert_eq!(next(&mut s, at(12)), [new(20, 4), again(10, 5)], "its turn has ended");
     assert_eq!(s.next_deadline(), Some(CpuTime(22)));
 }
@@ -177,7 +177,7 @@ fn a_packet_behind_an_equal_on_the_engine_waits_for_its_quantum_too() {
     }
     assert_eq!(next(&mut s, NOW), [new(1, 1), new(2, 2)]);
     assert_eq!(next(&mut s, at(10)), [Next::Request(3)]);
-    assert_eq!(s.preempted(ENGINE, (3, 0), at(10)), answered(&[], 2));
+    assert_eq!(s.preempted(ENGINE, report(3, 0), at(10)), answered(&[], 2));
     assert_eq!(
         next(&mut s, at(10)),
         [again(2, 4), new(3, 5)],
@@ -211,7 +211,7 @@ fn run_with_switches(contexts: u64, switch_ns: u64, work_ns: u64) -> u64 {
             let [Next::Request(request)] = next(&mut s, at(now))[..] else { panic!("a turn ends") };
             longest = longest.max(now - began);
             now += switch_ns;
-            assert_eq!(s.preempted(ENGINE, (request, last), at(now)), answered(&[], 1));
+            assert_eq!(s.preempted(ENGINE, report(request, last), at(now)), answered(&[], 1));
         }
         if let [Next::Packet(first, its_id, _)] = next(&mut s, at(now))[..] {
             (packet, id) = (first, its_id);
@@ -242,7 +242,7 @@ fn a_packet_that_has_run_for_the_timeout_delay_is_preempted() {
     assert_eq!((s.overdue(CpuTime(999)), s.overdue(CpuTime(1_000))), (vec![], vec![ENGINE]));
     assert_eq!(next(&mut s, at(1_000)), [Next::Request(2)]);
     assert_eq!(s.overdue(CpuTime(5_000)), []);
-    assert_eq!(s.preempted(ENGINE, (2, 0), at(1_500)), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, report(2, 0), at(1_500)), answered(&[], 1));
     assert_eq!(next(&mut s, at(1_500)), [again(10, 3)]);
     assert_eq!(s.next_deadline(), Some(CpuTime(2_500)));
     assert_eq!(s.completed(ENGINE, 3, at(1_600)), Some(vec![A]));
@@ -265,7 +265,7 @@ fn preempted_paging_packets_are_resubmitted_first_under_their_ids() {
     assert_eq!(next(&mut s, NOW), [paging(20, 1), paging(21, 2), paging(22, 3), new(10, 4)]);
     s.push_command(A, command(11), NOW);
     assert_eq!(next(&mut s, at(1_000)), [Next::Request(5)], "for the timeout delay alone");
-    assert_eq!(s.preempted(ENGINE, (5, 1), at(1_000)), answered(&[2], 3));
+    assert_eq!(s.preempted(ENGINE, report(5, 1), at(1_000)), answered(&[2], 3));
     assert_eq!(s.next_deadline(), None);
     let paging_again = |gpu_va, id| Next::Packet(gpu_va, id, PAGING | RESUBMISSION);
     assert_eq!(
@@ -277,7 +277,7 @@ fn preempted_paging_packets_are_resubmitted_first_under_their_ids() {
     assert_eq!(submitted.collect::<Vec<_>>(), [CpuTime(1_000); 4], "given to the driver anew");
     // A second preemption, before all of them were resubmitted.
     assert_eq!(next(&mut s, at(2_000)), [Next::Request(8)]);
-    assert_eq!(s.preempted(ENGINE, (8, 1), at(2_000)), answered(&[], 4));
+    assert_eq!(s.preempted(ENGINE, report(8, 1), at(2_000)), answered(&[], 4));
     assert_eq!(s.next_effect(at(2_000)).map(|_| ()), Some(()));
     s.right.release();
     assert_eq!(s.completed(ENGINE, 2, at(2_001)), Some(vec![B]));
@@ -300,7 +300,7 @@ fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
             assert_eq!(next(&mut s, NOW), []);
         }
         let completed: &[u64] = if reported_first { &[] } else { &[1] };
-        assert_eq!(s.preempted(ENGINE, (3, 1), NOW), answered(completed, 1));
+        assert_eq!(s.preempted(ENGINE, report(3, 1), NOW), answered(completed, 1));
         assert_eq!(s.engines[ENGINE].last_completed(), 1, "a preempted packet is not complete");
         if !reported_first {
             assert_eq!(
@@ -324,7 +324,7 @@ fn all_packets_may_be_complete_at_the_answer() {
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
     assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
     assert_eq!(next(&mut s, NOW), [], "the engine is closed until the request is answered");
-    assert_eq!(s.preempted(ENGINE, (2, 1), NOW), answered(&[], 0));
+    assert_eq!(s.preempted(ENGINE, report(2, 1), NOW), answered(&[], 0));
     assert_eq!(next(&mut s, NOW), [new(20, 3)]);
 }
 
@@ -332,24 +332,24 @@ fn all_packets_may_be_complete_at_the_answer() {
 #[test]
 fn a_report_without_a_request_differs_from_a_late_one() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
-    assert_eq!(s.preempted(ENGINE, (1, 0), NOW), Preempted::Unknown(1));
-    assert_eq!(s.preempted(EngineId::of_node(7), (1, 0), NOW), Preempted::Unknown(1));
+    assert_eq!(s.preempted(ENGINE, report(1, 0), NOW), Preempted::Unknown(1));
+    assert_eq!(s.preempted(EngineId::of_node(7), report(1, 0), NOW), Preempted::Unknown(1));
     s.push_command(A, command(10), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
     assert_eq!(s.completed(ENGINE, 2, NOW), None, "the ID belongs to a request");
     assert_eq!(
-        s.preempted(ENGINE, (2, 2), NOW),
+        s.preempted(ENGINE, report(2, 2), NOW),
         Preempted::Unknown(2),
         "no packet in flight has the ID"
     );
-    assert_eq!(s.preempted(ENGINE, (3, 0), NOW), Preempted::Unknown(3));
+    assert_eq!(s.preempted(ENGINE, report(3, 0), NOW), Preempted::Unknown(3));
     s.engines[ENGINE].withdraw();
-    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), Preempted::Stale);
+    assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), Preempted::Stale);
     assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
-    assert_eq!(s.preempted(ENGINE, (3, 0), NOW), answered(&[], 1));
-    assert_eq!(s.preempted(ENGINE, (3, 0), NOW), Preempted::Unknown(3), "twice");
+    assert_eq!(s.preempted(ENGINE, report(3, 0), NOW), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, report(3, 0), NOW), Preempted::Unknown(3), "twice");
 }
 
 // spec: PRE-021
@@ -361,7 +361,7 @@ fn submissions_and_requests_share_ids_that_wrap() {
     assert_eq!(next(&mut s, NOW), [new(10, u32::MAX)]);
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(0)]);
-    assert_eq!(s.preempted(ENGINE, (0, u32::MAX - 1), NOW), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, report(0, u32::MAX - 1), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 1), again(10, 2)]);
     assert_eq!(s.completed(ENGINE, 2, NOW), Some(vec![B, A]));
 }
@@ -379,7 +379,7 @@ fn a_packet_with_a_signal_at_submission_can_be_preempted() {
     assert_eq!(next(&mut s, NOW), [new(10, 1), Next::Signalled("begun")]);
     s.push_command(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
-    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), answered(&[], 1));
     // The broadcast was reached before the preemption, so it executes before the resubmission.
     s.wait_satisfied(other, gate, NOW);
     assert_eq!(next(&mut s, NOW), [Next::Signalled("both"), new(20, 3), again(10, 4)]);
@@ -403,7 +403,7 @@ fn a_preempted_packet_is_requeued_before_a_wait() {
             s.wait_satisfied(A, wait, NOW);
             assert_eq!(next(&mut s, NOW), []);
         }
-        assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+        assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), answered(&[], 1));
         assert_eq!(next(&mut s, NOW), [new(20, 3), again(10, 4)]);
         assert_eq!(s.completed(ENGINE, 4, NOW), Some(vec![B, A]));
         if !satisfied_meanwhile {
@@ -427,7 +427,7 @@ fn packets_of_a_lost_or_removed_context_are_not_resubmitted() {
         let abandoned = if gone { s.remove_queue(A) } else { s.abandon(&[A]) };
         let commands: Vec<u64> = abandoned.packets.iter().map(|(_, c)| c.gpu_va).collect();
         assert_eq!(commands, [12], "it was never submitted");
-        assert_eq!(s.preempted(ENGINE, (3, 0), NOW), answered(&[], 2));
+        assert_eq!(s.preempted(ENGINE, report(3, 0), NOW), answered(&[], 2));
         assert_eq!(next(&mut s, NOW), [new(20, 4)]);
         assert!(s.is_idle(A));
     }
@@ -441,7 +441,7 @@ fn a_preempted_packet_does_not_count_as_unsubmitted() {
     s.push_command(B, command(20), NOW);
     s.push_command(B, command(21), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
-    assert_eq!(s.preempted(ENGINE, (2, 0), NOW), answered(&[], 1));
+    assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 3), new(21, 4)]);
     assert!(s.abandon(&[A]).packets.is_empty());
     assert_eq!(next(&mut s, NOW), []);
@@ -461,7 +461,7 @@ fn an_idle_engine_switches_from_the_last_context_once() {
     assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
     assert_eq!(next(&mut s, NOW), []);
     assert_eq!(s.completed(ENGINE, 2, NOW), Some(vec![A]));
-    let Some(Effect::Submit { context, command: given, fence_id: 3, flags, .. }) =
+    let Some(Effect::Submit(DuePacket { context, command: given, fence_id: 3, flags, .. })) =
         s.next_effect(NOW)
     else {
         panic!("the engine does not switch")
@@ -483,7 +483,7 @@ fn fruitless_turns(s: &mut Sched, turns: u32, now: &mut u64) -> Vec<(u64, u64)> 
         let [Next::Request(request)] = next(s, at(*now))[..] else { panic!("a turn ends") };
         *now += 25;
         let last = s.engines[ENGINE].last_completed();
-        assert_eq!(s.preempted(ENGINE, (request, last), at(*now)), answered(&[], 1));
+        assert_eq!(s.preempted(ENGINE, report(request, last), at(*now)), answered(&[], 1));
         let [Next::Packet(first, ..)] = next(s, at(*now))[..] else { panic!("a packet") };
         seen.push((first, s.engines[ENGINE].turn_ns(&CONFIG)));
     }

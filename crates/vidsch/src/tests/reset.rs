@@ -76,7 +76,7 @@ fn a_reset_that_names_a_complete_packet_completes_those_before_it() {
     assert_eq!(s.preempt_now(ENGINE, CpuTime(0)), None, "one request at a time");
     assert_eq!(s.note_reset(ENGINE, 1, false), None);
     assert_eq!(s.resume(ENGINE, NOW), [A]);
-    assert_eq!(s.preempted(ENGINE, (3, 1), NOW), Preempted::Stale, "the reset answered it");
+    assert_eq!(s.preempted(ENGINE, report(3, 1), NOW), Preempted::Stale, "the reset answered it");
     assert_eq!(next(&mut s, NOW), [again(11, 4)]);
 }
 

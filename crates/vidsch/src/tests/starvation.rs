@@ -75,7 +75,7 @@ impl Engine {
         let now = self.now();
         while let Some(effect) = self.sched.next_effect(now) {
             match effect {
-                Effect::Submit { context, fence_id, flags, .. } => {
+                Effect::Submit(DuePacket { context, fence_id, flags, .. }) => {
                     let kept = self.kept.remove(&context);
                     let resumed =
                         flags.contains(SubmitCommandFlags::RESUBMISSION).then_some(kept).flatten();
@@ -118,7 +118,7 @@ impl Engine {
             }
             self.ring.clear();
             assert!(matches!(
-                self.sched.preempted(ENGINE, (request, self.completed), now),
+                self.sched.preempted(ENGINE, report(request, self.completed), now),
                 Preempted::Answered { .. }
             ));
         }

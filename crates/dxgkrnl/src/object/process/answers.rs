@@ -17,7 +17,7 @@ trait Answer {
 
 impl<T> Answer for Result<T, Status> {
     fn of(self, process: &Process) -> Self {
-        self.map_err(|status| match process.objects.port.check_present() {
+        self.map_err(|status| match process.objects.port.condition.check_present() {
             Ok(()) if process.handles.lock().is_closed() => Status::DEVICE_REMOVED,
             Ok(()) => status,
             Err(removed) => removed,

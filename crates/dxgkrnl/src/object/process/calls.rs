@@ -6,13 +6,13 @@ use crate::fence::CreateFence;
 use crate::fence::signal::{check_flags, signal};
 use crate::object::FenceObject;
 use crate::object::context::ContextDesc;
-use crate::object::device::{Device, OpenFences};
+use crate::object::device::{Device, DeviceOwner, OpenFences};
 use crate::object::doorbell::{Doorbell, DoorbellRequest};
 use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::object::object_table::Object;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::scheduling::render::RenderError;
-use crate::scheduling::{CommandKind, PacketContext, Signal, fence_signal};
+use crate::scheduling::{CommandKind, CommandRange, PacketContext, Signal, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
@@ -39,7 +39,7 @@ const GPU_CLOCK_HZ: u64 = 1_000_000_000;
 
 impl Process {
     pub(super) fn query_adapter_info(&self) -> AdapterInfo {
-        let caps = &self.objects.port.caps;
+        let caps = &self.objects.port.declared.caps;
         let native = caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let nodes = caps.nodes.iter().map(|n| NodeInfo {
             engine_type: n.engine_type.engine_type(),
@@ -83,9 +83,13 @@ impl Process {
         if self.objects.recovery.get().is_some_and(|recovery| recovery.is_blocked(space.number)) {
             return Err(Status::ACCESS_DENIED);
         }
-        let may_raise = self.kind.may_raise_priority;
-        let device =
-            self.objects.create_device(level, &space, &fence_pool, Some(fences), may_raise)?;
+        let owner = DeviceOwner {
+            space: &space,
+            fence_pool: &fence_pool,
+            fences: Some(fences),
+            may_raise_priority: self.kind.may_raise_priority,
+        };
+        let device = self.objects.create_device(level, owner)?;
         self.insert(level, Object::Device(device))
     }
 
@@ -304,7 +308,7 @@ impl Process {
         let level = &entered();
         let context = self.context(args.context)?;
         context.device.check()?;
-        let commands = (args.commands_gpu_va, args.command_bytes);
+        let commands = CommandRange { gpu_va: args.commands_gpu_va, bytes: args.command_bytes };
         self.take_room_for_commands(commands)?;
         let sched = &self.objects.sched;
         let queued = sched.queued(context.os_handle);
@@ -453,7 +457,7 @@ impl Process {
     ) -> Result<(), Status> {
         let level = &entered();
         let queue = self.kernel_mode_queue(args.hw_queue)?;
-        let commands = (args.commands_gpu_va, args.command_bytes);
+        let commands = CommandRange { gpu_va: args.commands_gpu_va, bytes: args.command_bytes };
         self.take_room_for_commands(commands)?;
         // spec: UMS-192
         queue.submit_command(level, args.progress_fence_id, commands)

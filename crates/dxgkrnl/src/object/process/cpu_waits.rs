@@ -53,7 +53,7 @@ impl Process {
         let mut fences = SmallVec::<[FenceTarget; 1]>::new();
         for (instance, value) in &instances {
             devices.push(Arc::downgrade(&instance.device));
-            fences.push((instance.fence.clone(), *value));
+            fences.push(FenceTarget { fence: instance.fence.clone(), value: *value });
         }
         // A blocked wait must not keep its instances alive.
         drop(instances);

@@ -11,7 +11,7 @@ use tidegate_ddi::Irql;
 
 impl Process {
     pub(super) fn display(&self) -> Option<DisplayInfo> {
-        let caps = self.objects.port.caps.display?;
+        let caps = self.objects.port.declared.caps.display?;
         Some(DisplayInfo { refresh_period_ns: caps.refresh_period_ns })
     }
 

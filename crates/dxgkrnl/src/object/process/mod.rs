@@ -150,7 +150,7 @@ impl Process {
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that raced with this call ended only the processes already in the list.
-        port.check_present()?;
+        port.condition.check_present()?;
         Ok(process)
     }
 
@@ -268,7 +268,9 @@ impl Process {
         refused: SyncObjectFlags,
     ) -> Result<Vec<FenceTarget>, Status> {
         let instances = self.instances(fences, most, refused)?.into_iter();
-        Ok(instances.map(|(instance, value)| (instance.fence.clone(), value)).collect())
+        Ok(instances
+            .map(|(instance, value)| FenceTarget { fence: instance.fence.clone(), value })
+            .collect())
     }
 
     /// Resolves the targets of a queued wait.
@@ -379,7 +381,8 @@ impl Process {
     }
 
     fn affinity(&self, engine_affinity: u32) -> Result<Affinity, Status> {
-        let affinity = Affinity::of_call(engine_affinity, self.objects.port.caps.physical_adapters);
+        let affinity =
+            Affinity::of_call(engine_affinity, self.objects.port.declared.caps.physical_adapters);
         affinity.ok_or(Status::INVALID_PARAMETER)
     }
 
@@ -424,7 +427,7 @@ impl Process {
             // spec: MF-021
             current_value_gpu_va: match no_gpu {
                 true => 0,
-                false if self.objects.port.caps.io_mmu && cpu_reaches => {
+                false if self.objects.port.declared.caps.io_mmu && cpu_reaches => {
                     instance.device.space.unmapped_va()
                 }
                 false => instance.mapping.current_va,

@@ -67,7 +67,7 @@ impl Process {
             let Some(hold) = instance.object().fence() else { return Ok((instance, None)) };
             let fence = hold.fence().clone();
             match fence.current.as_ref().is_some_and(|current| current.admits(value)) {
-                true => Ok((instance, Some((fence, value)))),
+                true => Ok((instance, Some(FenceTarget { fence, value }))),
                 false => Err(Status::INVALID_PARAMETER),
             }
         };

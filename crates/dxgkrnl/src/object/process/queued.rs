@@ -7,6 +7,7 @@
 use super::Process;
 use crate::object::object_table::Object;
 use crate::object::tile_update::TileUpdate;
+use crate::scheduling::CommandRange;
 use std::sync::Arc;
 use tidegate_calls::Status;
 
@@ -38,7 +39,8 @@ impl Process {
     ///
     /// # Errors
     /// INVALID_PARAMETER for commands outside of the address space, and as [`Process::take_room`].
-    pub(super) fn take_room_for_commands(&self, (gpu_va, bytes): (u64, u32)) -> Result<(), Status> {
+    pub(super) fn take_room_for_commands(&self, commands: CommandRange) -> Result<(), Status> {
+        let CommandRange { gpu_va, bytes } = commands;
         if gpu_va == 0 || bytes == 0 || gpu_va.checked_add(u64::from(bytes)).is_none() {
             return Err(Status::INVALID_PARAMETER);
         }

@@ -86,7 +86,7 @@ impl Process {
         // spec: UMS-089
         self.destroy_rest(level);
         objects.port.count(Count::processes_closed);
-        objects.port.record_process(&format!("process '{}' closed", self.name()), start_ns);
+        objects.port.lanes.record_process(&format!("process '{}' closed", self.name()), start_ns);
     }
 
     /// Ends the process abnormally: its queued work is dropped, and running work is preempted.
@@ -155,7 +155,10 @@ impl Process {
         drop((of_process.contexts, of_process.fences, of_process.devices));
         self.destroy_rest(level);
         objects.port.count(Count::processes_terminated);
-        objects.port.record_process(&format!("process '{}' terminated", self.name()), start_ns);
+        objects
+            .port
+            .lanes
+            .record_process(&format!("process '{}' terminated", self.name()), start_ns);
     }
 
     /// Closes the handle table and releases blocked threads. Returns the timeline time, or `None`

@@ -1,10 +1,11 @@
 //! The calls of reserved addresses: their arguments, resolved and checked.
 
 use super::Process;
-use crate::fence::{Instance, cpu_wait};
+use crate::fence::cpu_wait;
 use crate::memory::{Reserved, TileChange};
 use crate::object::object_table::Object;
-use crate::object::tile_update::TileUpdate;
+use crate::object::tile_update::{Changes, TileUpdate};
+use std::sync::Arc;
 use tidegate_calls::{
     FenceValue, ReserveGpuVirtualAddress, ReservedAddresses, Status, SyncObjectFlags, TILE_BYTES,
     TileOperation, UpdateGpuVirtualAddress,
@@ -43,10 +44,11 @@ impl Process {
         let done = [FenceValue { fence, value: next }];
         self.instances(&done, 1, SyncObjectFlags::NO_SIGNAL)?;
         self.take_room(operations.len())?;
-        let update = TileUpdate::new(&self.objects.port, reserved, changes, (instance, next));
+        let fence = Arc::downgrade(instance);
+        let changes = Changes { reserved, changes, fence, value: next };
+        let update = TileUpdate::new(&self.objects.port, changes);
         self.count_update(&update, operations.len());
-        let waited = (&***instance as &Instance, value);
-        cpu_wait::enter_callback(level.into(), &self.objects.fences, waited, update);
+        cpu_wait::enter_callback(level.into(), &self.objects.fences, instance, value, update);
         Ok(())
     }
 
