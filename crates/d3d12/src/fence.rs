@@ -72,8 +72,9 @@ impl Fence {
     ) -> Result<Fence> {
         let FenceDesc { name, initial_value, flags } = &desc;
         let (umd, native) = (&device.umd, device.native_fences);
-        let made = fence::create(umd, native, name, *initial_value, kernel_flags(name, *flags)?);
-        Fence::around(device, name, made, (*initial_value, *flags), lane)
+        let kernel_flags = kernel_flags(name, *flags)?;
+        let (call, made) = fence::create(umd, native, name, *initial_value, kernel_flags);
+        Fence::around(device, name, call, made, *initial_value, *flags, lane)
     }
 
     /// Opens a fence that another device shares.
@@ -90,8 +91,10 @@ impl Fence {
         Fence::around(
             device,
             name,
-            ("D3DKMTOpenSyncObjectFromNtHandle2", opened),
-            (0, FenceFlags::SHARED),
+            "D3DKMTOpenSyncObjectFromNtHandle2",
+            opened,
+            0,
+            FenceFlags::SHARED,
             lane,
         )
     }
@@ -99,8 +102,10 @@ impl Fence {
     fn around(
         device: &Arc<SharedDevice>,
         name: &str,
-        (call, made): (&'static str, std::result::Result<FenceInstance, Status>),
-        (initial_value, flags): (u64, FenceFlags),
+        call: &'static str,
+        made: std::result::Result<FenceInstance, Status>,
+        initial_value: u64,
+        flags: FenceFlags,
         lane: Option<LaneId>,
     ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;

@@ -32,11 +32,12 @@ fn key(checker: &mut Checker, fence: &FenceObject) -> FenceKey {
 fn queue_call(
     platform: &Platform,
     queue: Option<QueueKey>,
-    fence: (&FenceObject, u64),
+    fence: &FenceObject,
+    value: u64,
     call: fn(&mut Checker, TimelineId, QueueKey, FenceKey, u64),
 ) {
     if let Some(queue) = queue {
-        report_queue_call(platform, queue, fence, call);
+        report_queue_call(platform, queue, fence, value, call);
     }
 }
 
@@ -44,7 +45,8 @@ fn queue_call(
 fn report_queue_call(
     platform: &Platform,
     queue: QueueKey,
-    (fence, value): (&FenceObject, u64),
+    fence: &FenceObject,
+    value: u64,
     call: fn(&mut Checker, TimelineId, QueueKey, FenceKey, u64),
 ) {
     platform.check_hazards(|checker, thread| {
@@ -56,18 +58,20 @@ fn report_queue_call(
 #[inline]
 fn thread_call(
     platform: &Platform,
-    fence: (&FenceObject, u64),
+    fence: &FenceObject,
+    value: u64,
     call: fn(&mut Checker, TimelineId, FenceKey, u64),
 ) {
     if platform.checks_hazards() {
-        report_thread_call(platform, fence, call);
+        report_thread_call(platform, fence, value, call);
     }
 }
 
 #[inline(never)]
 fn report_thread_call(
     platform: &Platform,
-    (fence, value): (&FenceObject, u64),
+    fence: &FenceObject,
+    value: u64,
     call: fn(&mut Checker, TimelineId, FenceKey, u64),
 ) {
     platform.check_hazards(|checker, thread| {
@@ -120,7 +124,7 @@ pub(crate) fn queue_wait(
     fence: &FenceObject,
     value: u64,
 ) {
-    queue_call(platform, queue, (fence, value), Checker::queue_wait);
+    queue_call(platform, queue, fence, value, Checker::queue_wait);
 }
 
 /// Reports a signal of a queue.
@@ -131,7 +135,7 @@ pub(crate) fn queue_signal(
     fence: &FenceObject,
     value: u64,
 ) {
-    queue_call(platform, queue, (fence, value), Checker::queue_signal);
+    queue_call(platform, queue, fence, value, Checker::queue_signal);
 }
 
 /// Reports an update of tile mappings: reserved addresses, and where their memory lies in its heap.
@@ -153,8 +157,10 @@ pub(crate) fn add_display(device: &UmdDevice, name: &str) -> Option<TimelineId> 
 /// Reports a present, whose fence reaches `value` when it is shown.
 pub(crate) fn present(
     platform: &Platform,
-    (queue, display): (Option<QueueKey>, Option<TimelineId>),
-    (fence, value): (&FenceObject, u64),
+    queue: Option<QueueKey>,
+    display: Option<TimelineId>,
+    fence: &FenceObject,
+    value: u64,
     buffer: &BufferMemory,
 ) {
     let (Some(queue), Some(display)) = (queue, display) else { return };
@@ -175,13 +181,13 @@ pub(crate) fn wait_idle(platform: &Platform, queue: Option<QueueKey>) {
 /// Reports a signal of the CPU.
 #[inline]
 pub(crate) fn cpu_signal(platform: &Platform, fence: &FenceObject, value: u64) {
-    thread_call(platform, (fence, value), Checker::cpu_signal);
+    thread_call(platform, fence, value, Checker::cpu_signal);
 }
 
 /// Reports that the CPU read the completed value of a fence.
 #[inline]
 pub(crate) fn cpu_read(platform: &Platform, fence: &FenceObject, value: u64) {
-    thread_call(platform, (fence, value), Checker::cpu_read);
+    thread_call(platform, fence, value, Checker::cpu_read);
 }
 
 /// Reports that a wait of the CPU for all or any of several fences ended well.

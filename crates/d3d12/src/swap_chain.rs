@@ -369,11 +369,12 @@ impl SwapChain {
             // The flip signals when what the queue held is complete.
             states.signal(&self.queue.inner.id, &self.shown.object, number);
         }
-        let chain = (self.queue.inner.id.checked, self.checked);
         hazards::present(
             &self.device.umd.platform,
-            chain,
-            (&self.shown.object, number),
+            self.queue.inner.id.checked,
+            self.checked,
+            &self.shown.object,
+            number,
             shown.memory(),
         );
         let queued = self.queue.inner.present(flip);

@@ -24,7 +24,7 @@ const MAP: u32 = 0;
 const UNMAP: u32 = 1;
 
 /// Whether an address obeys the bounds of a call; a bound of 0 is none.
-fn is_within(gpu_va: u64, bytes: u64, (least, most): (u64, u64)) -> bool {
+fn is_within(gpu_va: u64, bytes: u64, least: u64, most: u64) -> bool {
     gpu_va >= least && (most == 0 || gpu_va + bytes - 1 <= most)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn reserve(call: &Call, args: &mut ReserveGpuVirtualAddress) -> Resul
     let bytes = args.size.checked_next_multiple_of(TILE_BYTES).ok_or(Status::INVALID_PARAMETER)?;
     let wanted = calls::ReserveGpuVirtualAddress { device: device.handle, bytes };
     let made = device.kernel().reserve_gpu_virtual_address(wanted)?;
-    if !is_within(made.gpu_va, bytes, (args.minimum_address, args.maximum_address)) {
+    if !is_within(made.gpu_va, bytes, args.minimum_address, args.maximum_address) {
         device.kernel().free_gpu_virtual_address(made.handle)?;
         return Err(Status::NO_MEMORY);
     }
@@ -73,7 +73,8 @@ fn change_now(range: &ReservedRange, operation: TileOperation) -> Result<(), Sta
 /// The tiles of addresses in a range.
 fn tiles(
     range: &ReservedRange,
-    (gpu_va, bytes): (u64, u64),
+    gpu_va: u64,
+    bytes: u64,
     memory: Option<(Handle, u64)>,
 ) -> Result<TileOperation, Status> {
     let from = gpu_va - range.gpu_va;
@@ -99,7 +100,7 @@ pub(crate) fn map(call: &Call, args: &mut MapGpuVirtualAddress) -> Result<(), St
             return Err(Status::NOT_SUPPORTED);
         }
         let range = call.library.gpu_ranges.around(adapter, args.base_address, wanted)?;
-        change_now(&range, tiles(&range, (args.base_address, wanted), None)?)?;
+        change_now(&range, tiles(&range, args.base_address, wanted, None)?)?;
         args.virtual_address = args.base_address;
         return Ok(());
     }
@@ -116,7 +117,7 @@ pub(crate) fn map(call: &Call, args: &mut MapGpuVirtualAddress) -> Result<(), St
     }
     if args.base_address == 0 {
         let gpu_va = allocation.gpu_va + offset;
-        if !is_within(gpu_va, bytes, (args.minimum_address, args.maximum_address)) {
+        if !is_within(gpu_va, bytes, args.minimum_address, args.maximum_address) {
             return Err(Status::NO_MEMORY);
         }
         args.virtual_address = gpu_va;
@@ -124,7 +125,7 @@ pub(crate) fn map(call: &Call, args: &mut MapGpuVirtualAddress) -> Result<(), St
     }
     let range = call.library.gpu_ranges.around(adapter, args.base_address, bytes)?;
     let memory = Some((allocation.handle, offset));
-    change_now(&range, tiles(&range, (args.base_address, bytes), memory)?)?;
+    change_now(&range, tiles(&range, args.base_address, bytes, memory)?)?;
     args.virtual_address = args.base_address;
     Ok(())
 }
@@ -148,7 +149,7 @@ fn operation(
         UNMAP => None,
         _ => return Err(Status::NOT_SUPPORTED),
     };
-    let changed = tiles(&range, (gpu_va, bytes), memory)?;
+    let changed = tiles(&range, gpu_va, bytes, memory)?;
     Ok((range, changed))
 }
 

@@ -228,12 +228,7 @@ pub(crate) fn create_allocation2(call: &Call, args: &mut CreateAllocation) -> Re
     create::<AllocationInfo2>(call, args)
 }
 
-fn destroy(
-    call: &Call,
-    (device, resource): (u32, u32),
-    list: u64,
-    count: u32,
-) -> Result<(), Status> {
+fn destroy(call: &Call, device: u32, resource: u32, list: u64, count: u32) -> Result<(), Status> {
     let device = call.library.device(device)?;
     let allocations = if resource != 0 {
         let found = call.library.resource(resource)?;
@@ -271,11 +266,11 @@ fn destroy(
 }
 
 pub(crate) fn destroy_allocation(call: &Call, args: &DestroyAllocation) -> Result<(), Status> {
-    destroy(call, (args.device, args.resource), args.allocation_list, args.allocation_count)
+    destroy(call, args.device, args.resource, args.allocation_list, args.allocation_count)
 }
 
 pub(crate) fn destroy_allocation2(call: &Call, args: &DestroyAllocation2) -> Result<(), Status> {
-    destroy(call, (args.device, args.resource), args.allocation_list, args.allocation_count)
+    destroy(call, args.device, args.resource, args.allocation_list, args.allocation_count)
 }
 
 /// An allocation of a device.
@@ -425,8 +420,10 @@ fn set_priorities(allocations: &[Arc<Allocation>], all: &[u32]) -> Result<(), St
 /// Resolves the allocations of a resource, or those of a list: at least one.
 fn of_resource_or_list(
     call: &Call,
-    (device, resource): (u32, u32),
-    (list, count): (u64, u32),
+    device: u32,
+    resource: u32,
+    list: u64,
+    count: u32,
 ) -> Result<Vec<Arc<Allocation>>, Status> {
     let device = call.library.device(device)?;
     if resource == 0 {
@@ -447,9 +444,8 @@ pub(crate) fn query_allocation_residency(
     call: &Call,
     args: &QueryAllocationResidency,
 ) -> Result<(), Status> {
-    let (owner, list) =
-        ((args.device, args.resource), (args.allocation_list, args.allocation_count));
-    let named = of_resource_or_list(call, owner, list)?;
+    let (list, count) = (args.allocation_list, args.allocation_count);
+    let named = of_resource_or_list(call, args.device, args.resource, list, count)?;
     let device = &named[0].device;
     let found = device.kernel().query_allocation_residency(device.handle, &in_kernel(&named))?;
     let all: Vec<u32> = found.into_iter().map(|status| status as u32).collect();
@@ -465,9 +461,8 @@ pub(crate) fn set_allocation_priority(
     call: &Call,
     args: &SetAllocationPriority,
 ) -> Result<(), Status> {
-    let (owner, list) =
-        ((args.device, args.resource), (args.allocation_list, args.allocation_count));
-    let named = of_resource_or_list(call, owner, list)?;
+    let (list, count) = (args.allocation_list, args.allocation_count);
+    let named = of_resource_or_list(call, args.device, args.resource, list, count)?;
     // The one of a resource is that of all its allocations.
     let count = if args.resource == 0 { args.allocation_count } else { 1 };
     let mut priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
@@ -479,9 +474,8 @@ pub(crate) fn get_allocation_priority(
     call: &Call,
     args: &GetAllocationPriority,
 ) -> Result<(), Status> {
-    let (owner, list) =
-        ((args.device, args.resource), (args.allocation_list, args.allocation_count));
-    let named = of_resource_or_list(call, owner, list)?;
+    let (list, count) = (args.allocation_list, args.allocation_count);
+    let named = of_resource_or_list(call, args.device, args.resource, list, count)?;
     let count = if args.resource == 0 { named.len() } else { 1 };
     let priorities = named.iter().take(count).map(|found| found.priority.lock().0);
     call.caller.write_numbers(args.priorities, &priorities.collect::<Vec<u32>>())

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Fence, HwQueue};
-use crate::sync::{fence_values, signal_flags};
+use crate::sync::{FenceArrays, fence_values, signal_flags};
 use std::sync::Arc;
 use tidegate_calls::{self as calls, CurrentValueView, Handle, Priority, Status};
 use tidegate_wddm_abi::d3dkmthk::{
@@ -100,9 +100,12 @@ pub(crate) fn submit_wait_to_hw_queue(
     args: &SubmitWaitForSyncObjectsToHwQueue,
 ) -> Result<(), Status> {
     let queue = call.library.hw_queue(args.hw_queue)?;
-    let arrays = (args.object_handle_array, args.fence_value_array);
-    let fences =
-        fence_values(call, &queue.device, arrays, args.object_count, MAX_OBJECTS_WAITED_ON)?;
+    let arrays = FenceArrays {
+        handles: args.object_handle_array,
+        values: args.fence_value_array,
+        count: args.object_count,
+    };
+    let fences = fence_values(call, &queue.device, arrays, MAX_OBJECTS_WAITED_ON)?;
     queue.device.kernel().submit_wait_to_hw_queue(queue.handle, &fences)
 }
 
@@ -124,8 +127,12 @@ pub(crate) fn submit_signal_to_hw_queues(
     if !queues.iter().all(|queue| admitted(queue)) {
         return Err(Status::INVALID_PARAMETER);
     }
-    let arrays = (args.object_handle_array, args.fence_value_array);
-    let fences = fence_values(call, device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;
+    let arrays = FenceArrays {
+        handles: args.object_handle_array,
+        values: args.fence_value_array,
+        count: args.object_count,
+    };
+    let fences = fence_values(call, device, arrays, MAX_OBJECTS_SIGNALED)?;
     let hw_queues: Vec<Handle> = queues.iter().map(|queue| queue.handle).collect();
     device.kernel().submit_signal_to_hw_queues(calls::SubmitSignalToHwQueues {
         hw_queues: &hw_queues,

@@ -146,12 +146,21 @@ pub(crate) fn destroy_synchronization_object(
     Ok(())
 }
 
+/// The arrays of fences and values that a call passes.
+#[derive(Clone, Copy)]
+pub(crate) struct FenceArrays {
+    /// Address of the handles.
+    pub(crate) handles: u64,
+    /// Address of the values.
+    pub(crate) values: u64,
+    pub(crate) count: u32,
+}
+
 /// Resolves fences and their values. All are of the device's adapter.
 pub(crate) fn fence_values(
     call: &Call,
     device: &Device,
-    (handles, values): (u64, u64),
-    count: u32,
+    FenceArrays { handles, values, count }: FenceArrays,
     most: usize,
 ) -> Result<Vec<FenceValue>, Status> {
     if count == 0 {
@@ -176,8 +185,12 @@ pub(crate) fn wait_from_cpu(
 ) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
     let flags = WaitFromCpuFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;
-    let arrays = (args.object_handle_array, args.fence_value_array);
-    let fences = fence_values(call, &device, arrays, args.object_count, MAX_OBJECTS_PER_CPU_WAIT)?;
+    let arrays = FenceArrays {
+        handles: args.object_handle_array,
+        values: args.fence_value_array,
+        count: args.object_count,
+    };
+    let fences = fence_values(call, &device, arrays, MAX_OBJECTS_PER_CPU_WAIT)?;
     let any = flags.contains(WaitFromCpuFlags::WAIT_ANY);
     let mode = if any { WaitMode::Any } else { WaitMode::All };
     if args.async_event == 0 {
@@ -194,8 +207,12 @@ pub(crate) fn signal_from_cpu(
     args: &SignalSynchronizationObjectFromCpu,
 ) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
-    let arrays = (args.object_handle_array, args.fence_value_array);
-    let fences = fence_values(call, &device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;
+    let arrays = FenceArrays {
+        handles: args.object_handle_array,
+        values: args.fence_value_array,
+        count: args.object_count,
+    };
+    let fences = fence_values(call, &device, arrays, MAX_OBJECTS_SIGNALED)?;
     device.kernel().signal_from_cpu(&fences, signal_flags(args.flags)?)
 }
 
@@ -221,9 +238,12 @@ pub(crate) fn wait_from_gpu(
     if let Some(handles) = legacy_objects(call, args.object_handle_array, args.object_count)? {
         return legacy::wait(call, &context, &handles, args.arm[0]);
     }
-    let arrays = (args.object_handle_array, args.arm[0]);
-    let fences =
-        fence_values(call, &context.device, arrays, args.object_count, MAX_OBJECTS_WAITED_ON)?;
+    let arrays = FenceArrays {
+        handles: args.object_handle_array,
+        values: args.arm[0],
+        count: args.object_count,
+    };
+    let fences = fence_values(call, &context.device, arrays, MAX_OBJECTS_WAITED_ON)?;
     context.device.kernel().wait_from_gpu(context.handle, &fences)
 }
 
@@ -233,9 +253,12 @@ pub(crate) fn signal_from_gpu(
     args: &SignalSynchronizationObjectFromGpu,
 ) -> Result<(), Status> {
     let context = call.library.context(args.context)?;
-    let arrays = (args.object_handle_array, args.arm[0]);
-    let fences =
-        fence_values(call, &context.device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;
+    let arrays = FenceArrays {
+        handles: args.object_handle_array,
+        values: args.arm[0],
+        count: args.object_count,
+    };
+    let fences = fence_values(call, &context.device, arrays, MAX_OBJECTS_SIGNALED)?;
     context.device.kernel().signal_from_gpu(context.handle, &fences)
 }
 
@@ -263,8 +286,12 @@ pub(crate) fn signal_from_gpu2(
     if let Some(handles) = legacy_objects(call, objects.0, objects.1)? {
         return legacy::signal(call, &contexts, &handles, flags, args.arm[0]);
     }
-    let arrays = (args.object_handle_array, args.arm[0]);
-    let fences = fence_values(call, device, arrays, args.object_count, MAX_OBJECTS_SIGNALED)?;
+    let arrays = FenceArrays {
+        handles: args.object_handle_array,
+        values: args.arm[0],
+        count: args.object_count,
+    };
+    let fences = fence_values(call, device, arrays, MAX_OBJECTS_SIGNALED)?;
     let contexts: Vec<Handle> = contexts.iter().map(|context| context.handle).collect();
     let (contexts, fences) = (&contexts[..], &fences[..]);
     let signal = calls::SignalFromGpu2 { contexts, fences, flags, cpu_event: None };

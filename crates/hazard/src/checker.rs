@@ -499,7 +499,7 @@ impl Checker {
         };
         fence_state.note_wait(value, timeline, &of.clock);
         let relay = fence_state.relay(value);
-        of.waits.add((fence.0, value), sequence, relay, &of.clock, Arc::clone(&seen));
+        of.waits.add(fence.0, value, sequence, relay, &of.clock, Arc::clone(&seen));
         of.join(&seen);
         true
     }

@@ -48,7 +48,8 @@ impl Waits {
     /// and `seen` the clock that it acquires.
     pub(crate) fn add(
         &mut self,
-        (fence, value): (u32, u64),
+        fence: u32,
+        value: u64,
         sequence: u64,
         relay: Option<Relay>,
         before: &Clock,

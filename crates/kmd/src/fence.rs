@@ -55,8 +55,9 @@ impl ReferenceDriver {
         let local =
             LocalFence { global: args.global, device: args.device, address_space, current_value };
         let handle = objects.local_fences.insert(local)?;
-        let addresses = (current_value, monitored_value);
-        if let Err(error) = view.bind(&mut objects, args.global, address_space, addresses) {
+        let bound =
+            view.bind(&mut objects, args.global, address_space, current_value, monitored_value);
+        if let Err(error) = bound {
             objects.local_fences.remove(handle)?;
             return Err(error);
         }

@@ -49,10 +49,10 @@ impl ReferenceDriver {
             let mut view = self.view.lock_device();
             let mut objects = self.objects.lock();
             let (fence, space) = (queue.progress_fence, queue.address_space);
-            let addresses = (queue.progress_current, queue.progress_monitored);
+            let (current, monitored) = (queue.progress_current, queue.progress_monitored);
             let handle = objects.hw_queues.insert(queue)?;
             if let Some(fence) = fence
-                && let Err(error) = view.bind(&mut objects, fence, space, addresses)
+                && let Err(error) = view.bind(&mut objects, fence, space, current, monitored)
             {
                 objects.hw_queues.remove(handle)?;
                 return Err(error);

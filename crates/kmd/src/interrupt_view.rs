@@ -86,7 +86,8 @@ impl InterruptView {
         objects: &mut Objects,
         global: DriverHandle,
         address_space: AddressSpaceId,
-        (current_value, monitored_value): (GpuVa, GpuVa),
+        current_value: GpuVa,
+        monitored_value: GpuVa,
     ) -> Result<(), KmdError> {
         let fence = objects.fences.get_mut(global)?;
         if let Some(known) = find(&mut fence.instances, address_space, current_value) {

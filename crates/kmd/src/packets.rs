@@ -55,7 +55,7 @@ impl ReferenceDriver {
         let bytes = if switches { 0 } else { check_command_bytes(args.dma_buffer_bytes)? };
         let mut flags = DmaFlags::empty();
         flags.set(DmaFlags::CONTEXT_SWITCH, switches);
-        self.put_packet(args, (GpuVa(args.dma_buffer_gpu_va), bytes), flags)
+        self.put_packet(args, GpuVa(args.dma_buffer_gpu_va), bytes, flags)
     }
 
     /// Submits a part of a buffer with physical addresses, which are already patched in.
@@ -72,13 +72,14 @@ impl ReferenceDriver {
             submission_fence_id: args.submission_fence_id,
             flags: args.flags,
         };
-        self.put_packet(&packet, (at, check_command_bytes(bytes)?), DmaFlags::PHYSICAL)
+        self.put_packet(&packet, at, check_command_bytes(bytes)?, DmaFlags::PHYSICAL)
     }
 
     fn put_packet(
         &self,
         args: &SubmitCommandVirtual,
-        (commands, bytes): (GpuVa, u32),
+        commands: GpuVa,
+        bytes: u32,
         mut flags: DmaFlags,
     ) -> Result<(), KmdError> {
         // The save area records whether the packet had been started.

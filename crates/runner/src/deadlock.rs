@@ -65,7 +65,7 @@ pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
 }
 
 impl Standstill<'_> {
-    fn met(&self, (fence, value): (FenceId, u64)) -> bool {
+    fn met(&self, fence: FenceId, value: u64) -> bool {
         self.fences[fence.0 as usize] >= value
     }
 
@@ -75,7 +75,7 @@ impl Standstill<'_> {
             let nothing = Waiting { party, span: stuck.span, need: None, room: None, position: 0 };
             match &stuck.at {
                 Obstacle::Fences { of, .. } => {
-                    let need = of.iter().copied().find(|need| !self.met(*need))?;
+                    let need = of.iter().copied().find(|need| !self.met(need.0, need.1))?;
                     Some(Waiting { need: Some(need), ..nothing })
                 }
                 Obstacle::Room(queue) => Some(Waiting { room: Some(*queue), ..nothing }),
@@ -118,7 +118,7 @@ impl Standstill<'_> {
     fn parked_by_log(&self, queue: QueueId) -> Option<Waiting> {
         let entries = &self.logs[queue.0 as usize].entries;
         let unmet = |entry: &Entry| match entry {
-            Entry::Wait { fence, value, span } if !self.met((*fence, *value)) => {
+            Entry::Wait { fence, value, span } if !self.met(*fence, *value) => {
                 Some(((*fence, *value), *span))
             }
             _ => None,
@@ -131,7 +131,7 @@ impl Standstill<'_> {
             Entry::Signal { fence, value, .. } => Some((*fence, *value)),
             _ => None,
         });
-        if next_signal.is_some_and(|signal| self.met(signal)) {
+        if next_signal.is_some_and(|signal| self.met(signal.0, signal.1)) {
             return None;
         }
         Some(Waiting { party: Party::Queue(queue), span, need: Some(need), room: None, position })

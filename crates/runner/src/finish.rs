@@ -424,7 +424,7 @@ impl Prepared {
                 priority: priority_name(queue.priority),
                 preempted: numbers.preempted,
                 preempts: numbers.preempts.clone(),
-                fate: fate_of(&recoveries, &queue.name, (state.removed.is_some(), &hangs.0)),
+                fate: fate_of(&recoveries, &queue.name, state.removed.is_some(), &hangs.0),
             }
         });
         let queues: Vec<QueueRow> = queues.collect();
@@ -481,7 +481,7 @@ impl Prepared {
 type Rest = (bool, Option<ReplayError>, Vec<String>, (Vec<String>, Vec<String>));
 
 /// The fate of a queue, in a run whose device may be lost.
-fn fate_of(recoveries: &[RecoveryRow], queue: &str, (removed, hangs): (bool, &[String])) -> Fate {
+fn fate_of(recoveries: &[RecoveryRow], queue: &str, removed: bool, hangs: &[String]) -> Fate {
     let mut lost =
         recoveries.iter().flat_map(|recovery| &recovery.lost).filter(|lost| lost.queue == queue);
     let put_in = |hang: &String| {

@@ -119,6 +119,13 @@ struct Judge<'a> {
     scenes: &'a dyn SceneLibrary,
 }
 
+/// A place in a buffer.
+#[derive(Clone, Copy)]
+struct Place {
+    buffer: BufferId,
+    offset: u64,
+}
+
 impl Scope for Judge<'_> {
     fn variable(&self, _: Slot) -> Result<i128, ArithmeticError> {
         Err(ArithmeticError::NotConstant)
@@ -177,8 +184,14 @@ impl Judge<'_> {
                 self.floats(buffer, number(offset, self)?, values, *tolerance)
             }
             Expectation::SameAs { buffer, offset, other, now, other_offset, bytes } => {
-                let one = (buffer.resolve(self).map_err(wrong)?, number(offset, self)?);
-                let two = (other.resolve(self).map_err(wrong)?, number(other_offset, self)?);
+                let one = Place {
+                    buffer: buffer.resolve(self).map_err(wrong)?,
+                    offset: number(offset, self)?,
+                };
+                let two = Place {
+                    buffer: other.resolve(self).map_err(wrong)?,
+                    offset: number(other_offset, self)?,
+                };
                 self.same_as(one, two, *now, number(bytes, self)?)
             }
             Expectation::Check { program, args, times, tolerance } => {
@@ -222,13 +235,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    fn same_as(
-        &self,
-        (buffer, offset): (BufferId, u64),
-        (other, other_offset): (BufferId, u64),
-        now: bool,
-        bytes: u64,
-    ) -> Result<(), String> {
+    fn same_as(&self, one: Place, two: Place, now: bool, bytes: u64) -> Result<(), String> {
+        let (Place { buffer, offset }, Place { buffer: other, offset: other_offset }) = (one, two);
         let found = self.evidence.read(buffer, offset, bytes)?;
         let wanted = match now {
             true => self.evidence.read(other, other_offset, bytes)?,

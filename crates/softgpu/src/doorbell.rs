@@ -106,6 +106,14 @@ impl Group {
     }
 }
 
+/// The queue that a doorbell is connected for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeatOwner {
+    pub(crate) queue: QueueId,
+    pub(crate) address_space: AddressSpaceId,
+    pub(crate) node: u32,
+}
+
 /// All doorbells of the GPU.
 #[derive(Default)]
 pub(crate) struct Doorbells {
@@ -145,10 +153,11 @@ impl Doorbells {
         &mut self,
         platform: &Platform,
         wake: &WakeWord,
-        (queue, address_space, node): (QueueId, AddressSpaceId, u32),
+        owner: SeatOwner,
         placement: Placement,
     ) -> (Seat, bool) {
-        let [page, second] = self.pages(platform, (queue, address_space), placement);
+        let SeatOwner { queue, address_space, node } = owner;
+        let [page, second] = self.pages(platform, queue, address_space, placement);
         let room = |g: &Group| {
             !g.is_vacant() && g.address_space == address_space && g.node == node && g.has_room()
         };
@@ -176,7 +185,8 @@ impl Doorbells {
     fn pages(
         &mut self,
         platform: &Platform,
-        (queue, address_space): (QueueId, AddressSpaceId),
+        queue: QueueId,
+        address_space: AddressSpaceId,
         placement: Placement,
     ) -> [Page; 2] {
         let fresh = || {
@@ -271,8 +281,8 @@ mod tests {
         /// Connects a doorbell of node 0. Returns whether the node has a new summary.
         fn connect(&mut self, queue: QueueId, space: AddressSpaceId, global: bool) -> (Seat, bool) {
             let placement = Placement { global, secondary: false };
-            let of = (queue, space, 0);
-            self.doorbells.connect(&self.platform, &self.wake, of, placement)
+            let owner = SeatOwner { queue, address_space: space, node: 0 };
+            self.doorbells.connect(&self.platform, &self.wake, owner, placement)
         }
     }
 

@@ -23,7 +23,7 @@ impl CommandList {
         bytes: u64,
         value: u32,
     ) -> Result<()> {
-        self.clear(buffer, offset, (bytes, value), "ClearUnorderedAccessViewUint")
+        self.clear(buffer, offset, bytes, value, "ClearUnorderedAccessViewUint")
     }
 
     /// Same as [`CommandList::clear_uint`], with a 32-bit float.
@@ -39,7 +39,7 @@ impl CommandList {
         value: f32,
     ) -> Result<()> {
         let kind = "ClearUnorderedAccessViewFloat";
-        self.clear(buffer, offset, (bytes, value.to_bits()), kind)
+        self.clear(buffer, offset, bytes, value.to_bits(), kind)
     }
 
     /// Declares the contents of `buffer` undefined until they are written again. Adds no command.
@@ -95,7 +95,8 @@ impl CommandList {
         &mut self,
         buffer: &Buffer,
         offset: u64,
-        (bytes, value): (u64, u32),
+        bytes: u64,
+        value: u32,
         kind: &'static str,
     ) -> Result<()> {
         self.accepts_compute("clear")?;

@@ -6,6 +6,7 @@ use crate::resource::Buffer;
 use crate::resource::tiles::TILE_BYTES;
 use crate::states::flags::ResourceStates;
 use crate::states::recording::Subresources;
+use std::ops::Range;
 
 /// The direction of [`CommandList::copy_tiles`] (D3D12_TILE_COPY_FLAGS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,18 +18,18 @@ pub enum TileCopy {
 }
 
 impl CommandList {
-    /// Copies `tiles` tiles of a reserved buffer, starting at tile `first`, from or to `buffer`,
-    /// where they are contiguous from `offset` on. Copy, compute and direct lists.
+    /// Copies tiles of a reserved buffer from or to `buffer`, where they are contiguous from
+    /// `offset` on. Copy, compute and direct lists.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`]; [`Error::BadValue`] for a buffer that is not reserved, and for 0
-    /// tiles; [`Error::OutOfRange`], [`Error::Foreign`].
+    /// [`Error::NotAccepted`]; [`Error::BadValue`] for a buffer that is not reserved, and for an
+    /// empty range; [`Error::OutOfRange`], [`Error::Foreign`].
     // spec: ME-053
     #[doc(alias = "CopyTiles")]
     pub fn copy_tiles(
         &mut self,
         tiled: &Buffer,
-        (first, tiles): (u64, u64),
+        tiles: Range<u64>,
         buffer: &Buffer,
         offset: u64,
         direction: TileCopy,
@@ -40,10 +41,12 @@ impl CommandList {
             let why = "it is not reserved; copy regions, or create it as a reserved buffer";
             return Err(Error::BadValue { what, why });
         }
-        if tiles == 0 {
+        if tiles.is_empty() {
             return Err(bad("a copy of tiles", "it has no tiles; give at least one"));
         }
-        let (at, bytes) = (first.saturating_mul(TILE_BYTES), tiles.saturating_mul(TILE_BYTES));
+        let count = tiles.end - tiles.start;
+        let (at, bytes) =
+            (tiles.start.saturating_mul(TILE_BYTES), count.saturating_mul(TILE_BYTES));
         tiled.check("a copy of tiles", at, bytes)?;
         buffer.check("a copy of tiles", offset, bytes)?;
         self.name_buffer(tiled)?;

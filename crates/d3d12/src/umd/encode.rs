@@ -85,7 +85,9 @@ fn in_slot(((queue, slot), queued): QueuedSlot<'_>) -> QueuedAt<'_> {
 pub(crate) fn reencode(
     mut packet: RingPacket,
     next_progress: u64,
-    (waits, signals, verbose): (&mut LogCursor, &mut LogCursor, &mut VerboseLog),
+    waits: &mut LogCursor,
+    signals: &mut LogCursor,
+    verbose: &mut VerboseLog,
 ) -> RingPacket {
     match &mut packet {
         RingPacket::Wait { log_entry, .. } => *log_entry = waits.take(),
@@ -113,13 +115,14 @@ pub(crate) fn execute(
 fn record_queued(
     id: &QueueIdentity,
     kind: Kind,
-    (fence, value): (&FenceObject, u64),
+    fence: &FenceObject,
+    value: u64,
     log_entry: u32,
     at: QueuedAt<'_>,
 ) {
     if id.notes_submissions() {
         note_queued(id, fence, at);
-        record_on_timeline(id, kind, (fence, value), log_entry, at.1);
+        record_on_timeline(id, kind, fence, value, log_entry, at.1);
     }
 }
 
@@ -137,7 +140,8 @@ fn note_queued(id: &QueueIdentity, fence: &FenceObject, ((queue, key), queued): 
 pub(crate) fn record_on_timeline(
     id: &QueueIdentity,
     kind: Kind,
-    (fence, value): (&FenceObject, u64),
+    fence: &FenceObject,
+    value: u64,
     log_entry: u32,
     queued: &Queued,
 ) {
@@ -159,7 +163,7 @@ pub(crate) fn wait(
     at: QueuedSlot<'_>,
 ) -> RingPacket {
     let log_entry = log.take();
-    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, in_slot(at));
+    record_queued(id, Kind::WaitQueued, fence, value, log_entry, in_slot(at));
     RingPacket::Wait {
         current_value: GpuVa(fence.engine_va),
         value,
@@ -179,7 +183,7 @@ pub(crate) fn signal(
     at: QueuedSlot<'_>,
 ) -> RingPacket {
     let log_entry = log.take();
-    record_queued(id, Kind::SignalQueued, (fence, value), log_entry, in_slot(at));
+    record_queued(id, Kind::SignalQueued, fence, value, log_entry, in_slot(at));
     signal_packet(fence, value, log_entry).into()
 }
 

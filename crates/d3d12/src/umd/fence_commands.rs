@@ -125,7 +125,8 @@ impl FenceCommands {
         &self,
         id: &QueueIdentity,
         buffer: &mut FenceBuffer,
-        (fence, value): (&Arc<FenceObject>, u64),
+        fence: &Arc<FenceObject>,
+        value: u64,
         queued: Queued,
     ) {
         let at = (self.number, buffer.key());
@@ -141,7 +142,7 @@ impl FenceCommands {
         self.waits.clear();
         self.logs = buffer.logs.unwrap_or(self.logs);
         for Encoded { kind, fence, value, log_entry, queued } in &buffer.operations {
-            encode::record_on_timeline(id, *kind, (fence, *value), *log_entry, queued);
+            encode::record_on_timeline(id, *kind, fence, *value, *log_entry, queued);
         }
     }
 }

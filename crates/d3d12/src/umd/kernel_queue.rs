@@ -78,9 +78,9 @@ impl KernelQueue {
         let context =
             Context::new(device, &name, id.node_ordinal, id.engine_affinity, id.priority)?;
         id.apply_flags(context.handle())?;
-        let progress = (context.progress.clone(), context.progress_fence());
+        let (progress, fence) = (context.progress.clone(), context.progress_fence());
         let scheduled = Scheduled::Packet { context };
-        KernelQueue::new(id, "submitter of a packet queue", progress, scheduled)
+        KernelQueue::new(id, "submitter of a packet queue", progress, fence, scheduled)
     }
 
     pub(crate) fn hardware(id: &Arc<QueueIdentity>) -> Result<KernelQueue> {
@@ -91,8 +91,9 @@ impl KernelQueue {
         let feed = if carries { Feed::CallWithFenceCommands } else { Feed::Call };
         let (queue, hw_queue, _hw_context) = create_hw_queue(id, feed)?;
         let scheduled = Scheduled::Hardware { hw_queue, _hw_context };
-        let progress = (device.reader(queue.progress_value, 0), queue.progress_fence);
-        let made = KernelQueue::new(id, "submitter of a hardware queue", progress, scheduled)?;
+        let (progress, fence) = (device.reader(queue.progress_value, 0), queue.progress_fence);
+        let lock = "submitter of a hardware queue";
+        let made = KernelQueue::new(id, lock, progress, fence, scheduled)?;
         if carries {
             let logs = device.enter().native_fence_log_detail(queue.handle);
             let logs = logs.map_err(Why::of("D3DKMTGetNativeFenceLogDetail"))?;
@@ -104,7 +105,8 @@ impl KernelQueue {
     fn new(
         id: &Arc<QueueIdentity>,
         lock: &'static str,
-        (progress, progress_fence): (FenceReader, Handle),
+        progress: FenceReader,
+        progress_fence: Handle,
         scheduled: Scheduled,
     ) -> Result<KernelQueue> {
         let handle = match &scheduled {
@@ -432,8 +434,8 @@ impl KernelQueue {
         let mut buffer = FenceBuffer::new(state.progress + 1);
         if let Some(commands) = &state.commands {
             commands.put_waits(&self.id, &mut buffer);
-            if let Some(signal) = signal {
-                commands.put_signal(&self.id, &mut buffer, signal, queued);
+            if let Some((fence, value)) = signal {
+                commands.put_signal(&self.id, &mut buffer, fence, value, queued);
             }
         }
         self.submit_buffer(state, &buffer)

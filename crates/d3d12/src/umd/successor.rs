@@ -171,8 +171,13 @@ fn take_over(
             Some(_) => _ = to.queue_progress(1),
             None => to.put_checkpoint(id, &id.queued()),
         }
-        let logs = (&mut to.wait_log, &mut to.signal_log, &mut to.verbose_log);
-        let packet = encode::reencode(packet, to.progress, logs);
+        let packet = encode::reencode(
+            packet,
+            to.progress,
+            &mut to.wait_log,
+            &mut to.signal_log,
+            &mut to.verbose_log,
+        );
         let key = key_of(&packet, to.ring.written());
         id.device.platform.note_queued(to.number, key, queued);
         match &memory {

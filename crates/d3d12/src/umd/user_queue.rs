@@ -178,7 +178,7 @@ impl UserQueue {
         if let Placed::Done(Ok(())) = placed {
             return Ok(earlier);
         }
-        self.keep_unplaced(backlog, (placed, earlier), unit, queued)
+        self.keep_unplaced(backlog, placed, earlier, unit, queued)
     }
 
     /// Keeps a unit that was not placed in the backlog, if the ring is full, and the failure of an
@@ -187,7 +187,8 @@ impl UserQueue {
     fn keep_unplaced(
         &self,
         backlog: &mut Backlog,
-        (placed, earlier): (Placed, Option<Failure>),
+        placed: Placed,
+        earlier: Option<Failure>,
         unit: &Unit<'_>,
         queued: &Queued,
     ) -> Submitted {

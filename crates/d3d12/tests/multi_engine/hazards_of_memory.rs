@@ -122,7 +122,7 @@ fn reserved_buffers_over_one_tile_conflict_unless_the_queues_are_ordered() {
         map(&compute, &read, 0, 1);
         let copy = || {
             app.execute(&compute, |list| {
-                list.copy_tiles(&read, (0, 1), &target, 0, TileCopy::ToBuffer)
+                list.copy_tiles(&read, 0..1, &target, 0, TileCopy::ToBuffer)
             });
         };
         app.execute(&graphics, |list| list.clear_uint(&written, TILE_BYTES, TILE_BYTES, 7));

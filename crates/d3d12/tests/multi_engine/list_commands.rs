@@ -213,11 +213,7 @@ fn each_method_is_taken_by_the_lists_of_the_table() {
                     Copy,
                     list.copy_texture_region(texels, [0; 3], in_buffer, None),
                 ),
-                (
-                    "CopyTiles",
-                    Copy,
-                    list.copy_tiles(&tiled, (0, 1), &tile, 0, TileCopy::FromBuffer),
-                ),
+                ("CopyTiles", Copy, list.copy_tiles(&tiled, 0..1, &tile, 0, TileCopy::FromBuffer)),
                 ("ResourceBarrier", Copy, list.barrier(&[barrier])),
                 ("SetPipelineState", Compute, list.set_pipeline_state(&pattern)),
                 ("SetDescriptorHeaps", Compute, list.set_descriptor_heap(&views)),

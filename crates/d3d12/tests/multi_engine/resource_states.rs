@@ -133,7 +133,7 @@ fn every_command_says_in_which_state_it_uses_a_resource() {
         let tiled = app.create_reserved_buffer(BufferDesc::new("tiled", TILE_BYTES)).unwrap();
         let linear = app.create_buffer(BufferDesc::readback("linear", TILE_BYTES)).unwrap();
         let found = crate::resource_states::needs(app, &tiled, |list, x| {
-            list.copy_tiles(x, (0, 1), &linear, 0, TileCopy::ToBuffer).unwrap();
+            list.copy_tiles(x, 0..1, &linear, 0, TileCopy::ToBuffer).unwrap();
         });
         assert_eq!(found, [("CopyTiles", source)]);
     });

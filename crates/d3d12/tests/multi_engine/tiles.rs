@@ -44,7 +44,7 @@ impl Tiles {
     /// Copies two tiles from `first` on back, behind everything on the queue.
     fn read(&self, app: &App, queue: &Queue, first: u64) -> [u8; 2] {
         app.execute(queue, |list| {
-            list.copy_tiles(&self.tiled, (first, 2), &self.readback, 0, TileCopy::ToBuffer)
+            list.copy_tiles(&self.tiled, first..first + 2, &self.readback, 0, TileCopy::ToBuffer)
         });
         queue.wait_idle().unwrap();
         let mut bytes = [tile(0), tile(0)].concat();
@@ -72,7 +72,7 @@ fn lists_of_every_type_copy_tiles_through_mappings_in_the_order_of_their_queue()
                 // No wait between the calls: the queue keeps them in order.
                 map(&[TileMapping::map(1, 2, &t.heap, 2)]);
                 app.execute(&queue, |list| {
-                    list.copy_tiles(&t.tiled, (1, 2), &t.upload, 0, TileCopy::FromBuffer)
+                    list.copy_tiles(&t.tiled, 1..3, &t.upload, 0, TileCopy::FromBuffer)
                 });
                 // The tiles change their places: the same bytes at other addresses.
                 map(&[TileMapping::map(0, 1, &t.heap, 3), TileMapping::map(1, 1, &t.heap, 2)]);
@@ -102,7 +102,7 @@ fn a_mapping_waits_for_earlier_work_and_holds_later_work_back() {
             // Behind the gate: a copy into the first mapping, then another mapping.
             queue.wait(&gate, 1).unwrap();
             app.execute(&queue, |list| {
-                list.copy_tiles(&t.tiled, (0, 2), &t.upload, 0, TileCopy::FromBuffer)
+                list.copy_tiles(&t.tiled, 0..2, &t.upload, 0, TileCopy::FromBuffer)
             });
             let swapped = [TileMapping::map(0, 1, &t.heap, 1), TileMapping::map(1, 1, &t.heap, 0)];
             queue.update_tile_mappings(&t.tiled, &swapped).unwrap();
@@ -120,7 +120,7 @@ fn a_tile_without_memory_is_a_page_fault_at_its_address() {
             let t = Tiles::new(app);
             queue.update_tile_mappings(&t.tiled, &[TileMapping::map(0, 1, &t.heap, 0)]).unwrap();
             app.execute(&queue, |list| {
-                list.copy_tiles(&t.tiled, (0, 2), &t.upload, 0, TileCopy::FromBuffer)
+                list.copy_tiles(&t.tiled, 0..2, &t.upload, 0, TileCopy::FromBuffer)
             });
             assert!(queue.wait_idle().is_err());
             let Some(RemovedReason::Faulted(fault)) = app.removed_reason() else {
@@ -141,7 +141,7 @@ fn mapped_memory_outlives_its_heap_and_tiles_follow_it_when_it_moves() {
         let mut t = Tiles::new(app);
         queue.update_tile_mappings(&t.tiled, &[TileMapping::map(0, 2, &t.heap, 1)]).unwrap();
         app.execute(&queue, |list| {
-            list.copy_tiles(&t.tiled, (0, 2), &t.upload, 0, TileCopy::FromBuffer)
+            list.copy_tiles(&t.tiled, 0..2, &t.upload, 0, TileCopy::FromBuffer)
         });
         queue.wait_idle().unwrap();
         // A placed resource stands for its heap.
@@ -188,13 +188,14 @@ fn mappings_and_copies_that_cannot_be_are_refused() {
         assert!(t.tiled.write(0, &[1]).is_err() && t.tiled.read(0, &mut [0]).is_err());
         let mut list = app.create_command_list(CommandListType::Copy);
         for (tiled, range, offset) in [
-            (&t.upload, (0, 1), 0),
-            (&t.tiled, (0, 0), 0),
-            (&t.tiled, (4, 1), 0),
-            (&t.tiled, (u64::MAX, 1), 0),
-            (&t.tiled, (0, 2), 1),
+            (&t.upload, 0..1, 0),
+            (&t.tiled, 0..0, 0),
+            (&t.tiled, 4..5, 0),
+            (&t.tiled, u64::MAX - 1..u64::MAX, 0),
+            (&t.tiled, 0..2, 1),
         ] {
-            let copy = list.copy_tiles(tiled, range, &t.upload, offset, TileCopy::FromBuffer);
+            let copy =
+                list.copy_tiles(tiled, range.clone(), &t.upload, offset, TileCopy::FromBuffer);
             assert!(copy.is_err(), "{range:?}");
         }
     });

@@ -170,7 +170,7 @@ pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
             Some(_) => UpdateCurrentMode::NotificationOnly,
             None => UpdateCurrentMode::AlwaysSignaled,
         };
-        update(level, &driver, fence, native, (u64::MAX, mode));
+        update(level, &driver, fence, native, u64::MAX, mode);
     }
 }
 
@@ -216,8 +216,7 @@ pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
     let _ordered = fence.update.lock_device();
     // An ending fence must not be named to the driver.
     if !fence.waiters.lock().is_closed() {
-        let now = (fence.value(), UpdateCurrentMode::NotificationOnly);
-        update(level, &driver, fence, native, now);
+        update(level, &driver, fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
     }
 }
 
@@ -240,7 +239,7 @@ fn store(
             condemn(level, driver, fence, native);
         }
         // spec: NF-135
-        Some((native, driver)) => update(level, driver, fence, native, (value, mode)),
+        Some((native, driver)) => update(level, driver, fence, native, value, mode),
         None => {
             // spec: MF-035
             match (&fence.current, mode) {
@@ -264,13 +263,13 @@ fn condemn(level: Irql<'_>, driver: &Powered<'_>, fence: &Fence, native: &Native
         current.store(u64::MAX);
     }
     // 2.
-    update(level, driver, fence, native, (u64::MAX, UpdateCurrentMode::AlwaysSignaled));
+    update(level, driver, fence, native, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
     // 3.
     if let Some(current) = &fence.current
         && current.load() != u64::MAX
     {
         current.store(u64::MAX);
-        update(level, driver, fence, native, (u64::MAX, UpdateCurrentMode::NotificationOnly));
+        update(level, driver, fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
     }
 }
 
@@ -287,7 +286,8 @@ fn update(
     driver: &Powered<'_>,
     fence: &Fence,
     native: &NativeParts,
-    (value, mode): (u64, UpdateCurrentMode),
+    value: u64,
+    mode: UpdateCurrentMode,
 ) {
     let update = UpdateCurrentValue {
         fence: native.driver_global,

@@ -155,7 +155,8 @@ impl MappedPages {
     fn new(
         level: &Passive,
         memory: &Arc<Memory>,
-        (space, affinity): (&Arc<AddressSpace>, Affinity),
+        space: &Arc<AddressSpace>,
+        affinity: Affinity,
         pages: &Pages,
         may_signal: bool,
         afterwards: Afterwards,
@@ -213,7 +214,7 @@ impl MappedPages {
         pages: &Pages,
     ) -> Result<Option<MappedPages>, Status> {
         let Some(space) = memory.system_space_for_fences() else { return Ok(None) };
-        MappedPages::new(level, memory, (&space, Affinity::ALL), pages, true, Afterwards::Nothing)
+        MappedPages::new(level, memory, &space, Affinity::ALL, pages, true, Afterwards::Nothing)
             .map(Some)
     }
 }
@@ -542,9 +543,16 @@ impl FencePool {
 
     fn new_page(&self, level: &Passive, kind: StorageKind) -> Result<PackedPage, Status> {
         let pages = Pages::of_kind(level, &self.memory, kind)?;
-        let here = (&self.space, self.affinity);
-        let mapped =
-            MappedPages::new(level, &self.memory, here, &pages, true, Afterwards::Nothing)?;
+        let (space, affinity) = (&self.space, self.affinity);
+        let mapped = MappedPages::new(
+            level,
+            &self.memory,
+            space,
+            affinity,
+            &pages,
+            true,
+            Afterwards::Nothing,
+        )?;
         let in_system_process = MappedPages::in_system_process(level, &self.memory, &pages)?;
         Ok(PackedPage { pages, mapped, in_system_process })
     }
@@ -575,9 +583,16 @@ impl FencePool {
         pages: &Pages,
         may_signal: bool,
     ) -> Result<Arc<Mapping>, Status> {
-        let here = (&self.space, self.affinity);
-        let mapped =
-            MappedPages::new(level, &self.memory, here, pages, may_signal, Afterwards::EndedFence)?;
+        let (space, affinity) = (&self.space, self.affinity);
+        let mapped = MappedPages::new(
+            level,
+            &self.memory,
+            space,
+            affinity,
+            pages,
+            may_signal,
+            Afterwards::EndedFence,
+        )?;
         let (current_va, monitored_va) = (mapped.current_va, mapped.monitored_va);
         Ok(Arc::new(Mapping { current_va, monitored_va, own: Some(mapped) }))
     }

@@ -53,7 +53,8 @@ impl ResourceInstance {
     /// As [`tidegate_calls::Kernel::create_resource`]. No allocation is shared then.
     pub(crate) fn create(
         device: &Arc<Device>,
-        (handles, allocations): (&[Handle], &[Arc<AllocationObject>]),
+        handles: &[Handle],
+        allocations: &[Arc<AllocationObject>],
         data: &ResourceData,
         names: Option<&ObjectNames>,
     ) -> Result<ResourceInstance, Status> {

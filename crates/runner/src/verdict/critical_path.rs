@@ -175,16 +175,16 @@ impl Walk<'_> {
         self.account.add(part, self.at_ns - first_work_ns);
         self.account.add(before, first_work_ns - to_ns);
         if part == before {
-            self.add_stretch(part, (to_ns, self.at_ns), taker);
+            self.add_stretch(part, to_ns, self.at_ns, taker);
         } else {
-            self.add_stretch(part, (first_work_ns, self.at_ns), taker);
-            self.add_stretch(before, (to_ns, first_work_ns), taker);
+            self.add_stretch(part, first_work_ns, self.at_ns, taker);
+            self.add_stretch(before, to_ns, first_work_ns, taker);
         }
         self.at_ns = to_ns;
     }
 
     /// Adds a stretch to the path, as a part of the one after it where both are of one record.
-    fn add_stretch(&mut self, part: Part, (start_ns, end_ns): (u64, u64), taker: Taker) {
+    fn add_stretch(&mut self, part: Part, start_ns: u64, end_ns: u64, taker: Taker) {
         if start_ns >= end_ns {
             return;
         }
@@ -404,14 +404,10 @@ mod tests {
         }
 
         fn account(&mut self, started_ns: u64, ended_ns: u64) -> Account {
-            self.account_of((started_ns, started_ns), ended_ns)
+            self.account_of(started_ns, started_ns, ended_ns)
         }
 
-        fn account_of(
-            &mut self,
-            (started_ns, first_work_ns): (u64, u64),
-            ended_ns: u64,
-        ) -> Account {
+        fn account_of(&mut self, started_ns: u64, first_work_ns: u64, ended_ns: u64) -> Account {
             let queues = vec![(self.queues[0], 0), (self.queues[1], 0), (self.queues[2], 1)];
             let gpus = self.gpus.clone();
             let run = RunOnTimeline { started_ns, first_work_ns, ended_ns, queues, gpus };
@@ -454,7 +450,7 @@ mod tests {
     fn what_holds_the_first_work_up_is_start_up() {
         let mut scene = Scene::new();
         scene.submit(10, 15).execute(0, Kind::Timed, (12, 20, 52));
-        let found = scene.account_of((0, 22), 52);
+        let found = scene.account_of(0, 22, 52);
         // The call, and the time from it to the engine.
         assert_eq!((found.host_ns, found.start_up_ns, found.gpu_ns), (10, 12, 30));
         assert_eq!((found.launch_ns, found.cpu_submission_ns), (0, 5));
@@ -467,7 +463,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.submit(0, 4).execute(2, Kind::Copy, (2, 50, 60));
         scene.submit(90, 92).execute(0, Kind::Timed, (91, 94, 110));
-        let found = scene.account_of((0, 52), 110);
+        let found = scene.account_of(0, 52, 110);
         assert_eq!((found.host_ns, found.start_up_ns), (86, 4));
         assert_eq!((found.launch_ns, found.gpu_ns), (2 + 2 + 2, 14));
     }

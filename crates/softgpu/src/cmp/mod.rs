@@ -342,7 +342,8 @@ impl Cmp {
     /// Invalidates the translations of an address space, and sets its root table if one is given.
     pub(crate) fn renew_space(
         &mut self,
-        (id, physical_gpu): (AddressSpaceId, u32),
+        id: AddressSpaceId,
+        physical_gpu: u32,
         root: Option<PhysicalAddress>,
     ) {
         self.invalidations = self.invalidations.wrapping_add(1);
@@ -357,7 +358,8 @@ impl Cmp {
     /// engines to call. An address space that got another root table meanwhile stays.
     pub(crate) fn forget_space(
         &mut self,
-        (id, physical_gpu): (AddressSpaceId, u32),
+        id: AddressSpaceId,
+        physical_gpu: u32,
         engines: Range<usize>,
     ) -> Vec<u32> {
         let mut called: Vec<u32> = engines.map(|engine| engine as u32).collect();
@@ -497,7 +499,7 @@ impl Cmp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doorbell::Placement;
+    use crate::doorbell::{Placement, SeatOwner};
     use tidegate_platform::WakeWord;
 
     #[test]
@@ -506,13 +508,14 @@ mod tests {
         let (mut cmp, wake) = (Cmp::new(&platform, &Config::default()), WakeWord::new(&platform));
         let (ended, other) = (AddressSpaceId(3), AddressSpaceId(4));
         for (place, space) in [(0, ended), (1, other)] {
-            cmp.renew_space((space, 0), None);
-            let of = (QueueId::new(place, 0), space, 1);
+            cmp.renew_space(space, 0, None);
+            let queue = QueueId::new(place, 0);
+            let owner = SeatOwner { queue, address_space: space, node: 1 };
             let placement = Placement { global: false, secondary: false };
-            cmp.doorbells.connect(&platform, &wake, of, placement);
+            cmp.doorbells.connect(&platform, &wake, owner, placement);
         }
         let seen: Vec<_> = cmp.nodes.iter().map(|node| node.summaries).collect();
-        assert!(cmp.forget_space((ended, 0), 0..2).contains(&1));
+        assert!(cmp.forget_space(ended, 0, 0..2).contains(&1));
         assert_eq!((cmp.nodes[0].summaries, cmp.nodes[1].summaries), (seen[0], seen[1] + 1));
     }
 }

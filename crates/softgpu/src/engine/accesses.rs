@@ -42,7 +42,9 @@ impl AccessRecorder {
         platform: &Platform,
         work: &Execution,
         what: &'static str,
-        (kind, va, bytes): (AccessKind, GpuVa, u64),
+        kind: AccessKind,
+        va: GpuVa,
+        bytes: u64,
     ) {
         if !platform.checks_hazards() || !work.queued.link.is_some() {
             return;

@@ -88,14 +88,16 @@ impl Executor {
                 self.port.write(self.work_space, destination, &value.to_le_bytes())?;
             }
             Command::Timestamp { destination } => {
-                let access = (AccessKind::Write, destination, 8);
-                self.port.accesses.note_single(&self.gpu.platform, work, "timestamp", access);
+                let (platform, accesses) = (&self.gpu.platform, &mut self.port.accesses);
+                let kind = AccessKind::Write;
+                accesses.note_single(platform, work, "timestamp", kind, destination, 8);
                 let now = self.gpu.clock.now().0;
                 self.port.write(self.work_space, destination, &now.to_le_bytes())?;
             }
             Command::Predicate { value_at, unless_zero } => {
-                let access = (AccessKind::Read, value_at, if value_at.0 == 0 { 0 } else { 8 });
-                self.port.accesses.note_single(&self.gpu.platform, work, "predicate", access);
+                let (platform, accesses) = (&self.gpu.platform, &mut self.port.accesses);
+                let (kind, bytes) = (AccessKind::Read, if value_at.0 == 0 { 0 } else { 8 });
+                accesses.note_single(platform, work, "predicate", kind, value_at, bytes);
                 work.skips = value_at.0 != 0 && {
                     let mut value = [0; 8];
                     self.port.mmu.read(self.work_space, value_at, &mut value)?;
@@ -128,11 +130,12 @@ impl Executor {
                 for (va, bytes) in
                     [(groups_at, 12), (count_at, if count_at.0 == 0 { 0 } else { 4 })]
                 {
-                    let access = (AccessKind::Read, va, bytes);
-                    self.port.accesses.note_single(&self.gpu.platform, work, "indirect", access);
+                    let (platform, accesses) = (&self.gpu.platform, &mut self.port.accesses);
+                    let kind = AccessKind::Read;
+                    accesses.note_single(platform, work, "indirect", kind, va, bytes);
                 }
                 match self.indirect_groups(groups_at, count_at, index)? {
-                    Some(groups) => begin_grid(false, (program, groups, args), at)?,
+                    Some(groups) => begin_grid(false, program, groups, args, at)?,
                     None => None,
                 }
             }
@@ -147,11 +150,9 @@ impl Executor {
             Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None, gap: false }),
             Command::Gap { ns } => Some(Running::Timed { left_ns: ns, until: None, gap: true }),
             Command::Dispatch { program, groups, args } => {
-                begin_grid(false, (program, groups, args), at)?
+                begin_grid(false, program, groups, args, at)?
             }
-            Command::Draw { program, groups, args } => {
-                begin_grid(true, (program, groups, args), at)?
-            }
+            Command::Draw { program, groups, args } => begin_grid(true, program, groups, args, at)?,
         })
     }
 

@@ -187,7 +187,7 @@ impl Executor {
     fn record_signal(&self, state: &mut RunState, signal: &SignalPacket, queued: Queued) {
         if log_for(state.signal_log.as_mut(), signal.log_entry).is_none() {
             let at_ns = self.signal_ns;
-            self.record_fence(state, Kind::Signal, queued, signal.value, (at_ns, Some(at_ns)));
+            self.record_fence(state, Kind::Signal, queued, signal.value, at_ns, Some(at_ns));
         }
     }
 
@@ -375,8 +375,8 @@ impl Executor {
             };
             asked = log.write(&self.gpu.posted, wait.log_entry, &entry);
         } else {
-            let times = (wait.head_ns, None);
-            self.record_fence(state, Kind::Wait, wait.queued, wait.wait.value, times);
+            let value = wait.wait.value;
+            self.record_fence(state, Kind::Wait, wait.queued, value, wait.head_ns, None);
         }
         asked
     }
@@ -424,10 +424,11 @@ impl Executor {
         kind: Kind,
         queued: Queued,
         value: u64,
-        times: (u64, Option<u64>),
+        start_ns: u64,
+        end_ns: Option<u64>,
     ) {
         if let Some(lane) = self.gpu.platform.traced_lane_of(state.shape.number) {
-            self.record_traced(lane, kind, queued, value, times);
+            self.record_traced(lane, kind, queued, value, start_ns, end_ns);
         }
     }
 
@@ -438,7 +439,8 @@ impl Executor {
         kind: Kind,
         queued: Queued,
         value: u64,
-        (start_ns, end_ns): (u64, Option<u64>),
+        start_ns: u64,
+        end_ns: Option<u64>,
     ) {
         let platform = &self.gpu.platform;
         let end_ns = end_ns.unwrap_or_else(|| platform.stamp_ns());

@@ -69,7 +69,9 @@ impl Executor {
 /// Validates the grid of the command at `at` and begins it. The draw program runs for draws only.
 pub(super) fn begin_grid(
     draw: bool,
-    (program, groups, args): (u32, [u32; 3], Vec<u64>),
+    program: u32,
+    groups: [u32; 3],
+    args: Vec<u64>,
     at: GpuVa,
 ) -> Result<Option<Running>, Fault> {
     let program = ProgramId(program);

@@ -203,11 +203,16 @@ impl Executor {
             }
             RingPacket::Execute { commands, bytes, progress, log_entry } => {
                 let shape = &run.state.shape;
-                let owner = (shape.address_space, shape.number);
+                let new = NewExecution {
+                    commands,
+                    bytes,
+                    address_space: shape.address_space,
+                    queue: shape.number,
+                    completion: Completion::Progress(progress),
+                    logged: log_entry.map(|entry| (entry, self.gpu.clock.now())),
+                };
                 self.work_space = self.space;
-                let logged = log_entry.map(|entry| (entry, self.gpu.clock.now()));
-                let completion = Completion::Progress(progress);
-                self.begin_commands(run, (commands, bytes), owner, (completion, logged), on);
+                self.begin_commands(run, new, on);
             }
             RingPacket::ExecuteDma {
                 commands,
@@ -230,10 +235,16 @@ impl Executor {
                 let physical = flags.contains(DmaFlags::PHYSICAL);
                 self.work_space = if physical { Space::PHYSICAL } else { own };
                 self.switch_to(ContextKey::of_packet(address_space, QueueNumber(os_handle)));
-                let owner = (address_space, QueueNumber(os_handle));
-                let completion = Completion::Dma(submission_fence_id);
-                self.begin_commands(run, (commands, bytes), owner, (completion, None), on);
-                return self.enter_packet(run, (physical, save_area), flags, system);
+                let new = NewExecution {
+                    commands,
+                    bytes,
+                    address_space,
+                    queue: QueueNumber(os_handle),
+                    completion: Completion::Dma(submission_fence_id),
+                    logged: None,
+                };
+                self.begin_commands(run, new, on);
+                return self.enter_packet(run, physical, save_area, flags, system);
             }
         }
         Ok(Pace::Light)
@@ -244,7 +255,8 @@ impl Executor {
     fn enter_packet(
         &mut self,
         run: &mut Run,
-        (physical, save_area): (bool, GpuVa),
+        physical: bool,
+        save_area: GpuVa,
         flags: DmaFlags,
         system: Space,
     ) -> Result<Pace, Fault> {
@@ -263,14 +275,8 @@ impl Executor {
     }
 
     #[inline(always)]
-    fn begin_commands(
-        &mut self,
-        run: &mut Run,
-        (commands, bytes): (GpuVa, u32),
-        (address_space, queue): (AddressSpaceId, QueueNumber),
-        (completion, logged): (Completion, Option<(u32, GpuTime)>),
-        on: Instruments,
-    ) {
+    fn begin_commands(&mut self, run: &mut Run, new: NewExecution, on: Instruments) {
+        let NewExecution { commands, bytes, address_space, queue, completion, logged } = new;
         let platform = &self.gpu.platform;
         self.window.clear();
         self.slots.set_stamp(None);
@@ -298,6 +304,17 @@ impl Executor {
             logged,
         }));
     }
+}
+
+/// What a packet of a ring says about its commands.
+struct NewExecution {
+    commands: GpuVa,
+    bytes: u32,
+    address_space: AddressSpaceId,
+    queue: QueueNumber,
+    completion: Completion,
+    /// Entry of the log, and when the packet was taken.
+    logged: Option<(u32, GpuTime)>,
 }
 
 /// Loads the doorbell of a queue without known slots. Returns whether there is a slot. An

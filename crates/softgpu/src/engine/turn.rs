@@ -390,7 +390,7 @@ impl Engine {
             self.exec.end_turn(&mut cmp, queue, leaves);
         }
         cmp.enlist(queue, in_packet);
-        self.stay(&mut cmp, queue, (timed, leaves), clock);
+        self.stay(&mut cmp, queue, timed, leaves, clock);
         gpu.publish(&mut cmp, self.exec.node as u32);
         // Under the lock, so that a command that goes on finds nothing left to be done for it.
         if std::mem::take(&mut cmp.turn_is_awaited) {
@@ -406,7 +406,8 @@ impl Engine {
         &mut self,
         cmp: &mut Cmp,
         queue: QueueId,
-        (timed, leaves): (Option<CpuTime>, bool),
+        timed: Option<CpuTime>,
+        leaves: bool,
         clock: impl Fn() -> CpuTime,
     ) {
         let node = &mut cmp.nodes[self.exec.node];

@@ -30,7 +30,7 @@ pub(super) fn renew(
         return Err(AdminError::NoSuchEngine);
     }
     let mut cmp = gpu.awake()?;
-    cmp.renew_space((id, physical_gpu), root);
+    cmp.renew_space(id, physical_gpu, root);
     // spec: RES-018
     let until = match planted!(gpu.platform, UnawaitedTurns) {
         true => Until::NOW,
@@ -44,13 +44,14 @@ pub(super) fn renew(
 pub(super) fn renewed(
     gpu: &Hardware,
     mut cmp: MutexGuard<'_, Cmp>,
-    (id, physical_gpu): (AddressSpaceId, u32),
+    id: AddressSpaceId,
+    physical_gpu: u32,
     root: Option<PhysicalAddress>,
 ) -> AdminAnswer {
     let engines = engines_of(gpu, physical_gpu);
     let mut called = cmp.unpark(&gpu.armed, id, &engines);
     if root == Some(PhysicalAddress(0)) {
-        called.extend(cmp.forget_space((id, physical_gpu), engines));
+        called.extend(cmp.forget_space(id, physical_gpu, engines));
     }
     gpu.wake_engines(cmp, called, Step::GpuWaitUnblock);
     DONE

@@ -1,7 +1,7 @@
 //! Connect and disconnect of a queue's doorbell.
 
 use crate::cmp::Cmp;
-use crate::doorbell::{Placement, Reading};
+use crate::doorbell::{Placement, Reading, SeatOwner};
 use crate::hardware::Hardware;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AdminError, QueueId, QueueKind};
@@ -23,7 +23,7 @@ pub(super) fn connect(
     }
     let node = entry.shape.engine;
     let wake = &gpu.wakes[gpu.nodes[node as usize].service];
-    let owner = (queue, entry.shape.address_space, node);
+    let owner = SeatOwner { queue, address_space: entry.shape.address_space, node };
     let (seat, new_summary) = doorbells.connect(&gpu.platform, wake, owner, placement);
     if let Some(run) = &mut entry.run {
         run.state.doorbell = Some(seat.bell(queue));

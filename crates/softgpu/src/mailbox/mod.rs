@@ -70,10 +70,10 @@ fn obey(gpu: &Hardware, command: AdminCommand) -> Result<Reply, AdminError> {
         AdminCommand::KickQueue { queue } => queues::kick(gpu, queue),
         AdminCommand::QueryQueue { queue } => queues::query(gpu, queue),
         AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every } => {
-            queues::set_log(gpu, queue, kind, (header, payload, entries), notify_every)
+            queues::set_log(gpu, queue, kind, header, payload, entries, notify_every)
         }
         AdminCommand::SetScheduling { queue, band, realtime_level, in_process, quantum_ns } => {
-            queues::set_scheduling(gpu, queue, (band, realtime_level), in_process, quantum_ns)
+            queues::set_scheduling(gpu, queue, band, realtime_level, in_process, quantum_ns)
         }
         AdminCommand::SetBands { process_quantum_ns, normal_percent } => {
             queues::set_bands(gpu, Bands { process_quantum_ns, normal_percent })

@@ -110,10 +110,10 @@ fn begin(
 fn finish(gpu: &Hardware, cmp: MutexGuard<'_, Cmp>, command: AdminCommand) -> AdminAnswer {
     match command {
         AdminCommand::SetAddressSpace { address_space, root, physical_gpu } => {
-            address_spaces::renewed(gpu, cmp, (address_space, physical_gpu), Some(root))
+            address_spaces::renewed(gpu, cmp, address_space, physical_gpu, Some(root))
         }
         AdminCommand::InvalidateTlb { address_space, physical_gpu } => {
-            address_spaces::renewed(gpu, cmp, (address_space, physical_gpu), None)
+            address_spaces::renewed(gpu, cmp, address_space, physical_gpu, None)
         }
         AdminCommand::DestroyQueue { queue } => queues::destroy(gpu, cmp, queue),
         AdminCommand::SuspendQueue { queue } => queues::suspend(gpu, cmp, queue),

@@ -138,7 +138,9 @@ pub(super) fn set_log(
     gpu: &Hardware,
     queue: QueueId,
     kind: LogType,
-    (header, payload, entries): (PhysicalAddress, PhysicalAddress, u32),
+    header: PhysicalAddress,
+    payload: PhysicalAddress,
+    entries: u32,
     notify_every: u32,
 ) -> AdminAnswer {
     let log = match entries {
@@ -182,7 +184,8 @@ pub(super) fn query(gpu: &Hardware, queue: QueueId) -> AdminAnswer {
 pub(super) fn set_scheduling(
     gpu: &Hardware,
     queue: QueueId,
-    (band, realtime_level): (u32, u32),
+    band: u32,
+    realtime_level: u32,
     in_process: i32,
     quantum_ns: u64,
 ) -> AdminAnswer {

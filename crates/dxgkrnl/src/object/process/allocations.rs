@@ -81,8 +81,8 @@ impl Process {
             handles => self.allocations_of(&device, handles)?,
         };
         let names = (!args.nt_security_sharing).then_some(&self.objects.names);
-        let shared = (args.allocations, &allocations[..]);
-        let instance = ResourceInstance::create(&device, shared, args.data, names)?;
+        let handles = args.allocations;
+        let instance = ResourceInstance::create(&device, handles, &allocations, args.data, names)?;
         let shared_handle = instance.shared_handle();
         let handle = self.insert(level, Object::Resource(Arc::new(instance)))?;
         Ok(Resource { handle, shared_handle })
