@@ -137,6 +137,11 @@ impl Adapters {
 
     /// Runs `main` as the application. Asserts that it ended and that no contract was broken.
     pub fn run(self, main: impl FnOnce(&Adapters) + Send + 'static) -> Arc<Adapters> {
+        self.run_boxed(Box::new(main))
+    }
+
+    /// The same, compiled once and not for each test.
+    fn run_boxed(self, main: Box<dyn FnOnce(&Adapters) + Send>) -> Arc<Adapters> {
         let world = Arc::new(self);
         let own = world.clone();
         world.machine.run(move || main(&own)).unwrap();

@@ -43,6 +43,10 @@ impl App {
     ) -> App {
         let mut config = MachineConfig::standard(platform);
         change(&mut config);
+        App::of(platform, options, config)
+    }
+
+    fn of(platform: &Platform, options: DeviceOptions, config: MachineConfig) -> App {
         let machine = Machine::new(platform, config).unwrap();
         let validation = options.validation | Validation::HAZARDS;
         let device = machine.device(options.validation(validation)).unwrap();
@@ -77,7 +81,11 @@ impl App {
     /// Runs `main` as the application. Asserts that no agent panicked or stayed blocked, that no
     /// contract was broken, and that all conflicting accesses have an order.
     pub fn run(self, main: impl FnOnce(&App) + Send + 'static) -> Arc<App> {
-        let (app, report) = self.run_to_report(main);
+        self.run_whole(Box::new(main))
+    }
+
+    fn run_whole(self, main: Application) -> Arc<App> {
+        let (app, report) = self.run_boxed(main);
         assert!(report.completed(), "{}: {report:?}", app.case);
         assert_eq!(app.machine.adapter().bug_checks(), [], "{}", app.case);
         assert_eq!(app.machine.driver().violations(), [], "{}", app.case);
@@ -90,12 +98,19 @@ impl App {
 
     /// Runs `main` as the application.
     pub fn run_to_report(self, main: impl FnOnce(&App) + Send + 'static) -> (Arc<App>, RunReport) {
+        self.run_boxed(Box::new(main))
+    }
+
+    fn run_boxed(self, main: Application) -> (Arc<App>, RunReport) {
         let app = Arc::new(self);
         let own = app.clone();
         let (_, report) = app.machine.run_to_report(move || main(&own));
         (app, report)
     }
 }
+
+/// The application of a run. Boxed, so that a run is compiled once and not for each test.
+type Application = Box<dyn FnOnce(&App) + Send>;
 
 /// Device calls that must succeed.
 pub trait QueueApi {

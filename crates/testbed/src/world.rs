@@ -254,7 +254,11 @@ impl World {
     /// Runs `main` as the application. Asserts that no agent panicked or stayed blocked, and that
     /// no contract was broken.
     pub fn run(self, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {
-        let (world, report) = self.run_to_report(main);
+        self.run_whole(Box::new(main))
+    }
+
+    fn run_whole(self, main: Application) -> Arc<World> {
+        let (world, report) = self.run_boxed(main);
         assert!(report.completed(), "{report:?}");
         assert_eq!(world.machine.adapter().bug_checks(), []);
         assert_eq!(world.machine.driver().violations(), []);
@@ -266,12 +270,19 @@ impl World {
         self,
         main: impl FnOnce(&World) + Send + 'static,
     ) -> (Arc<World>, RunReport) {
+        self.run_boxed(Box::new(main))
+    }
+
+    fn run_boxed(self, main: Application) -> (Arc<World>, RunReport) {
         let world = Arc::new(self);
         let own = world.clone();
         let (_, report) = world.machine.run_to_report(move || main(&own));
         (world, report)
     }
 }
+
+/// The application of a run. Boxed, so that a run is compiled once and not for each test.
+type Application = Box<dyn FnOnce(&World) + Send>;
 
 /// Returns an interrupt that reports signalled fences.
 pub fn signalled(fences: &[OsHandle]) -> InterruptData {

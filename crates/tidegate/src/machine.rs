@@ -639,21 +639,30 @@ impl Machine {
         let (value, report) = self.run_to_report(main);
         match value {
             Some(value) if report.completed() => Ok(value),
-            _ => {
-                let waits = self.standstill(&report);
-                Err(IncompleteRun { report: Box::new(report), waits })
-            }
+            _ => Err(self.incomplete(report)),
         }
+    }
+
+    fn incomplete(&self, report: RunReport) -> IncompleteRun {
+        let waits = self.standstill(&report);
+        IncompleteRun { report: Box::new(report), waits }
     }
 
     /// Runs `main` as [`Machine::run`] does. Returns its value, unless it panicked, and the report
     /// of the run.
     pub fn run_to_report<R>(&self, main: impl FnOnce() -> R) -> (Option<R>, RunReport) {
-        let mut value = None;
-        let report = self.platform.run_scoped(|| value = Some(main()));
+        let (mut main, mut value) = (Some(main), None);
+        let report = self.run_lent(&mut || value = main.take().map(|main| main()));
+        (value, report)
+    }
+
+    /// Runs the application. Compiled once: a copy for each application would be most of the code
+    /// of a program with many.
+    fn run_lent(&self, main: &mut dyn FnMut()) -> RunReport {
+        let report = self.platform.run_scoped(main);
         for unit in &self.units {
             unit.adapter.read_fence_logs();
         }
-        (value, report)
+        report
     }
 }
