@@ -334,8 +334,8 @@ impl<'a> Search<'a> {
         let trail = before;
         let blank = Schedule::of(self.scenario, self.options.model, self.options.strategy);
         let found = blank.with(&trail.choices, trail.checksum());
-        let limits = (self.options.shrink_runs, self.options.keep_going);
-        let smaller = shrink(self.scenario, &mut again, &failure, &trail, limits);
+        let (runs, go_on) = (self.options.shrink_runs, self.options.keep_going);
+        let smaller = shrink(self.scenario, &mut again, &failure, &trail, runs, go_on);
         let shrunk = blank.with(&smaller.choices, smaller.checksum());
         Ok(Found {
             failure,

@@ -18,7 +18,8 @@ pub(crate) fn shrink(
     runner: &mut Runner<Replay>,
     failure: &Failure,
     trail: &Trail,
-    (runs_left, keep_going): (u64, &dyn Fn() -> bool),
+    runs_left: u64,
+    keep_going: &dyn Fn() -> bool,
 ) -> Trail {
     let best = trail.clone();
     let mut work = Shrinking { scenario, runner, failure, best, runs_left, keep_going };

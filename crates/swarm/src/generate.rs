@@ -260,7 +260,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
             _ if !model.fences.values().any(|fence| fence.owner == process) => Kind::CreateFence,
             _ => kind,
         };
-        let operation = self.operation(numbers, model, (thread, process), kind)?;
+        let operation = self.operation(numbers, model, thread, process, kind)?;
         Some(ProgramStep { thread, operation })
     }
 
@@ -268,7 +268,8 @@ impl<'f, 'p> Proposer<'f, 'p> {
         &self,
         numbers: &mut Numbers,
         model: &Model,
-        (thread, process): (ThreadId, ProcessId),
+        thread: ThreadId,
+        process: ProcessId,
         kind: Kind,
     ) -> Option<Operation> {
         Some(match kind {
@@ -326,7 +327,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 Operation::DropFence { fence, surface }
             }
             Kind::QueueSignal | Kind::QueueWait | Kind::PulseQueue | Kind::Broadcast => {
-                self.queued(numbers, model, (thread, process), kind)?
+                self.queued(numbers, model, thread, process, kind)?
             }
             Kind::Signal => {
                 let (fence, surface) =
@@ -365,7 +366,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
                     _ => Operation::Cancel { wait },
                 }
             }
-            _ => self.other_operation(numbers, model, (thread, process), kind)?,
+            _ => self.other_operation(numbers, model, thread, process, kind)?,
         })
     }
 
@@ -374,7 +375,8 @@ impl<'f, 'p> Proposer<'f, 'p> {
         &self,
         numbers: &mut Numbers,
         model: &Model,
-        (thread, process): (ThreadId, ProcessId),
+        thread: ThreadId,
+        process: ProcessId,
         kind: Kind,
     ) -> Option<Operation> {
         let program = self.facts.program;
@@ -575,7 +577,8 @@ impl<'f, 'p> Proposer<'f, 'p> {
         &self,
         numbers: &mut Numbers,
         model: &Model,
-        (thread, process): (ThreadId, ProcessId),
+        thread: ThreadId,
+        process: ProcessId,
         kind: Kind,
     ) -> Option<Operation> {
         let is_pulse = kind == Kind::PulseQueue;

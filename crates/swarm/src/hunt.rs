@@ -114,8 +114,7 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
         let program = Arc::new(generate::program(seed, ground.shape()));
         hunted.programs += 1;
         hunted.steps += program.steps.len() as u64;
-        let Some(failure) =
-            run_once(ground, &program, seed, (&mut hunted.coverage, bounds.on_host))
+        let Some(failure) = run_once(ground, &program, seed, &mut hunted.coverage, bounds.on_host)
         else {
             continue;
         };
@@ -123,12 +122,8 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
         if hunted.caught.iter().any(|caught| caught.failure.is_like(&failure)) {
             continue;
         }
-        let caught = shrink_failure(
-            ground,
-            (seed, &program),
-            failure,
-            (bounds.keep_shrinking, bounds.on_host),
-        );
+        let caught =
+            shrink_failure(ground, seed, &program, failure, bounds.keep_shrinking, bounds.on_host);
         (bounds.report)(&caught);
         hunted.caught.push(caught);
     }
@@ -139,7 +134,8 @@ fn run_once(
     ground: Ground,
     program: &Arc<Program>,
     seed: u64,
-    (coverage, on_host): (&mut Coverage, &RunOnHost),
+    coverage: &mut Coverage,
+    on_host: &RunOnHost,
 ) -> Option<Failure> {
     match ground {
         Ground::Virtual => {
@@ -168,9 +164,11 @@ fn run_once(
 
 fn shrink_failure(
     ground: Ground,
-    (seed, program): (u64, &Arc<Program>),
+    seed: u64,
+    program: &Arc<Program>,
     failure: Failure,
-    (keep_shrinking, on_host): (&dyn Fn(u32) -> bool, &RunOnHost),
+    keep_shrinking: &dyn Fn(u32) -> bool,
+    on_host: &RunOnHost,
 ) -> Caught {
     let mut runs = 0;
     let mut run = |candidate: &Program| {

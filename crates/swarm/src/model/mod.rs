@@ -289,7 +289,7 @@ impl Model {
                 self.queue_step(process, queue).map(|_| ())
             }
             Operation::Store { queue, buffer, word, value } => {
-                self.store(thread, process, queue, (buffer, word, value))
+                self.store(thread, process, queue, buffer, word, value)
             }
             Operation::SetPriority { queue, below } => {
                 let state = self.own_queue(thread, queue)?;
@@ -398,7 +398,7 @@ impl Model {
                 require(!self.buffers.contains_key(&buffer), "the buffer is there already")?;
                 require((1..=64).contains(&pages), "a buffer has 1 to 64 pages")?;
                 let (owner, words) = (step.thread, BTreeMap::new());
-                self.reference(facts, owner, (surface, pages))?;
+                self.reference(facts, owner, surface, pages)?;
                 let (dropped, is_out) = (false, false);
                 let state = BufferState { process, owner, surface, pages, dropped, is_out, words };
                 self.buffers.insert(buffer, state);
@@ -409,8 +409,8 @@ impl Model {
                 let state = self.own_buffer(step.thread, buffer)?;
                 state.dropped = true;
                 let freed = if state.is_out { 0 } else { state.pages };
-                let of = (state.surface, freed);
-                self.release(step.thread, of);
+                let surface = state.surface;
+                self.release(step.thread, surface, freed);
                 Ok(())
             }
             Operation::Evict { buffer } | Operation::PageOut { buffer } => {
@@ -420,23 +420,23 @@ impl Model {
                 require(!state.is_out, "the buffer is paged out")?;
                 if matches!(step.operation, Operation::PageOut { .. }) {
                     state.is_out = true;
-                    let of = (state.surface, state.pages);
-                    self.release(step.thread, of);
+                    let (surface, pages) = (state.surface, state.pages);
+                    self.release(step.thread, surface, pages);
                 }
                 Ok(())
             }
             Operation::PageIn { buffer } => {
                 let state = self.own_buffer(step.thread, buffer)?;
                 require(state.is_out, "the buffer is not paged out")?;
-                let of = (state.surface, state.pages);
-                self.reference(facts, step.thread, of)?;
+                let (surface, pages) = (state.surface, state.pages);
+                self.reference(facts, step.thread, surface, pages)?;
                 self.own_buffer(step.thread, buffer)?.is_out = false;
                 Ok(())
             }
             Operation::Scratch { surface, pages } => {
                 require((1..=64).contains(&pages), "a buffer has 1 to 64 pages")?;
-                self.reference(facts, step.thread, (surface, pages))?;
-                self.release(step.thread, (surface, pages));
+                self.reference(facts, step.thread, surface, pages)?;
+                self.release(step.thread, surface, pages);
                 Ok(())
             }
             Operation::ShareResource { pages } => {
@@ -452,7 +452,8 @@ impl Model {
         &mut self,
         facts: &Facts<'_>,
         thread: ThreadId,
-        (surface, pages): (Surface, u64),
+        surface: Surface,
+        pages: u64,
     ) -> Result<(), Refusal> {
         if surface == Surface::Api {
             return Ok(());
@@ -471,7 +472,7 @@ impl Model {
         Ok(())
     }
 
-    fn release(&mut self, thread: ThreadId, (surface, pages): (Surface, u64)) {
+    fn release(&mut self, thread: ThreadId, surface: Surface, pages: u64) {
         if let Some(local) = self.local.get_mut(&thread).filter(|_| surface == Surface::Raw) {
             local.now -= pages * PAGE_WORDS * 4;
         }
@@ -515,7 +516,9 @@ impl Model {
         thread: ThreadId,
         process: ProcessId,
         queue: QueueId,
-        (buffer, word, value): (BufferId, u64, u64),
+        buffer: BufferId,
+        word: u64,
+        value: u64,
     ) -> Result<(), Refusal> {
         let surface = self.own_queue(thread, queue)?.surface;
         let value = u32::try_from(value).map_err(|_| "a stored value has 32 bits")?;

@@ -73,7 +73,7 @@ impl Stage {
             }
             Operation::PulseQueue { queue, fence, value, low } => {
                 let target = self.fence(fence, id, self.surfaces[&queue])?;
-                self.pulse_queue(id, queue, &target, (value, low))
+                self.pulse_queue(id, queue, &target, value, low)
             }
             Operation::Signal { fence, surface, value } => {
                 self.fence(fence, id, surface)?.signal(value)
@@ -365,7 +365,8 @@ impl Stage {
         id: ProcessId,
         queue: QueueId,
         fence: &FenceObject,
-        (value, low): (u64, u64),
+        value: u64,
+        low: u64,
     ) -> Called {
         let object = self.queue(queue)?;
         if self.end.may_fault.contains(&queue) {
