@@ -25,4 +25,5 @@ chapters! {
     exploring: "exploring.md",
     when_the_gpu_fails: "when-the-gpu-fails.md",
     models_and_time: "models-and-time.md",
+    testing_a_driver: "testing-a-driver.md",
 }
