@@ -13,13 +13,11 @@ pub(crate) mod fault;
 pub(crate) mod feature;
 mod lanes;
 mod port;
-mod power_use;
 mod removed;
 mod start;
 mod thread_gate;
 
 pub(crate) use declaration::Declaration;
 pub use fault::{DdiCall, DriverFault, OutstandingWork};
-pub(crate) use port::{DriverPort, FailurePort, Powered};
-pub(crate) use power_use::{Awake, DevicePower, EngineUse};
+pub(crate) use port::{Awake, DevicePower, DriverPort, EngineUse, FailurePort, Powered};
 pub(crate) use start::start;
