@@ -1,15 +1,16 @@
 //! `cargo xtask tidy`: the laws that the compiler does not check.
 //!
 //! `layers` and `circles` hold the laws of dependency, `levels` where level tokens are made, `rust`
-//! those of a Rust file, `reuse` those of identifiers that are used again, `prose` those of names
-//! and documents, `links` those of their links, `planted` those of planted faults, `decisions`
-//! those of the index of decisions.
+//! the laws of a Rust file, `parameters` the law of functions, `reuse` the laws of identifiers that
+//! are used again, `prose` of names and documents, `links` of their links, `planted` of planted
+//! faults, `decisions` of the index of decisions.
 
 mod circles;
 mod decisions;
 mod layers;
 mod levels;
 mod links;
+mod parameters;
 mod planted;
 mod prose;
 mod reuse;
@@ -34,6 +35,7 @@ pub fn check(root: &Path) -> Result<(), String> {
             let source = Source::of(&file.text);
             findings.extend(rust::check(&file.path, &source));
             findings.extend(levels::check(&file.path, &source));
+            findings.extend(parameters::check(&file.path, &file.text));
             findings.extend(planted::check(&file.path, &source));
             places += planted::places(&file.path, &source);
             findings.extend(reuse::check(&file.path, &source, &reused));

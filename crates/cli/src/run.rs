@@ -116,7 +116,7 @@ pub(crate) fn run_once(
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
     let keep = Keep { timeline: tracing, ..Keep::default() };
-    run_both((workload, None), submission, reading, keep, costs)
+    run_both(workload, None, submission, reading, keep, costs)
 }
 
 /// Data that a run keeps beside its report.
@@ -131,7 +131,8 @@ pub(crate) struct Keep {
 
 /// Runs a workload with another one beside it.
 pub(crate) fn run_both(
-    (workload, beside): (&Arc<Workload>, Option<&Arc<Workload>>),
+    workload: &Arc<Workload>,
+    beside: Option<&Arc<Workload>>,
     submission: Option<Submission>,
     reading: &Reading,
     keep: Keep,
@@ -311,10 +312,12 @@ pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Resu
     let beside =
         arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let beside = beside.map(|read| read.workload);
-    let both = (workload, beside.as_ref());
     let mut result = match &arguments.connect {
         Some(socket) => run_on_service(workload, socket, arguments)?,
-        None => run_both(both, arguments.submission, &arguments.reading, keep, costs.clone())?,
+        None => {
+            let (beside, reading) = (beside.as_ref(), &arguments.reading);
+            run_both(workload, beside, arguments.submission, reading, keep, costs.clone())?
+        }
     };
     let trust = match &arguments.connect {
         Some(_) => None,

@@ -165,9 +165,9 @@ pub(crate) fn present(
 ) {
     let (Some(queue), Some(display)) = (queue, display) else { return };
     platform.check_hazards(|checker, thread| {
-        let fence = (key(checker, fence), value);
+        let fence = key(checker, fence);
         let bytes = buffer.gpu_va..buffer.gpu_va + buffer.bytes;
-        checker.present(thread, queue, display, fence, bytes);
+        checker.present(thread, queue, display, fence, value, bytes);
     });
 }
 

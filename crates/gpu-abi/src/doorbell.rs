@@ -114,13 +114,13 @@ impl Summary {
             return true;
         }
         match in_leaf {
-            Some(own) if root != 0 => self.is_leaf_rung_besides(in_root, own),
+            Some((own, bit)) if root != 0 => self.is_leaf_rung_besides(in_root, own, bit),
             _ => false,
         }
     }
 
     #[cold]
-    fn is_leaf_rung_besides(&self, in_root: u64, (own, own_bit): (usize, u64)) -> bool {
+    fn is_leaf_rung_besides(&self, in_root: u64, own: usize, own_bit: u64) -> bool {
         let others = |leaf: usize| if leaf == own { !own_bit } else { u64::MAX };
         leaves_of(in_root).any(|leaf| self.leaves.load(leaf) & others(leaf) != 0)
     }

@@ -437,7 +437,8 @@ impl Checker {
         thread: TimelineId,
         queue: QueueKey,
         display: TimelineId,
-        (fence, value): (FenceKey, u64),
+        fence: FenceKey,
+        value: u64,
         bytes: Range<u64>,
     ) {
         self.call(thread, queue, CallKind::Present { display, fence, value, bytes });

@@ -407,7 +407,7 @@ fn presents_free_a_buffer_one_present_later() {
                 p.wait(render, shown, if early { frame - 1 } else { frame });
             }
             links.push(p.execute(render));
-            p.checker.present(p.main, render, display, (shown, frame + 1), buffer(frame));
+            p.checker.present(p.main, render, display, shown, frame + 1, buffer(frame));
         }
         for (frame, link) in (0..).zip(links) {
             p.runs(link, AccessKind::Write, buffer(frame));

@@ -134,8 +134,9 @@ impl Prepared {
                 }
             }
         }
-        let rest = (completed, replay, problems.clone(), hangs);
-        let report = self.report((&state, &logs), after, judgement, rest);
+        let (hangs, hangs_not_reached) = hangs;
+        let rest = Rest { completed, replay, problems: problems.clone(), hangs, hangs_not_reached };
+        let report = self.report(&state, &logs, after, judgement, rest);
         Outcome { report, problems, frames, on_timeline, kernels }
     }
 
@@ -340,7 +341,8 @@ impl Prepared {
                 &self.workload,
                 logs,
                 &state.removed_threads,
-                (QueueId(queue as u32), hang.submission),
+                QueueId(queue as u32),
+                hang.submission,
             );
             if !held.signals.is_empty() {
                 work.signals = held.signals;
@@ -397,11 +399,13 @@ impl Prepared {
 
     fn report(
         &self,
-        (state, logs): (&RunState, &[QueueLog]),
+        state: &RunState,
+        logs: &[QueueLog],
         after: After<'_>,
         judgement: Judgement,
-        (completed, replay, problems, hangs): Rest,
+        rest: Rest,
     ) -> Report {
+        let Rest { completed, replay, problems, hangs, hangs_not_reached } = rest;
         let rings = state.after.device.since(&state.before.device);
         let recoveries = self.recoveries(state, logs);
         let After { fences, measured, .. } = after;
@@ -424,7 +428,7 @@ impl Prepared {
                 priority: priority_name(queue.priority),
                 preempted: numbers.preempted,
                 preempts: numbers.preempts.clone(),
-                fate: fate_of(&recoveries, &queue.name, state.removed.is_some(), &hangs.0),
+                fate: fate_of(&recoveries, &queue.name, state.removed.is_some(), &hangs),
             }
         });
         let queues: Vec<QueueRow> = queues.collect();
@@ -464,8 +468,8 @@ impl Prepared {
                 .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })
                 .collect(),
             engines: self.probe.engines(),
-            hangs: hangs.0,
-            hangs_not_reached: hangs.1,
+            hangs,
+            hangs_not_reached,
             recoveries,
             beside: None,
             metrics: judgement.metrics,
@@ -476,9 +480,15 @@ impl Prepared {
     }
 }
 
-/// Facts of a report besides numbers: whether the run completed, the replay, problems, and the
-/// hangs that were begun and not reached.
-type Rest = (bool, Option<ReplayError>, Vec<String>, (Vec<String>, Vec<String>));
+/// Facts of a report besides numbers.
+struct Rest {
+    completed: bool,
+    replay: Option<ReplayError>,
+    problems: Vec<String>,
+    /// The injected hangs that were begun.
+    hangs: Vec<String>,
+    hangs_not_reached: Vec<String>,
+}
 
 /// The fate of a queue, in a run whose device may be lost.
 fn fate_of(recoveries: &[RecoveryRow], queue: &str, removed: bool, hangs: &[String]) -> Fate {

@@ -28,7 +28,8 @@ pub(crate) fn by(
     workload: &Workload,
     logs: &[QueueLog],
     threads: &[StuckThread],
-    (queue, number): (QueueId, u64),
+    queue: QueueId,
+    number: u64,
 ) -> HeldBack {
     let log = &logs[queue.0 as usize];
     let submits = |entry: &Entry| matches!(entry, Entry::Submit { number: n, .. } if *n == number);

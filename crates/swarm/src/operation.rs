@@ -71,6 +71,24 @@ read_by_from_str! {
     Surface, WaitId
 }
 
+/// What a queue is created as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewQueue {
+    pub(crate) surface: Surface,
+    pub(crate) model: Model,
+    pub(crate) class: Class,
+    pub(crate) band: Band,
+}
+
+/// What a fence is created as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewFence {
+    pub(crate) surface: Surface,
+    pub(crate) kind: FenceKind,
+    pub(crate) sharing: Sharing,
+    pub(crate) initial: u64,
+}
+
 macro_rules! operations {
     ($(
         $(#[$doc:meta])*

@@ -326,13 +326,12 @@ impl Machine {
     ) -> Queue {
         let (ring_at, ring) = self.system.bulk(64 * SLOT_BYTES as usize);
         let (control_at, control) = self.system.protocol(CONTROL_WORDS);
-        let places = (GpuVa(ring_at.0), GpuVa(control_at.0));
+        let (ring_va, control_va) = (GpuVa(ring_at.0), GpuVa(control_at.0));
         Queue::create(
             process,
             node,
             kind,
-            places,
-            (ring, control),
+            RingMemory { ring_va, control_va, ring, control },
             QueueOptions { slots: 64, ..Default::default() },
         )
     }
@@ -534,8 +533,7 @@ impl Process {
             self,
             node,
             QueueKind::User,
-            (ring.va, control_va),
-            (ring.bulk, control),
+            RingMemory { ring_va: ring.va, control_va, ring: ring.bulk, control },
             options,
         )
     }
@@ -581,15 +579,23 @@ pub struct Queue {
     pub doorbell: Option<(Page, Summary, u32)>,
 }
 
+/// The memory of a new queue.
+struct RingMemory {
+    ring_va: GpuVa,
+    control_va: GpuVa,
+    ring: Bulk,
+    control: Page,
+}
+
 impl Queue {
     fn create(
         process: &Process,
         node: u32,
         kind: QueueKind,
-        (ring_va, control_va): (GpuVa, GpuVa),
-        (ring, control): (Bulk, Page),
+        memory: RingMemory,
         options: QueueOptions,
     ) -> Queue {
+        let RingMemory { ring_va, control_va, ring, control } = memory;
         let machine = Arc::clone(&process.machine);
         let progress = options.progress.as_ref();
         let (id, _) = machine

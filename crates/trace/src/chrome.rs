@@ -60,12 +60,17 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
         let tail = trace.records[flow.from].start_ns;
         let wait = &trace.records[flow.to];
         let head = wait.end_ns.saturating_sub(1).max(wait.start_ns).max(tail);
-        let name = (
-            flow.kind.label(),
-            if trace.records[flow.to].fence().is_some() { "fence" } else { "memory" },
-        );
-        event(arrow_end("s", id, name, tail, place(trace, &tracks, flow.from)))?;
-        event(arrow_end("f\",\"bp\":\"e", id, name, head, place(trace, &tracks, flow.to)))?;
+        let name = flow.kind.label();
+        let category = if trace.records[flow.to].fence().is_some() { "fence" } else { "memory" };
+        event(arrow_end("s", id, name, category, tail, place(trace, &tracks, flow.from)))?;
+        event(arrow_end(
+            "f\",\"bp\":\"e",
+            id,
+            name,
+            category,
+            head,
+            place(trace, &tracks, flow.to),
+        ))?;
     }
     for (number, chain) in chains.iter().enumerate() {
         for line in chain_events(trace, &tracks, chain, flows.len() + number) {
@@ -76,19 +81,18 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     for (number, ends) in missing.iter().enumerate() {
         for (phase, index) in ["s", "f\",\"bp\":\"e"].into_iter().zip(*ends) {
             let at_ns = trace.records[index].start_ns;
-            let name = ("missing edge", "finding");
-            event(arrow_end(phase, first + number, name, at_ns, place(trace, &tracks, index)))?;
+            let (name, id) = ("missing edge", first + number);
+            event(arrow_end(phase, id, name, "finding", at_ns, place(trace, &tracks, index)))?;
         }
     }
     for finding in &trace.findings {
         event(finding_event(trace, finding))?;
     }
     for counter in &trace.queue_depths() {
-        counter_events(trace, &tracks, counter, ("depth", "operations"))
-            .try_for_each(&mut event)?;
+        counter_events(trace, &tracks, counter, "depth", "operations").try_for_each(&mut event)?;
     }
     for counter in &trace.engine_loads() {
-        counter_events(trace, &tracks, counter, ("load", "percent")).try_for_each(&mut event)?;
+        counter_events(trace, &tracks, counter, "load", "percent").try_for_each(&mut event)?;
     }
     out.write_all(b"\n]}\n")?;
     out.flush()
@@ -140,8 +144,8 @@ fn chain_events(trace: &Trace, tracks: &Tracks, chain: &Chain, id: usize) -> Vec
             step if step == last => "f\",\"bp\":\"e",
             _ => "t",
         };
-        let name = ("submission", "submission");
-        events.push(arrow_end(phase, id, name, at_ns, place(trace, tracks, index)));
+        let name = "submission";
+        events.push(arrow_end(phase, id, name, name, at_ns, place(trace, tracks, index)));
     }
     events
 }
@@ -150,7 +154,8 @@ fn counter_events<'a>(
     trace: &'a Trace,
     tracks: &'a Tracks,
     counter: &'a Counter,
-    (what, unit): (&'a str, &'a str),
+    what: &'a str,
+    unit: &'a str,
 ) -> impl Iterator<Item = String> + 'a {
     let lane = &trace.lanes[counter.lane.0 as usize];
     let pid = tracks.group_of(counter.lane) + 1;
@@ -245,7 +250,8 @@ fn number(value: u64) -> String {
 fn arrow_end(
     phase: &str,
     id: usize,
-    (name, category): (&str, &str),
+    name: &str,
+    category: &str,
     at_ns: u64,
     place: String,
 ) -> String {

@@ -94,7 +94,7 @@ impl Doorbells {
             }
         };
         if let Some(page) = page {
-            self.map(doorbell, view.number, (page, secondary));
+            self.map(doorbell, view.number, page, secondary);
             let number = view.number;
             channel.call::<()>(OwnMessage::PageIsMapped { doorbell, number })?;
         }
@@ -104,7 +104,7 @@ impl Doorbells {
 
     /// Maps the pages of the connection with this number, unless it or a later one is mapped.
     // spec: UMS-204
-    fn map(&self, doorbell: Handle, number: u64, (page, secondary): (Page, Option<Page>)) {
+    fn map(&self, doorbell: Handle, number: u64, page: Page, secondary: Option<Page>) {
         let mut shown = self.shown.lock();
         let Some(shown) = shown.get_mut(&doorbell) else { return };
         // The fault is the mistake that the scenario served-connect-against-connect must find.

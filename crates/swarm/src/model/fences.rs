@@ -2,6 +2,7 @@
 
 use super::state::{FenceState, History, QueueState, Signaller};
 use super::{Facts, Model, Refusal, require};
+use crate::operation::NewFence;
 use crate::words::{
     Fate, FenceId, FenceKind, Model as Submission, ProcessId, QueueId, Sharing, Surface, ThreadId,
 };
@@ -50,8 +51,10 @@ impl Model {
         &mut self,
         facts: &Facts<'_>,
         process: ProcessId,
-        (fence, surface, kind, sharing, initial): (FenceId, Surface, FenceKind, Sharing, u64),
+        fence: FenceId,
+        new: NewFence,
     ) -> Result<(), Refusal> {
+        let NewFence { surface, kind, sharing, initial } = new;
         require(!self.fences.contains_key(&fence), "the fence is there already")?;
         let native = facts.caps(process).native_fences;
         require(native || kind == FenceKind::Monitored, "the adapter has no native fences")?;
@@ -214,10 +217,12 @@ impl Model {
         &mut self,
         facts: &Facts<'_>,
         thread: ThreadId,
-        process: ProcessId,
-        (fence, ring): (FenceId, Option<QueueId>),
-        (value, low): (u64, u64),
+        fence: FenceId,
+        ring: Option<QueueId>,
+        value: u64,
+        low: u64,
     ) -> Result<(), Refusal> {
+        let process = facts.program.process_of(thread);
         require(facts.caps(process).fence_history, "the hardware keeps no history")?;
         let state = self.fences.get_mut(&fence).ok_or("there is no such fence")?;
         require(!state.is_closed, "the fence is closed")?;

@@ -17,12 +17,12 @@ mod tests;
 use state::Signaller;
 pub(crate) use state::{BufferState, FenceState, LocalUse, QueueState, WaitState};
 
-use crate::operation::Operation;
+use crate::operation::{NewFence, NewQueue, Operation};
 use crate::program::{Program, ProgramStep};
 use crate::setup::AdapterSetup;
 use crate::words::{
-    AdapterId, Band, BufferId, Class, Fate, FenceId, FenceKind, Model as Submission, ProcessId,
-    QueueId, Sharing, Surface, ThreadId, WaitId,
+    AdapterId, Band, BufferId, Fate, FenceId, FenceKind, Model as Submission, ProcessId, QueueId,
+    Sharing, Surface, ThreadId, WaitId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate::d3d12::HardwareFences;
@@ -144,10 +144,12 @@ impl Model {
         let process = facts.program.process_of(step.thread);
         match step.operation {
             Operation::CreateQueue { queue, surface, model, class, band } => {
-                self.create_queue(facts, step.thread, (queue, surface, model, class, band))
+                let new = NewQueue { surface, model, class, band };
+                self.create_queue(facts, step.thread, queue, new)
             }
             Operation::CreateFence { fence, surface, kind, sharing, initial } => {
-                self.create_fence(facts, process, (fence, surface, kind, sharing, initial))
+                let new = NewFence { surface, kind, sharing, initial };
+                self.create_fence(facts, process, fence, new)
             }
             Operation::OpenFence { fence, surface } => {
                 self.open_fence(facts, process, fence, surface)
@@ -331,7 +333,7 @@ impl Model {
             Operation::PulseQueue { queue, fence, value, low } => {
                 self.can_use(facts, thread, queue, fence)?;
                 let ring = facts.waits_on_engine(&self.queues[&queue]).then_some(queue);
-                self.pulse(facts, thread, process, (fence, ring), (value, low))?;
+                self.pulse(facts, thread, fence, ring, value, low)?;
                 self.queue_step(process, queue)?.fences.insert(fence);
                 Ok(())
             }
@@ -349,7 +351,7 @@ impl Model {
             }
             Operation::PulseWait { fence, surface, value, low } => {
                 self.instance(thread, process, fence, surface)?;
-                self.pulse(facts, thread, process, (fence, None), (value, low))
+                self.pulse(facts, thread, fence, None, value, low)
             }
             Operation::Wait { fence, surface, value } => {
                 self.instance(thread, process, fence, surface)?;
@@ -482,7 +484,8 @@ impl Model {
         &mut self,
         facts: &Facts<'_>,
         owner: ThreadId,
-        (queue, surface, model, _class, band): (QueueId, Surface, Submission, Class, Band),
+        queue: QueueId,
+        NewQueue { surface, model, band, .. }: NewQueue,
     ) -> Result<(), Refusal> {
         let process = facts.program.process_of(owner);
         require(!self.queues.contains_key(&queue), "the queue is there already")?;

@@ -8,7 +8,7 @@ use super::{Around, EndOfWait, Injected, Stage, stories};
 use crate::control::Answer;
 use crate::failure::Failure;
 use crate::model::PAGE_WORDS;
-use crate::operation::Operation;
+use crate::operation::{NewFence, NewQueue, Operation};
 use crate::program::ProgramStep;
 use crate::words::{
     Band, BufferId, Class, FenceId, FenceKind, Model, ProcessId, Question, QueueId, Sharing,
@@ -31,7 +31,8 @@ impl Stage {
         let (id, process) = self.process_of(step);
         match step.operation {
             Operation::CreateQueue { queue, surface, model, class, band } => {
-                let made = self.create_queue(process, queue, (surface, model, class, band));
+                let new = NewQueue { surface, model, class, band };
+                let made = self.create_queue(process, queue, new);
                 put(&self.queues[&queue], made)
             }
             Operation::DropQueue { queue } => {
@@ -55,7 +56,7 @@ impl Stage {
             }
             Operation::Drain { queue } => self.queue(queue)?.drain(),
             Operation::CreateFence { fence, surface, kind, sharing, initial } => {
-                self.create_fence(id, process, fence, (surface, kind, sharing, initial))
+                self.create_fence(id, process, fence, NewFence { surface, kind, sharing, initial })
             }
             Operation::OpenFence { fence, surface } => self.open_fence(id, process, fence, surface),
             Operation::DropFence { fence, surface } => {
@@ -226,7 +227,7 @@ impl Stage {
         &self,
         process: &RunProcess,
         id: QueueId,
-        (surface, model, class, band): (Surface, Model, Class, Band),
+        NewQueue { surface, model, class, band }: NewQueue,
     ) -> Called<QueueObject> {
         let priority = match band {
             Band::Normal => Priority::Normal,
@@ -268,9 +269,10 @@ impl Stage {
         id: ProcessId,
         process: &RunProcess,
         fence: FenceId,
-        (surface, kind, sharing, initial): (Surface, FenceKind, Sharing, u64),
+        new: NewFence,
     ) -> Called {
-        let made = self.make_fence(process, fence, (surface, kind, sharing, initial));
+        let NewFence { surface, sharing, .. } = new;
+        let made = self.make_fence(process, fence, new);
         let handle = match (&made, sharing) {
             (_, Sharing::Private) | (Err(_), _) => Ok(None),
             (Ok(FenceObject::Api(fence)), _) => {
@@ -296,7 +298,7 @@ impl Stage {
         &self,
         process: &RunProcess,
         fence: FenceId,
-        (surface, kind, sharing, initial): (Surface, FenceKind, Sharing, u64),
+        NewFence { surface, kind, sharing, initial }: NewFence,
     ) -> Called<FenceObject> {
         if surface == Surface::Api {
             let flags = match sharing {
