@@ -48,7 +48,7 @@ pub const SERIES_VARIABLE: &str = "TIDEGATE_FUZZ_SERIES";
 /// A fuzz target: a surface, and the function that feeds it hostile bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Lower-case name, which is also that of the corpus folder.
+    /// Lower-case name, also of the corpus folder.
     pub name: &'static str,
     /// One-line description.
     pub about: &'static str,

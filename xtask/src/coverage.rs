@@ -178,7 +178,7 @@ fn counts(lcov: &str, root: &Path) -> Counts {
 /// A line that was not reached: its number from 1, and its text without indentation.
 type Line = (usize, String);
 
-/// The lines that were not reached, without those of tests, which stand last in a file.
+/// The lines that were not reached, without lines of tests, which are last in a file.
 fn unreached(
     root: &Path,
     counts: &Counts,

@@ -1,7 +1,7 @@
 //! Rust source as the scanners need it: line by line with code and comments apart, and the
 //! functions and test regions.
 //!
-//! The lexer is that of `proc_macro2`. What it leaves between two tokens is white space or a
+//! The lexer is `proc_macro2`. What it leaves between two tokens is white space or a
 //! comment. What counts as a test: a function with an attribute `test` (or one that ends in
 //! `::test`), and everything inside an item under `cfg(test)`. A module under `cfg(test)` that lies
 //! in a file of its own is named in `test_modules`, since only the caller knows the files.

@@ -50,7 +50,7 @@ struct Profile {
 pub struct Program {
     /// Package folder and target, as `tidegate/display`.
     pub name: String,
-    /// Whether it holds the tests inside a library or binary, and not those of a file below
+    /// Whether it holds the tests inside a library or binary, and not the tests of a file below
     /// `tests`.
     pub of_source: bool,
     executable: PathBuf,

@@ -230,7 +230,7 @@ impl TdrTest {
         }
     }
 
-    /// The test of that number; that of an engine is about this one.
+    /// The test of that number; a test of an engine is about this one.
     pub fn from_number(number: u32, node_ordinal: u32, engine_ordinal: u32) -> Option<TdrTest> {
         use TdrTest::{
             DisableBreak, EnableBreak, EngineTdr, ForceDodTdr, ForceDodVSyncTdr, ForceTdr, GpuTdr,

@@ -69,7 +69,7 @@ pub struct Connection {
 /// The status of a connection whose page the process maps itself. It must not read CONNECTED
 /// before: a ring would reach the page that the process has mapped until then.
 pub trait ConnectAnnouncement: Send + Sync {
-    /// The number of the connection among those of its doorbell.
+    /// The number of the connection among its doorbell's.
     fn number(&self) -> u64;
 
     /// The process has mapped the page. Stores the status, unless the doorbell was disconnected

@@ -327,7 +327,7 @@ sent {
     ) -> Result<FenceInstance, Status>;
 
     /// Closes this process's instance of a fence or an older object. The waiters of a fence's
-    /// instance are released, those of an older object with its last instance or NT handle.
+    /// instance are released, the waits of an older object with its last instance or NT handle.
     #[doc(alias = "D3DKMTDestroySynchronizationObject")]
     DestroySynchronizationObject forgets fn destroy_synchronization_object(
         fence: Handle,

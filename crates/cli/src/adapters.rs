@@ -106,7 +106,7 @@ impl Row {
         ]
     }
 
-    /// The capabilities that differ from those of `other`; all for `other` itself.
+    /// The capabilities that differ from `other`'s; all for `other` itself.
     fn differences(&self, other: &Row) -> String {
         let facts = self.facts();
         if self.name == other.name {

@@ -134,7 +134,7 @@ pub(crate) struct Reading {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) local_memory: Option<Bytes>,
     /// Physical doorbells of the GPU; if user-mode queues outnumber them, the least recently rung
-    /// one is victimised (default: that of the adapter, mostly 64)
+    /// one is victimised (default: the adapter's, mostly 64)
     #[arg(long, value_name = "N")]
     pub(crate) doorbells: Option<u32>,
     /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; work for a full
@@ -171,7 +171,7 @@ impl Reading {
         self.recorded_as.unwrap_or(usual)
     }
 
-    /// Doorbell model for runs under `submissions`; `None` for that of the adapter. The error names
+    /// Doorbell model for runs under `submissions`; `None` for the adapter's. The error names
     /// a flag without effect, and the reason.
     pub(crate) fn doorbells(
         &self,
@@ -235,7 +235,7 @@ Takes well under a second for the workloads here, and about a second for a trace
 pub(crate) struct Run {
     /// The workload: a TOML file, or a trace; - is standard input; docs/traces.md lists the formats
     pub(crate) workload: PathBuf,
-    /// Submission model of all queues: packet, hardware or user (default: that of the workload,
+    /// Submission model of all queues: packet, hardware or user (default: the workload's,
     /// else user)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) submission: Option<Submission>,

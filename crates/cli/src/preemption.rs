@@ -11,7 +11,7 @@ use tidegate::runner::HangAt;
 pub(crate) struct Preempting {
     /// Preemption granularity of engines: compute=none, dma-buffer, dispatch, thread-group, thread
     /// or shader; graphics=none, dma-buffer, primitive, triangle, pixel or shader; one of them, or
-    /// both with a comma (default: that of the adapter, mostly thread-group and triangle)
+    /// both with a comma (default: the adapter's, mostly thread-group and triangle)
     #[arg(long, value_name = "KIND=GRANULARITY", value_parser = preemption)]
     pub(crate) preemption: Option<PreemptionChoice>,
     /// Time that the GPU may take to preempt its work before it counts as hung: a number with the

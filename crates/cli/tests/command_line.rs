@@ -39,7 +39,7 @@ fn tidegate(place: &Path, arguments: &[&str]) -> Output {
     command.env("COLUMNS", "200").args(arguments).current_dir(place).output().unwrap()
 }
 
-/// The words of a command line. Paths below `workloads/` are those of the repository.
+/// The words of a command line. Paths below `workloads/` are in the repository.
 fn words(line: &str) -> Vec<String> {
     let word = |word: &str| match word.strip_prefix("workloads/") {
         Some(_) => root().join(word).to_str().unwrap().to_owned(),

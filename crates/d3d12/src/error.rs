@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// A user-mode queue was recreated (see [`crate::OnAbort`]) while the GPU was in the middle of
     /// a command buffer, which does not run to its end. All other queued work was submitted again,
-    /// including that of the failed call.
+    /// including the failed call.
     #[error(
         "queue '{queue}' was recreated without its doorbell; its command buffer{} was interrupted, \
          run it again",

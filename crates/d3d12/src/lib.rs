@@ -24,7 +24,7 @@
 //! |---|---|
 //! | bundles, `ExecuteBundle` | recorded once per frame or less, they order nothing: type 1 is refused by name |
 //! | vertex and index buffer binding, root state of graphics, `IASet…`, `RSSet…`, `OMSet…`, `SOSetTargets` | a draw has its program and buffers as a type, see [`CommandList::draw`]; the rasteriser stands for 3D work |
-//! | root signatures as objects, `SetComputeRootSignature` | the root signature of a pipeline state is that of its program |
+//! | root signatures as objects, `SetComputeRootSignature` | the root signature of a pipeline state is its program's |
 //! | descriptors that change behind a recorded list | a list reads a heap when it sets it |
 //! | `SetComputeRootConstantBufferView` | constants in a buffer are an argument that the program reads: a shader resource view |
 //! | `BeginQuery`, occlusion and pipeline statistics queries | timestamps alone order work in time, and they have an end only |

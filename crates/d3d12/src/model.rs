@@ -178,7 +178,7 @@ pub enum ResidencyChoice {
 }
 
 /// What carries out waits and signals of native fences on hardware queues. Those of monitored
-/// fences, and those of packet queues, are always left to the scheduler.
+/// fences, and waits of packet queues, are always left to the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HardwareFences {
     /// The engine: they are commands of the queue's command buffers. A wait needs no kernel call,

@@ -159,7 +159,7 @@ impl Queue {
         self.inner.submission()
     }
 
-    /// Returns the statistics of each engine that it drives, that of its own node first.
+    /// Returns the statistics of each engine that it drives, its own node's first.
     pub fn engines(&self) -> Vec<EngineStats> {
         self.inner.engines()
     }

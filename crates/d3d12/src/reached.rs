@@ -38,7 +38,7 @@ impl Fence {
     /// kernel call. Dropping the future cancels its wait.
     ///
     /// # Errors
-    /// The output is an error as that of [`Fence::wait`].
+    /// The output has the errors of [`Fence::wait`].
     pub fn reached(&self, value: u64) -> Reached {
         Reached { fence: self.clone(), value, pending: None }
     }

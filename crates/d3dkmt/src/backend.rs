@@ -133,7 +133,7 @@ fn in_process(platform: &Platform) -> Result<Backend, Status> {
     Ok(Backend::Machine { kernel, machine })
 }
 
-/// The name of this process in reports: that of its program.
+/// The name of this process in reports: its program's.
 fn process_name() -> String {
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
     let name = program.as_ref().and_then(|path| path.file_name());

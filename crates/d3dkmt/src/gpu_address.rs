@@ -28,7 +28,7 @@ fn is_within(gpu_va: u64, bytes: u64, least: u64, most: u64) -> bool {
     gpu_va >= least && (most == 0 || gpu_va + bytes - 1 <= most)
 }
 
-/// The device of a reservation: that of the paging queue, or any of the adapter, since all devices
+/// The device of a reservation: the paging queue's, or any of the adapter, since all devices
 /// of a process share its addresses.
 fn device_of(call: &Call, handle: u32) -> Result<Arc<Device>, Status> {
     match call.library.object(handle)? {
@@ -189,7 +189,7 @@ pub(crate) fn update(call: &Call, args: &UpdateGpuVirtualAddress) -> Result<(), 
     })
 }
 
-/// Whether addresses are those of an allocation, which is mapped while it lives.
+/// Whether addresses belong to an allocation, which is mapped while it lives.
 fn is_inside(allocation: &Allocation, gpu_va: u64, bytes: u64) -> bool {
     let whole = allocation.bytes.next_multiple_of(GPU_PAGE_BYTES);
     let offset = gpu_va.checked_sub(allocation.gpu_va);

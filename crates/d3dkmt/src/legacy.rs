@@ -155,7 +155,7 @@ fn instances(call: &Call, handles: &[Handle], device: &Device) -> Result<Vec<Arc
     handles.iter().map(resolve).collect()
 }
 
-/// Queues a wait of a context for all of these objects; `value` is that of fences.
+/// Queues a wait of a context for all of these objects; `value` is for fences.
 pub(crate) fn wait(
     call: &Call,
     context: &Arc<Context>,

@@ -119,7 +119,7 @@ impl Library {
     }
 
     /// Returns the adapters, for a call that names none by handle. Connects first if the process
-    /// has no connection, or that of a service that is gone. Objects of such a connection stay what
+    /// has no connection, or its service is gone. Objects of such a connection stay what
     /// they are.
     ///
     /// # Errors

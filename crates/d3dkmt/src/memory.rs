@@ -417,7 +417,7 @@ fn set_priorities(allocations: &[Arc<Allocation>], all: &[u32]) -> Result<(), St
     })
 }
 
-/// Resolves the allocations of a resource, or those of a list: at least one.
+/// Resolves the allocations of a resource or of a list: at least one.
 fn of_resource_or_list(
     call: &Call,
     device: u32,
@@ -463,7 +463,7 @@ pub(crate) fn set_allocation_priority(
 ) -> Result<(), Status> {
     let (list, count) = (args.allocation_list, args.allocation_count);
     let named = of_resource_or_list(call, args.device, args.resource, list, count)?;
-    // The one of a resource is that of all its allocations.
+    // A resource has one priority for all its allocations.
     let count = if args.resource == 0 { args.allocation_count } else { 1 };
     let mut priorities = call.caller.numbers(args.priorities, count, MOST_ALLOCATIONS)?;
     priorities.resize(named.len(), priorities[0]);

@@ -26,7 +26,7 @@ const SHARED_ALLOCATION_WRITE: u32 = 1;
 /// Where programs of Windows put names.
 const NAMED_OBJECTS: &str = "\\BaseNamedObjects\\";
 
-/// The rights of a mask: those of fences beside the standard ones.
+/// The rights of a mask: the rights of fences and the standard ones.
 fn rights(mask: u32) -> Result<SyncObjectAccess, Status> {
     if mask & ALL_RIGHTS != 0 {
         return Ok(SyncObjectAccess::all());

@@ -1,6 +1,6 @@
 //! C and C++ programs that are compiled against the header, linked with the shared library, and
 //! run: as they are, and with AddressSanitizer where the compiler has it; on a kernel in their own
-//! process, and on that of a service.
+//! process, and on the kernel of a service.
 
 mod compiler;
 mod restart;

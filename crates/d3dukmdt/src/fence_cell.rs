@@ -164,7 +164,7 @@ impl Snapshot {
         self.peaks.iter().any(|peak| peak.follows_dropped)
     }
 
-    /// No wait for more than this is satisfied, save those of an earlier fence.
+    /// No wait for more than this is satisfied, save waits of an earlier fence.
     pub fn highest(&self) -> u64 {
         if self.first_epoch == ALWAYS {
             return u64::MAX;
@@ -371,7 +371,7 @@ impl FenceCell {
     /// earlier [`latest`](FenceCell::latest) did not satisfy. Without this, a rewind between the
     /// two would hide its peak.
     pub fn snapshot_since(&self, epoch: u64) -> Option<Snapshot> {
-        // While the epoch is that of the wait, the latest value was the highest since the
+        // While the epoch is the wait's, the latest value was the highest since the
         // call.
         (self.history()?.load(at::EPOCH) > epoch).then(|| self.snapshot())
     }

@@ -139,7 +139,7 @@ trait FeatureDdi = Features, fn features, WDDM_3_2, None;
 
     /// Returns the driver's table of an enabled feature. Called after [`Driver::start_device`],
     /// once for each. At the negotiated version and with room for the table this must succeed; the
-    /// statuses are those of [`crate::feature::FeatureInterface::query_feature_interface`].
+    /// statuses are as of [`crate::feature::FeatureInterface::query_feature_interface`].
     #[doc(alias = "DXGKDDI_QUERYFEATUREINTERFACE")]
     QueryFeatureInterface "DxgkDdiQueryFeatureInterface"
     fn query_feature_interface(&self, level: &Passive, args: QueryFeatureInterface)

@@ -100,7 +100,7 @@ pub struct QueryFeatureInterface {
     pub feature: FeatureId,
     /// Version of the table: the negotiated one.
     pub version: u16,
-    /// Size of the caller's buffer in bytes, at least that of the table.
+    /// Size of the caller's buffer in bytes, at least the table's.
     pub interface_size: u16,
 }
 

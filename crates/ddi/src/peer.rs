@@ -15,7 +15,7 @@ use tidegate_platform::PhysicalAddress;
 /// Caps of an adapter for signals to other adapters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerSignalCaps {
-    /// It has a common doorbell and writes to those of peers.
+    /// It has a common doorbell and writes to the common doorbells of peers.
     pub common_doorbell: bool,
     /// Peers load each other's MonitoredValues and counts of waiting queues, so a doorbell is
     /// written only for a waiter. Requires `common_doorbell`.

@@ -86,7 +86,7 @@ pub struct Census {
     pub fences: usize,
     /// Waits that are registered with fences: of CPUs, of queues in VidSch and of the kernel.
     pub fence_waits: usize,
-    /// Context allocations, including those of the memory manager's context.
+    /// Context allocations, including the memory manager's.
     pub context_allocations: usize,
     /// Context allocations in local memory.
     pub local_context_allocations: usize,
@@ -163,10 +163,10 @@ counters! {
     fence_reads,
     /// Objects of processes that were walked to find the monitored fences for a basic scan.
     objects_walked,
-    /// Doorbells that were taken out of the adapter's table to find those of a queue, an engine, or
-    /// all.
+    /// Doorbells that were taken out of the adapter's table to find the doorbells of a queue, an
+    /// engine, or all.
     doorbells_walked,
-    /// Hardware queues that were taken out of the adapter's table to find those of a kind.
+    /// Hardware queues that were taken out of the adapter's table to find the queues of a kind.
     queues_walked,
     /// Signalled interrupts (types 11 and 19) that were served: one routine may report several, or
     /// none.

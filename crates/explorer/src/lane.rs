@@ -23,7 +23,7 @@ struct Branch {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Choices are those of the previous run.
+    /// The choices repeat the previous run.
     Repeats,
     Searches,
     /// The rest of the run only finishes it.
@@ -224,7 +224,7 @@ impl Lane {
     }
 }
 
-/// A machine of which the state is that of one group of agents.
+/// A machine whose state is the state of one group of agents.
 pub(crate) struct Group<'a> {
     pub(crate) all: &'a dyn Agents,
     pub(crate) agents: u64,

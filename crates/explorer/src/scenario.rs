@@ -85,7 +85,7 @@ impl Prepared {
         self
     }
 
-    /// Marks the run as that of a user's program: a panic counts before the standstill that it
+    /// Marks the run as one of a user's program: a panic counts before the standstill that it
     /// causes, and says where it is.
     pub fn of_program(mut self) -> Prepared {
         self.of_program = true;

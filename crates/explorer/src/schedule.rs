@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use tidegate_platform::MemoryModel;
 
-/// Upper limit on the number of choices in a line, above that of any run.
+/// Upper limit on the number of choices in a line. No run has so many.
 const LONGEST: usize = 4_000_000;
 /// Choices 1 to 25 are the letters A to Y.
 const LETTERS: u16 = 25;

@@ -159,7 +159,7 @@ impl Sharing {
         self.groups.as_deref().unwrap_or_default()
     }
 
-    /// Declares whether the accesses of `agents` are those of an earlier run, which are known.
+    /// Declares whether the accesses of `agents` are known from an earlier run.
     pub(crate) fn set_repeating(&mut self, agents: u64, repeat: bool) {
         self.repeating = if repeat { self.repeating | agents } else { self.repeating & !agents };
     }

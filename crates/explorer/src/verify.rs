@@ -17,7 +17,7 @@ use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point, Site, 
 pub struct Move {
     /// The choice.
     pub choice: Choice,
-    /// The kind of step; for [`Choice::Flush`], that of the store.
+    /// The kind of step; for [`Choice::Flush`], the kind of the store.
     pub op: OpKind,
     /// The object that the step accesses.
     pub object: Object,

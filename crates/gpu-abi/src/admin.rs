@@ -318,7 +318,7 @@ commands! {
         /// The engine's number.
         engine: u32,
     },
-    /// Continues a pending command. The answer is that of the command, which may be [`PENDING`]
+    /// Continues a pending command. The answer is the command's, which may be [`PENDING`]
     /// again.
     43 => Continue {
         /// The ticket, from the command's result.

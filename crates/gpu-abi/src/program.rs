@@ -12,7 +12,7 @@ pub enum Access {
     Write,
     /// Loads and stores.
     ReadWrite,
-    /// Atomic loads and stores, also beside those of other dispatches.
+    /// Atomic loads and stores, also beside atomics of other dispatches.
     Atomic,
 }
 

@@ -209,7 +209,7 @@ pub(crate) struct AtStop {
 pub struct Checker {
     pub(crate) timelines: Vec<Timeline>,
     threads: HashMap<u64, TimelineId>,
-    /// The operations of inexact threads, and those of all threads before them.
+    /// The operations of inexact threads, and the operations of all threads before them.
     inexact: Option<(Clock, Clock)>,
     pub(crate) fences: Vec<Fence>,
     fence_numbers: HashMap<u64, FenceKey>,
@@ -431,7 +431,7 @@ impl Checker {
     }
 
     /// Reports a present: the display reads `bytes` after all earlier work of the queue. `fence`
-    /// reaches `value` when the display reads them and no longer those of the previous present.
+    /// reaches `value` when the display reads them and no longer the bytes of the previous present.
     pub fn present(
         &mut self,
         thread: TimelineId,
@@ -544,7 +544,7 @@ impl Checker {
                 let shown = self.at(queue).snapshot();
                 let timeline = self.at(display);
                 timeline.join(&shown);
-                // The signal covers the reads of earlier presents, but not those of this one.
+                // The signal covers the reads of earlier presents, but not the reads of this one.
                 let tick = timeline.advance(display);
                 let (epoch, clock) = (Epoch { timeline: display, tick }, timeline.snapshot());
                 timeline.submissions += 1;

@@ -71,8 +71,8 @@ impl Checker {
         }
     }
 
-    /// Returns the findings kept when the machine stopped and those of the waits that are open now.
-    /// `only`: for this device, without those of devices that have ended.
+    /// Returns the findings kept when the machine stopped and the findings of waits that are open
+    /// now. `only`: for this device, without findings of devices that have ended.
     pub(crate) fn wait_findings(&self, only: Option<SpaceKey>) -> Findings {
         let is_wanted = |stop: &&AtStop| only.is_none_or(|only| stop.living.contains(&only));
         let mut found = Findings::default();

@@ -114,7 +114,7 @@ impl<'a> Signals<'a> {
         unused && is_used || unused_here && is_used_there
     }
 
-    /// Returns, for each timeline except that of `to`, the first signal that covers `from`, does
+    /// Returns, for each timeline except the one of `to`, the first signal that covers `from`, does
     /// not depend on `to`, and has no waiter, or with `late` at most a late one.
     fn unused(
         &self,

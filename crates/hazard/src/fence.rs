@@ -31,7 +31,7 @@ pub(crate) struct Signal {
     pub(crate) clock: Arc<Clock>,
     /// The number of its call.
     pub(crate) sequence: u64,
-    /// Whether the value is above that of the previous signal, if that one precedes.
+    /// Whether the value is above the previous signal's, if that signal precedes.
     pub(crate) raises: bool,
     /// Other timelines whose waits it may have satisfied.
     pub(crate) waiters: Vec<TimelineId>,
@@ -163,8 +163,8 @@ impl Fence {
         signal.epoch.map(|epoch| Relay { timeline: epoch.timeline, sequence: signal.sequence })
     }
 
-    /// Returns the lowest value whose signal covers `needed`, if it is below that of the signal for
-    /// `value`.
+    /// Returns the lowest value whose signal covers `needed`, if it is below the value of the
+    /// signal for `value`.
     pub(crate) fn enough(&self, value: u64, needed: &[Epoch]) -> Option<u64> {
         if !self.ordered {
             return None;

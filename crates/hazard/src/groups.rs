@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Number of pairs that a group keeps in addition to its count.
 const KEPT_PAIRS: usize = 64;
 
-/// Two unordered conflicting accesses, that of the lower timeline first.
+/// Two unordered conflicting accesses, the lower timeline's first.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) of: [Access; 2],

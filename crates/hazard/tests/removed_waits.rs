@@ -219,7 +219,7 @@ fn check(
         .hazards
         .iter()
         .map(|hazard| {
-            // The signal may be that of a relaying queue.
+            // The signal may come from a relaying queue.
             let from = hazard.signal.as_ref().map_or(&hazard.first.timeline, |of| &of.timeline);
             let signal = hazard.signal.as_ref().map(|of| (of.fence.parse().unwrap(), of.value));
             ([queue(from), queue(&hazard.second.timeline)], signal)
@@ -228,7 +228,7 @@ fn check(
 }
 
 /// The same for a program with a CPU thread, which makes all calls. Engines work at any time that
-/// the waits allow: accesses of the GPU reach the checker before or after those of the CPU.
+/// the waits allow: accesses of the GPU reach the checker before or after accesses of the CPU.
 fn check_with_cpu(program: &Program, without: Option<usize>, chance: &mut Chance) -> Report {
     let mut checker = Checker::new();
     let main = checker.thread(1, true, || CPU.to_string());

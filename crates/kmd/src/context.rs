@@ -170,7 +170,7 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Marks the context as suspended or not, and returns those of its queues that have hardware.
+    /// Marks the context as suspended or not, and returns its queues that have hardware.
     fn mark_suspended(
         &self,
         context: DriverHandle,

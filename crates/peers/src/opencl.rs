@@ -39,7 +39,7 @@ macro_rules! calls {
                 let library = unsafe { Library::new(LIBRARY) }
                     .map_err(|e| format!("no OpenCL loader: {e}"))?;
                 $(
-                    // SAFETY: the signature is that of the header, and the library outlives it.
+                    // SAFETY: the signature is the header's, and the library outlives it.
                     let $field = *unsafe { library.get($name) }
                         .map_err(|e| format!("OpenCL: {e}"))?;
                 )*

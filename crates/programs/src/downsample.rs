@@ -1,5 +1,5 @@
-//! `downsample(src, dst, width, height)`: halves an RGBA8 image. `width` and `height` are those of
-//! `dst`; `src` has twice as many pixels in each dimension.
+//! `downsample(src, dst, width, height)`: halves an RGBA8 image. `width` and `height` are the size
+//! of `dst`; `src` has twice as many pixels in each dimension.
 //!
 //! A pixel is the mean of four: of linear light (squares) for colour, of the values for alpha. This
 //! produces the next mip level of a texture, or resolves a target drawn at twice its size.

@@ -301,7 +301,7 @@ impl<'a> CheckedDispatch<'a> {
 
     /// Runs one thread group from `cursor`. Before each grain but the first, `go_on` decides
     /// whether to continue. Returns whether the group is finished. `cursor` is then the start of
-    /// the next group, and otherwise the place at which to continue. `cache` is that of this
+    /// the next group, and otherwise the place at which to continue. `cache` belongs to this
     /// dispatch.
     ///
     /// # Errors

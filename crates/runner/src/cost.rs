@@ -234,7 +234,7 @@ impl CostModel {
     /// The machine on which a recording was made, as far as the recording says: the steps between a
     /// submission and the start of its work on an idle engine, and those between two pieces of
     /// work, take as long together as the recorded medians. Each step stays in its range; what a
-    /// recording does not say stays nominal. `report` is that of a reading that took nothing off.
+    /// recording does not say stays nominal. `report` is of a reading that took nothing off.
     pub fn calibrated(report: &ImportReport) -> Self {
         let mut model = Self::nominal();
         model.name = "calibrated";

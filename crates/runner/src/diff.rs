@@ -13,7 +13,7 @@ use crate::kernels::{NameRow, Table, summary};
 pub struct Side {
     /// The file.
     pub file: String,
-    /// Whether the times are recorded. Otherwise they are those of a run in virtual time.
+    /// Whether the times are recorded. Otherwise they come from a run in virtual time.
     pub recorded: bool,
     /// From the start to the end of the last work.
     pub makespan_ns: u64,
@@ -57,7 +57,7 @@ pub struct DiffRow {
     pub a: Option<Figures>,
     /// The second side.
     pub b: Option<Figures>,
-    /// Busy time of the second side less that of the first, in nanoseconds.
+    /// Busy time of the second side less busy time of the first, in nanoseconds.
     pub busy_change_ns: i64,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Placed {
     pub(crate) bytes: u64,
 }
 
-/// The report. `log` is that of the queue that faulted.
+/// The report. `log` belongs to the queue that faulted.
 pub(crate) fn explain(
     workload: &Workload,
     fault: &Fault,

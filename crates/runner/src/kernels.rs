@@ -156,7 +156,7 @@ pub struct Table {
     pub rows: Vec<KernelRow>,
     /// From the start to the end of the last work, in nanoseconds.
     pub makespan_ns: u64,
-    /// Whether sums are made of recorded times. Otherwise they are made of those of a run.
+    /// Whether sums are made of recorded times. Otherwise they are made of times of a run.
     pub recorded: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct RunOptions {
     pub progress: Option<Progress>,
     /// Hangs to inject.
     pub hangs: Vec<HangAt>,
-    /// Another workload runs on the same machine. Counters of the machine are those of both, and
+    /// Another workload runs on the same machine. Counters of the machine count both, and
     /// either may stand still.
     pub shares_machine: bool,
     /// Make the per-kernel table ([`Outcome::kernels`](crate::Outcome::kernels)); the run needs a

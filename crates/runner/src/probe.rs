@@ -25,7 +25,7 @@ pub fn required_engines<'w>(
     counts
 }
 
-/// The submission model of a queue: that of the run, else that of the file, else `user`.
+/// The submission model of a queue: the run's, else the file's, else `user`.
 pub fn submission_of(queue: &Queue, requested: Option<Submission>) -> Submission {
     requested.or(queue.submission).unwrap_or(Submission::User)
 }

@@ -133,7 +133,7 @@ pub struct Report {
     pub judged: u64,
     /// Calls into the kernel that the application caused.
     pub kernel_calls: u64,
-    /// The machine is that of a service, whose counters a client does not read: they are 0 here.
+    /// The machine belongs to a service, whose counters a client does not read: they are 0 here.
     pub remote_machine: bool,
     /// Counters of the hardware and the kernel.
     #[serde(flatten)]
@@ -172,7 +172,7 @@ pub struct Report {
     /// Recoveries, oldest first.
     pub recoveries: Vec<RecoveryRow>,
     /// The report of another workload on the same machine, in a process of its own. Counters of the
-    /// machine are those of both.
+    /// machine count both.
     pub beside: Option<Box<Report>>,
     /// The metrics of the workload.
     pub metrics: Vec<MetricRow>,

@@ -42,7 +42,7 @@ pub(crate) const fn bounded(switches: u32, max_runs: u64) -> Plan {
     Plan { strategy: StrategyKind::Bounded(switches), max_runs, max_states: max_runs }
 }
 
-/// The short and the full plan of a scenario, and that of its planted bugs.
+/// The short and the full plan of a scenario, and the plan of its planted bugs.
 #[derive(Clone, Copy)]
 pub(crate) struct Plans {
     pub(crate) short: Plan,

@@ -1,7 +1,7 @@
 //! Arguments in messages: the form of those that borrow memory, and how a service lends them to the
 //! kernel.
 
-// Each field is that of the argument in `tidegate_calls`.
+// Each field is the argument's in `tidegate_calls`.
 #![allow(missing_docs)]
 
 use serde::{Deserialize, Serialize};

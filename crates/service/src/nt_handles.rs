@@ -23,8 +23,8 @@ struct Kept {
     bytes: u64,
 }
 
-/// Memory that the object of a handle holds, and how much the handles of one owner and those of all
-/// may keep, in bytes.
+/// Memory that the object of a handle holds, and how much the handles of one owner and the handles
+/// of all may keep, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeptMemory {
     pub(crate) bytes: u64,

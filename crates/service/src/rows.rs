@@ -1,4 +1,4 @@
-//! What a service knows of its clients, as rows beside those of the kernel
+//! What a service knows of its clients, as rows beside the kernel's
 //! ([`tidegate_calls::snapshot`]).
 
 use serde::{Deserialize, Serialize};

@@ -202,7 +202,7 @@ pub enum OwnMessage {
     RegisterWait { fences: Vec<FenceValue>, mode: WaitMode, key: SlotKey, announced: bool },
     /// Cancels this wait. A later wait in the same slot goes on.
     CancelWait { key: SlotKey },
-    /// Whether the instances of a wait that is over are still those of a device that works.
+    /// Whether the instances of a wait that is over still belong to a device that works.
     CheckWait { fences: Vec<FenceValue> },
     /// Reads bytes of an allocation that is not mapped.
     ReadAllocation { device: Handle, allocation: Handle, offset: u64, bytes: u32 },
@@ -316,7 +316,7 @@ pub(crate) struct DoorbellView {
 /// The page of a connected doorbell, and how its engine finds a ring.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ConnectionView {
-    /// The number of the connection among those of its doorbell.
+    /// The number of the connection among its doorbell's.
     pub(crate) number: u64,
     pub(crate) value_base: u64,
     /// `None` if the doorbell was disconnected meanwhile.

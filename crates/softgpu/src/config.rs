@@ -97,7 +97,7 @@ pub struct Config {
     /// A physical GPU whose engines write no times into log entries, which the documents allow on
     /// linked adapters.
     pub skips_log_times_on: Option<u32>,
-    /// The bus address of local memory, that of physical GPU 0 first. System memory is below.
+    /// The bus address of local memory, physical GPU 0's first. System memory is below.
     pub local_memory_base: PhysicalAddress,
     /// The size in bytes of the local memory of each physical GPU.
     pub local_memory_bytes: u64,

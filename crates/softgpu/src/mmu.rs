@@ -327,8 +327,8 @@ impl Mmu {
         Ok(())
     }
 
-    /// Returns the page of a load at `source` and that of a store at `destination`. `None` if one
-    /// of them has a fault, or if both have the same place in the cache.
+    /// Returns the page of a load at `source` and the page of a store at `destination`. `None` if
+    /// one of them has a fault, or if both have the same place in the cache.
     #[inline]
     pub(crate) fn pages_of_copy(
         &mut self,

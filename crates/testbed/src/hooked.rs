@@ -91,7 +91,7 @@ pub struct DriverCalls {
     pub cancelled: Vec<CancelCommand>,
 }
 
-/// Answers that replace those of the reference driver. The default replaces none.
+/// Answers that replace the reference driver's. The default replaces none.
 #[derive(Clone, Copy, Default)]
 pub struct Planted {
     /// The private data of native fences.

@@ -40,7 +40,7 @@ impl SaveAreas {
         Arc::new(SaveAreas { inner, seen, rubbish: 0xA5 })
     }
 
-    /// Returns the areas that the driver allocated, oldest first, with those of the memory manager.
+    /// Returns the areas that the driver allocated, oldest first, with the memory manager's.
     pub fn areas(&self) -> Vec<ContextAllocation> {
         self.seen.lock().areas.clone()
     }

@@ -219,7 +219,7 @@ pub struct Bus<'m> {
 }
 
 impl Bus<'_> {
-    /// Distance of the adapter's window for local memory from that of the first adapter.
+    /// Distance of the adapter's window for local memory from the first adapter's.
     pub fn local_window(&self) -> u64 {
         u64::from(self.ordinal.unwrap_or(0)) * LOCAL_WINDOW_BYTES
     }
@@ -339,8 +339,8 @@ pub struct Machine {
     teardowns: Mutex<Teardowns>,
 }
 
-/// The number of reports at which those of ended devices are first removed. The next is twice the
-/// number of those that are left, so the cost of a device does not depend on their number.
+/// The number of reports at which the reports of ended devices are first removed. The next is twice
+/// the number of those that are left, so the cost of a device does not depend on their number.
 const COLLECT_FIRST: usize = 64;
 
 #[derive(Default)]

@@ -106,7 +106,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Adds `count` records that are known to be missing, such as those of an overrun fence log.
+    /// Adds `count` records that are known to be missing, for example after a fence log was
+    /// overrun.
     pub fn add_lost(&mut self, count: u64) {
         self.trace.lost_records = self.trace.lost_records.saturating_add(count);
     }

@@ -169,7 +169,7 @@ labelled! {
         Store = "store",
         /// A store buffer's entry becomes visible to other agents.
         Flush = "flush",
-        /// A command buffer was queued; `name` is that of its list. When the trace is finished it
+        /// A command buffer was queued; `name` names its list. When the trace is finished it
         /// is joined with its [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace
         /// has one.
         ExecuteQueued = "execute queued",
@@ -356,7 +356,7 @@ impl ClockName {
     }
 }
 
-/// A stretch of the critical path. Times are those of the trace.
+/// A stretch of the critical path. Times are on the trace's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// Its part.

@@ -9,7 +9,7 @@
 //! - a command buffer on a queue's lane has the name of its list and the link of its submission;
 //! - a slice of an engine has the link of its submission;
 //! - a queued record without a counterpart stays, and runs from its queueing to the end of the
-//!   trace; that of a command buffer becomes a [`Kind::NeverRan`].
+//!   trace; a command buffer without one becomes a [`Kind::NeverRan`].
 
 use std::hash::Hash;
 
@@ -121,8 +121,9 @@ fn join_buffers(records: &mut [Record], joined: &mut [bool]) {
     }
 }
 
-/// Sets the link of each engine slice to that of the command buffer that its queue was executing. A
-/// queue executes one at a time; after its last complete one it executes the first pending one.
+/// Sets the link of each engine slice to the link of the command buffer that its queue was
+/// executing. A queue executes one at a time; after its last complete one it executes the first
+/// pending one.
 fn link_engines(records: &mut [Record]) {
     let mut done: HashMap<LaneId, Vec<usize>> = HashMap::default();
     let mut cut_off: HashMap<LaneId, LinkId> = HashMap::default();

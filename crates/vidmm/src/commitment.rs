@@ -70,7 +70,7 @@ pub enum Refusal {
     },
 }
 
-/// D3DDDI_ALLOCATIONPRIORITY_NORMAL: that of a new allocation.
+/// D3DDDI_ALLOCATIONPRIORITY_NORMAL: the priority of a new allocation.
 const NORMAL_PRIORITY: u32 = 0x7800_0000;
 
 #[derive(Clone, Debug)]
@@ -357,7 +357,7 @@ impl<U: LastUse> Commitment<U> {
         moves.evict
     }
 
-    /// Commits those of the evicted allocations that are held or still in use.
+    /// Commits the evicted allocations that are held or still in use.
     pub fn restore(&mut self, ids: &[AllocationId]) -> Vec<AllocationId> {
         let returns = |id: &AllocationId| {
             let member = self.members.get(id);

@@ -86,7 +86,7 @@ impl<U: LastUse, C> PagingOrder<U, C> {
         self.0.iter().flat_map(|operation| operation.moves.evict.iter().copied())
     }
 
-    /// Returns the allocations to be paged in, those of the newest operation first.
+    /// Returns the allocations to be paged in, the newest operation's first.
     pub fn paged_in(&self) -> impl Iterator<Item = AllocationId> {
         self.0.iter().rev().flat_map(|operation| operation.moves.page_in.iter().rev().copied())
     }

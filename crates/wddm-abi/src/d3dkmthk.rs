@@ -123,7 +123,7 @@ published! {
         4 "Priority" priority: i32,
     }
 
-    /// Orders a context among those of its process.
+    /// Orders a context among the contexts of its process.
     SetContextInProcessSchedulingPriority = "D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY", 8 bytes {
         /// The context. In.
         0 "hContext" context: u32,

@@ -6,7 +6,7 @@ use tidegate_wddm_abi::d3dkmthk::*;
 use tidegate_wddm_abi::d3dukmdt::*;
 use windows_sys::Wdk::Graphics::Direct3D as wdk;
 
-/// The bindings call the doorbell's handle `hHwQueue`. Sizes and offsets are those of today.
+/// The bindings call the doorbell's handle `hHwQueue`. Sizes and offsets are today's.
 #[test]
 fn doorbell_arguments_agree() {
     assert_eq!(size_of::<ConnectDoorbell>(), size_of::<wdk::D3DKMT_CONNECT_DOORBELL>());

@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> Result<Contents, Error> {
 /// Reads a file from memory. `file` is its name for messages.
 ///
 /// # Errors
-/// [`Error::UnknownKind`]: it is no text, or its name is that of a recording.
+/// [`Error::UnknownKind`]: it is not a text, or its name belongs to a recording.
 pub fn read(bytes: &[u8], file: &str) -> Result<Contents, Error> {
     text_of(bytes.to_owned(), file)
 }

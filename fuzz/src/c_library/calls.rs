@@ -53,9 +53,9 @@ impl Outputs {
 }
 
 impl Call {
-    /// Calls the library with the argument at this address, which is NULL, misaligned, or that of a
-    /// structure of [`Call::fields`] in `memory`. Stores to the words that a success returns, as a
-    /// program does. Returns the status, and the descriptors of a success.
+    /// Calls the library with the argument at this address, which is NULL, misaligned, or the
+    /// address of a structure of [`Call::fields`] in `memory`. Stores to the words that a success
+    /// returns, as a program does. Returns the status, and the descriptors of a success.
     pub(crate) fn enter(
         &self,
         memory: &Memory,
@@ -125,7 +125,7 @@ macro_rules! calls {
                 layout: Layout::new::<args::$arguments>(),
                 enter: |arguments| {
                     let arguments = with_exposed_provenance_mut(arguments as usize);
-                    // SAFETY: the address is NULL, misaligned, or that of a structure whose fields
+                    // SAFETY: the address is NULL, misaligned, or of a structure whose fields
                     // are as the header wants them; the addresses in it, too.
                     unsafe { exports::$name(arguments) }
                 },

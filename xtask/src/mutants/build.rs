@@ -1,7 +1,7 @@
 //! The copy of the tree with switches: written, and built below the build folder.
 //!
 //! Invariants: the copy shares the build folder with the tree, so that the packages of the registry
-//! are built once. Features are those of the whole workspace, because `WIDEST` depends on all of
+//! are built once. Features are the whole workspace's, because `WIDEST` depends on all of
 //! it. A crate whose switches do not compile is compiled as it is in the tree by [`WRAPPER`], so
 //! that one round finds the errors of all crates; a build with errors is no build. Nothing is built
 //! incrementally: the compiler would go on from what the other of the two sources left, and the

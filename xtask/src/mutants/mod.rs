@@ -80,7 +80,7 @@ const TIME_BOUND: Duration = Duration::from_secs(240);
 /// The part of the time that the build leaves for the tests.
 const JUDGING: Duration = Duration::from_secs(40);
 
-/// Runs the mutants of the ids whose tagged code or tests differ from those of their verdict.
+/// Runs the mutants of the ids whose tagged code or tests have changed since their verdict.
 ///
 /// # Errors
 /// As of [`run`].

@@ -15,7 +15,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Arm, BinOp, Block, Expr, FieldValue, Lit, Pat, ReturnType, Stmt, Type};
 
-/// Most switches inside one node, behind those of the node itself.
+/// Most switches inside one node, after the switches of the node itself.
 const MOST_INSIDE: usize = 12;
 
 /// The call that a switch makes; the driver adds this function to each crate.
@@ -506,7 +506,8 @@ pub struct Planted {
     pub at: Range<usize>,
 }
 
-/// Where an insertion goes among those of other switches; the fields are compared in this order.
+/// Where an insertion goes among the insertions of other switches; the fields are compared in this
+/// order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     at: usize,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::finding::Finding;
 use crate::tree;
 
-/// Files beside those of the requirements.
+/// Files beside the requirements' files.
 pub const EXCEPTIONS: &str = "spec/exceptions.toml";
 pub const VERDICTS: &str = "spec/mutants.toml";
 

@@ -10,7 +10,7 @@ use crate::finding::Finding;
 const CALLS: &str = "crates/calls/src/table.rs";
 const TABLE: &str = "crates/swarm/src/operation.rs";
 
-/// Checks the table of operations against that of the calls.
+/// Checks the table of operations against the table of calls.
 ///
 /// # Errors
 /// A source cannot be read.

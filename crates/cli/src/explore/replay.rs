@@ -189,7 +189,7 @@ mod tests {
             .expect("a store is flushed");
         let (store, flush) = (&trace.records[flow.from], &trace.records[flow.to]);
         assert!(store.start_ns + 1 < flush.start_ns, "the store waits: {named:?}");
-        // The printed steps are those of the timeline, with its numbers: the racing store, its
+        // The printed steps are the timeline's, with its numbers: the racing store, its
         // flush, and each value.
         let steps = timeline::numbered(&log, &replayed.schedule, &replayed.moves);
         let text: Vec<String> = steps.iter().map(|step| what(step, &log)).collect();

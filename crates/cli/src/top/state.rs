@@ -130,7 +130,7 @@ impl State {
         (silence_ns >= SILENCE_NS).then_some(silence_ns)
     }
 
-    /// Returns the rows of the present table: sorted, and those of one process if that is wanted.
+    /// Returns the rows of the present table: sorted, and only of one process if that is wanted.
     pub(crate) fn grid(&self) -> Grid {
         let mut grid = grid(self.tab(), &self.snapshot, &self.rates, &self.users);
         if let (Some((process, _)), false) =

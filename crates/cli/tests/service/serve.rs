@@ -141,7 +141,7 @@ fn a_killed_service_is_a_removed_device_and_the_process_goes_on_with_a_new_one()
     assert!(matches!(refused, Err(Error::DeviceRemoved(_))), "a call ended with {refused:?}");
     assert!(service.socket().exists(), "nothing could remove it");
     let mut again = start_again(&service.socket());
-    // The objects of the killed service are dropped beside those of the new one, and after it
+    // The objects of the killed service are dropped beside the objects of the new one, and after it
     // began.
     let mut after = Neighbour::new(&service);
     after.work();

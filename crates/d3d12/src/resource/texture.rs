@@ -262,7 +262,7 @@ impl Texture {
     }
 
     /// Returns the texture's memory as programs take it for an argument. Subresources lie there as
-    /// [`Texture::footprint`] says. States are those of the texture.
+    /// [`Texture::footprint`] says. The texture's states apply.
     #[doc(alias = "CreateShaderResourceView")]
     #[doc(alias = "CreateRenderTargetView")]
     pub fn view(&self) -> Buffer {

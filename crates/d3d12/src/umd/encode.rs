@@ -25,7 +25,7 @@ pub(crate) struct LogCursor {
 
 impl LogCursor {
     /// Entries are numbered from 0 up to `numbers`, and again; 0 without a log. A multiple of every
-    /// capacity that the log may have, so the entry behind number n is that of number n + 1
+    /// capacity that the log may have, so the entry after number n is number n + 1's
     /// whichever log is in place.
     pub(crate) fn new(numbers: u32) -> LogCursor {
         LogCursor { next: 0, numbers }

@@ -38,7 +38,7 @@ impl HeldFences {
         }
     }
 
-    /// Holds `fence` until the queue has reached `until`, which must not be below that of an
+    /// Holds `fence` until the queue has reached `until`, which must not be below the value of an
     /// earlier use.
     #[inline]
     pub(crate) fn hold(&mut self, fence: &Arc<FenceObject>, until: u64) {

@@ -235,7 +235,7 @@ impl KernelQueue {
         }
     }
 
-    /// Submits a ring packet of the user-mode queue that this queue replaces. `memory` is that of
+    /// Submits a ring packet of the user-mode queue that this queue replaces. `memory` belongs to
     /// its command buffer.
     pub(crate) fn submit_packet(
         &self,
@@ -507,7 +507,7 @@ impl KernelQueue {
 
     // spec: MF-022
     /// Queues a software signal: engines of the packet model do not write application fences, and
-    /// those of hardware queues write only native ones. An application may signal a lower value.
+    /// engines write only native ones for hardware queues. An application may signal a lower value.
     fn queue_signal(&self, state: &mut State, fence: FenceValue) -> Result {
         state.ends_with_progress = false;
         let (kernel, fences) = (self.id.device.enter(), &[fence]);

@@ -404,8 +404,8 @@ impl Spread {
         Ok(Some(Spread { others, hand_over: FenceObject::internal(&id.device, &name)?, order }))
     }
 
-    /// Returns the part that runs a list: that of the engine class that its commands require, else
-    /// the queue's own.
+    /// Returns the part that runs a list: the part of the engine class that its commands require,
+    /// else the queue's own.
     fn part_for(&self, list: &ClosedList) -> Part {
         let other = self.others.iter().position(|(class, _)| list.memory.made_for == Some(*class));
         other.map_or(OWN, |other| other + 1)

@@ -125,7 +125,7 @@ impl QueueIdentity {
         if progress.load() != u64::MAX {
             return Ok(());
         }
-        // The fence may be that of a lost device or of a recreated queue.
+        // The fence may belong to a lost device or a recreated queue.
         match self.device.state() {
             Ok(DeviceState::Active) | Err(Status::CANCELLED) => Ok(()),
             state => Err(Why::DeviceLost(state).into()),

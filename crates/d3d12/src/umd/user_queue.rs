@@ -196,7 +196,7 @@ impl UserQueue {
             Placed::Done(Ok(())) => Ok(earlier),
             Placed::Done(Err(failure)) => {
                 backlog.keep_failure(earlier);
-                // The unit of an interrupted ring is in that of the successor.
+                // The unit of an interrupted ring is in the successor's ring.
                 if matches!(*failure, Why::Interrupted(_)) {
                     Ok(Some(failure))
                 } else {

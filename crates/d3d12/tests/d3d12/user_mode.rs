@@ -214,7 +214,7 @@ fn more_lists_than_half_a_ring_are_refused() {
     });
 }
 
-/// The log entries of six waits, and those of six signals, where the kernel allows `numbers`.
+/// The log entries of six waits and of six signals, where the kernel allows `numbers`.
 fn log_entries(numbers: u32, expected: [u32; 6]) {
     bench(move |b| {
         b.kernel.plant_log_numbers(numbers);

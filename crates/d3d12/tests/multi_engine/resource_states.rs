@@ -188,7 +188,7 @@ fn violations_are_errors_of_the_calls_that_make_them() {
             gate.signal(1).unwrap();
             queue.wait_idle().unwrap();
             assert_eq!(app.state_violations().len(), 1);
-            // A barrier whose state before is not that of the resource.
+            // A barrier whose state before is not the resource's.
             let error = queue.execute(&[&with(S::COPY_SOURCE, S::COPY_DEST)]).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidCall, "{error}");
             let Some(RemovedReason::InvalidCall(call)) = app.removed_reason() else { panic!() };

@@ -123,7 +123,7 @@ fn read(buffer: &Buffer, offset: u64) {
     buffer.read(offset, &mut [0; BYTES as usize]).unwrap();
 }
 
-/// The CPU writes the constants of a frame while the GPU reads those of the frame before.
+/// The CPU writes the constants of a frame while the GPU reads the constants of the frame before.
 fn double_buffered_frames(app: &App, submission: Submission, edges: &mut Edges) {
     const FRAMES: u64 = 6;
     let graphics = queue(app, "graphics", CommandListType::Direct, submission);

@@ -190,8 +190,8 @@ impl Adapter {
         })
     }
 
-    /// Returns the waits that are registered with fences, and those of `held_back` by engines, by
-    /// fence: of each the [`WAITERS_OF_A_FENCE`] smallest values of either.
+    /// Returns the waits that are registered with fences, and the waits that engines hold back
+    /// (`held_back`), by fence: of each the [`WAITERS_OF_A_FENCE`] smallest values of either.
     pub fn waiter_rows(&self, request: &PageRequest, held_back: &[EngineWait]) -> Page<WaiterRow> {
         let fences = self.objects.fences.after(request.after, PAGE_OBJECTS);
         let mut held_back: Vec<&EngineWait> = held_back.iter().collect();

@@ -82,7 +82,7 @@ impl Declaration {
         }
     }
 
-    /// Returns the entries that may be called: those of enabled, checked and declared features.
+    /// Returns the entries that may be called: entries of enabled, checked and declared features.
     pub(crate) fn open_groups(&self, version: DdiVersion) -> OpenGroups {
         OpenGroups::new(version, |feature| declares(&self.caps, feature))
     }

@@ -35,7 +35,7 @@ impl GpuClock {
     }
 }
 
-/// Converts GPU times to those of the timeline.
+/// Converts GPU times to times of the timeline.
 struct Clocks {
     /// The timeline's time at the GPU's 0.
     zero_ns: u64,

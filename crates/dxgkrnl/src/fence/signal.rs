@@ -81,7 +81,7 @@ impl Stored {
 /// value falls or the fence has no direct signals: the caller then calls [`signal`].
 ///
 /// 1. Store CurrentValue: a full barrier.
-/// 2. Load the word of the hardware and that of the waiters. A queue or a waiter that the loads
+/// 2. Load the word of the hardware and the word of the waiters. A queue or a waiter that the loads
 ///    miss
 ///    loads CurrentValue after step 1.
 ///

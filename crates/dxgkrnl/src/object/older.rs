@@ -283,7 +283,7 @@ type Hold = AtPassive<HoldBody>;
 
 struct HoldBody {
     object: Arc<OlderObject>,
-    /// Whether it is that of the creator's instance.
+    /// Whether it belongs to the creator's instance.
     is_creator: bool,
 }
 

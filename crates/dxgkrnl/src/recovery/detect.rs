@@ -73,7 +73,8 @@ pub(crate) fn report_finding(recovery: &Recovery, cause: TimeoutCause) {
     recovery.port.timer.arm(recovery.port.platform.now());
 }
 
-/// Takes the next queued finding. An adapter finding comes first and replaces those of all engines.
+/// Takes the next queued finding. An adapter finding comes first and replaces the findings of all
+/// engines.
 ///
 /// # Errors
 /// None is queued: the resets of each engine, for findings whose facts are read next.

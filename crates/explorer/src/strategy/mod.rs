@@ -33,7 +33,7 @@ pub trait Strategy {
     fn choose(&mut self, point: &Point<'_>) -> usize;
 
     /// Chooses as [`Strategy::choose`] does, in the search of one group of agents that share
-    /// nothing with other agents. The choices are those of the group.
+    /// nothing with other agents. The choices are the group's.
     fn choose_in(&mut self, _group: usize, point: &Point<'_>) -> usize {
         self.choose(point)
     }

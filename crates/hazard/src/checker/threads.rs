@@ -47,7 +47,7 @@ impl Checker {
         self.publish_acquired(thread);
     }
 
-    /// Orders all calls made so far before those of inexact threads.
+    /// Orders all calls made so far before the calls of inexact threads.
     fn begin_inexact(&mut self) {
         let mut all = Clock::default();
         for (index, timeline) in self.timelines.iter_mut().enumerate() {

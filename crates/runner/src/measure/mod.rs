@@ -4,7 +4,7 @@
 //!
 //! An engine's lane has the commands with the queue of each, and a queue's lane has the command
 //! buffers. Times assign commands to buffers, because a queue executes one buffer at a time.
-//! User-mode queues put empty buffers without a name between those of the application, for progress
+//! User-mode queues put empty buffers without a name between the application's, for progress
 //! values; they are left out.
 
 pub(crate) mod metrics;

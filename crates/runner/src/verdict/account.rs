@@ -33,7 +33,7 @@ pub struct Account {
 }
 
 /// The time in which engines worked. Times in nanoseconds; moments in which several engines worked
-/// count once in the sums. The sums are those of one GPU, the one that worked for longest: GPUs
+/// count once in the sums. The sums are of one GPU, which worked for longest: GPUs
 /// that take turns are not busy all the time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Busy {

@@ -61,7 +61,7 @@ pub struct ModelVerdict {
     pub makespan_ns: u64,
     /// The part of it that is start-up, which a run of any length pays once; 0 without an account.
     pub start_up_ns: u64,
-    /// In real time: the shortest steady work of each half of the runs, which are those of every
+    /// In real time: the shortest steady work of each half of the runs, which are of every
     /// other round.
     pub halves_ns: Option<[u64; 2]>,
     /// The account of that time; `None` without a timeline.
@@ -111,7 +111,7 @@ pub struct Verdict {
     pub models: Vec<ModelVerdict>,
 }
 
-/// Compares every run with the first one; `None` without a run. `accounts` are those of the runs
+/// Compares every run with the first one; `None` without a run. `accounts` belong to the runs
 /// with a timeline. If `trust` is poor, the models are not compared.
 pub fn judge(
     runs: &[&Report],

@@ -135,7 +135,7 @@ impl<'a> Index<'a> {
             .for_each(|commands| commands.sort_unstable_by_key(|c| (c.start_ns, c.end_ns)));
     }
 
-    /// The call that submitted a record of a queue: that of its link, else the call that was
+    /// The call that submitted a record of a queue: its link's, else the call that was
     /// running when the record was queued.
     pub(super) fn submission(&self, record: &Record) -> Option<usize> {
         if let Some(found) = self.by_link.get(&record.link) {

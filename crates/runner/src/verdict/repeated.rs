@@ -4,8 +4,8 @@
 use super::Verdict;
 use crate::ranking::{Relation, relation};
 
-/// Returns the shortest run of the even rounds and that of the odd ones, the shorter one first.
-/// Both are the same run if there is only one.
+/// Returns the shortest run of the even rounds and the shortest of the odd ones, the shorter one
+/// first. Both are the same run if there is only one.
 fn shortest_of_halves(runs_ns: &[u64]) -> Option<[u64; 2]> {
     let half = |first: usize| runs_ns.iter().skip(first).step_by(2).min().copied();
     let (even, odd) = (half(0)?, half(1));

@@ -161,7 +161,7 @@ fn create(client: &Client, end: End, probe: &Probe) -> Option<Event> {
     if let Some(user) = user
         && let Some(user) = calls.note(client.try_with_ring(user))
     {
-        // Its status is that of the doorbell.
+        // Its status is the doorbell's.
         let _connected = user.connect();
     }
     let fence = calls.note(client.try_monitored(0, SyncObjectFlags::empty()));

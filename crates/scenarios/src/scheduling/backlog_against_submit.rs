@@ -38,7 +38,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let main = move |platform: &Platform| {
         platform.spawn("second", move || assert_ok(other.signal(&of_second, 1)));
         assert_ok(own.signal(&of_main, FILL + 2));
-        // Lower than the previous value, so the final value is that of the last signal.
+        // Lower than the previous value, so the final value is the last signal's.
         assert_ok(own.signal(&of_main, FILL + 1));
         assert_ok(gate.signal(1));
     };

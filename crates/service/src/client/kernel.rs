@@ -135,7 +135,7 @@ impl RemoteKernel {
     }
 
     /// Returns whether a wait is over, as far as the values say. A fence that reads its maximum may
-    /// be that of a lost device, which the kernel knows.
+    /// belong to a lost device, which the kernel knows.
     fn is_reached(&self, fences: &[FenceValue], mode: WaitMode) -> bool {
         let values = self.values.lock();
         let reached = |wanted: &FenceValue| {
@@ -416,8 +416,8 @@ impl Kernel for RemoteKernel {
         if self.is_reached(fences, mode) {
             return Ok(());
         }
-        // The fences of a lost device read their maximum, and those of an ended wait-any may not
-        // have been reached.
+        // The fences of a lost device read their maximum, and the fences of an ended wait-any may
+        // not have been reached.
         let checked = self.channel.call(OwnMessage::CheckWait { fences: fences.to_vec() });
         self.notices.give_due();
         match checked {

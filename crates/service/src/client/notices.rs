@@ -96,7 +96,7 @@ impl Notices {
         for slot in 0..self.page.len() {
             let word = self.page.word(slot);
             let value = word.load();
-            // An odd word is that of a wait that is over.
+            // An odd word belongs to a wait that is over.
             let was_armed = value & 1 == 0 && word.compare_exchange(value, LOST).is_ok();
             if was_armed && !planted!(word.platform(), LostWithoutAWake) {
                 word.wake(u32::MAX, Step::ThreadWake);

@@ -39,10 +39,10 @@ impl Counters {
     }
 }
 
-/// What a service has counted. Its text is that of Prometheus.
+/// What a service has counted. Its text has the format of Prometheus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Connections that have not ended: those of processes, of viewers, and those without a first
+    /// Connections that have not ended: of processes, of viewers, and without a first
     /// message.
     pub connections: u64,
     /// Processes that clients are now.

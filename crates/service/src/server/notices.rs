@@ -76,7 +76,7 @@ impl Notices {
     ///
     /// # Errors
     /// INVALID_PARAMETER for a slot that there is not; INSUFFICIENT_RESOURCES for more fences than
-    /// the limit; those of `register`.
+    /// the limit; the statuses of `register`.
     pub(super) fn register(
         &mut self,
         key: SlotKey,

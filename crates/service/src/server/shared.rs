@@ -97,7 +97,7 @@ pub(super) struct Recorder {
 }
 
 impl Shared {
-    /// Gives a queue its lane, if there is a recording. `name` is that of its process.
+    /// Gives a queue its lane, if there is a recording. `name` names its process.
     pub(super) fn draw_queue(&self, queue: QueueNumber, kind: QueueKind, name: &str) {
         if !self.platform.tracing() || self.platform.lane_of(queue).is_some() {
             return;

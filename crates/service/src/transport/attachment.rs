@@ -192,7 +192,7 @@ impl Attachment {
     }
 }
 
-/// Returns the keys of those of which no copy is left.
+/// Returns the keys that have no copy left.
 pub(crate) fn ended<'a, K: Copy>(all: impl Iterator<Item = (K, &'a Remains)>) -> Vec<K> {
     let (mut ended, mut keys, mut polled) = (Vec::new(), Vec::new(), Vec::new());
     for (key, remains) in all {

@@ -1,5 +1,5 @@
 //! The service: a machine for several clients. The processes of these tests are sockets of one
-//! process; those of `crates/cli/tests` are processes.
+//! process; the clients of `crates/cli/tests` are processes.
 
 #![allow(
     clippy::disallowed_methods,

@@ -354,8 +354,8 @@ impl Cmp {
 
     /// Removes the address space from a physical GPU, where its number then maps nothing. Removal
     /// from the last physical GPU makes its doorbell groups vacant. The GPU's `engines` drop the
-    /// memory that they have mapped last, and those of the groups the summaries. Returns the
-    /// engines to call. An address space that got another root table meanwhile stays.
+    /// memory that they have mapped last, and the engines of the groups drop the summaries. Returns
+    /// the engines to call. An address space that got another root table meanwhile stays.
     pub(crate) fn forget_space(
         &mut self,
         id: AddressSpaceId,

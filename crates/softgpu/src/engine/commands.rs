@@ -41,7 +41,7 @@ impl Executor {
             return Ok(Pace::Light);
         }
         let command = CommandReader::decode(words).map_err(bad)?;
-        // The user-mode driver puts fence commands in front of those of a list, which keep their
+        // The user-mode driver puts fence commands in front of a list's commands, which keep their
         // numbers.
         let is_fence_command =
             matches!(command, Command::WaitFence { .. } | Command::SignalFence(_));

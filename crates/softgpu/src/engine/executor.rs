@@ -69,7 +69,7 @@ pub(super) struct Executor {
     pub(super) progress: u64,
     /// The context that the engine ran last.
     context: Option<ContextKey>,
-    /// The current queue's own address space, and that of its current packet.
+    /// The current queue's own address space, and its current packet's.
     pub(super) space: Space,
     pub(super) work_space: Space,
     pub(super) window: Window,

@@ -59,7 +59,7 @@ impl Executor {
     }
 }
 
-/// Returns whether a command may begin while those of `work` are in flight.
+/// Returns whether a command may begin while commands of `work` are in flight.
 pub(super) fn may_overlap(command: &Command, work: &Execution) -> bool {
     let in_flight = || work.beside.iter().map(|other| &other.running).chain(&work.running);
     let overlaps = |running: &Running| match running {

@@ -258,7 +258,7 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
             queues.push((number, queue));
         }
         for (number, queue) in &mut queues {
-            // Timed work puts a stamp between the packets: their order is that of the signals.
+            // Timed work puts a stamp between the packets: their order is the order of the signals.
             let timed = process.execute(&[Command::Timed { ns: 10 }], 0);
             let mark = Command::WriteValue { destination: order.va.plus(*number * 8), value: 1 };
             queue.submit(&[timed, process.execute(&[mark], 0), done.signal(*number + 1)]);

@@ -18,7 +18,7 @@ use tidegate::Platform;
 /// The time of a step and of a packet without its work. Pages and power states are in it.
 const STEP_NS: u64 = 2_000_000;
 const PACKET_NS: u64 = 200_000;
-/// The time of a preemption at the end of a quantum, with that of the context that comes back.
+/// The time of a preemption at the end of a quantum, with the time of the context that comes back.
 const SWITCH_NS: u64 = 200_000;
 /// The time slice of hardware and user-mode queues, and the process quantum (decision 28).
 const SLICE_NS: u64 = 1_000_000;

@@ -5,9 +5,9 @@
 //! inside of the run.
 //!
 //! Rooms: `bounds` (of time) · `machine` · `process` · `slot` (objects shared by threads) ·
-//! `objects` (calls on them) · `steps` (an arm for each operation), `stories` (those of several
-//! calls) · `judge` (the oracles) · `client` (a run of one process, whose machine is in another
-//! one).
+//! `objects` (calls on them) · `steps` (an arm for each operation), `stories` (operations of
+//! several calls) · `judge` (the oracles) · `client` (a run of one process, whose machine is in
+//! another one).
 
 mod bounds;
 mod client;

@@ -242,7 +242,7 @@ fn cannot(program: &Program, error: &ExplorerError) -> ! {
     panic!("check '{}': {error}", program.name)
 }
 
-/// The name of a check without one: that of its test, else of its place.
+/// The name of a check without one: its test, else its place.
 fn default_name(test: &str, place: &Location<'_>) -> String {
     if test.is_empty() || test == "main" {
         let file = place.file().rsplit('/').next().unwrap_or("check");

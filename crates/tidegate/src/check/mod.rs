@@ -58,7 +58,7 @@
 //!
 //! It runs once for each schedule and must do the same each time: no clock, no random hash order.
 //! It makes the values that its threads share. The types of [`sync`], [`cell`] and [`thread`] are
-//! those of std when they are made outside of a check, so code that uses them is for the product
+//! std's types when they are made outside of a check, so code that uses them is for the product
 //! too. A value of one side that is used on the other is a panic. Loops that poll call
 //! [`thread::yield_now`] or [`hint::spin_loop`].
 

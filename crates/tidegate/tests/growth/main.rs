@@ -1,6 +1,6 @@
 //! What a machine keeps of objects that have ended. Each kind is made and ended ten thousand times
 //! on one machine, after two thousand times for the tables to reach their size. The heap of this
-//! process has no more bytes in use then. It is a test of its own because the heap is that of the
+//! process has no more bytes in use then. It is a separate test because the heap belongs to the
 //! whole process. Resident memory is not compared: it also depends on what the heap and the host
 //! give back, and when.
 

@@ -136,7 +136,7 @@ impl<'a> Sheet<'a> {
         &self.trace
     }
 
-    /// The critical path of each band, or that of the only trace.
+    /// The critical path of each band, or of the only trace.
     pub(super) fn paths(&self) -> Vec<&[Stretch]> {
         match &self.bands[..] {
             [] => vec![&self.trace.critical_path[..]],

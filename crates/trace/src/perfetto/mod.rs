@@ -8,7 +8,7 @@
 //!
 //! The flow of a release goes from the begin of the signal to the *end* of the wait, because the
 //! wait began earlier. The flow of a command buffer goes through the begins of its call, box and
-//! slices, that of a missing edge from begin to begin.
+//! slices; the arrow of a missing edge leads from begin to begin.
 
 mod order;
 pub mod wire;
@@ -246,7 +246,7 @@ fn finding(p: &mut Message, trace: &Trace, number: usize) {
     });
 }
 
-/// The counter tracks: those of queues, then those of engines.
+/// The counter tracks: of queues, then of engines.
 struct Counters {
     list: Vec<(Counter, &'static str, &'static str)>,
     first_uuid: u64,

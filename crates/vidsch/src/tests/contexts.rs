@@ -157,7 +157,7 @@ fn a_context_is_fifo_over_commands_waits_and_signals() {
 
 #[test]
 fn higher_priority_first_and_equals_take_turns() {
-    // Three equals: of two, every order but one is that of turns.
+    // Three equals: with two, every order but one takes turns.
     let normal = Priority::Normal;
     let mut s = with_contexts(&[normal, normal, Priority::High, normal], CONFIG);
     for handle in [1, 2, 3, 4, 1, 2, 3, 4] {

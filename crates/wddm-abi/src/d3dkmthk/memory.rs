@@ -119,7 +119,7 @@ public! {
         PrivateRuntimeDataSize private_runtime_data_size: u32,
         /// Bytes of the private driver data of all allocations. Out.
         TotalPrivateDriverDataSize total_private_driver_data_size: u32,
-        /// Bytes of that of the resource. Out.
+        /// Bytes of the resource's data. Out.
         ResourcePrivateDriverDataSize resource_private_driver_data_size: u32,
         /// Number of allocations. Out.
         NumAllocations num_allocations: u32,
@@ -137,7 +137,7 @@ public! {
         PrivateRuntimeDataSize private_runtime_data_size: u32,
         /// Bytes of the private driver data of all allocations. Out.
         TotalPrivateDriverDataSize total_private_driver_data_size: u32,
-        /// Bytes of that of the resource. Out.
+        /// Bytes of the resource's data. Out.
         ResourcePrivateDriverDataSize resource_private_driver_data_size: u32,
         /// Number of allocations. Out.
         NumAllocations num_allocations: u32,

@@ -8,9 +8,9 @@
 const DEEPEST: u32 = 32;
 
 /// Passes the name of each member, without quotes, and the place of its value to `each`, which
-/// returns the place behind the value: [`value_end`], or that of the values in it. Returns the
-/// place behind the object at `at`. `None`: another reader must judge the text, which may end too
-/// early.
+/// returns the place behind the value: [`value_end`], or the place after the values in it. Returns
+/// the place behind the object at `at`. `None`: another reader must judge the text, which may end
+/// too early.
 #[inline]
 pub fn members<'a>(
     text: &'a [u8],

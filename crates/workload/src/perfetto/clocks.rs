@@ -1,7 +1,7 @@
 //! Converts the clocks of a Perfetto trace to the clock of the trace.
 //!
-//! Invariants: the snapshot before a time, or the first snapshot, relates a clock to that of the
-//! trace. Clocks 64 to 127 belong to a sequence; larger numbers are global. A built-in clock
+//! Invariants: the snapshot before a time, or the first snapshot, relates a clock to the clock of
+//! the trace. Clocks 64 to 127 belong to a sequence; larger numbers are global. A built-in clock
 //! without a snapshot runs with the trace's clock. Entry points: [`Clocks::snapshot`],
 //! [`Clocks::time`].
 

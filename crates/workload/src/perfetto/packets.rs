@@ -368,7 +368,7 @@ impl Reader {
 
     fn track_event(&mut self, sequence: u64, at: i64, bytes: &[u8]) {
         let Some(state) = self.states.get(&sequence) else { return };
-        // Events without a track are on that of their sequence; uuids of tracks are random, these
+        // Events without a track are on their sequence's; uuids of tracks are random, these
         // are not.
         let mut slice = Slice {
             track: state.track.unwrap_or(sequence),
@@ -485,8 +485,8 @@ impl Reader {
         });
     }
 
-    /// The name of a queue or kind. A sequence without lists has those of the only sequence with
-    /// some.
+    /// The name of a queue or kind. A sequence without lists has the lists of the only sequence
+    /// with some.
     fn name(
         &self,
         sequence: u64,

@@ -1,5 +1,5 @@
-//! Small traces encoded here, field by field. Recorded ones and those of the format's own project
-//! are read in `tests/workload/other_traces.rs`.
+//! Small traces encoded here, field by field. Recorded traces and the traces of the format's own
+//! project are read in `tests/workload/other_traces.rs`.
 
 use crate::model::Workload;
 use crate::recording::{ImportReport, Remark, Source};

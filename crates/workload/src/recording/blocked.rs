@@ -10,7 +10,7 @@ use super::records::{CallRecord, WorkId};
 /// The longest time from the end of work to the return of the host that waits for it.
 const RETURN_WITHIN_NS: i64 = 100_000;
 
-/// A host clock may run behind that of the GPU by this much.
+/// A host clock may be behind the GPU's clock by this much.
 pub const CLOCK_SKEW_NS: i64 = 2_000;
 
 /// A call this short found nothing pending.

@@ -67,7 +67,7 @@ fn feeders(workload: &Workload, stream: QueueId) -> usize {
     workload.threads.iter().filter(|thread| thread.body.iter().any(feeds)).count()
 }
 
-/// Engines of the machine that the workload needs: those of each kind up to the highest number, and
+/// Engines of the machine that the workload needs: of each kind up to the highest number, and
 /// one at least of the standard kinds.
 fn engines(workload: &Workload) -> u32 {
     let of =

@@ -154,7 +154,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Returns the number of the process, which is that of its address space; `None` once it has
+    /// Returns the number of the process, which is also its address space's; `None` once it has
     /// ended.
     pub fn number(&self) -> Option<u32> {
         self.memory.lock().as_ref().map(|memory| memory.space.number)

@@ -75,7 +75,7 @@ pub enum Fault {
     Negative,
     /// It is a length above [`LONGEST_NS`].
     TooLong,
-    /// It is a time far from those of nearly all other events.
+    /// Its time is far from the times of nearly all other events.
     Outside,
 }
 
@@ -191,8 +191,8 @@ impl Extent {
         None
     }
 
-    /// Checks the span. `starts` are those of all events; the outlier is the end that is farther
-    /// from their median.
+    /// Checks the span. `starts` are the starts of all events; the outlier is the end that is
+    /// farther from their median.
     ///
     /// # Errors
     /// A sentence: the recording is longer than [`LONGEST_NS`].

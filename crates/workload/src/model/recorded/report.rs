@@ -8,7 +8,7 @@ use super::source::{Remark, Source};
 /// An engine that replays work of several streams that overlapped in the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SharedEngine {
-    /// The engine's kind and its number among those of the kind, from 0.
+    /// The engine's kind and its number among the engines of the kind, from 0.
     pub engine: String,
     /// The streams that share it.
     pub streams: Vec<String>,
