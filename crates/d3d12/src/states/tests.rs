@@ -279,6 +279,27 @@ fn split_barriers_make_a_subresource_unusable_until_their_end() {
     assert_eq!(Program::new().run(DIRECT, end(list(Direct))), [StateRule::SplitUnmatched]);
 }
 
+/// The resource decays between the calls, so only the list itself says in which state it was used.
+#[test]
+fn a_barrier_names_the_state_of_an_earlier_use_in_its_list() {
+    let t = resource(Texture, S::COMMON);
+    let (used, other, to) = (S::COPY_DEST, S::COPY_SOURCE, S::RENDER_TARGET);
+    let cases = [
+        (used, BarrierPhase::Whole, vec![]),
+        (other, BarrierPhase::Whole, vec![StateRule::WrongStateBefore]),
+        (other, BarrierPhase::Begin, vec![StateRule::WrongStateBefore]),
+        (other, BarrierPhase::End, vec![StateRule::SplitUnmatched]),
+    ];
+    for (before, phase, expected) in cases {
+        let used = list(Direct).uses(&t, used).half(&t, before, to, phase);
+        let found = Program::new().violations(DIRECT, [used]);
+        assert_eq!(rules(&found), expected, "{before} {phase:?}");
+        // The violation names the use.
+        let by = found.iter().all(|violation| violation.to_string().contains("use"));
+        assert!(by, "{found:?}");
+    }
+}
+
 #[test]
 fn upload_and_readback_heaps_keep_their_states() {
     let of = |initial| {

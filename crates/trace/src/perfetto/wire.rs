@@ -185,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn a_repeated_field_is_read_packed_and_number_by_number() {
+        let mut numbers = vec![7];
+        Value::Number(150).add_to(&mut numbers);
+        Value::Bytes(&[0x96, 0x01, 2]).add_to(&mut numbers);
+        assert_eq!(numbers, [7, 150, 150, 2]);
+    }
+
+    #[test]
     fn fields_of_every_wire_type_are_read_and_damage_ends_the_message() {
         let bytes =
             [0x08, 0x96, 0x01, 0x12, 2, b'o', b'k', 0x1d, 1, 0, 0, 0, 0x21, 2, 0, 0, 0, 0, 0, 0, 0];

@@ -564,6 +564,7 @@ fn a_wait_that_ended_sooner_than_a_sleeper_wakes_was_polled_and_ends_as_recorded
         let body = &workload.threads[0].body;
         let polls = body.iter().filter(|op| matches!(op.kind, OpKind::PollWait { .. })).count();
         assert_eq!(polls, usize::from(is_polled), "{wake_ns}");
+        assert_eq!(report(&workload).median_wake_ns, 5_000, "{wake_ns}");
         let Some(OpKind::Resume { at_ns }) = body.last().map(|op| &op.kind) else {
             panic!("{body:?}")
         };
