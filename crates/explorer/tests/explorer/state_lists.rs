@@ -10,6 +10,14 @@ fn a_list_has_each_state_and_the_names_of_its_objects() {
         assert_eq!((list.states, report.states), (plain.states, plain.states));
         let text = list.to_string();
         println!("{text}");
+        let (counts, agents): (Vec<u64>, Vec<usize>) = (text.lines().skip(1))
+            .map(|line| {
+                let (count, words) = line.trim().split_once(' ').expect(line);
+                (count.parse::<u64>().expect(line), words.split(" | ").count())
+            })
+            .unzip();
+        assert_eq!(counts.iter().sum::<u64>(), plain.states, "each state is on one line:\n{text}");
+        assert!(counts.len() > 1 && agents.iter().all(|agents| *agents > 1), "{text}");
         assert!(!text.contains("of page "), "an object has no name:\n{text}");
         assert_eq!(StateList::parse(&text), Some(list));
     }
