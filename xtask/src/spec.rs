@@ -2,7 +2,7 @@
 //! exception says what is missing.
 //!
 //! A tag is a comment `// spec: NF-031` or `// spec: NF-031, NF-032`, one line each. On the test
-//! side it stands in or directly above a test; on the code side it stands on the one place that
+//! side it is in or directly above a test; on the code side it is on the one place that
 //! meets the requirement. Everything under `tests` folders, in test functions, under `cfg(test)`
 //! and in the scenarios crate is the test side. A workload in `workloads/*.toml` may carry `# spec:
 //! ...`, which counts as code: there the programs are data. A requirement whose tagged test passes

@@ -304,7 +304,7 @@ fn descendants(process: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = processes
         .filter_map(|entry| {
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name in parentheses may hold spaces. Behind it stand a state and the parent.
+            // The name in parentheses may hold spaces. Behind it are a state and the parent.
             let (_, fields) = stat.rsplit_once(')')?;
             let parent = fields.split_whitespace().nth(1)?.parse().ok()?;
             Some((entry.file_name().to_str()?.parse().ok()?, parent))

@@ -257,7 +257,7 @@ fn times(all_ns: impl Iterator<Item = Option<u64>>) -> Vec<String> {
     all_ns.iter().map(|ns| ns.and_then(|_| words.next()).unwrap_or_default()).collect()
 }
 
-/// A metric's name without its unit, which stands beside the value.
+/// A metric's name without its unit, which is beside the value.
 fn metric_name(metric: &MetricRow) -> String {
     let name = metric.name.trim_end_matches("_ns").replace('_', " ");
     if metric.queues.is_empty() { name } else { format!("{name} of {}", metric.queues.join(", ")) }

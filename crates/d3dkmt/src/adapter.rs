@@ -126,7 +126,7 @@ fn answer_number<T: Number>(call: &Call, args: &QueryAdapterInfo, number: T) -> 
     call.caller.write_numbers(args.data, &[number])
 }
 
-/// Reads the part of a query that stands in the buffer of its answer.
+/// Reads the part of a query that is in the buffer of its answer.
 fn question<T: Published>(call: &Call, args: &QueryAdapterInfo) -> Result<T, Status> {
     if (args.data_bytes as usize) < size_of::<T>() {
         return Err(Status::INVALID_PARAMETER);

@@ -122,7 +122,7 @@ impl Buffer<'_> {
     }
 }
 
-/// Where the private driver data of each allocation stands in the buffer of all, and the bytes of
+/// Where the private driver data of each allocation is in the buffer of all, and the bytes of
 /// that.
 fn places(data: &ResourceData) -> (Vec<usize>, usize) {
     let mut end = 0;

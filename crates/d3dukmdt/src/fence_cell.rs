@@ -174,7 +174,7 @@ impl Snapshot {
 }
 
 impl FenceCell {
-    /// A cell whose history stands behind it; `value` is a word of the values of a fence page that
+    /// A cell whose history is behind it; `value` is a word of the values of a fence page that
     /// begins at word `page_start` of its memory.
     pub fn in_fence_page(value: Word, page_start: usize) -> FenceCell {
         let index = value.index() - page_start;
@@ -472,7 +472,7 @@ impl History<'_> {
         }
     }
 
-    /// Makes the epoch odd and returns it; `None` where no fence stands.
+    /// Makes the epoch odd and returns it; `None` without a fence.
     fn lock(&self) -> Option<u64> {
         let word = self.word(at::EPOCH);
         loop {
@@ -505,8 +505,8 @@ impl History<'_> {
         word.wake(u32::MAX, Step::ThreadWake);
     }
 
-    /// The epoch, once no rewind is under way; `Err` with what is in its place where no fence
-    /// stands.
+    /// The epoch, once no rewind is under way; `Err` with what is in its place without a
+    /// fence.
     fn quiet_epoch(&self) -> Result<u64, u64> {
         let word = self.word(at::EPOCH);
         loop {
@@ -533,7 +533,7 @@ impl History<'_> {
         }
     }
 
-    /// The label and the value of an entry; the first `room` stand in the page.
+    /// The label and the value of an entry; the first `room` are in the page.
     fn place(&self, number: usize, room: usize) -> [Word; 2] {
         let Some(beyond) = number.checked_sub(room) else {
             let word = at::PEAKS + number * 2;
@@ -766,7 +766,7 @@ mod tests {
                     "{above:?} was never reached"
                 );
             }
-            // A peak above all others replaces them, and the next peaks stand in the page again.
+            // A peak above all others replaces them, and the next peaks are in the page again.
             cell.store(6_000);
             cell.store(0);
             assert_eq!((cell.snapshot().peaks.len(), cell.satisfies(waits[4_999])), (1, true));

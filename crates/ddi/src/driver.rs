@@ -47,7 +47,7 @@ use tidegate_platform::{PhysicalAddress, Word};
 
 ddi_table! {
 /// A kernel-mode driver of one adapter. The entries here are those that every driver has; further
-/// entries stand in groups, and a driver has all entries of a group or none. An adapter whose
+/// entries are in groups, and a driver has all entries of a group or none. An adapter whose
 /// driver declares a capability without the group that the capability needs does not start.
 trait Driver {
     /// Starts the hardware. The driver may use its hardware from this call on.

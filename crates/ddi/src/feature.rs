@@ -109,7 +109,7 @@ bitflags::bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     // spec: NF-064
     pub struct NativeFenceOsCaps: u32 {
-        /// SupportOptimizedDefaultFenceType: DEFAULT fences whose MonitoredValue stands in local
+        /// SupportOptimizedDefaultFenceType: DEFAULT fences whose MonitoredValue is in local
         /// memory.
         const OPTIMIZED_DEFAULT_FENCE_TYPE = 1;
         /// SupportIntraGpuFenceType: INTRA_GPU fences.

@@ -260,7 +260,7 @@ impl Report {
     }
 }
 
-/// Report lines about the metrics of several runs of a workload. Bounds stand beside the values of
+/// Report lines about the metrics of several runs of a workload. Bounds are beside the values of
 /// the runs to which they apply.
 pub fn metric_lines(runs: &[&Report]) -> Vec<String> {
     let rows = runs.first().map_or(&[][..], |run| &run.metrics);

@@ -329,7 +329,7 @@ impl Drop for Unit {
     }
 }
 
-/// One or several adapters that reach the same system memory, with all that stands behind them.
+/// One or several adapters that reach the same system memory, with all that is behind them.
 ///
 /// Methods without an index are about the first adapter.
 pub struct Machine {

@@ -209,7 +209,7 @@ pub mod feature {
 }
 
 published! {
-    /// The fields of D3DKMDT_FENCESTORAGESURFACEDATA that stand before its reserved bytes. How many
+    /// The fields of D3DKMDT_FENCESTORAGESURFACEDATA that are before its reserved bytes. How many
     /// those are, and with it the offset of the driver's AllocationInfo, is not published.
     FenceStorageSurfaceFields = "D3DKMDT_FENCESTORAGESURFACEDATA", 32 bytes {
         /// Physical adapter.
@@ -503,7 +503,7 @@ published! {
     UpdateNativeFenceLogs = "DXGKARG_UPDATENATIVEFENCELOGS", 56 bytes {
         /// Number of queues.
         0 "NumberOfQueues" number_of_queues: u32,
-        /// Where the driver's handles of them stand.
+        /// Where the driver's handles of them are.
         8 "hHWQueue" hw_queues: u64,
         /// Reserved.
         16 "Flags" flags: u32,

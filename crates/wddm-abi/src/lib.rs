@@ -90,7 +90,7 @@ pub trait Published: Copy + sealed::Sealed {
     const LAYOUT: Layout;
 }
 
-/// Where the fields of a structure stand, by the names of the header.
+/// Where the fields of a structure are, by the names of the header.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Name of the structure.

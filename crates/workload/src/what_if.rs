@@ -133,7 +133,7 @@ fn streams_of(workload: &mut Workload, streams: u32) -> Result<(), String> {
 }
 
 /// Stream k becomes stream k modulo `streams` of those in `fed`. One thread feeds them all: its
-/// order is then the order of each merged stream, and every wait stands behind its signal.
+/// order is then the order of each merged stream, and every wait is behind its signal.
 fn merge_streams(workload: &mut Workload, streams: u32, fed: &[QueueId]) {
     let onto = |queue: QueueId| {
         let place = fed.iter().position(|fed| *fed == queue).unwrap_or(0);

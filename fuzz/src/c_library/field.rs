@@ -1,4 +1,4 @@
-//! What stands in the structures of C calls: a description of each field, from which a structure is
+//! What is in the structures of C calls: a description of each field, from which a structure is
 //! laid out as a C compiler does.
 
 /// Kinds of objects that a handle names.

@@ -57,7 +57,7 @@ const WIDEST: &str = "tidegate-cli";
 /// A build without a limit ends before this.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A switch with its number, and the tagged places that it belongs to: two tags may stand above the
+/// A switch with its number, and the tagged places that it belongs to: two tags may be above the
 /// same code.
 pub struct Numbered {
     pub number: u32,

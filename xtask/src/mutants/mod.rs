@@ -35,7 +35,7 @@ enum Verdict {
     Killed,
     /// Every tagged test passed under every switch.
     Survived(Vec<String>),
-    /// No switch could be made: the tag stands on a type, a constant or on data.
+    /// No switch could be made: the tag is on a type, a constant or on data.
     NoSwitch,
     /// No tagged test is in a test program that could be found.
     NoTest,

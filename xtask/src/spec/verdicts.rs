@@ -33,7 +33,7 @@ pub struct Ledger {
     /// Every tagged test passes under every switch.
     #[serde(default)]
     pub survives: BTreeMap<String, String>,
-    /// The tag stands on a type, a constant or data, which no switch can turn off.
+    /// The tag is on a type, a constant or data, which no switch can turn off.
     #[serde(default)]
     pub no_switch: BTreeMap<String, String>,
     /// No test program holds a tagged test, or it runs in `cargo xtask full` only.

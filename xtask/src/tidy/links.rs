@@ -111,7 +111,7 @@ fn unlisted(pages: &BTreeMap<PathBuf, Page>) -> Vec<Finding> {
     missing.map(|path| Finding::of_file(path, "SUMMARY.md does not list this chapter")).collect()
 }
 
-/// The path of `link`, which stands in the document `from`.
+/// The path of `link`, which is in the document `from`.
 fn resolve(from: &Path, link: &str) -> PathBuf {
     let mut path = from.parent().map(Path::to_path_buf).unwrap_or_default();
     for part in Path::new(link).components() {

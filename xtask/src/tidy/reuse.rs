@@ -1,6 +1,6 @@
 //! Identifiers that are used again: lists of free places, and addresses that serve as keys.
 //!
-//! A late use of such an identifier reaches the next object. Each file that has one stands in the
+//! A late use of such an identifier reaches the next object. Each file that has one is in the
 //! table of decisions/0144, with the generation or the reason why a late use is harmless.
 
 use crate::finding::Finding;

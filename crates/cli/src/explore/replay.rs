@@ -171,7 +171,7 @@ mod tests {
         let lanes: Vec<&str> = trace.lanes.iter().map(|lane| lane.name.as_str()).collect();
         assert_eq!(lanes, ["main", "engine"]);
         assert_eq!(trace.clock, ClockName::Steps);
-        // Each event is one unit long, none hides another, and the verdict stands at the end.
+        // Each event is one unit long, none hides another, and the verdict is at the end.
         assert_eq!(trace.records.len(), log.events.len() + 1);
         let starts: Vec<u64> = trace.records.iter().map(|record| record.start_ns).collect();
         assert_eq!(starts, (0..=log.events.len() as u64).collect::<Vec<_>>());

@@ -50,7 +50,7 @@ impl Scene {
     }
 }
 
-/// Two submissions race with the loss of the doorbell. Returns 1 when work stands in the ring of
+/// Two submissions race with the loss of the doorbell. Returns 1 when work is in the ring of
 /// which no hardware heard.
 fn race(platform: &Platform, scene: Scene, order: DisconnectOrder) -> u64 {
     let Scene { kernel, doorbell, queue, list } = scene;

@@ -29,7 +29,7 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
         queue.signal(&fence, 2).unwrap();
         fence.wait(2).unwrap();
     });
-    // What was queued stands on the queue's lane, the calls on their thread's.
+    // What was queued is on the queue's lane, the calls on their thread's.
     let of_lane = |kind| {
         let lane = trace.records.iter().find(|r| r.kind == kind).expect("a record").lane;
         let own: Vec<&Record> = trace.records.iter().filter(|r| r.lane == lane).collect();

@@ -223,7 +223,7 @@ const WAITS: [(&str, &[(&str, Says)]); 16] = [
 struct Wait {
     fence: String,
     value: String,
-    /// Where its value stands, with the quotes of an expression.
+    /// Where its value is, with the quotes of an expression.
     at: std::ops::Range<usize>,
 }
 

@@ -228,7 +228,7 @@ fn an_idle_queue_is_idle_on_every_engine() {
                 if round % 2 == 0 { queue.wait_idle() } else { app.wait_idle() }.unwrap();
                 assert_eq!(last_word(&target), round);
             }
-            // What stands behind a wait is not idle, wherever the tail is.
+            // What is behind a wait is not idle, wherever the tail is.
             let gate = app.fence(0);
             queue.wait(&gate, 1).unwrap();
             let lists = [dispatch(app, of, &source, 6), copy(app, of, &target, &source)];

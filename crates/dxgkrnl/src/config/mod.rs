@@ -72,7 +72,7 @@ pub struct AdapterConfig {
     /// DXGK_FEATURE_USER_MODE_SUBMISSION; rests on native fences.
     pub user_mode_submission: FeatureSetting,
     /// The fence types that this kernel makes, and says so. Without the optimised one DEFAULT
-    /// fences stand in system memory, whatever segments the driver names. Today's Windows answers
+    /// fences are in system memory, whatever segments the driver names. Today's Windows answers
     /// GetOSCaps with neither.
     pub native_fence_os_caps: NativeFenceOsCaps,
     /// Most bytes of fence storage in local memory; the oldest leaves for system memory when there

@@ -92,7 +92,7 @@ impl ReportPort for Above {
     fn heed_packets(&self, _: EngineId) {}
 }
 
-/// A scheduler of `contexts` with their queues, its driver and what stands above it.
+/// A scheduler of `contexts` with their queues, its driver and what is above it.
 fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Arc<Above>) {
     let (port, driver) = start_driver();
     let platform = &port.platform;

@@ -370,7 +370,7 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
             assert!(matches!(local("third"), Err(Error::Call { status: Status::NO_MEMORY, .. })));
             let paged_out = adapter.stats().allocations_paged_out;
             assert!(paged_out > 0, "the picture that is not shown has left");
-            // The screen is read again from where the picture stands.
+            // The screen is read again from where the picture is.
             (0..3).for_each(|_| device.wait_for_vertical_blank().unwrap());
             assert_eq!(gpu.display_stats().unreadable_lines, 0);
             drop(others);

@@ -454,7 +454,7 @@ fn peaks_that_find_no_room_are_counted_when_they_are_dropped() {
     let fences = [w.native(0), w.monitored(0)];
     let lost = |w: &World| w.stats().fence_history_lost;
     for (number, fence) in (0..).zip(&fences) {
-        // Each peak is below the one before, so none stands for another: 30 stand in the page, the
+        // Each peak is below the one before, so none stands for another: 30 are in the page, the
         // others in the annex.
         let most = 30 + MAX_ANNEX_PEAKS as u64;
         let oldest = w.wait_event(fence, 1_000_000);

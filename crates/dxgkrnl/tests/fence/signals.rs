@@ -1,4 +1,4 @@
-//! Signals through the kernel's calls: packets that stand in several queues, CPU events, flags, and
+//! Signals through the kernel's calls: packets that are in several queues, CPU events, flags, and
 //! values that go down.
 
 use tidegate::Submission;

@@ -1,4 +1,4 @@
-//! Where the values of fences stand: the three kinds of storage, the segments that the driver
+//! Where the values of fences are: the three kinds of storage, the segments that the driver
 //! names, moves under memory pressure, the system process, and the bounds of addresses.
 
 use std::ops::Range;
@@ -54,7 +54,7 @@ fn memory_at(at: PhysicalAddress) -> Memory {
     }
 }
 
-/// In which memory CurrentValue and MonitoredValue stand.
+/// In which memory CurrentValue and MonitoredValue are.
 fn memories(w: &World, fence: &FenceInstance) -> [Memory; 2] {
     let space = own_space(w);
     [fence.current_value_gpu_va, fence.monitored_value_gpu_va]

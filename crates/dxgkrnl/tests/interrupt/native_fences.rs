@@ -171,7 +171,7 @@ fn an_interrupt_that_releases_no_waiter_is_harmless() {
 fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
     for destroyed in [true, false] {
         let w = inline_world();
-        // A device stands in error only when there is one that works on the adapter.
+        // A device is in error only when there is one that works on the adapter.
         let (_queue, bystander) = (w.hw_queue(), Raised::native(&w));
         let named = match destroyed {
             true => {

@@ -32,7 +32,7 @@ fn submit_timed(w: &World, queue: &UserQueue, ns: u64, progress: u64) {
     queue.push(&w.execute_packet(&[Command::Timed { ns }], progress));
 }
 
-/// Where the calls of these names stand.
+/// Where the calls of these names are.
 fn order(calls: &[&str], names: &[&str]) -> Vec<String> {
     calls.iter().filter(|name| names.contains(name)).map(|name| (*name).to_owned()).collect()
 }

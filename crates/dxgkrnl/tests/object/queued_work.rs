@@ -1,4 +1,4 @@
-//! Work that stands in queues for long: behind a gate that the same thread opens later, more of it
+//! Work that is in queues for long: behind a gate that the same thread opens later, more of it
 //! than a ring holds, after the application has dropped what it names. All three submission models,
 //! on threads and in virtual time.
 
@@ -400,7 +400,7 @@ fn queued_work_keeps_a_dropped_fence_and_leaves_the_next_one_alone() {
         for (call, ring_slots) in calls.into_iter().flat_map(|call| [(call, 1024), (call, 8)]) {
             let app = Gated::new(w, ring_slots);
             let (queue, signals) = (app.gated(submission), app.gated(submission));
-            // Without room in a small ring the call stands in the backlog.
+            // Without room in a small ring the call is in the backlog.
             (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
             let dropped = app.device.fence(0);
             call(&queue, &dropped).unwrap();
@@ -423,7 +423,7 @@ fn a_wait_is_released_with_the_last_handle_of_its_fence() {
         for ring_slots in [1024, 8] {
             let app = Gated::new(w, ring_slots);
             let (queue, parked) = (app.gated(submission), app.queue(submission));
-            // Without room in a small ring the wait stands in the backlog.
+            // Without room in a small ring the wait is in the backlog.
             (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
             let lonely = app.device.create_fence("lonely", 0).unwrap();
             queue.wait(&lonely, 9).unwrap();

@@ -75,7 +75,7 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
             let buffers: Vec<Buffer> = (0..4).map(|_| app.buffer()).collect();
             let lists: Vec<ClosedList> =
                 buffers.iter().zip(1..).map(|(b, n)| app.list(10, b, n)).collect();
-            // Two have run, and the queue stands at a wait with work behind it.
+            // Two have run, and the queue is at a wait with work behind it.
             app.queue.execute(&[&lists[0]]).unwrap();
             app.queue.signal(&app.fence, 1).unwrap();
             app.fence.wait(1).unwrap();
@@ -85,7 +85,7 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
             w.pass(SETTLED_NS);
             abort(w);
             assert_eq!(app.queue.submission(), Submission::User, "nothing was submitted since");
-            // The next submission notices, and stands behind what was there.
+            // The next submission notices, and is behind what was there.
             app.queue.execute(&[&lists[3]]).unwrap();
             app.queue.signal(&app.fence, 3).unwrap();
             assert_eq!((app.queue.submission(), app.queue.stats().recreations), (becomes, 1));

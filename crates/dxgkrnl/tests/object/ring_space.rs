@@ -1,5 +1,5 @@
 //! Rings of user-mode queues whose host thread runs far ahead: what a ring holds, and for how long
-//! the rest stands in the backlog.
+//! the rest is in the backlog.
 
 use std::sync::Arc;
 use tidegate::runner::cost::CostModel;

@@ -181,7 +181,7 @@ fn the_first_check_of_progress_comes_a_timeout_delay_after_the_connect() {
         w.pass(2 * CHECK_NS);
         let queue = w.connected_queue(0);
         let connected = queue.status();
-        // The first check reads where the queue stands. The second one finds it there.
+        // The first check reads where the queue is. The second one finds it there.
         w.pass(CHECK_NS);
         assert_eq!(power_of(w, 0, &queue), (ComponentState::F0, connected));
         w.pass(CHECK_NS);
@@ -329,7 +329,7 @@ fn a_connect_in_d3_brings_power_then_the_doorbell_then_the_contexts() {
     assert_eq!((stats.sleeps_in_d3, stats.wakes_from_d3), (3, 3));
 }
 
-/// A user-mode queue whose ring stands in the device's memory.
+/// A user-mode queue whose ring is in the device's memory.
 struct LocalQueue {
     doorbell: tidegate::calls::Doorbell,
     progress_fence: Handle,

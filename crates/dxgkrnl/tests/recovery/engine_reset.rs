@@ -262,7 +262,7 @@ fn a_driver_without_per_engine_recovery_has_the_adapter_reset() {
     });
 }
 
-/// A paging operation stands behind work that hangs on the copy engine.
+/// A paging operation is behind work that hangs on the copy engine.
 fn paging_behind_a_hang(w: &World, n: &Client) -> (HwQueue, AgentHandle) {
     let guilty = w.hw_queue_on(2);
     w.submit(&guilty, 1, &[Command::Hang]);

@@ -190,7 +190,7 @@ fn a_start_that_fails_half_way_leaves_nothing_behind() {
     assert_eq!(machine.driver.violations(), []);
 }
 
-/// Whether anything of the driver's stands in system memory.
+/// Whether anything of the driver's is in system memory.
 fn anything_placed(machine: &Machine) -> bool {
     let (end, _) = machine.system.protocol(1);
     machine.system.remove(end);
@@ -298,7 +298,7 @@ fn no_handle_is_kept_after_its_destroy() {
     machine.driver.close_native_fence(&level, old.local);
     machine.driver.destroy_native_fence(&level, old.fence);
     machine.driver.destroy_device(&level, old.device);
-    // New objects may stand in the same slots; the old handles must not reach them.
+    // New objects may be in the same slots; the old handles must not reach them.
     let new = life(&machine);
     machine.journal.take();
     let invalid = Status::INVALID_PARAMETER;

@@ -32,7 +32,7 @@ fn a_wait_behind_a_blocked_head_passes_though_its_value_came_and_fell() {
     });
 }
 
-/// More falling pulses than have room beside the value: the queue that waits stands behind its head
+/// More falling pulses than have room beside the value: the queue that waits is behind its head
 /// all the time.
 #[test]
 fn pulses_that_fall_without_end_lose_no_wait() {

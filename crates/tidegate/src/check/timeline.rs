@@ -16,7 +16,7 @@ use tidegate_platform::{AgentIx, Happened, Platform, StepEvent, StepLog};
 use tidegate_trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace};
 
 /// Runs `schedule` again with recording on. Returns its timeline, on which each agent has a lane
-/// with its steps, and the log of steps. `verdict` stands at the end, and `replay` is the command
+/// with its steps, and the log of steps. `verdict` is at the end, and `replay` is the command
 /// that repeats it.
 pub fn record(
     scenario: &dyn Scenario,

@@ -52,7 +52,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
 }
 
 /// Writes several traces as bands of one page, each with its name and makespan. `lead` is HTML that
-/// stands above them.
+/// is above them.
 pub(crate) fn write_bands(
     title: &str,
     lead: &str,

@@ -49,7 +49,7 @@ impl Edges {
         let start = |index: &usize| trace.records[*index].start_ns;
         let chains = trace.chains().into_iter().map(|chain| chain.records().collect::<Vec<_>>());
         let missing = trace.findings.iter().flat_map(|finding| &finding.edges);
-        // Two records of one moment may stand on their track in the other order.
+        // Two records of one moment may be on their track in the other order.
         let missing = missing.map(|edge| trace.forward(*edge));
         let missing = missing.filter(|[from, to]| start(from) < start(to));
         let chains = chains.chain(missing.map(|ends| ends.to_vec()));

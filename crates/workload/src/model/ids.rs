@@ -10,7 +10,7 @@ pub struct QueueId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FenceId(pub u32);
 
-/// An id that can stand in a group.
+/// An id that can be in a group.
 pub trait GroupMember: Copy {
     /// The member `k` places after this one.
     fn offset(self, k: u32) -> Self;

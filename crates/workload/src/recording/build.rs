@@ -379,7 +379,7 @@ impl Builder<'_> {
         self.after_call(number, entry);
     }
 
-    /// The part of a call that blocks the host, and where its clock stands afterwards.
+    /// The part of a call that blocks the host, and where its clock is afterwards.
     fn after_call(&mut self, number: usize, entry: &Entry) {
         let (on, done) = match &entry.action {
             Action::HostWait { on, done } => (on.clone(), *done),

@@ -26,7 +26,7 @@ pub struct Context<'a, 'r> {
     pub depth: u32,
 }
 
-/// Every verb. Those up to `delay_ms` are commands and may stand inside `execute`.
+/// Every verb. Those up to `delay_ms` are commands and may be inside `execute`.
 const VERBS: [&str; 27] = [
     "copy",
     "fill",

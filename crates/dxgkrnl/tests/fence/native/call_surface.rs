@@ -56,7 +56,7 @@ fn a_wait_for_the_maximum_differs_from_no_waiter() {
 #[test]
 fn a_fence_is_created_opened_closed_destroyed_in_this_order() {
     let w = world();
-    // The driver is queried once where storage may stand, before the first fence.
+    // The driver is queried once where storage may be, before the first fence.
     w.native(0);
     w.driver.take();
     let fence = w.native(3);

@@ -35,7 +35,7 @@ fn a_chain_of_ten_thousand_waits_between_two_engines_wakes_no_cpu_thread() {
     App::new(options, |_| ()).run(|app| {
         let queues = user_queues(app);
         let (gate, chain) = (app.fence(0), app.fence(0));
-        // All of it stands in the rings, behind a gate, before anything runs.
+        // All of it is in the rings, behind a gate, before anything runs.
         queues[0].wait(&gate, 1).unwrap();
         for link in 0..LINKS {
             let queue = &queues[link as usize % 2];

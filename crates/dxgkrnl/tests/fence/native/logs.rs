@@ -1,4 +1,4 @@
-//! Native fence logs: what the GPU writes, where it stands, and what the kernel reads out of it
+//! Native fence logs: what the GPU writes, where it is, and what the kernel reads out of it
 //! when an interrupt names a hardware queue, or none; logs that change their places, times that
 //! fall, and the timeline that comes out of them.
 
@@ -366,7 +366,7 @@ fn a_log_stands_in_the_process_s_address_space_as_published() {
         let word = |at| copied.read_u64(at).unwrap();
         assert_eq!([0, 8, 16].map(word), [2, 2, 84], "index, type, number of entries");
         assert_eq!([40, 48, 88].map(word), [7, u64::from(fence.handle.0), 8]);
-        // The CMP's header stands at the same words.
+        // The CMP's header is at the same words.
         assert_eq!(header(w, &signals)[0], signals.header.load());
     });
 }

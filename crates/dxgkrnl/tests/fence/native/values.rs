@@ -435,7 +435,7 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
 #[test]
 fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_gets_it() {
     let w = world();
-    // The driver is queried once where storage may stand, before the first fence. The first log
+    // The driver is queried once where storage may be, before the first fence. The first log
     // creates the system process's address space.
     w.native(0);
     w.try_hw_queue(2, true).unwrap();
@@ -458,7 +458,7 @@ fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_gets_it() {
 #[test]
 fn an_open_that_fails_undoes_the_creation() {
     let w = world();
-    // The driver is queried once where storage may stand, before the first fence.
+    // The driver is queried once where storage may be, before the first fence.
     w.native(0);
     w.driver.take();
     w.hooked.fail_next(Entry::OpenNativeFence, Status::NO_MEMORY);

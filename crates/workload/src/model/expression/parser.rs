@@ -62,7 +62,7 @@ pub fn split_reference(text: &str) -> Result<ReferenceParts<'_>, ParseError> {
     }
 }
 
-/// Whether a character may stand in the name of a fence, queue or buffer.
+/// Whether a character may be in the name of a fence, queue or buffer.
 pub fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One level of left-associative operators; longer tokens stand before their prefixes.
+    /// One level of left-associative operators; longer tokens are before their prefixes.
     fn level(&mut self, tokens: &[(&str, Operator)], next: fn(&mut Self) -> Parsed) -> Parsed {
         let mut left = next(self)?;
         while let Some((_, operator)) = tokens.iter().find(|(token, _)| self.take(token)) {
