@@ -52,3 +52,33 @@ impl Presents {
         last.is_some_and(|at| at > call.start && call.end.saturating_sub(at) <= RETURN_WITHIN_NS)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Call, TrackId};
+
+    /// A file may list frames in another order than they were shown in, for example by process.
+    #[test]
+    fn a_return_is_compared_with_the_last_frame_before_it_whatever_the_order_of_presents() {
+        let (stream, interval) = (StreamId::new(0), 1);
+        let shown = [9_000_000, 3_000_000, 6_000_000];
+        let presents = (0..).zip(shown).map(|(number, shown)| PresentRecord {
+            call: CallId::new(number),
+            stream,
+            interval,
+            shown: Some(shown),
+        });
+        let mut recording = Recording::default();
+        recording.presents = presents.collect();
+        let present = recording.presents[0];
+        let presents = Presents::of(&recording);
+        let ended = |start, end| {
+            let (call, track) = (Call::Other, TrackId::new(0));
+            let call = CallRecord { call, track, start, end, correlation: None };
+            presents.ended_with_frame(&present, &call)
+        };
+        let ends = [(2_000_000, 3_500_000), (4_000_000, 6_100_000), (4_000_000, 8_500_000)];
+        assert_eq!(ends.map(|(start, end)| ended(start, end)), [true, true, false]);
+    }
+}
