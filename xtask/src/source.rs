@@ -58,7 +58,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads a file. All of one that is no Rust counts as code.
+    /// Reads a file. All of one that is not Rust counts as code.
     pub fn of(text: &str) -> Source {
         let Ok(tokens) = text.parse::<TokenStream>() else {
             let line = |code: &str| Line { code: code.to_owned(), comment: String::new() };

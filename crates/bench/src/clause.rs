@@ -63,7 +63,7 @@ pub(crate) struct Clause {
     pub(crate) against: Value,
     pub(crate) sense: Sense,
     pub(crate) limit: f64,
-    /// Beyond the goal: a miss is no miss of the goal.
+    /// Beyond the goal: a miss is not a miss of the goal.
     pub(crate) is_stretch: bool,
     /// Counts that the clause needs at least, summed over all passes.
     pub(crate) needs: Option<(Value, f64)>,

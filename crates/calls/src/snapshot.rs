@@ -1,8 +1,8 @@
 //! The present state of an adapter as rows, for a view of a machine that goes on.
 //!
 //! Invariants: a page is bounded in rows and bytes, and so is the number of objects that are
-//! visited for it. Rows are read one by one, so a page is no instant of the machine. Entry points:
-//! [`MachineRow`], and [`Page`]s of the other rows.
+//! visited for it. Rows are read one by one, so a page is not an instant of the machine. Entry
+//! points: [`MachineRow`], and [`Page`]s of the other rows.
 
 use serde::{Deserialize, Serialize};
 

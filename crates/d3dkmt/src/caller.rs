@@ -105,11 +105,11 @@ impl Caller {
     /// Duplicates a descriptor that stands for a HANDLE. It is closed on exec.
     ///
     /// # Errors
-    /// INVALID_HANDLE for a number that is no open descriptor.
+    /// INVALID_HANDLE for a number that is not an open descriptor.
     pub(crate) fn descriptor(&self, handle: u64) -> Result<OwnedFd, Status> {
         let number = i32::try_from(handle).map_err(|_| Status::INVALID_HANDLE)?;
-        // SAFETY: the number is not negative. If it is no open descriptor, or is closed meanwhile,
-        // the one use of the borrow fails with EBADF and touches no other object.
+        // SAFETY: the number is not negative. If it is not an open descriptor, or is closed
+        // meanwhile, the one use of the borrow fails with EBADF and touches no other object.
         let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
         borrowed.try_clone_to_owned().map_err(|_| Status::INVALID_HANDLE)
     }

@@ -24,7 +24,7 @@ pub(crate) fn into_file(bytes: &[u8]) -> io::Result<OwnedFd> {
 /// Copies bytes out of a file of [`into_file`].
 ///
 /// # Errors
-/// InvalidData for a file that another process can change or that is no memory, and so could keep
+/// InvalidData for a file that another process can change or that is not memory, and so could keep
 /// its reader waiting; UnexpectedEof for a shorter one.
 pub(crate) fn from_file(file: OwnedFd, bytes: usize) -> io::Result<Vec<u8>> {
     let fixed = SealFlags::SHRINK | SealFlags::WRITE;

@@ -73,7 +73,7 @@ impl NtHandles {
     /// left.
     ///
     /// # Panics
-    /// The platform is cooperative, where it is no file.
+    /// The platform is cooperative, where it is not a file.
     pub fn export(&self, handle: NtHandle, owner: u64, most: u32) -> Result<OwnedFd, Status> {
         let made = self.attach(handle, owner, most, KeptMemory::default())?;
         Ok(made.into_file().expect("an NT handle of the host is a file"))

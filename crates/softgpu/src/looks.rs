@@ -38,7 +38,7 @@ impl Looks {
             1..FEW_SLOTS => (2 * self.pause + 1).min(LONGEST),
             _ => self.pause,
         };
-        // One look that finds few slots is no stream.
+        // One look that finds few slots is not a stream.
         self.pause / 2
     }
 }

@@ -199,7 +199,7 @@ impl ReplayLine {
 /// Asserts that a line does not fail.
 ///
 /// # Panics
-/// It fails, or it is no line of the swarm, or one of processes: `tidegate replay` has those.
+/// It fails, or it is not a line of the swarm, or one of processes: `tidegate replay` has those.
 pub fn assert_holds(line: &str) {
     let line: ReplayLine = line.parse().unwrap_or_else(|error| panic!("{error}"));
     assert_ne!(line.on, Where::Processes, "the clients are processes of the command line");

@@ -12,7 +12,7 @@ use crate::words::{
 };
 use std::fmt;
 
-/// A line that is no operation.
+/// A line that is not an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOperation {
     /// No operation has the name.

@@ -93,7 +93,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// A text that is no program.
+/// A text that is not a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("item {item} ('{text}'): {why}")]
 pub struct BadProgram {

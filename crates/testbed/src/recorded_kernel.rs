@@ -94,7 +94,7 @@ impl ScriptedDoorbell {
     }
 }
 
-/// The hint of an engine that reads every doorbell. It is no barrier.
+/// The hint of an engine that reads every doorbell. It is not a barrier.
 struct NoHint;
 
 impl RingHint for NoHint {

@@ -358,7 +358,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             other.join();
         }
     });
-    // Before the results are read, which is no access of the workload.
+    // Before the results are read, which is not an access of the workload.
     let hazards = platform.hazard_report();
     prepared.check_hangs()?;
     let mut trace =

@@ -24,7 +24,7 @@ pub struct FenceId(pub u32);
 
 /// Joins the records of one submission: the CPU call, its box on the queue, its boxes on the
 /// engine. A store and the flush that makes it visible share a link too. Unique within a trace; 0
-/// is no link.
+/// is not a link.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]

@@ -176,7 +176,7 @@ impl Database {
 }
 
 impl Row<'_> {
-    /// The whole number in a column; `None` for NULL and for a value that is no whole number.
+    /// The whole number in a column; `None` for NULL and for a value that is not a whole number.
     pub fn int(&self, column: usize) -> Option<i64> {
         match self.0.get_ref(column).ok()? {
             ValueRef::Integer(value) => Some(value),

@@ -71,8 +71,8 @@ impl WhatIf {
     /// Changes a recording so. The result is compared with no recorded starts.
     ///
     /// # Errors
-    /// Why the change cannot be made; a workload that is no recording, unless the change is of the
-    /// machine alone.
+    /// Why the change cannot be made; a workload that is not a recording, unless the change is of
+    /// the machine alone.
     pub fn apply(self, workload: &Workload) -> Result<Workload, String> {
         let mut changed = workload.clone();
         if let Self::RingSlots(_) = self {

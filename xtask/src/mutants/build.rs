@@ -3,9 +3,9 @@
 //! Invariants: the copy shares the build folder with the tree, so that the packages of the registry
 //! are built once. Features are the whole workspace's, because `WIDEST` depends on all of
 //! it. A crate whose switches do not compile is compiled as it is in the tree by [`WRAPPER`], so
-//! that one round finds the errors of all crates; a build with errors is no build. Nothing is built
-//! incrementally: the compiler would go on from what the other of the two sources left, and the
-//! linker would miss symbols. Entry points: [`number_switches`], [`build`].
+//! that one round finds the errors of all crates; a build with errors is not a build. Nothing is
+//! built incrementally: the compiler would go on from what the other of the two sources left, and
+//! the linker would miss symbols. Entry points: [`number_switches`], [`build`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

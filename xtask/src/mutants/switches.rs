@@ -50,7 +50,7 @@ impl Parsed {
     /// Parses the text.
     ///
     /// # Errors
-    /// What the parser says about a file that is no Rust.
+    /// What the parser says about a file that is not Rust.
     pub fn of(text: String) -> Result<Self, String> {
         let syntax =
             syn::parse_file(&text).map_err(|e| format!("line {}: {e}", e.span().start().line))?;
@@ -479,7 +479,7 @@ fn nested(expression: &Expr) -> Vec<Switch> {
     of_block(block).collect()
 }
 
-/// Whether a pattern that is one identifier takes the value, and is no constant or variant.
+/// Whether a pattern that is one identifier takes the value, and is not a constant or variant.
 fn is_binding(name: &syn::PatIdent) -> bool {
     name.subpat.is_some() || name.ident.to_string().starts_with(|c: char| !c.is_uppercase())
 }

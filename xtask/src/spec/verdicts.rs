@@ -45,7 +45,7 @@ impl Ledger {
     /// Reads the file; a missing file is an empty ledger.
     ///
     /// # Errors
-    /// The file cannot be read, or is no ledger.
+    /// The file cannot be read, or is not a ledger.
     pub fn read(root: &Path) -> Result<Ledger, String> {
         let path = root.join(FILE);
         if !path.exists() {

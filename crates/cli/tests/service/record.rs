@@ -88,7 +88,7 @@ fn a_second_recording_is_refused_until_the_first_has_ended() {
     let text = String::from_utf8(refused.stderr).unwrap();
     assert!(text.contains("the service is being recorded"), "{text}");
     assert_eq!((refused.status.code(), other.exists()), (Some(2), false));
-    // A view is no recording.
+    // A view is not a recording.
     let view = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["top", "--once", "--interval", "1ms", "--socket"])
         .arg(service.socket())

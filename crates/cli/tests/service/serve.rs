@@ -280,7 +280,7 @@ fn a_wrong_configuration_is_refused_with_its_line_and_what_is_allowed() {
     }
 }
 
-/// The system refuses a connection to a file that is no socket as it does one to a socket that
+/// The system refuses a connection to a file that is not a socket as it does one to a socket that
 /// nothing listens at.
 #[test]
 fn a_file_that_is_no_socket_is_kept() {

@@ -171,7 +171,7 @@ fn a_destroy_call_that_is_refused_in_a_drop_is_reported() {
             report.refused().last().map(|refused| refused.call),
             Some("D3DKMTDestroyDevice")
         );
-        // A process that has ended has no objects any more: that is no refusal to report.
+        // A process that has ended has no objects any more: that is not a refusal to report.
         let report = other.device.teardown_report();
         other.kernel.refuse("destroy", Status::DEVICE_REMOVED);
         drop(other.device);

@@ -278,7 +278,7 @@ fn each_wait_that_is_left_out_is_named_and_no_other() {
         let names: Vec<&str> = expected.iter().map(|(wait, _)| *wait).collect();
         assert_eq!(listed, names, "{name}");
         for (wait, (_, says)) in found.iter().zip(expected) {
-            // A wait for 0 is no edge.
+            // A wait for 0 is not an edge.
             let mut without = text.clone();
             without.replace_range(wait.at.clone(), "0");
             for submission in models(name) {

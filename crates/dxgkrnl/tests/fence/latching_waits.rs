@@ -595,7 +595,7 @@ fn a_copy_onto_a_fence_is_a_signal_that_latches() {
         assert_eq!(gate.value.load(), 0);
         w.signal(&head, 1);
         w.wait(done.handle, 1).unwrap();
-        // Memory that is no fence has no history: a wait for a word of it is judged by the word.
+        // Memory that is not a fence has no history: a wait for a word of it is judged by the word.
         let _plain = w.allocate(64, AllocationKind::Protocol);
     });
 }

@@ -83,7 +83,7 @@ fn dummy_page_and_rotated_page_are_as_large_as_the_driver_declares_a_doorbell() 
             (2 * words).min(2 * bytes as usize / 8)
         );
     }
-    // A page that is smaller than what was stated is no doorbell.
+    // A page that is smaller than what was stated is not a doorbell.
     let w = setup(|_| ()).overriding(declaring(sizes(128, None))).start();
     let queue = w.user_queue(0);
     assert_eq!(queue.connect(), Err(Status::DEVICE_REMOVED));

@@ -103,7 +103,7 @@ fn user_mode_queues_fault_with_the_same_fields() {
         assert_eq!(place, (1, 5, 1));
         assert_eq!((report.gpu_va, report.error_code), (NOWHERE, FaultErrorCode(0)));
     });
-    // A slot that makes no sense is no command of any buffer, and no page fault: an instruction
+    // A slot that makes no sense is not a command of any buffer, and no page fault: an instruction
     // that makes none.
     world().run(|w| {
         let queue = w.connected_queue(0);

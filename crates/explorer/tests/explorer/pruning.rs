@@ -235,7 +235,7 @@ fn an_agent_that_goes_back_to_a_position_panics() {
 fn regressions_of_pruning_and_reduction() {
     use Op::{Fence, Load, Store};
     // A flush decides whether the first agent's second load is answered by its buffer or by memory.
-    // That is no part of the agent's earlier observations.
+    // That is not a part of the agent's earlier observations.
     let forwarded = Program::new(&[&[Store(0, 1), Load(1), Load(0), Load(1)], &[Store(0, 2)]]);
     same_outcomes(&forwarded, MemoryModel::TotalStoreOrder);
     let (seen, _) = search(&forwarded, MemoryModel::TotalStoreOrder, Box::new(Exhaustive::new()));

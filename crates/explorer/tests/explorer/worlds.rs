@@ -38,8 +38,8 @@ pub enum Op {
     Make,
     /// Sleeps for a nanosecond of virtual time.
     Nap,
-    /// Forgets the history, if the program does. What the agent observed before is no part of the
-    /// outcome.
+    /// Forgets the history, if the program does. What the agent observed before is not a part of
+    /// the outcome.
     Forget,
 }
 

@@ -59,7 +59,7 @@ pub struct Trust {
 }
 
 /// Grades the replay under the model that a recording is taken as made under, with its gaps kept;
-/// `None` for a run that is no replay.
+/// `None` for a run that is not a replay.
 pub fn trust(replay: &Report) -> Option<Trust> {
     let (recorded_ns, errors) = (replay.recorded_ns?, replay.replay.as_ref()?);
     let permille = |error_ns: u64| {

@@ -45,7 +45,7 @@ pub enum ConnectError {
     /// The service does not show what was wanted.
     #[error("the service shows no such adapter: {0}")]
     NotViewed(Status),
-    /// What answered is no service, or the connection broke.
+    /// What answered is not a service, or the connection broke.
     #[error("the service did not answer as one does: {0}")]
     Protocol(io::Error),
 }

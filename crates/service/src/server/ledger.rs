@@ -19,7 +19,7 @@ pub(super) struct Ledger {
     limits: Limits,
     /// Each with its device, which ends them all.
     objects: BTreeMap<Handle, (Handle, Charge)>,
-    /// What ends with an object that is no device.
+    /// What ends with an object that is not a device.
     held: BTreeMap<Handle, Vec<Handle>>,
     bytes: u64,
     queues: u32,

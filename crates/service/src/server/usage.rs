@@ -1,4 +1,4 @@
-//! What each process holds, for a view from another thread. Counting is no step of any protocol.
+//! What each process holds, for a view from another thread. Counting is not a step of any protocol.
 
 use super::ledger::Ledger;
 use crate::rows::ProcessRow;

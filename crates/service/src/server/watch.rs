@@ -1,4 +1,4 @@
-//! A client that is no process and views the machine: pages of rows, one for each request.
+//! A client that is not a process and views the machine: pages of rows, one for each request.
 
 use super::shared::Shared;
 use crate::rows::ProcessRow;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use tidegate_calls::Status;
 use tidegate_calls::snapshot::{PAGE_OBJECTS, Page, PageRequest};
 
-/// Serves a viewer until it ends, or sends what is no request.
+/// Serves a viewer until it ends, or sends what is not a request.
 pub(super) fn serve(shared: &Shared, link: &Link, buffer: &mut Vec<u8>) {
     // A viewer that is gone already ends with its first request.
     let _ = link.send(&wire::encode(&Ok::<(), Refusal>(())), []);

@@ -42,9 +42,9 @@ pub(crate) enum Remains {
     Copies(Word),
 }
 
-/// The device and inode of a file, or the number of something that is no file.
+/// The device and inode of a file, or the number of something that is not a file.
 pub(crate) type Number = (u64, u64);
-/// The device of what is no file.
+/// The device of what is not a file.
 const NO_DEVICE: u64 = u64::MAX;
 
 impl From<OwnedFd> for Attachment {
@@ -86,7 +86,7 @@ impl Attachment {
     }
 
     /// Makes something without content that is known by its number, which nothing else can have.
-    /// `number` is given to what is no file.
+    /// `number` is given to what is not a file.
     ///
     /// # Errors
     /// The system has no descriptor left.

@@ -31,7 +31,7 @@ impl Bell {
     /// Returns the client's side of what came with a message.
     ///
     /// # Errors
-    /// InvalidData for what is no bell.
+    /// InvalidData for what is not a bell.
     pub(crate) fn of(attached: Attachment) -> io::Result<Bell> {
         match attached.into_word() {
             Ok(word) => Ok(Bell::Word(word)),

@@ -186,7 +186,7 @@ impl Executor {
         let packet = RingPacket::decode(slot).map_err(|_| bad_slot(&run.state))?;
         match packet {
             RingPacket::Nop => self.finish_slot(&mut run.state)?,
-            // The slot is no signal.
+            // The slot is not a signal.
             RingPacket::Signal { .. } => return Err(bad_slot(&run.state)),
             RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry } => {
                 let wait = PendingWait {

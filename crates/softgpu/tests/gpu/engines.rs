@@ -373,7 +373,7 @@ fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
             let packets: Vec<_> = packets.collect();
             assert_eq!(fault_in(machine, &process, node, &packets), expected, "{what}");
         }
-        // A slot that is no packet belongs to no buffer.
+        // A slot that is not a packet belongs to no buffer.
         let mut queue = process.queue(COPY);
         queue.put_bytes(&[0xEE; 64]);
         queue.submit(&[]);

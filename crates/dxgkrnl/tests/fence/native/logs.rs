@@ -245,7 +245,7 @@ fn an_overrun_log_loses_entries_and_no_waiter() {
         let lost = |w: &World| w.stats().log_entries_lost;
         let signals: Vec<RingPacket> =
             (0..).zip(&all).map(|(n, (fence, _))| quiet(fence, n % 4)).collect();
-        // A log that is just full is no overrun.
+        // A log that is just full is not an overrun.
         make(w, &queue, &signals[..4]);
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
         assert_eq!((lost(w), all.iter().filter(|(_, e)| e.is_set()).count()), (0, 4));
@@ -636,8 +636,8 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
             progress: 0,
             log_entry: Some(entry),
         };
-        // An entry that is named while there is no such log is no mistake: the switch may have been
-        // turned meanwhile.
+        // An entry that is named while there is no such log is not a mistake: the switch may have
+        // been turned meanwhile.
         make(w, &queue, &[run(0)]);
         assert_eq!((enabled.load(), commands(w)), (0, vec![]));
         adapter.set_verbose_logs(true).unwrap();
