@@ -250,3 +250,21 @@ impl TdrTest {
         all.into_iter().find(|test| test.number() == number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TDRDBGCTRLTYPE_FORCETDR is 0, TDRDBGCTRLTYPE_ENGINETDR is 8.
+    #[test]
+    fn each_published_number_of_a_test_names_one_test() {
+        let of = |number| TdrTest::from_number(number, 3, 1);
+        for number in 0..=8 {
+            assert_eq!(of(number).map(TdrTest::number), Some(number));
+        }
+        assert_eq!(of(0), Some(TdrTest::ForceTdr));
+        assert_eq!(of(5), Some(TdrTest::GpuTdr));
+        assert_eq!(of(8), Some(TdrTest::EngineTdr { node_ordinal: 3, engine_ordinal: 1 }));
+        assert_eq!(of(9), None);
+    }
+}

@@ -3,6 +3,7 @@
 
 use rusqlite::Connection;
 
+use super::copy_name;
 use crate::model::{OpKind, Ready, Workload};
 use crate::recording::{ImportReport, Remark, Source};
 use crate::{LoadOptions, Loaded, load_bytes};
@@ -295,4 +296,43 @@ fn a_refusal_has_the_host_calls_of_the_file() {
     let file = export(&[SCHEMA_2021, NAMES], &calls);
     let text = load_bytes(&file, "run.sqlite", &LoadOptions::default()).unwrap_err().to_string();
     assert!(text.contains("no GPU work among 3 events (3 host calls)"), "{text}");
+}
+
+/// ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND, by their numbers.
+#[test]
+fn copies_have_the_names_of_the_profiling_interface() {
+    let kinds = [
+        "HtoD",
+        "DtoH",
+        "HtoA",
+        "AtoH",
+        "AtoA",
+        "AtoD",
+        "DtoA",
+        "DtoD",
+        "HtoH",
+        "PtoP",
+        "unified HtoD",
+        "unified DtoH",
+        "unified DtoD",
+    ];
+    for (kind, direction) in (1..).zip(kinds) {
+        assert_eq!(copy_name(Some(kind), None, None), format!("Memcpy {direction}"));
+    }
+    assert_eq!([Some(14), Some(0), None].map(|kind| copy_name(kind, None, None)), ["Memcpy"; 3]);
+    let memory = [
+        "Pageable",
+        "Pinned",
+        "Device",
+        "Array",
+        "Managed",
+        "Device Static",
+        "Managed Static",
+        "Unknown",
+    ];
+    for (kind, name) in (0..).zip(memory) {
+        let copy = copy_name(Some(1), Some(kind), Some(2));
+        assert_eq!(copy, format!("Memcpy HtoD ({name} -> Device)"));
+    }
+    assert_eq!(copy_name(Some(1), Some(1), None), "Memcpy HtoD", "one end is not known");
 }
