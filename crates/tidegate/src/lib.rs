@@ -70,6 +70,9 @@
 //! opt-level = 1
 //! ```
 //!
+//! The ring buffer of the examples with 4,800 frames takes 0.05 s of CPU so, and 0.37 s without.
+//! A clean build takes three times as long.
+//!
 //! Rooms: [`mod@check`] (the user's program explored) · `machine` (one adapter: platform, memory,
 //! GPU, driver, kernel) · `run` (a workload on a fresh machine) · `served` (a machine for
 //! other processes) · `variants` (named machines, and what contradicts itself).
