@@ -24,9 +24,10 @@ const PAGES: [&str; 8] = [
 ];
 
 /// Crates that only a feature of the facade brings, each with the feature.
-const OF_FEATURES: [(&str, &str); 5] = [
+const OF_FEATURES: [(&str, &str); 6] = [
     ("libsqlite3-sys", "import"),
     ("rusqlite", "import"),
+    ("tidegate-check", "explore"),
     ("tidegate-explorer", "explore"),
     ("tidegate-service", "service"),
     ("tracing", "service"),

@@ -44,7 +44,9 @@ const NOT_COUNTED: &[&str] = &[
     "corosensei",
     "tidegate_fuzz",
     "tidegate_hazard",
+    "tidegate_machines",
     "tidegate_platform",
+    "tidegate_check",
     "tidegate_testbed",
     "tidegate_trace",
 ];

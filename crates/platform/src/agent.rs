@@ -4,13 +4,16 @@
 //! Order when a service parks (see [`WakeWord`]): 1. the agents give back what they keep between
 //! turns; 2. announce the sleep; 3. one more turn of each agent; 4. sleep.
 
-use crate::host::SLEEP_SLACK_NS;
-use crate::wait::Deadline;
-use crate::wait_order::{self, ClassId, WaitClass};
-use crate::world::Role;
-use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::event::Event;
+use crate::memory::Word;
+use crate::platform::{Platform, PlatformKind, Rests};
+use crate::sync::WakeWord;
+use crate::wait_order::{ClassId, WaitClass};
+use crate::waits;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tidegate_machines::host::SLEEP_SLACK_NS;
+use tidegate_machines::world::Role;
+use tidegate_machines::{CpuTime, Deadline, Step, fiber, host, world};
 
 /// The result of an agent's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +53,7 @@ pub struct ServiceHandle(Arc<Service>);
 struct Service {
     name: String,
     wake: WakeWord,
-    stop: crate::Word,
+    stop: Word,
     /// Set while it does not run.
     done: Event,
     /// The class of waits for its end.
@@ -66,41 +69,13 @@ impl Service {
     }
 }
 
-/// The services that a platform starts again after a rest.
-#[derive(Default)]
-pub(crate) struct Services {
-    started: Mutex<Vec<Weak<Service>>>,
-    /// Whether services rest at the end of the run that is under way.
-    rest: AtomicBool,
-}
-
-impl Services {
-    fn started(&self) -> MutexGuard<'_, Vec<Weak<Service>>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn set_rest(&self, rest: bool) {
-        self.rest.store(rest, Ordering::Release);
-    }
-
-    pub(crate) fn rest(&self) -> bool {
-        self.rest.load(Ordering::Acquire)
-    }
-}
-
-/// Starts the services of `platform` that rest.
-pub(crate) fn restart_services(platform: &Platform) {
-    let known: Vec<_> = {
-        let mut started = platform.inner.services.started();
-        started.retain(|service| service.strong_count() > 0);
-        started.iter().filter_map(Weak::upgrade).collect()
-    };
-    for service in known {
-        let agents = service.resting().take();
+impl Rests for Service {
+    fn restart(self: Arc<Self>) {
+        let agents = self.resting().take();
         // One that was stopped meanwhile ends here.
-        if let Some(agents) = agents.filter(|_| service.stop.load() == 0) {
-            service.done.reset();
-            start(platform, &ServiceHandle(service), agents);
+        if let Some(agents) = agents.filter(|_| self.stop.load() == 0) {
+            self.done.reset();
+            start(&self.stop.platform().clone(), &ServiceHandle(self), agents);
         }
     }
 }
@@ -109,7 +84,7 @@ impl ServiceHandle {
     /// Stops the service after its current turn and waits until it has ended.
     pub fn stop(&self) {
         let Service { wake, stop, done, end, .. } = &*self.0;
-        wait_order::wait_for_service(stop.platform(), *end);
+        waits::wait_for_service(stop.platform(), *end);
         stop.store(1);
         if let Some(agents) = self.0.resting().take() {
             drop(agents);
@@ -134,23 +109,28 @@ const SPIN_NS: u64 = 20_000;
 /// than a poll.
 const POLLS_PER_CLOCK: u32 = 16;
 
-pub(crate) fn spawn_service(
-    platform: &Platform,
-    name: String,
-    wake: WakeWord,
-    agents: Vec<Box<dyn Agent>>,
-) -> ServiceHandle {
-    let handle = ServiceHandle(Arc::new(Service {
-        end: wait_order::class_of_service(platform, &name),
-        name,
-        wake,
-        stop: platform.page(1).word(0).named("the stop of a service"),
-        done: platform.event(true),
-        resting: Mutex::new(None),
-    }));
-    platform.inner.services.started().push(Arc::downgrade(&handle.0));
-    start(platform, &handle, agents);
-    handle
+impl Platform {
+    /// Starts a service: agents that take turns on one thread (or fiber) and park on `wake` when
+    /// all are idle.
+    pub fn spawn_service(
+        &self,
+        name: impl Into<String>,
+        wake: WakeWord,
+        agents: Vec<Box<dyn Agent>>,
+    ) -> ServiceHandle {
+        let name = name.into();
+        let handle = ServiceHandle(Arc::new(Service {
+            end: waits::class_of_service(self, &name),
+            name,
+            wake,
+            stop: self.page(1).word(0).named("the stop of a service"),
+            done: self.event(true),
+            resting: Mutex::new(None),
+        }));
+        self.inner.services.add(Arc::downgrade(&handle.0) as Weak<dyn Rests>);
+        start(self, &handle, agents);
+        handle
+    }
 }
 
 fn start(platform: &Platform, handle: &ServiceHandle, agents: Vec<Box<dyn Agent>>) {
@@ -158,7 +138,7 @@ fn start(platform: &Platform, handle: &ServiceHandle, agents: Vec<Box<dyn Agent>
     let body = Box::new(move || {
         let service = &own.0;
         let ends = agents.iter().filter_map(|agent| agent.ends());
-        let _owed = wait_order::begin_service(&served, service.end, ends);
+        let _owed = waits::begin_service(&served, service.end, ends);
         let agents = serve(&served, service, agents);
         // Read first: under exploration the word is a step, and no run of a scenario rests.
         if served.rests() && service.stop.load() == 0 {

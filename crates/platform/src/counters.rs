@@ -5,21 +5,16 @@
 //! row.
 //!
 //! Invariants
-//! - One living thread at most has a row. A lock orders the thread before that had it.
+//! - One living thread at most has a row of its own ([`row`]).
 //! - Adding is no visible step of an explored machine. The sum does not depend on the order of the
 //!   additions, and each addition is already part of its agent's history.
 
-use crate::Platform;
-use std::cell::Cell;
+use crate::platform::Platform;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use tidegate_machines::thread::{ROWS, row, take_row};
 
-/// Rows that a thread has to itself.
-const ROWS: usize = 7;
-/// The row of the other threads.
+/// The row of the threads that have none to themselves.
 const SHARED: usize = ROWS;
-/// No row yet.
-const UNKNOWN: usize = usize::MAX;
 /// Counts in a cache line.
 const LINE: usize = 8;
 
@@ -44,7 +39,7 @@ impl Counters {
     /// Adds `by` to count number `index`.
     #[inline]
     pub fn add(&self, index: usize, by: u64) {
-        let row = MINE.get();
+        let row = row();
         if row >= SHARED {
             return self.add_to_shared(index, by);
         }
@@ -56,10 +51,7 @@ impl Counters {
     #[cold]
     #[inline(never)]
     fn add_to_shared(&self, index: usize, by: u64) {
-        if MINE.get() == UNKNOWN {
-            MINE.set(take_row());
-        }
-        match MINE.get() {
+        match take_row() {
             SHARED => {
                 self.counts[SHARED * self.stride + index].fetch_add(by, Ordering::Relaxed);
             }
@@ -74,40 +66,6 @@ impl Counters {
         let of_rows = self.counts[index..].iter().step_by(distance);
         of_rows.fold(0, |sum, count| sum.wrapping_add(count.load(Ordering::Relaxed)))
     }
-}
-
-/// Rows without a thread.
-static FREE: Mutex<[bool; ROWS]> = Mutex::new([true; ROWS]);
-
-thread_local! {
-    // Without a destructor, so that an addition needs no check.
-    static MINE: Cell<usize> = const { Cell::new(UNKNOWN) };
-    static POSSESSION: Possession = const { Possession };
-}
-
-/// Returns the thread's row when the thread ends.
-struct Possession;
-
-impl Drop for Possession {
-    fn drop(&mut self) {
-        let row = MINE.replace(SHARED);
-        if row < ROWS {
-            FREE.lock().unwrap_or_else(PoisonError::into_inner)[row] = true;
-        }
-    }
-}
-
-/// Returns a free row for the calling thread. A thread that is about to end gets the shared one.
-fn take_row() -> usize {
-    if POSSESSION.try_with(|_| ()).is_err() {
-        return SHARED;
-    }
-    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-    let row = free.iter().position(|is_free| *is_free);
-    if let Some(row) = row {
-        free[row] = false;
-    }
-    row.unwrap_or(SHARED)
 }
 
 #[cfg(test)]
@@ -146,7 +104,7 @@ mod tests {
         let rows = || {
             counters.add(0, 1);
             all_have_one.wait();
-            MINE.get()
+            row()
         };
         let mut rows: Vec<usize> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..2 * ROWS).map(|_| scope.spawn(rows)).collect();

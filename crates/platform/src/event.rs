@@ -13,17 +13,19 @@ mod readiness;
 
 pub use readiness::{DescriptorError, EventFd};
 
+use crate::level;
 use crate::memory::Word;
 use crate::planted;
+use crate::platform::{Platform, PlatformKind};
 use crate::sync::Mutex;
-use crate::wait::{Deadline, WaitEnd};
-use crate::wait_order::{self, Reason};
-use crate::{CpuTime, Platform, PlatformKind, Step, host, level, world};
+use crate::wait_order::Reason;
+use crate::waits;
 use readiness::Readiness;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use tidegate_machines::{CpuTime, Deadline, Step, WaitEnd, thread, world};
 
 /// The identity of an [`Event`] while a clone of it is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,7 +82,7 @@ impl Attached {
 
     fn remove_watcher(&self, word: &Word) {
         if let Some(list) = self.watchers.get() {
-            list.lock().retain(|other| other.address() != word.address());
+            list.lock().retain(|other| !other.same(word));
         }
     }
 
@@ -102,16 +104,20 @@ enum All {
     Held(usize, u64),
 }
 
-impl Event {
-    pub(crate) fn new(platform: &Platform, manual_reset: bool) -> Event {
-        let page = platform.page(2).named("an event");
-        let lock = world::new_object_id(platform);
+impl Platform {
+    /// Creates an event. A manual-reset event stays set until reset; any other releases one waiter
+    /// per set.
+    pub fn event(&self, manual_reset: bool) -> Event {
+        let page = self.page(2).named("an event");
+        let lock = self.new_object_id();
         let (watchers, readiness) = (OnceLock::new(), OnceLock::new());
         let attached = Arc::new(Attached { lock, watchers, readiness });
         let serial = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
         Event { state: page.word(0), sleepers: page.word(1), manual_reset, serial, attached }
     }
+}
 
+impl Event {
     /// Returns the identity of the event, which its clones share.
     pub fn id(&self) -> EventId {
         EventId(self.serial)
@@ -231,7 +237,7 @@ impl Event {
     fn wait_until(&self, deadline: Option<CpuTime>, what: Reason<'_>) -> WaitEnd {
         level::assert_may_block(what.text);
         if cfg!(debug_assertions) || self.state.is_explored() {
-            wait_order::begin_wait(self.platform(), what);
+            waits::begin_wait(self.platform(), what);
         }
         if self.take().is_ok() {
             return WaitEnd::Woken;
@@ -378,7 +384,7 @@ fn take_all(events: &[&Event]) -> All {
     }
     let mine = FIRST_HELD
         + match first.platform().kind() {
-            PlatformKind::Host => host::thread_number(),
+            PlatformKind::Host => thread::number(),
             _ => world::agent_number(),
         };
     // 1.

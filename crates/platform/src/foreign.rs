@@ -5,9 +5,9 @@
 //! The report of the run has the panic, as it has an agent's panic. Callers hold no lock over a
 //! foreign call, with the exceptions that decisions/0145 lists.
 
-use crate::check::Stopped;
-use crate::{Platform, running, world};
+use crate::platform::Platform;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use tidegate_machines::{Stopped, world};
 
 impl Platform {
     /// Calls foreign code. Returns `None` if it panics.
@@ -31,7 +31,7 @@ impl Platform {
         }
         match &self.inner.host {
             Some(host) => host.report_panic(payload.as_ref()),
-            None if running::is(self) => world::report_contained(payload.as_ref()),
+            None if self.is_current() => world::report_contained(payload.as_ref()),
             // Outside of a run there is no report. The panic hook has printed the panic.
             None => {}
         }

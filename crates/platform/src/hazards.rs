@@ -3,42 +3,20 @@
 //!
 //! Threads hand memory over by fences, events, starting and joining, which the checker sees, and by
 //! other means, which it does not. Calls of threads that no machine started are taken to be ordered
-//! as they were made. An operation of a type of [`crate::check`] acquires what all threads did
+//! as they were made. An operation of a type of the checker acquires what all threads did
 //! before (decisions/0083).
 //!
 //! Off by default. Then each hook is one relaxed load. The checker's lock is a leaf: nothing is
 //! called while it is held, and it is no scheduling point of an explored machine.
 
-use crate::{Platform, current};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::platform::{Handover, HazardState, Platform};
 use tidegate_hazard::{Checker, Released, Report, SpaceKey, TimelineId};
-
-#[derive(Default)]
-pub(crate) struct Hazards {
-    /// Created when the check is enabled.
-    state: Mutex<Option<Box<State>>>,
-}
-
-struct State {
-    checker: Checker,
-    /// What agents that have ended did.
-    ended: Released,
-}
-
-/// What an agent had done when it started another agent, or ended.
-#[derive(Clone, Default)]
-pub(crate) struct Handover(Option<Released>);
-
-impl Hazards {
-    fn state(&self) -> MutexGuard<'_, Option<Box<State>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use tidegate_machines::thread;
 
 impl Platform {
     /// Enables the hazard check. What was done before is taken to be ordered.
     pub fn enable_hazard_check(&self) {
-        let new = || Box::new(State { checker: Checker::new(), ended: Released::default() });
+        let new = || Box::new(HazardState { checker: Checker::new(), ended: Released::default() });
         self.inner.hazards.state().get_or_insert_with(new);
         self.inner.switches.enable_hazard_check();
     }
@@ -60,18 +38,18 @@ impl Platform {
     }
 
     fn with_checker<R>(&self, f: impl FnOnce(&mut Checker, TimelineId) -> R) -> Option<R> {
-        let (number, is_agent) = current::identity();
+        let (number, is_agent) = thread::identity();
         let exact = is_agent || self.is_cooperative();
         let mut state = self.inner.hazards.state();
         let checker = &mut state.as_mut()?.checker;
-        let thread = checker.thread(number, exact, || current::name_for_people(number));
+        let thread = checker.thread(number, exact, || thread::name_for_people(number));
         Some(f(checker, thread))
     }
 
-    /// Records that the calling agent has used a type of [`crate::check`], by which another agent
+    /// Records that the calling agent has used a type of the checker, by which another agent
     /// may have handed memory over.
     #[inline]
-    pub(crate) fn note_hand_over(&self) {
+    pub fn note_hand_over(&self) {
         self.check_hazards(Checker::acquire_from_all);
     }
 

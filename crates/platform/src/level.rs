@@ -4,9 +4,8 @@
 //! there stops that agent. [`raise`] marks the region. [`assert_may_block`] and [`assert_at_most`]
 //! check it in debug builds.
 
-pub use crate::current::Level;
-
-use crate::current;
+use tidegate_machines::thread;
+pub use tidegate_machines::thread::Level;
 
 /// Keeps a raised level until dropped.
 #[must_use = "the level falls when this is dropped"]
@@ -15,20 +14,20 @@ pub struct Raised(Level);
 /// Raises the calling agent's level to `level`. A higher level is kept.
 #[inline]
 pub fn raise(level: Level) -> Raised {
-    Raised(current::exchange_level(current::level().max(level)))
+    Raised(thread::exchange_level(thread::level().max(level)))
 }
 
 impl Drop for Raised {
     #[inline]
     fn drop(&mut self) {
-        current::exchange_level(self.0);
+        thread::exchange_level(self.0);
     }
 }
 
 /// Returns whether the calling agent may block: it is at PASSIVE level.
 #[inline]
 pub fn may_block() -> bool {
-    current::level() == Level::Passive
+    thread::level() == Level::Passive
 }
 
 /// Checks, in debug builds only, that the agent may wait for `what`.
@@ -38,11 +37,11 @@ pub fn may_block() -> bool {
 /// The agent is in an interrupt routine or a DPC.
 #[inline]
 pub fn assert_may_block(what: &str) {
-    if cfg!(debug_assertions) && current::level() > Level::Passive {
+    if cfg!(debug_assertions) && thread::level() > Level::Passive {
         panic!(
             "agent '{}' waits for {what} at {:?} level: hand the work to a worker",
-            current::name(),
-            current::level()
+            thread::name(),
+            thread::level()
         );
     }
 }
@@ -54,11 +53,11 @@ pub fn assert_may_block(what: &str) {
 /// The agent's level is above `level`.
 #[inline]
 pub fn assert_at_most(level: Level, what: &str) {
-    if cfg!(debug_assertions) && current::level() > level {
+    if cfg!(debug_assertions) && thread::level() > level {
         panic!(
             "agent '{}' is at {:?} level, and {what} needs {level:?}: hand the work to a worker",
-            current::name(),
-            current::level()
+            thread::name(),
+            thread::level()
         );
     }
 }
@@ -73,7 +72,7 @@ mod tests {
         let outer = raise(Level::Dispatch);
         drop(raise(Level::Dirql));
         drop(raise(Level::Passive));
-        assert_eq!(current::level(), Level::Dispatch);
+        assert_eq!(thread::level(), Level::Dispatch);
         drop(outer);
         assert_may_block("an event");
     }

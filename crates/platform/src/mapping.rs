@@ -5,14 +5,16 @@
 //! a store buffer, or its agent has found the page and not stored yet. So an old page shows nothing
 //! else to its readers.
 //!
-//! Below it: `agents` (windows of an explored machine), `cells::shown` (windows of threads).
+//! Below it: `agents` (windows of an explored machine), `cells::shown` of the machines (windows of
+//! threads).
 
 mod agents;
 
-use crate::cells::Shown;
-use crate::{Page, Platform, PlatformKind};
+use crate::memory::Page;
+use crate::platform::{Platform, PlatformKind};
 use agents::ShownToAgents;
 use std::sync::Arc;
+use tidegate_machines::cells::Shown;
 
 /// A window that shows one page at a time.
 #[derive(Clone)]

@@ -5,9 +5,10 @@
 //! only locks that come after it. So no agent waits at a gate with a lock that an agent inside
 //! wants.
 
-use crate::Platform;
-use crate::current::{self, HeldItem};
+use crate::platform::Platform;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_machines::thread;
+use tidegate_machines::thread::HeldItem;
 
 /// The place of one gate; see [`Platform::passage`].
 pub struct Passage {
@@ -17,13 +18,16 @@ pub struct Passage {
     number: u64,
 }
 
-impl Passage {
-    pub(crate) fn new(platform: &Platform, name: &'static str) -> Passage {
+impl Platform {
+    /// Creates the place of a gate in the lock order.
+    pub fn passage(&self, name: &'static str) -> Passage {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        Passage { name, rank: platform.lock_rank(name), number }
+        Passage { name, rank: self.lock_rank(name), number }
     }
+}
 
+impl Passage {
     /// Records that the calling agent waits at the gate and goes in. `waits` is whether it may have
     /// to wait: an agent that never waits may hold any lock.
     ///
@@ -33,7 +37,7 @@ impl Passage {
     pub fn enter(&self, waits: bool) {
         if cfg!(debug_assertions) && waits {
             // The waits that the gate orders declare their own classes (`wait_order`).
-            current::lock_taken(HeldItem {
+            thread::lock_taken(HeldItem {
                 address: self.address(),
                 name: self.name,
                 rank: self.rank,
@@ -41,21 +45,21 @@ impl Passage {
                 machine: 0,
             });
         }
-        current::entered(self.number);
+        thread::entered(self.number);
     }
 
     /// Records that the calling agent is outside again.
     pub fn leave(&self) {
         if cfg!(debug_assertions) {
-            current::lock_dropped(self.address());
+            thread::lock_dropped(self.address());
         }
-        current::left(self.number);
+        thread::left(self.number);
     }
 
     /// Returns whether the calling agent is inside.
     #[inline]
     pub fn is_inside(&self) -> bool {
-        current::is_inside(self.number)
+        thread::is_inside(self.number)
     }
 
     /// The number, as an address that no lock has: locks are aligned.

@@ -4,13 +4,13 @@
 //! No guard is held over a DDI call or a callback ([`crate::current::assert_no_guards`]). A wake
 //! word is a protocol word, so its own races are explored.
 
-use crate::access::ClientAccess;
-use crate::cells::{Guarded, Header, Held, HeldHere};
 use crate::memory::Word;
-use crate::wait::{Deadline, WaitEnd};
-use crate::wait_order::{self, ClassId, WaitClass};
-use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
+use crate::platform::{Platform, PlatformKind};
+use crate::wait_order::{ClassId, WaitClass};
+use crate::waits;
 use std::ops::{Deref, DerefMut};
+use tidegate_machines::cells::{Guarded, Header, Held, HeldHere};
+use tidegate_machines::{ClientAccess, CpuTime, Deadline, Step, WaitEnd, thread, world};
 
 /// Mutual exclusion for policy state.
 pub struct Mutex<T>(Guarded<Lock, T>);
@@ -33,22 +33,22 @@ impl Lock {
     #[inline]
     fn me(&self) -> u64 {
         match self.kind {
-            PlatformKind::Host => host::thread_number(),
+            PlatformKind::Host => thread::number(),
             _ => world::agent_number(),
         }
     }
 
     fn taken(&self, key: usize) {
-        wait_order::lock_taken(&self.platform, key, (self.name, self.class), self.rank);
+        waits::lock_taken(&self.platform, key, (self.name, self.class), self.rank);
     }
 
     fn taken_at_once(&self, key: usize) {
-        wait_order::lock_taken_at_once(&self.platform, key, (self.name, self.class), self.rank);
+        waits::lock_taken_at_once(&self.platform, key, (self.name, self.class), self.rank);
     }
 
     #[cold]
     fn panic_held(&self) -> ! {
-        let (agent, lock) = (current::name(), self.name);
+        let (agent, lock) = (thread::name(), self.name);
         panic!("agent '{agent}' takes the lock '{lock}', which it holds already");
     }
 }
@@ -57,17 +57,17 @@ impl Header for Lock {
     #[inline]
     fn released(&self, key: usize, counted: bool) {
         if cfg!(debug_assertions) {
-            current::lock_dropped(key);
+            thread::lock_dropped(key);
         }
         if counted {
-            current::guard_dropped();
+            thread::guard_dropped();
         }
         match self.kind {
             PlatformKind::Host => {}
             PlatformKind::Virtual => world::lock_dropped(key),
             PlatformKind::Explored => {
                 if !cfg!(debug_assertions) {
-                    current::lock_dropped(key);
+                    thread::lock_dropped(key);
                 }
                 world::unlock(self.id);
             }
@@ -75,22 +75,24 @@ impl Header for Lock {
     }
 }
 
-impl<T> Mutex<T> {
-    pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
-        Mutex::numbered(platform, world::new_object_id(platform), name, value)
-    }
-
-    /// Creates the lock with a number that was drawn before.
-    pub(crate) fn numbered(platform: &Platform, id: u32, name: &'static str, value: T) -> Mutex<T> {
-        let class = wait_order::class_of_locks(platform, name);
-        Mutex::of_class(platform, id, (name, class), value)
+impl Platform {
+    /// Creates a mutex. The name appears in panics and reports.
+    pub fn mutex<T>(&self, name: &'static str, value: T) -> Mutex<T> {
+        Mutex::numbered(self, self.new_object_id(), name, value)
     }
 
     /// Creates a mutex of a program to explore. All of them may have one name, so they have no
     /// place in the order of waits.
-    pub(crate) fn of_program(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
-        let id = world::new_object_id(platform);
-        Mutex::of_class(platform, id, (name, ClassId::NONE), value)
+    pub fn mutex_of_program<T>(&self, name: &'static str, value: T) -> Mutex<T> {
+        Mutex::of_class(self, self.new_object_id(), (name, ClassId::NONE), value)
+    }
+}
+
+impl<T> Mutex<T> {
+    /// Creates the lock with a number that was drawn before.
+    pub(crate) fn numbered(platform: &Platform, id: u32, name: &'static str, value: T) -> Mutex<T> {
+        let class = waits::class_of_locks(platform, name);
+        Mutex::of_class(platform, id, (name, class), value)
     }
 
     fn of_class(
@@ -114,20 +116,20 @@ impl<T> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let guard = self.take(true);
-        current::guard_taken();
+        thread::guard_taken();
         guard
     }
 
     /// Takes a lock that orders calls and guards no policy state, so it may be held over calls:
-    /// the interrupt lock, a mailbox, a queue's submitter lock. [`current::assert_no_guards`]
-    /// ignores it.
+    /// the interrupt lock, a mailbox, a queue's submitter lock.
+    /// [`crate::current::assert_no_guards`] ignores it.
     #[inline]
     pub fn lock_device(&self) -> MutexGuard<'_, T> {
         self.take(false)
     }
 
     /// Takes the lock as [`Mutex::lock_device`] does, if it is free.
-    pub(crate) fn try_lock_device(&self) -> Option<MutexGuard<'_, T>> {
+    pub fn try_lock_device(&self) -> Option<MutexGuard<'_, T>> {
         let lock = &self.0.header;
         if lock.kind == PlatformKind::Explored && !world::try_lock(lock.id, lock.name) {
             return None;
@@ -140,12 +142,12 @@ impl<T> Mutex<T> {
     }
 
     /// Returns the value.
-    pub(crate) fn into_inner(self) -> T {
+    pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 
     /// Returns the platform of the lock.
-    pub(crate) fn platform(&self) -> &Platform {
+    pub fn platform(&self) -> &Platform {
         &self.0.header.platform
     }
 
@@ -166,7 +168,7 @@ impl<T> Mutex<T> {
         if lock.kind != PlatformKind::Host {
             return MutexGuard(self.take_in_world().counted(counted));
         }
-        let me = host::thread_number();
+        let me = thread::number();
         if self.0.is_held_by(me) {
             lock.panic_held();
         }
@@ -233,13 +235,13 @@ pub struct MutexGuard<'a, T>(Held<'a, Lock, T>);
 
 impl<T> MutexGuard<'_, T> {
     /// Returns the platform of the lock.
-    pub(crate) fn platform(&self) -> &Platform {
+    pub fn platform(&self) -> &Platform {
         &self.0.header().platform
     }
 
     /// Declares that the agent may wait here for `class`, and drops this lock meanwhile.
     pub fn may_drop_and_wait_for(&self, class: &'static WaitClass) {
-        wait_order::wait_without(self.platform(), class, self.0.key());
+        waits::wait_without(self.platform(), class, self.0.key());
     }
 }
 

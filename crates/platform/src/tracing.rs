@@ -2,32 +2,15 @@
 //! recorder, which is merged when the agent ends or the trace is taken. A recorder holds records of
 //! one platform: a thread that goes on to another one gives them back first.
 
-use crate::own_recorder::OwnRecorder;
-use crate::{Instruments, Platform, PlatformKind, StepLog, current, findings, world};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use crate::findings;
+use crate::platform::{Instruments, Platform, PlatformKind};
+use std::sync::atomic::Ordering;
+use tidegate_machines::thread::OwnRecorder;
+use tidegate_machines::{StepLog, thread, world};
 use tidegate_trace::{
-    ClockName, FenceId, Known, LaneId, LaneKind, LinkId, NameId, Part, QueueNumber, QueueTable,
-    Queued, Record, SubmissionKey, Trace, TraceBuilder,
+    FenceId, Known, LaneId, LaneKind, LinkId, NameId, Part, QueueNumber, Queued, Record,
+    SubmissionKey, Trace, TraceBuilder,
 };
-
-pub(crate) struct Tracing {
-    /// Only records of what engines executed are kept.
-    executions_only: AtomicBool,
-    /// Created on first use: most explored machines are never traced.
-    builder: Mutex<Option<Box<TraceBuilder>>>,
-    queues: Mutex<QueueTable>,
-    clock: ClockName,
-    /// The last allocated link.
-    links: AtomicU32,
-    /// The last number of [`Platform::serial`].
-    serials: AtomicU64,
-    /// The number of traces that were taken. Each begins a new builder.
-    taken: AtomicU32,
-    /// Records for which a recording has room; 0 before the first one. Records then go to the
-    /// builder, because its agents do not end.
-    room: AtomicUsize,
-}
 
 /// A recording of a machine that goes on.
 pub struct Recording {
@@ -35,113 +18,76 @@ pub struct Recording {
     began_ns: u64,
 }
 
-/// A fence of the timeline. Its number and name are kept while it exists, and afterwards if a
-/// record may name it: while a timeline is on.
-pub struct TracedFence {
+/// What the timeline knows a fence or a lane by.
+struct Registered<I> {
     platform: Platform,
-    id: FenceId,
+    id: I,
     serial: u64,
-    /// [`Tracing::taken`] at the registration.
+    /// `Timeline::taken` at the registration.
     taken: u32,
 }
 
-impl TracedFence {
-    /// Returns the number by which records name it.
-    pub fn id(&self) -> FenceId {
-        self.id
-    }
+macro_rules! registered {
+    ($(#[$doc:meta])* $Name:ident, $Id:ty) => {
+        $(#[$doc])*
+        pub struct $Name(Registered<$Id>);
 
-    /// Returns a number that no other fence or object of this platform has or gets.
-    pub fn serial(&self) -> u64 {
-        self.serial
-    }
+        impl $Name {
+            /// Returns the number by which records name it.
+            pub fn id(&self) -> $Id {
+                self.0.id
+            }
+
+            /// Returns a number that no other object of this platform has or gets.
+            pub fn serial(&self) -> u64 {
+                self.0.serial
+            }
+        }
+    };
 }
+
+registered!(
+    /// A fence of the timeline. Its number and name are kept while it exists, and afterwards if a
+    /// record may name it: while a timeline is on.
+    TracedFence,
+    FenceId
+);
+registered!(
+    /// A lane of the timeline that ends with its object. Its number is used again, unless a record
+    /// may name it: while a timeline is on.
+    TracedLane,
+    LaneId
+);
 
 impl Drop for TracedFence {
     fn drop(&mut self) {
-        let Platform { inner } = &self.platform;
-        let tracing = self.platform.tracing();
-        let recorded = tracing && inner.tracing.room.load(Ordering::Relaxed) > 0;
+        let Registered { platform, id, taken, .. } = &self.0;
+        let (timeline, tracing) = (&platform.inner.timeline, platform.tracing());
+        let recorded = tracing && timeline.room.load(Ordering::Relaxed) > 0;
         if tracing && !recorded {
             return;
         }
-        inner.tracing.with_builder(|builder| {
-            if inner.tracing.taken.load(Ordering::Relaxed) != self.taken {
-                return;
-            }
-            match recorded {
-                true => builder.end_fence(self.id),
-                false => builder.remove_fence(self.id),
-            }
+        timeline.with_builder(|builder| match recorded {
+            _ if timeline.taken.load(Ordering::Relaxed) != *taken => {}
+            true => builder.end_fence(*id),
+            false => builder.remove_fence(*id),
         });
-    }
-}
-
-/// A lane of the timeline that ends with its object. Its number is used again, unless a record may
-/// name it: while a timeline is on.
-pub struct TracedLane {
-    platform: Platform,
-    id: LaneId,
-    serial: u64,
-    /// [`Tracing::taken`] at the registration.
-    taken: u32,
-}
-
-impl TracedLane {
-    /// Returns the number by which records name it.
-    pub fn id(&self) -> LaneId {
-        self.id
-    }
-
-    /// Returns a number that no other lane or object of this platform has or gets.
-    pub fn serial(&self) -> u64 {
-        self.serial
     }
 }
 
 impl Drop for TracedLane {
     fn drop(&mut self) {
-        let tracing = &self.platform.inner.tracing;
-        if self.platform.tracing() {
+        let Registered { platform, id, taken, .. } = &self.0;
+        let timeline = &platform.inner.timeline;
+        if platform.tracing() {
             return;
         }
-        tracing.queues().remove_lane(self.id);
-        tracing.with_builder(|builder| {
-            if tracing.taken.load(Ordering::Relaxed) == self.taken {
-                builder.remove_lane(self.id);
+        timeline.queues().remove_lane(*id);
+        timeline.with_builder(|builder| {
+            if timeline.taken.load(Ordering::Relaxed) == *taken {
+                builder.remove_lane(*id);
             }
         });
-    }
-}
-
-impl Tracing {
-    pub(crate) fn new(clock: ClockName) -> Tracing {
-        Tracing {
-            executions_only: AtomicBool::new(false),
-            builder: Mutex::new(None),
-            queues: Mutex::new(QueueTable::new()),
-            clock,
-            links: AtomicU32::new(0),
-            serials: AtomicU64::new(0),
-            taken: AtomicU32::new(0),
-            room: AtomicUsize::new(0),
-        }
-    }
-
-    pub(crate) fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
-        let mut builder = self.builder.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        f(builder.get_or_insert_with(|| Box::new(TraceBuilder::new("", self.clock))))
-    }
-
-    fn queues(&self) -> MutexGuard<'_, QueueTable> {
-        self.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-/// Merges the records of the calling agent, which ends.
-pub(crate) fn collect() {
-    if let Some(own) = current::take_recorder() {
-        own.give_back();
     }
 }
 
@@ -158,7 +104,7 @@ impl Platform {
     /// Enables recording of what engines execute, for measurements: records of calls, waits,
     /// signals and interrupts are dropped, which are most of the memory of a long run.
     pub fn enable_tracing_of_executions(&self) {
-        self.inner.tracing.executions_only.store(true, Ordering::Relaxed);
+        self.inner.timeline.executions_only.store(true, Ordering::Relaxed);
         self.enable_tracing();
     }
 
@@ -170,38 +116,40 @@ impl Platform {
 
     /// Registers a lane of the timeline.
     pub fn lane(&self, kind: LaneKind, group: &str, name: &str) -> LaneId {
-        self.inner.tracing.with_builder(|b| b.add_lane(kind, group, name))
+        self.inner.timeline.with_builder(|b| b.add_lane(kind, group, name))
     }
 
     /// Registers a lane of the timeline that ends with its object.
     pub fn trace_lane(&self, kind: LaneKind, group: &str, name: &str) -> TracedLane {
-        let (tracing, serial) = (&self.inner.tracing, self.serial());
+        TracedLane(self.register(|builder| builder.add_lane(kind, group, name)))
+    }
+
+    fn register<I>(&self, add: impl FnOnce(&mut TraceBuilder) -> I) -> Registered<I> {
+        let (timeline, serial) = (&self.inner.timeline, self.serial());
         // The builder's lock orders this with `take_trace`.
-        let register = |b: &mut TraceBuilder| {
-            (b.add_lane(kind, group, name), tracing.taken.load(Ordering::Relaxed))
-        };
-        let (id, taken) = tracing.with_builder(register);
-        TracedLane { platform: self.clone(), id, serial, taken }
+        let (id, taken) =
+            timeline.with_builder(|b| (add(b), timeline.taken.load(Ordering::Relaxed)));
+        Registered { platform: self.clone(), id, serial, taken }
     }
 
     /// Returns a number that this platform gives to no other object.
     pub fn serial(&self) -> u64 {
-        self.inner.tracing.serials.fetch_add(1, Ordering::Relaxed) + 1
+        self.inner.timeline.serials.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Assigns the work of a queue to `lane`.
     pub fn assign_lane(&self, queue: QueueNumber, lane: LaneId) {
-        self.inner.tracing.queues().assign_lane(queue, lane);
+        self.inner.timeline.queues().assign_lane(queue, lane);
     }
 
     /// Returns the lane on which the work of a queue is drawn.
     pub fn lane_of(&self, queue: QueueNumber) -> Option<LaneId> {
-        self.inner.tracing.queues().lane_of(queue)
+        self.inner.timeline.queues().lane_of(queue)
     }
 
     /// Returns the queues whose work is drawn on `lane`.
     pub fn queues_on(&self, lane: LaneId) -> Vec<QueueNumber> {
-        self.inner.tracing.queues().queues_on(lane)
+        self.inner.timeline.queues().queues_on(lane)
     }
 
     /// Returns the lane of a queue while records are kept.
@@ -215,7 +163,7 @@ impl Platform {
     #[inline]
     pub fn note_queued(&self, queue: QueueNumber, key: SubmissionKey, queued: Queued) {
         if self.instruments().follows_queued() {
-            self.inner.tracing.queues().note_queued(queue, key, queued);
+            self.inner.timeline.queues().note_queued(queue, key, queued);
         }
     }
 
@@ -226,22 +174,17 @@ impl Platform {
         if !on.follows_queued() {
             return Queued::default();
         }
-        self.inner.tracing.queues().take_queued(queue, key)
+        self.inner.timeline.queues().take_queued(queue, key)
     }
 
     /// Registers a fence of the timeline.
     pub fn trace_fence(&self, name: &str) -> TracedFence {
-        let tracing = &self.inner.tracing;
-        // The builder's lock orders this with `take_trace`.
-        let register =
-            |b: &mut TraceBuilder| (b.add_fence(name), tracing.taken.load(Ordering::Relaxed));
-        let (id, taken) = tracing.with_builder(register);
-        TracedFence { platform: self.clone(), id, serial: self.serial(), taken }
+        TracedFence(self.register(|builder| builder.add_fence(name)))
     }
 
     /// Interns a name for records.
     pub fn trace_name(&self, name: &str) -> NameId {
-        self.inner.tracing.with_builder(|b| b.name(name))
+        self.inner.timeline.with_builder(|b| b.name(name))
     }
 
     /// Takes the log of steps of an explored machine; empty for any other, and while tracing
@@ -257,7 +200,7 @@ impl Platform {
         if !self.instruments().follows_queued() {
             return LinkId::NONE;
         }
-        LinkId(self.inner.tracing.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+        LinkId(self.inner.timeline.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 
     /// Appends a record to the calling agent's own buffer, or to that of a recording. No effect
@@ -265,15 +208,15 @@ impl Platform {
     #[inline]
     pub fn record(&self, record: Record) {
         let dropped = || {
-            let executions_only = self.inner.tracing.executions_only.load(Ordering::Relaxed);
+            let executions_only = self.inner.timeline.executions_only.load(Ordering::Relaxed);
             executions_only && !record.kind.is_of_execution()
         };
         if self.tracing() && !dropped() {
-            let tracing = &self.inner.tracing;
+            let tracing = &self.inner.timeline;
             match tracing.room.load(Ordering::Relaxed) {
                 0 => {
-                    let push = |own: &mut _| OwnRecorder::push(own, self, record);
-                    if let Some(before) = current::with_recorder(push) {
+                    let push = |own: &mut _| OwnRecorder::push(own, &self.inner, record);
+                    if let Some(before) = thread::with_recorder(push) {
                         before.give_back();
                     }
                 }
@@ -285,7 +228,7 @@ impl Platform {
     /// Begins a recording of a machine that goes on. Records for which there is no `room` are
     /// counted as lost. Its platform makes no whole trace any more, and one recording at a time.
     pub fn begin_recording(&self, room: usize) -> Recording {
-        let tracing = &self.inner.tracing;
+        let tracing = &self.inner.timeline;
         tracing.with_builder(TraceBuilder::begin_parts);
         tracing.room.store(room, Ordering::Relaxed);
         let recording = Recording { known: Known::default(), began_ns: self.stamp_ns() };
@@ -296,14 +239,14 @@ impl Platform {
     /// Takes what is new in a recording. Records that ended before its beginning, such as those of
     /// old log entries, are left out.
     pub fn take_recorded(&self, recording: &mut Recording) -> Part {
-        let mut part = self.inner.tracing.with_builder(|b| b.take_part(&mut recording.known));
+        let mut part = self.inner.timeline.with_builder(|b| b.take_part(&mut recording.known));
         part.records.retain(|record| record.end_ns >= recording.began_ns);
         part
     }
 
     /// Ends a recording.
     pub fn end_recording(&self) {
-        let tracing = &self.inner.tracing;
+        let tracing = &self.inner.timeline;
         self.inner.switches.set_timeline(false);
         tracing.queues().clear_queued();
         tracing.with_builder(TraceBuilder::end_parts);
@@ -316,8 +259,8 @@ impl Platform {
     ///
     /// In debug builds, if records contradict each other ([`Trace::contradictions`]).
     pub fn take_trace(&self, title: &str) -> Trace {
-        let tracing = &self.inner.tracing;
-        collect();
+        let tracing = &self.inner.timeline;
+        thread::collect();
         tracing.queues().clear_queued();
         let empty = TraceBuilder::new("", tracing.clock);
         let take = |b: &mut TraceBuilder| {

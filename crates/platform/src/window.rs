@@ -9,10 +9,11 @@
 //! machine stops during a move, the access reaches the old bytes, since neither is read any more.
 
 use crate::memory::{Bulk, OutOfBounds, Word};
+use crate::platform::Platform;
 use crate::sync::Mutex;
-use crate::{Platform, Step, WaitEnd};
 use std::fmt;
 use std::sync::Arc;
+use tidegate_machines::{Step, WaitEnd};
 
 struct Shown {
     bulk: Bulk,

@@ -2,10 +2,10 @@
 //!
 //! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
-//! can be replaced. Programs and user mode meet in `gpu-abi` too. `explorer` knows no graphics.
-//! Only `cli`, `bench` and `fuzz` name `scenarios`. Development dependencies obey the same table,
-//! with two exceptions: `explorer`, `testbed` and the facade may be one anywhere, and the crates at
-//! the top may use anything.
+//! can be replaced. Programs and user mode meet in `gpu-abi` too. Only the seam and its checker
+//! name the machines. `explorer` knows no graphics. Only `cli`, `bench` and `fuzz` name
+//! `scenarios`. Development dependencies obey the same table, with two exceptions: `explorer`,
+//! `testbed` and the facade may be one anywhere, and the crates at the top may use anything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
     ("hazard", &[]),
     ("wddm-abi", &[]),
-    ("platform", &["hazard", "trace"]),
+    ("machines", &["trace"]),
+    ("platform", &["hazard", "machines", "trace"]),
+    ("check", &["machines", "platform"]),
     ("d3dukmdt", &["platform", "wddm-abi"]),
     ("ddi", &["d3dukmdt", "platform", "trace", "wddm-abi"]),
     ("gpu-abi", &["d3dukmdt", "platform"]),
@@ -50,7 +52,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 const BELOW_THE_FACADE: &[&str] = &[
     "trace", "hazard", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu",
-    "explorer", "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner",
+    "check", "explorer", "dxgkrnl", "kmd", "d3d12", "service", "workload", "runner",
 ];
 
 const WITH_THE_FACADE: &[&str] = &[

@@ -22,10 +22,10 @@ const LINTS: [(&str, &[&str]); 3] = [
 ];
 /// Rooms that may be unsafe.
 const UNSAFE_ROOMS: &[&str] = &[
-    "crates/platform/src/cells",
-    "crates/platform/src/os",
-    "crates/platform/src/fiber",
-    "crates/platform/src/stacks.rs",
+    "crates/machines/src/cells",
+    "crates/machines/src/os",
+    "crates/machines/src/fiber",
+    "crates/machines/src/stacks.rs",
     "crates/d3dkmt/src/caller.rs",
     "crates/d3dkmt/src/exports.rs",
     "crates/peers/src/vulkan.rs",
@@ -38,7 +38,9 @@ const UNSAFE_ROOMS: &[&str] = &[
 /// that it is measured against and its peers, and the tests of threads that the platform does not
 /// know.
 const BESIDE_THE_SEAM: &[&str] = &[
+    "crates/machines",
     "crates/platform",
+    "crates/check",
     "crates/bench/src/floors",
     "crates/measure/src/floors.rs",
     "crates/peers",
@@ -134,7 +136,9 @@ fn is_test_file(path: &Path) -> bool {
 /// Programs around the product and tests may tell platforms apart.
 fn is_product(path: &Path) -> bool {
     (path.starts_with("crates") || path.starts_with("fuzz"))
-        && !path.starts_with("crates/platform")
+        && !["platform", "machines", "check"]
+            .iter()
+            .any(|of| path.starts_with(format!("crates/{of}")))
         && !is_test_file(path)
 }
 
@@ -218,8 +222,8 @@ mod tests {
     fn lints_that_keep_a_law_are_switched_off_in_their_places_alone() {
         let off = "#![allow(unsafe_code, clippy::disallowed_types)]";
         assert_eq!(whats("crates/kmd/src/a.rs", off).len(), 2);
-        assert!(whats("crates/platform/src/cells/mod.rs", off).is_empty());
-        one("crates/platform/src/host.rs", off, "`unsafe_code` is switched off");
+        assert!(whats("crates/machines/src/cells/mod.rs", off).is_empty());
+        one("crates/machines/src/host.rs", off, "`unsafe_code` is switched off");
         assert!(
             whats("crates/kmd/src/a.rs", "// unsafe_code\nconst A: &str = \"unsafe_code\";")
                 .is_empty()

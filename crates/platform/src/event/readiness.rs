@@ -3,11 +3,12 @@
 //! Invariant: the lock orders updates, and each update reads the state inside it, so the descriptor
 //! ends with the last state. Between a change of the state and its update the two may differ.
 
-use crate::{PlatformKind, os};
+use crate::platform::PlatformKind;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use tidegate_machines::os;
 
 /// Errors of [`crate::Event::fd`].
 #[derive(Debug, thiserror::Error)]

@@ -5,13 +5,13 @@
 //! user is found there. Each agent has a word for its announcements. The loads, stores and barriers
 //! are steps; the table of pages is not, as a page enters it before its number is shown.
 
-use crate::PlantedFault;
-use crate::cells::{Accesses, MOST_KEPT, replace, use_announced};
-use crate::memory::Word;
+use crate::memory::{Page, Word};
+use crate::planted;
+use crate::platform::Platform;
 use crate::sync::Mutex;
-use crate::wait::WaitEnd;
-use crate::{Page, Platform, world};
 use std::sync::PoisonError;
+use tidegate_machines::cells::{Accesses, MOST_KEPT, replace, use_announced};
+use tidegate_machines::{WaitEnd, world};
 
 /// Agents with a word for announcements. Others take the lock.
 const USERS: usize = 64;
@@ -150,7 +150,11 @@ impl Accesses for Pages {
         self.all()[number as usize] = None;
     }
 
-    fn has_planted(&self, fault: PlantedFault) -> bool {
-        self.platform.has_planted(fault)
+    fn lacks_barrier(&self) -> bool {
+        planted!(self.platform, NoBarrierOfAllAgents)
+    }
+
+    fn drops_announced(&self) -> bool {
+        planted!(self.platform, AnnouncedPageDropped)
     }
 }

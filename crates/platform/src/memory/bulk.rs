@@ -2,11 +2,12 @@
 //!
 //! Ordering comes from the protocol words around a bulk access, not from the access.
 
-use crate::cells::{BulkCells, Cells, Lines};
-use crate::{Object, Platform, PlatformKind, world};
+use crate::platform::{Platform, PlatformKind};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tidegate_machines::cells::{BulkCells, Cells, Lines};
+use tidegate_machines::{Object, world};
 
 /// An access past the end of a run of bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,15 +30,17 @@ pub struct Bulk {
     pub(super) inner: Arc<BulkCells>,
 }
 
-impl Bulk {
-    pub(crate) fn new(platform: &Platform, bytes: usize) -> Bulk {
-        let explored = platform.kind() == PlatformKind::Explored;
-        Bulk::of(platform, Cells::private(bytes.div_ceil(8), explored, None), bytes)
+impl Platform {
+    /// Creates a zeroed run of bulk bytes.
+    pub fn bulk(&self, bytes: usize) -> Bulk {
+        let explored = self.kind() == PlatformKind::Explored;
+        Bulk::of(self, Cells::private(bytes.div_ceil(8), explored, None), bytes)
     }
+}
 
+impl Bulk {
     pub(super) fn of(platform: &Platform, cells: Cells, bytes: usize) -> Bulk {
-        let explored = platform.kind() == PlatformKind::Explored;
-        let id = if explored { world::next_object_id() } else { 0 };
+        let (id, explored) = (platform.new_object_id(), platform.kind() == PlatformKind::Explored);
         Bulk { inner: Arc::new(BulkCells::new(id, explored, cells, bytes)) }
     }
 

@@ -19,13 +19,15 @@ pub use physical::{CacheType, FoundRegion, PhysicalAddress, PhysicalMemory, Targ
 pub use shared::SharedFile;
 pub use untrusted::Untrusted;
 
-use crate::cells::{Annexes, Cells, PageCells, PinnedCell, WordRef};
-use crate::wait::{Deadline, WaitEnd};
-use crate::wait_order::{self, Reason};
-use crate::{CpuTime, Object, Platform, PlatformKind, Step, world};
+use crate::platform::{Platform, PlatformKind};
+use crate::wait_order::Reason;
+use crate::waits;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tidegate_machines::cells::{Cells, OwnedPage, PinnedCell, WordRef};
+use tidegate_machines::{CpuTime, Deadline, Object, Step, WaitEnd, world};
 
 /// Protocol words or bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,34 +38,51 @@ pub enum PageKind {
     Bulk,
 }
 
+/// What the words of a page share beside their cells.
+struct Shared {
+    platform: Platform,
+    annexes: OnceLock<Box<Mutex<Annexes>>>,
+}
+
+/// Annexes by the index of their word and their number. Most pages have none.
+type Annexes = BTreeMap<(u32, u32), Page>;
+
+impl Shared {
+    fn of(platform: &Platform) -> Shared {
+        Shared { platform: platform.clone(), annexes: OnceLock::new() }
+    }
+
+    fn annexes<R>(&self, act: impl FnOnce(&mut Annexes) -> R) -> R {
+        let annexes = self.annexes.get_or_init(Box::default);
+        act(&mut annexes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Memory made of [`Word`]s.
 #[derive(Clone)]
 pub struct Page {
-    inner: Arc<PageCells>,
+    inner: OwnedPage<Shared>,
+}
+
+impl Platform {
+    /// Creates a page of `words` protocol words, all zero.
+    pub fn page(&self, words: usize) -> Page {
+        let (owner, explored) = (Shared::of(self), self.kind() == PlatformKind::Explored);
+        Page { inner: OwnedPage::zeroed(owner, self.new_object_id(), explored, words) }
+    }
 }
 
 impl Page {
-    pub(crate) fn new(platform: &Platform, words: usize) -> Page {
-        let (id, explored) = Page::numbered(platform);
-        Page { inner: PageCells::zeroed(platform, id, explored, words) }
-    }
-
     fn of(platform: &Platform, cells: Cells) -> Page {
-        let (id, explored) = Page::numbered(platform);
-        Page { inner: PageCells::of(platform, id, explored, cells) }
-    }
-
-    /// Returns the number of a new page, and whether it is one of an explored machine.
-    fn numbered(platform: &Platform) -> (u32, bool) {
-        let explored = platform.kind() == PlatformKind::Explored;
-        (if explored { world::next_object_id() } else { 0 }, explored)
+        let (owner, explored) = (Shared::of(platform), platform.kind() == PlatformKind::Explored);
+        Page { inner: OwnedPage::of(owner, platform.new_object_id(), explored, cells) }
     }
 
     /// Marks the page as written by a hostile process. On an explored platform each later load
     /// through [`Untrusted`] may return any value, as the strategy chooses. No effect elsewhere,
     /// where the process itself has to write.
     pub fn hand_to_hostile(&self) {
-        self.inner.hostile.store(true, Ordering::Relaxed);
+        self.inner.hand_to_hostile();
     }
 
     /// Returns the word at `index`.
@@ -94,7 +113,7 @@ impl Page {
     #[inline]
     pub fn store(&self, index: usize, value: u64) {
         if self.inner.explored {
-            world::store(WordRef { page: &self.inner, index: index as u32 }, value);
+            world::store(&self.inner, index as u32, value);
         } else {
             self.inner.cell(index).store(value, Ordering::Release);
         }
@@ -134,7 +153,7 @@ impl Page {
     /// Names the page in the log of steps ([`Platform::take_steps`]). No effect without a log.
     #[inline]
     pub fn named(self, name: &str) -> Page {
-        if self.inner.explored && self.inner.platform.tracing() {
+        if self.inner.explored && self.inner.owner().platform.tracing() {
             world::name(|log| log.name_page(self.inner.id, name));
         }
         self
@@ -143,7 +162,7 @@ impl Page {
     /// Returns the number of words.
     #[inline]
     pub fn len(&self) -> usize {
-        self.inner.cells.len()
+        self.inner.cells().count()
     }
 
     /// Returns whether there are no words.
@@ -154,20 +173,21 @@ impl Page {
     /// Shares the annexes of all words of `from` with the words of the same index here, and drops
     /// the previous annexes of this page.
     pub fn take_annexes(&self, from: &Page) {
-        if from.inner.annexes.get().is_some() || self.inner.annexes.get().is_some() {
-            let taken = from.inner.annexes(std::mem::take);
-            self.inner.annexes(|own| *own = taken);
+        let (from, to) = (from.inner.owner(), self.inner.owner());
+        if from.annexes.get().is_some() || to.annexes.get().is_some() {
+            let taken = from.annexes(std::mem::take);
+            to.annexes(|own| *own = taken);
         }
     }
 
     /// Returns whether nothing else refers to the page in this process.
     pub fn is_only_reference(&self) -> bool {
-        Arc::strong_count(&self.inner) == 1
+        self.inner.is_only_reference()
     }
 
     /// Returns whether both are the same memory.
     pub fn same(&self, other: &Page) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+        self.inner.same(&other.inner)
     }
 }
 
@@ -180,7 +200,7 @@ impl fmt::Debug for Page {
 /// A 64-bit protocol word that several agents load and store. Values are never torn.
 #[derive(Clone)]
 pub struct Word {
-    at: PinnedCell,
+    at: PinnedCell<Shared>,
 }
 
 impl Word {
@@ -190,8 +210,8 @@ impl Word {
     }
 
     /// Stores without a step, before another agent knows the word.
-    pub(crate) fn put(&self, value: u64) {
-        self.at.page.cells.put(self.at.index as usize, value);
+    pub fn put(&self, value: u64) {
+        self.at.page().cells().put(self.at.index as usize, value);
     }
 
     #[inline]
@@ -222,7 +242,7 @@ impl Word {
 
     #[cold]
     fn store_explored(&self, value: u64) {
-        world::store(self.as_ref(), value);
+        world::store(self.at.page(), self.at.index, value);
     }
 
     #[cold]
@@ -233,7 +253,7 @@ impl Word {
 
     /// Marks the word's page as written by a hostile process; see [`Page::hand_to_hostile`].
     pub fn hand_to_hostile(&self) {
-        self.at.page.hostile.store(true, Ordering::Relaxed);
+        self.at.page().hand_to_hostile();
     }
 
     /// Names the word in the log of steps ([`Platform::take_steps`]). No effect without a log.
@@ -245,8 +265,8 @@ impl Word {
     /// Names the word as [`Word::named`] does, and makes the name only if there is a log.
     #[inline]
     pub fn named_by(self, name: impl FnOnce() -> String) -> Word {
-        if self.at.page.explored && self.at.page.platform.tracing() {
-            let object = Object::Word { page: self.at.page.id, index: self.at.index };
+        if self.at.explored && self.platform().tracing() {
+            let object = Object::Word { page: self.at.page().id, index: self.at.index };
             world::name(|log| log.name(object, &name()));
         }
         self
@@ -254,7 +274,7 @@ impl Word {
 
     /// Returns the word's page.
     pub fn page(&self) -> Page {
-        Page { inner: Arc::clone(&self.at.page) }
+        Page { inner: self.at.page().clone() }
     }
 
     /// Returns the word's index in its page.
@@ -263,9 +283,9 @@ impl Word {
         self.at.index as usize
     }
 
-    /// Returns the word's address, which is unique among live words. It serves as an identity only.
-    pub(crate) fn address(&self) -> usize {
-        std::ptr::from_ref(self.cell()) as usize
+    /// Returns whether both are the same word.
+    pub fn same(&self, other: &Word) -> bool {
+        std::ptr::eq(self.cell(), other.cell())
     }
 
     /// Returns the address at which the CPU reaches the word while its page lives, for programs in
@@ -280,7 +300,7 @@ impl Word {
     ///
     /// `index` is past the end.
     pub fn sibling(&self, index: usize) -> Word {
-        Word { at: PinnedCell::new(&self.at.page, index as u32) }
+        Word { at: PinnedCell::new(self.at.page(), index as u32) }
     }
 
     /// Loads the word at `index` of the same page, as [`Word::load`] does.
@@ -293,29 +313,30 @@ impl Word {
         if self.at.explored {
             return self.load_explored_sibling(index);
         }
-        self.at.page.cell(index).load(Ordering::Acquire)
+        self.at.page().cell(index).load(Ordering::Acquire)
     }
 
     #[cold]
     fn load_explored_sibling(&self, index: usize) -> u64 {
-        world::load(WordRef { page: &self.at.page, index: index as u32 })
+        world::load(WordRef { page: self.at.page(), index: index as u32 })
     }
 
     /// Returns an annex of the word: a page of `words` words that belongs to this word, zeroed when
     /// created. It holds data that does not fit in the word's page. The same `number` always
     /// returns the same annex.
     pub fn annex(&self, number: u32, words: usize) -> Page {
-        let make = || Page::new(&self.at.page.platform, words).inner;
+        let make = || self.platform().page(words);
         let annex = |annexes: &mut Annexes| {
-            Arc::clone(annexes.entry((self.at.index, number)).or_insert_with(make))
+            annexes.entry((self.at.index, number)).or_insert_with(make).clone()
         };
-        Page { inner: self.at.page.annexes(annex) }
+        self.at.page().owner().annexes(annex)
     }
 
     /// Drops all annexes of the word.
     pub fn drop_annexes(&self) {
-        if self.at.page.annexes.get().is_some() {
-            self.at.page.annexes(|annexes| annexes.retain(|(word, _), _| *word != self.at.index));
+        let shared = self.at.page().owner();
+        if shared.annexes.get().is_some() {
+            shared.annexes(|annexes| annexes.retain(|(word, _), _| *word != self.at.index));
         }
     }
 
@@ -412,7 +433,7 @@ impl Word {
     ) -> WaitEnd {
         let what = what.into();
         if cfg!(debug_assertions) || self.at.explored {
-            wait_order::begin_wait(self.platform(), what);
+            waits::begin_wait(self.platform(), what);
         }
         self.wait_until(expected, deadline.map(Deadline::at), what.text)
     }
@@ -423,10 +444,10 @@ impl Word {
         deadline: Option<Deadline>,
         what: &str,
     ) -> WaitEnd {
-        let platform = &self.at.page.platform;
+        let platform = self.platform();
         match platform.kind() {
             PlatformKind::Host => {
-                platform.host_threads().wait_word(self.as_ref(), expected, deadline, what)
+                platform.host_threads().wait_word(&self.at, expected, deadline, what)
             }
             _ => world::wait_word(self.as_ref(), expected, deadline, what),
         }
@@ -434,20 +455,21 @@ impl Word {
 
     /// Wakes up to `count` sleepers. `step` is the cost of their return in virtual time.
     pub fn wake(&self, count: u32, step: Step) {
-        let platform = &self.at.page.platform;
+        let platform = self.platform();
         match platform.kind() {
-            PlatformKind::Host => platform.host_threads().wake_word(self.as_ref(), count),
+            PlatformKind::Host => platform.host_threads().wake_word(&self.at, count),
             _ => world::wake_word(self.as_ref(), count, step),
         }
     }
 
     fn as_ref(&self) -> WordRef<'_> {
-        WordRef { page: &self.at.page, index: self.at.index }
+        WordRef { page: self.at.page(), index: self.at.index }
     }
 
     /// Returns the platform of the word.
+    #[inline]
     pub fn platform(&self) -> &Platform {
-        &self.at.page.platform
+        &self.at.page().owner().platform
     }
 }
 

@@ -1,31 +1,33 @@
-//! Accesses to a [`Word`] with the orders of std's atomics, for [`crate::check`].
+//! Accesses to a [`Word`] with the orders of std's atomics, for the checker.
 //!
 //! On the explored platform a relaxed or releasing store goes through the store buffer, and a
 //! sequentially consistent one drains it, as on x86. The clocks of the race detector follow the
 //! order that was named.
 
 use super::Word;
-use crate::world;
 use std::sync::atomic::Ordering;
+use tidegate_machines::{Step, world};
 
 impl Word {
-    pub(crate) fn load_as(&self, order: Ordering) -> u64 {
+    /// Loads in this order.
+    pub fn load_as(&self, order: Ordering) -> u64 {
         match self.explored() {
             None => self.cell().load(order),
             Some(word) => world::load_as(word, order),
         }
     }
 
-    pub(crate) fn store_as(&self, value: u64, order: Ordering) {
+    /// Stores in this order.
+    pub fn store_as(&self, value: u64, order: Ordering) {
         match self.explored() {
             None => self.cell().store(value, order),
             Some(word) if order == Ordering::SeqCst => world::store_through(word, value, order),
-            Some(word) => world::store_as(word, value, order),
+            Some(word) => world::store_as(self.at.page(), word.index, value, order),
         }
     }
 
     /// Replaces the value unless `new` returns `None`. Returns the previous value.
-    pub(crate) fn update_as(
+    pub fn update_as(
         &self,
         (update, load): (Ordering, Ordering),
         new: impl FnMut(u64) -> Option<u64>,
@@ -40,13 +42,28 @@ impl Word {
 
     /// Replaces the value and wakes all waiters, without a step: an agent that unwinds must not be
     /// switched.
-    pub(crate) fn update_at_once(&self, new: impl Fn(u64) -> u64) {
+    pub fn update_at_once(&self, new: impl Fn(u64) -> u64) {
         match self.explored() {
             None => {
                 self.update_as((Ordering::AcqRel, Ordering::Acquire), |old| Some(new(old)));
-                self.wake(u32::MAX, crate::Step::ThreadWake);
+                self.wake(u32::MAX, Step::ThreadWake);
             }
             Some(word) => world::update_at_once(word, new),
         }
+    }
+
+    /// Returns the value of a word that only the caller reaches.
+    pub fn final_value(&self) -> u64 {
+        // Stores that still wait in the caller's own buffer count.
+        if self.platform().is_current() {
+            self.load_as(Ordering::Relaxed)
+        } else {
+            self.seen_value()
+        }
+    }
+
+    /// Returns the value in memory without a step, for reports.
+    pub fn seen_value(&self) -> u64 {
+        self.cell().load(Ordering::Relaxed)
     }
 }

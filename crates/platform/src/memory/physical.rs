@@ -8,12 +8,12 @@
 //! modelled: such a device must refuse accesses that bypass them.
 
 use super::{Bulk, Page, PageKind, Word};
-use crate::Platform;
-use crate::access::ClientAccess;
+use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use tidegate_machines::ClientAccess;
 
 /// An address on the bus, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,10 +6,11 @@
 //! share the cells themselves ([`Page::client_access`]). Elsewhere that memory is like any other.
 
 use super::{Bulk, Page};
-use crate::cells::{Cells, SharedCells};
-use crate::{ClientAccess, Platform, PlatformKind};
+use crate::platform::{Platform, PlatformKind};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tidegate_machines::ClientAccess;
+use tidegate_machines::cells::{Cells, SharedCells};
 
 /// A file of memory, for another process.
 #[derive(Clone, Copy, Debug)]
@@ -97,14 +98,14 @@ impl Page {
     /// Returns the file that other processes map; `None` if the page is memory of this process, or
     /// that of another one.
     pub fn shared(&self) -> Option<SharedFile<'_>> {
-        SharedFile::of(&self.inner.cells, 8 * self.len() as u64)
+        SharedFile::of(self.inner.cells(), 8 * self.len() as u64)
     }
 
     /// Returns what processes may do with the page that are agents of this cooperative platform,
     /// and so are handed the page itself; `None` for memory that no process is handed, and on the
     /// host.
     pub fn client_access(&self) -> Option<ClientAccess> {
-        self.inner.cells.client_access()
+        self.inner.cells().client_access()
     }
 }
 

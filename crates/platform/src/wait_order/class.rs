@@ -12,7 +12,7 @@ pub(super) const CLASSES: usize = 512;
 
 /// A class of locks or waits by its name, as a small number. [`ClassId::NONE`] is not ordered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClassId(pub(super) u16);
+pub(crate) struct ClassId(pub(crate) u16);
 
 impl ClassId {
     pub(crate) const NONE: ClassId = ClassId(0);
@@ -21,9 +21,9 @@ impl ClassId {
 /// A kind of wait. Waits of one class end in the same way, so all of them have the same place in
 /// the order of waits.
 pub struct WaitClass {
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The classes of the code that ends such a wait, besides the agents that owe it.
-    pub(super) ended_by: &'static [&'static WaitClass],
+    pub(crate) ended_by: &'static [&'static WaitClass],
     /// 0 until it is first used.
     id: AtomicU16,
 }
@@ -50,7 +50,7 @@ impl WaitClass {
         self.name
     }
 
-    pub(super) fn id(&self) -> ClassId {
+    pub(crate) fn id(&self) -> ClassId {
         match self.id.load(Ordering::Relaxed) {
             0 => {
                 let id = class_named(self.name);
@@ -77,7 +77,7 @@ pub(super) fn name_of(class: ClassId) -> &'static str {
 }
 
 /// Returns the class of this name.
-pub(super) fn class_named(name: &'static str) -> ClassId {
+pub(crate) fn class_named(name: &'static str) -> ClassId {
     const CACHED: usize = 256;
     type Cached = (usize, usize, ClassId);
     thread_local! {
@@ -101,7 +101,7 @@ pub(super) fn class_named(name: &'static str) -> ClassId {
 }
 
 /// As [`class_named`], for a name that was made at run time.
-pub(super) fn class_of_text(name: String) -> ClassId {
+pub(crate) fn class_of_text(name: String) -> ClassId {
     position(&name).unwrap_or_else(|| add_class(name.leak()))
 }
 

@@ -9,7 +9,6 @@
 use super::class::{ClassId, name_of};
 use super::rows::{Row, Rows, path};
 use super::sightings::{self, Kind};
-use crate::PlatformKind;
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,8 +38,8 @@ struct Found {
 }
 
 impl Graph {
-    pub(crate) fn new(kind: PlatformKind) -> Graph {
-        let records = cfg!(debug_assertions) || kind == PlatformKind::Explored;
+    /// Returns a graph that `records` edges or not.
+    pub(crate) fn new(records: bool) -> Graph {
         let new = || {
             let spare = SPARE.with_borrow_mut(Vec::pop);
             spare.unwrap_or_else(|| Recorded { rows: Rows::new(), used: Row::empty() })
@@ -49,13 +48,13 @@ impl Graph {
     }
 
     #[inline]
-    pub(super) fn has(&self, from: ClassId, to: ClassId) -> bool {
+    pub(crate) fn has(&self, from: ClassId, to: ClassId) -> bool {
         self.recorded.as_ref().is_none_or(|recorded| recorded.rows.of(from).has(to))
     }
 
     /// Adds an edge. Returns the text of a new circle that it closes.
     #[cold]
-    pub(super) fn add(&self, (from, to): (ClassId, ClassId), kind: Kind) -> Option<String> {
+    pub(crate) fn add(&self, (from, to): (ClassId, ClassId), kind: Kind) -> Option<String> {
         let Recorded { rows, used } = self.recorded.as_ref()?;
         if to == ClassId::NONE || !rows.of(from).insert(to) {
             return None;
@@ -86,11 +85,11 @@ impl Graph {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn take_circles(&self) -> Vec<String> {
+    pub(crate) fn take_circles(&self) -> Vec<String> {
         std::mem::take(&mut self.found().texts)
     }
 
-    pub(super) fn circles(&self) -> Vec<String> {
+    pub(crate) fn circles(&self) -> Vec<String> {
         self.found().texts.clone()
     }
 }

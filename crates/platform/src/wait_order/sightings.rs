@@ -2,11 +2,11 @@
 
 use super::class::{CLASSES, ClassId, name_of};
 use super::rows::{Row, path};
-use crate::current;
 use std::backtrace::Backtrace;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
+use tidegate_machines::thread;
 
 /// How an agent comes to an edge.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn note((from, to): (ClassId, ClassId), kind: Kind) -> bool {
     if !row(from).has(to) {
         let mut sightings = SIGHTINGS.lock().unwrap_or_else(PoisonError::into_inner);
         sightings.get_or_insert_default().entry((from.0, to.0)).or_insert_with(|| Sighting {
-            agent: current::name(),
+            agent: thread::name(),
             kind,
             stack: (kind != Kind::End).then(Backtrace::force_capture),
         });
@@ -119,9 +119,13 @@ fn write_stack(text: &mut String, stack: &Backtrace) {
 /// Returns whether a frame is neither of a library nor of this room.
 fn is_own(function: &str, place: Option<&str>) -> bool {
     match place {
-        Some(place) => {
-            !["/rustc/", "/.cargo/", "/src/wait_order/"].iter().any(|part| place.contains(part))
+        Some(place) => !["/rustc/", "/.cargo/", "/src/wait_order/", "/src/waits.rs"]
+            .iter()
+            .any(|part| place.contains(part)),
+        None => {
+            function.contains("tidegate")
+                && !function.contains("::wait_order::")
+                && !function.contains("::waits::")
         }
-        None => function.contains("tidegate") && !function.contains("::wait_order::"),
     }
 }

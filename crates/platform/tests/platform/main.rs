@@ -2,5 +2,6 @@
 
 mod backends;
 mod memory;
+mod once;
 mod tracing;
 mod wait_order;

@@ -11,11 +11,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
+use tidegate_check::thread;
 use tidegate_explorer::schedule::Schedule;
 use tidegate_explorer::{
     Coverage, ExplorerError, MemoryModel, Options, Report, Scenario, StrategyKind, explore,
 };
-use tidegate_platform::check::thread;
 
 /// Schedules of the default search: exhaustive, then sampled.
 const EXHAUSTIVE: u64 = 20_000;

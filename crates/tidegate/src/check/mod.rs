@@ -70,8 +70,8 @@ pub mod timeline;
 
 pub use builder::{Builder, Checked};
 pub use program::{REPLAY, REPORT, TIMELINE};
+pub use tidegate_check::{cell, hint, sync, thread};
 pub use tidegate_explorer::{Coverage, MemoryModel, StrategyKind};
-pub use tidegate_platform::check::{cell, hint, sync, thread};
 
 use crate::{Machine, MachineConfig, Platform};
 use std::sync::Arc;

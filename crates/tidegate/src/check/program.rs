@@ -1,9 +1,9 @@
 //! A program as a scenario, and the variables of the environment that replay one.
 
 use std::sync::Arc;
+use tidegate_check::thread;
 use tidegate_explorer::{Prepared, Scenario};
 use tidegate_platform::Platform;
-use tidegate_platform::check::thread;
 
 /// The variable of the environment that has the line to replay.
 pub const REPLAY: &str = "TIDEGATE_REPLAY";
