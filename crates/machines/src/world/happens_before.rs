@@ -233,3 +233,20 @@ impl HappensBefore {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// States that differ in a clock are told apart by the hash; a count of 0 is as none.
+    #[test]
+    fn the_hash_of_a_clock_is_of_the_agents_that_have_released() {
+        let clock = |counts: &[u32]| Clock(counts.to_vec()).hash();
+        assert_eq!(clock(&[]), 0);
+        assert_eq!(clock(&[0, 0]), 0);
+        assert_eq!(clock(&[2, 0, 0]), clock(&[2]));
+        let all = [&[1][..], &[2], &[0, 1], &[1, 1], &[2, 1], &[1, 2], &[0, 0, 1]].map(clock);
+        let different: std::collections::BTreeSet<u64> = all.into_iter().chain([0]).collect();
+        assert_eq!(different.len(), all.len() + 1);
+    }
+}

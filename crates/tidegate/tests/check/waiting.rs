@@ -163,6 +163,24 @@ fn a_value_is_written_once_and_seen_whole() {
 }
 
 #[test]
+fn a_write_that_panics_leaves_the_value_to_the_thread_that_waits_for_it() {
+    let checked = check(|| {
+        let value = OnceLock::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let panics = std::panic::AssertUnwindSafe(|| value.get_or_init(|| panic!("no 1")));
+                if let Ok(seen) = std::panic::catch_unwind(panics) {
+                    assert_eq!(*seen, 2);
+                }
+            });
+            assert_eq!(*value.get_or_init(|| 2), 2);
+        });
+        assert_eq!(value.into_inner(), Some(2));
+    });
+    assert_eq!(checked.coverage, Coverage::Everything);
+}
+
+#[test]
 fn a_barrier_releases_all_of_its_threads_and_has_one_leader() {
     let checked = check(|| {
         let (barrier, leaders) = (Barrier::new(2), AtomicU32::new(0));
