@@ -187,3 +187,25 @@ impl Config {
 
 /// The cause register has bits 8 to 63 for engines.
 const MAX_ENGINES: u64 = 56;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_1_to_56_engines_and_native_fences_only_with_64_bit_atomics() {
+        let checks = |config: &Config, nodes, physical_gpus, traits| {
+            config.check(nodes, physical_gpus, traits).is_ok()
+        };
+        let standard = Config::standard();
+        let of_engines =
+            |nodes, physical_gpus| checks(&standard, nodes, physical_gpus, DeviceTraits(0));
+        assert!([(1, 1), (56, 1), (14, 4)].into_iter().all(|(n, gpus)| of_engines(n, gpus)));
+        assert!(
+            ![(0, 1), (57, 1), (15, 4), (u32::MAX, 4)].into_iter().any(|(n, g)| of_engines(n, g))
+        );
+        let narrow = DeviceTraits::NO_64BIT_ATOMICS;
+        assert!(!checks(&standard, 1, 1, narrow));
+        assert!(checks(&Config { native_fence: false, ..standard }, 1, 1, narrow));
+    }
+}

@@ -131,11 +131,28 @@ impl ReferenceDriver {
         let global = self.config.doorbells == DoorbellModel::Global;
         // 1. Claim a seat, a victim's if all are in use. A connected doorbell keeps its seat.
         let claim = self.claim_seat(handle)?;
-        if let Some(victim) = claim.victim {
+        let command = AdminCommand::ConnectDoorbell { queue: claim.hardware, global, secondary };
+        if !claim.already_connected
+            && let Err(error) = self.connect_hardware(level, &claim, command)
+        {
+            self.objects.lock().seats.leave(handle);
+            return Err(error);
+        }
+        self.objects.lock().doorbells.get_mut(handle)?.connected = true;
+        self.connected_as(claim.hardware)
+    }
+
+    /// Steps 2 to 4 of a connect.
+    fn connect_hardware(
+        &self,
+        level: &Passive,
+        claim: &Claim,
+        command: AdminCommand,
+    ) -> Result<(), KmdError> {
+        if let Some(victim) = &claim.victim {
             // 2. Disconnect in the kernel first: afterwards no ring of the victim's process can
-            //    reach
-            //    the hardware unseen. An error means that the kernel has already released the
-            //    doorbell.
+            //    reach the hardware unseen. An error means that the kernel has already released
+            //    the doorbell.
             // spec: UMS-095
             let _gone_already = claim.callbacks.disconnect_doorbell(
                 level,
@@ -150,17 +167,7 @@ impl ReferenceDriver {
             }
         }
         // 4. Connect the new doorbell.
-        if !claim.already_connected
-            && let Err(error) = self.mailbox.complete(
-                level,
-                AdminCommand::ConnectDoorbell { queue: claim.hardware, global, secondary },
-            )
-        {
-            self.objects.lock().seats.leave(handle);
-            return Err(error);
-        }
-        self.objects.lock().doorbells.get_mut(handle)?.connected = true;
-        self.connected_as(claim.hardware)
+        self.mailbox.complete(level, command)
     }
 
     /// Returns the time of the last ring of each candidate for victimisation. A single candidate

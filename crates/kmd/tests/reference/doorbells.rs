@@ -318,6 +318,23 @@ fn a_connect_that_the_hardware_refuses_takes_no_seat() {
     assert_eq!(machine.journal.take(), [hardware_on(1)], "the seat was free");
 }
 
+/// The doorbell would be its own victim when it is connected again.
+#[test]
+fn a_connect_whose_victim_the_hardware_keeps_takes_no_seat() {
+    let (machine, doorbells) = scene(2, dedicated(1));
+    let level = machine.passive();
+    machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
+    machine.refuse(&AdminCommand::DisconnectDoorbell { queue: QueueId(0) }, u64::MAX);
+    machine.journal.take();
+    let refused = machine.driver.connect_doorbell(&level, doorbells[1], PLAIN).unwrap_err();
+    assert_eq!((refused, machine.journal.take()), (Status::DEVICE_REMOVED, taken_from(0).into()));
+    machine.accept();
+    machine.driver.connect_doorbell(&level, doorbells[1], PLAIN).unwrap();
+    assert_eq!(machine.journal.take(), [hardware_on(1)], "the seat was free");
+    machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
+    assert_eq!(machine.journal.take(), [&taken_from(1)[..], &[hardware_on(0)]].concat());
+}
+
 // spec: UMS-066
 #[test]
 fn disconnect_destroy_and_notify_succeed_however_often_they_come() {

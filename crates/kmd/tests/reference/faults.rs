@@ -1,14 +1,14 @@
 //! The reports of page faults, and their order among completions.
 
 use tidegate_ddi::{
-    EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
+    EngineId, FaultErrorCode, GeneralErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
     RenderPipelineStage,
 };
 use tidegate_gpu_abi::{Cause, QueueId};
-use tidegate_kmd::InterruptMode;
+use tidegate_kmd::{Config, FaultNaming, InterruptMode};
 
 use crate::interrupts::{SIGNALED, Scene, native, scene, with_dpc};
-use tidegate_testbed::bare_driver::Event;
+use tidegate_testbed::bare_driver::{Event, Machine};
 
 // spec: HS-016
 #[test]
@@ -134,5 +134,74 @@ fn a_fault_that_completions_have_passed_is_found_over_the_wrap_of_packet_numbers
             None => vec![Ok(completed(complete)), Err(faulted)],
         };
         assert_eq!(reports, expected, "packet {faulted} faulted, {complete} is complete");
+    }
+}
+
+/// Reports the fault of hardware queue 0x50 in address space 5 at node 1, whose record has this
+/// number of a kind.
+fn fault_of(faults_name: FaultNaming, kind: u64) -> (OsHandle, u64, PageFault) {
+    let machine = Machine::with(Config { faults_name, ..Config::standard() });
+    machine.queue(machine.owned(5, 1).context, 0x50, false, 0x8000);
+    machine.device.script.lock_device().faults.push_back((QueueId(3), 0xDEAD_0000, 12, kind));
+    let events = machine.interrupt_with(Cause::FAULT.0, &[]);
+    let mut faults = events.into_iter().filter_map(|event| match event {
+        Event::Notify(InterruptData::HwQueuePageFaulted {
+            engine,
+            faulted,
+            faulted_fence_id,
+            slot: 12,
+            fault,
+        }) => {
+            assert_eq!(engine, EngineId::of_node(1));
+            Some((faulted, faulted_fence_id, fault))
+        }
+        _ => None,
+    });
+    faults.next_back().unwrap()
+}
+
+// spec: HS-016
+#[test]
+fn a_fault_names_a_queue_a_context_a_process_or_nothing_and_the_fence_value_of_a_queue() {
+    let invalid = PageFaultFlags::FENCE_INVALID;
+    for (naming, named, fence_id, flags) in [
+        (FaultNaming::HwQueue, 0x50, 1200, PageFaultFlags::empty()),
+        (FaultNaming::HwContext, 0xC0, 0, invalid | PageFaultFlags::HW_CONTEXT_VALID),
+        (FaultNaming::Process, 5, 0, invalid | PageFaultFlags::PROCESS_HANDLE_VALID),
+        (FaultNaming::Engine, 0, 0, invalid),
+    ] {
+        let (faulted, faulted_fence_id, fault) = fault_of(naming, 1);
+        assert_eq!((faulted, faulted_fence_id), (OsHandle(named), fence_id), "{naming:?}");
+        assert_eq!(fault.flags, flags, "{naming:?}");
+        let (.., store) = fault_of(naming, 2);
+        assert_eq!(store.flags, flags | PageFaultFlags::WRITE, "{naming:?}");
+    }
+}
+
+#[test]
+fn each_kind_of_fault_has_a_code_and_a_text() {
+    let (page, instruction) = (GeneralErrorCode::PageFault, GeneralErrorCode::InvalidInstruction);
+    let (page, instruction) = (FaultErrorCode::general(page), FaultErrorCode::general(instruction));
+    for (kind, code, text) in [
+        (1, page, "a load from an address that is not mapped"),
+        (2, page, "a store to an address that is not mapped or not writable"),
+        (3, instruction, "an invalid packet"),
+        (4, instruction, "arguments that a program rejected"),
+        (5, instruction, "a command that this engine cannot run"),
+        (6, FaultErrorCode::device_specific(6), "an access that bypasses the CPUs' caches"),
+        (
+            7,
+            FaultErrorCode::device_specific(7),
+            "a wait for a value that the fence's history has lost",
+        ),
+        (
+            200,
+            FaultErrorCode::device_specific(200),
+            "a fault of a kind that the driver does not know",
+        ),
+    ] {
+        let (.., fault) = fault_of(FaultNaming::HwQueue, kind);
+        assert_eq!((fault.error_code, fault.what), (code, text));
+        assert_eq!((fault.gpu_va, fault.primitive_api_sequence_number), (0xDEAD_0000, 120));
     }
 }

@@ -7,14 +7,14 @@ use tidegate_ddi::feature::{
 };
 use tidegate_ddi::queue::{CreateContext, ProgressFence};
 use tidegate_ddi::{
-    ComputePreemption, Driver, DriverHandle, FeatureDdi, FeatureId, GraphicsPreemption, HwQueueDdi,
-    InterruptData, NativeFenceCaps, NativeFenceDdi, OsHandle, Status, UserModeSubmissionDdi,
-    VidSchCaps,
+    ComputePreemption, Driver, DriverHandle, EngineId, EngineState, FeatureDdi, FeatureId,
+    GraphicsPreemption, HwQueueDdi, InterruptData, NativeFenceCaps, NativeFenceDdi, OsHandle,
+    Status, UserModeSubmissionDdi, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::{AdminCommand, AdminError, Cause, EngineKind, QueueId, Register};
 use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
-use tidegate_platform::{PhysicalAddress, Platform};
+use tidegate_platform::{PhysicalAddress, Platform, StepCosts};
 
 use tidegate_testbed::bare_driver::{ALL, Event, Machine, open_args, queue_args};
 
@@ -413,6 +413,73 @@ fn a_suspension_is_reported_once_when_its_last_queue_has_left_and_never_after_a_
     assert_eq!(left(5), "", "it has left for nothing");
     assert_eq!(machine.driver.suspend_context(&level, context, 9), Ok(false));
     assert_eq!([left(5), left(3), left(4)], ["", "", "9"]);
+}
+
+/// No interrupt names a destroyed queue, so its end reports the suspension that waited for it.
+// spec: UMS-043
+#[test]
+fn a_suspension_that_waits_for_a_destroyed_queue_is_reported_by_its_end() {
+    let machine = Machine::with(Config::standard());
+    let level = machine.passive();
+    let (context, other) = (machine.owned(5, 1).context, machine.owned(6, 1).context);
+    let queues = [0x50, 0x51].map(|os| machine.queue(context, os, false, 0x8000 + os));
+    let of_other = machine.queue(other, 0x60, false, 0x9000);
+    machine.refuse(&AdminCommand::SuspendQueue { queue: QueueId(0) }, AdminError::Busy as u64);
+    assert_eq!(machine.driver.suspend_context(&level, context, 7), Ok(false));
+    let ended = |queue| {
+        machine.journal.take();
+        machine.driver.destroy_hw_queue(&level, queue);
+        machine.journal.take().split_off(1)
+    };
+    assert_eq!(ended(of_other), [], "a queue of another context");
+    assert_eq!(ended(queues[0]), [], "the other queue has not left");
+    let (context, suspend_fence) = (OsHandle(0xC0), 7);
+    let report = InterruptData::SuspendContextCompleted { context, suspend_fence };
+    assert_eq!(ended(queues[1]), [Event::Notify(report), Event::QueueDpc]);
+    // Records of queues that have ended are passed over.
+    machine.device.script.lock_device().suspended.extend([QueueId(77), QueueId(3)]);
+    let events = machine.interrupt_with(Cause::QUEUE_SUSPENDED.0, &[]);
+    assert_eq!(events, [Event::QueueDpc, Event::NotifyDpc]);
+    assert_eq!(machine.driver.violations(), []);
+}
+
+#[test]
+fn engines_report_that_they_are_idle_after_the_configured_time() {
+    let watches = |engine_after_ns| {
+        let mut config = Config::standard();
+        config.idle.engine_after_ns = engine_after_ns;
+        let machine = Machine::cold(&Platform::host(), config);
+        machine.start(ALL).unwrap();
+        machine.commands().split_off(3)
+    };
+    assert_eq!(watches(0), []);
+    let report = |engine| AdminCommand::ReportIdle { engine, after_ns: 500 };
+    assert_eq!(watches(500), [0, 1, 2].map(report));
+    let machine = Machine::with(Config::standard());
+    machine.device.script.lock_device().traits.insert(Register::IDLE_ENGINES, 0b101);
+    let idle = |node| {
+        let (engine, new_state) = (EngineId::of_node(node), EngineState::TransitionToF1);
+        Event::Notify(InterruptData::EngineStateChange { engine, new_state })
+    };
+    let events = machine.interrupt_with(Cause::ENGINE_IDLE.0, &[]);
+    assert_eq!(events, [idle(0), idle(2), Event::QueueDpc, Event::NotifyDpc]);
+}
+
+/// The shortest of eight readings has the least error, and its middle is the time of the GPU's.
+#[test]
+fn clocks_are_read_at_the_middle_of_the_shortest_reading() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let machine = Machine::cold(&platform, Config::standard());
+    machine.start(ALL).unwrap();
+    let took_ns = [10, 4, 6, 2, 8, 2, 9, 3, 1];
+    machine.device.script.lock_device().clock = (1_000..).zip(took_ns).collect();
+    let report = platform.run(move || {
+        let begin = machine.platform.now().0;
+        let read = machine.driver.calibrate_gpu_clock(&machine.dispatch(), 0);
+        assert_eq!((read.gpu_ns, read.cpu.0 - begin), (1_003, 10 + 4 + 6 + 1));
+        assert_eq!(machine.device.script.lock_device().clock.len(), 1, "eight readings");
+    });
+    assert!(report.completed(), "{report:?}");
 }
 
 #[test]

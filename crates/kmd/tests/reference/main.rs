@@ -10,4 +10,6 @@ mod life;
 mod paging;
 mod preemption;
 mod races;
+mod refusals;
+mod resets;
 mod submission;

@@ -1,9 +1,9 @@
-//! Page tables as the GPU reads them.
+//! Page tables as the GPU reads them, and the commands of paging operations.
 
-use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
+use tidegate_ddi::memory::{PageTableEntry, PagingBuffer, PagingOperation, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
-use tidegate_ddi::{Driver, Status};
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, Pte};
+use tidegate_ddi::{Driver, OsHandle, Status};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, Command, CommandReader, GpuVa, Pte};
 use tidegate_kmd::Config;
 use tidegate_platform::PhysicalAddress;
 
@@ -112,4 +112,60 @@ fn local_memory_is_one_segment_that_the_cpu_reaches() {
     assert!(
         tidegate_gpu_abi::Device::local_memory(&*machine.device, 0).unwrap().resolve(at).is_some()
     );
+}
+
+/// Returns the commands of a paging operation in a buffer of `room` bytes, or the refusal.
+fn paging_commands(
+    room: usize,
+    operation: impl Fn(&PagingBuffer) -> PagingOperation<'_>,
+) -> Result<Vec<Command>, Status> {
+    let machine = Machine::with(Config::standard());
+    let memory = machine.platform.bulk(room);
+    let buffer = PagingBuffer::new(memory.clone());
+    machine.driver.build_paging_buffer(&machine.passive(), operation(&buffer))?;
+    let mut bytes = vec![0; buffer.used() as usize];
+    memory.read(0, &mut bytes).unwrap();
+    let words: Vec<u64> =
+        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let (mut commands, mut left) = (Vec::new(), &words[..]);
+    while let [head, ..] = left {
+        let length = CommandReader::words(*head, left.len() as u64).unwrap();
+        commands.push(CommandReader::decode(&left[..length]).unwrap());
+        left = &left[length..];
+    }
+    Ok(commands)
+}
+
+#[test]
+fn paging_operations_copy_and_fill_whole_words() {
+    fn copy_of(bytes: u64) -> impl for<'a> Fn(&'a PagingBuffer) -> PagingOperation<'a> {
+        move |buffer| PagingOperation::VirtualTransfer {
+            source_gpu_va: 0x1000,
+            destination_gpu_va: 0x9000,
+            bytes,
+            buffer,
+        }
+    }
+    let (source, destination) = (GpuVa(0x1000), GpuVa(0x9000));
+    let copied = Command::Copy { source, destination, bytes: 4096 };
+    assert_eq!(paging_commands(64, copy_of(4096)), Ok(vec![copied]));
+    assert_eq!(paging_commands(0, copy_of(0)), Ok(vec![]), "the content is lost");
+    assert_eq!(paging_commands(8, copy_of(4096)), Err(Status::INVALID_PARAMETER));
+    for (bytes, filled) in [(4096, 4096), (4097, 4100), (4100, 4100)] {
+        let fill = |value| Command::Fill { destination, bytes: filled, value };
+        let made = paging_commands(64, move |buffer| PagingOperation::VirtualFill {
+            destination_gpu_va: 0x9000,
+            bytes,
+            value: 7,
+            buffer,
+        });
+        assert_eq!(made, Ok(vec![fill(7)]));
+        let made = paging_commands(64, move |buffer| PagingOperation::InitContextResource {
+            allocation: OsHandle(1),
+            destination_gpu_va: 0x9000,
+            bytes,
+            buffer,
+        });
+        assert_eq!(made, Ok(vec![fill(0)]));
+    }
 }

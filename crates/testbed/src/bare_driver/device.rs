@@ -36,12 +36,17 @@ pub struct Script {
     pub completed: HashMap<u32, u64>,
     /// Planted status by command opcode.
     pub refused: HashMap<u64, u64>,
+    /// Planted results by command opcode.
+    pub results: HashMap<u64, (u64, u64)>,
     /// A node on which no queue can be created.
     pub broken_node: Option<u32>,
+    /// Values of consecutive reads of the clock, with the nanoseconds that each read takes.
+    pub clock: VecDeque<(u64, u64)>,
     /// Number of register writes.
     pub writes: usize,
     mailbox: Mailbox,
-    result: u64,
+    /// The two words of the result.
+    result: (u64, u64),
     status: u64,
     pending_signal: u64,
     /// The fence that the next MonitoredValue belongs to.
@@ -111,12 +116,13 @@ impl Scripted {
         if script.status != 0 {
             return;
         }
+        script.result = script.results.get(&script.mailbox[0]).copied().unwrap_or_default();
         match command {
             AdminCommand::CreateQueue { shape, .. } if script.broken_node == Some(shape.engine) => {
                 script.status = AdminError::NoSuchEngine as u64;
             }
             AdminCommand::CreateQueue { .. } => {
-                script.result = u64::from(script.queues);
+                script.result.0 = u64::from(script.queues);
                 script.queues += 1;
             }
             AdminCommand::ConnectDoorbell { queue, secondary, .. } => {
@@ -126,7 +132,7 @@ impl Scripted {
                 let bell = script.bells;
                 script.bells += 1;
                 script.doorbells.insert(queue, (self.platform.page(1), bell));
-                script.result = u64::from(bell);
+                script.result.0 = u64::from(bell);
             }
             AdminCommand::DisconnectDoorbell { queue }
                 if script.doorbells.remove(&queue).is_none() =>
@@ -140,10 +146,16 @@ impl Scripted {
 
 impl Device for Scripted {
     fn read_register(&self, register: Register) -> u64 {
+        if register == Register::CLOCK {
+            let (value, ns) = self.script.lock_device().clock.pop_front().unwrap_or_default();
+            self.platform.busy(ns);
+            return value;
+        }
         let mut script = self.script.lock_device();
         match register {
             Register::MAILBOX_STATUS => script.status,
-            Register::MAILBOX_RESULT => script.result,
+            Register::MAILBOX_RESULT => script.result.0,
+            Register::MAILBOX_RESULT_HIGH => script.result.1,
             Register::INTERRUPT_CAUSE => script.causes.pop_front().unwrap_or(0),
             Register::SIGNALED_QUEUE => match script.signals.pop_front().flatten() {
                 Some((queue, va)) => {

@@ -1,7 +1,7 @@
 //! The driver's calls to the device and to the kernel, in order.
 
 use std::sync::Arc;
-use tidegate::ddi::{DisconnectReason, InterruptData, OsHandle};
+use tidegate::ddi::{DisconnectReason, HwContextLoss, InterruptData, OsHandle};
 use tidegate::gpu_abi::AdminCommand;
 use tidegate::platform::{Mutex, Platform};
 
@@ -29,6 +29,8 @@ pub enum Event {
         /// The reason.
         reason: DisconnectReason,
     },
+    /// DxgkCbInvalidateHwContext.
+    ContextLoss(OsHandle, HwContextLoss),
 }
 
 /// The journal that device and kernel share.

@@ -98,10 +98,13 @@ impl Callbacks for ScriptedKernel {
     fn invalidate_hw_context(
         &self,
         _level: &Passive,
-        _context: OsHandle,
-        _loss: HwContextLoss,
+        context: OsHandle,
+        loss: HwContextLoss,
     ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
+        current::assert_no_guards("DxgkCbInvalidateHwContext");
+        self.journal.push(Event::ContextLoss(context, loss));
+        // The kernel may have destroyed the context.
+        Err(Status::INVALID_HANDLE)
     }
 }
 

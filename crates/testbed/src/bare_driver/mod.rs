@@ -217,6 +217,11 @@ impl Machine {
         self.device.script.lock_device().refused.insert(command.encode()[0], status);
     }
 
+    /// Plants a result for all commands of this kind.
+    pub fn answer(&self, command: &AdminCommand, result: (u64, u64)) {
+        self.device.script.lock_device().results.insert(command.encode()[0], result);
+    }
+
     /// Clears the planted statuses.
     pub fn accept(&self) {
         self.device.script.lock_device().refused.clear();
