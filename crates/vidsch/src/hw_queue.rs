@@ -6,7 +6,7 @@
 
 use crate::config::Now;
 use crate::queue::{CommandKind, HwQueueState, Payload, SoftwareQueue, Work};
-use crate::scheduler::{DueCommand, Effect, VidSch};
+use crate::scheduler::{DueCommand, HwQueueEffect, VidSch};
 use tidegate_ddi::OsHandle;
 
 impl HwQueueState {
@@ -18,12 +18,12 @@ impl HwQueueState {
     }
 
     /// Requests a wake-up at a progress value, unless an earlier one is pending.
-    fn await_progress<P: Payload>(&mut self, value: u64) -> Option<Effect<P>> {
+    fn await_progress<P: Payload>(&mut self, value: u64) -> Option<HwQueueEffect<P>> {
         if self.awaited > self.completed {
             return None;
         }
         self.awaited = value;
-        Some(Effect::AwaitProgress(value))
+        Some(HwQueueEffect::AwaitProgress(value))
     }
 }
 
@@ -36,7 +36,7 @@ impl<P: Payload> VidSch<P> {
         queue: OsHandle,
         progress: u64,
         now: Now,
-    ) -> Option<Effect<P>> {
+    ) -> Option<HwQueueEffect<P>> {
         let effect = self.decide_hw_queue(queue, progress, now);
         if effect.is_none()
             && let Some(state) = self.hw_queue_mut(queue)
@@ -46,12 +46,17 @@ impl<P: Payload> VidSch<P> {
         effect
     }
 
-    fn decide_hw_queue(&mut self, handle: OsHandle, progress: u64, now: Now) -> Option<Effect<P>> {
+    fn decide_hw_queue(
+        &mut self,
+        handle: OsHandle,
+        progress: u64,
+        now: Now,
+    ) -> Option<HwQueueEffect<P>> {
         self.hw_queue_mut(handle)?.complete_up_to(progress);
         self.advance(handle, now);
         while let Some(ticket) = self.hw_queue_mut(handle)?.due_signals.pop_front() {
-            if let Some(signal) = self.take_due_signal(ticket, now) {
-                return Some(signal);
+            if let Some((queues, signal)) = self.take_due_signal(ticket, now) {
+                return Some(HwQueueEffect::Signal { queues, signal });
             }
         }
         let queue = self.queues.get_mut(&handle)?;
@@ -76,7 +81,7 @@ impl<P: Payload> VidSch<P> {
         (state.submitted, state.submitted_ns) = (progress_fence_id, now.stamp_ns);
         state.in_flight.push_back(progress_fence_id);
         queue.items.pop_front();
-        Some(Effect::SubmitToHwQueue(DueCommand { command, progress_fence_id }))
+        Some(HwQueueEffect::Submit(DueCommand { command, progress_fence_id }))
     }
 
     fn hw_queue_mut(&mut self, queue: OsHandle) -> Option<&mut HwQueueState> {

@@ -40,5 +40,5 @@ pub use packets::{Preempted, PreemptionReport};
 pub use queue::{Command, CommandKind, CommandRange, FinishedItem, Payload, Signal, SignalEffect};
 pub use recovery_window::{RecoveryLimits, RecoveryVerdict, RecoveryWindow};
 pub use report::{PacketInFlight, PacketsInFlight};
-pub use scheduler::{DueCommand, DuePacket, Effect, Submitter, VidSch};
+pub use scheduler::{DueCommand, DuePacket, Effect, HwQueueEffect, Submitter, VidSch};
 pub use submission_right::WaiterId;

@@ -245,8 +245,8 @@ impl<P: Payload> VidSch<P> {
 
     fn next_signal(&mut self, now: Now) -> Option<Effect<P>> {
         while let Some(ticket) = self.due_signals.pop_front() {
-            if let Some(signal) = self.take_due_signal(ticket, now) {
-                return Some(signal);
+            if let Some((queues, signal)) = self.take_due_signal(ticket, now) {
+                return Some(Effect::Signal { queues, signal });
             }
         }
         None

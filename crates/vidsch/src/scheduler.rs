@@ -59,7 +59,7 @@ pub struct DueCommand {
     pub progress_fence_id: u64,
 }
 
-/// An effect for the submitter to carry out.
+/// An effect for the submitter of the packets to carry out.
 pub enum Effect<P: Payload> {
     /// Submit a packet to an engine.
     Submit(DuePacket),
@@ -70,8 +70,19 @@ pub enum Effect<P: Payload> {
         /// The preemption fence ID.
         fence_id: u32,
     },
-    /// Submit a command to a hardware queue.
-    SubmitToHwQueue(DueCommand),
+    /// Execute a signal packet, then call [`VidSch::signalled`] with these queues.
+    Signal {
+        /// The queues that the packet blocks.
+        queues: Vec<OsHandle>,
+        /// The signal packet.
+        signal: Signal<P>,
+    },
+}
+
+/// An effect for the submitter of a hardware queue to carry out.
+pub enum HwQueueEffect<P: Payload> {
+    /// Submit a command to the hardware queue.
+    Submit(DueCommand),
     /// Wait until the progress fence reaches this value, then take the submission right again.
     AwaitProgress(u64),
     /// Execute a signal packet, then call [`VidSch::signalled`] with these queues.
@@ -294,8 +305,12 @@ impl<P: Payload> VidSch<P> {
         std::mem::take(&mut self.finished)
     }
 
-    /// Removes a due signal from its queues.
-    pub(crate) fn take_due_signal(&mut self, ticket: u64, now: Now) -> Option<Effect<P>> {
+    /// Removes a due signal from its queues, and returns both.
+    pub(crate) fn take_due_signal(
+        &mut self,
+        ticket: u64,
+        now: Now,
+    ) -> Option<(Vec<OsHandle>, Signal<P>)> {
         // A missing ticket means that the packet was abandoned.
         let QueuedSignal { signal, queues } = self.signals.remove(&ticket)?;
         let queues = queues.queues();
@@ -304,7 +319,7 @@ impl<P: Payload> VidSch<P> {
                 queue.take_signal(ticket, &signal.effect, now, &mut self.finished);
             }
         }
-        Some(Effect::Signal { queues, signal })
+        Some((queues, signal))
     }
 
     /// Passes a due signal to its submitter: that of `queue`, or the packets' submitter without a

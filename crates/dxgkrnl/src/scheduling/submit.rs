@@ -15,7 +15,8 @@ use tidegate_ddi::{EngineId, Irql, OsHandle, Passive, PreemptCommand};
 use tidegate_platform::{CpuTime, PhysicalAddress, Queued, Step, SubmissionKey};
 use tidegate_trace::{Kind, LinkId, NameId, Record};
 use tidegate_vidsch::{
-    CommandKind, DueCommand, DuePacket, Effect, FinishedItem, SignalEffect, Submitter,
+    CommandKind, DueCommand, DuePacket, Effect, FinishedItem, HwQueueEffect, SignalEffect,
+    Submitter,
 };
 
 impl Scheduling {
@@ -128,8 +129,6 @@ impl Scheduling {
                 let hw_queues = submitters.into_iter().filter(|s| *s != Submitter::Packets);
                 hw_queues.for_each(|submitter| self.run(level, submitter));
             }
-            // Effects of hardware queues.
-            Effect::SubmitToHwQueue(_) | Effect::AwaitProgress(_) => {}
         }
         Ok(())
     }
@@ -157,25 +156,23 @@ impl Scheduling {
             };
             self.record(finished);
             match effect {
-                Some(Effect::SubmitToHwQueue(due)) => {
+                Some(HwQueueEffect::Submit(due)) => {
                     if self.submit_to_driver_queue(level, queue, due).is_none() {
                         return self.defer_hw_queue(handle, due);
                     }
                 }
-                Some(Effect::AwaitProgress(value)) => {
+                Some(HwQueueEffect::AwaitProgress(value)) => {
                     // The next iteration sees a value that is already reached.
                     let target = FenceTarget { fence: queue.progress_fence().clone(), value };
                     self.register(level, scheduled, &target, PROGRESS);
                 }
-                Some(Effect::Signal { queues, signal }) => {
+                Some(HwQueueEffect::Signal { queues, signal }) => {
                     self.port.platform.spend(Step::VidSchDispatch);
                     self.make(level, signal);
                     let submitters = self.lock().signalled(&queues, self.now());
                     let others = submitters.into_iter().filter(|s| *s != submitter);
                     others.for_each(|submitter| self.run(level, submitter));
                 }
-                // Effects of the packets.
-                Some(Effect::Submit(_) | Effect::Preempt { .. }) => {}
                 None => return,
             }
         }

@@ -33,14 +33,11 @@ fn run(s: &mut Sched, queue: OsHandle, progress: u64) -> Vec<Step> {
     }
     while let Some(effect) = s.next_hw_queue_effect(queue, progress, NOW) {
         steps.push(match effect {
-            Effect::SubmitToHwQueue(due) => Step::Submitted(due.progress_fence_id),
-            Effect::AwaitProgress(value) => Step::Await(value),
-            Effect::Signal { queues, signal } => {
+            HwQueueEffect::Submit(due) => Step::Submitted(due.progress_fence_id),
+            HwQueueEffect::AwaitProgress(value) => Step::Await(value),
+            HwQueueEffect::Signal { queues, signal } => {
                 s.signalled(&queues, NOW);
                 Step::Signalled(name(&signal))
-            }
-            Effect::Submit(_) | Effect::Preempt { .. } => {
-                panic!("not an effect of a hardware queue")
             }
         });
     }
@@ -127,7 +124,7 @@ fn one_agent_runs_a_queue_and_other_queues_are_independent_of_it() {
     assert_eq!(run(&mut s, R, 0), [Step::Submitted(1)]);
     assert!(s.try_take_right(Submitter::Packets));
     let next = s.next_hw_queue_effect(Q, 0, NOW);
-    assert!(matches!(next, Some(Effect::SubmitToHwQueue(DueCommand { progress_fence_id: 1, .. }))));
+    assert!(matches!(next, Some(HwQueueEffect::Submit(DueCommand { progress_fence_id: 1, .. }))));
     assert!(s.next_hw_queue_effect(Q, 0, NOW).is_none() && s.try_take_right(Submitter::HwQueue(Q)));
     assert!(!s.try_take_right(Submitter::HwQueue(OsHandle(99))), "no such queue");
 }
@@ -143,7 +140,7 @@ fn a_broadcast_is_made_once_by_the_queue_that_reaches_it_last() {
     assert_eq!(run(&mut s, R, 0), [], "it has reached the broadcast and is blocked");
     assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Await(1)]);
     assert!(s.try_take_right(Submitter::HwQueue(Q)));
-    let Some(Effect::Signal { queues, .. }) = s.next_hw_queue_effect(Q, 1, NOW) else {
+    let Some(HwQueueEffect::Signal { queues, .. }) = s.next_hw_queue_effect(Q, 1, NOW) else {
         panic!("the broadcast is due")
     };
     assert_eq!(run(&mut s, R, 0), [], "blocked until the signal executes");

@@ -87,7 +87,6 @@ impl Engine {
                 Effect::Signal { queues, .. } => {
                     self.sched.signalled(&queues, now);
                 }
-                _ => panic!("no hardware queue exists"),
             }
         }
     }
