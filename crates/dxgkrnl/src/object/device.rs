@@ -119,6 +119,11 @@ impl Device {
     /// Removes the device from all lists at the start of its destruction.
     pub(crate) fn retire(&self) {
         self.table.lock().retire(self.os_handle);
+    }
+
+    /// Ends the allocations of a retired device that its driver has not destroyed. The caller holds
+    /// no lock: the end of one that no engine uses calls the driver.
+    pub(crate) fn end_allocations(&self) {
         self.layers.memory.end_device(self.os_handle);
     }
 

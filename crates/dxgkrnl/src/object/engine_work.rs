@@ -135,7 +135,7 @@ impl EngineWork for Objects {
     }
 
     fn live_device(&self, device: OsHandle) -> Option<Arc<dyn OwningDevice>> {
-        let device = self.devices.lock().get(device)?;
+        let device = self.devices.lock().live_one(device)?;
         (!device.is_of_kernel()).then_some(device as Arc<dyn OwningDevice>)
     }
 }

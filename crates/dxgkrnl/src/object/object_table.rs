@@ -44,7 +44,10 @@ impl Object {
             Object::HwQueue(queue) => queue.retire(level.into()),
             Object::Context(context) => context.retire(level.into()),
             Object::HwContext(context) => hw_queue::close_context(level.into(), context, hw_queues),
-            Object::Device(device) => device.retire(),
+            Object::Device(device) => {
+                device.retire();
+                device.end_allocations();
+            }
             // Fences and older objects count their holders; the others are in no list.
             Object::Fence(_)
             | Object::Older(_)

@@ -2,13 +2,15 @@
 //! and freed.
 
 use std::sync::{Arc, OnceLock};
-use tidegate::calls::{Allocation, Handle, PagingQueue, Placement, Priority, Residency, Status};
+use tidegate::calls::{
+    Allocation, Handle, PagingQueue, Placement, Priority, Residency, Status, TdrTest,
+};
 use tidegate::d3d12::CommandListType;
 use tidegate::d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate::ddi::record::Paging;
 use tidegate::ddi::{
     ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DdiCall, DevicePowerState,
-    OsHandle, Overrides, Passive,
+    Entry, OsHandle, Overrides, Passive,
 };
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::Command;
@@ -43,6 +45,24 @@ fn initialised_area(w: &World, areas: &SaveAreas) -> ContextAllocation {
     w.pass(SETTLED_NS);
     assert!(areas.initialised().contains(&area.os_handle));
     area
+}
+
+/// Makes the driver's call for an area.
+fn create(
+    areas: &SaveAreas,
+    owner: ContextAllocationOwner,
+    bytes: u64,
+) -> Result<ContextAllocation, Status> {
+    let args = CreateContextAllocation { owner, bytes };
+    areas.callbacks().create_context_allocation(&Passive::enter(), args)
+}
+
+/// Has the memory manager's context and the system process's page tables made, which stay.
+fn warm_up(w: &World, areas: &SaveAreas) {
+    let first = w.context(0);
+    initialised_area(w, areas);
+    w.kernel.destroy_context(first).unwrap();
+    w.pass(SETTLED_NS);
 }
 
 fn on_demand(w: &World, bytes: u64) -> Allocation {
@@ -289,10 +309,8 @@ fn drivers_allocate_whole_pages_for_contexts_that_exist() {
         initialised_area(w, &areas);
         let (level, kernel) = (Passive::enter(), areas.callbacks());
         let known = areas.contexts()[0];
-        let create = |context, bytes| {
-            let owner = ContextAllocationOwner::Context(context);
-            kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
-        };
+        let create =
+            |context, bytes| create(&areas, ContextAllocationOwner::Context(context), bytes);
         for bytes in [0, 1, AREA_BYTES + 8, 1 << 40] {
             assert_eq!(create(known, bytes), Err(Status::INVALID_PARAMETER), "{bytes}");
         }
@@ -320,10 +338,7 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
         initialised_area(w, &areas);
         let before = counts(w);
         let (level, kernel) = (Passive::enter(), areas.callbacks());
-        let create = |device, bytes| {
-            let owner = ContextAllocationOwner::Device(device);
-            kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
-        };
+        let create = |device, bytes| create(&areas, ContextAllocationOwner::Device(device), bytes);
         let (kept, given_back) =
             (create(device, AREA_BYTES).unwrap(), create(device, 2 * AREA_BYTES).unwrap());
         for area in [kept, given_back] {
@@ -436,4 +451,174 @@ fn a_context_that_the_driver_refuses_owns_no_save_area() {
     let callbacks = w.hooked.start_info().callbacks;
     let made = callbacks.create_context_allocation(&Passive::enter(), args);
     assert_eq!(made, Err(Status::INVALID_HANDLE));
+}
+
+/// 64 areas for a context and for a device, each of 16 MiB at most.
+#[test]
+fn areas_are_limited_in_size_and_number_for_each_owner() {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        let context = w.context(0);
+        initialised_area(w, &areas);
+        let (known, device) = (areas.contexts()[0], areas.devices()[0]);
+        // The context has an area from its creation, the device none.
+        let owners = [
+            (ContextAllocationOwner::Context(known), 1),
+            (ContextAllocationOwner::Device(device), 0),
+        ];
+        for (owner, first) in owners {
+            assert_eq!(
+                create(&areas, owner, (16 << 20) + AREA_BYTES),
+                Err(Status::INVALID_PARAMETER)
+            );
+            let largest = create(&areas, owner, 16 << 20).unwrap();
+            let rest: Vec<_> =
+                (first + 1..64).map(|_| create(&areas, owner, AREA_BYTES).unwrap()).collect();
+            let refused = Err(Status::INSUFFICIENT_RESOURCES);
+            assert_eq!(create(&areas, owner, AREA_BYTES), refused, "{owner:?}");
+            let free = |area: &ContextAllocation| {
+                areas.callbacks().destroy_context_allocation(&Passive::enter(), area.os_handle)
+            };
+            assert_eq!(free(&largest), Ok(()));
+            let again = create(&areas, owner, AREA_BYTES).unwrap();
+            assert_eq!(create(&areas, owner, AREA_BYTES), refused, "{owner:?}");
+            assert!(rest.iter().chain([&again]).all(|area| free(area) == Ok(())));
+            w.pass(SETTLED_NS);
+        }
+        // The first area, and that of the memory manager's context.
+        assert_eq!(counts(w).0, 2);
+        run_short(w, context);
+    });
+}
+
+/// The hardware may use it at any time, so it does not move.
+#[test]
+fn an_area_of_a_hardware_context_gets_its_first_content_and_ends_with_the_context() {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        warm_up(w, &areas);
+        let (before, context) = (counts(w), w.hw_context(0));
+        let owner = ContextAllocationOwner::Context(*areas.contexts().last().unwrap());
+        let area = create(&areas, owner, AREA_BYTES).unwrap();
+        w.pass(SETTLED_NS);
+        assert!(areas.initialised().contains(&area.os_handle));
+        assert_eq!(areas.read(area.system_gpu_va), Some([0; 64]));
+        assert_eq!(counts(w), (before.0 + 1, before.1), "it is in system memory");
+        w.kernel.destroy_hw_context(context).unwrap();
+        assert_eq!((counts(w), areas.at(area.system_gpu_va)), (before, None));
+    });
+}
+
+/// The reset of an adapter waits for calls inside of the driver, and the content of an area for the
+/// reset. A device's area is therefore refused until the reset has ended.
+#[test]
+fn a_device_s_area_is_refused_while_a_reset_waits_for_the_driver() {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        warm_up(w, &areas);
+        let guest = w.client("guest");
+        let owner = ContextAllocationOwner::Device(*areas.devices().last().unwrap());
+        let before = counts(w);
+        // 1. A call during the reset.
+        let (answer, of_driver) = (Arc::new(OnceLock::new()), areas.clone());
+        let during = answer.clone();
+        w.hooked.once(Entry::ResetFromTimeout, move || {
+            let _first = during.set(create(&of_driver, owner, AREA_BYTES));
+        });
+        guest.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        assert_eq!((answer.get(), counts(w)), (Some(&Err(Status::CANCELLED)), before));
+        // 2. A call that waits for the content of its area when the reset begins.
+        let platform = w.platform.clone();
+        w.hooked.once(Entry::BuildPagingBuffer, move || {
+            platform.sleep_until(platform.now().after(4 * SETTLED_NS));
+        });
+        let (of_driver, platform) = (areas.clone(), w.platform.clone());
+        let inside = w.platform.spawn("in the driver", move || {
+            let begin = platform.now();
+            let answer = create(&of_driver, owner, AREA_BYTES);
+            assert_eq!(answer, Err(Status::CANCELLED));
+            assert_eq!(platform.now().since(begin), SETTLED_NS, "it ends when the reset begins");
+        });
+        w.pass(SETTLED_NS);
+        guest.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        inside.join();
+        w.pass(SETTLED_NS);
+        assert_eq!(counts(w), before);
+        // 3. A call afterwards.
+        let area = create(&areas, owner, AREA_BYTES).unwrap();
+        assert_eq!(areas.read(area.system_gpu_va), Some([0; 64]));
+        assert_eq!(counts(w).0, before.0 + 1);
+        guest.kernel.destroy_device(guest.device).unwrap();
+        w.pass(SETTLED_NS);
+        assert_eq!(counts(w), before);
+    });
+}
+
+/// A device that is being destroyed gets no area, which would keep the device.
+#[test]
+fn a_device_that_is_being_destroyed_gets_no_area() {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        warm_up(w, &areas);
+        let census = || (w.adapter().census(), w.machine.driver().census());
+        let before = census();
+        let guest = w.client("guest");
+        let owner = ContextAllocationOwner::Device(*areas.devices().last().unwrap());
+        guest.context(0);
+        w.pass(SETTLED_NS);
+        let (answer, of_driver) = (Arc::new(OnceLock::new()), areas.clone());
+        let during = answer.clone();
+        w.hooked.once(Entry::DestroyContext, move || {
+            let _first = during.set(create(&of_driver, owner, AREA_BYTES));
+        });
+        guest.kernel.destroy_device(guest.device).unwrap();
+        w.pass(SETTLED_NS);
+        assert_eq!(answer.get(), Some(&Err(Status::INVALID_HANDLE)));
+        drop(guest);
+        assert_eq!(census(), before);
+    });
+}
+
+/// Ends the owner of an area while the area is being made.
+fn end_owner_while_an_area_is_made(of_device: bool) {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        warm_up(w, &areas);
+        let census = || (w.adapter().census(), w.machine.driver().census());
+        let before = census();
+        let guest = w.client("guest");
+        // It has no area, whose end would wait for the one that is being made.
+        let context = guest.hw_context(0);
+        let owner = match of_device {
+            true => ContextAllocationOwner::Device(*areas.devices().last().unwrap()),
+            false => ContextAllocationOwner::Context(*areas.contexts().last().unwrap()),
+        };
+        let platform = w.platform.clone();
+        w.hooked.once(Entry::UpdatePageTable, move || {
+            platform.sleep_until(platform.now().after(2 * SETTLED_NS));
+        });
+        let of_driver = areas.clone();
+        let maker = w.platform.spawn("the driver", move || {
+            assert_eq!(create(&of_driver, owner, AREA_BYTES), Err(Status::INVALID_HANDLE));
+        });
+        w.pass(SETTLED_NS);
+        match of_device {
+            true => guest.kernel.destroy_device(guest.device).unwrap(),
+            false => guest.kernel.destroy_hw_context(context).unwrap(),
+        }
+        maker.join();
+        drop(guest);
+        w.pass(SETTLED_NS);
+        assert_eq!(census(), before);
+    });
+}
+
+#[test]
+fn an_area_whose_context_ends_while_it_is_made_is_not_left() {
+    end_owner_while_an_area_is_made(false);
+}
+
+#[test]
+fn an_area_whose_device_ends_while_it_is_made_is_not_left() {
+    end_owner_while_an_area_is_made(true);
 }

@@ -268,8 +268,10 @@ impl Process {
     pub(super) fn end_device(&self, level: &Passive, device: &Device) {
         let retire = || {
             // An object being created for the device either is already in the table or is refused.
-            let _objects = self.handles.lock();
+            let objects = self.handles.lock();
             device.retire();
+            drop(objects);
+            device.end_allocations();
         };
         // The fault is the mistake that the scenario create-against-destroy must find.
         let is_late = planted!(self.objects.port.platform, DeviceRetiredAfterItsObjects);
