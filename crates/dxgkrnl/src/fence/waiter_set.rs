@@ -290,6 +290,9 @@ impl<W> WaiterSet<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_d3dukmdt::FenceCell;
+    use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
+    use tidegate_platform::Platform;
 
     fn wait(value: u64) -> FenceWait {
         FenceWait { value, epoch: 0 }
@@ -408,6 +411,25 @@ mod tests {
         assert_eq!((set.take_raised(), set.is_published()), (None, true));
         set.insert(wait(5), "c", 0, WaitOwner::Kernel);
         assert_eq!(set.take_raised(), None, "a lower value is for the driver, with a barrier");
+    }
+
+    #[test]
+    fn a_wait_that_a_dropped_value_satisfied_is_taken_from_behind_an_unsatisfied_one() {
+        let page = Platform::host().page(PAGE_WORDS);
+        let cell = FenceCell::in_fence_page(page.word(0), 0);
+        cell.renew(0, 64, 0);
+        let mut set = WaiterSet::new(NO_WAITER);
+        for (value, ticket) in [(7, 1), (9, 2)] {
+            set.insert(cell.wait_for(value), "early", ticket, WaitOwner::Kernel);
+        }
+        cell.store(8);
+        cell.store(2);
+        set.insert(cell.wait_for(5), "late", 3, WaitOwner::Kernel);
+        assert!(set.has_satisfied(&cell.snapshot()));
+        assert_eq!(list(set.take_satisfied(&cell.snapshot())), [("early", 1)]);
+        assert!(!set.has_satisfied(&cell.snapshot()));
+        cell.store(9);
+        assert_eq!(list(set.take_satisfied(&cell.snapshot())), [("late", 3), ("early", 2)]);
     }
 
     #[test]

@@ -321,3 +321,191 @@ impl fmt::Display for RecoveryReport {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::DdiCall;
+
+    const ENGINE: EngineId = EngineId { node_ordinal: 2, engine_ordinal: 1 };
+    const QUEUE: QueueNumber = QueueNumber(0x50);
+
+    fn outstanding() -> Vec<OutstandingWork> {
+        let entry = "DxgkDdiSubmitCommandVirtual";
+        let call = |number, ms: u64| DdiCall { entry, number, at: CpuTime(ms * 1_000_000) };
+        let work = |queue, calls| OutstandingWork {
+            queue,
+            engine: ENGINE,
+            calls,
+            reported: 2,
+            context: OsHandle(9),
+        };
+        vec![
+            work(QUEUE, vec![call(Some(3), 5), call(None, 6)]),
+            work(QueueNumber(0x51), vec![call(Some(4), 7)]),
+        ]
+    }
+
+    fn reason(cause: TimeoutCause, promotion: Option<Promotion>) -> RecoveryReason {
+        RecoveryReason { cause, promotion }
+    }
+
+    fn report() -> RecoveryReport {
+        RecoveryReport {
+            number: 3,
+            at: CpuTime(2_500_000_000),
+            code: 0x141,
+            engine: Some(ENGINE),
+            reason: reason(TimeoutCause::EngineReportedHung { engine: ENGINE }, None),
+            work: Vec::new(),
+            held_back: Vec::new(),
+            driver: String::new(),
+            outcome: RecoveryOutcome::EngineReset,
+            lost: Vec::new(),
+            blocked: false,
+        }
+    }
+
+    #[test]
+    fn a_cause_names_its_engine_and_the_last_calls_of_its_work() {
+        let node = "node 2 of physical adapter 1";
+        let work = format!(
+            ": queue 0x50 has work on {node}: last calls DxgkDdiSubmitCommandVirtual 3 at 5 ms, \
+             DxgkDdiSubmitCommandVirtual at 6 ms; reported up to 2; queue 0x51 has work on {node}: \
+             last calls DxgkDdiSubmitCommandVirtual 4 at 7 ms; reported up to 2"
+        );
+        let engine = ENGINE;
+        let causes = [
+            (
+                TimeoutCause::PreemptionNotAnswered { engine, work: outstanding() },
+                format!("{node} did not answer a preemption request within TdrDelay{work}"),
+            ),
+            (
+                TimeoutCause::PacketTooLong { engine, work: outstanding() },
+                format!("{node} ran a packet for longer than TdrDelay{work}"),
+            ),
+            (
+                TimeoutCause::ContextNotSuspended { engine },
+                format!("{node} did not suspend a context within TdrDelay"),
+            ),
+            (
+                TimeoutCause::WorkNotServed { engine, work: outstanding() },
+                format!(
+                    "{node} works for no context, and DxgkDdiQueryEngineStatus counts work as \
+                     neither running nor held back{work}"
+                ),
+            ),
+            (
+                TimeoutCause::EngineHungWithoutContext { engine },
+                format!("{node} does not respond after every context has left it"),
+            ),
+            (
+                TimeoutCause::EngineReportedHung { engine },
+                format!("the driver of {node} reported that it is hung"),
+            ),
+            (
+                TimeoutCause::EngineFaulted { engine, is_named: true },
+                format!("{node} faulted, and its driver requested an engine reset"),
+            ),
+            (
+                TimeoutCause::AdapterFaulted { engine },
+                format!("{node} faulted, and its driver requested an adapter reset"),
+            ),
+            (TimeoutCause::EngineForced { engine }, format!("a timeout of {node} was forced")),
+            (TimeoutCause::AdapterForced, "a timeout was forced".to_owned()),
+        ];
+        for (cause, text) in causes {
+            assert_eq!(cause.to_string(), text);
+            let is_of_adapter =
+                matches!(cause, TimeoutCause::AdapterFaulted { .. } | TimeoutCause::AdapterForced);
+            assert_eq!(cause.engine(), Some(ENGINE).filter(|_| !is_of_adapter), "{text}");
+            assert_eq!(cause.is_forced(), text.ends_with("forced"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_promotion_follows_the_cause() {
+        let (ddi, status) = ("DxgkDdiResetEngine", Status::NO_MEMORY);
+        let refused = format!("DxgkDdiResetEngine failed with {status}");
+        for (promotion, text) in [
+            (Promotion::DdiFailed { ddi, status }, refused.as_str()),
+            (Promotion::NoEngineReset, "the driver cannot reset a single engine"),
+            (Promotion::PagingCutOff, "a paging packet was cut off"),
+        ] {
+            let reason = reason(TimeoutCause::AdapterForced, Some(promotion));
+            assert_eq!(reason.to_string(), format!("a timeout was forced; {text}"));
+        }
+    }
+
+    #[test]
+    fn each_outcome_ends_the_report() {
+        let begin = "recovery 3 at 2500 ms (0x141): the driver of node 2 of physical adapter 1 \
+                     reported that it is hung";
+        let broken = BugCheck::StuckInDriver;
+        let fatal = format!("the adapter is stopped: {broken}");
+        for (outcome, text) in [
+            (RecoveryOutcome::Begun, "the recovery is in progress"),
+            (RecoveryOutcome::Ignored, "ignored because of TdrDebugMode"),
+            (RecoveryOutcome::NothingLeft, "the engine had completed its work: nothing was reset"),
+            (RecoveryOutcome::EngineReset, "the engine was reset"),
+            (
+                RecoveryOutcome::DeviceLost,
+                "the device was lost: the engine did not run its work, so nothing was reset",
+            ),
+            (RecoveryOutcome::AdapterReset, "the adapter was reset"),
+            (RecoveryOutcome::Fatal(broken), fatal.as_str()),
+        ] {
+            let report = RecoveryReport { outcome, ..report() };
+            assert_eq!(report.to_string(), format!("{begin}\n  {text}"));
+        }
+    }
+
+    #[test]
+    fn a_report_names_the_work_its_waiters_the_driver_s_text_and_the_lost_devices() {
+        let work = |queue: u64, guilty, signals: &[(&str, u64)]| WorkAtReset {
+            queue: QueueNumber(queue),
+            context: OsHandle(queue),
+            device: OsHandle(1),
+            running: guilty,
+            command: format!("packet {queue}"),
+            fence_id: queue,
+            commands_gpu_va: 0,
+            command_number: 0,
+            signals: signals.iter().map(|(fence, value)| ((*fence).to_owned(), *value)).collect(),
+            guilty,
+        };
+        let wait = PendingWait {
+            queue: QueueNumber(0x60),
+            fence: "done".to_owned(),
+            value: 8,
+            current: 6,
+            lost: None,
+        };
+        let report = RecoveryReport {
+            work: vec![work(5, true, &[("done", 7), ("other", 1)]), work(6, false, &[])],
+            held_back: vec![HeldBack { wait, signaller: QueueNumber(5) }],
+            driver: "node 2 hangs\nin a draw\n".to_owned(),
+            lost: vec![(QueueNumber(5), true), (QueueNumber(6), false)],
+            blocked: true,
+            ..report()
+        };
+        let text = report.to_string();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "  queue 0x5 hangs in packet 5; it was to signal fence 'done' to 7; it was to signal \
+                 fence 'other' to 1",
+                "  queue 0x6 has packet 6",
+                "  queue 0x60 waits for fence 'done' to reach 8 (it is at 6), which queue 0x5 should \
+                 have signalled",
+                "  driver: node 2 hangs",
+                "    in a draw",
+                "  the engine was reset",
+                "  the device of queue 0x5 is lost and reads HUNG",
+                "  the device of queue 0x6 is lost and reads RESET",
+                "  its process is blocked from the GPU (0x142)",
+            ]
+        );
+    }
+}

@@ -257,6 +257,27 @@ fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
     });
 }
 
+/// The list of faults has a limit, and the first ones explain the later ones.
+#[test]
+fn the_first_faults_of_a_driver_are_kept() {
+    const KEPT: usize = 64;
+    run(Wrong::UpdateMonitoredValues, |w| {
+        let queue = w.hw_queue();
+        for value in 1..=KEPT as u64 + 2 {
+            w.submit(&queue, value, &[Command::Timed { ns: 1000 }]);
+            w.wait(queue.progress_fence, value).unwrap();
+        }
+        assert_eq!(w.stats().missed_interrupts, KEPT as u64 + 2);
+        let faults = w.adapter().driver_faults();
+        assert_eq!(faults.len(), KEPT);
+        for (value, fault) in (1..).zip(&faults) {
+            assert_eq!(fault.entry, "DxgkDdiUpdateMonitoredValues");
+            contains(&fault.what, &[&format!("its waiters miss {value}")]);
+        }
+        assert!(faults.is_sorted_by(|first, next| first.at < next.at), "{faults:?}");
+    });
+}
+
 /// At each check, waiters of the fence are satisfied and their interrupts are on their way.
 // spec: PRE-097
 #[test]

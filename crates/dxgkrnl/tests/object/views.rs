@@ -39,6 +39,34 @@ fn queues_of_each_model_are_listed_with_their_work() {
     });
 }
 
+/// Work of a ring counts when its process has announced it.
+#[test]
+fn a_queue_is_shown_with_its_engine_and_what_was_announced() {
+    world().run(|w| {
+        let (context, hw_queue, user) = (w.context(2), w.hw_queue_on(1), w.connected_queue(2));
+        w.submit(&hw_queue, 7, &[Command::Timed { ns: 1_000 }]);
+        user.doorbell.last_queued.store(9);
+        w.pass(1_000_000);
+        let rows = w.adapter().queue_rows(&ALL).rows;
+        let shown: Vec<_> =
+            rows.iter().map(|row| (row.kind, row.engine, row.submitted, row.completed)).collect();
+        assert_eq!(
+            shown,
+            [
+                (QueueKind::Packet, 2, 0, 0),
+                (QueueKind::Hardware, 1, 7, 7),
+                (QueueKind::User, 2, 9, 0)
+            ]
+        );
+        let numbers = [context, hw_queue.handle, user.queue.handle].map(|of| w.number(of).0);
+        assert_eq!(rows.iter().map(|row| row.queue).collect::<Vec<_>>(), numbers);
+        let doorbells = w.adapter().doorbell_rows(&ALL).rows;
+        let [doorbell] = &doorbells[..] else { panic!("{doorbells:?}") };
+        assert_eq!((doorbell.queue, doorbell.engine, doorbell.announced), (numbers[2], 2, 9));
+        user.doorbell.last_queued.store(0);
+    });
+}
+
 #[test]
 fn a_doorbell_shows_the_state_that_the_process_reads() {
     world().run(|w| {

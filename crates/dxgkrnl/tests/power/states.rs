@@ -14,6 +14,7 @@ use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, RingPacket, SLOT_BYTES,
 };
 use tidegate::platform::{BulkWindow, Mutex, Page, WaitEnd};
+use tidegate::trace::{Kind, LaneKind};
 use tidegate_testbed::{
     UserQueue, World, at, doorbell_args, engine_state_change, signal_packet, wait_packet, world,
     world_with,
@@ -527,12 +528,37 @@ fn power_that_does_not_come_back_breaks_the_contract() {
     );
 }
 
+/// Returns the durations and numbers of the records of power with a name.
+fn power_records(w: &World) -> impl Fn(&str) -> Vec<(u64, u64)> {
+    let trace = w.platform.take_trace("power");
+    let lane = trace.lanes.iter().find(|lane| lane.name == "power").unwrap();
+    assert_eq!((lane.kind, lane.group.as_str()), (LaneKind::Interrupt, "GPU"));
+    let of_power = trace.records.iter().filter(|r| r.lane == lane.id);
+    let records: Vec<_> = of_power
+        .map(|r| {
+            assert_eq!(r.kind, Kind::Mark);
+            (trace.names.get(r.name).to_owned(), (r.duration_ns(), r.arg))
+        })
+        .collect();
+    move |what| {
+        let of_name = records.iter().filter(|(name, _)| name == what);
+        of_name.map(|(_, parts)| *parts).collect()
+    }
+}
+
+/// Each transition is on the lane of its adapter's power, with its duration, and with the number of
+/// its engine.
 #[test]
 fn the_timeline_shows_power_and_suspensions() {
+    const CALL_NS: u64 = 700;
     let w = with_idle_engines();
     w.platform.enable_tracing();
     let w = w.run(|w| {
-        let queue = w.connected_queue(0);
+        let queue = w.connected_queue(1);
+        for entry in [Entry::SetPowerComponentFState, Entry::SetPowerState] {
+            let platform = w.platform.clone();
+            w.hooked.on(entry, move || platform.busy(CALL_NS));
+        }
         submit(w, &queue, 1);
         w.wait(queue.queue.progress_fence, 1).unwrap();
         w.pass(SETTLED_NS);
@@ -540,11 +566,34 @@ fn the_timeline_shows_power_and_suspensions() {
         submit(w, &queue, 2);
         w.wait(queue.queue.progress_fence, 2).unwrap();
     });
-    let trace = w.platform.take_trace("power");
-    let shown = |what: &str| trace.records.iter().any(|r| trace.names.get(r.name) == what);
-    for what in
-        ["F0 to F1", "F1 to F0", "D0 to D3", "D3 to D0", "suspend context", "resume context"]
-    {
-        assert!(shown(what), "{what}");
+    let of = power_records(&w);
+    for what in ["F0 to F1", "F1 to F0"] {
+        assert!(of(what).contains(&(CALL_NS, 1)), "{what} of node 1: {:?}", of(what));
+    }
+    for what in ["D0 to D3", "D3 to D0"] {
+        assert_eq!(of(what), [(CALL_NS, 0)], "{what}");
+    }
+    // A suspension has the number of its suspend fence, and a resume is an instant.
+    assert_eq!(of("suspend context"), [(0, 1)]);
+    assert_eq!(of("resume context"), [(0, 0)]);
+}
+
+#[test]
+fn the_timeline_shows_power_that_is_not_taken() {
+    let w = world_with(managed);
+    w.platform.enable_tracing();
+    let w = w.run(|w| {
+        let queue = w.connected_queue(1);
+        queue.doorbell.last_queued.store(1);
+        queue.put(&w.execute_packet(&[Command::Timed { ns: 5 * SETTLED_NS }], 1));
+        offer(w, 1);
+        assert_eq!(w.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
+        w.wait(queue.queue.progress_fence, 1).unwrap();
+    });
+    let of = power_records(&w);
+    assert_eq!(of("F0, not F1"), [(0, 1)], "node 1");
+    assert_eq!((of("D0, not D3").len(), w.stats().power_downs_given_up), (1, 2));
+    for what in ["F0 to F1", "D0 to D3"] {
+        assert_eq!(of(what), [], "{what}");
     }
 }

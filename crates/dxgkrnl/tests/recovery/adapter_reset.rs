@@ -1,11 +1,15 @@
 //! The reset of an adapter: the published order, which devices are lost, and what works afterwards.
 
-use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
+use tidegate::MachineConfig;
+use tidegate::calls::{
+    AllocationMemory, DeviceState, DoorbellStatus, Placement, Render, Status, TdrTest,
+};
 use tidegate::ddi::DevicePowerState;
 use tidegate::ddi::Entry;
 use tidegate::ddi::record::Paging;
 use tidegate::dxgkrnl::{BugCheck, PowerManagement, RecoveryOutcome};
-use tidegate::gpu_abi::Command;
+use tidegate::gpu_abi::{Command, CommandWriter};
+use tidegate::trace::{Kind, LaneKind};
 use tidegate_testbed::*;
 
 const S: u64 = 1_000_000_000;
@@ -127,6 +131,37 @@ fn a_reset_waits_for_threads_in_the_driver_with_a_time_limit() {
     }
 }
 
+/// The agent with the right to submit packets is in the driver. Engines are stopped under that
+/// right, for which the reset waits as long as for other calls.
+#[test]
+fn a_reset_waits_for_the_right_to_submit_packets_with_a_time_limit() {
+    for (stays_s, takes_s) in [(3, 3), (20, 10)] {
+        let fatal = takes_s != stays_s;
+        let patches = |config: &mut MachineConfig| config.driver.dma_patching = true;
+        let (w, _) = world_with(patches).run_to_report(move |w| {
+            let platform = w.platform.clone();
+            w.hooked.once(Entry::Patch, move || {
+                _ = platform.sleep_until(platform.now().after(stays_s * S))
+            });
+            let other = w.client("in the driver");
+            let context = other.context(0);
+            let inside = w.platform.spawn("in the driver", move || {
+                let mut writer = CommandWriter::new();
+                writer.push(&Command::Timed { ns: 1 });
+                let (contexts, commands) = (&[context], &writer.to_bytes());
+                let _lost = other.kernel.render(Render { contexts, commands, allocations: &[] });
+            });
+            w.pass(SETTLED_NS);
+            let before = w.platform.now();
+            assert_eq!(w.kernel.debug_timeouts(TdrTest::ForceTdr).is_err(), fatal);
+            assert_eq!(w.platform.now().since(before).div_ceil(S), takes_s);
+            inside.join();
+        });
+        assert_eq!(w.adapter().bug_checks() == [BugCheck::StuckInDriver], fatal);
+        drop(w);
+    }
+}
+
 #[test]
 fn a_call_during_the_reset_waits_until_it_is_done() {
     world().run(|w| {
@@ -148,6 +183,43 @@ fn a_call_during_the_reset_waits_until_it_is_done() {
         assert_eq!(w.platform.now().0 / S, 1);
         late.join();
     });
+}
+
+/// A recovery is a band with its published code. The recovery of an engine has its steps as marks.
+#[test]
+fn the_timeline_shows_recoveries_with_their_codes_and_steps() {
+    let w = world();
+    w.platform.enable_tracing();
+    let w = w.run(|w| {
+        let client = w.client("hangs");
+        client.submit_packet(client.context(0), &[Command::Hang]);
+        w.pass(10 * S);
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+    });
+    let trace = w.platform.take_trace("recoveries");
+    let lane = trace.lanes.iter().find(|lane| lane.name == "recovery").unwrap();
+    assert_eq!((lane.kind, lane.group.as_str()), (LaneKind::Interrupt, "GPU"));
+    let of_kind = |kind| {
+        let records = trace.records.iter().filter(|r| (r.lane, r.kind) == (lane.id, kind));
+        let mut shown: Vec<_> =
+            records.map(|r| (r.start_ns, trace.names.get(r.name).to_owned(), r.arg)).collect();
+        shown.sort_by_key(|(start_ns, ..)| *start_ns);
+        shown.into_iter().map(|(_, name, code)| (name, code)).collect::<Vec<_>>()
+    };
+    let recovery = |name: &str, code| (name.to_owned(), code);
+    assert_eq!(
+        of_kind(Kind::Recovery),
+        [recovery("recovery of node 0", 0x141), recovery("adapter reset", 0x117)]
+    );
+    let steps = of_kind(Kind::Mark);
+    let [detected, others @ ..] = &steps[..] else { panic!("no step") };
+    let reason = "detected: node 0 did not answer a preemption request within TdrDelay";
+    assert!(detected.0.starts_with(reason), "{detected:?}");
+    let others: Vec<&str> = others.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        others,
+        ["engine suspended and reset", "work that was cut off is lost", "engine resumed"]
+    );
 }
 
 /// A reset meets a call of this entry, for which the driver calls the kernel, and the kernel the
@@ -185,7 +257,7 @@ fn a_reset_waits_for_a_context_that_makes_its_save_area() {
 // spec: PRE-142
 #[test]
 fn a_reset_while_the_device_gets_power_waits_for_the_power_first() {
-    let managed = |config: &mut tidegate::MachineConfig| {
+    let managed = |config: &mut MachineConfig| {
         config.kernel.power = PowerManagement::Managed;
     };
     world_with(managed).run(|w| {

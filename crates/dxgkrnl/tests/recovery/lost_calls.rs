@@ -93,6 +93,23 @@ impl Objects {
         }
     }
 
+    /// The same with one handle in the place of all.
+    fn with_handles(self, handle: Handle) -> Objects {
+        let mut of = self;
+        of.client.device = handle;
+        (of.context, of.hw_context, of.semaphore, of.resource) = (handle, handle, handle, handle);
+        for queue in [&mut of.hw_queue, &mut of.user.queue, &mut of.user_without_doorbell] {
+            queue.handle = handle;
+        }
+        of.user.doorbell.handle = handle;
+        (of.fence.handle, of.shared.handle) = (handle, handle);
+        for memory in [&mut of.memory, &mut of.user.ring, &mut of.user.control] {
+            memory.handle = handle;
+        }
+        (of.reserved.handle, of.paging.handle) = (handle, handle);
+        of
+    }
+
     fn one(&self) -> [FenceValue; 1] {
         at(&self.fence, 1)
     }
@@ -459,6 +476,51 @@ fn every_call_on_a_lost_device_says_so_or_ends_an_object() {
             CALLS.iter().filter_map(|(name, _, lost, call)| answer((name, *call), &of, *lost));
         assert_eq!(answers.collect::<Vec<_>>(), [""; 0]);
     });
+}
+
+/// Calls that take no handle of an object.
+const WITHOUT_HANDLE: [&str; 9] = [
+    "query_adapter_info",
+    "display",
+    "query_clock_calibration",
+    "create_device",
+    "debug_timeouts",
+    "query_video_memory_info",
+    "wait_for_vertical_blank_event",
+    "open_sync_object_nt_handle_from_name",
+    "open_synchronization_object",
+];
+
+/// A handle, and the calls for which it names an object of the right kind.
+type WrongHandle = (fn(&Objects) -> Handle, &'static [&'static str]);
+
+#[test]
+fn every_call_refuses_a_handle_that_names_nothing_or_an_object_of_another_kind() {
+    let wrong: [WrongHandle; 4] = [
+        (|_| Handle(0), &[]),
+        (|_| Handle(0xFFFF_FFC0), &[]),
+        (|of| of.reserved.handle, &["free_gpu_virtual_address"]),
+        (|of| of.semaphore, &["destroy_synchronization_object"]),
+    ];
+    for (choose, is_right_for) in wrong {
+        with_display().run(move |w| {
+            let of = Objects::new(Client::privileged(&w.machine, "app"));
+            let before = w.adapter().census();
+            let handle = choose(&of);
+            let of = of.with_handles(handle);
+            assert_eq!(of.client.kernel.queue_number(handle), None);
+            let is_asked = |name: &str| {
+                let skips = WITHOUT_HANDLE.contains(&name) || is_right_for.contains(&name);
+                !skips && name != "queue_number"
+            };
+            let calls = CALLS.iter().filter(|(name, ..)| is_asked(name));
+            let refused = Refused(Status::INVALID_PARAMETER);
+            let answers =
+                calls.filter_map(|(name, _, _, call)| answer((name, *call), &of, refused));
+            assert_eq!(answers.collect::<Vec<_>>(), [""; 0], "{handle:?}");
+            assert_eq!(w.adapter().census(), before, "{handle:?}");
+        });
+    }
 }
 
 #[test]

@@ -114,6 +114,33 @@ fn user_mode_queues_fault_with_the_same_fields() {
     });
 }
 
+/// The engine goes on behind a packet that faulted, so the packet is complete and leaves its room.
+#[test]
+fn a_packet_that_faulted_leaves_its_room_to_the_next_one() {
+    world().run(|w| {
+        let engine = EngineId::of_node(0);
+        w.hooked.plant(|planted| planted.keeps_packets = true);
+        let clients = ["a", "b", "c"].map(|name| w.client(name));
+        for client in &clients {
+            client.submit_packet(client.context(0), &[Command::Timed { ns: 1 }]);
+        }
+        let given = || {
+            w.pass(1_000);
+            let packets = w.calls().packets;
+            packets.iter().map(|packet| packet.submission_fence_id).collect::<Vec<_>>()
+        };
+        assert_eq!(given(), [1, 2], "an engine has two packets");
+        let fault = PageFault { gpu_va: NOWHERE, ..PageFault::default() };
+        w.hooked.raise(&[InterruptData::DmaPageFaulted { engine, faulted_fence_id: 1, fault }]);
+        assert_eq!(given(), [1, 2, 3]);
+        let states = clients.each_ref().map(|client| client.state().unwrap());
+        assert_eq!(report_of(states[0].clone()).gpu_va, NOWHERE);
+        assert_eq!(states[1..], [DeviceState::Active, DeviceState::Active]);
+        w.hooked.raise(&[InterruptData::DmaCompleted { engine, submission_fence_id: 3 }]);
+        w.pass(1_000);
+    });
+}
+
 // spec: HS-017, HS-018
 #[test]
 fn hardware_that_knows_less_than_the_queue_names_context_process_or_engine() {

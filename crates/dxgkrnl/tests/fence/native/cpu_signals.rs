@@ -1,18 +1,20 @@
-//! CPU signals of native fences: which of them call the driver.
+//! CPU signals of native fences: which of them call the driver, and which publish MonitoredValue.
 
 use std::sync::Arc;
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, EventDesc, Fence, QueueDesc};
+use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Event, EventDesc, Fence, QueueDesc};
 use tidegate::ddi::fence::UpdateCurrentMode::{self, NotificationOnly, Write};
 use tidegate::ddi::{EntryGroup, Overrides};
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::platform::{Mutex, StepCosts};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
-/// A machine whose driver's calls of UpdateCurrentValuesFromCpu are recorded.
+/// A machine whose driver's calls of UpdateCurrentValuesFromCpu and UpdateMonitoredValues are
+/// recorded.
 struct App {
     machine: Machine,
     device: Device,
     updates: Arc<Mutex<Vec<(u64, UpdateCurrentMode)>>>,
+    published: Arc<Mutex<Vec<u64>>>,
 }
 
 /// A machine with a changed configuration and a driver without the group `lacks`.
@@ -21,7 +23,8 @@ fn app_with(change: impl FnOnce(&mut MachineConfig), lacks: Option<EntryGroup>) 
     let updates = Arc::new(platform.mutex("updates of CurrentValue", Vec::new()));
     let mut config = MachineConfig::standard(&platform);
     change(&mut config);
-    let seen = updates.clone();
+    let published = Arc::new(platform.mutex("published values", Vec::new()));
+    let (seen, monitored) = (updates.clone(), published.clone());
     let machine = Machine::builder(&platform).reference_behind(config, move |inner| {
         let overrides = lacks.into_iter().fold(Overrides::default(), Overrides::hides);
         let records =
@@ -29,11 +32,15 @@ fn app_with(change: impl FnOnce(&mut MachineConfig), lacks: Option<EntryGroup>) 
                 seen.lock().extend(fences.iter().map(|update| (update.value, mode)));
                 inner.update_current_values_from_cpu(level, fences, mode);
             });
+        let records = records.update_monitored_values(move |inner, level, fences| {
+            monitored.lock().extend(fences.iter().map(|update| update.value));
+            inner.update_monitored_values(level, fences);
+        });
         records.before(inner)
     });
     let machine = machine.start().unwrap();
     let device = machine.device(DeviceOptions::default()).unwrap();
-    App { machine, device, updates }
+    App { machine, device, updates, published }
 }
 
 fn app() -> App {
@@ -55,6 +62,18 @@ impl App {
         self.updates.lock().clone()
     }
 
+    /// Returns an event that is set when the fence has reached `value`.
+    fn event_at(&self, fence: &Fence, value: u64) -> Event {
+        let event = self.device.create_event(EventDesc::manual_reset());
+        fence.set_event_on_completion(value, &event).unwrap();
+        event
+    }
+
+    /// Takes the MonitoredValues that the driver was told to publish.
+    fn take_published(&self) -> Vec<u64> {
+        std::mem::take(&mut self.published.lock())
+    }
+
     fn run(self, main: impl FnOnce(&App) + Send + 'static) {
         let app = Arc::new(self);
         let own = app.clone();
@@ -73,9 +92,7 @@ fn a_cpu_signal_for_which_no_queue_waits_is_a_store() {
         }
         assert_eq!(app.signal(&fence, 3), [(3, Write)], "a value that falls");
         // A CPU waiter is released without the driver, which is told of the next MonitoredValue.
-        let [first, second] = [(); 2].map(|()| app.device.create_event(EventDesc::manual_reset()));
-        fence.set_event_on_completion(5, &first).unwrap();
-        fence.set_event_on_completion(9, &second).unwrap();
+        let [first, second] = [5, 9].map(|value| app.event_at(&fence, value));
         for (value, set) in [(4, [false, false]), (5, [true, false]), (9, [true, true])] {
             assert_eq!(app.signal(&fence, value), []);
             assert_eq!([first.is_set(), second.is_set()], set, "a signal of {value}");
@@ -124,4 +141,31 @@ fn every_cpu_signal_calls_a_driver_without_waiting_words_or_with_managed_power()
             }
         });
     }
+}
+
+/// Only a lower MonitoredValue needs the driver's barrier. A signal may store a higher one once the
+/// last call of the driver is known to have ended.
+// spec: NF-048
+#[test]
+fn the_driver_publishes_the_first_waiter_and_later_signals_raise_the_value_themselves() {
+    app().run(|app| {
+        let fence = app.fence();
+        for round in 0..3 {
+            let base = 100 * round;
+            let events = [5, 9, 12].map(|value| app.event_at(&fence, base + value));
+            assert_eq!(app.take_published(), [base + 4], "the minimum falls once");
+            for (count, value) in [5, 9, 12].into_iter().enumerate() {
+                assert_eq!(app.signal(&fence, base + value), []);
+                assert_eq!(app.take_published(), [0; 0], "a signal of {value} raises the minimum");
+                let set = events.each_ref().map(|event| event.is_set());
+                assert_eq!(set, [true, count > 0, count > 1]);
+            }
+        }
+        // The last waiter leaves: a GPU signal interrupts for none. The driver publishes that.
+        let event = app.device.create_event(EventDesc::manual_reset());
+        let registration = fence.register_event(500, &event).unwrap();
+        assert_eq!(app.take_published(), [499]);
+        drop(registration);
+        assert_eq!(app.take_published(), [u64::MAX]);
+    });
 }
