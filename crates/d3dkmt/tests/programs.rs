@@ -7,7 +7,7 @@ mod restart;
 mod service;
 
 use compiler::{Compiler, library, root};
-use service::socket;
+use service::{socket, variants_socket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -116,6 +116,14 @@ fn adapters_answer_queries() {
     ARGUMENTS.check("queries");
 }
 
+// spec: PRE-070
+#[test]
+fn adapters_of_other_kinds_answer_what_they_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = ARGUMENTS.make(folder.path());
+    programs.iter().for_each(|program| ARGUMENTS.run(program, "variants", variants_socket()));
+}
+
 // spec: MF-002, MF-015
 #[test]
 fn fences_refuse_wrong_arguments() {
@@ -199,6 +207,11 @@ fn reserved_addresses_are_mapped_and_updated() {
 #[test]
 fn lost_devices_report_the_fault_and_the_reset() {
     QUEUES.check("faults");
+}
+
+#[test]
+fn an_allocation_is_described_by_its_private_data() {
+    QUEUES.check("descriptions");
 }
 
 #[test]

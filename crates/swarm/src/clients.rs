@@ -523,3 +523,67 @@ impl Held {
         Some(Failure::Leak(text))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::ReplayLine;
+    use crate::threads;
+    use std::os::unix::process::ExitStatusExt;
+
+    const KILLED: i32 = 9;
+    const FAILED: i32 = 1 << 8;
+
+    /// Ends a client of two in this phase, in steps of two of its three threads. Returns the
+    /// failures, and the steps that are still under way.
+    fn end(phase: Phase, is_killed: bool, status: i32) -> (Vec<String>, Vec<usize>) {
+        let line = "swarm/processes | service; adapter standard; process a0 steady; \
+                    process a0 steady; thread p0; thread p0; thread p0; thread p1; t0 rest 100; \
+                    t1 rest 200; t2 rest 300; t3 rest 400";
+        let line: ReplayLine = line.parse().unwrap();
+        let program = Arc::new(line.program);
+        let platform = threads::platform(&program);
+        let run = Run::new(&platform, &program, Path::new("")).unwrap();
+        {
+            let mut state = run.state.lock();
+            for id in [0, 1].map(ProcessId) {
+                let client = ClientState { phase, is_killed, has_written_stacks: false };
+                state.clients.insert(id, client);
+            }
+            state.under_way = [(0, 0), (2, 2), (3, 3)].map(|(t, step)| (ThreadId(t), step)).into();
+        }
+        run.note_end(ProcessId(0), Ok(ExitStatus::from_raw(status)));
+        let state = run.state.lock();
+        let phases = [0, 1].map(|id| state.clients[&ProcessId(id)].phase);
+        assert_eq!(phases, [Phase::Gone, phase]);
+        let failures = state.failures.iter().map(|failure| match failure {
+            Failure::Panic(text) => text.clone(),
+            other => panic!("{other}"),
+        });
+        (failures.collect(), state.under_way.values().copied().collect())
+    }
+
+    #[test]
+    fn the_end_of_a_client_names_its_steps_unless_it_was_killed_or_was_its_last_one() {
+        let others = vec![3];
+        let named = |text: &str| (vec![text.to_owned()], others.clone());
+        let steps = "'t0 rest 100' of p0, 't2 rest 300' of p0";
+        assert_eq!(
+            end(Phase::Opened, false, KILLED),
+            named(&format!("p0 has connected and has ended: signal: 9 (SIGKILL); {steps}"))
+        );
+        assert_eq!(
+            end(Phase::Judged, false, 0),
+            named(&format!("p0 has judged its objects and has ended: exit status: 0; {steps}"))
+        );
+        assert_eq!(
+            end(Phase::Destroyed, false, FAILED),
+            named(&format!("p0 has destroyed its objects and has ended: exit status: 1; {steps}"))
+        );
+        for (phase, is_killed, status) in
+            [(Phase::Opened, true, KILLED), (Phase::Destroyed, false, 0)]
+        {
+            assert_eq!(end(phase, is_killed, status), (vec![], others.clone()));
+        }
+    }
+}

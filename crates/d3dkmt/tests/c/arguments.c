@@ -186,6 +186,152 @@ static void queries(D3DKMT_HANDLE adapter) {
     IS(D3DKMTEscape(&escape), STATUS_NOT_SUPPORTED);
 }
 
+/* Two linked physical GPUs with a display that use CPU addresses. */
+static void linked_behind_io_mmu(const D3DKMT_ADAPTERINFO *info) {
+    D3DKMT_HANDLE adapter = info->hAdapter;
+    CHECK(info->NumOfSources == 1);
+    D3DKMT_ADAPTERTYPE type;
+    OK(query(adapter, KMTQAITYPE_ADAPTERTYPE, &type, sizeof type));
+    CHECK(type.DisplaySupported && type.RenderSupported && type.SoftwareDevice);
+    D3DKMT_WDDM_2_0_CAPS memory;
+    OK(query(adapter, KMTQAITYPE_WDDM_2_0_CAPS, &memory, sizeof memory));
+    CHECK(memory.IoMmuSupported && memory.GpuMmuSupported && memory.Support64BitAtomics);
+    D3DKMT_ADAPTERADDRESS address;
+    OK(query(adapter, KMTQAITYPE_ADAPTERADDRESS, &address, sizeof address));
+    CHECK(address.BusNumber == 0 && address.DeviceNumber == 0 && address.FunctionNumber == 0);
+    D3DKMT_PHYSICAL_ADAPTER_COUNT physical;
+    OK(query(adapter, KMTQAITYPE_PHYSICALADAPTERCOUNT, &physical, sizeof physical));
+    CHECK(physical.Count == 2);
+    /* Each query about a physical GPU takes 0 and 1, and keeps the number. */
+    for (UINT index = 0; index < 3; index++) {
+        NTSTATUS expected = index < 2 ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
+        D3DKMT_NODEMETADATA node;
+        memset(&node, 0, sizeof node);
+        node.NodeOrdinalAndAdapterIndex = 2 | index << 16;
+        IS(query(adapter, KMTQAITYPE_NODEMETADATA, &node, sizeof node), expected);
+        CHECK(node.NodeOrdinalAndAdapterIndex == (2 | index << 16));
+        CHECK(index == 2 || (node.NodeData.EngineType == 6 && node.NodeData.IoMmuSupported));
+        D3DKMT_QUERY_DEVICE_IDS ids;
+        memset(&ids, 0xFF, sizeof ids);
+        ids.PhysicalAdapterIndex = index;
+        IS(query(adapter, KMTQAITYPE_PHYSICALADAPTERDEVICEIDS, &ids, sizeof ids), expected);
+        CHECK(ids.PhysicalAdapterIndex == index);
+        CHECK(index == 2 || (ids.DeviceIds.DeviceID == 0 && ids.DeviceIds.BusType == 0));
+        D3DKMT_QUERY_GPUMMU_CAPS mmu;
+        memset(&mmu, 0xFF, sizeof mmu);
+        mmu.PhysicalAdapterIndex = index;
+        IS(query(adapter, KMTQAITYPE_QUERY_GPUMMU_CAPS, &mmu, sizeof mmu), expected);
+        CHECK(mmu.PhysicalAdapterIndex == index);
+        CHECK(index == 2 || (mmu.Caps.Flags == 0 && mmu.Caps.VirtualAddressBitCount == 48));
+        D3DKMT_SEGMENTSIZEINFO sizes;
+        OK(query(adapter, KMTQAITYPE_GETSEGMENTSIZE, &sizes, sizeof sizes));
+        D3DKMT_SEGMENTGROUPSIZEINFO groups;
+        memset(&groups, 0, sizeof groups);
+        groups.PhysicalAdapterIndex = index;
+        IS(query(adapter, KMTQAITYPE_GETSEGMENTGROUPSIZE, &groups, sizeof groups), expected);
+        CHECK(groups.PhysicalAdapterIndex == index);
+        if (index == 2) continue;
+        CHECK(memcmp(&groups.LegacyInfo, &sizes, sizeof sizes) == 0);
+        CHECK(groups.LocalMemory == sizes.DedicatedVideoMemorySize && groups.LocalMemory > 0);
+        CHECK(groups.NonLocalMemory == sizes.SharedSystemMemorySize && groups.NonLocalMemory > 0);
+        CHECK(sizes.DedicatedSystemMemorySize == 0 && groups.NonBudgetMemory == 0);
+        D3DKMT_QUERYCLOCKCALIBRATION clocks;
+        memset(&clocks, 0, sizeof clocks);
+        clocks.hAdapter = adapter;
+        clocks.PhysicalAdapterIndex = index;
+        OK(D3DKMTQueryClockCalibration(&clocks));
+    }
+    D3DKMT_QUERYVIDEOMEMORYINFO budget;
+    memset(&budget, 0, sizeof budget);
+    budget.hAdapter = adapter;
+    budget.PhysicalAdapterIndex = 1;
+    OK(D3DKMTQueryVideoMemoryInfo(&budget));
+    budget.PhysicalAdapterIndex = 2;
+    IS(D3DKMTQueryVideoMemoryInfo(&budget), STATUS_INVALID_PARAMETER);
+}
+
+/* A fence may be on several physical GPUs, and a context runs on one. 0 is all of them, or any. */
+static void affinities(D3DKMT_HANDLE adapter) {
+    D3DKMT_HANDLE device = create_device(adapter);
+    for (UINT mask = 0; mask < 8; mask++) {
+        NTSTATUS of_fence = mask < 4 ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
+        NTSTATUS of_context = mask < 3 ? STATUS_SUCCESS : STATUS_INVALID_PARAMETER;
+        D3DKMT_CREATESYNCHRONIZATIONOBJECT2 monitored;
+        memset(&monitored, 0, sizeof monitored);
+        monitored.hDevice = device;
+        monitored.Info.Type = D3DDDI_MONITORED_FENCE;
+        monitored.Info.MonitoredFence.EngineAffinity = mask;
+        IS(D3DKMTCreateSynchronizationObject2(&monitored), of_fence);
+        D3DKMT_CREATENATIVEFENCE native;
+        memset(&native, 0, sizeof native);
+        native.hDevice = device;
+        native.Info.EngineAffinity = mask;
+        IS(D3DKMTCreateNativeFence(&native), of_fence);
+        D3DKMT_CREATECONTEXTVIRTUAL packets;
+        memset(&packets, 0, sizeof packets);
+        packets.hDevice = device;
+        packets.EngineAffinity = mask;
+        IS(D3DKMTCreateContextVirtual(&packets), of_context);
+        D3DKMT_CREATEHWCONTEXT queues;
+        memset(&queues, 0, sizeof queues);
+        queues.hDevice = device;
+        queues.EngineAffinity = mask;
+        IS(D3DKMTCreateHwContext(&queues), of_context);
+    }
+    destroy_device(device);
+}
+
+/* 32-bit atomics, and neither hardware scheduling nor a display. */
+static void oldest(const D3DKMT_ADAPTERINFO *info) {
+    D3DKMT_HANDLE adapter = info->hAdapter;
+    CHECK(info->NumOfSources == 0);
+    D3DKMT_ADAPTERTYPE type;
+    OK(query(adapter, KMTQAITYPE_ADAPTERTYPE, &type, sizeof type));
+    CHECK(!type.DisplaySupported && type.RenderSupported);
+    D3DKMT_WDDM_2_0_CAPS memory;
+    OK(query(adapter, KMTQAITYPE_WDDM_2_0_CAPS, &memory, sizeof memory));
+    CHECK(!memory.IoMmuSupported && memory.GpuMmuSupported && !memory.Support64BitAtomics);
+    D3DKMT_WDDM_2_7_CAPS scheduling;
+    OK(query(adapter, KMTQAITYPE_WDDM_2_7_CAPS, &scheduling, sizeof scheduling));
+    CHECK(scheduling.Value == 0);
+    D3DKMT_WDDM_3_1_CAPS fences;
+    OK(query(adapter, KMTQAITYPE_WDDM_3_1_CAPS, &fences, sizeof fences));
+    CHECK(fences.Value == 0);
+    D3DKMT_ADAPTERADDRESS address;
+    OK(query(adapter, KMTQAITYPE_ADAPTERADDRESS, &address, sizeof address));
+    CHECK(address.DeviceNumber == 1);
+    D3DKMT_NODEMETADATA node;
+    memset(&node, 0, sizeof node);
+    OK(query(adapter, KMTQAITYPE_NODEMETADATA, &node, sizeof node));
+    CHECK(node.NodeData.EngineType == 1 && node.NodeData.Flags == 0 && !node.NodeData.IoMmuSupported);
+    UINT features[3] = {DXGK_FEATURE_HWSCH, DXGK_FEATURE_USER_MODE_SUBMISSION, DXGK_FEATURE_NATIVE_FENCE};
+    for (int i = 0; i < 3; i++) {
+        D3DKMT_ISFEATUREENABLED feature;
+        memset(&feature, 0xFF, sizeof feature);
+        feature.hAdapter = adapter;
+        feature.FeatureId = features[i];
+        OK(D3DKMTIsFeatureEnabled(&feature));
+        CHECK(feature.Result.KnownFeature && !feature.Result.Enabled && feature.Result.Version == 0);
+        CHECK(!feature.Result.SupportedByDriver && !feature.Result.SupportedOnCurrentConfig);
+    }
+}
+
+/* Adapters that differ from the standard one, in this order. */
+static void variants(void) {
+    D3DKMT_ADAPTERINFO info[MAX_ENUM_ADAPTERS];
+    D3DKMT_ENUMADAPTERS2 all;
+    memset(&all, 0, sizeof all);
+    all.NumAdapters = MAX_ENUM_ADAPTERS;
+    all.pAdapters = info;
+    OK(D3DKMTEnumAdapters2(&all));
+    CHECK(all.NumAdapters == 2);
+    CHECK(info[0].AdapterLuid.LowPart != info[1].AdapterLuid.LowPart);
+    linked_behind_io_mmu(&info[0]);
+    affinities(info[0].hAdapter);
+    oldest(&info[1]);
+    for (UINT i = 0; i < all.NumAdapters; i++) close_adapter(info[i].hAdapter);
+}
+
 static NTSTATUS create(D3DKMT_HANDLE device, int type, UINT flags) {
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create;
     memset(&create, 0, sizeof create);
@@ -267,6 +413,8 @@ static void loss(D3DKMT_HANDLE adapter) {
 int main(int argc, char **argv) {
     if (PART("nothing")) nothing();
     if (PART("enumeration")) enumeration();
+    /* On a service with these adapters only. */
+    if (argc == 2 && PART("variants")) variants();
     D3DKMT_HANDLE adapter = open_adapter();
     if (PART("queries")) queries(adapter);
     D3DKMT_HANDLE device = create_device(adapter);

@@ -36,6 +36,26 @@ static struct memory allocate(UINT64 bytes, UINT kind) {
     return memory;
 }
 
+/* Creates an allocation, and destroys it. */
+static NTSTATUS create_described(TIDEGATE_ALLOCATION_DATA *data, UINT bytes) {
+    D3DDDI_ALLOCATIONINFO2 info;
+    D3DKMT_CREATEALLOCATION create;
+    memset(&info, 0, sizeof info);
+    memset(&create, 0, sizeof create);
+    info.pPrivateDriverData = data;
+    info.PrivateDriverDataSize = bytes;
+    create.hDevice = device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    NTSTATUS status = D3DKMTCreateAllocation2(&create);
+    CHECK((status == STATUS_SUCCESS) == (info.hAllocation != 0));
+    if (status == STATUS_SUCCESS) {
+        D3DKMT_DESTROYALLOCATION2 destroy = {device, 0, &info.hAllocation, 1, 0};
+        OK(D3DKMTDestroyAllocation2(&destroy));
+    }
+    return status;
+}
+
 static void release(struct memory memory) {
     D3DKMT_UNLOCK2 unlock = {device, memory.handle};
     OK(D3DKMTUnlock2(&unlock));
@@ -64,6 +84,13 @@ static D3DKMT_CREATEHWQUEUE hw_queue(D3DKMT_HANDLE context, UINT flags) {
 }
 
 static void kernel_mode(D3DKMT_HANDLE context) {
+    /* Work without a timeout needs a privilege, and a refused queue is not left. */
+    D3DKMT_CREATEHWQUEUE endless;
+    memset(&endless, 0, sizeof endless);
+    endless.hHwContext = context;
+    endless.Flags.DisableGpuTimeout = 1;
+    IS(D3DKMTCreateHwQueue(&endless), STATUS_ACCESS_DENIED);
+    CHECK(endless.hHwQueue == 0);
     D3DKMT_CREATEHWQUEUE queue = hw_queue(context, 0);
     struct memory commands = allocate(4096, 0), result = allocate(4096, 0);
     D3DKMT_HANDLE gate = monitored_fence(device, 0, 0).hSyncObject;
@@ -380,6 +407,16 @@ static void addresses(D3DKMT_HANDLE adapter, D3DKMT_HANDLE context) {
     map.OffsetInPages = 0;
     map.BaseAddress = base + 4 * TILE;
     IS(D3DKMTMapGpuVirtualAddress(&map), STATUS_INVALID_PARAMETER);
+    /* Without an allocation the addresses lead nowhere, which the protection has to say. */
+    memset(&map, 0, sizeof map);
+    map.hPagingQueue = paging.hPagingQueue;
+    map.PagingFenceValue = 5;
+    map.BaseAddress = base + 2 * TILE;
+    map.SizeInPages = 16;
+    IS(D3DKMTMapGpuVirtualAddress(&map), STATUS_NOT_SUPPORTED);
+    map.Protection.NoAccess = 1;
+    OK(D3DKMTMapGpuVirtualAddress(&map));
+    CHECK(map.VirtualAddress == base + 2 * TILE && map.PagingFenceValue == 0);
 
     /* An update in the order of a fence. */
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence = monitored_fence(device, 0, 0);
@@ -499,6 +536,22 @@ static void faults(D3DKMT_HANDLE adapter) {
     destroy_device(after);
 }
 
+/* Descriptions that describe no allocation, and a control area that would move. */
+static void descriptions(void) {
+    static const TIDEGATE_ALLOCATION_DATA refused[] = {
+        {0, 0, 0}, {4096, 2, 0}, {4096, 0, 3}, {4096, 1, 1}, {4096, 1, 2},
+    };
+    for (int i = 0; i < 5; i++) {
+        TIDEGATE_ALLOCATION_DATA data = refused[i];
+        IS(create_described(&data, sizeof data), i < 3 ? STATUS_INVALID_PARAMETER : STATUS_NOT_SUPPORTED);
+    }
+    TIDEGATE_ALLOCATION_DATA right[2] = {{4096, 0, 0}, {4096, 0, 0}};
+    IS(create_described(right, sizeof *right - 1), STATUS_INVALID_PARAMETER);
+    IS(create_described(right, sizeof *right + 1), STATUS_INVALID_PARAMETER);
+    IS(create_described(NULL, sizeof *right), STATUS_INVALID_PARAMETER);
+    OK(create_described(right, sizeof *right));
+}
+
 /* A resource of two standard allocations. */
 static void resources(void) {
     D3DKMT_CREATESTANDARDALLOCATION standard;
@@ -565,6 +618,7 @@ int main(int argc, char **argv) {
     OK(D3DKMTDestroyHwContext(&destroy));
     if (PART("packets")) packets();
     if (PART("residency")) residency(adapter);
+    if (PART("descriptions")) descriptions();
     if (PART("resources")) resources();
     if (PART("faults")) faults(adapter);
     destroy_device(device);

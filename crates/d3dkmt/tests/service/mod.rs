@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tidegate::platform::once;
 use tidegate::service::server::{self, Server, ServerConfig};
-use tidegate::{Machine, MachineConfig, Platform};
+use tidegate::{Machine, MachineBuilder, MachineConfig, Platform, variants};
 
 /// The socket of the service, which lives as long as the tests.
 pub fn socket() -> &'static Path {
@@ -13,24 +13,46 @@ pub fn socket() -> &'static Path {
 }
 
 fn start() -> PathBuf {
-    let path = std::env::temp_dir().join(format!("tidegate-{}.socket", std::process::id()));
+    serve_beside_tests("", |platform| vec![MachineConfig::standard(platform)])
+}
+
+/// The socket of a service whose adapters differ from the standard one: two linked physical GPUs
+/// with a display that use CPU addresses, and the oldest adapter.
+pub fn variants_socket() -> &'static Path {
+    static SOCKET: OnceLock<PathBuf> = OnceLock::new();
+    let start = || {
+        serve_beside_tests("-variants", |platform| {
+            let config = |name| variants::find(name).unwrap().config(platform);
+            vec![config("iommu").linked(2).with_display(16_000_000), config("oldest")]
+        })
+    };
+    once::make_alone(&SOCKET, start).as_path()
+}
+
+fn serve_beside_tests(
+    name: &str,
+    adapters: impl FnOnce(&Platform) -> Vec<MachineConfig>,
+) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("tidegate-{}{name}.socket", std::process::id()));
     let platform = Platform::sharing_host();
-    let server = server(&platform, &path);
+    let server = server(&platform, &path, adapters(&platform));
     platform.spawn_outside("service", move || server.serve().unwrap()).unwrap();
     path
 }
 
-fn server(platform: &Platform, path: &Path) -> Server {
+fn server(platform: &Platform, path: &Path, adapters: Vec<MachineConfig>) -> Server {
     // A killed service leaves its socket behind.
     let _absent = std::fs::remove_file(path);
     let listener = server::listen(path).unwrap();
-    let machine = Machine::new(platform, MachineConfig::standard(platform)).unwrap();
+    let builder = adapters.into_iter().fold(Machine::builder(platform), MachineBuilder::reference);
+    let machine = builder.start().unwrap();
     Arc::new(machine).service(listener, ServerConfig::default()).unwrap()
 }
 
 /// Serves in this thread. Clients can connect when `listens` is called.
 pub fn serve(path: &Path, listens: impl FnOnce()) {
-    let server = server(&Platform::sharing_host(), path);
+    let platform = Platform::sharing_host();
+    let server = server(&platform, path, vec![MachineConfig::standard(&platform)]);
     listens();
     server.serve().unwrap();
 }

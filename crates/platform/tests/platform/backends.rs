@@ -148,6 +148,64 @@ fn a_wait_for_any_event_ends_at_its_deadline_and_takes_none() {
     }
 }
 
+/// Blocks on two events, of which the first is set, until this time at most.
+type WaitUntil = fn(&[Event; 2], CpuTime) -> WaitEnd;
+
+/// The wait and the events that are set when it ends in time, and when it does not.
+const WAITS: [(&str, WaitUntil, [bool; 2]); 3] = [
+    ("one", |events, deadline| events[1].wait_for(Some(deadline), "one"), [true, false]),
+    (
+        "all",
+        |events, deadline| Event::wait_all(&events.each_ref(), Some(deadline), "all"),
+        [false, false],
+    ),
+    (
+        "any",
+        |events, deadline| {
+            assert!(events[0].try_take());
+            let end = Event::wait_any_for(&events.each_ref(), Some(deadline), "any");
+            events[0].set(Step::ThreadWake);
+            end.map_or_else(|end| end, |index| [WaitEnd::Stopped, WaitEnd::Woken][index])
+        },
+        [true, false],
+    ),
+];
+
+/// Of two agents whose deadlines pass at the same time, the first to sleep runs first. If that is
+/// the waiter, it has timed out when the other sets the event.
+#[test]
+fn a_wait_that_ends_at_its_deadline_takes_what_was_set_before_or_nothing() {
+    for ((name, wait, taken), late_ns, waits_first) in WAITS
+        .into_iter()
+        .flat_map(|wait| [(wait, 0, true), (wait, 0, false), (wait, 1, true), (wait, 1, false)])
+    {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let p = platform.clone();
+        let report = platform.run(move || {
+            let events = [p.event(false), p.event(false)];
+            events[0].set(Step::ThreadWake);
+            let deadline = p.now().after(1_000);
+            let (last, at) = (events[1].clone(), p.clone());
+            let setter = p.spawn("setter", move || {
+                at.sleep_until(deadline.after(late_ns));
+                last.set(Step::ThreadWake);
+            });
+            if !waits_first {
+                p.sleep_until(p.now().after(1));
+            }
+            let end = wait(&events, deadline);
+            let (expected, left) = match (late_ns, waits_first) {
+                (0, false) => (WaitEnd::Woken, taken),
+                _ => (WaitEnd::TimedOut, [true, true]),
+            };
+            assert_eq!(end, expected, "{name}, {late_ns} ns late, waits first: {waits_first}");
+            setter.join();
+            assert_eq!(events.each_ref().map(Event::is_set), left, "{name}: {end:?}");
+        });
+        assert!(report.completed(), "{name}: {report:?}");
+    }
+}
+
 #[test]
 fn the_descriptor_of_an_event_is_readable_while_the_event_is_set() {
     let platform = Platform::host();

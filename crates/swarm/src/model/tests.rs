@@ -151,3 +151,63 @@ fn floods_and_prompts_are_on_queues_of_every_model() {
     assert!(one(&format!("{lower}t0 prompt q0 5")).is_err(), "equal queues go first");
     assert_eq!(one(&format!("{lower}t0 set-priority q0 0; t0 prompt q0 5")), Ok(()));
 }
+
+const IN_TWO: &str = "adapter standard; process a0 steady; process a0 steady; thread p0; thread p0; \
+                      thread p1; t0 fence f0 raw monitored shared 0; t2 open-fence f0 raw; ";
+
+/// Steps of two threads have no order, so the other thread's queue may come after the close.
+#[test]
+fn an_instance_is_dropped_by_the_only_thread_whose_queues_have_used_it() {
+    let drops =
+        |steps: &str, thread: u32| last(&format!("{IN_TWO}{steps}t{thread} drop-fence f0 raw"));
+    assert_eq!(drops("", 0), Ok(()));
+    assert_eq!(drops("", 1), Ok(()));
+    let used = "t1 queue q0 raw packet copy normal; t1 queue-signal q0 f0 1; t1 drain q0; ";
+    assert_eq!(drops(used, 0), Err("a queue of another thread has used the fence"));
+    assert_eq!(drops(used, 1), Ok(()));
+    assert_eq!(drops(used, 2), Ok(()), "another process has another instance");
+    let undrained = used.replace("t1 drain q0; ", "");
+    assert_eq!(drops(&undrained, 1), Err("queued steps use the fence"));
+    assert_eq!(drops(&undrained, 2), Ok(()), "steps of another process");
+    let dropped = format!("{used}t1 drop-queue q0; ");
+    assert_eq!(drops(&dropped, 0), Err("a queue of another thread has used the fence"));
+    assert_eq!(drops(&dropped, 1), Ok(()));
+    let waits = "t0 register w0 f0 raw 0; ";
+    assert_eq!(drops(waits, 0), Err("a registered wait uses the fence"));
+    assert_eq!(drops(&format!("{waits}t0 await w0; "), 0), Ok(()));
+    let again = format!("{IN_TWO}t0 drop-fence f0 raw; t0 drop-fence f0 raw");
+    assert_eq!(last(&again), Err("the process has no such instance"));
+    let closed = "t0 fence f0 raw native private 0; t0 close-fence f0; t0 drop-fence f0 raw";
+    assert_eq!(one(closed), Err("the fence is closed"));
+}
+
+#[test]
+fn a_fence_is_opened_once_where_it_is_shared_and_alike() {
+    let programs = |first: &str, second: &str, fence: &str, open: &str| {
+        last(&format!(
+            "adapter {first}; adapter {second}; process a0 steady; process a0 steady; \
+             process a1 steady; thread p0; thread p1; thread p2; t0 fence f0 {fence}; {open}"
+        ))
+    };
+    let opens = |fence: &str, open: &str| programs("standard", "standard", fence, open);
+    let (shared, cross) = ("raw monitored shared 0", "raw monitored cross-adapter 0");
+    assert_eq!(opens(shared, "t1 open-fence f0 raw"), Ok(()));
+    assert_eq!(opens(cross, "t2 open-fence f0 raw"), Ok(()));
+    let not_shared = Err("the fence is not shared with the process");
+    assert_eq!(opens("raw monitored private 0", "t1 open-fence f0 raw"), not_shared);
+    assert_eq!(opens(shared, "t2 open-fence f0 raw"), not_shared);
+    let twice = "t1 open-fence f0 raw; t1 open-fence f0 raw";
+    assert_eq!(opens(shared, twice), Err("the instance was opened before"));
+    assert_eq!(opens(shared, "t1 open-fence f0 raw; t1 open-fence f0 api"), Ok(()));
+    let closed = "t0 drop-fence f0 raw; t1 open-fence f0 raw";
+    assert_eq!(opens(shared, closed), Err("every instance is closed"));
+    let narrow = |open| programs("standard", "32-bit", cross, open);
+    assert_eq!(narrow("t2 open-fence f0 raw"), Err("the adapters have different atomics"));
+    assert_eq!(narrow("t1 open-fence f0 raw"), Ok(()));
+    let kinds = |open| programs("standard", "monitored", "api native cross-adapter 0", open);
+    assert_eq!(kinds("t2 open-fence f0 api"), Err("the adapters make fences of different kinds"));
+    assert_eq!(kinds("t1 open-fence f0 api"), Ok(()));
+    let doomed = "adapter standard; process a0 doomed; process a0 steady; thread p0; thread p1; \
+                  t0 fence f0 raw monitored shared 0; t1 open-fence f0 raw";
+    assert_eq!(last(doomed), Err("its owner is doomed"));
+}

@@ -129,3 +129,87 @@ impl Bounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::platform::StepCosts;
+
+    const MS: u64 = 1_000_000;
+    const TWO: &str = "process a0 steady; process a0 steady; thread p0; thread p1; ";
+
+    /// The bounds of a run, of a prompt of packets, and of one of hardware or user-mode queues.
+    fn bounds(text: &str) -> [Option<u64>; 3] {
+        let program: Program = text.parse().unwrap();
+        let bounds = Bounds::of(&program, &Platform::virtual_time(StepCosts::free()));
+        assert_eq!(bounds.prompt_ns(Model::Hardware), bounds.prompt_ns(Model::User));
+        [bounds.run_ns, bounds.prompt_ns(Model::Packet), bounds.prompt_ns(Model::User)]
+    }
+
+    // Worked out by hand. Steps: 7 and 10 of 2 ms, 5 packets of 0.2 ms: 35 ms. Work: 26 ms with 26
+    // switches of 0.2 ms. NORMAL packets: 5 ms with 5 switches. HIGH work is not of their share. A
+    // share is ten times that, two turns of a quantum and two switches, and the longest packet.
+    // Slices: three rounds of two processes, and the work that is awaited.
+    #[test]
+    fn a_prompt_of_packets_has_a_tenth_beside_a_flood_of_a_higher_band() {
+        let text = format!(
+            "adapter standard; {TWO} t0 queue q0 raw packet copy normal; \
+             t0 queue q1 raw packet copy high; t0 execute q0 3000000; t0 prompt q0 2000000; \
+             t0 execute q1 1000000; t1 flood q1 5 4000000 1; t0 rest 700"
+        );
+        let (slack, rests) = (35 * MS, 700);
+        let share = 10 * (6 * MS + 2 * 10_400_000 + 4 * MS);
+        let slices = 3 * 3 * 1_200_000 + 6 * MS;
+        let bounds = bounds(&text);
+        assert_eq!(bounds[0], Some(31_200_000 + rests + slack));
+        assert_eq!(bounds[1..], [share, slices].map(|ns| Some(ns + rests + slack)));
+    }
+
+    // Quanta of 50 us: the work of 6.4 ms has 128 switches, the NORMAL packet of 0.4 ms has 8. The
+    // longest quantum is the other adapter's. Another process floods a hardware queue. A packet
+    // cannot be left on an adapter without save areas.
+    #[test]
+    fn a_prompt_beside_another_process_has_half_and_waits_for_a_packet_that_is_not_left() {
+        let text = format!(
+            "adapter standard quantum-ns=50000 local-memory-kib=128; adapter standard; {TWO} \
+             t0 queue q0 api packet copy high; t1 queue q1 raw hardware copy normal; \
+             t1 flood q1 3 2000000 0; t0 execute q0 400000; t0 suspend 100000; \
+             t0 sleep-resume 50000; t0 vsync; t0 flip 1"
+        );
+        let (slack, rests) = (36 * MS + 600_000, 20 * MS + 300_000);
+        let share = 10 * (2 * MS + 2 * 10_400_000 + 400_000) * 2;
+        let slices = 3 * (3 * 1_200_000 + 2 * 400_000) + 400_000;
+        let bounds = bounds(&text);
+        assert_eq!(bounds[0], Some(32 * MS + rests + slack));
+        assert_eq!(bounds[1..], [share, slices].map(|ns| Some(ns + rests + slack)));
+    }
+
+    #[test]
+    fn a_step_that_may_cause_a_recovery_leaves_its_time_to_the_run_and_no_promise() {
+        let with = |step: &str| {
+            let queue = "t0 queue q0 raw user copy normal";
+            bounds(&format!("adapter standard; {TWO} {queue}; t0 {step}"))
+        };
+        let without = 24 * MS;
+        assert_eq!(with("rest 0")[0], Some(without));
+        assert!(with("rest 0")[1..].iter().all(Option::is_some));
+        for (step, ns) in [
+            ("hang q0", 7_000 * MS),
+            ("reset-engine copy", 2_500 * MS),
+            ("reset-adapter", 2_500 * MS),
+            ("remove-adapter", 2_500 * MS),
+            ("destroy-device", 2_500 * MS),
+            ("mark-device p1", 2_500 * MS),
+            ("kill p1", 2_500 * MS),
+        ] {
+            assert_eq!(with(step), [Some(without + ns), None, None], "{step}");
+        }
+    }
+
+    #[test]
+    fn only_virtual_time_is_bounded() {
+        let program: Program = format!("adapter standard; {TWO} t0 rest 5").parse().unwrap();
+        let bounds = Bounds::of(&program, &Platform::host());
+        assert_eq!((bounds.run_ns, bounds.packet_ns, bounds.hardware_ns), (None, None, None));
+    }
+}

@@ -1,6 +1,7 @@
 //! What threads wait with, besides mutexes and condition variables.
 
 use crate::failure;
+use std::panic::catch_unwind;
 use std::time::Duration;
 use tidegate::check::cell::RaceCell;
 use tidegate::check::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -8,6 +9,9 @@ use tidegate::check::sync::atomic::{AtomicBool, AtomicU32};
 use tidegate::check::sync::mpsc::{channel, sync_channel};
 use tidegate::check::sync::{Arc, Barrier, Once, OnceLock, RwLock};
 use tidegate::check::{Builder, Coverage, check, thread};
+use tidegate::explorer::machine;
+use tidegate::explorer::strategy::replay::Replay;
+use tidegate::platform::{MemoryModel, Platform, StepCosts};
 
 /// A thread parks until a flag is set. The wrong one looks at no flag.
 fn parks(looks: bool) -> impl Fn() + Send + Sync + 'static {
@@ -250,4 +254,25 @@ fn they_are_those_of_std_outside_of_a_check() {
     });
     let value = OnceLock::new();
     assert_eq!((value.set(1), value.get(), value.set(2)), (Ok(()), Some(&1), Err(2)));
+}
+
+/// The panic of a thread goes through the scope to its agent, which catches it a second time.
+#[test]
+fn a_panic_that_leaves_a_scope_is_reported_once() {
+    let platforms: [fn() -> Platform; 2] = [
+        || Platform::virtual_time(StepCosts::free()),
+        || machine(Replay::default(), MemoryModel::TotalStoreOrder),
+    ];
+    for make in platforms {
+        let platform = make();
+        let report = platform.run(|| {
+            let scope = || -> () { thread::scope(|_| panic!("planted 1")) };
+            let payload = catch_unwind(scope).unwrap_err();
+            thread::scope(|_| panic!("planted 2, after {:?}", payload.downcast_ref::<&str>()))
+        });
+        let panics = &report.panics;
+        assert_eq!(panics.len(), 2, "{:?}: {panics:?}", platform.kind());
+        assert!(panics[0].contains("planted 1"), "{panics:?}");
+        assert!(panics[1].contains("planted 2, after Some(\"planted 1\")"), "{panics:?}");
+    }
 }
