@@ -5,11 +5,7 @@ use std::sync::OnceLock;
 use tidegate_platform::{Platform, once};
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
-/// A lane that is created on first use.
-#[derive(Default)]
-pub(crate) struct OwnLane(OnceLock<LaneId>);
-
-/// The lanes of one adapter.
+/// The lanes of one adapter. Lanes that most machines do not use are created on first use.
 pub(crate) struct Lanes {
     platform: Platform,
     /// The group of all lanes of the adapter.
@@ -17,11 +13,11 @@ pub(crate) struct Lanes {
     /// Interrupt and DPC routines.
     pub(crate) interrupts: LaneId,
     /// Suspensions and power states.
-    power: OwnLane,
+    power: OnceLock<LaneId>,
     /// Ended processes.
-    processes: OwnLane,
+    processes: OnceLock<LaneId>,
     /// Recoveries.
-    recovery: OwnLane,
+    recovery: OnceLock<LaneId>,
 }
 
 impl Lanes {
@@ -32,9 +28,9 @@ impl Lanes {
             interrupts: platform.lane(LaneKind::Interrupt, &group, "interrupts"),
             platform: platform.clone(),
             group,
-            power: OwnLane::default(),
-            processes: OwnLane::default(),
-            recovery: OwnLane::default(),
+            power: OnceLock::new(),
+            processes: OnceLock::new(),
+            recovery: OnceLock::new(),
         }
     }
 
@@ -45,33 +41,34 @@ impl Lanes {
 
     /// Records a power event that ends now.
     pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
-        if let Some(lane) = self.traced(&self.power, "power") {
-            self.record(lane, Kind::Mark, what, start_ns, arg);
-        }
+        self.record(&self.power, "power", Kind::Mark, what, start_ns, arg);
     }
 
     /// Records a process end that completes now.
     pub(crate) fn record_process(&self, what: &str, start_ns: u64) {
-        if let Some(lane) = self.traced(&self.processes, "processes") {
-            self.record(lane, Kind::Mark, what, start_ns, 0);
-        }
+        self.record(&self.processes, "processes", Kind::Mark, what, start_ns, 0);
     }
 
     /// Records a recovery (`Kind::Recovery`) or a step of one, which ends now.
     pub(crate) fn record_recovery(&self, kind: Kind, what: &str, start_ns: u64, code: u64) {
-        if let Some(lane) = self.traced(&self.recovery, "recovery") {
-            self.record(lane, kind, what, start_ns, code);
+        self.record(&self.recovery, "recovery", kind, what, start_ns, code);
+    }
+
+    fn record(
+        &self,
+        lane: &OnceLock<LaneId>,
+        lane_name: &str,
+        kind: Kind,
+        what: &str,
+        start_ns: u64,
+        arg: u64,
+    ) {
+        let platform = &self.platform;
+        if !platform.tracing() {
+            return;
         }
-    }
-
-    /// Returns the lane if the machine is traced.
-    fn traced(&self, lane: &OwnLane, name: &str) -> Option<LaneId> {
-        let make = || self.lane(LaneKind::Interrupt, name);
-        self.platform.tracing().then(|| *once::make_alone(&lane.0, make))
-    }
-
-    fn record(&self, lane: LaneId, kind: Kind, what: &str, start_ns: u64, arg: u64) {
-        let (platform, name) = (&self.platform, self.platform.trace_name(what));
+        let make = || self.lane(LaneKind::Interrupt, lane_name);
+        let (lane, name) = (*once::make_alone(lane, make), platform.trace_name(what));
         platform
             .record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }

@@ -543,18 +543,21 @@ impl FencePool {
 
     fn new_page(&self, level: &Passive, kind: StorageKind) -> Result<PackedPage, Status> {
         let pages = Pages::of_kind(level, &self.memory, kind)?;
-        let (space, affinity) = (&self.space, self.affinity);
-        let mapped = MappedPages::new(
-            level,
-            &self.memory,
-            space,
-            affinity,
-            &pages,
-            true,
-            Afterwards::Nothing,
-        )?;
+        let mapped = self.mapped(level, &pages, true, Afterwards::Nothing)?;
         let in_system_process = MappedPages::in_system_process(level, &self.memory, &pages)?;
         Ok(PackedPage { pages, mapped, in_system_process })
+    }
+
+    /// Maps pages into the address space of the pool.
+    fn mapped(
+        &self,
+        level: &Passive,
+        pages: &Pages,
+        may_signal: bool,
+        afterwards: Afterwards,
+    ) -> Result<MappedPages, Status> {
+        let (memory, space) = (&self.memory, &self.space);
+        MappedPages::new(level, memory, space, self.affinity, pages, may_signal, afterwards)
     }
 
     fn map_own(
@@ -583,16 +586,7 @@ impl FencePool {
         pages: &Pages,
         may_signal: bool,
     ) -> Result<Arc<Mapping>, Status> {
-        let (space, affinity) = (&self.space, self.affinity);
-        let mapped = MappedPages::new(
-            level,
-            &self.memory,
-            space,
-            affinity,
-            pages,
-            may_signal,
-            Afterwards::EndedFence,
-        )?;
+        let mapped = self.mapped(level, pages, may_signal, Afterwards::EndedFence)?;
         let (current_va, monitored_va) = (mapped.current_va, mapped.monitored_va);
         Ok(Arc::new(Mapping { current_va, monitored_va, own: Some(mapped) }))
     }
