@@ -144,7 +144,7 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
         limits: file.limits.limits(),
         any_user: file.any_user,
     };
-    raise_descriptor_limit();
+    server::raise_descriptor_limit();
     // The listener is closed before the socket's file is removed.
     let (socket, listener) = match arguments.socket.as_deref() {
         Some(path) => Socket::listen(path)?,
@@ -182,13 +182,6 @@ fn read_config(path: Option<&Path>) -> Result<File, BadInput> {
     let bad = |what: &dyn std::fmt::Display| BadInput(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| bad(&error))?;
     toml::from_str(&text).map_err(|error| bad(&error))
-}
-
-/// Each page that clients map is a descriptor here. A limit that cannot be raised stays.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The name of a listening socket. Its file is removed with it if it was made here and is still the

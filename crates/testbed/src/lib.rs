@@ -5,7 +5,8 @@
 //! several adapters, [`App`] one for the queue API. [`Client`] is a process at the call surface;
 //! [`RecordedKernel`] records and refuses its calls. [`Hooked`] records and fails driver calls;
 //! [`Setup::overriding`] replaces driver entries with closures. [`bare_gpu`] is the GPU without the
-//! rest, [`bare_driver`] the reference driver without it. The product does not depend on this
+//! rest, [`bare_driver`] the reference driver without it. [`Service`] serves a machine to other
+//! processes, [`ServiceProcess`] does so in another process. The product does not depend on this
 //! crate.
 
 mod adapters;
@@ -18,6 +19,7 @@ mod page_tables;
 mod recorded_kernel;
 mod reports;
 mod save_areas;
+mod service;
 mod user_queue;
 mod world;
 
@@ -29,6 +31,7 @@ pub use page_tables::{leads_to, own_space};
 pub use recorded_kernel::{Call, DisconnectOrder, RecordedKernel, ScriptedDoorbell};
 pub use reports::filter_reports;
 pub use save_areas::SaveAreas;
+pub use service::{Held, Service, ServiceProcess};
 pub use user_queue::{
     NoStore, UserQueue, copy_word, doorbell_args, fill, signal_packet, store, wait_packet,
 };

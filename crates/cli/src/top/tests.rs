@@ -9,14 +9,14 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
+use tidegate::Platform;
 use tidegate::calls::snapshot::{
     DoorbellState, EngineRow, FenceKind, FenceRow, MachineRow, QueueKind, QueueRow, RecoveryRow,
     WaiterKind, WaiterRow,
 };
 use tidegate::service::ProcessRow;
 use tidegate::service::client::Watch;
-use tidegate::service::server::{Counts, ServerConfig, listen};
-use tidegate::{Machine, MachineConfig, Platform};
+use tidegate::service::server::{Counts, ServerConfig};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -268,20 +268,8 @@ fn rates_are_by_second_and_none_for_new_rows() {
 /// and each later reading says why it failed.
 #[test]
 fn a_reader_keeps_its_connection_and_makes_another_when_that_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("socket");
-    let platform = Platform::sharing_host();
-    let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-    let machine = std::sync::Arc::new(machine);
-    let server = machine.service(listen(&socket).unwrap(), ServerConfig::default()).unwrap();
-    let stopper = server.stopper();
-    let ended = platform.event(true);
-    let done = ended.clone();
-    let serve = move || {
-        server.serve().unwrap();
-        done.set(tidegate::platform::Step::ThreadWake);
-    };
-    platform.spawn_outside("service", serve).unwrap();
+    let service = tidegate_testbed::Service::start(ServerConfig::default());
+    let (platform, socket) = (Platform::host(), service.socket());
     let watch = Watch::connect(&socket, 0).unwrap();
     let reader = Reader::start(&platform, socket.clone(), 0, watch).unwrap();
     std::fs::remove_file(&socket).unwrap();
@@ -298,8 +286,7 @@ fn a_reader_keeps_its_connection_and_makes_another_when_that_is_lost() {
         let snapshot = read().unwrap_or_else(|why| panic!("reading {reading}: {why}"));
         assert_eq!(snapshot.machine.engines.len(), 3);
     }
-    stopper.stop();
-    ended.wait();
+    service.stop();
     for _ in 0..2 {
         assert!(read().is_err(), "nothing listens any more");
     }

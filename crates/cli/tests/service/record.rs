@@ -1,13 +1,14 @@
 //! `tidegate record --attach` against a service in a process of its own.
 
-use super::{Service, workload};
+use super::{signal, start, workload};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use tidegate_testbed::ServiceProcess;
 
-fn record(service: &Service, file: &Path, arguments: &[&str]) -> Command {
+fn record(service: &ServiceProcess, file: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.args(["record", "--attach", "--socket"]).arg(service.socket()).arg("-o").arg(file);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -15,7 +16,7 @@ fn record(service: &Service, file: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Starts a recording. Returns it when it is attached.
-fn attached(service: &Service, file: &Path) -> Child {
+fn attached(service: &ServiceProcess, file: &Path) -> Child {
     let mut recording = record(service, file, &[]).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(recording.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -33,7 +34,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn run(service: &Service) {
+fn run(service: &ServiceProcess) {
     let run = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["run", "--quiet"])
         .arg(workload("ring-buffer.toml"))
@@ -60,9 +61,9 @@ fn lanes(file: &Path) -> Vec<(String, String, usize)> {
 
 #[test]
 fn a_recording_has_engines_queues_and_calls_of_each_client_time_after_time() {
-    let service = Service::start();
+    let service = start();
     for round in 0..2 {
-        let file = service.folder.path().join(format!("{round}.json"));
+        let file = service.folder().join(format!("{round}.json"));
         let recording = attached(&service, &file);
         run(&service);
         let line = end(recording);
@@ -80,10 +81,10 @@ fn a_recording_has_engines_queues_and_calls_of_each_client_time_after_time() {
 
 #[test]
 fn a_second_recording_is_refused_until_the_first_has_ended() {
-    let service = Service::start();
-    let file = service.folder.path().join("a.pftrace");
+    let service = start();
+    let file = service.folder().join("a.pftrace");
     let first = attached(&service, &file);
-    let other = service.folder.path().join("b.html");
+    let other = service.folder().join("b.html");
     let refused = record(&service, &other, &[]).output().unwrap();
     let text = String::from_utf8(refused.stderr).unwrap();
     assert!(text.contains("the service is being recorded"), "{text}");
@@ -110,13 +111,13 @@ fn a_second_recording_is_refused_until_the_first_has_ended() {
 
 #[test]
 fn the_end_of_a_service_ends_its_recording_with_a_file() {
-    let service = Service::start();
-    for signal in [Signal::TERM, Signal::KILL] {
-        let service = Service::start();
-        let file = service.folder.path().join("a.json");
+    let service = start();
+    for end in [Signal::TERM, Signal::KILL] {
+        let service = start();
+        let file = service.folder().join("a.json");
         let recording = attached(&service, &file);
         run(&service);
-        service.signal(signal);
+        signal(&service, end);
         let printed = said(&recording.wait_with_output().unwrap());
         let wanted = format!("0 lost; the service has ended\nwrote {}\n", file.display());
         assert!(printed.ends_with(&wanted), "{printed}");

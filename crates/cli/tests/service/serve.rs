@@ -1,26 +1,21 @@
 //! The command: runs, its end, and its errors.
 
-use super::kills::Neighbour;
-use super::{Service, workload};
+use super::{signal, start, start_with, workload};
 use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tidegate::Platform;
-use tidegate::calls::{
-    AllocationKind, CreateResource, DeviceState, Kernel, ResourceData, ResourceName, Status,
-    SyncObjectFlags,
-};
-use tidegate::d3d12::{Device, DeviceOptions, Error, QueueDesc, Validation};
+use tidegate::calls::{DeviceState, Kernel};
 use tidegate::service::client;
-use tidegate_testbed::Client;
+use tidegate_testbed::ServiceProcess;
 
 fn tidegate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tidegate"))
 }
 
-fn run(service: &Service, file: &Path, words: &[&str]) -> Output {
+fn run(service: &ServiceProcess, file: &Path, words: &[&str]) -> Output {
     tidegate()
         .arg("run")
         .arg(file)
@@ -37,7 +32,7 @@ const FOR_ALL: &str =
 
 #[test]
 fn each_workload_runs_on_a_service_in_each_model() {
-    let service = Service::with_config(FOR_ALL);
+    let service = start_with(FOR_ALL);
     let folder = workload("hello.toml").parent().unwrap().to_owned();
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|file| file.extension().is_some_and(|end| end == "toml"));
@@ -66,8 +61,8 @@ const WAITS_FOR_EVER: &str = "name = \"waits\"\n[[fence]]\nname = \"never\"\n\
 
 #[test]
 fn a_run_whose_service_is_killed_names_the_service() {
-    let mut service = Service::start();
-    let file = service.folder.path().join("waits.toml");
+    let mut service = start();
+    let file = service.folder().join("waits.toml");
     std::fs::write(&file, WAITS_FOR_EVER).unwrap();
     let run = tidegate()
         .arg("run")
@@ -78,7 +73,7 @@ fn a_run_whose_service_is_killed_names_the_service() {
         .spawn()
         .unwrap();
     service.until_waiting(1);
-    service.process.kill().unwrap();
+    service.process().kill().unwrap();
     let output = run.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let named = format!("the service at {} ended", service.socket().display());
@@ -87,11 +82,11 @@ fn a_run_whose_service_is_killed_names_the_service() {
 
 #[test]
 fn sigterm_ends_the_service_and_removes_its_socket() {
-    let mut service = Service::start();
+    let mut service = start();
     let client = service.client("left");
     let device = client.create_device().unwrap();
-    service.signal(Signal::TERM);
-    assert!(service.process.wait().unwrap().success());
+    signal(&service, Signal::TERM);
+    assert!(service.process().wait().unwrap().success());
     assert!(!service.socket().exists());
     assert_eq!(client.device_state(device), Ok(DeviceState::Removed));
 }
@@ -120,58 +115,8 @@ fn until_serving(service: &mut Child) {
 }
 
 #[test]
-fn a_killed_service_is_a_removed_device_and_the_process_goes_on_with_a_new_one() {
-    let mut service = Service::start();
-    let mut before = Neighbour::new(&service);
-    before.work();
-    let client = service.client("left");
-    let device = client.create_device().unwrap();
-    let options = || DeviceOptions::new("left");
-    let lost = Device::new(&Platform::host(), service.client("left"), options()).unwrap();
-    let fence = lost.create_fence("never signalled", 0).unwrap();
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| fence.wait(1));
-        service.process.kill().unwrap();
-        service.process.wait().unwrap();
-        let ended = waiter.join().unwrap();
-        assert!(matches!(ended, Err(Error::DeviceRemoved(_))), "a wait ended with {ended:?}");
-    });
-    assert_eq!(client.device_state(device), Ok(DeviceState::Removed));
-    let refused = lost.create_fence("of a lost device", 0).map(drop);
-    assert!(matches!(refused, Err(Error::DeviceRemoved(_))), "a call ended with {refused:?}");
-    assert!(service.socket().exists(), "nothing could remove it");
-    let mut again = start_again(&service.socket());
-    // The objects of the killed service are dropped beside the objects of the new one, and after it
-    // began.
-    let mut after = Neighbour::new(&service);
-    after.work();
-    drop((fence, lost, before));
-    after.work();
-    again.kill().unwrap();
-    again.wait().unwrap();
-}
-
-#[test]
-fn the_hazard_check_of_a_client_tells_its_fences_apart() {
-    let service = Service::start();
-    let options = DeviceOptions::new("checked").validation(Validation::HAZARDS);
-    let device = Device::new(&Platform::host(), service.client("checked"), options).unwrap();
-    let (one, other) =
-        (device.create_fence("one", 0).unwrap(), device.create_fence("other", 0).unwrap());
-    let [waits, signals] =
-        ["waits", "signals"].map(|name| device.create_queue(QueueDesc::copy(name)).unwrap());
-    waits.wait(&one, 1).unwrap();
-    signals.signal(&other, 1).unwrap();
-    let open = device.hazards().unwrap().unsignalled;
-    assert_eq!(open.len(), 1, "the signal is of the other fence");
-    assert!(open[0].to_string().contains("'one'"), "{}", open[0]);
-    one.signal(1).unwrap();
-    assert_eq!(device.hazards().unwrap().unsignalled, []);
-}
-
-#[test]
 fn errors_say_what_and_where() {
-    let service = Service::start();
+    let service = start();
     let second = tidegate().args(["serve", "--socket"]).arg(service.socket()).output().unwrap();
     let text = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(second.status.code() == Some(2) && text.contains("another service"), "{text}");
@@ -191,56 +136,10 @@ fn errors_say_what_and_where() {
 
 #[test]
 fn a_limit_of_the_configuration_holds() {
-    let service = Service::with_config("clients = 1\n");
+    let service = start_with("clients = 1\n");
     let _first = service.client("first");
     let refused = client::connect(&Platform::host(), &service.socket(), 0, "second").unwrap_err();
     assert!(refused.to_string().contains("1 clients"), "{refused}");
-}
-
-/// How many more fences a client may create. They are destroyed again.
-fn room(client: &Client) -> usize {
-    let mut made = Vec::new();
-    let refusal = loop {
-        match client.try_monitored(0, SyncObjectFlags::empty()) {
-            Ok(fence) => made.push(fence.handle),
-            Err(refusal) => break refusal,
-        }
-    };
-    assert_eq!(refusal, Status::INSUFFICIENT_RESOURCES);
-    for fence in &made {
-        client.kernel.destroy_synchronization_object(*fence).unwrap();
-    }
-    made.len()
-}
-
-#[test]
-fn an_opened_resource_counts_with_its_allocations_until_it_is_destroyed() {
-    let service = Service::with_config("[limits]\nobjects = 12\n");
-    let kernel = service.client("resources");
-    let device = kernel.create_device().unwrap();
-    let client = Client::of(&Platform::host(), kernel, device);
-    assert_eq!(room(&client), 11, "the device is an object");
-    let allocations = [0; 2].map(|_| client.allocate(4096, AllocationKind::Bulk).handle);
-    let (runtime, driver) = (Vec::new(), Vec::new());
-    let data = ResourceData { runtime, driver, allocations: vec![Vec::new(); 2] };
-    let args = CreateResource {
-        device,
-        allocations: &allocations,
-        data: &data,
-        nt_security_sharing: false,
-    };
-    let made = client.kernel.create_resource(args).unwrap();
-    assert_eq!(room(&client), 8, "two allocations and their resource");
-    let open = || client.kernel.open_resource(device, ResourceName::Shared(made.shared_handle));
-    let first = open().unwrap();
-    assert_eq!(room(&client), 5);
-    let _second = open().unwrap();
-    assert_eq!(room(&client), 2);
-    // The third one has room for two of its three objects, and counts with none of them.
-    assert_eq!(open().err(), Some(Status::INSUFFICIENT_RESOURCES));
-    assert_eq!(room(&client), 2);
-    client.kernel.destroy_resource(first.handle).unwrap();
-    assert_eq!(room(&client), 5);
 }
 
 /// Starts a service with this configuration, which it refuses. Returns its message.
@@ -295,11 +194,11 @@ fn a_file_that_is_no_socket_is_kept() {
 
 #[test]
 fn a_service_removes_its_own_socket_alone() {
-    let mut first = Service::start();
+    let mut first = start();
     std::fs::remove_file(first.socket()).unwrap();
     let mut second = start_again(&first.socket());
-    first.signal(Signal::TERM);
-    assert!(first.process.wait().unwrap().success());
+    signal(&first, Signal::TERM);
+    assert!(first.process().wait().unwrap().success());
     assert!(client::counts(&first.socket()).is_ok(), "the second service is reached");
     second.kill().unwrap();
     second.wait().unwrap();

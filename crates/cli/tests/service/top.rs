@@ -1,23 +1,22 @@
-//! `tidegate top` and its protocol, against a service in a process of its own.
+//! `tidegate top` against a service in another process.
 
-use super::Service;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use super::start;
 use serde_json::Value;
 use std::process::{Command, Output};
-use tidegate::calls::snapshot::PageRequest;
 use tidegate::calls::{
     CreateMonitoredFence, FenceValue, Handle, Kernel, SyncObjectFlags, WaitMode, WaitNotice,
 };
 use tidegate::platform::Step;
-use tidegate::service::client::{ConnectError, RemoteKernel, Watch};
+use tidegate::service::client::RemoteKernel;
+use tidegate_testbed::ServiceProcess;
 
-fn top(service: &Service, arguments: &[&str]) -> Output {
+fn top(service: &ServiceProcess, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.args(["top", "--interval", "1ms"]).args(arguments);
     command.env("TIDEGATE_SOCKET", service.socket()).output().unwrap()
 }
 
-fn json(service: &Service, arguments: &[&str]) -> Value {
+fn json(service: &ServiceProcess, arguments: &[&str]) -> Value {
     let output = top(service, &[arguments, &["--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
@@ -36,7 +35,7 @@ fn fence(client: &RemoteKernel, device: Handle, name: &str) -> Handle {
 
 #[test]
 fn a_view_has_the_objects_of_each_process() {
-    let service = Service::start();
+    let service = start();
     let (client, other) = (service.client("first"), service.client("second"));
     let device = client.create_device().unwrap();
     other.create_device().unwrap();
@@ -72,41 +71,23 @@ fn a_view_has_the_objects_of_each_process() {
 }
 
 #[test]
-fn many_rows_come_in_pages_and_are_cut_where_that_is_wanted() {
+fn many_rows_are_cut_where_that_is_wanted() {
     const FENCES: usize = 1_100;
-    let service = Service::start();
-    let (client, other) = (service.client("many"), service.client("few"));
+    let service = start();
+    let client = service.client("many");
     let device = client.create_device().unwrap();
     for number in 0..FENCES {
         fence(&client, device, &number.to_string());
     }
-    fence(&other, other.create_device().unwrap(), "of another process");
-    let mut watch = Watch::connect(&service.socket(), 0).unwrap();
-    let processes = watch.processes(PageRequest::default()).unwrap().rows;
-    let (mut after, mut rows, mut pages) = (0, Vec::new(), 0);
-    loop {
-        let page = watch.fences(PageRequest { after, process: processes[0].process }).unwrap();
-        assert!(page.rows.len() <= 512);
-        pages += 1;
-        rows.extend(page.rows.into_iter().map(|row| row.name));
-        match page.next {
-            Some(next) => after = next,
-            None => break,
-        }
-    }
-    let names: Vec<String> = (0..FENCES).map(|number| number.to_string()).collect();
-    assert_eq!((rows, pages), (names, 3));
-    let few = watch.fences(PageRequest { after, process: processes[1].process }).unwrap().rows;
-    assert_eq!(few.len(), 1, "{few:?}");
     let cut = json(&service, &["--rows", "600"]);
     assert_eq!(cut["fences"]["rows"].as_array().unwrap().len(), 600);
     assert_eq!((&cut["fences"]["more"], &cut["queues"]["more"]), (&true.into(), &false.into()));
-    assert_eq!(cut["machine"]["fences"], FENCES + 1);
+    assert_eq!(cut["machine"]["fences"], FENCES);
 }
 
 #[test]
 fn without_a_terminal_the_view_is_text() {
-    let service = Service::start();
+    let service = start();
     let _client = service.client("first");
     for arguments in [&[][..], &["--once"]] {
         let output = top(&service, arguments);
@@ -132,31 +113,4 @@ fn a_view_without_a_service_says_what_to_do() {
     assert!(code == Some(2) && said.contains("no service listens at none"), "{said}");
     let (code, said) = run(None);
     assert!(code == Some(2) && said.contains("--socket PATH or TIDEGATE_SOCKET"), "{said}");
-}
-
-#[test]
-fn an_adapter_that_there_is_not_ends_no_connection() {
-    let service = Service::start();
-    let mut watch = Watch::connect(&service.socket(), 7).unwrap();
-    for _ in 0..2 {
-        assert!(matches!(watch.machine(), Err(ConnectError::NotViewed(_))));
-    }
-    drop(service);
-    assert!(matches!(watch.machine(), Err(ConnectError::Ended)));
-}
-
-#[test]
-fn a_client_of_another_version_is_told_so_whatever_it_sends_behind_it() {
-    let service = Service::start();
-    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
-    rustix::net::connect(&socket, &SocketAddrUnix::new(service.socket()).unwrap()).unwrap();
-    // Version 77, and a purpose that no version knows.
-    let hello = [&b"tidegate"[..], &[77, 200, 1, 2, 3]].concat();
-    rustix::net::send(&socket, &hello, SendFlags::empty()).unwrap();
-    let mut answer = [0; 64];
-    let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()).unwrap();
-    // A refusal, for the versions there and here.
-    let there = u8::try_from(tidegate::service::PROTOCOL_VERSION).unwrap();
-    assert_eq!(answer[..length], [1, 0, there, 77]);
 }

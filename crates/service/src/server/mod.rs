@@ -25,7 +25,7 @@ mod watch;
 
 pub use config::{Limits, ServerConfig};
 pub use counts::Counts;
-pub use listener::{Server, Stopper, listen};
+pub use listener::{Server, Stopper, listen, raise_descriptor_limit};
 pub use sessions::Sessions;
 pub use shared::{Adapters, Opened};
 pub(crate) use special::MOVING_PIECE_BYTES;

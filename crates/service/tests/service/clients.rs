@@ -1,79 +1,23 @@
 //! Connections: what they run, their limits, and their ends.
 
-use std::path::PathBuf;
 use std::sync::Arc;
+use tidegate::Platform;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, DeviceState, FenceValue, Handle, Kernel, Placement, Status,
-    WaitMode, WaitNotice,
+    AllocationKind, CreateAllocation, CreateResource, DeviceState, FenceValue, Handle, Kernel,
+    Placement, ResourceData, ResourceName, Status, SyncObjectFlags, WaitMode, WaitNotice,
 };
-use tidegate::d3d12::{BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission};
+use tidegate::d3d12::{
+    BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission, Validation,
+};
 use tidegate::service::Refusal;
 use tidegate::service::client::{self, ConnectError, RemoteKernel};
-use tidegate::service::server::{self, Limits, ServerConfig, Stopper};
-use tidegate::{Machine, MachineConfig, Platform};
-use tidegate_testbed::{Client, at};
-
-/// A service on a socket in a folder of its own.
-pub(crate) struct Service {
-    stopper: Stopper,
-    thread: Option<std::thread::JoinHandle<()>>,
-    folder: PathBuf,
-}
-
-impl Service {
-    pub(crate) fn start(config: ServerConfig) -> Service {
-        Service::with_machine(config, |_| {})
-    }
-
-    pub(crate) fn with_machine(
-        config: ServerConfig,
-        change: impl FnOnce(&mut MachineConfig),
-    ) -> Service {
-        let platform = Platform::sharing_host();
-        let mut machine_config = MachineConfig::standard(&platform);
-        change(&mut machine_config);
-        let machine = Arc::new(Machine::new(&platform, machine_config).unwrap());
-        let folder = std::env::temp_dir().join(format!(
-            "tidegate-{}-{:?}",
-            std::process::id(),
-            std::thread::current().id()
-        ));
-        std::fs::create_dir_all(&folder).unwrap();
-        let listener = server::listen(&folder.join("socket")).unwrap();
-        let server = machine.service(listener, config).unwrap();
-        let stopper = server.stopper();
-        let thread = Some(std::thread::spawn(move || server.serve().unwrap()));
-        Service { stopper, thread, folder }
-    }
-
-    pub(crate) fn try_client(&self, name: &str) -> Result<Arc<RemoteKernel>, ConnectError> {
-        client::connect(&Platform::host(), &self.folder.join("socket"), 0, name)
-    }
-
-    pub(crate) fn client(&self, name: &str) -> Arc<RemoteKernel> {
-        self.try_client(name).unwrap()
-    }
-
-    fn stop(&mut self) {
-        self.stopper.stop();
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        if self.thread.is_some() {
-            self.stop();
-        }
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
+use tidegate::service::server::{Limits, ServerConfig};
+use tidegate_testbed::{Client, Service, at};
 
 /// A device over the service, on a platform of its own.
 pub(crate) fn device(service: &Service, name: &str) -> Device {
     let platform = Platform::host();
-    let socket = service.folder.join("socket");
-    let kernel = client::connect(&platform, &socket, 0, name).unwrap();
+    let kernel = client::connect(&platform, &service.socket(), 0, name).unwrap();
     let options = DeviceOptions { process_name: name.to_owned(), ..DeviceOptions::default() };
     Device::new(&platform, kernel, options).unwrap()
 }
@@ -133,8 +77,7 @@ fn no_service_is_an_error_that_names_the_socket() {
 #[test]
 fn an_adapter_that_is_not_there_is_refused() {
     let service = Service::start(ServerConfig::default());
-    let socket = service.folder.join("socket");
-    let refused = client::connect(&Platform::host(), &socket, 3, "lost").unwrap_err();
+    let refused = client::connect(&Platform::host(), &service.socket(), 3, "lost").unwrap_err();
     assert!(matches!(refused, ConnectError::Refused(Refusal::NoAdapter(1))), "{refused}");
 }
 
@@ -223,9 +166,74 @@ fn fences_of_cpu_waits_have_a_limit_for_each_client() {
     }
 }
 
+/// How many more fences a client may create. They are destroyed again.
+fn room(client: &Client) -> usize {
+    let mut made = Vec::new();
+    let refusal = loop {
+        match client.try_monitored(0, SyncObjectFlags::empty()) {
+            Ok(fence) => made.push(fence.handle),
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(refusal, Status::INSUFFICIENT_RESOURCES);
+    for fence in &made {
+        client.kernel.destroy_synchronization_object(*fence).unwrap();
+    }
+    made.len()
+}
+
+#[test]
+fn an_opened_resource_counts_with_its_allocations_until_it_is_destroyed() {
+    let limits = Limits { objects: 12, ..Limits::default() };
+    let service = Service::start(ServerConfig { limits, ..ServerConfig::default() });
+    let kernel = service.client("resources");
+    let device = kernel.create_device().unwrap();
+    let client = Client::of(&Platform::host(), kernel, device);
+    assert_eq!(room(&client), 11, "the device is an object");
+    let allocations = [0; 2].map(|_| client.allocate(4096, AllocationKind::Bulk).handle);
+    let (runtime, driver) = (Vec::new(), Vec::new());
+    let data = ResourceData { runtime, driver, allocations: vec![Vec::new(); 2] };
+    let args = CreateResource {
+        device,
+        allocations: &allocations,
+        data: &data,
+        nt_security_sharing: false,
+    };
+    let made = client.kernel.create_resource(args).unwrap();
+    assert_eq!(room(&client), 8, "two allocations and their resource");
+    let open = || client.kernel.open_resource(device, ResourceName::Shared(made.shared_handle));
+    let first = open().unwrap();
+    assert_eq!(room(&client), 5);
+    let _second = open().unwrap();
+    assert_eq!(room(&client), 2);
+    // The third one has room for two of its three objects, and counts with none of them.
+    assert_eq!(open().err(), Some(Status::INSUFFICIENT_RESOURCES));
+    assert_eq!(room(&client), 2);
+    client.kernel.destroy_resource(first.handle).unwrap();
+    assert_eq!(room(&client), 5);
+}
+
+#[test]
+fn the_hazard_check_of_a_client_tells_its_fences_apart() {
+    let service = Service::start(ServerConfig::default());
+    let options = DeviceOptions::new("checked").validation(Validation::HAZARDS);
+    let device = Device::new(&Platform::host(), service.client("checked"), options).unwrap();
+    let (one, other) =
+        (device.create_fence("one", 0).unwrap(), device.create_fence("other", 0).unwrap());
+    let [waits, signals] =
+        ["waits", "signals"].map(|name| device.create_queue(QueueDesc::copy(name)).unwrap());
+    waits.wait(&one, 1).unwrap();
+    signals.signal(&other, 1).unwrap();
+    let open = device.hazards().unwrap().unsignalled;
+    assert_eq!(open.len(), 1, "the signal is of the other fence");
+    assert!(open[0].to_string().contains("'one'"), "{}", open[0]);
+    one.signal(1).unwrap();
+    assert_eq!(device.hazards().unwrap().unsignalled, []);
+}
+
 #[test]
 fn a_service_that_ends_takes_its_devices_with_it() {
-    let mut service = Service::start(ServerConfig::default());
+    let service = Service::start(ServerConfig::default());
     let client = service.client("left");
     let device = client.create_device().unwrap();
     assert_eq!(client.device_state(device), Ok(DeviceState::Active));

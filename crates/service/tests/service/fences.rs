@@ -1,6 +1,5 @@
 //! Fences between clients: sharing by file and by name, waits, and what outlives a client.
 
-use super::clients::Service;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tidegate::Platform;
@@ -12,6 +11,7 @@ use tidegate::calls::{
 use tidegate::platform::{Event, Step, Word};
 use tidegate::service::client::{RemoteKernel, nt_handle, nt_handle_file};
 use tidegate::service::server::ServerConfig;
+use tidegate_testbed::Service;
 
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 

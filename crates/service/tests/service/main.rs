@@ -1,11 +1,24 @@
-//! The service: a machine for several clients. The processes of these tests are sockets of one
-//! process; the clients of `crates/cli/tests` are processes.
+//! The service and its clients.
+//!
+//! The clients of `clients`, `fences`, `views` and `work` are sockets of this process, beside a
+//! service on a thread. The other tests start processes, which are this program again: `process` is
+//! the service, `child` and `peers` are clients.
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the service has a thread beside those of the machine"
+    reason = "threads of the tests wait for processes, outside of any machine"
 )]
 
+mod calls;
+mod child;
 mod clients;
+mod crowds;
 mod fences;
+mod hostile;
+mod kills;
+mod peers;
+mod process;
+mod stops;
+mod views;
+mod waits;
 mod work;

@@ -1,6 +1,5 @@
 //! Work of contexts over the service: events that queues set, and buffers that the driver patches.
 
-use super::clients::Service;
 use std::sync::Arc;
 use tidegate::calls::{
     AllocationMemory, FenceValue, Handle, Kernel, MAX_RENDER_BYTES, Placement, Render, SignalFlags,
@@ -10,7 +9,7 @@ use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate::platform::Event;
 use tidegate::service::server::ServerConfig;
 use tidegate::{Platform, variants};
-use tidegate_testbed::Client;
+use tidegate_testbed::{Client, Service};
 
 fn client(service: &Service) -> Client {
     let kernel = service.client("works");

@@ -3,6 +3,7 @@
 //! An adapter whose driver patches packets carries out all of them but five: its machine has no
 //! display, and timeouts are no matter of a client.
 
+use super::process::{self, Setting};
 use std::path::Path;
 use std::sync::Arc;
 use tidegate::Platform;
@@ -333,7 +334,7 @@ fn of_user_mode_queues(client: &Client, next: Next<'_>) {
 
 #[test]
 fn a_process_makes_every_call() {
-    let service = super::Service::with_config(super::child::CONFIG);
+    let service = process::start(Setting::Patching);
     let mut made = Vec::new();
     calls(&service.socket(), |name| made.push(name));
     let missing: Vec<_> = CALLS.iter().filter(|name| !made.contains(name)).collect();

@@ -1,6 +1,6 @@
 //! Clients that speak no protocol: raw sockets against the service.
 
-use super::Service;
+use super::process::{self, Setting};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
@@ -8,13 +8,15 @@ use rustix::net::{
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use tidegate::calls::Kernel;
 use tidegate::service::PROTOCOL_VERSION;
 
-pub(crate) fn raw(service: &Service) -> OwnedFd {
+/// Returns a connection to the socket of a service.
+pub(crate) fn raw(service: &Path) -> OwnedFd {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
-    rustix::net::connect(&socket, &SocketAddrUnix::new(service.socket()).unwrap()).unwrap();
+    rustix::net::connect(&socket, &SocketAddrUnix::new(service).unwrap()).unwrap();
     socket
 }
 
@@ -25,7 +27,7 @@ fn send(socket: &OwnedFd, bytes: &[u8]) {
 
 #[test]
 fn garbage_ends_its_own_connection_alone() {
-    let service = Service::start();
+    let service = process::start(Setting::Standard);
     let client = service.client("neighbour");
     let before = service.open_files();
     let mut bytes = Vec::new();
@@ -39,14 +41,14 @@ fn garbage_ends_its_own_connection_alone() {
             state ^= state << 17;
             *byte = state as u8;
         }
-        let socket = raw(&service);
+        let socket = raw(&service.socket());
         send(&socket, &bytes);
         send(&socket, &bytes);
     }
     // Too long for a message, and left without a word.
-    let socket = raw(&service);
+    let socket = raw(&service.socket());
     send(&socket, &vec![0; 180_000]);
-    drop(raw(&service));
+    drop(raw(&service.socket()));
     drop(socket);
     assert!(client.create_device().is_ok());
     while service.open_files() > before {
@@ -56,12 +58,12 @@ fn garbage_ends_its_own_connection_alone() {
 
 #[test]
 fn files_that_no_call_takes_are_closed() {
-    let service = Service::start();
+    let service = process::start(Setting::Standard);
     let client = service.client("neighbour");
     let before = service.open_files();
     let file = std::fs::File::open("/dev/null").unwrap();
     for count in [1, 8, 64] {
-        let socket = raw(&service);
+        let socket = raw(&service.socket());
         let files = vec![file.as_fd(); count];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -85,11 +87,11 @@ const CREATE_DEVICE: &[u8] = &[0, 0];
 
 #[test]
 fn a_client_that_reads_no_answer_ends_and_leaves_nothing() {
-    let service = Service::start();
+    let service = process::start(Setting::Standard);
     let client = service.client("neighbour");
     let before = service.open_files();
     for sends_itself in [false, true] {
-        let socket = raw(&service);
+        let socket = raw(&service.socket());
         send(&socket, HELLO);
         let files = [socket.as_fd()];
         loop {
@@ -114,23 +116,23 @@ fn a_client_that_reads_no_answer_ends_and_leaves_nothing() {
 
 #[test]
 fn half_of_a_message_ends_its_own_connection_alone() {
-    let service = Service::start();
+    let service = process::start(Setting::Standard);
     let client = service.client("neighbour");
     let before = service.open_files();
     for length in 1..HELLO.len() {
-        send(&raw(&service), &HELLO[..length]);
+        send(&raw(&service.socket()), &HELLO[..length]);
     }
     // Half of a call, one with more than a call, and a socket that is closed for one direction.
     for call in [&CREATE_DEVICE[..1], &[0, 0, 0]] {
-        let socket = raw(&service);
+        let socket = raw(&service.socket());
         send(&socket, HELLO);
         send(&socket, call);
     }
-    let closed = raw(&service);
+    let closed = raw(&service.socket());
     send(&closed, HELLO);
     rustix::net::shutdown(&closed, rustix::net::Shutdown::Read).unwrap();
     send(&closed, CREATE_DEVICE);
-    let mute = raw(&service);
+    let mute = raw(&service.socket());
     send(&mute, HELLO);
     rustix::net::shutdown(&mute, rustix::net::Shutdown::Write).unwrap();
     assert!(client.create_device().is_ok());
@@ -143,8 +145,8 @@ fn half_of_a_message_ends_its_own_connection_alone() {
 
 #[test]
 fn clients_that_never_speak_or_never_read_hold_up_no_other() {
-    let service = Service::start();
-    let silent: Vec<OwnedFd> = (0..50).map(|_| raw(&service)).collect();
+    let service = process::start(Setting::Standard);
+    let silent: Vec<OwnedFd> = (0..50).map(|_| raw(&service.socket())).collect();
     let client = service.client("neighbour");
     for _ in 0..100 {
         let device = client.create_device().unwrap();

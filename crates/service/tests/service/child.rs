@@ -1,7 +1,7 @@
 //! The child: a client that takes one step for each line it is sent, and says so.
 
-use super::Service;
 use super::calls::calls;
+use super::process::{self, Setting};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -31,7 +31,7 @@ impl Program {
 
     /// Returns how many steps a child takes. Takes them in this process.
     pub(crate) fn steps(self) -> usize {
-        let service = Service::with_config(CONFIG);
+        let service = process::start(Setting::Patching);
         let mut steps = 0;
         self.run(&service.socket(), || steps += 1);
         steps
@@ -45,9 +45,6 @@ impl Program {
         }
     }
 }
-
-/// The configuration of a service that carries out both programs.
-pub(crate) const CONFIG: &str = "adapter = \"patching\"\n";
 
 /// A client in a process of its own.
 pub(crate) struct Stepper {

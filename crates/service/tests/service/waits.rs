@@ -1,6 +1,6 @@
 //! Threads that sleep for a fence of the service, and what ends their waits besides a signal.
 
-use super::Service;
+use super::process::{self, Setting};
 use tidegate::calls::{
     CreateMonitoredFence, DeviceErrorReason, FenceValue, Handle, Kernel, Status, SyncObjectFlags,
     WaitMode,
@@ -9,7 +9,7 @@ use tidegate::calls::{
 /// Has a thread sleep for a fence until `end` of its device and itself. Returns what its call
 /// returned.
 fn slept_until(end: impl FnOnce(&dyn Kernel, Handle, Handle)) -> Result<(), Status> {
-    let service = Service::start();
+    let service = process::start(Setting::Standard);
     let client = service.client("sleeper");
     let device = client.create_device().unwrap();
     let args = CreateMonitoredFence {

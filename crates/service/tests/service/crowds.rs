@@ -1,23 +1,23 @@
 //! A thousand clients that connect at once.
 
-use super::Service;
 use super::hostile::raw;
-use super::kills::Neighbour;
+use super::kills::{Neighbour, until_empty, warm};
 use super::peers::{CROWD, Peer, Role};
-use std::process::Command;
+use super::process::{self, FEW_CLIENTS, Setting};
 use tidegate::Platform;
 use tidegate::calls::{
     CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreatePagingQueue, Kernel,
     PagingPriority, Priority, Status, SyncObjectFlags,
 };
 use tidegate::service::Refusal;
-use tidegate::service::client::{self, ConnectError, Watch};
+use tidegate::service::client::{self, ConnectError};
+use tidegate_testbed::ServiceProcess;
 
 const CROWDS: u64 = 8;
 
 /// Starts all crowds, and lets a neighbour work beside them. Returns them with the numbers of those
 /// that were taken and refused.
-fn crowds(service: &Service, neighbour: &mut Neighbour) -> (Vec<Peer>, [u64; 2]) {
+fn crowds(service: &ServiceProcess, neighbour: &mut Neighbour) -> (Vec<Peer>, [u64; 2]) {
     let mut crowds: Vec<Peer> =
         (0..CROWDS).map(|_| Peer::start(&service.socket(), Role::Crowd)).collect();
     neighbour.work();
@@ -32,7 +32,7 @@ fn crowds(service: &Service, neighbour: &mut Neighbour) -> (Vec<Peer>, [u64; 2])
 
 #[test]
 fn a_thousand_clients_connect_at_once_and_are_killed_at_once() {
-    let (service, before) = Service::warm();
+    let (service, before) = warm();
     let mut neighbour = Neighbour::new(&service);
     let (mut crowds, counts) = crowds(&service, &mut neighbour);
     assert_eq!(counts, [CROWDS * CROWD, 0]);
@@ -44,16 +44,16 @@ fn a_thousand_clients_connect_at_once_and_are_killed_at_once() {
     crowds.into_iter().for_each(Peer::kill);
     neighbour.work();
     drop(neighbour);
-    service.until_empty(before);
+    until_empty(&service, before);
     assert_eq!(service.counter("sessions_failed_total"), 0);
 }
 
 #[test]
 fn clients_beyond_the_limit_are_told_so_while_a_thousand_connect() {
-    let service = Service::with_config("clients = 300\n");
+    let service = process::start(Setting::FewClients);
     let mut neighbour = Neighbour::new(&service);
     let (crowds, [taken, refused]) = crowds(&service, &mut neighbour);
-    assert_eq!((taken, taken + refused), (299, CROWDS * CROWD));
+    assert_eq!((taken, taken + refused), (u64::from(FEW_CLIENTS) - 1, CROWDS * CROWD));
     crowds.into_iter().for_each(Peer::kill);
     neighbour.work();
     // The service is full until it has noticed that they have gone.
@@ -67,12 +67,10 @@ fn clients_beyond_the_limit_are_told_so_while_a_thousand_connect() {
 /// Else a client would wait for an answer, and the service would try to accept it without end.
 #[test]
 fn a_client_without_a_descriptor_for_it_is_told_so() {
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -n 120 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate")]);
-    let service = Service::of(limited, "");
+    let service = process::start(Setting::FewDescriptors);
     let connect = || client::connect(&Platform::host(), &service.socket(), 0, "one more");
     // Each has a descriptor of the service, and says nothing.
-    let silent: Vec<_> = (0..150).map(|_| raw(&service)).collect();
+    let silent: Vec<_> = (0..150).map(|_| raw(&service.socket())).collect();
     for _ in 0..20 {
         let refused = connect().unwrap_err();
         assert!(matches!(refused, ConnectError::Refused(Refusal::NoDescriptor)), "{refused}");
@@ -85,10 +83,8 @@ fn a_client_without_a_descriptor_for_it_is_told_so() {
 /// What is made and cannot be handed over ends at once: the client has no handle to end it by.
 #[test]
 fn a_queue_whose_memory_finds_no_descriptor_is_not_kept() {
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -n 120 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate")]);
-    let service = Service::of(limited, "");
-    let mut watch = Watch::connect(&service.socket(), 0).unwrap();
+    let service = process::start(Setting::FewDescriptors);
+    let mut watch = service.watch();
     let kernel = service.client("queues");
     let device = kernel.create_device().unwrap();
     let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
@@ -105,7 +101,7 @@ fn a_queue_whose_memory_finds_no_descriptor_is_not_kept() {
         (machine.queues, machine.fences)
     };
     let before = held();
-    let silent: Vec<_> = (0..150).map(|_| raw(&service)).collect();
+    let silent: Vec<_> = (0..150).map(|_| raw(&service.socket())).collect();
     let connect = || client::connect(&Platform::host(), &service.socket(), 0, "one more");
     assert!(matches!(connect(), Err(ConnectError::Refused(Refusal::NoDescriptor))));
     assert_eq!(kernel.create_hw_queue(queue).unwrap_err(), Status::NO_MEMORY);
@@ -126,7 +122,7 @@ fn a_queue_whose_memory_finds_no_descriptor_is_not_kept() {
 fn long_names_take_no_memory_of_the_service() {
     const FENCES: usize = 400;
     const NAME_BYTES: usize = 100_000;
-    let service = Service::start();
+    let service = process::start(Setting::Standard);
     let client = service.client(&"p".repeat(NAME_BYTES));
     let device = client.create_device().unwrap();
     let fence = |name: &str| {
@@ -136,13 +132,8 @@ fn long_names_take_no_memory_of_the_service() {
         client.create_monitored_fence(args).unwrap();
     };
     fence("first");
-    let resident = || {
-        let text =
-            std::fs::read_to_string(format!("/proc/{}/statm", service.process.id())).unwrap();
-        4096 * text.split(' ').nth(1).unwrap().parse::<usize>().unwrap()
-    };
-    let before = resident();
+    let before = service.resident_bytes();
     (0..FENCES).for_each(|_| fence(&"n".repeat(NAME_BYTES)));
-    let grown = resident().saturating_sub(before);
+    let grown = service.resident_bytes().saturating_sub(before);
     assert!(grown < FENCES * NAME_BYTES / 4, "{grown} bytes for {FENCES} fences");
 }

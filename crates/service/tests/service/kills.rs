@@ -1,10 +1,11 @@
 //! Clients that are killed: others go on, and nothing is left.
 
-use super::Service;
 use super::child::{Program, Stepper};
 use super::peers::{App, NEVER_SIGNALLED, Peer, Role};
+use super::process::{self, Setting};
 use tidegate::Platform;
 use tidegate::d3d12::{BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission};
+use tidegate_testbed::{Held, ServiceProcess};
 
 /// A client whose work must come out right whatever happens to the others.
 pub(crate) struct Neighbour {
@@ -13,7 +14,7 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
-    pub(crate) fn new(service: &Service) -> Neighbour {
+    pub(crate) fn new(service: &ServiceProcess) -> Neighbour {
         let (platform, kernel) = (Platform::host(), service.client("neighbour"));
         let device = Device::new(&platform, kernel, DeviceOptions::new("neighbour")).unwrap();
         Neighbour { device, round: 0 }
@@ -39,13 +40,43 @@ impl Neighbour {
     }
 }
 
+/// Starts a service, and has each kind of client come and go. Returns it with what it holds without
+/// a client: what it makes once for all clients is there.
+pub(crate) fn warm() -> (ServiceProcess, Held) {
+    let service = process::start(Setting::Patching);
+    for program in [Program::Work, Program::Calls] {
+        let steps = program.steps();
+        let mut client = Stepper::start(&service.socket(), program);
+        (0..steps).for_each(|_| client.step());
+        client.kill();
+    }
+    Neighbour::new(&service).work();
+    // The memory manager's context is made with the first move, which needs room or time
+    // elsewhere.
+    App::new(&service.socket(), "pages").page();
+    service.until_left(usize::MAX);
+    let held = service.held();
+    (service, held)
+}
+
+/// Waits until no more is left than the service held `before`, without a client. An engine keeps
+/// what it has mapped last until its next turn, which one without power does not take: a client
+/// calls it.
+pub(crate) fn until_empty(service: &ServiceProcess, before: Held) {
+    service.until_left(usize::MAX);
+    while !service.held().is_within(before) {
+        Neighbour::new(service).work();
+        service.until_left(usize::MAX);
+    }
+}
+
 /// Most turns that a killed client is given in the middle of a step.
 const MOST_TURNS: usize = 64;
 
 /// Kills clients of both programs before each step and in the middle of each, at different moments:
 /// all of them once, and on until there were so many.
 fn kill_clients(least: usize) {
-    let (service, before) = Service::warm();
+    let (service, before) = warm();
     let mut neighbour = Neighbour::new(&service);
     let programs = [Program::Work, Program::Calls].map(|program| (program, program.steps()));
     let steps =
@@ -64,7 +95,7 @@ fn kill_clients(least: usize) {
         neighbour.work();
     }
     drop(neighbour);
-    service.until_empty(before);
+    until_empty(&service, before);
     assert_eq!(service.counter("sessions_failed_total"), 0);
 }
 
@@ -83,7 +114,7 @@ fn ten_thousand_killed_clients_leave_nothing() {
 /// on.
 #[test]
 fn a_shared_fence_outlives_its_killed_owner_without_the_signals_that_it_had_queued() {
-    let service = Service::start();
+    let service = process::start(Setting::Standard);
     let mut neighbour = Neighbour::new(&service);
     let owner = {
         let mut owner = Peer::start(&service.socket(), Role::Owner);
