@@ -136,19 +136,22 @@ impl Machine<'_> {
         next
     }
 
-    /// The first timer ends its wait, because no agent can move.
+    /// The earliest timers end their waits, because no agent can move.
     fn time_passes(&self, state: &State) -> Option<State> {
         let limit = |agent: &Agent| match agent.phase {
             Phase::Sleeps(limit) | Phase::Blocked(limit) => limit,
             Phase::Runs | Phase::Scans(..) => None,
         };
-        let timers = state.agents.iter().enumerate();
-        let (at, agent) = timers.filter_map(|(i, a)| Some((limit(a)?, i))).min()?;
+        let earliest = state.agents.iter().filter_map(limit).min()?;
         let mut next = state.clone();
-        next.now = next.now.max(at);
-        next.sleepers.iter_mut().for_each(|list| list.retain(|other| *other != agent));
-        let is_nap = self.ops[agent][next.agents[agent].next] == Op::Nap;
-        next.done(agent, (!is_nap).then_some(TIMED_OUT));
+        next.now = next.now.max(earliest);
+        for (agent, me) in state.agents.iter().enumerate() {
+            if limit(me).is_some_and(|at| at == earliest) {
+                next.sleepers.iter_mut().for_each(|list| list.retain(|other| *other != agent));
+                let is_nap = self.ops[agent][me.next] == Op::Nap;
+                next.done(agent, (!is_nap).then_some(TIMED_OUT));
+            }
+        }
         Some(next)
     }
 

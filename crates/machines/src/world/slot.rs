@@ -39,6 +39,12 @@ impl Slot {
             && !(self.state == State::Blocked && between)
     }
 
+    /// Returns the deadline of its sleep.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let wait = self.wait.as_ref().filter(|_| self.state == State::Blocked);
+        wait.and_then(|wait| wait.deadline)
+    }
+
     /// Takes its fiber back. It has none while it runs, so there is nothing to drop.
     #[inline]
     pub(super) fn return_fiber(&mut self, fiber: Box<Fiber>) {

@@ -95,7 +95,7 @@ impl World {
             return false;
         }
         slot.queued_timer = QueuedTimer::default();
-        let deadline = slot.wait.as_ref().and_then(|wait| wait.deadline);
+        let deadline = slot.deadline();
         let of_sleep = deadline.filter(|d| d.in_background && slot.entry != timer.number());
         if let Some(deadline) = of_sleep
             && let Discipline::Virtual(v) = &mut self.discipline

@@ -223,27 +223,24 @@ impl World {
         }
     }
 
-    /// Advances time to the earliest deadline, because nothing else can happen. A deadline of
-    /// background work expires only if a later one exists that is not.
+    /// Advances time to the earliest deadline, because nothing else can happen, and ends every sleep
+    /// that it ends: the strategy chooses which of these agents moves first. A deadline of
+    /// background work expires only if one exists, at its time or later, that is not.
     fn pass_time(&mut self) -> Option<()> {
         if self.scripts_live == 0 && !self.stopped && self.may_stop() {
             return None;
         }
-        let sleeping = self.agents.iter().enumerate().filter(|(_, s)| s.state == State::Blocked);
-        let deadlines = sleeping.filter_map(|(i, s)| Some((s.wait.as_ref()?.deadline?, i)));
-        let (mut first, mut first_of_all) = (None, None);
-        for (deadline, index) in deadlines {
-            let timer = (deadline.time, index);
-            first_of_all = Some(first_of_all.map_or(timer, |known| timer.min(known)));
-            if !deadline.in_background {
-                first = Some(first.map_or(timer, |known| timer.min(known)));
+        let deadlines = || self.agents.iter().filter_map(Slot::deadline);
+        deadlines().find(|deadline| !deadline.in_background)?;
+        let earliest = deadlines().map(|deadline| deadline.time).min()?;
+        self.now = self.now.max(earliest.0);
+        self.relate_all();
+        for index in 0..self.agents.len() {
+            let deadline = self.agents[index].deadline();
+            if deadline.is_some_and(|deadline| deadline.time <= earliest) {
+                self.end_sleep(AgentIx(index as u16), WaitEnd::TimedOut, 0);
             }
         }
-        first?;
-        let (deadline, index) = first_of_all?;
-        self.now = self.now.max(deadline.0);
-        self.relate_all();
-        self.end_sleep(AgentIx(index as u16), WaitEnd::TimedOut, 0);
         Some(())
     }
 
