@@ -427,7 +427,7 @@ Examples:
   tidegate explore doorbell --junit explore.xml
   tidegate explore --list 'ring-*'
 
-Takes about a minute on two processors, and at most one for each search; with --full hours, at most one a search.")]
+Takes about three minutes on two processors, and at most one for each search; with --full hours, at most one a search.")]
 pub(crate) struct Explore {
     /// A scenario, a scenario and one of its planted bugs (NAME+BUG), a part of names, or a pattern
     /// with * and ? (default: all)

@@ -67,20 +67,30 @@ impl Dispatch {
     /// interrupt lock, or of the driver's lock that its interrupt routine takes.
     #[inline]
     pub fn raise_to_dirql<'g, G>(&self, _held: &'g G) -> Dirql<'g> {
-        Dirql(PhantomData)
+        Dirql { is_interrupt: false, held: PhantomData }
     }
 }
 
 /// Proof that the caller is serialised with the interrupt routine: it holds the adapter's interrupt
 /// lock, or the driver's lock that the routine takes. Lives no longer than the guard.
 #[derive(Debug)]
-pub struct Dirql<'a>(PhantomData<&'a ()>);
+pub struct Dirql<'a> {
+    is_interrupt: bool,
+    held: PhantomData<&'a ()>,
+}
 
 impl<'a> Dirql<'a> {
-    /// For the kernel: `_held` is the guard of the adapter's interrupt lock.
+    /// For the kernel's interrupt routine: `_held` is the guard of the adapter's interrupt lock.
     #[inline]
     pub fn enter<G>(_held: &'a G) -> Dirql<'a> {
-        Dirql(PhantomData)
+        Dirql { is_interrupt: true, held: PhantomData }
+    }
+
+    /// Whether the interrupt routine runs, and not a call that raised its level. The agent of the
+    /// interrupt runs the DPC afterwards.
+    #[inline]
+    pub fn is_interrupt(&self) -> bool {
+        self.is_interrupt
     }
 }
 

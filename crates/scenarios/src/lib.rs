@@ -101,6 +101,7 @@ const RACES: &[&Race] = &[
     &power::page_against_d3::RACE,
     &scheduling::suspend_against_signal::RACE,
     &power::resume_against_destroy::RACE,
+    &doorbell::suspend_against_destroy::RACE,
     &scheduling::priority_against_create::RACE,
     &scheduling::priority_against_dispatch::RACE,
     &scheduling::packet_against_higher_band::RACE,

@@ -253,6 +253,13 @@ fn a_resumption_meets_a_queue_that_is_destroyed() {
     finds_its_bugs("resume-against-destroy");
 }
 
+// spec: PRE-168
+#[test]
+fn a_suspension_that_a_call_of_the_driver_completes_ends_at_once() {
+    is_sampled("suspend-against-destroy");
+    finds_its_bugs("suspend-against-destroy");
+}
+
 // spec: PRE-150
 #[test]
 fn an_unmapping_beside_a_dpc_on_the_thread_of_its_engine_completes() {

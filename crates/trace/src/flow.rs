@@ -358,6 +358,9 @@ mod tests {
         let mut s = Scene::new();
         s.signal(8, 3).signal(8, 0).signal(9, 3).wait(5, 8, 8, 3);
         assert_eq!(s.arrows(), [(8, 3, 8)], "a pulse in the moment of the wait");
+        let mut s = Scene::new();
+        s.signal(2, 3).signal(4, 0).signal(10, 3).wait(0, 5, 10, 3);
+        assert_eq!(s.arrows(), [(10, 3, 5)], "as it ends, after a pulse while it was queued");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, HwContextLoss,
     InterruptData, Irql, OsHandle, Passive, Status,
 };
+use tidegate_platform::planted;
 
 /// The kernel callbacks of one adapter. Created before the adapter, which is attached
 /// immediately afterwards.
@@ -46,9 +47,13 @@ impl Callbacks for KernelCallbacks {
         }
     }
 
-    fn queue_dpc(&self, _level: &Dirql<'_>) {
+    // spec: PRE-168
+    fn queue_dpc(&self, level: &Dirql<'_>) {
         if let Some(interrupts) = self.interrupts() {
             interrupts.dpc.wanted.exchange(1);
+            if !level.is_interrupt() && !planted!(interrupts.port.platform, DPCOfACallIsLeft) {
+                dpc::run_soon(&interrupts);
+            }
         }
     }
 

@@ -192,13 +192,21 @@ fn serve_reports(interrupts: &Arc<Interrupts>) {
     }
 }
 
+/// Has an agent run a DPC that a call of the driver has queued: the interrupt agent or, with inline
+/// interrupts, the timer's, since the caller may hold locks and no turn of an engine need end.
+pub(super) fn run_soon(interrupts: &Arc<Interrupts>) {
+    match interrupts.dpc.worker.get() {
+        Some(worker) => worker.ring(Step::InterruptDelivery),
+        None => {
+            let queued = interrupts.clone();
+            interrupts.port.timer.queue_work(Box::new(move |_| serve_reports(&queued)));
+        }
+    }
+}
+
 impl ReportPort for Interrupts {
     fn serve_reports(self: Arc<Self>) {
         serve_reports(&self);
-    }
-
-    fn has_reports(&self) -> bool {
-        self.dpc.wanted.load() != 0
     }
 
     fn flush_reports(&self) {

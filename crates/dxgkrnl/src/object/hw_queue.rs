@@ -357,10 +357,6 @@ impl EndAtPassive for HwQueueBody {
         // An interrupt may name the queue until the driver has released it, so the queue stays in
         // the table until then.
         layers.port.driver(level).destroy_hw_queue(level, self.driver);
-        // The driver may have reported that a suspension ended with the queue.
-        if let Some(reports) = layers.sched.reports.get().filter(|reports| reports.has_reports()) {
-            layers.port.timer.queue_work(Box::new(move |_| reports.serve_reports()));
-        }
         self.table.lock().remove(self);
         layers.log_reader.read_last(level, self);
         signaled::queue_ended(level.into(), &layers.fences, self);

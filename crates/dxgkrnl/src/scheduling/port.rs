@@ -65,9 +65,6 @@ pub(crate) trait ReportPort: Send + Sync {
     /// Takes reports that the driver made outside an interrupt.
     fn serve_reports(self: Arc<Self>);
 
-    /// Returns whether the driver requested a DPC that has not run.
-    fn has_reports(&self) -> bool;
-
     /// Takes all pending reports.
     fn flush_reports(&self);
 

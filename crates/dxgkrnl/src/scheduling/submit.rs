@@ -207,8 +207,8 @@ impl Scheduling {
     }
 
     /// Calls DxgkDdiPreemptCommand. The driver may acknowledge before it returns, if there is no
-    /// packet to preempt. Returns `None`, without effect, in a DPC that would have to wait for the
-    /// engine's power.
+    /// packet to preempt; its DPC runs here, since the engine waits for it. Returns `None`, without
+    /// effect, in a DPC that would have to wait for the engine's power.
     pub(super) fn preempt(
         &self,
         level: Irql<'_>,

@@ -77,10 +77,6 @@ impl SchedulingPort for Above {
 impl ReportPort for Above {
     fn serve_reports(self: Arc<Self>) {}
 
-    fn has_reports(&self) -> bool {
-        false
-    }
-
     fn flush_reports(&self) {}
 
     fn take_overdue_reports(self: Arc<Self>, _: &Passive) {}

@@ -355,7 +355,7 @@ fn programs_of_events() {
 fn programs_written_by_hand() {
     use Limit::None as Never;
     use Op::{AddAndTest, Fence, Join, Load, Lock, Nap, Sleep, Store, Swap, Unlock, Wake};
-    let programs: [&[&[Op]]; 10] = [
+    let programs: [&[&[Op]]; 11] = [
         // Two loads between two additions.
         &[&[Load(0), Load(0)], &[AddAndTest(0, 1), AddAndTest(0, 1)]],
         // A flush comes between the store and the second load of the word.
@@ -368,6 +368,8 @@ fn programs_written_by_hand() {
         ],
         // The first agent is asleep when the clock moves, and the second one falls asleep later.
         &[&[Nap, Nap, Wake(0, 1)], &[Sleep(0, 0, Never)], &[Nap, Sleep(0, 0, Never)]],
+        // A barrier on either side: one of the two agents sees the other one's store.
+        &[&[Store(0, 1), Fence, Load(1)], &[Store(1, 1), Fence, Load(0)]],
         // Two sleeps end at one time, and either agent is the first to swap.
         &[&[Nap, Swap(0, 1)], &[Nap, Swap(0, 2), Load(0)]],
         // An agent that waits for a lock competes with a load, and its owner has a step to do.

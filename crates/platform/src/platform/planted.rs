@@ -16,7 +16,7 @@ macro_rules! faults {
 
 faults! {
     AnnouncedPageDropped, AnnouncedWorkUnseen, ArmedAfterTheRegistration, CancelledWaitGoesOn,
-    ConnectedBeforeTheMapping, ConnectedBeforeTheProcessHasMappedThePage,
+    ConnectedBeforeTheMapping, ConnectedBeforeTheProcessHasMappedThePage, DPCOfACallIsLeft,
     DeviceIsLostAfterItsWorkHasEnded, DeviceRetiredAfterItsObjects,
     DoorbellEnteredAfterItsTransition, DoorbellsWithoutEnd, DoubleFetch, EventsForgotten,
     FailsForAQueueThatIsGone, ForgetsItsBit, FutureLeftToASignalCall, GateCountedTwice,

@@ -9,3 +9,4 @@ pub(crate) mod ring_against_connect;
 pub(crate) mod ring_against_disconnect;
 pub(crate) mod ring_against_park;
 pub(crate) mod ring_against_victimise;
+pub(crate) mod suspend_against_destroy;

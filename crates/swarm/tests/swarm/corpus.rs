@@ -275,3 +275,14 @@ fn equal_packets_with_short_turns_end_beside_the_flood_of_a_user_mode_queue() {
          t0 queue q6 raw packet compute normal; t0 prompt q6 97659; t5 execute q3 100224",
     );
 }
+
+/// The destruction of a doorbell completes the suspension of its queue, in a call of the driver.
+#[test]
+fn a_report_that_the_driver_makes_in_a_call_is_taken_without_an_interrupt() {
+    assert_holds(
+        "swarm/virtual | adapter standard; process a0 doomed; process a0 doomed; thread p0; \
+         thread p1; t1 queue q0 api user direct high; t0 queue q1 raw user direct normal; \
+         t0 queue q4 raw user direct normal; t1 scratch raw 11; t1 execute q0 0; \
+         t0 execute q4 0; t0 execute q1 0; t1 kill p0; t0 destroy-device",
+    );
+}

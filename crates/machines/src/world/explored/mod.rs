@@ -223,8 +223,8 @@ impl World {
         }
     }
 
-    /// Advances time to the earliest deadline, because nothing else can happen, and ends every sleep
-    /// that it ends: the strategy chooses which of these agents moves first. A deadline of
+    /// Advances time to the earliest deadline, because nothing else can happen, and ends every
+    /// sleep until then: the strategy chooses which of these agents moves first. A deadline of
     /// background work expires only if one exists, at its time or later, that is not.
     fn pass_time(&mut self) -> Option<()> {
         if self.scripts_live == 0 && !self.stopped && self.may_stop() {
