@@ -176,3 +176,88 @@ pub struct CreateDoorbellMessage {
     pub flags: u32,
     pub private_data: Vec<u8>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{decode, encode};
+    use serde::de::DeserializeOwned;
+
+    /// The argument as a session lends it to the kernel, in words.
+    fn lent<M: Lend + Serialize + DeserializeOwned>(
+        message: M,
+        say: impl Fn(M::Lent<'_>) -> String,
+    ) -> String {
+        let there: M = decode(&encode(&message)).unwrap();
+        say(there.lend())
+    }
+
+    fn at(fence: u32, value: u64) -> FenceValue {
+        FenceValue { fence: Handle(fence), value }
+    }
+
+    #[test]
+    fn an_argument_with_lists_is_lent_as_it_was_given() {
+        let operations = [
+            TileOperation { first: 3, count: 4, memory: Some((Handle(6), 1 << 40)) },
+            TileOperation { first: u64::MAX, count: 0, memory: None },
+        ];
+        let (reserved, fence) = (Handle(1), Handle(2));
+        let update = UpdateGpuVirtualAddress { reserved, operations: &operations, fence, value: 9 };
+        let message = UpdateGpuVirtualAddressMessage::from(update);
+        assert_eq!(lent(message, |lent| format!("{lent:?}")), format!("{update:?}"));
+
+        let resident =
+            MakeResident { paging_queue: Handle(7), allocations: &[Handle(5), Handle(4)] };
+        let message = MakeResidentMessage::from(resident);
+        assert_eq!(lent(message, |lent| format!("{lent:?}")), format!("{resident:?}"));
+
+        let signal = SubmitSignalToHwQueues {
+            hw_queues: &[Handle(9), Handle(8)],
+            fences: &[at(3, u64::MAX), at(2, 0)],
+            flags: SignalFlags::ALLOW_FENCE_REWIND,
+        };
+        let message = SubmitSignalToHwQueuesMessage::from(signal);
+        assert_eq!(lent(message, |lent| format!("{lent:?}")), format!("{signal:?}"));
+    }
+
+    #[test]
+    fn a_resource_travels_with_the_data_of_each_allocation() {
+        let allocations = [Handle(6), Handle(5)];
+        let data = ResourceData {
+            runtime: vec![1],
+            driver: vec![2, 3],
+            allocations: vec![vec![4, 5, 6], Vec::new()],
+        };
+        for nt_security_sharing in [false, true] {
+            let args = CreateResource {
+                device: Handle(1),
+                allocations: &allocations,
+                data: &data,
+                nt_security_sharing,
+            };
+            let sent: CreateResourceMessage =
+                decode(&encode(&CreateResourceMessage::from(args))).unwrap();
+            assert_eq!((sent.device, &sent.allocations[..]), (Handle(1), &allocations[..]));
+            assert_eq!((sent.data, sent.nt_security_sharing), (data.clone(), nt_security_sharing));
+        }
+    }
+
+    #[test]
+    fn a_flag_that_is_not_published_reaches_the_kernel() {
+        let flags = SignalFlags::from_bits_retain(0x8000_0001);
+        let there: SignalFlags = decode(&encode(&flags)).unwrap();
+        assert_eq!(there.lend().bits(), 0x8000_0001);
+    }
+
+    #[test]
+    fn a_list_that_says_more_than_it_has_is_no_argument() {
+        let message = MakeResidentMessage { paging_queue: Handle(1), allocations: vec![Handle(2)] };
+        let mut body = encode(&message);
+        assert_eq!(body, [1, 1, 2], "the queue, the count, the allocation");
+        body[1] = 2;
+        assert!(decode::<MakeResidentMessage>(&body).is_none());
+        body[1] = 0;
+        assert!(decode::<MakeResidentMessage>(&body).is_none(), "one allocation is left over");
+    }
+}

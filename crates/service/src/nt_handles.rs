@@ -221,4 +221,55 @@ mod tests {
         handles.sweep();
         assert_eq!(handles.count(), 1);
     }
+
+    #[test]
+    fn room_is_of_each_owner_and_of_all() {
+        let handles = NtHandles::new(&Platform::host());
+        let kept: Vec<OwnedFd> = [(1, 9), (2, 9), (1, 9)]
+            .map(|(owner, most)| handles.export(NtHandle::new(owner), owner, most).unwrap())
+            .into();
+        let export = |owner, most| handles.export(NtHandle::new(7u32), owner, most).map(drop);
+        assert_eq!(export(1, 2), Err(Status::INSUFFICIENT_RESOURCES));
+        assert_eq!(export(3, 0), Err(Status::INSUFFICIENT_RESOURCES));
+        assert_eq!((export(1, 3), export(2, 2)), (Ok(()), Ok(())));
+        // Those two were closed at once.
+        handles.sweep();
+        let expected: BTreeMap<u64, u64> = [(1, 2), (2, 1)].into();
+        assert_eq!(handles.by_owner(), expected);
+        drop(kept);
+        handles.sweep();
+        assert_eq!((handles.by_owner().len(), handles.count()), (0, 0));
+    }
+
+    #[test]
+    fn memory_beyond_any_sum_has_no_room() {
+        let handles = NtHandles::new(&Platform::host());
+        let attach = |bytes, most_of_owner, most_of_all| {
+            let memory = KeptMemory { bytes, most_of_owner, most_of_all };
+            handles.attach(NtHandle::new(7u32), 1, 9, memory)
+        };
+        let _kept = attach(5, 5, 5).unwrap();
+        assert_eq!(attach(u64::MAX, u64::MAX - 1, u64::MAX).unwrap_err(), Status::NO_MEMORY);
+        assert_eq!(attach(1, 5, 9).unwrap_err(), Status::NO_MEMORY, "of the owner");
+        assert_eq!(attach(1, 9, 5).unwrap_err(), Status::NO_MEMORY, "of all");
+        assert!(attach(1, 6, 6).is_ok());
+        assert!(attach(0, 0, 0).is_ok(), "what keeps none is not refused for it");
+    }
+
+    #[test]
+    fn a_refused_handle_and_the_ends_of_closed_ones_end_their_objects() {
+        let handles = NtHandles::new(&Platform::host());
+        let object = std::sync::Arc::new(());
+        let export = |most| handles.export(NtHandle::new(object.clone()), 1, most);
+        let file = export(1).unwrap();
+        assert!(export(1).is_err());
+        assert_eq!(std::sync::Arc::strong_count(&object), 2);
+        let imported = handles.import(&file).unwrap();
+        drop(file);
+        handles.sweep();
+        // The process that has imported it holds the object itself.
+        assert_eq!(std::sync::Arc::strong_count(&object), 2);
+        drop(imported);
+        assert_eq!(std::sync::Arc::strong_count(&object), 1);
+    }
 }

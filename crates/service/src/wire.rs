@@ -351,3 +351,195 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     let (message, rest) = postcard::take_from_bytes(body).ok()?;
     rest.is_empty().then_some(message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::MAX_MESSAGE_BYTES;
+    use tidegate_calls::snapshot::{
+        FenceKind, FenceRow, NAME_BYTES, PAGE_ROWS, Page, WAITERS_OF_A_FENCE, WaiterKind, WaiterRow,
+    };
+
+    fn hello(version: u32) -> Vec<u8> {
+        let purpose = Purpose::Process { adapter: 3, name: "app".to_owned(), notifies: true };
+        encode(&Hello { magic: MAGIC, version, purpose })
+    }
+
+    #[test]
+    fn the_first_message_is_read_whole() {
+        let bytes = hello(VERSION);
+        assert_eq!(bytes, [&b"tidegate"[..], &[VERSION as u8, 0, 3, 3], b"app", &[1]].concat());
+        match read_hello(&bytes) {
+            Ok(Purpose::Process { adapter: 3, name, notifies: true }) => assert_eq!(name, "app"),
+            other => panic!("{other:?}"),
+        }
+        for length in 0..bytes.len() {
+            let refused = read_hello(&bytes[..length]).err();
+            assert_eq!(refused, Some(Refusal::NotAClient), "{length} bytes");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(read_hello(&longer).err(), Some(Refusal::NotAClient));
+        let mut other = bytes;
+        other[0] = b'T';
+        assert_eq!(read_hello(&other).err(), Some(Refusal::NotAClient));
+    }
+
+    #[test]
+    fn another_version_is_named_whatever_follows_it() {
+        for client in [0, VERSION - 1, VERSION + 1, u32::MAX] {
+            let refusal = Refusal::Version { service: VERSION, client };
+            assert_eq!(read_hello(&hello(client)).err(), Some(refusal.clone()));
+            let begins = encode(&(MAGIC, client));
+            assert_eq!(read_hello(&begins).err(), Some(refusal.clone()));
+            let garbage = [&begins[..], &[0xff; 100]].concat();
+            assert_eq!(read_hello(&garbage).err(), Some(refusal));
+        }
+        // No number of 32 bits.
+        let overlong = [&b"tidegate"[..], &[0xff; 5], &[0x7f]].concat();
+        assert_eq!(read_hello(&overlong).err(), Some(Refusal::NotAClient));
+    }
+
+    #[test]
+    fn words_of_a_slot_tell_each_use_and_its_end_apart() {
+        let key = |generation| SlotKey { slot: 1, generation };
+        assert_eq!((armed(key(0)), over(key(0)), armed(key(1)), over(key(1))), (0, 1, 2, 3));
+        let last = key((1 << 63) - 2);
+        assert_eq!((armed(last), over(last)), (u64::MAX - 3, u64::MAX - 2));
+        assert_eq!(LOST & 1, 1, "a lost wait is over");
+        assert!(over(last) < LOST);
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were_and_no_part_of_one_does() {
+        let (device, allocation, doorbell) = (Handle(1), Handle(300), Handle(u32::MAX));
+        let key = SlotKey { slot: 7, generation: u64::MAX >> 1 };
+        let fences = vec![FenceValue { fence: device, value: u64::MAX }; 2];
+        let (mode, data) = (WaitMode::Any, vec![0, 255]);
+        let messages: [(Message, &str); 9] = [
+            (
+                OwnMessage::RegisterWait { fences: fences.clone(), mode, key, announced: true }
+                    .into(),
+                "register_wait",
+            ),
+            (OwnMessage::CancelWait { key }.into(), "cancel_wait"),
+            (OwnMessage::CheckWait { fences: fences.clone() }.into(), "check_wait"),
+            (
+                OwnMessage::ReadAllocation { device, allocation, offset: 1 << 40, bytes: 9 }.into(),
+                "read_allocation",
+            ),
+            (
+                OwnMessage::WriteAllocation { device, allocation, offset: 3, data }.into(),
+                "write_allocation",
+            ),
+            (OwnMessage::WakeEngine { doorbell }.into(), "wake_engine"),
+            (OwnMessage::PageIsMapped { doorbell, number: 5 }.into(), "page_is_mapped"),
+            (Call::DestroyDevice { device }.into(), "destroy_device"),
+            (Call::WaitFromGpu { context: allocation, fences }.into(), "wait_from_gpu"),
+        ];
+        for (message, name) in messages {
+            let body = encode(&message);
+            let back: Message = decode(&body).unwrap();
+            assert_eq!((format!("{back:?}"), back.name()), (format!("{message:?}"), name));
+            for length in 0..body.len() {
+                assert!(decode::<Message>(&body[..length]).is_none(), "{name}, {length} bytes");
+            }
+            assert!(decode::<Message>(&[&body[..], &[0]].concat()).is_none(), "{name} and more");
+        }
+        assert!(decode::<Message>(&[2, 0]).is_none(), "there are two kinds of messages");
+    }
+
+    #[test]
+    fn every_refusal_reaches_the_client_as_it_is() {
+        let refusals = [
+            Refusal::Version { service: 1, client: u32::MAX },
+            Refusal::TooManyClients(300),
+            Refusal::NoAdapter(2),
+            Refusal::Open(Status::NO_MEMORY),
+            Refusal::OtherUser,
+            Refusal::NotAClient,
+            Refusal::Recorded,
+            Refusal::NoDescriptor,
+        ];
+        for (place, refusal) in (0u8..).zip(refusals) {
+            let body = encode(&Err::<Welcome, _>(refusal.clone()));
+            // Clients of other versions read the first one, too.
+            assert_eq!(body[..2], [1, place]);
+            assert_eq!(decode::<Result<Welcome, Refusal>>(&body).unwrap().unwrap_err(), refusal);
+        }
+    }
+
+    #[test]
+    fn the_longest_published_lists_fit_a_message() {
+        // A wait names 4,096 fences at most, of 15 bytes each at most.
+        let fence = FenceValue { fence: Handle(u32::MAX), value: u64::MAX };
+        let key = SlotKey { slot: u32::MAX, generation: u64::MAX };
+        let (fences, mode) = (vec![fence; 4096], WaitMode::Any);
+        let wait = OwnMessage::RegisterWait { fences, mode, key, announced: true };
+        // An update has 4,096 operations, and a render call long commands for 4,096 allocations.
+        let tile = TileOperation {
+            first: u64::MAX,
+            count: u64::MAX,
+            memory: Some((fence.fence, u64::MAX)),
+        };
+        let (reserved, value) = (fence.fence, u64::MAX);
+        let operations = vec![tile; 4096];
+        let (fence, contexts) = (fence.fence, vec![fence.fence; 64]);
+        let args = UpdateGpuVirtualAddressMessage { reserved, fence, value, operations };
+        let update = Call::UpdateGpuVirtualAddress { args };
+        let commands = Commands::Here(vec![0; crate::long::MAX_INLINE_BYTES]);
+        let args = RenderMessage { contexts, commands, allocations: vec![(fence, true); 4096] };
+        let least = [4096 * 15, 4096 * 36, (64 << 10) + 4096 * 6];
+        let messages: [Message; 3] = [wait.into(), update.into(), Call::Render { args }.into()];
+        for (message, least) in messages.iter().zip(least) {
+            let bytes = encode(message).len();
+            assert!((least..=MAX_MESSAGE_BYTES).contains(&bytes), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn the_longest_pages_fit_a_message() {
+        let name = "n".repeat(NAME_BYTES);
+        let fence = FenceRow {
+            fence: u64::MAX,
+            name: name.clone(),
+            process: Some(u32::MAX),
+            instances: u32::MAX,
+            kind: FenceKind::IntraGpu,
+            shared: true,
+            value: Some(u64::MAX),
+            monitored: Some(u64::MAX),
+            waiters: u32::MAX,
+        };
+        let waiter = WaiterRow {
+            fence: u64::MAX,
+            name: name.clone(),
+            kind: WaiterKind::Kernel,
+            queue: Some(u64::MAX),
+            process: Some(u32::MAX),
+            awaited: u64::MAX,
+            value: Some(u64::MAX),
+        };
+        let process = crate::ProcessRow {
+            session: u64::MAX,
+            process: Some(u32::MAX),
+            name,
+            pid: u32::MAX,
+            uid: u32::MAX,
+            calls: u64::MAX,
+            handles: u64::MAX,
+            memory_bytes: u64::MAX,
+            queues: u64::MAX,
+            nt_handles: u64::MAX,
+        };
+        let next = Some(u64::MAX);
+        let most = PAGE_ROWS - 1 + WAITERS_OF_A_FENCE;
+        let pages = [
+            encode(&Ok::<_, Status>(Page { rows: vec![fence; PAGE_ROWS], next })),
+            encode(&Ok::<_, Status>(Page { rows: vec![waiter; most], next })),
+            encode(&Ok::<_, Status>(Page { rows: vec![process; PAGE_ROWS], next })),
+        ];
+        for page in pages {
+            assert!(page.len() <= MAX_MESSAGE_BYTES, "{} bytes", page.len());
+        }
+    }
+}

@@ -23,3 +23,6 @@ pub use kernel::RemoteKernel;
 pub use nt_handle::{copy_nt_handle, nt_handle, nt_handle_file};
 pub use record::Recording;
 pub use watch::Watch;
+
+#[cfg(test)]
+mod tests;

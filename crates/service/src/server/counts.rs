@@ -88,3 +88,39 @@ impl fmt::Display for Counts {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_count_has_its_row_and_kind() {
+        let counters = Counters::new(&Platform::host());
+        let raise = |word: &Word, by| (0..by).for_each(|_| _ = word.fetch_add(1));
+        raise(&counters.processes, 3);
+        raise(&counters.accepted, 4);
+        raise(&counters.refused, 5);
+        raise(&counters.calls, 6);
+        raise(&counters.sessions_failed, 7);
+        let text = counters.read(1, 2).to_string();
+        let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with("# HELP ")).collect();
+        let expected = [
+            "# TYPE tidegate_connections gauge",
+            "tidegate_connections 1",
+            "# TYPE tidegate_processes gauge",
+            "tidegate_processes 3",
+            "# TYPE tidegate_nt_handles gauge",
+            "tidegate_nt_handles 2",
+            "# TYPE tidegate_connections_accepted_total counter",
+            "tidegate_connections_accepted_total 4",
+            "# TYPE tidegate_connections_refused_total counter",
+            "tidegate_connections_refused_total 5",
+            "# TYPE tidegate_calls_total counter",
+            "tidegate_calls_total 6",
+            "# TYPE tidegate_sessions_failed_total counter",
+            "tidegate_sessions_failed_total 7",
+        ];
+        assert_eq!(rows, expected);
+        assert_eq!(text.lines().count(), 21, "a line of help for each");
+    }
+}

@@ -156,4 +156,59 @@ mod tests {
         let _ended = ledger.leave(queue);
         assert_eq!(ledger.queues, 0, "an object ends once");
     }
+
+    #[test]
+    fn limits_are_reached_and_not_passed() {
+        let mut ledger = Ledger::new(LIMITS);
+        let bytes = |bytes| Charge { bytes, queue: false };
+        assert_eq!(ledger.check(bytes(100)), Ok(()));
+        for too_many in [101, u64::MAX] {
+            assert_eq!(ledger.check(bytes(too_many)), Err(Status::NO_MEMORY));
+        }
+        ledger.enter(Handle(1), Handle(1), bytes(99));
+        assert_eq!(
+            (ledger.check(bytes(1)), ledger.check(bytes(2))),
+            (Ok(()), Err(Status::NO_MEMORY))
+        );
+        assert_eq!(ledger.check(bytes(u64::MAX)), Err(Status::NO_MEMORY), "no sum is so large");
+        ledger.enter(Handle(2), Handle(1), bytes(1));
+        assert_eq!(ledger.check(bytes(0)), Ok(()));
+        ledger.enter(Handle(3), Handle(1), bytes(0));
+        // One object too many is the first refusal.
+        assert_eq!(ledger.check(bytes(1)), Err(Status::INSUFFICIENT_RESOURCES));
+        assert_eq!(ledger.held(), (3, 100, 0));
+    }
+
+    #[test]
+    fn an_object_that_is_not_known_ends_without_an_effect() {
+        let mut ledger = Ledger::new(LIMITS);
+        let (device, other) = (Handle(1), Handle(2));
+        ledger.enter(device, device, Charge { bytes: 7, queue: false });
+        ledger.enter(other, other, Charge { bytes: 5, queue: true });
+        assert_eq!(ledger.leave(Handle(9)), [Handle(9)]);
+        assert_eq!(ledger.held(), (2, 12, 1));
+        // The end of a device is not the end of another one.
+        let _ended = ledger.leave(device);
+        assert_eq!(ledger.held(), (1, 5, 1));
+        assert_eq!(
+            ledger.check(Charge { bytes: 0, queue: true }).err(),
+            Some(Status::INSUFFICIENT_RESOURCES)
+        );
+    }
+
+    #[test]
+    fn all_that_ends_is_named_so_that_others_can_forget_it() {
+        let limits = Limits { objects: 9, ..LIMITS };
+        let mut ledger = Ledger::new(limits);
+        let [device, resource, memory, queue] = [1, 2, 3, 4].map(Handle);
+        for object in [device, resource, memory, queue] {
+            ledger.enter(object, device, Charge::default());
+        }
+        ledger.hold(resource, vec![memory]);
+        assert_eq!(ledger.leave(resource), [resource, memory]);
+        let mut ended = ledger.leave(device);
+        ended.sort_unstable();
+        ended.dedup();
+        assert_eq!(ended, [device, queue]);
+    }
 }

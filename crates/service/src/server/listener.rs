@@ -178,7 +178,7 @@ impl Server {
         let accepted = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC);
         let turned_away = match accepted {
             Ok(socket) => {
-                self.sessions.turn_away(Link::Socket(socket), Refusal::NoDescriptor);
+                self.sessions.turn_away(&Link::Socket(socket), Refusal::NoDescriptor);
                 Ok(())
             }
             Err(error) if AcceptFailure::of(error) == AcceptFailure::Passing => Ok(()),

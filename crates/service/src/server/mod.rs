@@ -29,3 +29,6 @@ pub use listener::{Server, Stopper, listen, raise_descriptor_limit};
 pub use sessions::Sessions;
 pub use shared::{Adapters, Opened};
 pub(crate) use special::MOVING_PIECE_BYTES;
+
+#[cfg(test)]
+mod tests;

@@ -158,3 +158,195 @@ impl Notices {
         self.fences = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::{Bell, Heard, Link};
+    use tidegate_calls::RegisteredWait;
+    use tidegate_platform::{StepCosts, Word};
+
+    const LIMITS: Limits = Limits {
+        objects: 1,
+        memory_bytes: 1,
+        queues: 1,
+        waits: 3,
+        wait_fences: 5,
+        nt_handles: 1,
+        queued: 1,
+    };
+
+    /// A wait that is over when its word is 1 and cancelled when its word is 2.
+    struct Scripted(Word);
+
+    impl RegisteredWait for Scripted {
+        fn is_over(&self) -> bool {
+            self.0.load() == 1
+        }
+
+        fn cancel(&self) {
+            self.0.store(2);
+        }
+    }
+
+    /// The notices of a client, and the client's end of the connection.
+    struct Fixture {
+        notices: Notices,
+        platform: Platform,
+        client: Link,
+        _session: Link,
+        bell: Bell,
+    }
+
+    /// A wait in the kernel.
+    struct Entered {
+        notice: WaitNotice,
+        state: Word,
+        platform: Platform,
+    }
+
+    impl Entered {
+        fn end(&self) {
+            self.state.store(1);
+            self.notice.give(&self.platform);
+        }
+
+        fn is_cancelled(&self) -> bool {
+            self.state.load() == 2
+        }
+    }
+
+    impl Fixture {
+        fn new() -> Fixture {
+            let platform = Platform::virtual_time(StepCosts::free());
+            let (client, session, _) = Link::pair(&platform);
+            let bell = session.bell().unwrap();
+            let notices = Notices::new(&platform, bell.clone(), &LIMITS);
+            Fixture { notices, platform, client, _session: session, bell }
+        }
+
+        fn try_register(&mut self, key: SlotKey, fences: usize) -> Result<Entered, Status> {
+            let (platform, state) = (self.platform.clone(), self.platform.page(1).word(0));
+            let mut entered = None;
+            self.notices.register(key, true, fences, |notice| {
+                entered = Some(Entered { notice, state: state.clone(), platform });
+                Ok(CpuWaitRegistration::new(Scripted(state)))
+            })?;
+            Ok(entered.unwrap())
+        }
+
+        fn register(&mut self, key: SlotKey, fences: usize) -> Entered {
+            self.try_register(key, fences).unwrap()
+        }
+
+        fn word(&self, slot: usize) -> u64 {
+            self.notices.page.load(slot)
+        }
+
+        /// Takes a ring. Without one it ends the connection, which is heard then.
+        fn takes_ring(&self) -> bool {
+            let Bell::Word(word) = &self.bell else { panic!("the bell of queues is a word") };
+            let rung = word.load() == 1;
+            rung && self.client.wait_for(&self.bell) == Heard::Bell
+        }
+    }
+
+    fn key(slot: u32, generation: u64) -> SlotKey {
+        SlotKey { slot, generation }
+    }
+
+    #[test]
+    fn the_end_of_a_wait_is_in_the_word_of_its_slot_and_rings() {
+        let mut client = Fixture::new();
+        let wait = client.register(key(2, 9), 1);
+        assert_eq!((client.word(2), client.takes_ring()), (18, false), "twice the generation");
+        wait.end();
+        assert_eq!((client.word(2), client.takes_ring()), (19, true), "odd");
+        assert_eq!((client.word(0), client.word(1)), (0, 0));
+    }
+
+    #[test]
+    fn a_client_that_sleeps_on_the_word_is_not_rung_for() {
+        let mut client = Fixture::new();
+        client.notices.notice(key(0, 0), false).unwrap().give(&client.platform);
+        assert_eq!((client.word(0), client.takes_ring()), (1, false));
+        client.notices.notice(key(0, 1), true).unwrap().give(&client.platform);
+        assert_eq!((client.word(0), client.takes_ring()), (3, true));
+    }
+
+    #[test]
+    fn there_are_as_many_slots_as_waits() {
+        let mut client = Fixture::new();
+        let _last = client.register(key(2, 0), 1);
+        for slot in [3, u32::MAX] {
+            let refused = client.try_register(key(slot, 0), 1).map(drop);
+            assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{slot}");
+        }
+    }
+
+    #[test]
+    fn a_late_end_leaves_the_next_use_of_its_slot() {
+        let mut client = Fixture::new();
+        let first = client.register(key(1, 4), 1);
+        let second = client.register(key(1, 5), 1);
+        assert!(first.is_cancelled() && !second.is_cancelled());
+        first.notice.give(&client.platform);
+        assert_eq!(client.word(1), 10, "the second wait is still armed");
+        second.end();
+        assert_eq!(client.word(1), 11);
+    }
+
+    #[test]
+    fn a_wait_is_cancelled_by_slot_and_generation() {
+        let mut client = Fixture::new();
+        let (one, other) = (client.register(key(0, 7), 1), client.register(key(1, 7), 1));
+        for of_another in [key(0, 6), key(0, 8), key(2, 7)] {
+            client.notices.cancel(of_another);
+        }
+        assert!(!one.is_cancelled() && !other.is_cancelled());
+        client.notices.cancel(key(0, 7));
+        assert!(one.is_cancelled() && !other.is_cancelled());
+        client.notices.cancel_all();
+        assert!(other.is_cancelled());
+    }
+
+    #[test]
+    fn registered_waits_have_at_most_so_many_fences() {
+        let mut client = Fixture::new();
+        let refusal = Some(Status::INSUFFICIENT_RESOURCES);
+        assert_eq!(client.try_register(key(0, 0), 6).err(), refusal);
+        let three = client.register(key(0, 2), 3);
+        assert_eq!(client.try_register(key(1, 0), 3).err(), refusal);
+        let _two = client.register(key(1, 1), 2);
+        assert_eq!(client.try_register(key(2, 0), 1).err(), refusal);
+        // The room of a wait that is over is used before its client cancels it.
+        three.end();
+        let again = client.register(key(2, 1), 3);
+        assert_eq!(client.try_register(key(0, 3), 1).err(), refusal);
+        client.notices.cancel(key(2, 1));
+        assert!(again.is_cancelled());
+        let _three = client.register(key(2, 2), 3);
+        client.notices.cancel_all();
+        let _five = client.register(key(0, 4), 5);
+    }
+
+    #[test]
+    fn a_word_that_the_client_has_stored_to_frees_no_room() {
+        let mut client = Fixture::new();
+        let _five = client.register(key(0, 0), 5);
+        client.notices.page.store(0, over(key(0, 0)));
+        let refused = client.try_register(key(1, 0), 1).err();
+        assert_eq!(refused, Some(Status::INSUFFICIENT_RESOURCES));
+    }
+
+    #[test]
+    fn a_wait_that_the_kernel_refuses_takes_no_room_and_its_slot_is_free() {
+        let mut client = Fixture::new();
+        let former = client.register(key(0, 0), 1);
+        let refuse = |_| Err(Status::ACCESS_DENIED);
+        let refused = client.notices.register(key(0, 1), true, 5, refuse);
+        assert_eq!(refused, Err(Status::ACCESS_DENIED));
+        assert!(former.is_cancelled());
+        let _five = client.register(key(0, 2), 5);
+    }
+}

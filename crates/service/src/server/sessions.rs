@@ -12,6 +12,7 @@ use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tidegate_calls::Status;
 use tidegate_platform::planted;
 use tidegate_platform::{Platform, Step, WaitEnd, Word};
 
@@ -80,24 +81,27 @@ impl Sessions {
     pub(crate) fn take(&self, link: Link) {
         let shared = &self.shared;
         if let Some(refusal) = self.refusal(&link) {
-            return self.turn_away(link, refusal);
+            return self.turn_away(&link, refusal);
         }
         let (link, number) = (Arc::new(link), self.last.fetch_add(1) + 1);
         shared.links.lock().insert(number, link.clone());
         shared.live.fetch_add(1);
         shared.counts.accepted.fetch_add(1);
         let ended = Ended { shared: shared.clone(), number };
+        let served = link.clone();
         let begun = shared.platform.spawn_outside(&format!("client {number}"), move || {
-            let ended = ended;
+            let (link, ended) = (served, ended);
             session::serve(&ended.shared, &link, number);
         });
         if let Err(error) = begun {
             tracing::warn!(session = number, %error, "no thread for a client");
+            // The session has ended with the closure. The client waits for an answer.
+            self.turn_away(&link, Refusal::Open(Status::NO_MEMORY));
         }
     }
 
     /// Tells a client why it is not taken.
-    pub(super) fn turn_away(&self, link: Link, refusal: Refusal) {
+    pub(super) fn turn_away(&self, link: &Link, refusal: Refusal) {
         self.shared.counts.refused.fetch_add(1);
         let answer: Result<Welcome, Refusal> = Err(refusal);
         link.turn_away(&wire::encode(&answer));
@@ -109,11 +113,16 @@ impl Sessions {
             return Some(Refusal::TooManyClients(config.clients));
         }
         let own = rustix::process::geteuid().as_raw();
-        match link.peer().map(|peer| peer.uid) {
-            Ok(uid) if config.any_user || uid == own || uid == 0 => None,
+        match link.peer() {
+            Ok(peer) if may_connect(peer.uid, own, config) => None,
             _ => Some(Refusal::OtherUser),
         }
     }
+}
+
+/// Returns whether user `uid` may connect to a service of user `own`.
+fn may_connect(uid: u32, own: u32, config: &ServerConfig) -> bool {
+    config.any_user || uid == own || uid == 0
 }
 
 /// The end of a session, also by a panic.
@@ -133,5 +142,21 @@ impl Drop for Ended {
         if !planted!(self.shared.platform, LastSessionUnseen) {
             self.shared.live.wake(u32::MAX, Step::ThreadWake);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_takes_its_own_user_and_root_and_others_only_if_told_so() {
+        let (own, other) = (1000, 1001);
+        for (any_user, others) in [(false, false), (true, true)] {
+            let config = ServerConfig { any_user, ..ServerConfig::default() };
+            let may = |uid| may_connect(uid, own, &config);
+            assert_eq!((may(own), may(0), may(other)), (true, true, others));
+        }
+        assert!(!may_connect(other, 0, &ServerConfig::default()), "a service of root");
     }
 }

@@ -212,3 +212,86 @@ pub(crate) fn ended<'a, K: Copy>(all: impl Iterator<Item = (K, &'a Remains)>) ->
     }
     ended
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::StepCosts;
+
+    fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {
+        result.err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn a_page_in_a_file_is_mapped_by_its_file_with_its_access() {
+        let platform = Platform::sharing_host();
+        for access in [ClientAccess::ReadOnly, ClientAccess::ReadWrite] {
+            let page = platform.client_page(4, access);
+            page.store(2, 22);
+            let (attached, told) = Attachment::of_page(&page).unwrap();
+            assert_eq!(told, access);
+            let mapped = attached.map_page(&Platform::host(), 4, access).unwrap();
+            page.store(3, 33);
+            assert_eq!((mapped.load(2), mapped.load(3)), (22, 33));
+        }
+        let own = platform.page(4);
+        assert!(Attachment::of_page(&own).is_none(), "no client is handed it");
+    }
+
+    #[test]
+    fn a_page_of_an_agent_is_mapped_as_it_was_handed_over() {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let page = platform.client_page(4, ClientAccess::ReadOnly);
+        let (attached, access) = Attachment::of_page(&page).unwrap();
+        assert_eq!((access, attached.file().is_none()), (ClientAccess::ReadOnly, true));
+        let map = |words, access| attached.map_page(&platform, words, access);
+        assert!(map(4, ClientAccess::ReadOnly).unwrap().same(&page));
+        for (words, access) in [(3, ClientAccess::ReadOnly), (4, ClientAccess::ReadWrite)] {
+            assert_eq!(kind(map(words, access)), Some(io::ErrorKind::InvalidData));
+        }
+        assert_eq!(kind(attached.map_bulk(&platform, 32)), Some(io::ErrorKind::InvalidData));
+        assert!(Attachment::of_page(&platform.page(4)).is_none());
+    }
+
+    #[test]
+    fn bytes_of_an_agent_are_mapped_as_long_as_they_are() {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let bulk = platform.client_bulk(4096);
+        let attached = Attachment::of_bulk(&bulk).unwrap().copy().unwrap();
+        assert_eq!(attached.map_bulk(&platform, 4096).unwrap().len(), 4096);
+        assert_eq!(kind(attached.map_bulk(&platform, 4095)), Some(io::ErrorKind::InvalidData));
+        assert!(attached.map_page(&platform, 512, ClientAccess::ReadWrite).is_err());
+        assert_eq!(kind(attached.number()), Some(io::ErrorKind::InvalidData), "it has none");
+        assert!(Attachment::of_bulk(&platform.bulk(4096)).is_none());
+    }
+
+    #[test]
+    fn tokens_have_numbers_that_no_other_has_and_end_with_their_last_copy() {
+        for platform in [Platform::host(), Platform::virtual_time(StepCosts::free())] {
+            let made = [1, 2].map(|number| Attachment::new_token(&platform, number).unwrap());
+            let [(first, one, remains_of_one), (second, other, remains_of_other)] = made;
+            assert_ne!(first, second);
+            let copy = one.copy().unwrap();
+            assert_eq!((one.number().unwrap(), copy.number().unwrap()), (first, first));
+            let gone = || ended([('a', &remains_of_one), ('b', &remains_of_other)].into_iter());
+            drop(one);
+            assert_eq!(gone(), [], "a copy is left");
+            drop(copy);
+            assert_eq!(gone(), ['a']);
+            drop(other);
+            assert_eq!(gone(), ['a', 'b']);
+        }
+    }
+
+    #[test]
+    fn only_a_word_or_a_file_is_a_bell() {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let word = platform.page(1).word(0);
+        assert!(Attachment::of_word(&word).into_word().unwrap().same(&word));
+        let (_, token, _remains) = Attachment::new_token(&platform, 1).unwrap();
+        assert!(token.into_word().is_err_and(|token| token.into_file().is_none()));
+        let (_, token, _remains) = Attachment::new_token(&platform, 2).unwrap();
+        let refused = crate::transport::Bell::of(token);
+        assert_eq!(kind(refused), Some(io::ErrorKind::InvalidData));
+    }
+}

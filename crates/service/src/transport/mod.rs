@@ -75,8 +75,8 @@ impl Link {
     }
 
     /// Sends a last message, which the other end reads whether or not it has sent one itself.
-    pub(crate) fn turn_away(self, body: &[u8]) {
-        if let Link::Socket(socket) = &self {
+    pub(crate) fn turn_away(&self, body: &[u8]) {
+        if let Link::Socket(socket) = self {
             socket::drain(socket);
         }
         // The client may be gone already.

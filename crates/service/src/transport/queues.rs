@@ -188,3 +188,109 @@ pub(super) fn wait_for(bell: &Word) -> Heard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::attachment::{Remains, ended};
+    use tidegate_platform::StepCosts;
+
+    fn connection() -> (Platform, End, End) {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let (client, session) = pair(&platform);
+        (platform, client, session)
+    }
+
+    fn send(end: &End, body: &[u8]) -> Result<(), io::ErrorKind> {
+        end.send(body, [].iter()).map_err(|error| error.kind())
+    }
+
+    fn received(end: &End) -> Option<Vec<u8>> {
+        end.receive(&mut Vec::new()).map(|received| received.body.to_vec())
+    }
+
+    #[test]
+    fn an_end_has_room_for_four_messages_as_a_socket_has_for_some() {
+        let (_platform, client, session) = connection();
+        for number in 0..4 {
+            send(&client, &[number]).unwrap();
+        }
+        assert_eq!(send(&client, b"five"), Err(io::ErrorKind::WouldBlock));
+        // The other direction has its own room.
+        send(&session, b"answer").unwrap();
+        assert_eq!(received(&session), Some(vec![0]));
+        send(&client, &[4]).unwrap();
+        let rest: Vec<_> = (1..=4).map(|number| Some(vec![number])).collect();
+        assert_eq!([(); 4].map(|()| received(&session)).to_vec(), rest);
+        assert_eq!(received(&client), Some(b"answer".to_vec()));
+    }
+
+    #[test]
+    fn a_closed_connection_takes_no_message() {
+        let (_platform, client, session) = connection();
+        session.shut_down();
+        assert_eq!(send(&client, b"late"), Err(io::ErrorKind::BrokenPipe));
+        assert_eq!(send(&session, b"late"), Err(io::ErrorKind::BrokenPipe));
+        assert_eq!((received(&client), received(&session)), (None, None));
+        // A second end changes nothing.
+        session.shut_down();
+        client.life().end();
+        assert_eq!(received(&session), None);
+    }
+
+    #[test]
+    fn a_killed_client_has_sent_what_it_sent_unless_an_answer_was_unread() {
+        for unread_answer in [false, true] {
+            let (_platform, client, session) = connection();
+            send(&client, b"a call").unwrap();
+            if unread_answer {
+                send(&session, b"an answer").unwrap();
+            }
+            client.life().end();
+            let expected = (!unread_answer).then(|| b"a call".to_vec());
+            assert_eq!((received(&session), received(&session)), (expected, None));
+        }
+    }
+
+    #[test]
+    fn attachments_end_with_a_message_that_is_dropped() {
+        let (platform, client, session) = connection();
+        let (number, token, remains) = Attachment::new_token(&platform, 5).unwrap();
+        let is_left = || ended([(number, &remains)].into_iter()).is_empty();
+        client.send(b"a call", [&token].into_iter()).unwrap();
+        drop(token);
+        assert!(is_left(), "the copy in the message");
+        send(&session, b"an answer").unwrap();
+        drop(client);
+        assert!(!is_left(), "the connection was reset");
+        let Remains::Copies(copies) = &remains else { panic!("a counted copy") };
+        assert_eq!(copies.load(), 0);
+    }
+
+    #[test]
+    fn a_message_brings_eight_attachments() {
+        let (platform, client, session) = connection();
+        let (_, token, _remains) = Attachment::new_token(&platform, 5).unwrap();
+        let send = |count| {
+            let sent = client.send(b"tokens", std::iter::repeat_n(&token, count));
+            sent.map_err(|error| error.kind())
+        };
+        assert_eq!(send(9), Err(io::ErrorKind::InvalidInput));
+        assert_eq!(send(8), Ok(()));
+        let mut buffer = Vec::new();
+        assert_eq!(session.receive(&mut buffer).unwrap().attached.len(), 8);
+    }
+
+    #[test]
+    fn a_ring_is_taken_and_the_end_stays() {
+        let (_platform, client, session) = connection();
+        let bell = session.bell();
+        bell.fetch_or(RUNG);
+        assert_eq!((wait_for(&client.bell()), bell.load()), (Heard::Bell, 0));
+        session.shut_down();
+        bell.fetch_or(RUNG);
+        for _ in 0..2 {
+            assert_eq!(wait_for(&client.bell()), Heard::End);
+        }
+    }
+}

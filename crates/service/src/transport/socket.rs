@@ -31,7 +31,9 @@ pub(super) fn send<'a>(
     let files: Vec<BorrowedFd<'_>> = files.collect::<io::Result<_>>()?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHMENTS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&files)) {
+    // The space is aligned, so that one more may fit.
+    let fits = files.len() <= MAX_ATTACHMENTS;
+    if !fits || (!files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&files))) {
         return Err(invalid("too many files"));
     }
     let body = [IoSlice::new(body)];
@@ -66,7 +68,8 @@ pub(super) fn receive<'a>(
             attached.extend(rights.map(Attachment::from));
         }
     }
-    if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    if is_cut || attached.len() > MAX_ATTACHMENTS {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too long"));
     }
     if message.bytes == 0 && attached.is_empty() {
@@ -116,5 +119,157 @@ pub(super) fn wait_for(socket: &OwnedFd, bell: &OwnedFd) -> Heard {
         }
         let _ = rustix::io::read(bell, &mut [0; 8]);
         return Heard::Bell;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    use std::io::PipeWriter;
+    use std::os::fd::AsFd;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    /// Files as attachments, and the ends that say when no copy of a file is left.
+    fn files(count: usize) -> (Vec<Attachment>, Vec<PipeWriter>) {
+        let pipes = (0..count).map(|_| io::pipe().unwrap());
+        pipes.map(|(file, end)| (Attachment::from(OwnedFd::from(file)), end)).unzip()
+    }
+
+    fn is_closed(end: &PipeWriter) -> bool {
+        let mut polled = [PollFd::new(end, PollFlags::empty())];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&now)).unwrap();
+        polled[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// Sends as a client does that keeps no limit.
+    fn send_raw(socket: &OwnedFd, body: &[u8], attached: &[Attachment]) {
+        let files: Vec<BorrowedFd<'_>> = attached.iter().map(|one| one.file().unwrap()).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
+        let body = [IoSlice::new(body)];
+        rustix::net::sendmsg(socket, &body, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    /// The length of the next message and the number of its files, or the kind of the error.
+    fn received(socket: &OwnedFd) -> Result<Option<(usize, usize)>, io::ErrorKind> {
+        let mut buffer = Vec::new();
+        let received = receive(socket, &mut buffer).map_err(|error| error.kind())?;
+        Ok(received.map(|received| (received.body.len(), received.attached.len())))
+    }
+
+    #[test]
+    fn the_longest_message_is_received_and_a_longer_one_is_an_error() {
+        let (client, session) = pair();
+        let (attached, ends) = files(1);
+        send(&client, &vec![7; MAX_MESSAGE_BYTES], attached.iter()).unwrap();
+        assert_eq!(received(&session), Ok(Some((MAX_MESSAGE_BYTES, 1))));
+        send_raw(&client, &vec![7; MAX_MESSAGE_BYTES + 1], &attached);
+        drop(attached);
+        assert_eq!(received(&session), Err(io::ErrorKind::InvalidData));
+        assert!(ends.iter().all(is_closed), "its file is closed");
+    }
+
+    #[test]
+    fn a_message_brings_eight_files_and_none_of_more_is_kept() {
+        let (client, session) = pair();
+        let (eight, _ends) = files(8);
+        send(&client, b"eight", eight.iter()).unwrap();
+        assert_eq!(received(&session), Ok(Some((5, 8))));
+        let (nine, ends) = files(9);
+        let refused = send(&client, b"nine", nine.iter()).map_err(|error| error.kind());
+        assert_eq!(refused, Err(io::ErrorKind::InvalidInput));
+        send_raw(&client, b"nine", &nine);
+        drop(nine);
+        assert_eq!(received(&session), Err(io::ErrorKind::InvalidData));
+        assert!(ends.iter().all(is_closed));
+    }
+
+    #[test]
+    fn a_message_without_bytes_is_the_end_unless_it_brings_a_file() {
+        let (client, session) = pair();
+        let (attached, _ends) = files(1);
+        send(&client, &[], attached.iter()).unwrap();
+        send(&client, &[], [].iter()).unwrap();
+        assert_eq!((received(&session), received(&session)), (Ok(Some((0, 1))), Ok(None)));
+    }
+
+    #[test]
+    fn files_arrive_in_order_and_are_closed_when_another_program_runs() {
+        let (client, session) = pair();
+        let (attached, _ends) = files(3);
+        let sent: Vec<_> = attached.iter().map(|one| one.number().unwrap()).collect();
+        send(&client, b"three", attached.iter()).unwrap();
+        let mut buffer = Vec::new();
+        let received = receive(&session, &mut buffer).unwrap().unwrap();
+        let numbers: Vec<_> = received.attached.iter().map(|one| one.number().unwrap()).collect();
+        assert_eq!(numbers, sent);
+        for one in &received.attached {
+            let flags = rustix::io::fcntl_getfd(one.file().unwrap()).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_sent() {
+        let (client, session) = pair();
+        let platform = tidegate_platform::Platform::host();
+        let word = Attachment::of_word(&platform.page(1).word(0));
+        let refused = send(&client, b"a word", [word].iter()).map_err(|error| error.kind());
+        assert_eq!(refused, Err(io::ErrorKind::InvalidInput));
+        send(&client, b"next", [].iter()).unwrap();
+        assert_eq!(received(&session), Ok(Some((4, 0))));
+    }
+
+    #[test]
+    fn a_sender_whose_messages_are_not_received_is_refused_and_does_not_block() {
+        let (client, session) = pair();
+        let sent = (0..1_000_000).find_map(|_| send(&client, &[7; 4096], [].iter()).err());
+        assert_eq!(sent.unwrap().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(received(&session), Ok(Some((4096, 0))));
+        send(&client, b"room again", [].iter()).unwrap();
+        drop(session);
+        let refused = send(&client, b"closed", [].iter()).map_err(|error| error.kind());
+        assert!(matches!(refused, Err(io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)));
+    }
+
+    #[test]
+    fn a_drained_socket_hands_over_its_last_message_and_closes_what_came() {
+        let (client, session) = pair();
+        let (attached, ends) = files(2);
+        send(&client, b"hello", attached[..1].iter()).unwrap();
+        send(&client, b"and more", attached[1..].iter()).unwrap();
+        drop(attached);
+        drain(&session);
+        assert!(ends.iter().all(is_closed));
+        send(&session, b"no", [].iter()).unwrap();
+        drop(session);
+        assert_eq!((received(&client), received(&client)), (Ok(Some((2, 0))), Ok(None)));
+    }
+
+    #[test]
+    fn the_peer_of_a_socket_pair_is_this_process() {
+        let (client, _session) = pair();
+        let uid = rustix::process::getuid().as_raw();
+        assert_eq!(peer(&client).unwrap(), Peer { pid: std::process::id(), uid });
+    }
+
+    #[test]
+    fn the_end_of_a_connection_is_heard_before_a_ring() {
+        let (client, session) = pair();
+        let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap();
+        rustix::io::write(&bell, &1u64.to_ne_bytes()).unwrap();
+        send(&session, b"a message ends no wait", [].iter()).unwrap();
+        assert_eq!(wait_for(&client, &bell), Heard::Bell);
+        rustix::io::write(&bell, &1u64.to_ne_bytes()).unwrap();
+        shut_down(&session);
+        assert_eq!(wait_for(&client, &bell), Heard::End);
+        let _open = client.as_fd();
     }
 }

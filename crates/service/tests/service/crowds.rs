@@ -4,6 +4,7 @@ use super::hostile::raw;
 use super::kills::{Neighbour, until_empty, warm};
 use super::peers::{CROWD, Peer, Role};
 use super::process::{self, FEW_CLIENTS, Setting};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tidegate::Platform;
 use tidegate::calls::{
     CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreatePagingQueue, Kernel,
@@ -78,6 +79,39 @@ fn a_client_without_a_descriptor_for_it_is_told_so() {
     drop(silent);
     // One is taken as soon as the others have left.
     while connect().is_err() {}
+}
+
+/// Else its connection would end without a word.
+#[test]
+fn a_client_without_a_thread_for_it_is_told_so() {
+    let service = process::start(Setting::Standard);
+    let mut neighbour = Neighbour::new(&service);
+    neighbour.work();
+    let process = Pid::from_raw(service.id().cast_signed());
+    let limit = |most: Option<u64>| {
+        let limit = Rlimit { current: most, maximum: None };
+        prlimit(process, Resource::As, limit).unwrap();
+    };
+    // Room for what clients need, but for no stack of a thread. Stacks of ended threads are used
+    // again.
+    limit(Some(service.address_bytes() as u64 + (1 << 20)));
+    let connect = || client::connect(&Platform::host(), &service.socket(), 0, "one more");
+    let mut kept = Vec::new();
+    let refused = loop {
+        match connect() {
+            Ok(client) => kept.push(client),
+            Err(refused) => break refused,
+        }
+    };
+    let expected = Refusal::Open(Status::NO_MEMORY);
+    assert!(matches!(&refused, ConnectError::Refused(why) if *why == expected), "{refused}");
+    limit(None);
+    assert!(connect().unwrap().create_device().is_ok());
+    neighbour.work();
+    drop((neighbour, kept));
+    service.until_left(usize::MAX);
+    assert!(service.counter("connections_refused_total") >= 1);
+    assert_eq!(service.counter("sessions_failed_total"), 0);
 }
 
 /// What is made and cannot be handed over ends at once: the client has no handle to end it by.

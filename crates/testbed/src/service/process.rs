@@ -107,10 +107,20 @@ impl ServiceProcess {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
     }
 
+    /// Returns the address space of the service in bytes.
+    pub fn address_bytes(&self) -> usize {
+        self.bytes_of_field(0)
+    }
+
     /// Returns the resident memory of the service in bytes.
     pub fn resident_bytes(&self) -> usize {
+        self.bytes_of_field(1)
+    }
+
+    /// Reads a field of `/proc/PID/statm`, whose unit is a page of 4 KiB.
+    fn bytes_of_field(&self, field: usize) -> usize {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.id())).unwrap();
-        4096 * text.split(' ').nth(1).unwrap().parse::<usize>().unwrap()
+        4096 * text.split(' ').nth(field).unwrap().parse::<usize>().unwrap()
     }
 
     /// Returns what the service holds.
