@@ -131,17 +131,32 @@ impl Link {
 }
 
 #[cfg(test)]
+impl Link {
+    /// Returns the two ends of a new connection over a socket.
+    pub(crate) fn socket_pair() -> (Link, Link) {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType};
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (one, other) =
+            rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        (Link::Socket(one), Link::Socket(other))
+    }
+
+    /// Sends no more. The other end receives what was sent.
+    pub(crate) fn finish(&self) {
+        let Link::Socket(socket) = self else { panic!("a link over a socket") };
+        rustix::net::shutdown(socket, rustix::net::Shutdown::Write).unwrap();
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType};
     use tidegate_platform::StepCosts;
 
     /// Runs a test over a socket, and over queues: an explored machine behaves as the system does.
     fn over_both(test: impl Fn(Link, Link)) {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let (one, other) =
-            rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
-        test(Link::Socket(one), Link::Socket(other));
+        let (one, other) = Link::socket_pair();
+        test(one, other);
         let (client, session, _) = Link::pair(&Platform::virtual_time(StepCosts::free()));
         test(client, session);
     }

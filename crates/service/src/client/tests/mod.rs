@@ -10,7 +10,6 @@ use super::channel::Channel;
 use super::notices::Notices;
 use crate::transport::{Attachment, Bell, Link};
 use crate::wire::{self, Call, FenceView, Message, OwnMessage, PageView, WordView};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde::Serialize;
 use std::sync::Arc;
 use tidegate_calls::{AdapterInfo, Handle, Status};
@@ -57,10 +56,7 @@ impl Scripted {
         mut answer: impl FnMut(&Message, &Page) -> Option<Answer> + Send + 'static,
     ) -> Scripted {
         let platform = Platform::sharing_host();
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let (client, session) =
-            rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
-        let (client, session) = (Link::Socket(client), Link::Socket(session));
+        let (client, session) = Link::socket_pair();
         let (page, bell) = (platform.page(slots), session.bell().unwrap());
         let said = Arc::new(platform.mutex("what a client said", Vec::new()));
         let (heard, words) = (said.clone(), page.clone());

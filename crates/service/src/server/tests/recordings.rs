@@ -4,16 +4,9 @@ use super::*;
 use crate::server::record;
 use crate::transport::Link;
 use crate::wire::{self, RecordCall, Recorded, Refusal};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tidegate_calls::snapshot::QueueKind;
 use tidegate_platform::QueueNumber;
 use tidegate_trace::LaneKind;
-
-fn socket_pair() -> (Link, Link) {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let (one, other) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
-    (Link::Socket(one), Link::Socket(other))
-}
 
 #[test]
 fn a_queue_has_one_lane_while_there_is_a_recording() {
@@ -52,12 +45,11 @@ fn lanes_of_a_service_are_limited() {
 
 /// Serves requests of a recording client. Returns its answers.
 fn serve(shared: &Shared, requests: &[RecordCall]) -> Result<Vec<Recorded>, Refusal> {
-    let (client, session) = socket_pair();
+    let (client, session) = Link::socket_pair();
     for request in requests {
         client.send(&wire::encode(request), []).unwrap();
     }
-    let Link::Socket(socket) = &client else { panic!("a socket") };
-    rustix::net::shutdown(socket, rustix::net::Shutdown::Write).unwrap();
+    client.finish();
     record::serve(shared, &session, &mut Vec::new())?;
     let mut buffer = Vec::new();
     let begun = client.receive(&mut buffer).unwrap().unwrap();

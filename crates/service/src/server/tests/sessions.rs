@@ -4,7 +4,6 @@ use super::*;
 use crate::server::Sessions;
 use crate::transport::Link;
 use crate::wire::{self, Hello, Message, OwnMessage, Purpose, Refusal, Welcome};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tidegate_calls::SlotKey;
 
 /// Sessions, with the machine that they open processes on.
@@ -22,11 +21,9 @@ impl Fixture {
 
     /// Connects a client that has said nothing.
     fn connect(&self) -> Link {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let (client, session) =
-            rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
-        self.sessions.take(Link::Socket(session));
-        Link::Socket(client)
+        let (client, session) = Link::socket_pair();
+        self.sessions.take(session);
+        client
     }
 
     /// Connects a client. Returns the answer to its first message.

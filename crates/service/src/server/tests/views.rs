@@ -5,15 +5,8 @@ use crate::server::usage::Usage;
 use crate::server::watch;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Table, WatchCall};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use tidegate_calls::snapshot::PAGE_OBJECTS;
-
-fn socket_pair() -> (Link, Link) {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let (one, other) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
-    (Link::Socket(one), Link::Socket(other))
-}
 
 /// Sessions by number, as (adapter, process, name).
 fn with_sessions(sessions: &[(u64, u32, Option<u32>, &str)]) -> Arc<Shared> {
@@ -22,18 +15,17 @@ fn with_sessions(sessions: &[(u64, u32, Option<u32>, &str)]) -> Arc<Shared> {
         let usage = Usage::new(&shared.platform, *adapter, name, *process);
         shared.sessions.lock().insert(*number, Arc::new(usage));
         // A session whose client has left has a socket until it ends.
-        shared.links.lock().insert(*number, Arc::new(socket_pair().0));
+        shared.links.lock().insert(*number, Arc::new(Link::socket_pair().0));
     }
     shared
 }
 
 /// Sends the request of a viewer. Returns the answer.
 fn request<T: DeserializeOwned>(shared: &Shared, adapter: u32, table: Table) -> Result<T, Status> {
-    let (viewer, session) = socket_pair();
+    let (viewer, session) = Link::socket_pair();
     viewer.send(&wire::encode(&WatchCall { adapter, table }), []).unwrap();
     // No second request comes.
-    let Link::Socket(socket) = &viewer else { panic!("a socket") };
-    rustix::net::shutdown(socket, rustix::net::Shutdown::Write).unwrap();
+    viewer.finish();
     watch::serve(shared, &session, &mut Vec::new());
     let mut buffer = Vec::new();
     let begun = viewer.receive(&mut buffer).unwrap().unwrap();
