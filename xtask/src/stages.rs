@@ -81,7 +81,7 @@ pub fn test(root: &Path) -> Result<(), String> {
     run(root, "test", &stages)
 }
 
-/// The test programs alone.
+/// Only the test programs.
 pub fn tests(root: &Path) -> Result<(), String> {
     test_programs::run(root, &setup::prepare(root))
 }
@@ -126,7 +126,7 @@ fn run_stages(
     Ok(())
 }
 
-/// What a person would type to run the stage alone.
+/// What a person would type to run only this stage.
 fn command_line(stage: &Stage) -> String {
     match stage.task {
         Task::Own(_) | Task::TestPrograms => format!("cargo xtask {}", stage.name),

@@ -201,7 +201,7 @@ pub struct DoorbellRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FenceKind {
-    /// CurrentValue alone.
+    /// Only CurrentValue.
     Monitored,
     /// CurrentValue and MonitoredValue.
     Native,

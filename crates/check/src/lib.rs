@@ -1,4 +1,4 @@
-//! Types like those of std for programs that [`tidegate::check`] explores.
+//! Types like std's, for programs that [`tidegate::check`] explores.
 //!
 //! A value made on an agent of a cooperative machine belongs to that machine: its steps are seen by
 //! the explorer and ordered by virtual time. A value made elsewhere is std's, behind one
@@ -29,7 +29,7 @@ pub mod thread;
 
 /// Locks, and what waits with them.
 ///
-/// `Arc` and `Weak` are those of std: their counters are no steps, and their orders are not seen by
+/// `Arc` and `Weak` are std's: their counters are no steps, and their orders are not seen by
 /// the race detector. A plain cell that the last owner's `drop` accesses needs another order.
 pub mod sync {
     pub use crate::barrier::{Barrier, BarrierWaitResult};

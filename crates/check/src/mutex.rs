@@ -72,7 +72,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Returns whether the mutex is that of a machine.
+    /// Returns whether the mutex belongs to a machine.
     pub(crate) fn is_of_machine(&self) -> bool {
         matches!(self.0, Inner::Machine(_))
     }

@@ -38,7 +38,7 @@ impl Parking {
         Parking { token, name: name.into() }
     }
 
-    /// Returns that of the calling agent, which gets one if it has none.
+    /// Returns the calling agent's, which is made if it has none.
     fn mine(platform: &Platform) -> Parking {
         if let Some(known) =
             agent::kept_by_checker().and_then(|kept| kept.downcast::<Parking>().ok())
@@ -50,7 +50,7 @@ impl Parking {
         made
     }
 
-    /// Makes it that of the calling agent.
+    /// Makes it the calling agent's.
     pub(crate) fn keep(&self) {
         agent::set_kept_by_checker(Arc::new(self.clone()));
     }

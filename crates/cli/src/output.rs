@@ -198,7 +198,7 @@ fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder)?;
     if let Ok(old) = std::fs::metadata(path) {
-        // The owner can be kept by root alone; the permissions are set after it, because a change
+        // The owner can be kept only by root; the permissions are set after it, because a change
         // of owner clears some of them.
         let _ = fchown(temporary.as_file(), Some(old.uid()), Some(old.gid()));
         temporary.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o777))?;

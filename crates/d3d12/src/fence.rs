@@ -161,8 +161,8 @@ impl Fence {
         Fence { lane: Some(lane), ..self.clone() }
     }
 
-    /// Returns its description. That of a fence which was opened by a handle has the name of the
-    /// open, [`FenceFlags::SHARED`], and no initial value: its creator alone knows more.
+    /// Returns its description. For a fence that was opened by a handle it has the name of the
+    /// open, [`FenceFlags::SHARED`], and no initial value: only its creator knows more.
     #[doc(alias = "GetCreationFlags")]
     pub fn desc(&self) -> FenceDesc {
         let (name, initial_value) = (self.name().to_owned(), self.initial_value);

@@ -126,7 +126,7 @@ fn in_process(platform: &Platform) -> Result<Backend, Status> {
         _ => Status::NO_MEMORY,
     };
     let machine = Machine::new(platform, config).map_err(refusal)?;
-    // A client knows the published doorbell alone, whose store wakes no engine. It is called to
+    // A client knows only the published doorbell, whose store wakes no engine. It is called to
     // notify instead.
     let kind = ProcessKind { notifies: true, ..ProcessKind::default() };
     let kernel = machine.process_of_kind(0, &process_name(), kind).map_err(refusal)?;

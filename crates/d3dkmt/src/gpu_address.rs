@@ -166,7 +166,7 @@ pub(crate) fn update(call: &Call, args: &UpdateGpuVirtualAddress) -> Result<(), 
         return Err(Status::INVALID_PARAMETER);
     }
     if args.flags == 1 {
-        // The kernel orders updates by the fence alone.
+        // The kernel orders updates only by the fence.
         return Err(Status::NOT_SUPPORTED);
     }
     let bytes = size_of::<UpdateGpuVirtualAddressOperation>() as u64;

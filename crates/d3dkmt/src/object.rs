@@ -136,7 +136,7 @@ impl Allocation {
 /// Allocations that end together.
 pub(crate) struct Resource {
     pub(crate) device: Arc<Device>,
-    /// In the kernel, which knows shared resources alone.
+    /// In the kernel, which knows only shared resources.
     pub(crate) shared: Option<Handle>,
     /// The library's handles of its allocations.
     pub(crate) allocations: Mutex<Vec<Handle>>,

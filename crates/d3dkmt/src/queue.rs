@@ -16,7 +16,7 @@ use tidegate_wddm_abi::d3dukmdt::{
     MAX_WRITTEN_PRIMARIES,
 };
 
-/// Flags that the kernel alone sets, or that only its own tests may.
+/// Flags that only the kernel sets, or that only its own tests may.
 const NOT_OF_CALLERS: CreateHwQueueFlags =
     CreateHwQueueFlags::NATIVE_PROGRESS_FENCE.union(CreateHwQueueFlags::TEST_QUEUE);
 

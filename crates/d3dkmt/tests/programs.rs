@@ -46,20 +46,20 @@ impl Program {
         made
     }
 
-    /// Runs a part of the program, which is compiled for this test alone: other tests run beside
+    /// Runs a part of the program, which is compiled only for this test: other tests run beside
     /// it, also in other processes, and a file that one of them writes cannot be executed.
     fn check(&self, part: &str) {
         let folder = tempfile::tempdir().unwrap();
         for program in self.make(folder.path()) {
             self.run(&program, part, Path::new(""));
-            // Timeouts are simulated by the owner of a machine alone, not by a client of a service.
+            // Timeouts are simulated only by the owner of a machine, not by a client of a service.
             if part != "faults" {
                 self.run(&program, part, socket());
             }
         }
     }
 
-    /// As [`Program::check`], on the service alone: the part starts a second process.
+    /// As [`Program::check`], only on the service: the part starts a second process.
     fn check_served(&self, part: &str) {
         let folder = tempfile::tempdir().unwrap();
         self.make(folder.path()).iter().for_each(|program| self.run(program, part, socket()));

@@ -52,7 +52,7 @@ bitflags::bitflags! {
         const NO_SIGNAL_MAX_VALUE_ON_TDR = 1 << 6;
         /// No GPU mapping.
         const NO_GPU_ACCESS = 1 << 7;
-        /// The kernel-mode driver may set the event; CPU notifications alone.
+        /// The kernel-mode driver may set the event; only CPU notifications.
         const SIGNAL_BY_KMD = 1 << 8;
         /// CPU waiters stay until the shared fence ends, even if the instance of their wait is
         /// destroyed.

@@ -31,7 +31,7 @@ const PIECE_PEAKS: usize = 512;
 
 /// Epoch of a wait whose value was reached at the call: it stays satisfied.
 pub const REACHED: u64 = u64::MAX;
-/// Epoch of a wait that is judged by the value alone.
+/// Epoch of a wait that is judged only by the value.
 pub const NO_EPOCH: u64 = 0;
 /// In place of an epoch, in a condemned cell: every wait passes and stores have no effect.
 const ALWAYS: u64 = u64::MAX;
@@ -326,7 +326,7 @@ impl FenceCell {
         fell
     }
 
-    /// Step 2 alone, so that a test can run the other steps in another order; `None` where nothing
+    /// Only step 2, so that a test can run the other steps in another order; `None` where nothing
     /// can be rewound.
     pub fn begin_rewind(&self) -> Option<Rewind<'_>> {
         Rewind::begin(self.history()?).ok()
@@ -358,7 +358,7 @@ impl FenceCell {
         self.history().map_or_else(|| Snapshot::at_value(self.load()), |history| history.snapshot())
     }
 
-    /// Reads the value alone, for waits that were called before: a wait that comes after a rewind
+    /// Reads only the value, for waits that were called before: a wait that comes after a rewind
     /// has a later epoch.
     pub fn latest(&self) -> Snapshot {
         let epoch = self.history().map_or(REACHED, |history| history.load(at::EPOCH));

@@ -155,7 +155,7 @@ pub struct AdapterCaps {
     /// OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT, whose form without a queue stays in use.
     pub signaled_hw_queue_array: bool,
     /// Whether the hardware keeps the history of fence values, so that waits latch over a rewind.
-    /// Without it, waits in hardware are judged by the current value alone. Not published.
+    /// Without it, waits in hardware are judged only by the current value. Not published.
     pub fence_history: bool,
     /// Values of a fence's history beyond those in its page. Not published.
     pub fence_history_peaks: u32,

@@ -28,7 +28,7 @@ impl Passive {
         Passive(())
     }
 
-    /// For the kernel, where the level is known at run time alone: `None` in an interrupt routine
+    /// For the kernel, where the level is known only at run time: `None` in an interrupt routine
     /// or a DPC.
     #[inline]
     pub fn enter_if_current() -> Option<Passive> {
@@ -94,7 +94,7 @@ impl<'a> Dirql<'a> {
     }
 }
 
-/// The level of code that runs at PASSIVE or at DISPATCH level. It may block at PASSIVE alone.
+/// The level of code that runs at PASSIVE or at DISPATCH level. It may block only at PASSIVE.
 #[derive(Clone, Copy, Debug)]
 pub enum Irql<'a> {
     /// The caller may block.

@@ -117,7 +117,7 @@ pub enum Command {
         current_value: GpuVa,
         /// The value to wait for.
         value: u64,
-        /// The epoch of the fence's cell when the wait was issued; 0 if the value alone decides.
+        /// The epoch of the fence's cell when the wait was issued; 0 if only the value decides.
         epoch: u64,
         /// The process's handle of the fence, for the log.
         fence_handle: u32,

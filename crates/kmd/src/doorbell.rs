@@ -190,7 +190,7 @@ impl ReferenceDriver {
             .collect()
     }
 
-    /// The time of the last ring alone decides which doorbell is victimised: a suspended queue's
+    /// Only the time of the last ring decides which doorbell is victimised: a suspended queue's
     /// doorbell can be taken too.
     // spec: UMS-045
     fn claim_seat(&self, handle: DriverHandle) -> Result<Claim, KmdError> {

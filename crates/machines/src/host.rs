@@ -72,7 +72,7 @@ struct Threads {
     watch: Option<std::thread::Thread>,
     panics: Vec<String>,
     handles: Vec<std::thread::JoinHandle<()>>,
-    /// The number of handles at which those of threads that have ended are removed.
+    /// The number of handles at which handles of ended threads are removed.
     handles_full: usize,
 }
 
@@ -159,7 +159,7 @@ pub struct Host {
 /// checks required: one second in total.
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 const WATCH_QUIET_LOOKS: u32 = 20;
-/// The number of handles below which those of threads that have ended are not looked for.
+/// The number of handles below which handles of ended threads are not looked for.
 const HANDLES_KEPT: usize = 32;
 /// Accuracy of the system's sleep, in nanoseconds. The last part of a busy time is spun.
 pub const SLEEP_SLACK_NS: u64 = 80_000;

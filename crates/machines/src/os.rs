@@ -58,7 +58,7 @@ pub(crate) fn futex_wait(
         tv_nsec: i64::from(t.subsec_nanos()),
     });
     let spec_ptr = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the address is that of a live AtomicU64 borrowed for the call, the kernel only reads
+    // SAFETY: the address is a live AtomicU64's, borrowed for the call, the kernel only reads
     // it, and the timespec lives on this stack until the call returns. Every outcome is a legal
     // (spurious) wake to the caller.
     unsafe {
@@ -74,7 +74,7 @@ pub(crate) fn futex_wait(
 
 /// Wakes up to `count` sleepers of `word`.
 pub(crate) fn futex_wake(word: &AtomicU64, count: i32, sharing: Sharing) {
-    // SAFETY: the address is that of a live AtomicU64; FUTEX_WAKE does not dereference it beyond
+    // SAFETY: the address is a live AtomicU64's; FUTEX_WAKE does not dereference it beyond
     // hashing.
     unsafe {
         libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAKE | sharing.flag(), count);

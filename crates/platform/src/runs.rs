@@ -11,7 +11,7 @@ impl Platform {
     /// If none can move, [`RunReport::blocked`] names the blocked agents and what each waits for.
     /// They are then released with [`WaitEnd::Stopped`](crate::WaitEnd::Stopped) so that their
     /// calls return. [`Platform::host`] never does this, because an unknown thread may still act.
-    /// There, all waits on the platform end when `main` returns, even those of other threads.
+    /// There, all waits on the platform end when `main` returns, even in other threads.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         let (platform, started) = (self.clone(), self.hand_over());
         let main = move || {

@@ -263,7 +263,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
-/// Whether a store to a doorbell must wake an engine. The store alone wakes none.
+/// Whether a store to a doorbell must wake an engine. The store wakes none.
 ///
 /// Ringer: store the doorbell, full barrier, load the wake word, wake if it is set to asleep.
 /// Sleeper: set the wake word, full barrier, scan the doorbells again, sleep. Either the ringer

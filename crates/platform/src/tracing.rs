@@ -236,7 +236,7 @@ impl Platform {
         recording
     }
 
-    /// Takes what is new in a recording. Records that ended before its beginning, such as those of
+    /// Takes what is new in a recording. Records that ended before its beginning, for example of
     /// old log entries, are left out.
     pub fn take_recorded(&self, recording: &mut Recording) -> Part {
         let mut part = self.inner.timeline.with_builder(|b| b.take_part(&mut recording.known));

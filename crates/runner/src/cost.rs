@@ -240,7 +240,7 @@ impl CostModel {
         model.name = "calibrated";
         let between = [Step::FenceStore, Step::RingFetch, Step::PacketDecode];
         model.fit(&between, report.median_turnaround_ns);
-        // Fetch and decode are part of both distances; the doorbell is part of the first alone.
+        // Fetch and decode are part of both distances; the doorbell only of the first.
         let rest = model.ns(Step::RingFetch) + model.ns(Step::PacketDecode);
         model.fit(&[Step::DoorbellToFetch], report.median_launch_ns.saturating_sub(rest));
         model

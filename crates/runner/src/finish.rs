@@ -521,7 +521,7 @@ fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-/// Describes a standstill by the platform's report alone.
+/// Describes a standstill only by the platform's report.
 fn unexplained(workload: &Workload, run: &RunReport) -> String {
     let mut text = format!("{}: deadlock: nothing can move any more", workload.file);
     for (agent, what) in run.blocked.iter().take(8) {

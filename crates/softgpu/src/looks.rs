@@ -22,8 +22,7 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// Returns for how many turns of an empty loop the doorbell is to be left alone before the next
-    /// look. `known` slots were published until now.
+    /// Returns how many turns of an empty loop pass before the next look. `known` slots were published until now.
     #[inline]
     pub(crate) fn pause_before(&mut self, known: u64) -> u32 {
         let found = known - self.known;

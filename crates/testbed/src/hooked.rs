@@ -162,7 +162,7 @@ impl Hooked {
         self.hooks.lock().push((entry, Arc::new(hook)));
     }
 
-    /// Runs `hook` at the beginning of the next call of `entry` alone.
+    /// Runs `hook` only at the beginning of the next call of `entry`.
     pub fn once(&self, entry: Entry, hook: impl FnOnce() + Send + Sync + 'static) {
         let next = self.platform.mutex("a hook of one call", Some(hook));
         self.on(entry, move || {

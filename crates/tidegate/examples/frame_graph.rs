@@ -39,7 +39,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let constants = upload("constants", 100, &light.to_bytes())?;
     let vertices = upload("vertices", 101, &mesh::vertex_bytes(&ball))?;
     let textures = upload("textures", 102, &COLOURS.map(|c| c.repeat(256)).concat())?;
-    // The 3D engine: the pre-pass needs the geometry alone.
+    // The 3D engine: the pre-pass needs only the geometry.
     let draw = Draw::triangles(vertices.at(0), ball.len() as u32, depth.at(0), [SIDE; 2]);
     let mut list = device.create_command_list(Type::Direct);
     list.clear_float(&depth, 0, 4 * PIXELS, 1.0)?;

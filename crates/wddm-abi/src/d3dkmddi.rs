@@ -322,7 +322,7 @@ published! {
         24 "DmaBufferSize" dma_buffer_size: u32,
         /// Bytes of private driver data.
         28 "DmaBufferPrivateDataSize" dma_buffer_private_data_size: u32,
-        /// Its address; valid during the call alone.
+        /// Its address; valid only during the call.
         32 "pDmaBufferPrivateData" dma_buffer_private_data: u64,
         /// Reserved.
         40 "Flags" flags: u32,

@@ -187,7 +187,7 @@ public! {
         Flags flags: u32,
         /// One of the arms. In and out.
         Anonymous arm: Union64,
-        /// A global handle, for the old way of sharing alone; else 0. Out.
+        /// A global handle, only for the old way of sharing; else 0. Out.
         SharedHandle shared_handle: u32,
     }
 

@@ -103,7 +103,7 @@ pub struct Layout {
 }
 
 mod sealed {
-    /// Implemented for the structures of this crate alone.
+    /// Implemented only for the structures of this crate.
     pub trait Sealed {}
 }
 

@@ -174,7 +174,7 @@ fn count_of(tab: Tab, snapshot: &Snapshot) -> String {
 
 fn draw_tabs(state: &State, grid: &Grid, area: Rect, buffer: &mut Buffer) {
     let mut spans = Vec::new();
-    // A narrow terminal shows the counts of the present table alone.
+    // A narrow terminal shows only the counts of the present table.
     let wide = area.width >= WIDE;
     for (number, tab) in Tab::ALL.into_iter().enumerate() {
         let is_present = number == state.tab;

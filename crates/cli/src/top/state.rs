@@ -200,7 +200,7 @@ impl State {
         self.selected[self.tab] = grid.rows.get(place).map(|row| row.key);
     }
 
-    /// Shows the process of the selected row alone, or all processes again.
+    /// Shows only the process of the selected row, or all processes again.
     fn set_filter(&mut self, now_ns: u64) {
         let grid = self.grid();
         let process = grid.rows.get(self.place(&grid)).and_then(|row| row.process);

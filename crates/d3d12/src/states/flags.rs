@@ -65,7 +65,7 @@ impl ResourceStates {
     }
 
     // spec: ME-076
-    /// Returns whether these states can be set together: any set of reads, or one write alone.
+    /// Returns whether these states can be set together: any set of reads, or a single write.
     pub fn combine(self) -> bool {
         !self.writes() || self.bits().count_ones() == 1
     }

@@ -183,7 +183,7 @@ fn dispatches_that_touch_different_halves_of_a_buffer_are_no_hazard() {
         fill_words(app, &graphics, &data, 0, 2048);
         fill_words(app, &compute, &data, 4096, 2048);
     }
-    // The right resource, and its bytes alone (validation layers' #8291).
+    // The right resource, and only its bytes (validation layers' #8291).
     let hazard = only(hazards_of(&Submission::ALL, overlap));
     assert_eq!((hazard.resource.as_deref(), hazard.bytes.clone()), (Some("data"), 4096..8192));
     assert_eq!((hazard.first.submission, hazard.second.submission), (2, 1));

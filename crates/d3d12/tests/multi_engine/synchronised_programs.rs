@@ -24,7 +24,7 @@ type Edge = (&'static str, &'static str, &'static str);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Left {
     None,
-    /// The edge of this number alone.
+    /// Only the edge of this number.
     One(usize),
     /// All that are equal.
     All(Edge),

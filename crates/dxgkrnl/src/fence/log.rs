@@ -282,7 +282,7 @@ impl LogReader {
         }
     }
 
-    /// Reads the new signals of each of `queues`. The other logs are read for the timeline alone.
+    /// Reads the new signals of each of `queues`. The other logs are read only for the timeline.
     pub(super) fn read_signals(
         &self,
         level: Irql<'_>,

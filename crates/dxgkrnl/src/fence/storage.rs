@@ -392,7 +392,7 @@ impl FenceStorage {
         self.begin_monitored(memory, name, monitored_value);
     }
 
-    /// Initialises MonitoredValue alone: other members use CurrentValue already.
+    /// Initialises only MonitoredValue: other members use CurrentValue already.
     pub(crate) fn begin_monitored(&self, memory: &Memory, name: &str, monitored_value: u64) {
         let _still = self.hold_still(memory);
         if let Some(word) = self.monitored().word() {

@@ -37,7 +37,7 @@ pub(super) enum Faulted {
     Context(Arc<Context>),
     /// The process, by the number of its address space.
     Process(u32),
-    /// The engine alone.
+    /// Only the engine.
     Engine,
 }
 

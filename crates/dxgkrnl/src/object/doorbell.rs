@@ -50,7 +50,7 @@ impl DoorbellTable {
     }
 
     fn remove(&mut self, hw_queue: OsHandle, doorbell: OsHandle) {
-        // A removal never waits for doorbells alone.
+        // A removal never waits only for doorbells.
         let _emptied = self.all.remove(doorbell);
         self.of_queues.remove(&(hw_queue, doorbell));
     }
@@ -201,7 +201,7 @@ pub(crate) struct DoorbellRequest {
     pub(crate) ring: Arc<AllocationObject>,
     pub(crate) control: Arc<AllocationObject>,
     pub(crate) flags: CreateDoorbellFlags,
-    /// The process knows the published contract alone: its rings wake no engine, so that it is told
+    /// The process knows only the published contract: its rings wake no engine, so that it is told
     /// to notify.
     pub(crate) notifies: bool,
     /// The process maps the pages itself, after a connect.

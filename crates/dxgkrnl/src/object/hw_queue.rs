@@ -68,7 +68,7 @@ impl HwQueueTable {
     fn remove(&mut self, queue: &HwQueueBody) {
         // A creation that failed late retires nothing.
         self.retire(queue);
-        // A removal never waits for queues alone.
+        // A removal never waits only for queues.
         let _emptied = self.by_kernel.remove(queue.os_handle);
         self.by_driver.remove(queue.driver, queue.os_handle);
     }

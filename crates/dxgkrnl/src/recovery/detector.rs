@@ -79,7 +79,7 @@ pub(super) struct EngineState {
     pub(super) noted: Option<OsHandle>,
     /// Unserved work at the time of the probe.
     pub(super) unserved: Option<OutstandingWork>,
-    /// Resets of the engine that are over, alone or with the adapter.
+    /// Resets of the engine that are over, by themselves or with the adapter.
     pub(super) resets: u64,
 }
 

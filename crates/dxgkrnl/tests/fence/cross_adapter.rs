@@ -172,7 +172,7 @@ fn both_native_a_gpu_wait_parks_in_its_gpu_until_the_kernel_has_the_run_list_sca
         let (_queue, done) = waiting_queue(w, Submission::User, &fences);
         assert_eq!(held(w, 1), (1, 0), "the GPU holds the queue");
         let (before, interrupts) = (w.updates(1).len(), w.machine.adapter_at(0).stats().interrupts);
-        // The value alone releases no wait: the waiting GPU is not notified of the store.
+        // The value by itself releases no wait: the waiting GPU is not notified of the store.
         cell.store(10);
         wait_until_idle(w);
         assert_eq!((held(w, 1), w.updates(1).len()), ((1, 0), before));
@@ -501,7 +501,7 @@ fn adapters_that_answer_each_other_do_not_nest() {
     }
 }
 
-/// GPUs that signal each other, by common doorbells alone or with shared fence storage too.
+/// GPUs that signal each other, by common doorbells, without or with shared fence storage too.
 const LINKED: [PeerSignalCaps; 2] = [
     PeerSignalCaps { common_doorbell: true, shared_fence_storage: false },
     PeerSignalCaps { common_doorbell: true, shared_fence_storage: true },

@@ -516,7 +516,7 @@ fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_declares
             _ => panic!("the start must fail for {lowest:#x} to {highest:#x}"),
         }
     }
-    // One bound alone.
+    // Only one bound.
     let w = world_with(bounded((Some(1 << 30), None)));
     assert!(w.native(0).current_value_gpu_va >= 1 << 30 && w.bytes(64).1 < 1 << 30);
 }

@@ -49,7 +49,7 @@ fn an_array_names_the_fences_that_are_read() {
     w.hooked.interrupt(signalled(&[first.os_handle, third.os_handle, first.os_handle]));
     assert!(first.released() && third.released());
     assert!(!second.released(), "its fence was not named");
-    // A name alone releases no waiter: CurrentValue decides.
+    // A name by itself releases no waiter: CurrentValue decides.
     let late = w.wait_event(&first.fence, 6);
     w.hooked.interrupt(signalled(&[first.os_handle]));
     assert!(!late.is_set());

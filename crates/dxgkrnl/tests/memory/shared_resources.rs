@@ -108,7 +108,7 @@ fn what_cannot_be_shared_is_refused_and_stays_as_it_was() {
         assert_eq!(create(w.device, &[bytes.handle], &data(2)), refused);
         assert_eq!(create(w.kernel.create_device().unwrap(), &[bytes.handle], &data(1)), refused);
         assert_eq!(create(w.device, &[w.device], &data(1)), refused);
-        // The refusals have left the allocation of bytes alone.
+        // The refusals have not changed the allocation of bytes.
         let (resource, _) = share(w, &[&bytes], false).unwrap();
         assert_eq!(share(w, &[&bytes], false), Err(Status::INVALID_PARAMETER));
         assert_eq!(w.kernel.destroy_allocation(bytes.handle), Err(Status::INVALID_PARAMETER));
@@ -121,7 +121,7 @@ fn what_cannot_be_shared_is_refused_and_stays_as_it_was() {
         let by_global = w.kernel.share_objects(&[resource], SyncObjectAccess::all(), None);
         assert_eq!(by_global.err(), refused);
         w.kernel.destroy_resource(resource).unwrap();
-        // A resource without allocations carries data alone.
+        // A resource without allocations carries only data.
         share(w, &[], false).unwrap();
     });
 }

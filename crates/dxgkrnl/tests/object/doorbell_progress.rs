@@ -1,4 +1,4 @@
-//! More queues than doorbells, and processes that know the published contract alone. Each takes a
+//! More queues than doorbells, and processes that know only the published contract. Each takes a
 //! while between a connect and its ring, so that another one takes its doorbell in between, every
 //! time.
 
@@ -18,7 +18,7 @@ const SLOW_NS: u64 = 20_000;
 /// The most connects of one submission: eight that are lost, and one that needs no doorbell.
 const MOST_CONNECTS: u32 = 9;
 
-/// A thread of a process that knows the published contract alone.
+/// A thread of a process that knows only the published contract.
 struct Submitter {
     platform: Platform,
     kernel: Arc<dyn Kernel>,

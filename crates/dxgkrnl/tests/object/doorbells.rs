@@ -252,7 +252,7 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
         let queues: Vec<_> = (0..70).map(|n| (w.connected_queue(n % 3), w.native(0))).collect();
         let place = queues[0].0.doorbell.mapping.page();
         assert!(queues.iter().all(|(queue, _)| queue.doorbell.mapping.page().same(&place)));
-        // All queues ring before any engine reads: the word keeps the last ring alone, and each
+        // All queues ring before any engine reads: the word keeps only the last ring, and each
         // ring is served.
         for round in 1..=3 {
             let mut named = BTreeSet::new();

@@ -161,7 +161,7 @@ fn the_hazard_check_names_a_thread_as_the_application_does_or_by_its_number() {
 }
 
 // The check sees no channel: it takes the calls of such threads to be ordered as they were made.
-// The GPU's work is ordered by fences alone, whatever the threads do.
+// The GPU's work is ordered only by fences, whatever the threads do.
 // spec: ME-072
 #[test]
 fn threads_that_hand_memory_over_by_a_channel_have_no_hazard_and_the_gpu_has() {

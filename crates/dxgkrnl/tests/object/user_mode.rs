@@ -441,7 +441,7 @@ fn what_a_victim_has_queued_and_not_done_goes_to_the_driver() {
         w.driver.take();
         other.connect().unwrap();
         assert!(!notified(w));
-        // A packet that was announced and never rung runs by the notification alone.
+        // A packet that was announced and never rung runs by the notification.
         victim.connect().unwrap();
         victim.doorbell.last_queued.store(2);
         victim.put(&fill(w, 2).0);

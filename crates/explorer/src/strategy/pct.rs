@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use tidegate_platform::{AgentIx, Agents, Object, OpKind, Site, WaitsFor};
 
-    /// The strategy asks for priorities alone.
+    /// The strategy asks only for priorities.
     struct Unasked;
 
     impl Agents for Unasked {

@@ -13,7 +13,7 @@ const CELL: usize = 8;
 pub struct BulkCells {
     /// Number in the explored world; 0 elsewhere.
     pub id: u32,
-    /// Whether the bytes are those of an explored machine.
+    /// Whether the bytes belong to an explored machine.
     pub explored: bool,
     /// Whether an explorer may return any bytes to an untrusted read.
     pub hostile: AtomicBool,

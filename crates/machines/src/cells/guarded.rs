@@ -40,7 +40,7 @@ pub struct Guarded<H, T> {
 // SAFETY: a reference to the value comes only from a `Held`. While one exists there is no other: by
 // std's lock, or because all of them are made on the thread of one machine, whose owner's number is
 // then set. A `Held` stays on its thread. So the value moves between threads at most, which
-// `T: Send` allows. It moves between two threads by std's lock alone.
+// `T: Send` allows. It moves between two threads only by std's lock.
 unsafe impl<H: Sync, T: Send> Sync for Guarded<H, T> {}
 
 impl<H, T> UnwindSafe for Guarded<H, T> {}
@@ -71,7 +71,7 @@ impl<H: Header, T> Guarded<H, T> {
     }
 
     /// Takes the lock for the running agent if it is free. Returns `None` also if the lock is
-    /// std's, or if the machine of the value is that of another thread.
+    /// std's, or if the value's machine belongs to another thread.
     #[inline]
     pub fn hold_here(&self) -> Option<HeldHere<'_, H, T>> {
         let me = thread::agent_here(self.world?)?.get();
@@ -98,7 +98,7 @@ impl<H: Header, T> Guarded<H, T> {
     /// Takes std's lock for `me`. Blocks the calling thread until it is free.
     ///
     /// # Panics
-    /// The value is that of a cooperative machine.
+    /// The value belongs to a cooperative machine.
     #[inline]
     pub fn hold(&self, me: u64, counted: bool) -> Held<'_, H, T> {
         assert!(self.world.is_none(), "a thread blocks for a lock of a cooperative machine");
@@ -112,7 +112,7 @@ impl<H: Header, T> Guarded<H, T> {
         Held { of: self, std: Some(std), counted, value: PhantomData }
     }
 
-    /// Returns whether the calling thread is that of the cooperative machine.
+    /// Returns whether the cooperative machine runs on the calling thread.
     pub fn is_here(&self) -> bool {
         self.world.is_some_and(|world| thread::agent_here(world).is_some())
     }

@@ -88,7 +88,7 @@ impl Drop for Cells {
     }
 }
 
-// SAFETY: `at` is used as references to atomics alone, and `memory` may be moved and shared between
+// SAFETY: `at` is used only as references to atomics, and `memory` may be moved and shared between
 // threads: neither a box nor a mapping belongs to a thread.
 unsafe impl Send for Cells {}
 // SAFETY: as for `Send`.

@@ -99,7 +99,7 @@ impl<O> OwnedPage<O> {
         let mut owned = OwnedPage::of(owner, id, explored, Cells::none());
         let page = &mut Arc::get_mut(&mut owned.0).expect("a new page has one reference").page;
         // SAFETY: the words lie beside `cells` in a page that no code moves out of its `Arc`, so
-        // they live as long and have no other address. They are reached through `cells` alone.
+        // they live as long and have no other address. They are reached only through `cells`.
         page.cells = unsafe { Cells::beside(&page.inside[..words]) };
         owned
     }
@@ -154,7 +154,7 @@ pub struct PinnedCell<O> {
     pub explored: bool,
 }
 
-// SAFETY: `at` is used as a reference to an atomic of the page alone, and both may be shared
+// SAFETY: `at` is used only as a reference to an atomic of the page, and both may be shared
 // between threads if the owner may.
 unsafe impl<O: Send + Sync> Send for PinnedCell<O> {}
 // SAFETY: as for `Send`.

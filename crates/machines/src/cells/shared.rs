@@ -84,7 +84,7 @@ impl SharedCells {
         self.access
     }
 
-    /// Returns the file; `None` for that of another process, whose descriptor is closed.
+    /// Returns the file; `None` if another process made it and its descriptor is closed.
     pub fn file(&self) -> Option<&OwnedFd> {
         self.file.as_ref()
     }
@@ -92,7 +92,7 @@ impl SharedCells {
 
 fn map(file: impl AsFd, bytes: u64, protection: ProtFlags) -> io::Result<NonNull<AtomicU64>> {
     let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
-    // SAFETY: no address is given, so the mapping replaces none. It is used through atomics alone,
+    // SAFETY: no address is given, so the mapping replaces none. It is used only through atomics,
     // which other processes may change at any time, and ends in `drop`.
     let at = unsafe {
         rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)?

@@ -78,7 +78,7 @@ pub fn use_announced<A: Accesses, R>(
     let mut name = accesses.load();
     loop {
         let _use = Use::begin(accesses, user, name);
-        // Keeps the compiler's order. `replace` brings about that of the processor.
+        // Keeps the compiler's order. `replace` orders the processor.
         compiler_fence(Ordering::SeqCst);
         let now = accesses.load();
         if now == name {
@@ -182,7 +182,7 @@ impl<T> Accesses for Values<T> {
 
     #[inline(always)]
     fn read<R>(&self, value: *mut T, f: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: this module alone reads values by their address. The value is announced, or a
+        // SAFETY: only this module reads values by their address. The value is announced, or a
         // lock excludes replacements, so `replace` does not drop it before `f` returns. It is never
         // changed.
         f(unsafe { &*value })

@@ -115,7 +115,7 @@ pub trait Agents {
     /// of observed values.
     fn state(&self) -> u64;
 
-    /// Returns the hash of the state of these agents alone (bit n is agent n) and of what they have
+    /// Returns the hash of the state of only these agents (bit n is agent n) and of what they have
     /// written. A state for agents that share nothing with others.
     fn state_of(&self, agents: u64) -> u64;
 

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-/// The place in the program of a step: that of an operation of the checker, or that of a call
+/// The place of a step in the program: an operation of the checker, or a call
 /// which takes steps on behalf of its caller (`Platform::enter_call`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Site {

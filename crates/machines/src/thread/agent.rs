@@ -338,7 +338,7 @@ pub fn note_panic_place(place: &str) {
     PANIC_PLACE.set(Some(place.to_owned()));
 }
 
-/// Checks that the calling agent makes no value alone.
+/// Checks that the calling agent is not the maker of a value.
 #[inline]
 pub(crate) fn check_step() {
     debug_assert!(

@@ -65,7 +65,7 @@ impl WorldId {
     }
 }
 
-/// Makes `world` that of this thread. None of its agents runs.
+/// Puts `world` on this thread. None of its agents runs.
 pub(crate) fn open(world: WorldId) {
     AGENT.set(NO_AGENT);
     HERE.set(Some(world));
@@ -89,7 +89,7 @@ pub(crate) fn agent_number() -> Option<NonZeroU64> {
     NonZeroU64::new(AGENT.get())
 }
 
-/// Returns the running agent's number if `world` is that of this thread.
+/// Returns the running agent's number if `world` is on this thread.
 #[inline]
 pub(crate) fn agent_here(world: WorldId) -> Option<NonZeroU64> {
     if HERE.get() == Some(world) { agent_number() } else { None }

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Rows that a thread has to itself. The next one is that of all other threads.
+/// Rows that a thread has to itself. All other threads share the next one.
 pub const ROWS: usize = 7;
 /// No row yet.
 const UNKNOWN: usize = usize::MAX;
@@ -98,7 +98,7 @@ pub(crate) fn become_user() {
     USER.set(Some(user));
 }
 
-/// Returns all announcements, those of ended threads among them.
+/// Returns all announcements, also of ended threads.
 pub(crate) fn users() -> Vec<&'static User> {
     places().users.clone()
 }

@@ -95,7 +95,7 @@ impl Explored {
         mix(self.memory_hash ^ locks, now)
     }
 
-    /// Lists the flushes of the agents with stores in their buffers, first that of `last`.
+    /// Lists the flushes of the agents with stores in their buffers, `last`'s first.
     pub(super) fn list_flushes(&mut self, agents: &[Slot], last: usize) {
         let most = self.choices.len() + self.filled_buffers;
         if agents.get(last).is_some_and(|slot| !slot.explored.has_drained()) {
@@ -149,6 +149,6 @@ pub(super) enum NextStep {
     /// barrier of all agents whose stores have been awaited, or the return from an ended sleep.
     /// Such a step commutes with all others, so it is no choice and no switch.
     Local,
-    /// A step whose order relative to those of other agents matters.
+    /// A step whose order among other agents' steps matters.
     Choice,
 }

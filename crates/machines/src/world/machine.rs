@@ -124,7 +124,7 @@ pub(super) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
     f(taken.0.as_mut().expect(ELSEWHERE))
 }
 
-/// The message of a call on a thread that is not that of the machine.
+/// The message of a call on a thread on which the machine does not run.
 pub const ELSEWHERE: &str = "the machine of this platform runs on another thread: \
     start agents with Platform::spawn, or make the machine on Platform::host";
 
@@ -175,7 +175,7 @@ impl World {
         id
     }
 
-    /// Makes a machine in virtual time that of the calling thread.
+    /// Makes a machine in virtual time, and puts it on the calling thread.
     pub fn open_virtual(costs: StepCosts) -> WorldId {
         World::open(Box::new(World::new(
             WorldId::next(),
@@ -183,7 +183,7 @@ impl World {
         )))
     }
 
-    /// Makes an explored machine that of the calling thread.
+    /// Makes an explored machine, and puts it on the calling thread.
     pub fn open_explored(controller: Box<dyn Controller>, model: MemoryModel) -> WorldId {
         let id = WorldId::next();
         let mut spare = SPARE.take();

@@ -80,7 +80,7 @@ pub(super) struct Slot {
     pub(super) wait_over: bool,
     /// The number of its entry in the run queue, so that an old timer cannot end a new sleep.
     pub(super) entry: u64,
-    /// Its name, locks and recorder. While the agent runs, those of the run loop.
+    /// Its name, locks and recorder. While the agent runs, the run loop's.
     pub(super) belongings: Belongings,
     /// The key and the deadline of its sleep.
     pub(super) wait: Option<Wait>,

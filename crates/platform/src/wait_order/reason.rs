@@ -3,7 +3,7 @@
 use super::class::WaitClass;
 
 /// Why an agent waits: a text for reports of blocked agents, and a class for the order of waits. A
-/// text alone is for a wait that an application ends.
+/// text without a class is for a wait that an application ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Reason<'a> {
     pub(crate) class: Option<&'static WaitClass>,

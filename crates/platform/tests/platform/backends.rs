@@ -73,7 +73,7 @@ fn a_wait_for_any_of_several_events_takes_the_one_that_is_set_and_no_other() {
             manual.reset();
             assert_eq!(any(&events), Ok(2));
             assert!(!last.is_set());
-            // One that is set during the wait, beside a waiter for that event alone.
+            // One that is set during the wait, beside a waiter for only that event.
             let (all, seen) = (events.clone(), s.clone());
             let waiter = p.spawn("any", move || {
                 for index in [2, 0, 1] {

@@ -138,7 +138,7 @@ impl Port {
     }
 
     /// Replaces the number of 4 or 8 bytes at `va` by `new` of it in one step. Returns the old
-    /// number. Fences change by stores alone, so a page of words is a fault.
+    /// number. Fences change only by stores, so a page of words is a fault.
     // spec: ME-008
     fn update(
         &mut self,

@@ -127,7 +127,7 @@ public! {
     EnumAdapters2 = D3DKMT_ENUMADAPTERS2 {
         /// Room of the array in; number of adapters out.
         NumAdapters adapters: u32,
-        /// Address of the array; 0 to get the number alone.
+        /// Address of the array; 0 to get only the number.
         pAdapters info: u64,
     }
 
@@ -137,7 +137,7 @@ public! {
         Filter filter: u64,
         /// Room of the array in; number of adapters out.
         NumAdapters adapters: u32,
-        /// Address of the array; 0 to get the number alone.
+        /// Address of the array; 0 to get only the number.
         pAdapters info: u64,
     }
 

@@ -113,7 +113,7 @@ public! {
         hDevice device: u32,
         /// The global handle. In.
         hGlobalShare global_share: u32,
-        /// Address for the runtime's data; 0 for sizes alone. In.
+        /// Address for the runtime's data; 0 to get only sizes. In.
         pPrivateRuntimeData private_runtime_data: u64,
         /// Bytes of it. In and out.
         PrivateRuntimeDataSize private_runtime_data_size: u32,
@@ -131,7 +131,7 @@ public! {
         hDevice device: u32,
         /// The NT handle. In.
         hNtHandle nt_handle: u64,
-        /// Address for the runtime's data; 0 for sizes alone. In.
+        /// Address for the runtime's data; 0 to get only sizes. In.
         pPrivateRuntimeData private_runtime_data: u64,
         /// Bytes of it. In and out.
         PrivateRuntimeDataSize private_runtime_data_size: u32,

@@ -278,7 +278,7 @@ impl Reader<'_> {
         if recording.calls.is_empty() {
             recording.remarks.push(Remark::NoHostCalls);
         }
-        // The process id alone, without the machine in the upper bits.
+        // Only the process id, without the machine in the upper bits.
         for process in &mut recording.processes {
             *process &= PROCESS;
         }

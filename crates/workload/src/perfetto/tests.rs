@@ -134,7 +134,7 @@ fn interned_specifications_are_merged_by_number() {
         stage(100, 1),
         stage(200, 2),
         packet(300, 2, &[second]),
-        // A category alone leaves the name as it is.
+        // Without a name the category changes nothing.
         packet(310, 2, &[named_later]),
         stage(400, 1),
         stage(500, 2),

@@ -464,7 +464,7 @@ impl Timeline {
             while queued.front().is_some_and(|done| *done <= entry.submit) {
                 queued.pop_front();
             }
-            // A signal follows an awaited entry. A record alone is that signal.
+            // A signal follows an awaited entry. A record without one is that signal.
             let own = usize::from(!matches!(entry.action, Action::Record));
             queued.extend(std::iter::repeat_n(*done, own + usize::from(entry.awaited)));
             deepest = deepest.max(queued.len());

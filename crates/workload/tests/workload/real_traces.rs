@@ -179,7 +179,7 @@ fn on_an_ideal_machine_kept_gaps_give_the_recorded_times_back() {
     }
 }
 
-/// An ideal machine in a few lines, for the test above alone.
+/// An ideal machine in a few lines, only for the test above.
 mod ideal {
     use std::collections::HashMap;
 

@@ -97,7 +97,7 @@ pub struct ProcessKind {
     /// It has the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may use the
     /// FOCUS and REALTIME bands.
     pub may_raise_priority: bool,
-    /// It knows the published contract alone, and not what the user-mode driver of the same vendor
+    /// It knows only the published contract, and not what the user-mode driver of the same vendor
     /// does after a doorbell's store. A doorbell that is connected reads CONNECTED_NOTIFY.
     pub notifies: bool,
     /// It maps the pages of its doorbells itself, after the call that connects them. The status

@@ -93,7 +93,7 @@ fn an_engine_with_advanced_monitoring_interrupts_for_each_write_and_not_for_comp
         w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
         w.pass(10_000);
         assert!(event.is_set());
-        // A completion alone has nothing read.
+        // After a completion nothing is read.
         let (raised, event) = awaited(w);
         raise_unheard(w, &raised);
         let before = reads(w);

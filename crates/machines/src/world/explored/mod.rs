@@ -518,7 +518,7 @@ pub fn forget_history(position: u32) {
     });
 }
 
-/// Returns the initial history of a new agent. With several parents, its number alone does not
+/// Returns the initial history of a new agent. With several parents, its number by itself does not
 /// identify its body.
 pub(super) fn seed(w: &mut World) -> AgentState {
     observe(w, 0x5A);
@@ -534,7 +534,7 @@ pub(super) fn seed(w: &mut World) -> AgentState {
     AgentState { history, buffer, ..AgentState::default() }
 }
 
-/// Loads a word; `order` matters to the clocks alone.
+/// Loads a word; `order` matters only to the clocks.
 ///
 /// A load that the agent's own store buffer answers is a step too. Else no flush could come between
 /// a store and a load of the same word, and the load would never find the store of another agent.
@@ -563,7 +563,7 @@ fn load_hostile(word: WordRef<'_>) -> u64 {
     })
 }
 
-/// Stores to a word; `order` matters to the clocks alone.
+/// Stores to a word; `order` matters only to the clocks.
 #[inline(never)]
 fn store_as<O: Owner>(page: &OwnedPage<O>, index: u32, value: u64, order: Ordering) {
     let word = WordRef { page, index };
@@ -612,7 +612,7 @@ fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
 }
 
 /// Replaces a word's value unless `new` returns `None`, and returns the previous one. The orders
-/// are those of an update and of a load; they matter to the clocks alone.
+/// say what an update and a load do; they matter only to the clocks.
 pub fn update_as(
     word: WordRef<'_>,
     (update, load): (Ordering, Ordering),

@@ -27,7 +27,7 @@ impl World {
         }
     }
 
-    /// Returns whether the run is that of a program.
+    /// Returns whether the run is a program's.
     pub(crate) fn has_clocks(&self) -> bool {
         matches!(&self.discipline, Discipline::Explored(e) if e.clocks.is_some())
     }
