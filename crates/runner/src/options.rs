@@ -22,6 +22,9 @@ pub struct RunOptions {
     /// Another workload runs on the same machine. Counters of the machine count both, and
     /// either may stand still.
     pub shares_machine: bool,
+    /// A failed thread ends the run. Its other threads may wait for the failed one, and on the
+    /// machine of another process nothing finds such a standstill.
+    pub stops_at_failure: bool,
     /// Make the per-kernel table ([`Outcome::kernels`](crate::Outcome::kernels)); the run needs a
     /// timeline.
     pub kernels: bool,
@@ -51,6 +54,7 @@ impl RunOptions {
             progress: None,
             hangs: Vec::new(),
             shares_machine: false,
+            stops_at_failure: false,
             kernels: false,
         }
     }

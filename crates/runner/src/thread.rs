@@ -476,7 +476,13 @@ impl ThreadRun<'_> {
                 state.removed_threads.push(StuckThread { thread: number, span, at });
                 state.removed.get_or_insert(reason);
             }
-            Err(Halt::Failed(text)) => state.failures.push(text),
+            Err(Halt::Failed(text)) => {
+                state.failures.push(text);
+                if self.run.options.stops_at_failure {
+                    drop(state);
+                    self.platform.stop();
+                }
+            }
         }
     }
 }

@@ -330,6 +330,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             clock: request.clock,
             hangs,
             shares_machine: request.beside.is_some(),
+            stops_at_failure: false,
             kernels: request.kernels,
         };
         let probe = Arc::new(Probe(machine.clone()));

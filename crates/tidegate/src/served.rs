@@ -211,6 +211,7 @@ fn run_on(
         clock: Clock::Wall,
         hangs: Vec::new(),
         shares_machine: true,
+        stops_at_failure: true,
         kernels: false,
     };
     let probe = Arc::new(NoProbe);

@@ -8,6 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tidegate::Platform;
 use tidegate::calls::{DeviceState, Kernel};
+use tidegate::d3d12::{
+    CommandListType, Device, DeviceOptions, QueueDesc, Submission, SwapChainDesc,
+};
 use tidegate::service::client;
 use tidegate_testbed::ServiceProcess;
 
@@ -78,6 +81,22 @@ fn a_run_whose_service_is_killed_names_the_service() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let named = format!("the service at {} ended", service.socket().display());
     assert!(output.status.code() == Some(2) && text.contains(&named), "{text}");
+}
+
+/// One thread is refused the screen, which another client has, and another one waits for it.
+#[test]
+fn a_run_of_which_a_thread_fails_ends_though_another_waits_for_it() {
+    let service = start_with(FOR_ALL);
+    let (platform, kernel) = (Platform::host(), service.client("holder"));
+    let device = Device::new(&platform, kernel, DeviceOptions::new("holder")).unwrap();
+    let queue = QueueDesc::new(CommandListType::Direct).submission(Submission::Packet);
+    let queue = device.create_queue(queue).unwrap();
+    let screen = device.create_swap_chain(&queue, SwapChainDesc::new("screen", 32, 32)).unwrap();
+    screen.present(1).unwrap();
+    let output = run(&service, &workload("presenting.toml"), &["--submission", "packet"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let named = text.contains("presenting.toml:") && text.contains("VIDPN_SOURCE_IN_USE");
+    assert!(output.status.code() == Some(1) && named, "{:?}: {text}", output.status);
 }
 
 #[test]
