@@ -22,7 +22,8 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// Returns how many turns of an empty loop pass before the next look. `known` slots were published until now.
+    /// Returns how many turns of an empty loop pass before the next look. `known` slots were
+    /// published until now.
     #[inline]
     pub(crate) fn pause_before(&mut self, known: u64) -> u32 {
         let found = known - self.known;
