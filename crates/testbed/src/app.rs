@@ -161,6 +161,19 @@ impl QueueApi for Device {
     }
 }
 
+/// A queue's signal at the end of its work.
+pub trait SignalAndWait {
+    /// Signals a fence from the queue, and blocks until it has reached `value`.
+    fn signal_and_wait(&self, fence: &Fence, value: u64);
+}
+
+impl SignalAndWait for Queue {
+    fn signal_and_wait(&self, fence: &Fence, value: u64) {
+        self.signal(fence, value).unwrap();
+        fence.wait(value).unwrap();
+    }
+}
+
 /// Returns the first four bytes of a buffer as a number.
 pub fn first_word(buffer: &Buffer) -> u32 {
     let mut bytes = [0; 4];

@@ -1,8 +1,9 @@
 //! The software GPU without driver and kernel. A test accesses registers, mailbox, page
 //! tables, rings and doorbells itself, and an interrupt line records each report.
 //!
-//! Entry points: [`everywhere`] and [`on`] run a test. [`Machine::process`] creates an address
-//! space. [`Process`] creates memory, fences and queues. [`Queue::submit`] submits packets.
+//! Entry points: [`everywhere`], [`with_process`] and [`on`] run a test. [`Machine::process`]
+//! creates an address space. [`Process`] creates memory, fences and queues. [`Queue::submit`]
+//! submits packets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -504,6 +505,11 @@ impl Process {
         Fence { current_va, monitored_va, current, monitored: monitored_word, current_at }
     }
 
+    /// Creates fences at 0. Each interrupts for values above its own number in `monitored`.
+    pub fn fences<const N: usize>(&self, monitored: [u64; N]) -> [Fence; N] {
+        monitored.map(|monitored| self.fence(0, monitored))
+    }
+
     /// Creates command buffer memory with these commands.
     pub fn commands(&self, commands: &[Command]) -> (GpuVa, u32) {
         let mut writer = CommandWriter::new();
@@ -683,6 +689,12 @@ impl Queue {
         self.ring();
     }
 
+    /// Submits packets, and blocks until `done` was signalled `times` times since the start.
+    pub fn run_until(&mut self, packets: &[RingPacket], done: &Fence, times: usize) {
+        self.submit(packets);
+        self.machine.await_signals(done, times);
+    }
+
     /// Returns the read pointer.
     pub fn read_pointer(&self) -> u64 {
         self.control.word(CONTROL_READ_WORD).load()
@@ -691,6 +703,21 @@ impl Queue {
 
 /// Runs `test` on a started machine of each platform: threads, virtual time and exploration.
 pub fn everywhere(config: Config, test: fn(&Arc<Machine>)) {
+    on_each(config, test);
+}
+
+/// The same, with a process of the machine.
+pub fn with_process(config: Config, test: fn(&Arc<Machine>, Process)) {
+    on_each(config, move |machine| test(machine, machine.process()));
+}
+
+/// Runs `test` with a process in virtual time with free steps, on a machine as it ships.
+pub fn timed_process(test: fn(&Arc<Machine>, Process)) {
+    let platform = Platform::virtual_time(StepCosts::free());
+    on(&platform, Config::default(), move |machine| test(machine, machine.process()));
+}
+
+fn on_each(config: Config, test: impl Fn(&Arc<Machine>) + Copy + Send + 'static) {
     let platforms: [fn() -> Platform; 3] = [
         Platform::closed_host,
         || {

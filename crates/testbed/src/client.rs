@@ -15,6 +15,10 @@ use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 use tidegate::platform::{Bulk, Event, QueueNumber};
 use tidegate::{Machine, Platform};
 
+/// The flags of a fence with an NT handle.
+pub const SHARED: SyncObjectFlags =
+    SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
+
 /// A process and its device.
 #[derive(Clone)]
 pub struct Client {
@@ -71,6 +75,13 @@ impl Client {
     /// Creates a native fence.
     pub fn native(&self, initial_value: u64) -> FenceInstance {
         self.try_native(initial_value, SyncObjectFlags::empty()).unwrap()
+    }
+
+    /// Creates a native fence at 0, and an event that is set when it has reached `value`.
+    pub fn native_awaited(&self, value: u64) -> (FenceInstance, Event) {
+        let fence = self.native(0);
+        let event = self.wait_event(&fence, value);
+        (fence, event)
     }
 
     /// Creates a native fence with flags.

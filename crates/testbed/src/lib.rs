@@ -3,11 +3,11 @@
 //!
 //! Entry points: [`world`] and [`setup`] build a machine with one process, [`Adapters`] one with
 //! several adapters, [`App`] one for the queue API. [`Client`] is a process at the call surface;
-//! [`RecordedKernel`] records and refuses its calls. [`Hooked`] records and fails driver calls;
-//! [`Setup::overriding`] replaces driver entries with closures. [`bare_gpu`] is the GPU without the
-//! rest, [`bare_driver`] the reference driver without it. [`Service`] serves a machine to other
-//! processes, [`ServiceProcess`] does so in another process. The product does not depend on this
-//! crate.
+//! [`Client::on`] and [`Client::on_queue`] queue its work in order. [`RecordedKernel`] records and
+//! refuses its calls. [`Hooked`] records and fails driver calls; [`Setup::overriding`] replaces
+//! driver entries with closures. [`bare_gpu`] is the GPU without the rest, [`bare_driver`] the
+//! driver. [`Service`] serves a machine to other processes, [`ServiceProcess`] does so in another
+//! process. [`prelude`] has the names that most tests need. No product crate names this one.
 
 mod adapters;
 mod app;
@@ -16,6 +16,8 @@ pub mod bare_gpu;
 mod client;
 mod hooked;
 mod page_tables;
+pub mod prelude;
+mod queue_calls;
 mod recorded_kernel;
 mod reports;
 mod save_areas;
@@ -24,10 +26,11 @@ mod user_queue;
 mod world;
 
 pub use adapters::{Adapters, Kind};
-pub use app::{App, QueueApi, first_word};
-pub use client::{Client, at};
+pub use app::{App, QueueApi, SignalAndWait, first_word};
+pub use client::{Client, SHARED, at};
 pub use hooked::{ChangeCaps, DriverCalls, Hooked, KeptCurrent, KeptMonitored, Planted};
 pub use page_tables::{leads_to, own_space};
+pub use queue_calls::{ContextCalls, HwQueueCalls};
 pub use recorded_kernel::{Call, DisconnectOrder, RecordedKernel, ScriptedDoorbell};
 pub use reports::filter_reports;
 pub use save_areas::SaveAreas;

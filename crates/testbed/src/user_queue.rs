@@ -1,12 +1,14 @@
 //! A user-mode queue at the call surface: ring, control area and doorbell, one call per step.
 
-use crate::client::Client;
+use crate::client::{Client, at};
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, Connection, CreateDoorbell, CreateDoorbellFlags,
     Doorbell, DoorbellStatus, FenceInstance, Handle, HwQueue, Kernel, Placement, ReadOnly, Status,
+    WaitMode,
 };
 use tidegate::d3dukmdt::fence_cell::REACHED;
+use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
 };
@@ -176,6 +178,24 @@ impl UserQueue {
     pub fn push(&self, packet: &RingPacket) {
         self.put(packet);
         self.ring();
+    }
+
+    /// Pushes a wait until the fence has reached `value`, which writes no log.
+    pub fn wait(&self, fence: &FenceInstance, value: u64) -> &UserQueue {
+        self.push(&wait_packet(fence, value, NO_LOG_ENTRY));
+        self
+    }
+
+    /// Pushes a signal that writes no log.
+    pub fn signal(&self, fence: &FenceInstance, value: u64) -> &UserQueue {
+        self.push(&signal_packet(fence, value, NO_LOG_ENTRY));
+        self
+    }
+
+    /// Pushes a signal, and blocks until it is executed.
+    pub fn signal_and_wait(&self, fence: &FenceInstance, value: u64) {
+        self.signal(fence, value);
+        self.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, None).unwrap();
     }
 }
 

@@ -24,7 +24,7 @@ use tidegate::ddi::queue::{
 };
 use tidegate::ddi::{
     Callbacks, Driver, DriverHandle, FeatureId, HwQueueDdi, NativeFenceDdi, NativeFenceType,
-    OsHandle, StartInfo, Status, UserModeSubmissionDdi,
+    OsHandle, Passive, StartInfo, Status, UserModeSubmissionDdi,
 };
 use tidegate::gpu_abi::{AdminCommand, CONTROL_WORDS, Device, QueueId, SLOT_BYTES};
 use tidegate::kmd::{Config, ReferenceDriver};
@@ -93,6 +93,25 @@ impl Machine {
         )
     }
 
+    /// Creates the machine of [`Machine::with`] with the standard configuration.
+    pub fn standard() -> Machine {
+        Machine::with(Config::standard())
+    }
+
+    /// Creates the standard machine, and the level at which a test calls its driver.
+    pub fn at_passive() -> (Machine, Passive) {
+        let machine = Machine::standard();
+        let level = machine.passive();
+        (machine, level)
+    }
+
+    /// Creates the standard machine with a device and a context.
+    pub fn with_owned(address_space: u32, node: u32) -> (Machine, Owned) {
+        let machine = Machine::standard();
+        let owned = machine.owned(address_space, node);
+        (machine, owned)
+    }
+
     /// Creates a started machine on the host with all features and an empty journal.
     pub fn with(config: Config) -> Machine {
         let machine = Machine::cold(&Platform::host(), config);
@@ -136,13 +155,8 @@ impl Machine {
         node_ordinal: u32,
         hardware_scheduled: bool,
     ) -> DriverHandle {
-        let args = CreateContext {
-            device,
-            os_handle: OsHandle(0xC0),
-            node_ordinal,
-            engine_affinity: 1,
-            hardware_scheduled,
-        };
+        let made = context_args(device, 0xC0, node_ordinal);
+        let args = CreateContext { hardware_scheduled, ..made };
         self.driver.create_context(&self.passive(), args).unwrap()
     }
 
@@ -193,13 +207,7 @@ impl Machine {
 
     /// Creates a doorbell of a hardware queue.
     pub fn doorbell(&self, hw_queue: DriverHandle, os: u64) -> DriverHandle {
-        let mut args = CreateDoorbell {
-            hw_queue,
-            os_handle: OsHandle(os),
-            ring: self.ring(16),
-            flags: CreateDoorbellFlags::empty(),
-            private_data: Vec::new(),
-        };
+        let mut args = doorbell_args(hw_queue, os, self.ring(16));
         self.driver.create_doorbell(&self.passive(), &mut args).unwrap()
     }
 
@@ -262,5 +270,27 @@ pub fn queue_args(context: DriverHandle, os: u64, user_mode: bool, progress: u64
         progress_fence: ProgressFence::Monitored { gpu_va: progress },
         progress_current_gpu_va: progress,
         progress_monitored_gpu_va: 0,
+    }
+}
+
+/// Arguments of a hardware-scheduled context.
+pub fn context_args(device: DriverHandle, os: u64, node_ordinal: u32) -> CreateContext {
+    CreateContext {
+        device,
+        os_handle: OsHandle(os),
+        node_ordinal,
+        engine_affinity: 1,
+        hardware_scheduled: true,
+    }
+}
+
+/// Arguments of a doorbell without flags.
+pub fn doorbell_args(hw_queue: DriverHandle, os: u64, ring: RingAllocations) -> CreateDoorbell {
+    CreateDoorbell {
+        hw_queue,
+        os_handle: OsHandle(os),
+        ring,
+        flags: CreateDoorbellFlags::empty(),
+        private_data: Vec::new(),
     }
 }
