@@ -3,25 +3,14 @@
 //! of several pictures.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use tidegate::calls::DisplayStats;
-use tidegate::calls::Status;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Barrier, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, EnginePolicy, Error,
-    Format, Heap, Priority, Queue, QueueDesc, ResourceStates, StateRule, SwapChain, SwapChainDesc,
-    Texture, TextureDesc, Validation,
-};
-use tidegate::ddi::DevicePowerState;
-use tidegate::ddi::Entry;
-use tidegate::dxgkrnl::{Census, PowerManagement};
-use tidegate::platform::{Mutex, RunReport, StepCosts, Word};
-use tidegate::softgpu::Frame;
-use tidegate::trace::{Kind, LaneKind};
-use tidegate::workload::expect::Clock;
-use tidegate::workload::{LoadOptions, load};
-use tidegate::{Machine, MachineConfig, Platform, RunRequest, Submission, run_workload};
-use tidegate_testbed::{Hooked, QueueApi};
+use tidegate::d3d12::Texture;
+use tidegate::dxgkrnl::Census;
+use tidegate::platform::RunReport;
+use tidegate::run_workload;
+use tidegate::trace::Kind;
+use tidegate::workload::load;
+use tidegate_testbed::prelude::*;
 
 /// A refresh, in nanoseconds.
 const PERIOD: u64 = 1_000_000;
@@ -306,8 +295,7 @@ fn under_load(shown: &Shown, submission: Submission) {
         let bursts = others.spawn("urgent", move || {
             for burst in 1..=60 {
                 device.execute(&queue, |list| list.timed(PERIOD / 8));
-                queue.signal(&gate, burst).unwrap();
-                gate.wait(burst).unwrap();
+                queue.signal_and_wait(&gate, burst);
                 load.sleep_until(load.now().after(PERIOD / 7));
             }
         });

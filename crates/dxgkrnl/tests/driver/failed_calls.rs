@@ -1,18 +1,7 @@
 //! Driver calls that must succeed, and reports of what the adapter does not have: the kernel names
 //! the entry and the status, and stops the adapter.
 
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    Allocation, DeviceState, DoorbellStatus, PixelFormat, Placement, Present, PresentQueue,
-    Priority, Residency, Status, Surface,
-};
-use tidegate::ddi::{
-    ComponentState, DevicePowerState, EngineId, EngineState, Entry, InterruptData, Overrides,
-};
-use tidegate::dxgkrnl::{BugCheck, PowerManagement};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::PhysicalAddress;
-use tidegate_testbed::*;
+use tidegate_testbed::prelude::*;
 
 const STATUS: Status = Status::INSUFFICIENT_RESOURCES;
 const REFRESH_NS: u64 = 1_000_000;

@@ -2,18 +2,10 @@
 //! called: versions of the contract, features with their tables and versions, and no entry that is
 //! not there or not enabled.
 
-use std::sync::Arc;
-use tidegate::MachineConfig;
-use tidegate::calls::{CreateHwContext, FenceInstance, SignalFlags, Status, SyncObjectFlags};
-use tidegate::ddi::feature::{
-    FeatureInterface, FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1,
-    QueryFeatureInterface, QueryFeatureSupport,
-};
-use tidegate::ddi::{
-    DdiCall, DdiVersion, Driver, Entry, FeatureId, FeatureState, Overrides, Passive,
-};
-use tidegate::dxgkrnl::{FeatureSetting, StartError};
-use tidegate_testbed::{World, at, setup, store, world, world_with};
+use tidegate::calls::CreateHwContext;
+use tidegate::ddi::FeatureState;
+use tidegate::ddi::feature::{FeatureInterface, KernelFeatureTable, NativeFenceTable1};
+use tidegate_testbed::prelude::*;
 
 const HWSCH: FeatureId = FeatureId::HWSCH;
 const NATIVE_FENCE: FeatureId = FeatureId::NATIVE_FENCE;
@@ -391,9 +383,7 @@ fn signal_and_wait(w: &World, fence: &FenceInstance) {
 fn packets(w: &World) {
     let (by_cpu, by_gpu) = (w.monitored(0), w.monitored(0));
     let context = w.context(0);
-    w.kernel.wait_from_gpu(context, &at(&by_cpu, 1)).unwrap();
-    w.submit_packet(context, &[store(by_gpu.current_value_gpu_va, 1)]);
-    w.kernel.signal_from_gpu(context, &at(&by_gpu, 2)).unwrap();
+    w.on(context).wait(&by_cpu, 1).run(&[store(by_gpu.current_value_gpu_va, 1)]).signal(&by_gpu, 2);
     w.kernel.signal_from_cpu(&at(&by_cpu, 1), SignalFlags::empty()).unwrap();
     w.wait(by_gpu.handle, 2).unwrap();
     signal_and_wait(w, &by_cpu);

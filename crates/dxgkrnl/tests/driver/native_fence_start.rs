@@ -1,19 +1,11 @@
 //! What an adapter's start makes of the features and of the driver's declaration: contradictions
 //! fail it, and what is not enabled is not called.
 
-use tidegate::MachineError;
-use tidegate::calls::{CreateNativeFence, NativeFenceType, Status, SyncObjectFlags};
-use tidegate::ddi::caps::AdapterCaps;
-use tidegate::ddi::feature::NativeFenceOsCaps;
+use tidegate::calls::CreateNativeFence;
+use tidegate::ddi;
+use tidegate::ddi::Status as DdiStatus;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
-use tidegate::ddi::{
-    DdiVersion, Driver, DriverHandle, EntryGroup, FeatureId, NativeFenceCaps, Overrides, Passive,
-    Status as DdiStatus, VidSchCaps,
-};
-use tidegate::dxgkrnl::{FeatureSetting, StartError};
-use tidegate::softgpu::DisplayConfig;
-use tidegate::{MachineConfig, ddi};
-use tidegate_testbed::{World, setup, world, world_with};
+use tidegate_testbed::prelude::*;
 
 fn without_native_fences(config: &mut MachineConfig) {
     config.kernel.native_fence = FeatureSetting::OFF;

@@ -2,15 +2,9 @@
 //! names the entry.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
-use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, Status, WaitMode};
-use tidegate::ddi::Overrides;
 use tidegate::ddi::doorbell::ConnectedDoorbell;
-use tidegate::dxgkrnl::{BugCheck, DriverFault, InterruptDelivery, RecoveryOutcome, TdrLevel};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::{Platform, Step, StepCosts, WaitEnd, Word, once};
-use tidegate_testbed::*;
+use tidegate::platform::once;
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 
@@ -102,8 +96,7 @@ fn has_work(w: &World, queue: Handle) -> String {
 /// A fence that a context signals behind one packet.
 fn packet_done(w: &World, context: Handle) -> FenceInstance {
     let done = w.native(0);
-    w.submit_packet(context, &[Command::Timed { ns: 1000 }]);
-    w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+    w.on(context).run(&[Command::Timed { ns: 1000 }]).signal(&done, 1);
     done
 }
 
@@ -196,8 +189,7 @@ fn work_that_a_process_announces_and_never_rings_costs_its_device_alone() {
         let (outcome, noticed) = only_recovery(w);
         assert_eq!(outcome, RecoveryOutcome::DeviceLost);
         contains(&noticed, &["DxgkDdiConnectDoorbell at 0 ms", "neither running nor held back"]);
-        n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
-        n.finish(&innocent, 1);
+        n.on_queue(&innocent).run(1, &[Command::Timed { ns: 1000 }]).finish();
         assert_eq!((faults(w), n.state()), (vec![], Ok(DeviceState::Active)));
     });
 }
@@ -218,8 +210,7 @@ fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
     });
     run(Wrong::InterruptRoutine, |w| {
         let queue = w.hw_queue();
-        w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
-        w.wait(queue.progress_fence, 1).unwrap();
+        w.on_queue(&queue).run(1, &[Command::Timed { ns: 1000 }]).complete();
         assert_eq!(w.platform.now().0 / S, 2, "the periodic check");
         assert_eq!(w.stats().missed_interrupts, 1);
         contains(
@@ -247,8 +238,7 @@ fn reports_that_no_deferred_routine_takes_are_taken_and_counted() {
 fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
     run(Wrong::UpdateMonitoredValues, |w| {
         let queue = w.hw_queue();
-        w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
-        w.wait(queue.progress_fence, 1).unwrap();
+        w.on_queue(&queue).run(1, &[Command::Timed { ns: 1000 }]).complete();
         assert_eq!(w.stats().missed_interrupts, 1);
         contains(
             &faults(w)[0],

@@ -1,19 +1,9 @@
 //! Hardware that is not coherent with the CPU's caches, and hardware behind an IoMmu: the kernel
 //! maps fences as it needs them, and a kernel that does not is stopped by name.
 
-use tidegate::calls::{
-    DeviceState, FenceInstance, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags,
-};
-use tidegate::ddi::memory::{PageTableEntry, UpdatePageTable};
-use tidegate::ddi::{AdapterCaps, Overrides};
-use tidegate::platform::{CacheType, StepCosts};
-use tidegate::{MachineConfig, Platform, Submission};
-use tidegate_testbed::{Adapters, Client, Kind};
-use tidegate_testbed::{
-    World, copy_word, setup, signal_packet, store, wait_packet, world, world_with,
-};
-
-const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
+use tidegate::calls::OpenSyncObject;
+use tidegate::platform::CacheType;
+use tidegate_testbed::prelude::*;
 
 fn not_coherent(config: &mut MachineConfig) {
     config.gpu.io_coherent = false;
@@ -44,8 +34,7 @@ fn engines_reach(w: &World, fence: &FenceInstance) {
     assert_eq!((fence.value.load(), event.is_set()), (1, !fence.native));
     let queue = w.hw_queue();
     let (bytes, copied) = w.bytes(8);
-    w.submit(&queue, 1, &[store(va, 2), copy_word(copied, va)]);
-    w.wait(queue.progress_fence, 1).unwrap();
+    w.on_queue(&queue).run(1, &[store(va, 2), copy_word(copied, va)]).complete();
     assert_eq!((fence.value.load(), bytes.read_u64(0)), (2, Ok(2)));
     if fence.native {
         let reached = FenceInstance { current_value_gpu_va: va, ..fence.clone() };
@@ -213,8 +202,7 @@ fn a_shared_fence_has_one_cpu_address_in_its_process_until_it_ends() {
         // What comes late finds a fence that is over.
         let (queue, other) = (w.hw_queue(), w.try_native(0, SHARED).unwrap());
         assert_ne!(other.value_cpu_va, third.value_cpu_va);
-        w.submit(&queue, 1, &[store(third.value_cpu_va, 5)]);
-        w.wait(queue.progress_fence, 1).unwrap();
+        w.on_queue(&queue).run(1, &[store(third.value_cpu_va, 5)]).complete();
         assert_eq!(other.value.load(), 0);
     });
 }

@@ -1,22 +1,8 @@
 //! Fences of several adapters: one value, propagation by the kernel, every pair of waiter and
 //! signaller.
 
-use std::sync::Arc;
-use tidegate::calls::{NativeFenceType, Status, SyncObjectFlags};
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, EventDesc, Fence, FenceDesc, FenceFlags, Queue,
-};
-use tidegate::d3dukmdt::FenceCell;
-use tidegate::ddi::Entry;
 use tidegate::ddi::fence::UpdateCurrentMode::{AlwaysSignaled, NotificationOnly, Write};
-use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
-use tidegate::dxgkrnl::InterruptDelivery;
-use tidegate::kmd::InterruptMode;
-use tidegate::platform::StepCosts;
-use tidegate::runner::cost::CostModel;
-use tidegate::{Machine, MachineConfig, MachineError, Platform, Submission};
-use tidegate_testbed::{Adapters, Client, Kind, QueueApi, native_signalled};
+use tidegate_testbed::prelude::*;
 
 const CROSS: SyncObjectFlags = SyncObjectFlags::SHARED
     .union(SyncObjectFlags::NT_SECURITY_SHARING)
@@ -54,8 +40,7 @@ fn signal(world: &Adapters, adapter: usize, endpoint: Endpoint, fence: &Fence, v
             let queue = world.queue(adapter, submission);
             queue.signal(fence, value).unwrap();
             let drained = world.devices[adapter].create_fence("drained", 0).unwrap();
-            queue.signal(&drained, 1).unwrap();
-            drained.wait(1).unwrap();
+            queue.signal_and_wait(&drained, 1);
         }
     }
 }
@@ -429,8 +414,7 @@ fn the_application_chooses_the_use_of_a_fence() {
         let (queue, done) = (w.queue(0, Submission::User), make(FenceFlags::NONE).unwrap());
         queue.signal(&queues_only, 7).unwrap();
         queue.wait(&queues_only, 7).unwrap();
-        queue.signal(&done, 8).unwrap();
-        done.wait(8).unwrap();
+        queue.signal_and_wait(&done, 8);
         assert_eq!(queues_only.completed_value(), 7);
     });
 }

@@ -2,21 +2,7 @@
 //! becomes, on every kind of queue and on the CPU. A pulse here is a signal of the value and a
 //! rewind to 0 right behind it.
 
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    AllocationKind, DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle, HwQueue,
-    SyncObjectFlags, WaitMode,
-};
-use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
-use tidegate::ddi::Entry;
-use tidegate::ddi::{DriverHandle, HwQueueDdi, Passive};
-use tidegate::gpu_abi::Command;
-use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate::kmd::{DoorbellModel, InterruptMode};
-use tidegate::platform::{Event, Step, Word};
-use tidegate_testbed::{
-    Client, UserQueue, World, at, copy_word, signal_packet, store, wait_packet, world, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -41,7 +27,7 @@ impl Kind {
         match self {
             Kind::Context(context) => w.kernel.wait_from_gpu(*context, &at(fence, value)).unwrap(),
             Kind::Kernel(queue) => {
-                w.kernel.submit_wait_to_hw_queue(queue.handle, &at(fence, value)).unwrap();
+                w.on_queue(queue).wait(fence, value);
             }
             Kind::Ring(queue) => queue.push(&wait_packet(fence, value, NO_LOG_ENTRY)),
         }
@@ -53,7 +39,7 @@ impl Kind {
                 w.kernel.signal_from_gpu(*context, &at(fence, value)).unwrap()
             }
             Kind::Kernel(queue) => {
-                w.kernel.submit_signal_to_hw_queue(queue.handle, &at(fence, value)).unwrap();
+                w.on_queue(queue).signal(fence, value);
             }
             Kind::Ring(queue) => queue.push(&signal_packet(fence, value, NO_LOG_ENTRY)),
         }
@@ -171,8 +157,7 @@ fn a_cpu_wait_latches_a_pulse_of_the_cpu_and_of_a_ring() {
             assert!(blocked.is_set() && five.is_set());
         }
         // Plain stores release no waiter. The next scan of the waiters finds the pulse.
-        let fence = w.native(0);
-        let five = w.wait_event(&fence, 5);
+        let (fence, five) = w.native_awaited(5);
         Pulser::Stores(w.hw_queue_on(2)).pulse(w, &fence, 5);
         assert!(!five.is_set());
         w.signal(&fence, 0);
@@ -265,7 +250,7 @@ fn a_queue_without_its_doorbell_loses_no_pulse() {
     w.run(|w| {
         let [parked, unseen, done] = [(); 3].map(|()| w.native(0));
         let victim = w.connected_queue(0);
-        victim.push(&wait_packet(&parked, 5, NO_LOG_ENTRY));
+        victim.wait(&parked, 5);
         w.pass(SETTLED_NS);
         // The only doorbell goes to another queue, which pulses.
         let pulser = Pulser::ring(w, 0);
@@ -314,9 +299,9 @@ fn each_condition_of_a_wait_for_all_latches_on_its_own() {
             w.kernel.wait_from_cpu(&both, WaitMode::All, Some(event.clone())).unwrap();
             let (context, queue) = (w.context(0), w.hw_queue_on(0));
             w.kernel.wait_from_gpu(context, &both).unwrap();
-            w.kernel.signal_from_gpu(context, &at(&packets, 1)).unwrap();
+            w.on(context).signal(&packets, 1);
             w.kernel.submit_wait_to_hw_queue(queue.handle, &both).unwrap();
-            w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&done, 1)).unwrap();
+            w.on_queue(&queue).signal(&done, 1);
             pulser.pulse(w, &first, 6);
             pulser.pulse(w, &first, 5);
             assert!(!event.is_set() && done.value.load() + packets.value.load() == 0);
@@ -362,11 +347,8 @@ fn waits_that_outlive_their_fence_pass_and_leave_the_next_one_alone() {
         let [head, dying, done, held] = [(); 4].map(|()| w.native(0));
         // One queue holds the wait behind another, one is held by it.
         let (behind, parked) = (w.connected_queue(0), w.connected_queue(1));
-        behind.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
-        behind.push(&wait_packet(&dying, 5, NO_LOG_ENTRY));
-        behind.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
-        parked.push(&wait_packet(&dying, 6, NO_LOG_ENTRY));
-        parked.push(&signal_packet(&held, 1, NO_LOG_ENTRY));
+        behind.wait(&head, 1).wait(&dying, 5).signal(&done, 1);
+        parked.wait(&dying, 6).signal(&held, 1);
         w.pass(SETTLED_NS);
         w.kernel.destroy_synchronization_object(dying.handle).unwrap();
         let next = w.native(2);
@@ -380,8 +362,7 @@ fn waits_that_outlive_their_fence_pass_and_leave_the_next_one_alone() {
         w.pass(SETTLED_NS);
         assert!(next.value.load() == 2 && !three.is_set() && !seven.is_set());
         // The new fence latches as any.
-        behind.push(&wait_packet(&next, 3, NO_LOG_ENTRY));
-        behind.push(&signal_packet(&done, 2, NO_LOG_ENTRY));
+        behind.wait(&next, 3).signal(&done, 2);
         w.pass(SETTLED_NS);
         assert_eq!(done.value.load(), 1);
         Pulser::ring(w, 0).pulse(w, &next, 3);
@@ -397,14 +378,12 @@ fn ten_thousand_pulses_lose_no_waiter() {
         let (pulsing, waiting) = (w.connected_queue(1), w.connected_queue(0));
         for round in 1..=10_000 {
             let event = w.wait_event(&fence, 5);
-            waiting.push(&wait_packet(&fence, 4, NO_LOG_ENTRY));
-            waiting.push(&signal_packet(&passed, round, NO_LOG_ENTRY));
+            waiting.wait(&fence, 4).signal(&passed, round);
             if round % 2 == 0 {
                 w.signal(&fence, 5);
                 w.signal(&fence, 0);
             } else {
-                pulsing.push(&signal_packet(&fence, 5, NO_LOG_ENTRY));
-                pulsing.push(&signal_packet(&fence, 0, NO_LOG_ENTRY));
+                pulsing.signal(&fence, 5).signal(&fence, 0);
             }
             until(&event);
             w.wait(passed.handle, round).unwrap();
@@ -478,9 +457,7 @@ fn a_wait_from_before_all_pulses_passes_however_many_there_are() {
     world().run(|w| {
         let (gate, head, done) = (w.native(0), w.native(0), w.native(0));
         let ring = w.connected_queue(0);
-        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
-        ring.push(&wait_packet(&gate, 20_000, NO_LOG_ENTRY));
-        ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+        ring.wait(&head, 1).wait(&gate, 20_000).signal(&done, 1);
         w.pass(SETTLED_NS);
         for value in (3_000..=20_000).rev() {
             w.signal(&gate, value);
@@ -505,19 +482,17 @@ fn a_queue_whose_wait_was_dropped_from_the_history_loses_its_device_and_names_th
         let [head, done] = [(); 2].map(|()| w.native(0));
         let (other_head, other_done) = (other.native(0), other.native(0));
         let (ring, kept) = (w.connected_queue(0), other.connected_queue(1));
-        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
-        kept.push(&wait_packet(&other_head, 1, NO_LOG_ENTRY));
+        ring.wait(&head, 1);
+        kept.wait(&other_head, 1);
         // A fence of its own pages has room for 2046 values.
         let (first, last) = (10_000, 10_000 - 2 * 2_046);
         for value in (last..=first).rev().step_by(2) {
             if value == first {
-                kept.push(&wait_packet(&opened, value, NO_LOG_ENTRY));
-                kept.push(&signal_packet(&other_done, 1, NO_LOG_ENTRY));
+                kept.wait(&opened, value).signal(&other_done, 1);
             }
             // The second value is the first one that is dropped.
             if value == first - 2 {
-                ring.push(&wait_packet(&gate, value, NO_LOG_ENTRY));
-                ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+                ring.wait(&gate, value).signal(&done, 1);
             }
             w.signal(&gate, value);
             w.signal(&gate, 0);
@@ -548,8 +523,7 @@ fn a_parked_queue_whose_wait_is_lost_loses_its_device_whatever_drops_the_value()
             let (other, pulser) = (w.client("other"), Pulser::each(w).into_iter().nth(by).unwrap());
             pulser.pulse(w, &gate, 9);
             let ring = w.connected_queue(0);
-            ring.push(&wait_packet(&gate, 7, NO_LOG_ENTRY));
-            ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+            ring.wait(&gate, 7).signal(&done, 1);
             pulser.pulse(w, &gate, 5);
             w.pass(SETTLED_NS);
             assert_eq!(state_of(w), DeviceState::Active, "5 is kept, and it is not 7");
@@ -584,14 +558,13 @@ fn a_copy_onto_a_fence_is_a_signal_that_latches() {
     world().run(|w| {
         let [head, gate, done] = [(); 3].map(|()| w.native(0));
         let (ring, copies) = (w.connected_queue(0), w.hw_queue_on(2));
-        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
-        ring.push(&wait_packet(&gate, 5, NO_LOG_ENTRY));
-        ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+        ring.wait(&head, 1).wait(&gate, 5).signal(&done, 1);
         let (bytes, source) = w.bytes(16);
         bytes.write(0, &5_u64.to_le_bytes()).unwrap();
         let onto = gate.current_value_gpu_va;
-        w.submit(&copies, 1, &[copy_word(onto, source), copy_word(onto, source + 8)]);
-        w.wait(copies.progress_fence, 1).unwrap();
+        w.on_queue(&copies)
+            .run(1, &[copy_word(onto, source), copy_word(onto, source + 8)])
+            .complete();
         assert_eq!(gate.value.load(), 0);
         w.signal(&head, 1);
         w.wait(done.handle, 1).unwrap();
@@ -608,8 +581,7 @@ fn peaks_that_an_engine_drops_are_counted_and_name_the_queues_that_may_have_miss
     world().run(|w| {
         let (gate, head) = (w.native(0), w.native(0));
         let (ring, stores) = (w.connected_queue(0), w.hw_queue_on(2));
-        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
-        ring.push(&wait_packet(&gate, 950_000, NO_LOG_ENTRY));
+        ring.wait(&head, 1).wait(&gate, 950_000);
         w.pass(SETTLED_NS);
         let (at, mut value) = (gate.current_value_gpu_va, 1_000_000);
         for number in 1..=9 {

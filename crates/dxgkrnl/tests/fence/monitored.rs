@@ -2,15 +2,7 @@
 //! destruction, and the loss of a device.
 
 use std::ops::Deref;
-use tidegate::calls::{
-    DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, Status, SubmitCommand,
-    SyncObjectFlags, WaitMode,
-};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::WaitEnd;
-use tidegate_testbed::{
-    Client, World, at, fill, signal_packet, store, wait_packet, world, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -20,7 +12,7 @@ fn wait_from_gpu(w: &World, context: Handle, fences: &[FenceValue]) {
 }
 
 fn signal_from_gpu(w: &World, context: Handle, fence: &FenceInstance, value: u64) {
-    w.kernel.signal_from_gpu(context, &at(fence, value)).unwrap();
+    w.on(context).signal(fence, value);
 }
 
 // spec: MF-001
@@ -150,7 +142,7 @@ fn a_gpu_wait_for_several_fences_needs_every_one() {
     wait_from_gpu(&w, context, &wanted);
     signal_from_gpu(&w, context, &packets, 1);
     w.kernel.submit_wait_to_hw_queue(queue.handle, &wanted).unwrap();
-    w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&hardware, 1)).unwrap();
+    w.on_queue(&queue).signal(&hardware, 1);
     let done = || (packets.value.load(), hardware.value.load());
     w.signal(&b, 2);
     assert_eq!(done(), (0, 0));
@@ -191,8 +183,7 @@ fn a_cpu_signal_releases_cpu_and_gpu_waiters_that_it_satisfies() {
         let kernel_mode = [w.hw_queue_on(0), w.hw_queue_on(1)];
         let packets = [w.context(0), w.context(1)];
         for (index, value) in [(0, 5), (1, 6)] {
-            user[index].push(&wait_packet(&fence, value, u32::MAX));
-            user[index].push(&signal_packet(&done[index], 1, u32::MAX));
+            user[index].wait(&fence, value).signal(&done[index], 1);
             let queue = kernel_mode[index].handle;
             w.kernel.submit_wait_to_hw_queue(queue, &at(&fence, value)).unwrap();
             w.kernel.submit_signal_to_hw_queue(queue, &at(&done[2 + index], 1)).unwrap();

@@ -1,10 +1,7 @@
 //! Kernel-mode hardware queues of an adapter without native fences: their progress fence is a
 //! monitored one, of which the hardware tells as often as it completes commands.
 
-use tidegate::MachineConfig;
-use tidegate::calls::Status;
-use tidegate::gpu_abi::Command;
-use tidegate_testbed::{World, at, inline, world_with};
+use tidegate_testbed::prelude::*;
 
 /// How a machine is changed for a test.
 type Change = fn(&mut MachineConfig);
@@ -45,12 +42,10 @@ fn commands_waits_and_signals_keep_their_order() {
             let (first, second) = (w.hw_queue_on(0), w.hw_queue_on(1));
             assert!(!first.native_progress_fence);
             let (gate, between, done) = (w.monitored(0), w.monitored(0), w.monitored(0));
-            w.kernel.submit_wait_to_hw_queue(first.handle, &at(&gate, 1)).unwrap();
-            w.submit(&first, 1, &[Command::Timed { ns: 1_000 }]);
-            w.kernel.submit_signal_to_hw_queue(first.handle, &at(&between, 1)).unwrap();
-            w.kernel.submit_wait_to_hw_queue(second.handle, &at(&between, 1)).unwrap();
-            w.submit(&second, 1, &[Command::Timed { ns: 1_000 }]);
-            w.kernel.submit_signal_to_hw_queue(second.handle, &at(&done, 1)).unwrap();
+            w.on_queue(&first).wait(&gate, 1).run(1, &[Command::Timed { ns: 1_000 }]);
+            w.on_queue(&first).signal(&between, 1);
+            w.on_queue(&second).wait(&between, 1).run(1, &[Command::Timed { ns: 1_000 }]);
+            w.on_queue(&second).signal(&done, 1);
             w.pass(10_000);
             assert_eq!(
                 (between.value.load(), done.value.load()),

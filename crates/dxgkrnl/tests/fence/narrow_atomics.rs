@@ -1,13 +1,8 @@
 //! A GPU that updates only 32 bits atomically: the kernel follows fences through the wrap of their
 //! low halves, and refuses what it could not follow.
 
-use std::sync::Arc;
-use tidegate::calls::{SignalFlags, Status, SyncObjectFlags, WaitMode};
-use tidegate::d3d12::{CommandListType, DeviceOptions, QueueDesc};
-use tidegate::ddi::VidSchCaps;
-use tidegate::platform::StepCosts;
-use tidegate::{BadConfig, Machine, MachineConfig, MachineError, Platform, Submission};
-use tidegate_testbed::{App, Client, QueueApi, World, at, setup, store, world_with};
+use tidegate::BadConfig;
+use tidegate_testbed::prelude::*;
 
 const BELOW_WRAP: u64 = 0x1_FFFF_FFF0;
 const ABOVE_WRAP: u64 = 0x2_0000_0005;
@@ -72,8 +67,7 @@ fn waits_and_signals_of_queues_go_through_many_wraps() {
         let (first, second) = (w.context(0), w.context(1));
         for step in 1..=20 {
             let value = BELOW_WRAP + step * 0x6000_0000;
-            w.kernel.wait_from_gpu(second, &at(&ping, value)).unwrap();
-            w.kernel.signal_from_gpu(second, &at(&pong, value)).unwrap();
+            w.on(second).wait(&ping, value).signal(&pong, value);
             match step % 3 {
                 0 => w.signal(&ping, value),
                 1 => w.kernel.signal_from_gpu(first, &at(&ping, value)).unwrap(),
@@ -135,8 +129,7 @@ fn the_queue_api_reads_whole_values() {
         let fence = app.fence(BELOW_WRAP);
         assert_eq!(fence.completed_value(), BELOW_WRAP);
         for value in (BELOW_WRAP..).step_by(0x7000_0000).skip(1).take(10) {
-            queue.signal(&fence, value).unwrap();
-            fence.wait(value).unwrap();
+            queue.signal_and_wait(&fence, value);
             assert_eq!(fence.completed_value(), value);
         }
         queue.wait_idle().unwrap();

@@ -2,13 +2,8 @@
 //! every waiter is released, none of them early, and interrupts that release no waiter are counted
 //! and harmless. The same work in every form shows what each costs in fences read.
 
-use tidegate::MachineConfig;
-use tidegate::calls::{FenceInstance, Handle};
-use tidegate::dxgkrnl::KernelStats;
 use tidegate::explorer::random_numbers::Numbers;
-use tidegate::kmd::InterruptMode;
-use tidegate::platform::{Event, Step, StepCosts};
-use tidegate_testbed::{UserQueue, World, setup, signal_packet, store};
+use tidegate_testbed::prelude::*;
 
 /// Numbers by remainder, as the seeds below were chosen for.
 struct Remainders(Numbers);

@@ -1,16 +1,7 @@
 //! Fences that several devices and processes have open: NT handles, instances, rights, addresses,
 //! pages.
 
-use std::collections::BTreeSet;
-use tidegate::calls::{
-    DeviceState, FenceInstance, Kernel, NtHandle, Status, SyncObjectAccess, SyncObjectFlags,
-};
-use tidegate::d3d12::{Device, DeviceOptions, Error, FenceDesc};
-use tidegate::dxgkrnl::ProcessKind;
-use tidegate::platform::PhysicalAddress;
-use tidegate_testbed::{Client, World, signal_packet, wait_packet, world};
-
-const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
+use tidegate_testbed::prelude::*;
 
 // spec: NF-087, NF-088, NF-092
 #[test]
@@ -294,21 +285,19 @@ fn engines_store_where_an_instance_may_signal_and_nowhere_else() {
         // Engines of this process may wait ...
         let queue = w.connected_queue(0);
         let done = w.native(0);
-        queue.push(&wait_packet(&listener, 1, u32::MAX));
-        queue.push(&signal_packet(&done, 1, u32::MAX));
+        queue.wait(&listener, 1).signal(&done, 1);
         creator.signal(&made, 1);
         w.wait(done.handle, 1).unwrap();
         // ... and signal once an instance may, at the same address.
         let speaker = reader.open_fence(&handle);
         assert_eq!(speaker.current_value_gpu_va, listener.current_value_gpu_va);
-        queue.push(&signal_packet(&speaker, 2, u32::MAX));
-        queue.push(&signal_packet(&done, 2, u32::MAX));
+        queue.signal(&speaker, 2).signal(&done, 2);
         w.wait(done.handle, 2).unwrap();
         assert_eq!(made.value.load(), 2);
         // Another fence that they may not signal: the store faults and is never visible.
         let made = creator.try_native(0, SHARED).unwrap();
         let listener = reader.open_shared(&creator.share_all(&made), no_signal).unwrap();
-        queue.push(&signal_packet(&listener, 3, u32::MAX));
+        queue.signal(&listener, 3);
         w.pass(1);
         assert_eq!(made.value.load(), 0);
         let Ok(DeviceState::Faulted(fault)) = w.state() else { panic!("a fault was expected") };

@@ -1,19 +1,8 @@
 //! Signals through the kernel's calls: packets that are in several queues, CPU events, flags, and
 //! values that go down.
 
-use tidegate::Submission;
-use tidegate::calls::{
-    DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, SignalFromGpu2, Status,
-    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
-    WaitNotice,
-};
-use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice};
 use tidegate::dxgkrnl::FenceRewind;
-use tidegate::gpu_abi::Command;
-use tidegate::platform::{Event, Step, WaitEnd};
-use tidegate_testbed::{
-    App, Client, QueueApi, World, at, fill, host_world, store, world, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -312,7 +301,7 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         // its waiters are released.
         let last = w.platform.event(true);
         let context = w.context(0);
-        w.kernel.wait_from_gpu(context, &at(&fence, 1)).unwrap();
+        w.on(context).wait(&fence, 1);
         enqueue(w, &[context], &last).unwrap();
         assert!(!last.is_set());
         w.kernel.destroy_context(context).unwrap();
@@ -400,7 +389,7 @@ fn a_lower_value_is_stored_counted_and_reported() {
         w.kernel.signal_from_cpu(&at(&fence, 6), NONE).unwrap();
         assert_eq!((fence.value.load(), rewinds().0), (6, before), "announced, or no rewind");
         w.kernel.signal_from_cpu(&at(&fence, 5), NONE).unwrap();
-        w.kernel.signal_from_gpu(context, &at(&fence, 4)).unwrap();
+        w.on(context).signal(&fence, 4);
         w.kernel.submit_signal_to_hw_queue(queue, &at(&fence, 3)).unwrap();
         let (count, report) = rewinds();
         let named: Vec<FenceRewind> = [(6, 5), (5, 4), (4, 3)]
@@ -444,8 +433,7 @@ fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
     // When a queued signal turns out to be a rewind only when it is made, its caller is gone: it is
     // made and counted.
     let gate = w.monitored(0);
-    w.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
-    w.kernel.signal_from_gpu(context, &at(&second, 7)).unwrap();
+    w.on(context).wait(&gate, 1).signal(&second, 7);
     w.signal(&second, 9);
     w.signal(&gate, 1);
     assert_eq!((second.value.load(), w.stats().fence_rewinds), (7, 1));

@@ -2,27 +2,13 @@
 //! names, moves under memory pressure, the system process, and the bounds of addresses.
 
 use std::ops::Range;
-use std::sync::Arc;
-use tidegate::calls::{
-    CurrentValueView, DeviceState, FenceInstance, NativeFenceType, SignalFlags, Status,
-    SyncObjectAccess, SyncObjectFlags, WaitMode,
-};
-use tidegate::ddi::DdiCall;
-use tidegate::ddi::Entry;
-use tidegate::ddi::feature::NativeFenceOsCaps;
+use tidegate::calls::CurrentValueView;
 use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
 use tidegate::ddi::record::FenceStorage;
-use tidegate::dxgkrnl::{BugCheck, StartError};
-use tidegate::platform::PhysicalAddress;
-use tidegate::{MachineConfig, MachineError, Platform};
-use tidegate_testbed::{
-    UserQueue, World, at, leads_to, own_space, setup, signal_packet, store, wait_packet, world,
-    world_with,
-};
+use tidegate_testbed::prelude::*;
 
 const LOCAL: PhysicalAddress = PhysicalAddress(1 << 40);
 const HIDDEN: PhysicalAddress = PhysicalAddress(1 << 41);
-const NO_LOG: u32 = u32::MAX;
 /// Long enough for everything that can move to have moved.
 const SETTLED_NS: u64 = 1_000_000;
 
@@ -218,11 +204,8 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         maker.push(&w.execute_packet(&[store(fence.current_value_gpu_va, 5)], 1));
         w.wait(maker.queue.progress_fence, 1).unwrap();
         let interrupts = w.stats().interrupts;
-        waiter.push(&wait_packet(&fence, 5, NO_LOG));
-        waiter.push(&signal_packet(&after, 1, NO_LOG));
-        w.wait(after.handle, 1).unwrap();
-        waiter.push(&wait_packet(&fence, 9, NO_LOG));
-        waiter.push(&signal_packet(&after, 2, NO_LOG));
+        waiter.wait(&fence, 5).signal_and_wait(&after, 1);
+        waiter.wait(&fence, 9).signal(&after, 2);
         w.pass(SETTLED_NS);
         assert_eq!(after.value.load(), 1);
         // Another process signals it at an address of its own.
@@ -234,7 +217,7 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         let here = leads_to(w, own_space(w), fence.current_value_gpu_va);
         assert_eq!(leads_to(w, theirs, opened.current_value_gpu_va), here);
         assert_eq!(other.try_signal(&opened, 9), Err(Status::NOT_SUPPORTED));
-        maker.push(&signal_packet(&fence, 9, NO_LOG));
+        maker.signal(&fence, 9);
         w.wait(after.handle, 2).unwrap();
         assert!(w.stats().interrupts > interrupts, "of the other fence");
         assert!(w.gpu_stats().interrupts_suppressed > 0, "signals of this one do not interrupt");
@@ -245,8 +228,7 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
 /// parked.
 fn parked(w: &World, node: u32, fence: &FenceInstance, value: u64) -> (UserQueue, FenceInstance) {
     let (queue, after) = (w.connected_queue(node), w.native(0));
-    queue.push(&wait_packet(fence, value, NO_LOG));
-    queue.push(&signal_packet(&after, 1, NO_LOG));
+    queue.wait(fence, value).signal(&after, 1);
     w.pass(SETTLED_NS);
     assert_eq!(after.value.load(), 0);
     (queue, after)
@@ -262,7 +244,7 @@ fn the_end_of_an_intra_gpu_fence_lets_its_waits_pass_and_the_next_one_begins_at_
         let next = intra(w);
         assert_eq!(next.current_value_gpu_va, fence.current_value_gpu_va, "the slot is used again");
         let (_queue, after) = parked(w, 0, &next, 1);
-        queue.push(&signal_packet(&next, 1, NO_LOG));
+        queue.signal(&next, 1);
         w.wait(after.handle, 1).unwrap();
     });
 }
@@ -279,9 +261,7 @@ fn a_lost_device_s_intra_gpu_fence_lets_the_waits_of_others_pass() {
         w.wait(after.handle, 1).unwrap();
         assert!(matches!(other.state(), Ok(DeviceState::Faulted(_))));
         // Signals do nothing to it any more.
-        queue.push(&signal_packet(&fence, 1, NO_LOG));
-        queue.push(&wait_packet(&fence, u64::MAX, NO_LOG));
-        queue.push(&signal_packet(&after, 2, NO_LOG));
+        queue.signal(&fence, 1).wait(&fence, u64::MAX).signal(&after, 2);
         w.wait(after.handle, 2).unwrap();
     });
 }
@@ -298,14 +278,14 @@ fn a_monitored_value_that_moved_is_armed_where_it_is_and_loses_no_waiter() {
         assert_eq!(w.adapter().local_fence_storage_bytes(), 0);
         assert_eq!(memories(w, &fence), [Memory::System; 2]);
         // The earlier waiter is released by the MonitoredValue at the new address.
-        queue.push(&signal_packet(&fence, 3, NO_LOG));
+        queue.signal(&fence, 3);
         before.wait();
         let after = w.wait_event(&fence, 5);
         let calls = w.calls();
         let (first, last) = (&calls.monitored[0], calls.monitored.last().unwrap());
         assert_eq!((last.monitored_value.load(), last.value), (4, 4));
         assert_eq!(first.monitored_value.load(), 2, "the old address is not armed any more");
-        queue.push(&signal_packet(&fence, 5, NO_LOG));
+        queue.signal(&fence, 5);
         after.wait();
         assert!(calls.residency.len() >= 2, "the driver got the first place and the next");
     });
@@ -327,12 +307,10 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
         let now = [fence.current_value_gpu_va, fence.monitored_value_gpu_va]
             .map(|va| leads_to(w, own_space(w), va).unwrap().0);
         assert_eq!([moved.1, moved.2], now, "the driver knows where");
-        signaller.push(&signal_packet(&fence, 9, NO_LOG));
+        signaller.signal(&fence, 9);
         w.wait(after.handle, 1).unwrap();
         // What the values were went along.
-        queue.push(&wait_packet(&neighbour, 4, NO_LOG));
-        queue.push(&signal_packet(&after, 2, NO_LOG));
-        w.wait(after.handle, 2).unwrap();
+        queue.wait(&neighbour, 4).signal_and_wait(&after, 2);
         let later = intra(w);
         assert_eq!(memories(w, &later), [Memory::System; 2], "a page that left stays out");
     });
@@ -411,9 +389,8 @@ fn storage_moves_under_traffic_and_every_waiter_is_released() {
         // More rounds, until something has moved.
         for round in (1..).take_while(|round| *round <= ROUNDS || moved.load() == 0) {
             let (inner, outer) = (intra(w), w.native(0));
-            second.push(&wait_packet(&inner, round, NO_LOG));
-            second.push(&signal_packet(&outer, round, NO_LOG));
-            first.push(&signal_packet(&inner, round, NO_LOG));
+            second.wait(&inner, round).signal(&outer, round);
+            first.signal(&inner, round);
             w.wait(outer.handle, round).unwrap();
             if round % 3 == 0 {
                 w.kernel.destroy_synchronization_object(inner.handle).unwrap();
@@ -536,15 +513,13 @@ fn fences_of_every_stride_keep_out_of_each_other_s_way() {
             let events: Vec<_> =
                 fences.iter().zip(1..).map(|(f, value)| w.wait_event(f, 10 * value)).collect();
             for (fence, value) in fences.iter().zip(1..) {
-                queue.push(&signal_packet(fence, 10 * value, NO_LOG));
+                queue.signal(fence, 10 * value);
             }
             for (fence, value) in hidden.iter().zip(1..) {
-                queue.push(&signal_packet(fence, value, NO_LOG));
-                queue.push(&wait_packet(fence, value, NO_LOG));
+                queue.signal(fence, value).wait(fence, value);
             }
             let done = w.native(0);
-            queue.push(&signal_packet(&done, 1, NO_LOG));
-            w.wait(done.handle, 1).unwrap();
+            queue.signal_and_wait(&done, 1);
             events.iter().for_each(|event| _ = event.wait());
             let values: Vec<u64> = fences.iter().map(|f| f.value.load()).collect();
             assert_eq!(values, [10, 20, 30, 40, 50], "at a stride of {stride}");
@@ -581,7 +556,7 @@ fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_addre
         };
         world_with(change).run(|w| {
             let (fence, queue) = (w.native(0), w.connected_queue(0));
-            queue.push(&signal_packet(&fence, 1, NO_LOG));
+            queue.signal(&fence, 1);
             queue.push(&w.execute_packet(&[store(fence.monitored_value_gpu_va, 1)], 1));
             assert_eq!(w.wait(fence.handle, 9), Err(Status::DEVICE_REMOVED));
             let Ok(DeviceState::Faulted(report)) = w.state() else { panic!("the device faulted") };
@@ -607,16 +582,15 @@ fn a_cpu_that_reads_while_an_engine_stores_never_sees_half_a_value() {
         });
         for round in 0..20 {
             for value in [0, u64::MAX] {
-                queue.push(&signal_packet(&fence, value, NO_LOG));
+                queue.signal(&fence, value);
             }
-            queue.push(&signal_packet(&done, 0, NO_LOG));
+            queue.signal(&done, 0);
             if round % 10 == 9 {
                 let enough = seen.lock().len() + 1_000;
                 while seen.lock().len() < enough {}
             }
         }
-        queue.push(&signal_packet(&done, 1, NO_LOG));
-        w.wait(done.handle, 1).unwrap();
+        queue.signal_and_wait(&done, 1);
         reader.join();
         assert!(seen.lock().iter().all(|value| [0, u64::MAX].contains(value)));
     });

@@ -1,14 +1,7 @@
 //! The signalled interrupt: which fences the kernel reads, when it releases waiters, and what it
 //! does about a driver that names an absent object.
 
-use tidegate::calls::{DeviceState, FenceInstance, Status};
-use tidegate::ddi::{EngineId, InterruptData, OsHandle, PageFault};
-use tidegate::dxgkrnl::BugCheck;
-use tidegate::platform::{Event, Step, StepCosts};
-use tidegate_testbed::{
-    World, hw_queue_signalled, inline_world, native_signalled, setup, signal_packet, signalled,
-    store, world,
-};
+use tidegate_testbed::prelude::*;
 
 /// A fence whose value a GPU has raised to 5 without an interrupt, with a waiter for 5.
 struct Raised {
@@ -35,8 +28,7 @@ impl Raised {
 fn raised_monitored(w: &World) -> (FenceInstance, Event) {
     let (fence, queue) = (w.monitored(0), w.hw_queue_on(2));
     let event = w.wait_event(&fence, 5);
-    w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
-    w.wait(queue.progress_fence, 1).unwrap();
+    w.on_queue(&queue).run(1, &[store(fence.current_value_gpu_va, 5)]).complete();
     assert!(!event.is_set() && fence.value.load() == 5, "there was no interrupt yet");
     (fence, event)
 }
@@ -236,13 +228,13 @@ fn a_gpu_interrupts_only_for_a_value_with_a_cpu_waiter() {
     world().run(|w| {
         let (fence, queue) = (w.native(0), w.connected_queue(0));
         for value in 1..=50 {
-            queue.push(&signal_packet(&fence, value, u32::MAX));
+            queue.signal(&fence, value);
         }
         w.pass(1_000_000);
         assert_eq!((fence.value.load(), w.stats().interrupts), (50, 0));
         let event = w.wait_event(&fence, 60);
         for value in 51..=60 {
-            queue.push(&signal_packet(&fence, value, u32::MAX));
+            queue.signal(&fence, value);
         }
         w.pass(1_000_000);
         assert!(event.is_set());

@@ -4,15 +4,7 @@
 // A release build records no order of waits outside of explorations.
 #![cfg(debug_assertions)]
 
-use std::sync::Arc;
-use tidegate::calls::{AllocationKind, Placement, Residency};
-use tidegate::ddi::{DevicePowerState, Overrides};
-use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::PlantedFault;
-use tidegate::platform::{Mutex, StepCosts};
-use tidegate::{MachineConfig, Platform};
-use tidegate_testbed::{World, at, setup, signal_packet, world_with};
+use tidegate_testbed::prelude::*;
 
 /// Work of each submission model on two engines, between calls that make and free memory and that
 /// move it, and then both power states.
@@ -28,8 +20,8 @@ fn mixed_work(w: &World) {
             submits.submit_packet(context, &timed);
             user_queue.put(&submits.execute_packet(&timed, 0));
         }
-        submits.kernel.signal_from_gpu(context, &at(&packets_done, round)).unwrap();
-        user_queue.push(&signal_packet(&user_done, round, u32::MAX));
+        submits.on(context).signal(&packets_done, round);
+        user_queue.signal(&user_done, round);
         submits.submit(&hw_queue, round, &timed);
         let allocation = allocates.allocate_in(4096, Placement::LocalOnDemand);
         if let Residency::Pending { paging_fence_value } =
@@ -44,9 +36,7 @@ fn mixed_work(w: &World) {
     }
     w.pass(1_000_000);
     assert_eq!(w.adapter().set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
-    submits.submit_packet(context, &timed);
-    submits.kernel.signal_from_gpu(context, &at(&packets_done, 5)).unwrap();
-    submits.wait(packets_done.handle, 5).unwrap();
+    submits.on(context).run(&timed).signal_and_wait(&packets_done, 5);
 }
 
 #[test]
@@ -82,8 +72,7 @@ fn a_mailbox_that_is_locked_over_a_wait_for_a_turn_is_named_without_a_standstill
         for _ in 0..8 {
             w.submit_packet(context, &[Command::Timed { ns: 5_000 }]);
         }
-        w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
-        w.wait(done.handle, 1).unwrap();
+        w.on(context).signal_and_wait(&done, 1);
         let allocation = w.allocate(4096, AllocationKind::Bulk);
         w.kernel.destroy_allocation(allocation.handle).unwrap();
     });
@@ -119,10 +108,7 @@ fn a_circle_of_a_driver_is_named_without_a_standstill() {
         .start();
     let (w, report) = world.run_to_report(move |w| {
         let context = w.context(0);
-        let done = w.monitored(0);
-        w.submit_packet(context, &[Command::Timed { ns: 5_000 }]);
-        w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
-        w.wait(done.handle, 1).unwrap();
+        w.on(context).run(&[Command::Timed { ns: 5_000 }]).complete();
         w.pass(1_000_000);
         takes.store(0);
         // It suspends contexts, and waits for the acknowledgements.

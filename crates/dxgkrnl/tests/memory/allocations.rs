@@ -1,10 +1,7 @@
 //! Allocations at the call surface: where a process reaches their memory.
 
-use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status,
-};
-use tidegate::gpu_abi::CONTROL_WRITE_WORD;
-use tidegate_testbed::{signal_packet, world};
+use tidegate::calls::CreateAllocation;
+use tidegate_testbed::prelude::*;
 
 const NO_LOG: u32 = tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 

@@ -1,22 +1,8 @@
 //! Save areas of packet contexts: made, given their first content, kept over evictions and moves,
 //! and freed.
 
-use std::sync::{Arc, OnceLock};
-use tidegate::calls::{
-    Allocation, Handle, PagingQueue, Placement, Priority, Residency, Status, TdrTest,
-};
-use tidegate::d3d12::CommandListType;
-use tidegate::d3dukmdt::{ComputePreemption, GraphicsPreemption};
-use tidegate::ddi::record::Paging;
-use tidegate::ddi::{
-    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DdiCall, DevicePowerState,
-    Entry, OsHandle, Overrides, Passive,
-};
-use tidegate::dxgkrnl::PowerManagement;
-use tidegate::gpu_abi::Command;
-use tidegate::gpu_abi::ring::SAVED_STATE;
-use tidegate::{MachineConfig, Platform, Submission};
-use tidegate_testbed::{QueueApi, SaveAreas, World, at, copy_word, fill, setup, store};
+use tidegate::ddi::{ContextAllocation, ContextAllocationOwner, CreateContextAllocation};
+use tidegate_testbed::prelude::*;
 
 const AREA_BYTES: u64 = 4096;
 /// Of a test's allocations.
@@ -89,16 +75,10 @@ fn counts(w: &World) -> (usize, usize) {
     (census.context_allocations, census.local_context_allocations)
 }
 
-fn done(w: &World, context: Handle) {
-    let fence = w.monitored(0);
-    w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
-    w.wait(fence.handle, 1).unwrap();
-}
-
 /// Runs a short packet and blocks until it is done.
 fn run_short(w: &World, context: Handle) {
     w.submit_packet(context, &[Command::Timed { ns: 1 }]);
-    done(w, context);
+    w.on(context).complete();
 }
 
 // spec: PRE-013, PRE-015
@@ -115,7 +95,7 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         w.submit_packet(context, &[store(gpu_va, 7)]);
         let submitted = w.driver.take_names().contains(&"SubmitCommandVirtual");
         assert!(!submitted, "it has no content yet");
-        done(w, context);
+        w.on(context).complete();
         assert_eq!(memory.read_u64(0), Ok(7));
         assert_eq!(
             areas.read(area.system_gpu_va),
@@ -205,7 +185,7 @@ fn an_area_moves_only_while_no_packet_of_its_context_is_on_the_engine() {
         assert_eq!((areas.at(area.system_gpu_va), counts(w).1), (before, 1), "a packet runs");
         w.wait(queue.fence.handle, value).unwrap();
         assert!(w.platform.now().0 > long_ns);
-        done(w, context);
+        w.on(context).complete();
         assert_eq!(counts(w).1, 0);
         let calls = w.driver.take();
         let moves = |op: &Paging| matches!(op, Paging::VirtualTransfer { .. });
@@ -228,8 +208,7 @@ fn an_area_in_use_for_too_long_stays_and_the_new_allocation_works_in_system_memo
         let all = press(w, BYTES + AREA_BYTES);
         assert_eq!((areas.at(area.system_gpu_va), counts(w).1), (before, 1));
         let queue = w.hw_queue_on(2);
-        w.submit(&queue, 1, &[fill(all.gpu_va, BYTES + AREA_BYTES, 3)]);
-        w.wait(queue.progress_fence, 1).unwrap();
+        w.on_queue(&queue).run(1, &[fill(all.gpu_va, BYTES + AREA_BYTES, 3)]).complete();
         run_short(w, context);
     });
 }
@@ -394,8 +373,7 @@ fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
         w.pass(100_000);
         let urgent = w.context_of(0, Priority::High);
         // As many as a node holds at once: the other one has its state, and nothing on the engine.
-        w.submit_packet(urgent, &[Command::Timed { ns: 4 * SETTLED_NS }]);
-        w.submit_packet(urgent, &[Command::Timed { ns: 1 }]);
+        w.on(urgent).run(&[Command::Timed { ns: 4 * SETTLED_NS }]).run(&[Command::Timed { ns: 1 }]);
         w.pass(200_000);
         let state = areas.read(area.system_gpu_va).unwrap();
         assert_eq!(state[..8], SAVED_STATE.to_le_bytes(), "it was preempted in the middle");
@@ -404,7 +382,7 @@ fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
         assert_ne!(areas.at(area.system_gpu_va), before, "its state has moved");
         assert_eq!(areas.read(area.system_gpu_va), Some(state));
         assert_eq!(memory.read_u64(16), Ok(0), "the urgent one runs");
-        done(w, context);
+        w.on(context).complete();
         let words = [0, 8, 16].map(|at| memory.read_u64(at).unwrap());
         assert_eq!(words, [2, 1, 1], "nothing was done twice, and nothing left out");
         assert_eq!(areas.read(area.system_gpu_va).unwrap()[..8], [0; 8], "a state is used once");
@@ -422,11 +400,10 @@ fn areas_and_allocations_come_and_go_together() {
             let context = w.context(round % 3);
             let allocation = &allocations[round as usize % 3];
             let value = page_in(w, &queue, allocation);
-            w.kernel.wait_from_gpu(context, &at(&queue.fence, value)).unwrap();
-            w.submit_packet(context, &[fill(allocation.gpu_va, BYTES, round)]);
+            w.on(context).wait(&queue.fence, value).run(&[fill(allocation.gpu_va, BYTES, round)]);
             w.kernel.evict(w.device, &[allocation.handle]).unwrap();
             if round % 2 == 0 {
-                done(w, context);
+                w.on(context).complete();
                 w.kernel.destroy_context(context).unwrap();
             }
         }

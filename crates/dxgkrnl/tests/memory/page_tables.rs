@@ -1,13 +1,7 @@
 //! Page tables of a process: made when something is mapped, freed when the last mapping in them
 //! goes, in an order that is safe for engines that still walk them.
 
-use std::sync::Arc;
-use tidegate::Platform;
-use tidegate::calls::{Allocation, AllocationKind, AllocationMemory, Status};
-use tidegate::ddi::Overrides;
-use tidegate::ddi::memory::PageTableEntry;
-use tidegate::platform::{Mutex, PhysicalMemory};
-use tidegate_testbed::{World, copy_word, setup, world, world_with};
+use tidegate_testbed::prelude::*;
 
 const MIB: u64 = 1 << 20;
 

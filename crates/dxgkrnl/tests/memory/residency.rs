@@ -1,27 +1,7 @@
 //! Local memory that is too small: which allocations are resident, which are evicted, which
 //! requests are refused, and that results stay right.
 
-use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateDoorbellFlags, DeviceState, Doorbell,
-    FenceInstance, FenceValue, Handle, HwQueue, MakeResident, PagingQueue, Placement, Present,
-    PresentQueue, Residency, SegmentGroup, Status, SubmitCommand,
-};
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, ResidencyChoice,
-};
-use tidegate::d3dukmdt::{PixelFormat, Surface};
-use tidegate::ddi::DevicePowerState;
-use tidegate::ddi::record::Paging;
-use tidegate::dxgkrnl::PowerManagement;
-use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket};
-use tidegate::platform::{BulkWindow, StepCosts};
-use tidegate::softgpu::DisplayConfig;
-use tidegate::{Platform, Submission};
-use tidegate_testbed::{
-    App, QueueApi, World, at, copy_word, doorbell_args, wait_packet, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 const KIB: u64 = 1024;
 /// Of a test's allocations.
@@ -56,8 +36,7 @@ fn first_word(allocation: &Allocation) -> u64 {
 /// A queue that fills an allocation when the gate has reached 1.
 fn fill_behind(w: &World, gate: &FenceInstance, allocation: &Allocation, value: u32) -> HwQueue {
     let queue = w.hw_queue_on(0);
-    w.kernel.submit_wait_to_hw_queue(queue.handle, &at(gate, 1)).unwrap();
-    w.submit(&queue, 1, &[fill(allocation, value)]);
+    w.on_queue(&queue).wait(gate, 1).run(1, &[fill(allocation, value)]);
     queue
 }
 
@@ -115,8 +94,9 @@ fn what_is_made_resident_is_there_when_the_paging_fence_says_so() {
         // An engine finds there what the CPU wrote, and the CPU what an engine wrote.
         let (out, out_va) = w.bytes(8);
         let hw_queue = w.hw_queue();
-        w.submit(&hw_queue, 1, &[copy_word(out_va, allocation.gpu_va), fill(&allocation, 9)]);
-        w.wait(hw_queue.progress_fence, 1).unwrap();
+        w.on_queue(&hw_queue)
+            .run(1, &[copy_word(out_va, allocation.gpu_va), fill(&allocation, 9)])
+            .complete();
         assert_eq!(out.read_u64(0), Ok(7));
         assert_eq!(first_word(&allocation), filled(9));
         assert_eq!(w.try_signal(&queue.fence, 99), Err(Status::ACCESS_DENIED));
@@ -254,8 +234,7 @@ fn an_allocation_that_needs_the_room_of_waiting_work_is_resident_in_system_memor
         evict(w, &[&held]);
         // What opens the gate needs the room of what waits at it.
         resident(w, &queue, &[&needed]);
-        w.submit(&signals, 1, &[fill(&needed, 4)]);
-        w.kernel.submit_signal_to_hw_queue(signals.handle, &at(&gate, 1)).unwrap();
+        w.on_queue(&signals).run(1, &[fill(&needed, 4)]).signal(&gate, 1);
         evict(w, &[&needed]);
         w.wait(waits.progress_fence, 1).unwrap();
         assert_eq!((first_word(&held), first_word(&needed)), (filled(3), filled(4)));
@@ -285,8 +264,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
             }
             resident(w, &queue, &[&needed]);
             assert_eq!(used(w), BYTES, "the work that waits has it");
-            w.submit(&signals, 1, &[fill(&needed, 4)]);
-            w.kernel.submit_signal_to_hw_queue(signals.handle, &at(&gate, 1)).unwrap();
+            w.on_queue(&signals).run(1, &[fill(&needed, 4)]).signal(&gate, 1);
             w.wait(waits.progress_fence, 1).unwrap();
             assert_eq!((first_word(&held), first_word(&needed)), (filled(3), filled(4)));
             // Later there is room again, and no promise is left.
@@ -528,8 +506,7 @@ fn every_call_that_wakes_the_device_finds_memory_where_it_was() {
             assert_eq!(sleep(w), DevicePowerState::D3);
             let args = SubmitCommand { context, commands_gpu_va, command_bytes };
             w.kernel.submit_command(args).unwrap();
-            w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
-            w.wait(fence.handle, 1).unwrap();
+            w.on(context).signal_and_wait(&fence, 1);
             assert_eq!(first_word(allocation), filled(8));
         }),
         ("an allocation that is resident from birth", |w, _| {

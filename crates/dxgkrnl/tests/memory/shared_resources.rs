@@ -1,11 +1,7 @@
 //! Shared resources: memory that processes have open, its end, and what is refused.
 
-use std::collections::BTreeSet;
-use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateResource, Handle, MAX_RESOURCE_DATA_BYTES,
-    Placement, ResourceData, ResourceName, Status, SyncObjectAccess,
-};
-use tidegate_testbed::{World, host_world, world};
+use tidegate::calls::MAX_RESOURCE_DATA_BYTES;
+use tidegate_testbed::prelude::*;
 
 fn regions(w: &World) -> usize {
     w.adapter().census().memory_regions

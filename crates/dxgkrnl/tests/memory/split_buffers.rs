@@ -1,18 +1,9 @@
 //! Packets with physical addresses: what commands may reach, where buffers are cut when local
 //! memory is too small, and what runs between two parts.
 
-use std::sync::Arc;
-use tidegate::calls::{
-    Allocation, AllocationMemory, DeviceState, Handle, Placement, Priority, Render, SignalFlags,
-    Status,
-};
-use tidegate::ddi::Entry;
-use tidegate::ddi::{AdapterCaps, DdiCall, Overrides, SubmitCommandFlags, VidSchCaps};
-use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
-use tidegate::platform::{Platform, Step, WaitEnd};
-use tidegate::trace::{Kind, LaneKind, NameId};
-use tidegate::{MachineConfig, variants};
-use tidegate_testbed::{World, at, copy_word, setup, store, world_with};
+use tidegate::trace::{Kind, NameId};
+use tidegate::variants;
+use tidegate_testbed::prelude::*;
 
 /// Of a test's allocations.
 const BYTES: u64 = 64 * 1024;
@@ -63,12 +54,6 @@ fn render(
     w.kernel.render(Render { contexts: on, commands: &commands, allocations: &allocations })
 }
 
-fn done(w: &World, context: Handle) {
-    let fence = w.monitored(0);
-    w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
-    w.wait(fence.handle, 1).unwrap();
-}
-
 fn fill(to: &Allocation, value: u32) -> Command {
     tidegate_testbed::fill(to.gpu_va, BYTES, value)
 }
@@ -101,7 +86,7 @@ fn commands_run_with_the_addresses_that_the_driver_patches_in() {
         w.driver.take();
         let list = [(&all[0], true), (&all[1], true), (&all[2], true)];
         render(w, &[context], &chain(&all, 7), &list).unwrap();
-        done(w, context);
+        w.on(context).complete();
         assert_eq!((word(&all[2], 0), word(&all[2], BYTES - 8)), (twice(7), twice(7)));
         assert_eq!(parts(w).len(), 1, "there is room for all of it");
     });
@@ -125,7 +110,7 @@ fn each_command_that_stores_is_patched_and_each_other_one_is_passed_on() {
         ];
         w.pass(5_000);
         render(w, &[context], &commands, &[(&own, true)]).unwrap();
-        done(w, context);
+        w.on(context).complete();
         assert_eq!(word(&own, 8), 0x1_0000_0005);
         let times = [16, 24, BYTES - 8].map(|offset| word(&own, offset));
         assert_eq!(times, [5_000, 6_000, 7_000]);
@@ -148,7 +133,7 @@ fn a_buffer_that_needs_more_than_there_is_runs_in_parts_and_is_right() {
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
         for round in 1..4 {
             render(w, &[context], &chain(&all, round), &list).unwrap();
-            done(w, context);
+            w.on(context).complete();
             assert!(all.iter().all(|a| word(a, 8) == twice(round)), "round {round}");
         }
         let ids = parts(w);
@@ -188,7 +173,7 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         let timed = |command| [command, Command::Timed { ns: 100 }];
         let commands: Vec<Command> = chain(&all, 9).into_iter().flat_map(timed).collect();
         render(w, &[split], &commands, &list).unwrap();
-        done(w, split);
+        w.on(split).complete();
         going.join();
         assert!(all.iter().all(|a| word(a, 0) == twice(9)));
         let calls = w.driver.take();
@@ -261,7 +246,7 @@ fn what_the_first_part_sets_holds_in_every_part() {
             }
             let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
             render(w, &[split], &commands, &list).unwrap();
-            done(w, split);
+            w.on(split).complete();
             going.join();
         });
         assert!(w.stats().split_parts >= 5 - u64::from(room > 1), "{room}");
@@ -292,8 +277,7 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
         let (split, other, gate) = (context(w, COPY, 0), context(w, COPY, 0), w.monitored(0));
         // One allocation is used by a packet that waits, and leaves when that is complete.
         let used = w.allocate_in(BYTES, Placement::Local);
-        w.kernel.wait_from_gpu(other, &at(&gate, 1)).unwrap();
-        w.submit_packet(other, &[fill(&used, 5)]);
+        w.on(other).wait(&gate, 1).run(&[fill(&used, 5)]);
         w.kernel.evict(w.device, &[used.handle]).unwrap();
         // It can go when the engine is held: the first part needs two allocations, the second
         // three.
@@ -315,8 +299,8 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
         render(w, &[split], &commands, &list).unwrap();
         going.join();
-        done(w, split);
-        done(w, other);
+        w.on(split).complete();
+        w.on(other).complete();
         let words = [&all[1], &all[4], &used].map(|a| word(a, 0));
         assert_eq!(words, [twice(9), twice(8), twice(5)]);
         assert_eq!(parts(w).len(), 2);
@@ -357,7 +341,7 @@ fn commands_reach_what_is_listed_and_nothing_else() {
         assert_eq!(nowhere, Err(Status::INVALID_PARAMETER));
         assert_eq!(word(&own, 0), 0);
         render(w, &[context], &[fill(&own, 6)], &[(&own, true)]).unwrap();
-        done(w, context);
+        w.on(context).complete();
         assert_eq!((word(&own, 0), w.state()), (twice(6), Ok(DeviceState::Active)));
     });
 }
@@ -369,7 +353,7 @@ fn what_one_command_needs_must_fit_at_once() {
         let list = [(&from, true), (&to, true)];
         assert_eq!(render(w, &[context], &[copy(&from, &to)], &list), Err(Status::NO_MEMORY));
         render(w, &[context], &[fill(&from, 1), fill(&to, 2)], &list).unwrap();
-        done(w, context);
+        w.on(context).complete();
         assert_eq!((word(&from, 0), word(&to, 0)), (twice(1), twice(2)));
     });
 }
@@ -459,7 +443,7 @@ fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
         w.driver.take();
         render(w, &contexts, &chain(&all, 4), &list).unwrap();
-        contexts.iter().for_each(|context| done(w, *context));
+        contexts.iter().for_each(|context| w.on(*context).complete());
         assert!(all.iter().all(|a| word(a, 16) == twice(4)));
         let calls = w.driver.take();
         let count = |what: &str| calls.iter().filter(|c| c.name() == what).count();
@@ -493,9 +477,9 @@ fn a_part_is_preempted_and_goes_on() {
         w.pass(100_000);
         let urgent = w.affine(1).context_of(0, Priority::High);
         w.submit_packet(urgent, &[Command::Timed { ns: 10_000 }]);
-        done(w, urgent);
+        w.on(urgent).complete();
         assert_eq!((word(&own, 0), word(&to, 0)), (2, 1), "it is in the middle");
-        done(w, split);
+        w.on(split).complete();
         assert_eq!((word(&own, 0), word(&to, 0)), (3, 1), "and did nothing twice");
         assert!(w.stats().packets_preempted > 0);
     });
@@ -508,7 +492,7 @@ fn buffers_that_have_run_leave_memory_while_their_context_goes_on() {
         let regions = |rounds: u32| {
             for round in 0..rounds {
                 render(w, &[context], &[fill(&own, round)], &[(&own, true)]).unwrap();
-                done(w, context);
+                w.on(context).complete();
             }
             w.adapter().census().memory_regions
         };

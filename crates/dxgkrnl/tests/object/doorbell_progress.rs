@@ -2,13 +2,7 @@
 //! while between a connect and its ring, so that another one takes its doorbell in between, every
 //! time.
 
-use std::sync::Arc;
-use tidegate::calls::{DoorbellStatus, FenceValue, Handle, Kernel, WaitMode};
-use tidegate::gpu_abi::{Command, RingPacket};
-use tidegate::kmd::DoorbellModel;
-use tidegate::platform::PlantedFault;
-use tidegate::platform::{CpuTime, Platform};
-use tidegate_testbed::{UserQueue, World, signal_packet, world_with};
+use tidegate_testbed::prelude::*;
 
 const SUBMISSIONS: u64 = 5;
 

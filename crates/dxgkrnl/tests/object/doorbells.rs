@@ -2,17 +2,10 @@
 //! address, the resize of a ring, the location that all queues of a process share, which doorbell
 //! is victimised, and that ringing again is harmless.
 
-use std::collections::BTreeSet;
-use tidegate::calls::{
-    AllocationKind, CreateDoorbell, CreateDoorbellFlags, DoorbellStatus, Status,
-};
-use tidegate::ddi::Entry;
-use tidegate::ddi::{
-    ConnectedDoorbell, DisconnectReason, OsHandle, Overrides, Passive, UserModeSubmissionCaps,
-};
-use tidegate::gpu_abi::{CONTROL_WORDS, DOORBELL_VALUE_WORD, SLOT_BYTES, global_parts};
-use tidegate::kmd::DoorbellModel;
-use tidegate_testbed::{UserQueue, World, doorbell_args, setup, signal_packet, world, world_with};
+use tidegate::calls::CreateDoorbell;
+use tidegate::ddi::{ConnectedDoorbell, UserModeSubmissionCaps};
+use tidegate::gpu_abi::global_parts;
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -108,8 +101,7 @@ fn a_secondary_address_rings_the_same_queue() {
         queue.connect().unwrap();
         queue.ring_secondary();
         w.wait(fence.handle, 1).unwrap();
-        queue.push(&signal_packet(&fence, 2, u32::MAX));
-        w.wait(fence.handle, 2).unwrap();
+        queue.signal_and_wait(&fence, 2);
         w.disconnect_last_doorbell(&Passive::enter(), DisconnectReason::Retry).unwrap();
         let now = [queue.doorbell.mapping.page(), secondary.page()];
         assert!(now.iter().zip(&dummies).all(|(now, dummy)| now.same(dummy)));
@@ -159,8 +151,7 @@ fn disconnect(w: &World, of: (OsHandle, OsHandle), reason: DisconnectReason) -> 
 fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
     world().run(|w| {
         let (old, fence) = (w.connected_queue(0), w.native(0));
-        old.push(&signal_packet(&fence, 1, u32::MAX));
-        w.wait(fence.handle, 1).unwrap();
+        old.signal_and_wait(&fence, 1);
         w.driver.take();
         let second = another(w, &old, CreateDoorbellFlags::empty()).err();
         assert_eq!(second, Some(Status::INVALID_PARAMETER), "a queue has one");
@@ -190,21 +181,18 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         assert_eq!(old.connect(), Err(Status::DEVICE_REMOVED));
         // The new ring works, with its pointers from 0. The old ring is not read any more.
         new.connect().unwrap();
-        old.push(&signal_packet(&fence, 7, u32::MAX));
-        new.push(&signal_packet(&fence, 2, u32::MAX));
-        w.wait(fence.handle, 2).unwrap();
+        old.signal(&fence, 7);
+        new.signal_and_wait(&fence, 2);
         w.pass(SETTLED_NS);
         assert_eq!(fence.value.load(), 2);
         w.kernel.destroy_doorbell(old.doorbell.handle).unwrap();
-        new.push(&signal_packet(&fence, 3, u32::MAX));
-        w.wait(fence.handle, 3).unwrap();
+        new.signal_and_wait(&fence, 3);
         assert_eq!(w.machine.driver().violations(), []);
         // The old one may be destroyed first as well: then there is nothing to supersede.
         w.kernel.destroy_doorbell(new.doorbell.handle).unwrap();
         let third = another(w, &old, resize).unwrap();
         third.connect().unwrap();
-        third.push(&signal_packet(&fence, 4, u32::MAX));
-        w.wait(fence.handle, 4).unwrap();
+        third.signal_and_wait(&fence, 4);
     });
 }
 
@@ -257,7 +245,7 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
         for round in 1..=3 {
             let mut named = BTreeSet::new();
             for (queue, fence) in &queues {
-                queue.push(&signal_packet(fence, round, u32::MAX));
+                queue.signal(fence, round);
                 let (named_queue, pointer) = global_parts(place.word(DOORBELL_VALUE_WORD).load());
                 assert_eq!(pointer, round, "the write pointer of the last ring");
                 assert!(named.insert(named_queue), "two queues have the place {named_queue}");
@@ -283,7 +271,7 @@ fn a_global_doorbell_is_one_location_and_its_value_names_the_queue() {
     // A location of its own needs no name: the value is the write pointer.
     with(DoorbellModel::Dedicated { physical: 4 }).run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
-        queue.push(&signal_packet(&fence, 1, u32::MAX));
+        queue.signal(&fence, 1);
         assert_eq!(queue.doorbell.mapping.page().word(DOORBELL_VALUE_WORD).load(), 1);
         w.wait(fence.handle, 1).unwrap();
     });
@@ -294,7 +282,7 @@ fn a_ring_of_an_ended_queue_does_not_ring_the_one_that_has_its_place() {
     with(DoorbellModel::Global).run(|w| {
         let (ended, fence) = (w.connected_queue(0), w.native(0));
         for value in 1..=3 {
-            ended.push(&signal_packet(&fence, value, u32::MAX));
+            ended.signal(&fence, value);
         }
         w.wait(fence.handle, 3).unwrap();
         let page = ended.doorbell.mapping.page();
@@ -305,12 +293,10 @@ fn a_ring_of_an_ended_queue_does_not_ring_the_one_that_has_its_place() {
         // The engine reads the doorbell, in which the ended queue has rung three slots.
         w.kernel.connect_doorbell(queue.doorbell.handle).unwrap().hint.rung();
         w.pass(SETTLED_NS);
-        queue.push(&signal_packet(&fence, 4, u32::MAX));
-        w.wait(fence.handle, 4).unwrap();
+        queue.signal_and_wait(&fence, 4);
         let own = global_parts(page.word(DOORBELL_VALUE_WORD).load());
         assert_eq!((own, left), ((left.0, 1), (left.0, 3)), "both have the same place");
-        queue.push(&signal_packet(&fence, 5, u32::MAX));
-        w.wait(fence.handle, 5).unwrap();
+        queue.signal_and_wait(&fence, 5);
         assert_eq!(queue.status(), DoorbellStatus::Connected);
     });
 }
@@ -330,7 +316,7 @@ fn the_least_recently_rung_doorbell_gives_way() {
         let queues: Vec<_> = (0..5).map(|_| (w.user_queue(0), w.native(0))).collect();
         let submit = |n: usize, value| {
             let (queue, fence) = &queues[n];
-            queue.push(&signal_packet(fence, value, u32::MAX));
+            queue.signal(fence, value);
             w.wait(fence.handle, value).unwrap();
         };
         let connected =

@@ -7,15 +7,10 @@
     reason = "these tests are about threads that the platform did not start"
 )]
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use tidegate::check::sync;
-use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, DeviceOptions, Fence, QueueDesc, Validation,
-};
-use tidegate::platform::StepCosts;
-use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 /// How often a thread polls the agents before it acts: far longer than they need to fall asleep.
 const POLLS: u32 = 100_000;
@@ -142,9 +137,7 @@ fn the_hazard_check_names_a_thread_as_the_application_does_or_by_its_number() {
         let buffer = device.create_buffer(BufferDesc::readback("data", 64)).unwrap();
         let from = device.create_buffer(BufferDesc::new("from", 64)).unwrap();
         let queue = device.create_queue(QueueDesc::copy("copies")).unwrap();
-        let mut list = device.create_command_list(CommandListType::Copy);
-        list.copy(&buffer, 0, &from, 0, 64).unwrap();
-        queue.execute(&[&list.close().unwrap()]).unwrap();
+        device.execute(&queue, |list| list.copy(&buffer, 0, &from, 0, 64));
         let reading = &buffer;
         thread::scope(|scope| {
             let reader = builder.spawn_scoped(scope, || reading.read(0, &mut [0; 64]));
@@ -195,9 +188,7 @@ fn threads_that_hand_memory_over_by_a_channel_have_no_hazard_and_the_gpu_has() {
     assert!(report.is_clean(), "{report}");
     let queue = device.create_queue(QueueDesc::copy("copies")).unwrap();
     let from = device.create_buffer(BufferDesc::new("from", 64)).unwrap();
-    let mut list = device.create_command_list(CommandListType::Copy);
-    list.copy(&data, 0, &from, 0, 64).unwrap();
-    queue.execute(&[&list.close().unwrap()]).unwrap();
+    device.execute(&queue, |list| list.copy(&data, 0, &from, 0, 64));
     data.read(0, &mut [0; 64]).unwrap();
     queue.wait_idle().unwrap();
     let report = device.hazards().unwrap();

@@ -1,12 +1,7 @@
 //! What a hostile process once could do to others, found by fuzzing and by thinking, through the
 //! kernel's calls: each of these must cost the process its own device at most.
 
-use std::sync::Arc;
-use tidegate::Submission;
-use tidegate::calls::{DeviceState, Status, SubmitCommand, SubmitCommandToHwQueue};
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
-use tidegate::gpu_abi::{GpuVa, RingPacket};
-use tidegate_testbed::{World, signal_packet, world};
+use tidegate_testbed::prelude::*;
 
 /// A process beside the one of the world, whose work completes.
 fn neighbour(w: &World) -> Arc<dyn Fn() + Send + Sync> {
@@ -79,9 +74,9 @@ fn a_store_between_two_fences_holds_no_engine() {
         // Peaks upon peaks: their labels fill what would be the history of the words behind the
         // fence's value.
         for round in 0..10 {
-            queue.push(&signal_packet(&fence, 100 - round, u32::MAX));
+            queue.signal(&fence, 100 - round);
             w.pass(1_000);
-            queue.push(&signal_packet(&fence, 0, u32::MAX));
+            queue.signal(&fence, 0);
             w.pass(1_000);
         }
         for word in 1..8 {

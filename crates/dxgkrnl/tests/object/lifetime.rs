@@ -1,30 +1,12 @@
 //! How processes end: in good order, by force, and at any moment; what becomes of what they share,
 //! and that nothing is left.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use tidegate::calls::{
-    DeviceState, FenceInstance, Kernel, NtHandle, Placement, SignalFlags, Status,
-    SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
-};
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Queue, QueueDesc,
-};
-use tidegate::ddi::Entry;
-use tidegate::ddi::memory::PageTableEntry;
-use tidegate::ddi::{DdiCall, EngineId, InterruptData};
+use tidegate::d3d12;
 use tidegate::dxgkrnl::Process;
 use tidegate::gpu_abi::address::TABLE_LEVELS;
-use tidegate::gpu_abi::{Command, GpuVa};
-use tidegate::platform::{Step, StepCosts};
-use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::{
-    Client, QueueApi, UserQueue, World, at, inline_world, signal_packet, world,
-};
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
-const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 
 /// Announces progress value `progress`, and rings for work that takes `ns`.
 fn submit_timed(w: &World, queue: &UserQueue, ns: u64, progress: u64) {
@@ -63,7 +45,7 @@ fn a_process_that_closes_has_its_work_done_before_anything_is_destroyed() {
     let w = world().run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
         let handle = fence.value.clone();
-        queue.push(&signal_packet(&fence, 7, u32::MAX));
+        queue.signal(&fence, 7);
         submit_timed(w, &queue, 50_000, 1);
         w.driver.take();
         let (progress, value) = (queue.queue.progress_value.clone(), handle.clone());
@@ -90,11 +72,8 @@ fn a_process_that_closes_has_the_work_of_kernel_mode_queues_and_contexts_done() 
     world().run(|w| {
         let (shared, outside) = share(w);
         let (queue, context) = (w.hw_queue(), w.context(1));
-        w.submit(&queue, 1, &[Command::Timed { ns: 10_000 }]);
-        w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&shared, 1)).unwrap();
-        w.kernel.wait_from_gpu(context, &at(&shared, 1)).unwrap();
-        w.submit_packet(context, &[Command::Timed { ns: 10_000 }]);
-        w.kernel.signal_from_gpu(context, &at(&shared, 2)).unwrap();
+        w.on_queue(&queue).run(1, &[Command::Timed { ns: 10_000 }]).signal(&shared, 1);
+        w.on(context).wait(&shared, 1).run(&[Command::Timed { ns: 10_000 }]).signal(&shared, 2);
         w.process.close();
         assert_eq!(outside.fence.value.load(), 2);
         assert_eq!(w.adapter().lost_signals(), []);
@@ -138,7 +117,7 @@ fn a_process_that_is_terminated_is_suspended_before_its_queues_go() {
     let w = world().run(|w| {
         let (queues, fence) = ([w.connected_queue(0), w.connected_queue(1)], w.native(0));
         for queue in &queues {
-            queue.push(&signal_packet(&fence, 1, u32::MAX));
+            queue.signal(&fence, 1);
             submit_timed(w, queue, 1_000_000_000, 1);
         }
         w.pass(SETTLED_NS);
@@ -189,10 +168,8 @@ fn a_shared_fence_stays_armed_for_the_remaining_waiters() {
         let (shared, outside) = share_with(w, 3, SHARED);
         let (queue, context) = (w.hw_queue(), w.context(1));
         let mine = w.wait_event(&shared, 5);
-        w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&shared, 6)).unwrap();
-        w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&shared, 20)).unwrap();
-        w.kernel.wait_from_gpu(context, &at(&shared, 7)).unwrap();
-        w.kernel.signal_from_gpu(context, &at(&shared, 30)).unwrap();
+        w.on_queue(&queue).wait(&shared, 6).signal(&shared, 20);
+        w.on(context).wait(&shared, 7).signal(&shared, 30);
         let theirs = outside.client.wait_event(&outside.fence, 10);
         w.armed();
         w.process.terminate();
@@ -250,8 +227,7 @@ fn a_report_says_that_a_signal_went_with_its_process() {
         let (shared, outside) = share(w);
         let queue = w.hw_queue();
         let never = w.native(0);
-        w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&never, 1)).unwrap();
-        w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&shared, 5)).unwrap();
+        w.on_queue(&queue).wait(&never, 1).signal(&shared, 5);
         w.process.terminate();
         assert_eq!(outside.client.wait(outside.fence.handle, 5), Err(Status::CANCELLED));
     });
@@ -275,7 +251,7 @@ fn packets_that_the_driver_has_are_finished_and_no_other_follows() {
             let store = tidegate_testbed::store(gpu_va + slot * 8, 1);
             w.submit_packet(context, &[Command::Timed { ns: 1_000 }, store]);
         }
-        w.kernel.signal_from_gpu(context, &at(&shared, 1)).unwrap();
+        w.on(context).signal(&shared, 1);
         w.process.terminate();
         let mut bytes = [0; 64];
         memory.read(0, &mut bytes).unwrap();
@@ -284,7 +260,7 @@ fn packets_that_the_driver_has_are_finished_and_no_other_follows() {
         assert_eq!(outside.fence.value.load(), 0);
         // The node is free for others.
         let theirs = outside.client.context(0);
-        outside.client.kernel.signal_from_gpu(theirs, &at(&outside.fence, 2)).unwrap();
+        outside.client.on(theirs).signal(&outside.fence, 2);
         outside.client.wait(outside.fence.handle, 2).unwrap();
     });
 }
@@ -311,8 +287,7 @@ fn the_memory_of_a_device_that_ends_goes_after_its_queues_and_contexts() {
         let client = w.client("another");
         let memory = client.allocate_in(4096, Placement::System);
         let (queue, _context) = (client.hw_queue(), client.context(0));
-        client.submit(&queue, 1, &[Command::Timed { ns: 100 }]);
-        client.finish(&queue, 1);
+        client.on_queue(&queue).run(1, &[Command::Timed { ns: 100 }]).finish();
         let driver = w.driver.clone();
         driver.take();
         client.kernel.destroy_device(client.device).unwrap();

@@ -1,13 +1,8 @@
 //! What the kernel does for one of many queues does not grow with their number: what it walks is
 //! counted, not timed.
 
-use std::sync::Arc;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Fence, FenceChoice, MIN_RING_SLOTS, Queue};
-use tidegate::dxgkrnl::KernelStats;
-use tidegate::runner::cost::CostModel;
-use tidegate::{Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate::d3d12::MIN_RING_SLOTS;
+use tidegate_testbed::prelude::*;
 
 /// A token goes once through `count` queues: each waits for the one before it, works, and signals
 /// the next. Then all of them end.

@@ -2,16 +2,7 @@
 //! than a ring holds, after the application has dropped what it names. All three submission models,
 //! on threads and in virtual time.
 
-use std::sync::Arc;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, OnAbort,
-    Queue, QueueDesc, QueueOptions, ResidencyChoice,
-};
-use tidegate::ddi::{DisconnectReason, Passive};
-use tidegate::platform::StepCosts;
-use tidegate::{MachineConfig, Platform, Submission};
-use tidegate_testbed::{QueueApi, World, first_word, setup, world, world_with};
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
 

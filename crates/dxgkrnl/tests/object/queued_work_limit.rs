@@ -1,15 +1,9 @@
 //! A process may queue a bounded amount of work with the kernel. A call beyond it is refused, and
 //! succeeds once queued work has gone on.
 
-use tidegate::calls::{
-    CreateSynchronizationObject, FenceInstance, Handle, Kernel, OlderObject, Placement, Render,
-    ReserveGpuVirtualAddress, SignalFlags, SignalFromGpu2, Status, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectFlags, TILE_BYTES, TileOperation, UpdateGpuVirtualAddress,
-};
-use tidegate::dxgkrnl::ProcessKind;
-use tidegate::gpu_abi::{Command, CommandWriter};
-use tidegate::{MachineConfig, variants};
-use tidegate_testbed::{Client, World, at, fill, world, world_with};
+use tidegate::calls::TILE_BYTES;
+use tidegate::variants;
+use tidegate_testbed::prelude::*;
 
 const LIMIT: u32 = 12;
 
@@ -188,7 +182,7 @@ fn commands_for_two_contexts_take_room_for_both() {
             })
         };
         for context in contexts {
-            client.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
+            client.on(context).wait(&gate, 1);
         }
         assert_eq!(calls_until_refused(render), (LIMIT - 2) / 2);
         client.signal(&gate, 1);

@@ -1,18 +1,7 @@
 //! User-mode queues that lose their doorbell for good while the device lives. Each is recreated as
 //! its options say. Work that had not run is submitted again, once. Lost work is reported.
 
-use std::sync::Arc;
-use tidegate::calls::Status;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
-    FenceChoice, OnAbort, Queue, QueueDesc, QueueOptions, ResidencyChoice,
-};
-use tidegate::ddi::Entry;
-use tidegate::ddi::{DisconnectReason, Passive};
-use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
-use tidegate::{MachineConfig, Submission};
-use tidegate_testbed::{QueueApi, World, first_word, world, world_with};
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
 

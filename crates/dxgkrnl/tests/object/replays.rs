@@ -1,17 +1,12 @@
 //! Replays of recordings on machines with few doorbells: the queues are connected ahead of the
 //! measured time, and each reconnect is paid.
 
-use std::sync::Arc;
-use tidegate::kmd::DoorbellModel;
-use tidegate::platform::Step;
-use tidegate::runner::cost::CostModel;
+use tidegate::run_workload;
 use tidegate::runner::report::Report;
 use tidegate::trace::Kind;
-use tidegate::workload::expect::Clock;
-use tidegate::workload::model::Workload;
+use tidegate::workload::load_bytes;
 use tidegate::workload::recording::ImportOptions;
-use tidegate::workload::{LoadOptions, load_bytes};
-use tidegate::{RunRequest, Submission, run_workload};
+use tidegate_testbed::prelude::*;
 
 /// Two streams take turns. The host launches faster than a doorbell is connected, so each connect
 /// delays all later launches.

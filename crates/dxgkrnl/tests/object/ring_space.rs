@@ -1,13 +1,10 @@
 //! Rings of user-mode queues whose host thread runs far ahead: what a ring holds, and for how long
 //! the rest is in the backlog.
 
-use std::sync::Arc;
-use tidegate::runner::cost::CostModel;
+use tidegate::run_workload;
 use tidegate::runner::report::Report;
-use tidegate::workload::expect::Clock;
-use tidegate::workload::model::Workload;
-use tidegate::workload::{LoadOptions, load_bytes};
-use tidegate::{RunRequest, Submission, run_workload};
+use tidegate::workload::load_bytes;
+use tidegate_testbed::prelude::*;
 
 /// Launches that the recorded thread was ahead of its first stream.
 const AHEAD: u64 = 3_000;

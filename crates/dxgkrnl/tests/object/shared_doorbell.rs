@@ -1,13 +1,7 @@
 //! One physical doorbell, and 64 queues that submit at once: each command buffer runs exactly once,
 //! the last one of each queue too, which no later ring follows. On threads and in virtual time.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Queue};
-use tidegate::kmd::DoorbellModel;
-use tidegate::platform::StepCosts;
-use tidegate::runner::cost::CostModel;
-use tidegate::{Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 const QUEUES: usize = 64;
 const ROUNDS: u64 = 20;

@@ -1,17 +1,8 @@
 //! User-mode queues and their doorbells through the kernel's calls: creation, connection,
 //! victimisation, and the end of a doorbell for good.
 
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    CreateDoorbell, DeviceState, Doorbell, DoorbellStatus, Handle, Status, SubmitCommandToHwQueue,
-};
-use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
-use tidegate::dxgkrnl::FeatureSetting;
-use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket};
-use tidegate::kmd::DoorbellModel;
-use tidegate_testbed::{
-    NoStore as _, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with,
-};
+use tidegate::calls::CreateDoorbell;
+use tidegate_testbed::prelude::*;
 
 /// All connected queues share this many doorbells.
 fn with_doorbells(physical: u32) -> World {
@@ -45,8 +36,7 @@ fn both_kinds_of_queue_work_beside_each_other() {
     world().run(|w| {
         let (fence, user, kernel_mode) = (w.native(0), w.connected_queue(0), w.hw_queue_on(0));
         for round in 0..5 {
-            user.push(&wait_packet(&fence, 2 * round, u32::MAX));
-            user.push(&signal_packet(&fence, 2 * round + 1, u32::MAX));
+            user.wait(&fence, 2 * round).signal(&fence, 2 * round + 1);
             let [user_done, done] = [1, 2].map(|after| at(&fence, 2 * round + after));
             w.kernel.submit_wait_to_hw_queue(kernel_mode.handle, &user_done).unwrap();
             w.submit(&kernel_mode, round + 1, &[Command::Timed { ns: 10 }]);
@@ -93,7 +83,7 @@ fn a_new_doorbell_is_not_connected_and_rings_no_queue() {
         assert_eq!((seen.load(), last_queued.load()), (2, 0), "one word, its high half 0");
         assert_eq!(seen.store(0), "read only");
         assert!(!w.driver.take_names().contains(&"ConnectDoorbell"));
-        queue.push(&signal_packet(&fence, 1, u32::MAX));
+        queue.signal(&fence, 1);
         w.pass(SETTLED_NS);
         assert_eq!((fence.value.load(), queue.doorbell.status.load()), (0, 2));
         queue.connect().unwrap();
@@ -135,8 +125,7 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
 fn destroying_a_doorbell_leaves_ring_and_control() {
     world().run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
-        queue.push(&signal_packet(&fence, 1, u32::MAX));
-        w.wait(fence.handle, 1).unwrap();
+        queue.signal_and_wait(&fence, 1);
         w.driver.take();
         w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
         assert_eq!(w.driver.take_names(), ["DestroyDoorbell"]);
@@ -166,8 +155,7 @@ fn a_process_cannot_pull_ring_and_control_away() {
         w.kernel.destroy_allocation(queue.ring.handle).unwrap();
         w.kernel.destroy_allocation(queue.control.handle).unwrap();
         assert!(memory.resolve(ring.0).is_some());
-        queue.push(&signal_packet(&fence, 1, u32::MAX));
-        w.wait(fence.handle, 1).unwrap();
+        queue.signal_and_wait(&fence, 1);
     });
 }
 
@@ -246,7 +234,7 @@ fn the_only_doorbell_goes_from_queue_to_queue() {
         assert_eq!(states(), [lost, lost, DoorbellStatus::Connected]);
         for round in 1..=4 {
             for (queue, fence) in &queues {
-                queue.push(&signal_packet(fence, round, u32::MAX));
+                queue.signal(fence, round);
                 if !queue.status().is_connected() {
                     queue.connect().unwrap();
                     queue.ring();
@@ -390,8 +378,7 @@ fn a_wrong_last_queued_cell_harms_no_queue() {
             liar.doorbell.last_queued.store(lie);
             assert_eq!(liar.doorbell.last_queued.load(), lie, "it can be read and written");
             honest.connect().unwrap();
-            honest.push(&signal_packet(&fence, round, u32::MAX));
-            w.wait(fence.handle, round).unwrap();
+            honest.signal_and_wait(&fence, round);
             liar.connect().unwrap();
         }
         let (packet, _memory) = fill(w, 1);
@@ -406,7 +393,7 @@ fn a_global_doorbell_needs_no_victim() {
     let w = world_with(|config| doorbells(config, DoorbellModel::Global)).run(|w| {
         let queues = [(); 70].map(|()| (w.connected_queue(0), w.native(0)));
         for (queue, fence) in &queues {
-            queue.push(&signal_packet(fence, 1, u32::MAX));
+            queue.signal(fence, 1);
         }
         for (queue, fence) in &queues {
             w.wait(fence.handle, 1).unwrap();
@@ -455,8 +442,7 @@ fn what_a_victim_has_queued_and_not_done_goes_to_the_driver() {
 fn a_queue_of_a_lost_device_does_not_go_on() {
     world().run(|w| {
         let (never, marker, parked) = (w.native(0), w.native(0), w.connected_queue(0));
-        parked.push(&wait_packet(&never, 5, u32::MAX));
-        parked.push(&signal_packet(&marker, 9, u32::MAX));
+        parked.wait(&never, 5).signal(&marker, 9);
         let other = w.connected_queue(1);
         let (commands, progress) = (GpuVa(0x10), 1);
         other.push(&RingPacket::execute(commands, 8, progress));

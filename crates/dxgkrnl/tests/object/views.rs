@@ -1,13 +1,9 @@
 //! Rows of a view of the machine: each kind of object as it is, by its process.
 
-use tidegate::calls::SyncObjectFlags;
 use tidegate::calls::snapshot::{
     DoorbellState, FenceKind, PageRequest, QueueKind, WaiterKind, WaiterRow,
 };
-use tidegate::ddi::{DisconnectReason, Passive};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::{PhysicalAddress, QueueNumber};
-use tidegate_testbed::{at, world};
+use tidegate_testbed::prelude::*;
 
 const ALL: PageRequest = PageRequest { after: 0, process: None };
 
@@ -17,8 +13,7 @@ fn queues_of_each_model_are_listed_with_their_work() {
         let context = w.context(0);
         let (hw_queue, user) = (w.hw_queue(), w.connected_queue(0));
         w.submit_packet(context, &[Command::Timed { ns: 1_000 }]);
-        w.submit(&hw_queue, 1, &[Command::Timed { ns: 1_000 }]);
-        w.finish(&hw_queue, 1);
+        w.on_queue(&hw_queue).run(1, &[Command::Timed { ns: 1_000 }]).finish();
         w.pass(1_000_000);
         let rows = w.adapter().queue_rows(&ALL);
         assert_eq!(rows.next, None);
@@ -106,8 +101,7 @@ fn fences_and_their_waits_are_listed_by_kind() {
 
         let context = w.context(0);
         let _event = w.wait_event(&native, 9);
-        w.kernel.wait_from_gpu(context, &at(&monitored, 8)).unwrap();
-        w.submit_packet(context, &[Command::Timed { ns: 1_000 }]);
+        w.on(context).wait(&monitored, 8).run(&[Command::Timed { ns: 1_000 }]);
         w.pass(1_000_000);
         let held = (QueueNumber(1), PhysicalAddress(u64::MAX), 4);
         let waits = w.adapter().waiter_rows(&ALL, &[held]).rows;

@@ -1,13 +1,6 @@
 //! DPCs while power is taken away: what needs PASSIVE level is left to a work item.
 
-use std::sync::OnceLock;
-use tidegate::MachineConfig;
-use tidegate::calls::FenceInstance;
-use tidegate::ddi::Entry;
-use tidegate::ddi::{DdiCall, DevicePowerState, EngineId};
-use tidegate::dxgkrnl::PowerManagement;
-use tidegate::gpu_abi::Command;
-use tidegate_testbed::{World, at, inline, native_signalled, world_with};
+use tidegate_testbed::prelude::*;
 
 const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
 
@@ -32,9 +25,7 @@ fn a_dpc_leaves_a_submission_to_a_work_item_while_its_engine_loses_power() {
     world_with(managed_inline).run(|w| {
         let (gate, raise) = raised_by_gpu(w);
         let (context, done, once) = (w.context(0), w.native(0), OnceLock::new());
-        w.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
-        w.submit_packet(context, &[Command::Timed { ns: 10 }]);
-        w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+        w.on(context).wait(&gate, 1).run(&[Command::Timed { ns: 10 }]).signal(&done, 1);
         w.hooked.on(Entry::SetPowerComponentFState, move || {
             if once.set(()).is_ok() {
                 raise();

@@ -2,12 +2,9 @@
 //! part of the usual run, since it measures processor time:
 //! `cargo test --profile quick -p tidegate-dxgkrnl --test power idle -- --ignored --nocapture`.
 
-use std::sync::{Arc, OnceLock};
-use tidegate::d3d12::{CommandListType, DeviceOptions, Queue, QueueDesc};
 use tidegate::dxgkrnl::TdrConfig;
-use tidegate::kmd::DoorbellModel;
 use tidegate::platform::os::process_cpu_ns;
-use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::prelude::*;
 
 const QUEUES: u32 = 4_096;
 const IDLE_NS: u64 = 10_000_000_000;
@@ -37,8 +34,7 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
     machine
         .run(move || {
             for (value, queue) in (1..).zip(&queues) {
-                queue.signal(&fence, value).unwrap();
-                fence.wait(value).unwrap();
+                queue.signal_and_wait(&fence, value);
             }
             assert!(queues.iter().all(|queue| queue.stats().connects == 1));
             // The engines poll for a moment before they park, and the kernel checks once more what
@@ -51,8 +47,7 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
             assert_eq!(clock.parking_counts(), parked);
             // A ring of each queue is still served.
             for (value, queue) in (u64::from(QUEUES) + 1..).zip([&queues[0], &queues[4_095]]) {
-                queue.signal(&fence, value).unwrap();
-                fence.wait(value).unwrap();
+                queue.signal_and_wait(&fence, value);
             }
         })
         .unwrap();

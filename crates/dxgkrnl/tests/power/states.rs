@@ -1,24 +1,8 @@
 //! Power of engines (F0, F1) and of the adapter (D0, D3): what takes it away, in which order, what
 //! brings it back, and that no work is lost over it.
 
-use std::sync::Arc;
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    AllocationKind, AllocationMemory, DeviceState, DoorbellStatus, Handle, Placement,
-};
-use tidegate::ddi::EngineState;
-use tidegate::ddi::Entry;
-use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, EngineId, Status};
-use tidegate::dxgkrnl::{BugCheck, PowerManagement};
-use tidegate::gpu_abi::{
-    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, RingPacket, SLOT_BYTES,
-};
-use tidegate::platform::{BulkWindow, Mutex, Page, WaitEnd};
-use tidegate::trace::{Kind, LaneKind};
-use tidegate_testbed::{
-    UserQueue, World, at, doorbell_args, engine_state_change, signal_packet, wait_packet, world,
-    world_with,
-};
+use tidegate::trace::Kind;
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -209,7 +193,7 @@ fn work_that_stands_still_keeps_its_engine_powered_by_what_the_driver_knows() {
     world_with(managed).run(|w| {
         let (queue, gate) = (w.connected_queue(0), w.native(0));
         queue.doorbell.last_queued.store(1);
-        queue.push(&wait_packet(&gate, 1, u32::MAX));
+        queue.wait(&gate, 1);
         queue.push(&work(w, 1));
         w.pass(10 * CHECK_NS);
         assert_eq!(power_of(w, 0, &queue), STAYS_ON);
@@ -224,7 +208,7 @@ fn work_that_stands_still_keeps_its_engine_powered_by_what_the_driver_knows() {
 fn progress_checks_of_engines_do_not_keep_a_run_going() {
     let (_, report) = world_with(managed).run_to_report(|w| {
         let (queue, never) = (w.connected_queue(0), w.native(0));
-        queue.push(&wait_packet(&never, 1, u32::MAX));
+        queue.wait(&never, 1);
         let _ends_with_the_machine = w.wait(never.handle, 1);
     });
     assert_eq!(report.blocked.len(), 1, "{report:?}");
@@ -236,8 +220,7 @@ fn progress_checks_of_engines_do_not_keep_a_run_going() {
 fn a_wait_keeps_its_engine_powered() {
     with_idle_engines().run(|w| {
         let (queue, gate, done) = (w.connected_queue(0), w.native(0), w.native(0));
-        queue.push(&wait_packet(&gate, 1, u32::MAX));
-        queue.push(&signal_packet(&done, 1, u32::MAX));
+        queue.wait(&gate, 1).signal(&done, 1);
         w.pass(SETTLED_NS);
         assert_eq!(engine(w, 0), ComponentState::F0);
         w.signal(&gate, 1);
@@ -251,8 +234,7 @@ fn a_wait_keeps_its_engine_powered() {
 fn the_kernel_s_own_submissions_bring_an_engine_back() {
     with_idle_engines().run(|w| {
         let (queue, context, fence) = (w.hw_queue(), w.context(0), w.monitored(0));
-        w.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
-        w.wait(queue.progress_fence, 1).unwrap();
+        w.on_queue(&queue).run(1, &[Command::Timed { ns: 10 }]).complete();
         for round in 2..=4 {
             w.pass(SETTLED_NS);
             assert_eq!(engine(w, 0), ComponentState::F1);
@@ -260,9 +242,7 @@ fn the_kernel_s_own_submissions_bring_an_engine_back() {
             w.wait(queue.progress_fence, round).unwrap();
             w.pass(SETTLED_NS);
             assert_eq!(engine(w, 0), ComponentState::F1);
-            w.submit_packet(context, &[Command::Timed { ns: 10 }]);
-            w.kernel.signal_from_gpu(context, &at(&fence, round)).unwrap();
-            w.wait(fence.handle, round).unwrap();
+            w.on(context).run(&[Command::Timed { ns: 10 }]).signal_and_wait(&fence, round);
         }
     });
 }
@@ -455,8 +435,7 @@ fn every_call_wakes_the_device() {
         ("a packet", |w| w.submit_packet(w.context(0), &[Command::Timed { ns: 1 }])),
         ("a kernel-mode queue", |w| {
             let queue = w.hw_queue();
-            w.submit(&queue, 1, &[Command::Timed { ns: 1 }]);
-            w.wait(queue.progress_fence, 1).unwrap();
+            w.on_queue(&queue).run(1, &[Command::Timed { ns: 1 }]).complete();
         }),
         ("the end of a device", |w| {
             let device = w.kernel.create_device().unwrap();

@@ -1,13 +1,7 @@
 //! Power and suspension of contexts together: work runs after the resume, whatever lost its power
 //! before the ring, beside it or after it (decision 149).
 
-use tidegate::calls::{DoorbellStatus, FenceInstance};
-use tidegate::ddi::{ComponentState, DevicePowerState, EngineId, EngineState};
-use tidegate::dxgkrnl::PowerManagement;
-use tidegate::gpu_abi::{Command, RingPacket};
-use tidegate_testbed::{
-    UserQueue, World, engine_state_change, signal_packet, wait_packet, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -50,7 +44,7 @@ fn a_signal_rung_while_its_context_is_suspended_keeps_its_engine_powered() {
     with_idle_engines().run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
         let held = w.adapter().suspend_contexts().unwrap();
-        queue.push(&signal_packet(&fence, 1, u32::MAX));
+        queue.signal(&fence, 1);
         w.pass(SETTLED_NS);
         // The engine was idle, so the kernel has disconnected the doorbell. The ring announces
         // nothing.
@@ -68,8 +62,7 @@ fn a_signal_rung_while_its_context_is_suspended_keeps_its_engine_powered() {
 fn a_wait_of_a_suspended_context_keeps_its_engine_powered() {
     managed().run(|w| {
         let (queue, gate, done) = (w.connected_queue(0), w.native(0), w.native(0));
-        queue.push(&wait_packet(&gate, 1, u32::MAX));
-        queue.push(&signal_packet(&done, 1, u32::MAX));
+        queue.wait(&gate, 1).signal(&done, 1);
         w.pass(SETTLED_NS);
         let held = w.adapter().suspend_contexts().unwrap();
         offer(w);

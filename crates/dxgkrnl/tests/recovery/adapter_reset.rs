@@ -1,16 +1,7 @@
 //! The reset of an adapter: the published order, which devices are lost, and what works afterwards.
 
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    AllocationMemory, DeviceState, DoorbellStatus, Placement, Render, Status, TdrTest,
-};
-use tidegate::ddi::DevicePowerState;
-use tidegate::ddi::Entry;
-use tidegate::ddi::record::Paging;
-use tidegate::dxgkrnl::{BugCheck, PowerManagement, RecoveryOutcome};
-use tidegate::gpu_abi::{Command, CommandWriter};
-use tidegate::trace::{Kind, LaneKind};
-use tidegate_testbed::*;
+use tidegate::trace::Kind;
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 const SETTLED_NS: u64 = 1_000_000;
@@ -59,8 +50,7 @@ fn a_device_without_work_and_memory_goes_on_and_new_devices_work() {
     world().run(|w| {
         let idle = w.client("idle");
         let queue = idle.hw_queue_on(0);
-        idle.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
-        idle.finish(&queue, 1);
+        idle.on_queue(&queue).run(1, &[Command::Timed { ns: 1000 }]).finish();
         let users = [w.connected_queue(0), w.connected_queue(1)];
         users[0].doorbell.last_queued.store(1);
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
@@ -68,14 +58,12 @@ fn a_device_without_work_and_memory_goes_on_and_new_devices_work() {
         for user in &users {
             assert_eq!(user.doorbell.status.load(), DoorbellStatus::DisconnectedAbort as u64);
         }
-        idle.submit(&queue, 2, &[Command::Timed { ns: 1000 }]);
-        idle.finish(&queue, 2);
+        idle.on_queue(&queue).run(2, &[Command::Timed { ns: 1000 }]).finish();
         let new = w.client("new");
         let (packets, queue) = (new.context(1), new.hw_queue_on(1));
         new.allocate_in(64 << 10, Placement::Local);
         new.submit_packet(packets, &[Command::Timed { ns: 1000 }]);
-        new.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
-        new.finish(&queue, 1);
+        new.on_queue(&queue).run(1, &[Command::Timed { ns: 1000 }]).finish();
     });
 }
 
@@ -84,8 +72,7 @@ fn fences_of_the_lost_pass_and_their_waiters_go() {
     world().run(|w| {
         let fence = w.native(0);
         let context = w.context(0);
-        w.submit_packet(context, &[Command::Timed { ns: 30 * S }]);
-        w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
+        w.on(context).run(&[Command::Timed { ns: 30 * S }]).signal(&fence, 1);
         let passed = w.wait_event(&fence, 1);
         w.pass(SETTLED_NS);
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
@@ -176,8 +163,7 @@ fn a_call_during_the_reset_waits_until_it_is_done() {
             let queue = other.hw_queue_on(0);
             let names: Vec<_> = driver.take().into_iter().map(|c| c.name()).collect();
             assert!(!names.contains(&"ResetFromTimeout"), "{names:?}");
-            other.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
-            other.finish(&queue, 1);
+            other.on_queue(&queue).run(1, &[Command::Timed { ns: 10 }]).finish();
         });
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
         assert_eq!(w.platform.now().0 / S, 1);

@@ -3,13 +3,8 @@
 //! hides no hang.
 
 use crate::timeouts::hung;
-use tidegate::Platform;
-use tidegate::calls::{DeviceState, Handle, HangReport, Status, TdrTest};
-use tidegate::ddi::{EngineStatus, OsHandle, Overrides};
-use tidegate::dxgkrnl::{DriverFault, RecoveryOutcome};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::StepCosts;
-use tidegate_testbed::*;
+use tidegate::calls::HangReport;
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 
@@ -145,7 +140,7 @@ fn a_reset_of_an_engine_that_runs_nothing_costs_no_device() {
     world().run(|w| {
         let (n, gate) = (w.connected_queue(0), w.native(0));
         n.doorbell.last_queued.store(1);
-        n.push(&wait_packet(&gate, 1, u32::MAX));
+        n.wait(&gate, 1);
         n.push(&w.execute_packet(SHORT, 1));
         w.pass(S);
         let forced = TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 };
@@ -207,7 +202,7 @@ fn a_driver_that_names_a_wrong_context_is_named_and_the_hang_is_found() {
                 for node in [0, 0, 0, 1] {
                     let queue = innocent.connected_queue(node);
                     queue.doorbell.last_queued.store(1);
-                    queue.push(&wait_packet(&gate, 1, u32::MAX));
+                    queue.wait(&gate, 1);
                     queue.push(&innocent.execute_packet(SHORT, 1));
                     wrong.push((w.calls().contexts.last().unwrap().0.os_handle.0, queue));
                 }
@@ -251,7 +246,7 @@ fn a_driver_without_engine_status_hides_no_hang_behind_a_queue_that_waits() {
         let (n, innocent) = (w.client("guilty"), w.client("innocent"));
         let (queue, gate) = (innocent.connected_queue(0), innocent.native(0));
         queue.doorbell.last_queued.store(1);
-        queue.push(&wait_packet(&gate, 1, u32::MAX));
+        queue.wait(&gate, 1);
         let culprit = submit(&n, Model::Hardware, &[HANG]);
         w.pass(20 * S);
         assert_eq!(hang_of(&n).queue, n.number(culprit));
@@ -268,7 +263,7 @@ fn long_work_beside_waiting_queues_is_no_fault_of_the_driver() {
         let gate = other.native(0);
         let queue = other.connected_queue(0);
         queue.doorbell.last_queued.store(1);
-        queue.push(&wait_packet(&gate, 1, u32::MAX));
+        queue.wait(&gate, 1);
         w.pass(60 * S);
         assert_eq!((faults(w), w.adapter().recoveries()), (vec![], vec![]));
         assert!(!hung(n.state()) && !hung(other.state()));

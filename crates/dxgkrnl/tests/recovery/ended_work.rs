@@ -3,11 +3,8 @@
 //!
 //! The table has each kind of work beside each way in which it can end.
 
-use std::sync::Arc;
-use tidegate::calls::{DeviceErrorReason, DeviceState, FenceInstance, Handle, HwQueue, Kernel};
-use tidegate::dxgkrnl::{Process, RecoveryOutcome};
-use tidegate::gpu_abi::Command;
-use tidegate_testbed::*;
+use tidegate::dxgkrnl::Process;
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 /// Longer than an engine needs to begin the work of the tests.
@@ -46,8 +43,7 @@ fn packet(of: &Client) -> Work {
 fn hw_queue(of: &Client) -> Work {
     let context = of.hw_context(0);
     let queue = of.hw_queue_in(context, false).unwrap();
-    of.submit(&queue, 1, &[Command::Hang]);
-    of.submit(&queue, 2, &[Command::Hang]);
+    of.on_queue(&queue).run(1, &[Command::Hang]).run(2, &[Command::Hang]);
     Work::HwQueue { context, queue }
 }
 
@@ -168,8 +164,7 @@ const ENDS: [(&str, End); 11] = [
 fn short_work(of: &Client) -> (HwQueue, FenceInstance) {
     let (queue, context, done) = (of.hw_queue_on(0), of.context(0), of.monitored(0));
     of.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
-    of.submit_packet(context, &[Command::Timed { ns: 1000 }]);
-    of.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+    of.on(context).run(&[Command::Timed { ns: 1000 }]).signal(&done, 1);
     (queue, done)
 }
 

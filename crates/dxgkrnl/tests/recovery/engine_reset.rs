@@ -1,17 +1,8 @@
 //! The reset of an engine that has packets: the published order, its checks, and which contexts go
 //! on afterwards.
 
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    DeviceState, FenceInstance, Handle, HwQueue, Placement, Residency, Status, TdrTest,
-};
-use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::ddi::Entry;
-use tidegate::ddi::{DdiCall, EngineId, InterruptData};
-use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
-use tidegate::gpu_abi::Command;
 use tidegate::platform::AgentHandle;
-use tidegate_testbed::*;
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 const SETTLED_NS: u64 = 1_000_000;
@@ -49,7 +40,7 @@ fn wait_done(n: &Client, context: Handle) -> Result<(), Status> {
 /// A fence that a context signals when its packets are done.
 fn done(n: &Client, context: Handle) -> FenceInstance {
     let fence = n.monitored(0);
-    n.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
+    n.on(context).signal(&fence, 1);
     fence
 }
 
@@ -326,8 +317,7 @@ fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
         assert_eq!(n.kernel.disable_gpu_timeout(n.device), Err(Status::INVALID_PARAMETER));
         n.submit_packet(context, &[Command::Timed { ns: 20 * S }]);
         wait_done(&n, context).unwrap();
-        n.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
-        n.finish(&queue, 1);
+        n.on_queue(&queue).run(1, &[Command::Timed { ns: 20 * S }]).finish();
         assert_eq!(w.adapter().recoveries(), []);
     });
 }

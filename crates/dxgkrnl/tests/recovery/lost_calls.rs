@@ -1,24 +1,13 @@
 //! What each call of `calls::Kernel` answers on a removed adapter and on a lost device, as a table.
 //! A call without a row fails the test.
 
-use std::collections::BTreeSet;
-use tidegate::calls::{Allocation, CreateAllocation, PagingQueue, PixelFormat, Render, Surface};
+use Answer::{NoStatus, Refused, Removed, Succeeds};
+use std::ops::Deref;
 use tidegate::calls::{
-    AllocationKind, CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
-    CreateNativeFence, CreatePagingQueue, CreateResource, CreateSynchronizationObject,
-    DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle, HwQueue, MakeResident,
-    NativeFenceType, NtHandle, OlderObject, OpenSyncObject, OpenSynchronizationObject,
-    PagingPriority, Placement, Present, PresentQueue, Priority, ReserveGpuVirtualAddress,
-    ReservedAddresses, ResidencyPriority, ResourceData, ResourceName, SegmentGroup, SignalFlags,
-    SignalFromGpu2, Status, SubmitCommand, SubmitSignalToHwQueues, SyncObjectAccess,
-    SyncObjectFlags, TILE_BYTES, TdrTest, TileOperation, UpdateGpuVirtualAddress, WaitMode,
-    WaitNotice,
+    CreatePagingQueue, PagingPriority, ReservedAddresses, ResidencyPriority, TILE_BYTES,
 };
-use tidegate::gpu_abi::Command;
-use tidegate::softgpu::DisplayConfig;
-use tidegate_testbed::*;
+use tidegate_testbed::prelude::*;
 
-const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 const PLAIN: SyncObjectFlags = SyncObjectFlags::empty();
 
 /// An object of each kind, of one device.
@@ -40,6 +29,14 @@ struct Objects {
     reserved: ReservedAddresses,
     paging: PagingQueue,
     commands: (u64, u32),
+}
+
+impl Deref for Objects {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl Objects {
@@ -113,15 +110,6 @@ impl Objects {
     fn one(&self) -> [FenceValue; 1] {
         at(&self.fence, 1)
     }
-
-    fn open(&self) -> OpenSyncObject<'_> {
-        OpenSyncObject {
-            device: self.client.device,
-            nt_handle: &self.fence_handle,
-            flags: PLAIN,
-            engine_affinity: 0,
-        }
-    }
 }
 
 fn data() -> ResourceData {
@@ -139,40 +127,36 @@ enum Answer {
     NoStatus,
 }
 
-use Answer::{NoStatus, Refused, Removed, Succeeds};
-
 type Call = fn(&Objects) -> Result<(), Status>;
 
 /// A call, its answer on a removed adapter, and its answer on a lost device. Calls that end an
 /// object of the table come after those that use it.
 const CALLS: &[(&str, Answer, Answer, Call)] = &[
     ("query_adapter_info", NoStatus, NoStatus, |of| {
-        of.client.kernel.query_adapter_info();
+        of.kernel.query_adapter_info();
         Ok(())
     }),
     ("queue_number", NoStatus, NoStatus, |of| {
-        of.client.kernel.queue_number(of.context);
+        of.kernel.queue_number(of.context);
         Ok(())
     }),
     ("display", NoStatus, NoStatus, |of| {
-        of.client.kernel.display();
+        of.kernel.display();
         Ok(())
     }),
     // The reason of the loss.
-    ("device_state", Succeeds, Succeeds, |of| of.client.state().map(drop)),
+    ("device_state", Succeeds, Succeeds, |of| of.state().map(drop)),
     // Calls on the adapter or the process, and on no device.
     ("query_clock_calibration", Removed, Succeeds, |of| {
-        of.client.kernel.query_clock_calibration(0, 0).map(drop)
+        of.kernel.query_clock_calibration(0, 0).map(drop)
     }),
-    ("create_device", Removed, Succeeds, |of| of.client.kernel.create_device().map(drop)),
-    ("debug_timeouts", Removed, Succeeds, |of| {
-        of.client.kernel.debug_timeouts(TdrTest::DisableBreak)
-    }),
+    ("create_device", Removed, Succeeds, |of| of.kernel.create_device().map(drop)),
+    ("debug_timeouts", Removed, Succeeds, |of| of.kernel.debug_timeouts(TdrTest::DisableBreak)),
     ("query_video_memory_info", Removed, Succeeds, |of| {
-        of.client.kernel.query_video_memory_info(SegmentGroup::Local).map(drop)
+        of.kernel.query_video_memory_info(SegmentGroup::Local).map(drop)
     }),
     ("wait_for_vertical_blank_event", Removed, Succeeds, |of| {
-        of.client.kernel.wait_for_vertical_blank_event()
+        of.kernel.wait_for_vertical_blank_event()
     }),
     (
         "open_sync_object_nt_handle_from_name",
@@ -180,118 +164,88 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
         Refused(Status::OBJECT_NAME_NOT_FOUND),
         |of| {
             let access = SyncObjectAccess::all();
-            of.client.kernel.open_sync_object_nt_handle_from_name("none", access).map(drop)
+            of.kernel.open_sync_object_nt_handle_from_name("none", access).map(drop)
         },
     ),
     // A device keeps its first reason.
     ("mark_device_as_error", Removed, Succeeds, |of| {
         let reason = DeviceErrorReason::Generic;
-        of.client.kernel.mark_device_as_error(of.client.device, reason)
+        of.kernel.mark_device_as_error(of.device, reason)
     }),
-    ("disable_gpu_timeout", Removed, Succeeds, |of| {
-        of.client.kernel.disable_gpu_timeout(of.context)
-    }),
+    ("disable_gpu_timeout", Removed, Succeeds, |of| of.kernel.disable_gpu_timeout(of.context)),
     // Objects of the device.
     ("create_allocation", Removed, Removed, |of| {
-        let args = CreateAllocation {
-            device: of.client.device,
-            bytes: 4096,
-            kind: AllocationKind::Bulk,
-            placement: Placement::System,
-        };
-        of.client.kernel.create_allocation(args).map(drop)
+        of.try_allocate(4096, AllocationKind::Bulk, Placement::System).map(drop)
     }),
-    ("lock2", Removed, Removed, |of| {
-        of.client.kernel.lock2(of.client.device, of.memory.handle).map(drop)
-    }),
+    ("lock2", Removed, Removed, |of| of.kernel.lock2(of.device, of.memory.handle).map(drop)),
     ("create_resource", Removed, Removed, |of| {
         let args = CreateResource {
-            device: of.client.device,
+            device: of.device,
             allocations: &[of.memory.handle],
             data: &data(),
             nt_security_sharing: false,
         };
-        of.client.kernel.create_resource(args).map(drop)
+        of.kernel.create_resource(args).map(drop)
     }),
     ("query_resource_info", Removed, Removed, |of| {
         let name = ResourceName::Shared(of.resource_name);
-        of.client.kernel.query_resource_info(of.client.device, name).map(drop)
+        of.kernel.query_resource_info(of.device, name).map(drop)
     }),
     ("open_resource", Removed, Removed, |of| {
         let name = ResourceName::Shared(of.resource_name);
-        of.client.kernel.open_resource(of.client.device, name).map(drop)
+        of.kernel.open_resource(of.device, name).map(drop)
     }),
     ("reserve_gpu_virtual_address", Removed, Removed, |of| {
-        let args = ReserveGpuVirtualAddress { device: of.client.device, bytes: TILE_BYTES };
-        of.client.kernel.reserve_gpu_virtual_address(args).map(drop)
+        let args = ReserveGpuVirtualAddress { device: of.device, bytes: TILE_BYTES };
+        of.kernel.reserve_gpu_virtual_address(args).map(drop)
     }),
     ("update_gpu_virtual_address", Removed, Removed, |of| {
         let operations = &[TileOperation { first: 0, count: 1, memory: None }];
         let (reserved, fence) = (of.reserved.handle, of.fence.handle);
         let args = UpdateGpuVirtualAddress { reserved, operations, fence, value: 1 };
-        of.client.kernel.update_gpu_virtual_address(args)
+        of.kernel.update_gpu_virtual_address(args)
     }),
     ("create_paging_queue", Removed, Removed, |of| {
-        let args = CreatePagingQueue { device: of.client.device, priority: PagingPriority::Normal };
-        of.client.kernel.create_paging_queue(args).map(drop)
+        let args = CreatePagingQueue { device: of.device, priority: PagingPriority::Normal };
+        of.kernel.create_paging_queue(args).map(drop)
     }),
     ("make_resident", Removed, Removed, |of| {
         let (paging_queue, allocations) = (of.paging.handle, &[of.memory.handle][..]);
-        of.client.kernel.make_resident(MakeResident { paging_queue, allocations }).map(drop)
+        of.kernel.make_resident(MakeResident { paging_queue, allocations }).map(drop)
     }),
     // It gives memory back.
-    ("evict", Removed, Succeeds, |of| {
-        of.client.kernel.evict(of.client.device, &[of.memory.handle])
-    }),
+    ("evict", Removed, Succeeds, |of| of.kernel.evict(of.device, &[of.memory.handle])),
     ("set_allocation_priority", Removed, Removed, |of| {
-        let (device, priority) = (of.client.device, ResidencyPriority::LOW);
-        of.client.kernel.set_allocation_priority(device, &[of.memory.handle], priority)
+        let (device, priority) = (of.device, ResidencyPriority::LOW);
+        of.kernel.set_allocation_priority(device, &[of.memory.handle], priority)
     }),
     ("query_allocation_residency", Removed, Removed, |of| {
-        let device = of.client.device;
-        of.client.kernel.query_allocation_residency(device, &[of.memory.handle]).map(drop)
+        let device = of.device;
+        of.kernel.query_allocation_residency(device, &[of.memory.handle]).map(drop)
     }),
     ("create_context_virtual", Removed, Removed, |of| {
-        let args = CreateContextVirtual {
-            device: of.client.device,
-            node_ordinal: 0,
-            engine_affinity: 0,
-            priority: Priority::Normal,
-        };
-        of.client.kernel.create_context_virtual(args).map(drop)
+        of.try_context(0, Priority::Normal).map(drop)
     }),
     ("submit_command", Removed, Removed, |of| {
         let (commands_gpu_va, command_bytes) = of.commands;
         let args = SubmitCommand { context: of.context, commands_gpu_va, command_bytes };
-        of.client.kernel.submit_command(args)
+        of.kernel.submit_command(args)
     }),
     ("render", Removed, Removed, |of| {
         let contexts = &[of.context];
-        of.client.kernel.render(Render { contexts, commands: &[0; 8], allocations: &[] })
+        of.kernel.render(Render { contexts, commands: &[0; 8], allocations: &[] })
     }),
-    ("create_hw_context", Removed, Removed, |of| {
-        let args =
-            CreateHwContext { device: of.client.device, node_ordinal: 0, engine_affinity: 0 };
-        of.client.kernel.create_hw_context(args).map(drop)
-    }),
+    ("create_hw_context", Removed, Removed, |of| of.try_hw_context(0).map(drop)),
     ("set_context_scheduling_priority", Removed, Removed, |of| {
-        of.client.kernel.set_context_scheduling_priority(of.hw_context, -1)
+        of.kernel.set_context_scheduling_priority(of.hw_context, -1)
     }),
     ("set_context_in_process_scheduling_priority", Removed, Removed, |of| {
-        of.client.kernel.set_context_in_process_scheduling_priority(of.hw_context, 1)
+        of.kernel.set_context_in_process_scheduling_priority(of.hw_context, 1)
     }),
-    ("create_hw_queue", Removed, Removed, |of| {
-        let args = CreateHwQueue {
-            hw_context: of.hw_context,
-            user_mode_submission: false,
-            native_fence_commands: false,
-            priority: Priority::Normal,
-        };
-        of.client.kernel.create_hw_queue(args).map(drop)
-    }),
+    ("create_hw_queue", Removed, Removed, |of| of.hw_queue_in(of.hw_context, false).map(drop)),
     ("submit_command_to_hw_queue", Removed, Removed, |of| {
         let (commands_gpu_va, command_bytes) = of.commands;
-        of.client.kernel.submit_command_to_hw_queue(tidegate::calls::SubmitCommandToHwQueue {
+        of.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
             hw_queue: of.hw_queue.handle,
             progress_fence_id: 1,
             commands_gpu_va,
@@ -299,61 +253,40 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
         })
     }),
     ("submit_wait_to_hw_queue", Removed, Removed, |of| {
-        of.client.kernel.submit_wait_to_hw_queue(of.hw_queue.handle, &of.one())
+        of.kernel.submit_wait_to_hw_queue(of.hw_queue.handle, &of.one())
     }),
     ("submit_signal_to_hw_queues", Removed, Removed, |of| {
-        of.client.kernel.submit_signal_to_hw_queues(SubmitSignalToHwQueues {
+        of.kernel.submit_signal_to_hw_queues(SubmitSignalToHwQueues {
             hw_queues: &[of.hw_queue.handle],
             fences: &of.one(),
             flags: SignalFlags::empty(),
         })
     }),
-    ("create_monitored_fence", Removed, Removed, |of| {
-        let args = CreateMonitoredFence {
-            device: of.client.device,
-            initial_value: 0,
-            flags: PLAIN,
-            engine_affinity: 0,
-            name: "m",
-        };
-        of.client.kernel.create_monitored_fence(args).map(drop)
-    }),
-    ("create_native_fence", Removed, Removed, |of| {
-        let args = CreateNativeFence {
-            device: of.client.device,
-            initial_value: 0,
-            fence_type: NativeFenceType::Default,
-            flags: PLAIN,
-            engine_affinity: 0,
-            private_data: [0; 64],
-            name: "n",
-        };
-        of.client.kernel.create_native_fence(args).map(drop)
-    }),
+    ("create_monitored_fence", Removed, Removed, |of| of.try_monitored(0, PLAIN).map(drop)),
+    ("create_native_fence", Removed, Removed, |of| of.try_native(0, PLAIN).map(drop)),
     // A shared fence tells other processes of the loss: it reads its maximum.
     ("share_objects", Removed, Succeeds, |of| {
-        let access = SyncObjectAccess::all();
-        of.client.kernel.share_objects(&[of.shared.handle], access, None).map(drop)
+        of.share(&of.shared, SyncObjectAccess::all()).map(drop)
     }),
     ("open_sync_object_from_nt_handle", Removed, Removed, |of| {
-        of.client.kernel.open_sync_object_from_nt_handle(of.open()).map(drop)
+        of.open_shared(&of.fence_handle, PLAIN).map(drop)
     }),
     ("open_native_fence_from_nt_handle", Removed, Removed, |of| {
-        of.client.kernel.open_native_fence_from_nt_handle(of.open()).map(drop)
+        of.open_native(&of.fence_handle, PLAIN).map(drop)
     }),
     ("wait_from_cpu", Removed, Removed, |of| {
-        of.client.kernel.wait_from_cpu(&of.one(), WaitMode::All, None)
+        of.kernel.wait_from_cpu(&of.one(), WaitMode::All, None)
     }),
     ("register_cpu_wait", Removed, Removed, |of| {
-        let notice = WaitNotice::Event(of.client.platform.event(true));
-        of.client.kernel.register_cpu_wait(&of.one(), WaitMode::All, notice).map(drop)
+        let notice = WaitNotice::Event(of.platform.event(true));
+        of.kernel.register_cpu_wait(&of.one(), WaitMode::All, notice).map(drop)
     }),
     ("signal_from_cpu", Removed, Removed, |of| {
-        of.client.kernel.signal_from_cpu(&of.one(), SignalFlags::empty())
+        of.kernel.signal_from_cpu(&of.one(), SignalFlags::empty())
     }),
-    ("wait_from_gpu", Removed, Removed, |of| of.client.kernel.wait_from_gpu(of.context, &of.one())),
+    ("wait_from_gpu", Removed, Removed, |of| of.kernel.wait_from_gpu(of.context, &of.one())),
     ("signal_from_gpu2", Removed, Removed, |of| {
-        of.client.kernel.signal_from_gpu2(SignalFromGpu2 {
+        of.kernel.signal_from_gpu2(SignalFromGpu2 {
             contexts: &[of.context],
             fences: &of.one(),
             flags: SignalFlags::empty(),
@@ -362,41 +295,41 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
     }),
     ("create_synchronization_object", Removed, Removed, |of| {
         let args = CreateSynchronizationObject {
-            device: of.client.device,
+            device: of.device,
             object: OlderObject::Mutex { owned: false },
             flags: PLAIN,
         };
-        of.client.kernel.create_synchronization_object(args).map(drop)
+        of.kernel.create_synchronization_object(args).map(drop)
     }),
     // By a global handle it is of the process, and of no device.
     ("open_synchronization_object", Removed, Succeeds, |of| {
         let name = OpenSynchronizationObject::Shared(of.shared_semaphore);
-        of.client.kernel.open_synchronization_object(name).map(drop)
+        of.kernel.open_synchronization_object(name).map(drop)
     }),
     ("wait_for_synchronization_objects", Removed, Removed, |of| {
-        of.client.kernel.wait_for_synchronization_objects(of.context, &[of.semaphore], 0)
+        of.kernel.wait_for_synchronization_objects(of.context, &[of.semaphore], 0)
     }),
     ("signal_synchronization_objects", Removed, Removed, |of| {
         let flags = SignalFlags::empty();
         let (contexts, objects) = (&[of.context], &[of.semaphore]);
-        of.client.kernel.signal_synchronization_objects(contexts, objects, flags, 0)
+        of.kernel.signal_synchronization_objects(contexts, objects, flags, 0)
     }),
     ("create_doorbell", Removed, Removed, |of| {
         let args = doorbell_args(of.user_without_doorbell.handle, &of.user.ring, &of.user.control);
-        of.client.kernel.create_doorbell(args).map(drop)
+        of.kernel.create_doorbell(args).map(drop)
     }),
     ("connect_doorbell", Removed, Removed, |of| {
-        of.client.kernel.connect_doorbell(of.user.doorbell.handle).map(drop)
+        of.kernel.connect_doorbell(of.user.doorbell.handle).map(drop)
     }),
     ("notify_work_submission", Removed, Removed, |of| {
-        of.client.kernel.notify_work_submission(of.user.doorbell.handle)
+        of.kernel.notify_work_submission(of.user.doorbell.handle)
     }),
     // The logs stay readable, to find the cause.
     ("native_fence_log_detail", Removed, Succeeds, |of| {
-        of.client.kernel.native_fence_log_detail(of.user.queue.handle).map(drop)
+        of.kernel.native_fence_log_detail(of.user.queue.handle).map(drop)
     }),
     ("present", Removed, Removed, |of| {
-        of.client.kernel.present(Present {
+        of.kernel.present(Present {
             queue: PresentQueue::Context(of.context),
             allocation: of.memory.handle,
             surface: Surface {
@@ -412,29 +345,23 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
     }),
     // A process ends the objects of a device that it has lost.
     ("free_gpu_virtual_address", Removed, Succeeds, |of| {
-        of.client.kernel.free_gpu_virtual_address(of.reserved.handle)
+        of.kernel.free_gpu_virtual_address(of.reserved.handle)
     }),
     ("destroy_doorbell", Removed, Succeeds, |of| {
-        of.client.kernel.destroy_doorbell(of.user.doorbell.handle)
+        of.kernel.destroy_doorbell(of.user.doorbell.handle)
     }),
-    ("destroy_hw_queue", Removed, Succeeds, |of| {
-        of.client.kernel.destroy_hw_queue(of.user.queue.handle)
-    }),
-    ("destroy_hw_context", Removed, Succeeds, |of| {
-        of.client.kernel.destroy_hw_context(of.hw_context)
-    }),
-    ("destroy_context", Removed, Succeeds, |of| of.client.kernel.destroy_context(of.context)),
+    ("destroy_hw_queue", Removed, Succeeds, |of| of.kernel.destroy_hw_queue(of.user.queue.handle)),
+    ("destroy_hw_context", Removed, Succeeds, |of| of.kernel.destroy_hw_context(of.hw_context)),
+    ("destroy_context", Removed, Succeeds, |of| of.kernel.destroy_context(of.context)),
     ("destroy_paging_queue", Removed, Succeeds, |of| {
-        of.client.kernel.destroy_paging_queue(of.paging.handle)
+        of.kernel.destroy_paging_queue(of.paging.handle)
     }),
     ("destroy_synchronization_object", Removed, Succeeds, |of| {
-        of.client.kernel.destroy_synchronization_object(of.fence.handle)
+        of.kernel.destroy_synchronization_object(of.fence.handle)
     }),
-    ("destroy_resource", Removed, Succeeds, |of| of.client.kernel.destroy_resource(of.resource)),
-    ("destroy_allocation", Removed, Succeeds, |of| {
-        of.client.kernel.destroy_allocation(of.memory.handle)
-    }),
-    ("destroy_device", Removed, Succeeds, |of| of.client.kernel.destroy_device(of.client.device)),
+    ("destroy_resource", Removed, Succeeds, |of| of.kernel.destroy_resource(of.resource)),
+    ("destroy_allocation", Removed, Succeeds, |of| of.kernel.destroy_allocation(of.memory.handle)),
+    ("destroy_device", Removed, Succeeds, |of| of.kernel.destroy_device(of.device)),
 ];
 
 fn with_display() -> World {

@@ -1,16 +1,7 @@
 //! Page faults of hardware queues: all that is reported of them, the object that they name, which
 //! reports are invalid, and that other devices are not affected.
 
-use tidegate::calls::{DeviceState, FaultReport, HwQueue, Status};
-use tidegate::ddi::{
-    EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
-    RenderPipelineStage,
-};
-use tidegate::dxgkrnl::TdrLevel;
-use tidegate::dxgkrnl::error::BugCheck;
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
-use tidegate::kmd::FaultNaming;
-use tidegate_testbed::{Client, World, inline_world, store, world, world_with};
+use tidegate_testbed::prelude::*;
 
 /// Nothing is ever mapped here.
 const NOWHERE: u64 = 1 << 46;

@@ -1,21 +1,9 @@
 //! The removal of an adapter while processes use it: waiters are released, the driver ends its
 //! objects in the published order, and later calls return the reason.
 
-use std::sync::Arc;
-use tidegate::calls::Kernel;
-use tidegate::calls::{
-    AllocationKind, DeviceState, DoorbellStatus, FenceInstance, NtHandle, SignalFlags, Status,
-    SyncObjectFlags, TdrTest, WaitMode,
-};
-use tidegate::d3d12::{CommandListType, DeviceOptions, Error, RemovedReason};
-use tidegate::ddi::Entry;
-use tidegate::dxgkrnl::{Adapter, Process};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::{Step, StepCosts, WaitEnd};
-use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::*;
+use tidegate::dxgkrnl::Process;
+use tidegate_testbed::prelude::*;
 
-const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 const S: u64 = 1_000_000_000;
 /// Longer than any step of the tests takes.
 const SETTLED_NS: u64 = 1_000_000;
@@ -70,8 +58,7 @@ fn a_process_of_another_adapter_that_waits_for_a_shared_fence_is_released() {
             let event = other.wait_event(&pair.shared[1], 5);
             // A packet of the other adapter waits too, in its software queue.
             let (context, done) = (other.context(0), other.native(0));
-            other.kernel.wait_from_gpu(context, &at(&pair.shared[1], 5)).unwrap();
-            other.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+            other.on(context).wait(&pair.shared[1], 5).signal(&done, 1);
             end(pair);
             assert_eq!(event.wait_for(None, "the wait of the other process"), WaitEnd::Woken);
             other.wait(done.handle, 1).unwrap();
@@ -81,9 +68,7 @@ fn a_process_of_another_adapter_that_waits_for_a_shared_fence_is_released() {
             // The other adapter goes on.
             assert_eq!(other.state(), Ok(DeviceState::Active));
             assert_eq!(removed.state(), Ok(DeviceState::Removed));
-            other.submit_packet(context, &[Command::Timed { ns: 10 }]);
-            other.kernel.signal_from_gpu(context, &at(&done, 2)).unwrap();
-            other.wait(done.handle, 2).unwrap();
+            other.on(context).run(&[Command::Timed { ns: 10 }]).signal_and_wait(&done, 2);
         });
     }
 }
@@ -107,12 +92,10 @@ fn every_wait_on_the_adapter_ends_and_says_why() {
         });
         // Queued work and queued waits of every kind.
         let (context, queue, user) = (w.context(0), w.hw_queue(), w.connected_queue(1));
-        w.kernel.wait_from_gpu(context, &at(&fences[0], 4)).unwrap();
-        w.submit_packet(context, &[Command::Timed { ns: 10 }]);
-        w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&fences[1], 4)).unwrap();
-        w.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
+        w.on(context).wait(&fences[0], 4).run(&[Command::Timed { ns: 10 }]);
+        w.on_queue(&queue).wait(&fences[1], 4).run(1, &[Command::Timed { ns: 10 }]);
         user.doorbell.last_queued.store(1);
-        user.push(&wait_packet(&fences[0], 4, u32::MAX));
+        user.wait(&fences[0], 4);
         w.pass(SETTLED_NS);
         w.machine.remove_adapter(0);
         assert!(w.platform.now().0 < S, "no delay is waited for: {:?}", w.platform.now());

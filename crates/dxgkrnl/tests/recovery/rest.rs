@@ -2,18 +2,7 @@
 //! it. Each test is one way in which work starts; most of them call no kernel.
 
 use crate::timeouts::hung;
-use std::sync::Arc;
-use tidegate::calls::{
-    DeviceState, DoorbellStatus, FenceInstance, FenceValue, Handle, Kernel, Placement, Status,
-    SyncObjectFlags, WaitMode,
-};
-use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::ddi::DevicePowerState;
-use tidegate::dxgkrnl::PowerManagement;
-use tidegate::gpu_abi::Command;
-use tidegate::platform::{Event, Platform, StepCosts};
-use tidegate::{Machine, MachineConfig};
-use tidegate_testbed::*;
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 /// Much longer than detection needs to come to rest.
@@ -21,8 +10,6 @@ const LONG: u64 = 100 * S;
 /// The sample after the start finds the hang, or the next one if the driver reports progress; the
 /// probe has a delay.
 const FOUND_WITHIN: u64 = 6 * S;
-
-const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
 
 /// A process with a queue that hangs as soon as its fence is signalled.
 struct Guilty {
@@ -38,7 +25,7 @@ impl Guilty {
         let gate = client.try_native(0, flags).unwrap();
         let queue = client.connected_queue(0);
         queue.doorbell.last_queued.store(u64::from(announced));
-        queue.push(&wait_packet(&gate, 5, u32::MAX));
+        queue.wait(&gate, 5);
         queue.push(&client.execute_packet(&[Command::Hang], 1));
         let done = [FenceValue { fence: queue.queue.progress_fence, value: 1 }];
         let waiter = client.platform.event(true);
@@ -92,8 +79,7 @@ const SIGNALS: [Signal; 5] = [
     // A queue that had waited as well: the signal follows another one.
     |of| {
         let first = of.client.native(0);
-        of.user.push(&wait_packet(&first, 1, u32::MAX));
-        of.user.push(&signal_packet(&of.gate, 5, u32::MAX));
+        of.user.wait(&first, 1).signal(&of.gate, 5);
         of.client.platform.sleep_until(of.client.platform.now().after(LONG));
         of.client.signal(&first, 1);
     },
@@ -221,7 +207,7 @@ fn work_that_a_page_in_starts_is_found() {
         let (queue, paging) = (n.connected_queue(0), n.paging_queue());
         let allocation = n.allocate_in(64 << 10, Placement::LocalOnDemand);
         queue.doorbell.last_queued.store(1);
-        queue.push(&wait_packet(&paging.fence, 1, u32::MAX));
+        queue.wait(&paging.fence, 1);
         queue.push(&n.execute_packet(&[Command::Hang], 1));
         at_rest(w);
         assert_eq!(paging.fence.value.load(), 0);
@@ -264,7 +250,7 @@ fn a_deadlock_is_no_hang_and_ends_the_run() {
     let (w, report) = world().run_to_report(|w| {
         let (queue, never) = (w.connected_queue(0), w.native(0));
         queue.doorbell.last_queued.store(1);
-        queue.push(&wait_packet(&never, 1, u32::MAX));
+        queue.wait(&never, 1);
         assert_eq!(w.wait(never.handle, 1), Err(Status::CANCELLED));
     });
     assert_eq!(report.blocked.len(), 1, "{report:?}");

@@ -1,17 +1,8 @@
 //! Timeout detection and recovery of hardware queues on a manual clock: which queues count as hung,
 //! which devices are lost, and what is reported.
 
-use std::sync::Arc;
-use tidegate::MachineConfig;
-use tidegate::calls::{DeviceErrorReason, DeviceState, DoorbellStatus, Status, TdrTest};
-use tidegate::ddi::EngineState;
-use tidegate::ddi::Entry;
-use tidegate::ddi::{HwContextLoss, Overrides, Passive};
-use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
-use tidegate::gpu_abi::Command;
-use tidegate::platform::StepCosts;
-use tidegate::runner::cost::CostModel;
-use tidegate_testbed::*;
+use tidegate::dxgkrnl::RecoveryReport;
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 /// As long as nothing that the tests do takes.
@@ -48,8 +39,7 @@ fn a_queue_that_hangs_is_suspended_first_and_costs_its_device_alone() {
             assert_eq!(recovery, ["SuspendContext", "ResetHwEngine", "ResumeHwEngine"]);
             assert!(hung(w.state()));
             n.finish(&innocent, 1);
-            n.submit(&innocent, 2, &[Command::Timed { ns: 1000 }]);
-            n.finish(&innocent, 2);
+            n.on_queue(&innocent).run(2, &[Command::Timed { ns: 1000 }]).finish();
             // A new device of the same process works as well.
             let again = w.kernel.create_device().unwrap();
             assert_eq!(w.kernel.device_state(again), Ok(DeviceState::Active));
@@ -91,7 +81,7 @@ fn a_queue_that_waits_is_not_hung_however_long() {
     world().run(|w| {
         let (waiter, gate) = (w.connected_queue(0), w.native(0));
         waiter.doorbell.last_queued.store(1);
-        waiter.push(&wait_packet(&gate, 1, u32::MAX));
+        waiter.wait(&gate, 1);
         w.pass(30 * S);
         assert_eq!(w.adapter().recoveries(), []);
         let called = w.driver.take_names();
@@ -126,8 +116,7 @@ fn long_work_on_an_engine_that_lets_go_is_no_hang_and_on_one_that_does_not_it_is
 fn an_idle_machine_stays_idle() {
     world().run(|w| {
         let queue = w.hw_queue();
-        w.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
-        w.wait(queue.progress_fence, 1).unwrap();
+        w.on_queue(&queue).run(1, &[Command::Timed { ns: 10 }]).complete();
         w.pass(10 * S);
         w.driver.take();
         w.pass(100 * S);
@@ -302,8 +291,7 @@ fn a_reset_that_fails_becomes_the_adapter_s() {
             assert!(w.wait(queue.progress_fence, 1).is_err());
             assert!(hung(w.state()));
             let innocent = n.hw_queue_on(0);
-            n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
-            n.finish(&innocent, 1);
+            n.on_queue(&innocent).run(1, &[Command::Timed { ns: 1000 }]).finish();
             let report = only_report(w);
             assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
             assert!(report.reason.to_string().contains(entry.name()), "{report}");
@@ -387,14 +375,12 @@ fn work_that_waits_for_a_fence_of_its_lost_device_never_runs() {
             let ((memory, va), own) = (n.bytes(64), n.native(0));
             let user = n.connected_queue(1);
             user.doorbell.last_queued.store(1);
-            user.push(&wait_packet(&own, 1, u32::MAX));
+            user.wait(&own, 1);
             user.push(&n.execute_packet(&[store(va, 1)], 1));
             let hardware = n.hw_queue_on(1);
-            n.kernel.submit_wait_to_hw_queue(hardware.handle, &at(&own, 1)).unwrap();
-            n.submit(&hardware, 1, &[store(va + 8, 1)]);
+            n.on_queue(&hardware).wait(&own, 1).run(1, &[store(va + 8, 1)]);
             let packets = n.context(2);
-            n.kernel.wait_from_gpu(packets, &at(&own, 1)).unwrap();
-            n.submit_packet(packets, &[store(va + 16, 1)]);
+            n.on(packets).wait(&own, 1).run(&[store(va + 16, 1)]);
             w.pass(SETTLED_NS);
             n.kernel.mark_device_as_error(n.device, DeviceErrorReason::DriverError).unwrap();
             assert_eq!(own.value.load(), u64::MAX);

@@ -1,12 +1,7 @@
 //! Priority bands as a process, the kernel and the driver see them, and the bounds of what is on a
 //! hardware queue at once.
 
-use tidegate::calls::{Priority, SignalFlags, Status, SubmitSignalToHwQueues};
-use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submission};
-use tidegate::ddi::{AdapterCaps, DdiCall};
-use tidegate::dxgkrnl::FeatureSetting;
-use tidegate::gpu_abi::Command;
-use tidegate_testbed::{Client, QueueApi, World, at, setup, world, world_with};
+use tidegate_testbed::prelude::*;
 
 fn reported_places(w: &World) -> Vec<String> {
     let text = |call| match call {
@@ -123,8 +118,7 @@ fn no_more_packets_of_an_engine_are_with_the_driver_than_its_cap() {
             w.driver.take();
             (0..8).for_each(|_| w.submit_packet(context, &[WORK]));
             assert_eq!(count(w, "SubmitCommandVirtual"), at_once);
-            w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
-            w.wait(done.handle, 1).unwrap();
+            w.on(context).signal_and_wait(&done, 1);
             assert_eq!(count(w, "SubmitCommandVirtual"), 8 - at_once);
         });
     }
@@ -142,8 +136,7 @@ fn a_progress_value_that_does_not_rise_is_refused_and_nothing_is_lost() {
             let refused = w.kernel.submit_command_to_hw_queue(args);
             assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{progress_fence_id}");
         }
-        w.submit(&queue, 6, &[WORK]);
-        w.wait(queue.progress_fence, 6).unwrap();
+        w.on_queue(&queue).run(6, &[WORK]).complete();
         assert_eq!(queue.progress_value.load(), 6);
     });
 }
@@ -169,8 +162,7 @@ fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
             );
             let queue = privileged.create_queue(desc(submission)).unwrap();
             let fence = privileged.fence(0);
-            queue.signal(&fence, 1).unwrap();
-            fence.wait(1).unwrap();
+            queue.signal_and_wait(&fence, 1);
             let high = QueueDesc { priority: Priority::High, ..desc(submission) };
             assert!(ordinary.create_queue(high).is_ok(), "high needs no privilege");
         }

@@ -3,19 +3,7 @@
 //! the middle. The other tests run on the software GPU in virtual time.
 
 use std::ops::Deref;
-use tidegate::MachineConfig;
-use tidegate::calls::{
-    DeviceState, Handle, Placement, Priority, Residency, SignalFlags, SignalFromGpu2,
-};
-use tidegate::ddi::Entry;
-use tidegate::ddi::caps::{AdapterCaps, VidSchCaps};
-use tidegate::ddi::queue::SubmitCommandVirtual;
-use tidegate::ddi::{
-    EngineId, InterruptData, PageFault, PreemptCommand, Status, SubmitCommandFlags,
-};
-use tidegate::dxgkrnl::BugCheck;
-use tidegate::gpu_abi::Command;
-use tidegate_testbed::{World, at, copy_word, host_world, setup, store, world, world_with};
+use tidegate_testbed::prelude::*;
 
 /// Longer than anything that must happen takes to happen.
 const SETTLED_NS: u64 = 1_000;
@@ -118,7 +106,7 @@ fn a_completion_that_races_with_the_request_counts_in_either_order() {
             let (low, high) = (w.context(0), w.context_of(0, Priority::High));
             let fence = w.monitored(0);
             submit(w, low, &ANY);
-            w.kernel.signal_from_gpu(low, &at(&fence, 1)).unwrap();
+            w.on(low).signal(&fence, 1);
             submit(w, low, &ANY);
             submit(w, high, &ANY);
             assert_eq!(requests(w), [2], "the second stands behind a signal");
@@ -299,8 +287,7 @@ fn packets_behind_signals_at_submission_and_before_waits_come_back_where_they_we
             SignalFromGpu2 { contexts: &[low], fences: &at(&begun, 1), flags, cpu_event: None };
         w.kernel.signal_from_gpu2(args).unwrap();
         w.wait(begun.handle, 1).unwrap();
-        w.kernel.wait_from_gpu(low, &at(&gate, 1)).unwrap();
-        w.submit_packet(low, &ANY);
+        w.on(low).wait(&gate, 1).run(&ANY);
         submit(w, high, &ANY);
         assert_eq!(requests(w), [2]);
         // The wait is over while its context is being preempted; what it held stays behind what
@@ -365,9 +352,7 @@ fn a_saturated_engine_does_not_hold_up_a_context_of_higher_priority() {
         let fence = w.monitored(0);
         for round in 1..=3 {
             let before = w.platform.now();
-            w.submit_packet(high, &long(MS));
-            w.kernel.signal_from_gpu(high, &at(&fence, round)).unwrap();
-            w.wait(fence.handle, round).unwrap();
+            w.on(high).run(&long(MS)).signal_and_wait(&fence, round);
             let took_ns = w.platform.now().since(before);
             assert!(took_ns <= 51 * MS, "the packet that runs, at most, and its own: {took_ns} ns");
             w.pass(10 * MS);
@@ -394,11 +379,10 @@ fn work_that_was_preempted_ends_with_the_result_that_it_would_have_had() {
             w.submit_packet(low, &all);
         }
         let (low_done, high_done) = (w.monitored(0), w.monitored(0));
-        w.kernel.signal_from_gpu(low, &at(&low_done, 1)).unwrap();
+        w.on(low).signal(&low_done, 1);
         for round in 1..=16 {
             w.pass(3 * MS);
-            w.submit_packet(high, &long(MS / 4));
-            w.kernel.signal_from_gpu(high, &at(&high_done, round)).unwrap();
+            w.on(high).run(&long(MS / 4)).signal(&high_done, round);
         }
         w.wait(low_done.handle, 1).unwrap();
         w.wait(high_done.handle, 16).unwrap();
@@ -418,7 +402,7 @@ fn equals_take_turns_in_the_middle_of_what_they_run() {
         for (value, context) in (1..).zip(contexts) {
             let work = [long(3 * MS), long(3 * MS)].concat();
             (0..4).for_each(|_| w.submit_packet(context, &work));
-            w.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
+            w.on(context).signal(&fence, value);
         }
         w.wait(fence.handle, 2).unwrap();
         assert!(w.stats().preemptions >= 4);
@@ -434,9 +418,7 @@ fn hardware_that_keeps_the_last_context_is_turned_away_from_it() {
             let context = w.context(0);
             let fence = w.monitored(0);
             for value in 1..=2 {
-                w.submit_packet(context, &ANY);
-                w.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
-                w.wait(fence.handle, value).unwrap();
+                w.on(context).run(&ANY).signal_and_wait(&fence, value);
                 w.pass(MS);
             }
         });
@@ -456,11 +438,9 @@ fn preemption_works_on_threads_too() {
     for _ in 0..20 {
         w.submit_packet(low, &long(200_000));
     }
-    w.kernel.signal_from_gpu(low, &at(&low_done, 1)).unwrap();
+    w.on(low).signal(&low_done, 1);
     for value in 1..=20 {
-        w.submit_packet(high, &ANY);
-        w.kernel.signal_from_gpu(high, &at(&high_done, value)).unwrap();
-        w.wait(high_done.handle, value).unwrap();
+        w.on(high).run(&ANY).signal_and_wait(&high_done, value);
     }
     w.wait(low_done.handle, 1).unwrap();
     assert_eq!(w.adapter().bug_checks(), []);

@@ -3,15 +3,10 @@
 //! end.
 
 use std::path::Path;
-use std::sync::Arc;
-use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::platform::Step;
-use tidegate::runner::cost::CostModel;
 use tidegate::runner::report::Report;
-use tidegate::workload::expect::Clock;
-use tidegate::workload::model::Workload;
-use tidegate::workload::{LoadOptions, load, load_bytes};
-use tidegate::{PreemptionChoice, RunRequest, Submission, run_workload};
+use tidegate::workload::{load, load_bytes};
+use tidegate::{PreemptionChoice, run_workload};
+use tidegate_testbed::prelude::*;
 
 fn priorities() -> Arc<Workload> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/priorities.toml");

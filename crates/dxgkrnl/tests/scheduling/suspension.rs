@@ -2,19 +2,7 @@
 //! acknowledges, and what becomes of a context whose suspension is late; and engines that are
 //! reported as hung.
 
-use std::sync::Arc;
-use tidegate::MachineConfig;
-use tidegate::calls::{DeviceState, DoorbellStatus};
-use tidegate::ddi::EngineState;
-use tidegate::ddi::Entry;
-use tidegate::ddi::{InterruptData, OsHandle, Status};
-use tidegate::dxgkrnl::BugCheck;
-use tidegate::gpu_abi::Command;
-use tidegate::kmd::DoorbellModel;
-use tidegate::platform::{Step, WaitEnd};
-use tidegate_testbed::{
-    UserQueue, World, engine_state_change, signal_packet, wait_packet, world, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 const SETTLED_NS: u64 = 100_000;
 
@@ -32,12 +20,10 @@ fn acknowledge(w: &World, context: OsHandle, suspend_fence: u64) {
 fn what_is_rung_while_suspended_runs_on_resume_without_another_ring() {
     let w = world().run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
-        queue.push(&signal_packet(&fence, 1, u32::MAX));
-        w.wait(fence.handle, 1).unwrap();
+        queue.signal_and_wait(&fence, 1);
         let suspended = w.adapter().suspend_contexts().unwrap();
         assert!(suspended.is_complete());
-        queue.push(&signal_packet(&fence, 2, u32::MAX));
-        queue.push(&signal_packet(&fence, 3, u32::MAX));
+        queue.signal(&fence, 2).signal(&fence, 3);
         w.pass(SETTLED_NS);
         assert_eq!((fence.value.load(), queue.status()), (1, DoorbellStatus::Connected));
         suspended.resume();
@@ -55,14 +41,14 @@ fn a_suspended_queue_can_lose_its_doorbell_and_get_it_back() {
     world_with(one).run(|w| {
         let (victim, fence) = (w.connected_queue(0), w.native(0));
         let suspended = w.adapter().suspend_contexts().unwrap();
-        victim.push(&signal_packet(&fence, 1, u32::MAX));
+        victim.signal(&fence, 1);
         let (other, other_fence) = (w.connected_queue(0), w.native(0));
         assert_eq!(victim.status(), DoorbellStatus::DisconnectedRetry);
-        other.push(&signal_packet(&other_fence, 1, u32::MAX));
+        other.signal(&other_fence, 1);
         // A context that was made later is not held.
         w.wait(other_fence.handle, 1).unwrap();
         victim.connect().unwrap();
-        victim.push(&signal_packet(&fence, 2, u32::MAX));
+        victim.signal(&fence, 2);
         w.pass(SETTLED_NS);
         assert_eq!(fence.value.load(), 0);
         drop(suspended);
@@ -74,8 +60,7 @@ fn a_suspended_queue_can_lose_its_doorbell_and_get_it_back() {
 fn a_wait_that_comes_true_while_its_queue_is_suspended_has_come_true() {
     world().run(|w| {
         let (queue, gate, done) = (w.connected_queue(0), w.native(0), w.native(0));
-        queue.push(&wait_packet(&gate, 1, u32::MAX));
-        queue.push(&signal_packet(&done, 1, u32::MAX));
+        queue.wait(&gate, 1).signal(&done, 1);
         w.pass(SETTLED_NS);
         let suspended = w.adapter().suspend_contexts().unwrap();
         w.signal(&gate, 1);
@@ -266,8 +251,7 @@ fn an_engine_that_hangs_costs_those_whose_work_it_holds() {
         let other = w.another_device();
         let (idle, busy) = (w.connected_queue(0), w.connected_queue(1));
         let fence = w.native(0);
-        idle.push(&signal_packet(&fence, 1, u32::MAX));
-        w.wait(fence.handle, 1).unwrap();
+        idle.signal_and_wait(&fence, 1);
         let hung = |w: &World, node_ordinal: u32| {
             w.hooked.raise(&[engine_state_change(node_ordinal, EngineState::Hung)]);
             w.pass(SETTLED_NS);

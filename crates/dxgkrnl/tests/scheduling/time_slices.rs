@@ -2,11 +2,7 @@
 //! process that never ends keeps equal work of another process waiting for one slice only, where
 //! the engine may leave it.
 
-use tidegate::MachineConfig;
-use tidegate::calls::{Handle, HwQueue, SignalFlags, SignalFromGpu2, WaitNotice};
-use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
-use tidegate_testbed::{Client, UserQueue, World, world_with};
+use tidegate_testbed::prelude::*;
 
 const MS: u64 = 1_000_000;
 /// The process quantum of a band, and the quantum of packets.

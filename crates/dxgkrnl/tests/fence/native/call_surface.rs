@@ -1,10 +1,7 @@
 //! The kernel through its call surface, with the reference driver and the software GPU behind it:
 //! what the documents promise of fences, their interrupts, and the calls of a driver.
 
-use tidegate::calls::{Handle, Status, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode};
-use tidegate::ddi::DdiCall;
-use tidegate::ddi::fence::LogType;
-use tidegate_testbed::{World, at, world};
+use tidegate_testbed::prelude::*;
 
 const INVALID: Result<(), Status> = Err(Status::INVALID_PARAMETER);
 
@@ -72,8 +69,7 @@ fn a_fence_is_created_opened_closed_destroyed_in_this_order() {
 #[test]
 fn destroying_a_fence_releases_its_waiters() {
     let w = world();
-    let fence = w.native(0);
-    let event = w.wait_event(&fence, 5);
+    let (fence, event) = w.native_awaited(5);
     w.kernel.destroy_synchronization_object(fence.handle).unwrap();
     assert!(event.is_set());
 }
@@ -187,8 +183,7 @@ fn user_mode_queues_get_two_logs_and_kernel_mode_queues_none() {
 fn a_queued_wait_returns_at_once_and_holds_what_comes_after() {
     let w = world();
     let (context, gate, after) = (w.context(0), w.monitored(0), w.monitored(0));
-    w.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
-    w.kernel.signal_from_gpu(context, &at(&after, 9)).unwrap();
+    w.on(context).wait(&gate, 1).signal(&after, 9);
     assert_eq!(after.value.load(), 0);
     w.signal(&gate, 1);
     assert_eq!(after.value.load(), 9);
@@ -200,9 +195,7 @@ fn a_queued_wait_latches_while_it_stands_behind_a_blocked_head() {
     let w = world();
     let queue = w.hw_queue();
     let (first, pulse, after) = (w.native(0), w.native(0), w.native(0));
-    w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&first, 1)).unwrap();
-    w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&pulse, 5)).unwrap();
-    w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&after, 1)).unwrap();
+    w.on_queue(&queue).wait(&first, 1).wait(&pulse, 5).signal(&after, 1);
     w.signal(&pulse, 5);
     w.signal(&pulse, 0);
     assert_eq!(after.value.load(), 0);

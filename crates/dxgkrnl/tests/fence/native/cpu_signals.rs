@@ -1,12 +1,8 @@
 //! CPU signals of native fences: which of them call the driver, and which publish MonitoredValue.
 
-use std::sync::Arc;
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Event, EventDesc, Fence, QueueDesc};
+use tidegate::d3d12::Event;
 use tidegate::ddi::fence::UpdateCurrentMode::{self, NotificationOnly, Write};
-use tidegate::ddi::{EntryGroup, Overrides};
-use tidegate::dxgkrnl::PowerManagement;
-use tidegate::platform::{Mutex, StepCosts};
-use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate_testbed::prelude::*;
 
 /// A machine whose driver's calls of UpdateCurrentValuesFromCpu and UpdateMonitoredValues are
 /// recorded.

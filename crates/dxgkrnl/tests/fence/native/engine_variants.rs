@@ -1,19 +1,7 @@
 //! What an engine does with fences by itself: whether it writes them, interrupts for a write, and
 //! knows their kinds apart.
 
-use tidegate::calls::{DeviceState, FenceInstance, Status};
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Error, FenceChoice, QueueDesc};
-use tidegate::ddi::MonitoredNotification;
-use tidegate::dxgkrnl::StartError;
-use tidegate::gpu_abi::Command;
-use tidegate::kmd::InterruptMode;
-use tidegate::platform::Event;
-use tidegate::{MachineConfig, MachineError, Submission};
-use tidegate_testbed::{
-    App, QueueApi, World, at, copy_word, first_word, inline, inline_world, setup, signal_packet,
-    store, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -37,8 +25,7 @@ fn awaited(w: &World) -> (FenceInstance, Event) {
 /// not hear of.
 fn raise_unheard(w: &World, fence: &FenceInstance) {
     let queue = w.hw_queue_on(2);
-    w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
-    w.wait(queue.progress_fence, 1).unwrap();
+    w.on_queue(&queue).run(1, &[store(fence.current_value_gpu_va, 5)]).complete();
     assert_eq!(fence.value.load(), 5);
 }
 
@@ -150,8 +137,7 @@ fn hardware_that_does_not_know_fence_kinds_releases_waiters_of_both() {
             w.submit_packet(packets, &[store(monitored.current_value_gpu_va, 5), LONG]);
             w.pass(10_000);
             assert!(heard.is_set(), "{mode:?}");
-            let native = w.native(0);
-            let event = w.wait_event(&native, 5);
+            let (native, event) = w.native_awaited(5);
             ring.push(&signal_packet(&native, 5, 0));
             w.pass(10_000);
             assert!(event.is_set(), "{mode:?}");
@@ -177,9 +163,7 @@ fn an_engine_that_cannot_write_a_fence_takes_packets_only() {
         assert!(w.try_hw_queue(1, true).is_ok());
         // Packets it takes, and the kernel signals for it.
         let (context, fence) = (w.context(2), w.monitored(0));
-        w.submit_packet(context, &[LONG]);
-        w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
-        w.wait(fence.handle, 1).unwrap();
+        w.on(context).run(&[LONG]).signal_and_wait(&fence, 1);
         assert!(w.platform.now().0 >= 1_000_000);
         assert_eq!(w.state(), Ok(DeviceState::Active));
     });

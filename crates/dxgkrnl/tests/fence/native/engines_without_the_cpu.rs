@@ -1,11 +1,8 @@
 //! What engines do among themselves reaches no CPU: no interrupt, no wake-up, no kernel call,
 //! counted.
 
-use tidegate::d3d12::{CommandListType, Counters, DeviceOptions, Queue};
-use tidegate::dxgkrnl::KernelStats;
-use tidegate::platform::StepCosts;
-use tidegate::{Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate::d3d12::Counters;
+use tidegate_testbed::prelude::*;
 
 /// What the CPU did since the counts in `before`: interrupts, deferred routines, waiters
 /// released, kernel calls, and blocking waits that came back.

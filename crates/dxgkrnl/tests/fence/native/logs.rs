@@ -2,24 +2,10 @@
 //! when an interrupt names a hardware queue, or none; logs that change their places, times that
 //! fall, and the timeline that comes out of them.
 
-use std::sync::Arc;
-use tidegate::calls::{DeviceState, FenceInstance, Handle};
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, DeviceOptions};
-use tidegate::ddi::Entry;
-use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
-use tidegate::ddi::{DriverHandle, InterruptData, Overrides};
 use tidegate::dxgkrnl::LogTimeFault;
-use tidegate::gpu_abi::log::{LogEntry, LogOperation};
-use tidegate::gpu_abi::{Command, GpuVa, RingPacket};
-use tidegate::kmd::InterruptMode;
-use tidegate::platform::{Event, StepCosts, Target};
-use tidegate::trace::{Kind, LaneId, Record, Trace};
-use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::{
-    Hooked, QueueApi, UserQueue, World, hw_queue_signalled, inline, leads_to, own_space,
-    signal_packet, store, wait_packet, world, world_with,
-};
+use tidegate::platform::Target;
+use tidegate::trace::{Kind, Record, Trace};
+use tidegate_testbed::prelude::*;
 
 /// A machine whose interrupts name hardware queues, with logs of so many entries.
 fn named_queues(log_entries: u32) -> World {
@@ -62,13 +48,6 @@ fn entry(log: &SetNativeFenceLogBuffer, index: u64) -> LogEntry {
     let mut bytes = [0; 48];
     log.entries.read(index * 48, &mut bytes).unwrap();
     LogEntry::decode(&bytes)
-}
-
-/// A fence, with a waiter for 5.
-fn awaited(w: &World) -> (FenceInstance, Event) {
-    let fence = w.native(0);
-    let event = w.wait_event(&fence, 5);
-    (fence, event)
 }
 
 /// A signal to 5 that is logged without an interrupt, so that a test can raise one.
@@ -180,7 +159,7 @@ fn a_log_entry_has_no_room_for_a_cpu_time() {
 fn one_interrupt_serves_every_signal_logged_by_the_queue_that_it_names() {
     named_queues(84).run(|w| {
         let other = w.connected_queue(0);
-        let [first, second, third, elsewhere] = [(); 4].map(|()| awaited(w));
+        let [first, second, third, elsewhere] = [(); 4].map(|()| w.native_awaited(5));
         make(w, &other, &[quiet(&elsewhere.0, 0)]);
         let queue = w.connected_queue(1);
         make(w, &queue, &[quiet(&first.0, 0), quiet(&second.0, 1)]);
@@ -199,7 +178,7 @@ fn one_interrupt_serves_every_signal_logged_by_the_queue_that_it_names() {
 #[test]
 fn without_a_queue_the_logs_of_all_are_read_and_only_news_is_flushed() {
     named_queues(84).run(|w| {
-        let [first, second] = [(); 2].map(|()| awaited(w));
+        let [first, second] = [(); 2].map(|()| w.native_awaited(5));
         let mut drivers = Vec::new();
         let queues = [0, 0, 0].map(|node| {
             let queue = w.connected_queue(node);
@@ -221,7 +200,7 @@ fn without_a_queue_the_logs_of_all_are_read_and_only_news_is_flushed() {
 #[test]
 fn entries_are_read_when_the_driver_has_flushed_them() {
     named_queues(84).run(|w| {
-        let (fence, event) = awaited(w);
+        let (fence, event) = w.native_awaited(5);
         let queue = w.connected_queue(0);
         let [_, signals] = logs(w);
         make(w, &queue, &[quiet_as(&fence, Handle(0), 0)]);
@@ -241,7 +220,7 @@ fn entries_are_read_when_the_driver_has_flushed_them() {
 fn an_overrun_log_loses_entries_and_no_waiter() {
     named_queues(4).run(|w| {
         let queue = w.connected_queue(0);
-        let all: Vec<_> = (0..11).map(|_| awaited(w)).collect();
+        let all: Vec<_> = (0..11).map(|_| w.native_awaited(5)).collect();
         let lost = |w: &World| w.stats().log_entries_lost;
         let signals: Vec<RingPacket> =
             (0..).zip(&all).map(|(n, (fence, _))| quiet(fence, n % 4)).collect();
@@ -263,7 +242,7 @@ fn an_overrun_log_loses_entries_and_no_waiter() {
 #[test]
 fn what_a_process_writes_into_a_log_is_a_hint_and_no_more() {
     named_queues(8).run(|w| {
-        let (fence, event) = awaited(w);
+        let (fence, event) = w.native_awaited(5);
         let queue = w.connected_queue(0);
         let (driver, [_, signals]) = (driver_handle(w), logs(w));
         // Handles of nothing, of a device, of a queue; and of a fence that is logged as reached and
@@ -304,7 +283,7 @@ fn what_a_process_writes_into_a_log_is_a_hint_and_no_more() {
 #[test]
 fn equal_and_zero_times_are_accepted() {
     named_queues(8).run(|w| {
-        let [first, second, third] = [(); 3].map(|()| awaited(w));
+        let [first, second, third] = [(); 3].map(|()| w.native_awaited(5));
         let queue = w.connected_queue(0);
         let [_, signals] = logs(w);
         make(w, &queue, &[quiet(&first.0, 0), quiet(&second.0, 1), quiet(&third.0, 2)]);
@@ -361,8 +340,7 @@ fn a_log_stands_in_the_process_s_address_space_as_published() {
             bytes,
         };
         let kernel_queue = w.hw_queue();
-        w.submit(&kernel_queue, 1, &[load(0, 40), load(40, 96)]);
-        w.wait(kernel_queue.progress_fence, 1).unwrap();
+        w.on_queue(&kernel_queue).run(1, &[load(0, 40), load(40, 96)]).complete();
         let word = |at| copied.read_u64(at).unwrap();
         assert_eq!([0, 8, 16].map(word), [2, 2, 84], "index, type, number of entries");
         assert_eq!([40, 48, 88].map(word), [7, u64::from(fence.handle.0), 8]);
@@ -387,8 +365,7 @@ fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
                 w.wait(writer.progress_fence, round).unwrap();
                 assert_eq!(signals.header.load(), index, "the process may");
                 make(w, &hostile, &[signal_packet(&fence, round, 7)]);
-                let theirs = neighbour.native(0);
-                let event = neighbour.wait_event(&theirs, 1);
+                let (theirs, event) = neighbour.native_awaited(1);
                 beside.push(&signal_packet(&theirs, 1, round as u32));
                 // Every log of the engines is read, the hostile one among them.
                 w.hooked.interrupt(interrupt_of(None));
@@ -408,7 +385,7 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         let queue = w.connected_queue(0);
         let [waits, signals] = logs(w);
         let numbers = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap().numbers;
-        let all: Vec<_> = (0..12).map(|_| awaited(w)).collect();
+        let all: Vec<_> = (0..12).map(|_| w.native_awaited(5)).collect();
         let set = || all.iter().filter(|(_, event)| event.is_set()).count();
         make(w, &queue, &(0..3).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
         assert_eq!(set(), 0, "logged, and not yet read");
@@ -452,7 +429,7 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
 #[test]
 fn a_time_that_falls_is_reported_and_harmless() {
     named_queues(8).run(|w| {
-        let all: Vec<_> = (0..5).map(|_| awaited(w)).collect();
+        let all: Vec<_> = (0..5).map(|_| w.native_awaited(5)).collect();
         let queue = w.connected_queue(0);
         let [_, signals] = logs(w);
         make(w, &queue, &(0..5).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());

@@ -2,11 +2,7 @@
 //! and the reference driver: the kernel behaves as without shadows, the driver updates the CMP, and
 //! every waiter is released.
 
-use tidegate::MachineConfig;
-use tidegate::ddi::Entry;
-use tidegate::kmd::InterruptMode;
-use tidegate::platform::Event;
-use tidegate_testbed::{World, signal_packet, world_with};
+use tidegate_testbed::prelude::*;
 
 fn hardware(config: &mut MachineConfig, entries: u32, mode: InterruptMode) {
     config.gpu.shadow_entries = entries;
@@ -77,8 +73,7 @@ fn what_the_cmp_finds_above_a_new_value_is_reported_in_every_mode() {
 fn a_shadow_ends_with_its_fence_and_its_room_is_used_again() {
     let w = shadowed(4, InterruptMode::FenceArray).run(|w| {
         for _ in 0..50 {
-            let fence = w.native(0);
-            let event = w.wait_event(&fence, 1);
+            let (fence, event) = w.native_awaited(1);
             w.signal(&fence, 1);
             assert!(event.is_set());
             w.kernel.destroy_synchronization_object(fence.handle).unwrap();

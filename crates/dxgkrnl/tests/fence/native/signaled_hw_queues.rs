@@ -1,18 +1,7 @@
 //! The signalled interrupt that names hardware queues, one or several, or none: whose logs are
 //! read, what a handle that names nothing leads to, and what is read beside the logs.
 
-use tidegate::calls::FenceInstance;
-use tidegate::ddi::Entry;
-use tidegate::ddi::{DriverHandle, EngineId, InterruptData, OsHandle};
-use tidegate::dxgkrnl::{BugCheck, StartError};
-use tidegate::gpu_abi::{GpuVa, RingPacket};
-use tidegate::kmd::InterruptMode;
-use tidegate::platform::Event;
-use tidegate::{MachineConfig, MachineError};
-use tidegate_testbed::{
-    Client, UserQueue, World, hw_queue_signalled, inline, setup, signal_packet, signalled, store,
-    wait_packet, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 fn mode(mode: InterruptMode) -> impl FnOnce(&mut MachineConfig) {
     move |config| {
@@ -71,13 +60,6 @@ impl Signaller {
     }
 }
 
-/// A fence at 0, with a waiter for 5.
-fn awaited(w: &Client) -> (FenceInstance, Event) {
-    let fence = w.native(0);
-    let event = w.wait_event(&fence, 5);
-    (fence, event)
-}
-
 fn reads(w: &World) -> u64 {
     w.stats().fence_reads
 }
@@ -88,8 +70,8 @@ fn an_array_of_queues_has_their_logs_read_and_no_others() {
     world_with(mode(InterruptMode::HwQueueArray)).run(|w| {
         // Two on one engine, one on another.
         let queues = [0, 0, 1].map(|node| Signaller::on(w, node));
-        let all = [(); 3].map(|()| awaited(w));
-        let (unawaited, later) = (w.native(0), awaited(w));
+        let all = [(); 3].map(|()| w.native_awaited(5));
+        let (unawaited, later) = (w.native(0), w.native_awaited(5));
         for (queue, (fence, _)) in queues.iter().zip(&all) {
             queue.quietly(w, fence, 5, 0);
         }
@@ -116,7 +98,7 @@ fn no_queue_means_all_queues_of_this_engine() {
     for mode_of_driver in [InterruptMode::HwQueue, InterruptMode::HwQueueArray] {
         world_with(mode(mode_of_driver)).run(move |w| {
             let queues = [0, 1, 0].map(|node| Signaller::on(w, node));
-            let all = [(); 3].map(|()| awaited(w));
+            let all = [(); 3].map(|()| w.native_awaited(5));
             for (queue, (fence, _)) in queues.iter().zip(&all) {
                 queue.quietly(w, fence, 5, 0);
             }
@@ -154,7 +136,7 @@ fn one_interrupt_serves_every_value_that_was_logged_before_it() {
 fn an_array_of_fences_is_ignored_in_optimised_mode() {
     world_with(mode(InterruptMode::HwQueue)).run(|w| {
         let (queue, silent) = (Signaller::on(w, 0), Signaller::on(w, 0));
-        let (fence, event) = awaited(w);
+        let (fence, event) = w.native_awaited(5);
         let named = w.last_os_handle();
         queue.quietly(w, &fence, 5, 0);
         // Known handles are ignored, and unknown ones break no contract.
@@ -180,8 +162,7 @@ fn monitored_fences_are_scanned_in_every_mode_when_the_interrupt_says_so() {
                 let (fence, writer, queue) =
                     (w.monitored(0), w.hw_queue_on(2), Signaller::on(w, 0));
                 let event = w.wait_event(&fence, 5);
-                w.submit(&writer, 1, &[store(fence.current_value_gpu_va, 5)]);
-                w.wait(writer.progress_fence, 1).unwrap();
+                w.on_queue(&writer).run(1, &[store(fence.current_value_gpu_va, 5)]).complete();
                 assert!(!event.is_set(), "there was no interrupt yet");
                 w.hooked.interrupt(match mode_of_driver {
                     InterruptMode::HwQueueArray => InterruptData::HwQueuesSignaled {
@@ -210,10 +191,10 @@ fn an_overrun_has_the_fences_of_the_queue_s_device_read() {
         config.kernel.log_entries = 2;
     });
     let queue = Signaller::on(&w, 0);
-    let own = [(); 4].map(|()| awaited(&w));
+    let own = [(); 4].map(|()| w.native_awaited(5));
     // A device of the same process, whose fence was raised too.
     let second = w.another_device();
-    let (other, elsewhere) = (Signaller::of(&w, &second, 0), awaited(&second));
+    let (other, elsewhere) = (Signaller::of(&w, &second, 0), second.native_awaited(5));
     w.run(move |w| {
         other.quietly(w, &elsewhere.0, 5, 0);
         for (entry, (fence, _)) in [0, 1, 0].into_iter().zip(&own) {
@@ -235,7 +216,7 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
     for mode_of_driver in [InterruptMode::HwQueue, InterruptMode::HwQueueArray] {
         for case in 0..3 {
             let w = world_with(mode(mode_of_driver));
-            let (queue, bystander) = (Signaller::on(&w, 0), awaited(&w));
+            let (queue, bystander) = (Signaller::on(&w, 0), w.native_awaited(5));
             let named = match case {
                 0 => {
                     let doomed = Signaller::on(&w, 0);
@@ -261,7 +242,7 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
 #[test]
 fn handles_of_the_mode_that_is_off_are_ignored() {
     let w = world_with(mode(InterruptMode::FenceArray));
-    let (fence, _event) = awaited(&w);
+    let (fence, _event) = w.native_awaited(5);
     w.hooked.interrupt(InterruptData::NativeFenceSignaled {
         engine: EngineId::of_node(0),
         fences: Some(vec![w.last_os_handle()]),
@@ -293,7 +274,7 @@ fn an_array_of_queues_is_declared_or_a_broken_contract() {
 fn the_end_of_a_queue_releases_the_waiters_of_its_logged_signals() {
     for reported in [true, false] {
         world_with(mode(InterruptMode::HwQueueArray)).run(move |w| {
-            let (doomed, (fence, event)) = (Signaller::on(w, 0), awaited(w));
+            let (doomed, (fence, event)) = (Signaller::on(w, 0), w.native_awaited(5));
             doomed.quietly(w, &fence, 5, 0);
             if reported {
                 w.hooked.raise(&[naming_all(&[doomed.driver])]);
@@ -333,10 +314,10 @@ fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
             w.platform.enable_tracing();
         }
         let (first, second) = (Signaller::on(&w, 0), Signaller::on(&w, 1));
-        let (fence, event) = awaited(&w);
+        let (fence, event) = w.native_awaited(5);
         let named = w.last_os_handle();
         let device = w.another_device();
-        let (other, elsewhere) = (Signaller::of(&w, &device, 0), awaited(&device));
+        let (other, elsewhere) = (Signaller::of(&w, &device, 0), device.native_awaited(5));
         w.run(move |w| {
             other.quietly(w, &elsewhere.0, 5, 0);
             second.queue.push(&wait_packet(&fence, 0, 0));

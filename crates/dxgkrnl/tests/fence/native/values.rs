@@ -1,18 +1,9 @@
 //! Native fences through the kernel's calls: the two values, where they are visible, and how waits
 //! and signals move them.
 
-use std::sync::Arc;
-use tidegate::calls::{
-    DeviceState, FenceInstance, FenceValue, HwQueue, LogDetail, SignalFlags, Status, WaitMode,
-};
-use tidegate::ddi::Entry;
-use tidegate::ddi::NativeFenceDdi;
-use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
-use tidegate::ddi::queue::ProgressFence;
-use tidegate::ddi::{DdiCall, Dirql, Dispatch};
-use tidegate::gpu_abi::{Command, GpuVa};
-use tidegate::platform::PhysicalAddress;
-use tidegate_testbed::{NoStore as _, at, copy_word, inline_world, signal_packet, store, world};
+use tidegate::calls::LogDetail;
+use tidegate::ddi::{Dirql, Dispatch};
+use tidegate_testbed::prelude::*;
 
 /// Local memory begins here on the bus; system memory lies below.
 const LOCAL_MEMORY: PhysicalAddress = PhysicalAddress(1 << 40);
@@ -146,8 +137,7 @@ fn the_kernel_hands_out_the_monitored_value_that_the_gpu_reads() {
     let (bytes, at_va) = w.bytes(8);
     w.run(move |w| {
         let queue = w.hw_queue();
-        w.submit(&queue, 1, &[copy_word(at_va, fence.monitored_value_gpu_va)]);
-        w.wait(queue.progress_fence, 1).unwrap();
+        w.on_queue(&queue).run(1, &[copy_word(at_va, fence.monitored_value_gpu_va)]).complete();
     });
     assert_eq!(bytes.read_u64(0), Ok(49));
 }
@@ -169,14 +159,12 @@ fn a_gpu_signal_ends_the_blocking_wait_that_it_satisfies_and_no_other() {
         });
         w.pass(1_000);
         assert!(!ended.is_set(), "without an event the call blocks");
-        queue.push(&signal_packet(&fence, 5, u32::MAX));
+        queue.signal(&fence, 5);
         waiter.join();
         assert!(ended.is_set() && five.is_set() && !six.is_set());
-        queue.push(&signal_packet(&done, 1, u32::MAX));
-        w.wait(done.handle, 1).unwrap();
+        queue.signal_and_wait(&done, 1);
         assert!(!six.is_set());
-        queue.push(&signal_packet(&fence, 6, u32::MAX));
-        w.wait(fence.handle, 6).unwrap();
+        queue.signal_and_wait(&fence, 6);
         w.pass(1_000);
         assert!(six.is_set());
     });
@@ -253,7 +241,7 @@ fn arming_never_meets_the_interrupt_routine() {
         });
         for value in 1..=40 {
             let _far = w.wait_event(&fence, 1_000 - value);
-            queue.push(&signal_packet(&fence, value, u32::MAX));
+            queue.signal(&fence, value);
             w.pass(777);
         }
         waiter.join();
@@ -503,10 +491,10 @@ fn destroying_a_fence_frees_the_queue_that_waits_for_it_and_costs_no_device() {
     world().run(|w| {
         let queue = w.hw_queue();
         let (gate, after) = (w.native(0), w.native(0));
-        w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&gate, 5)).unwrap();
+        w.on_queue(&queue).wait(&gate, 5);
         let destination = GpuVa(w.bytes(64).1);
         w.submit(&queue, 1, &[Command::Fill { destination, bytes: 64, value: 1 }]);
-        w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&after, 1)).unwrap();
+        w.on_queue(&queue).signal(&after, 1);
         let event = w.wait_event(&gate, 7);
         w.pass(1_000);
         assert!(!event.is_set() && after.value.load() == 0);
