@@ -4,6 +4,7 @@ use crate::bench::{bench, ran};
 use std::collections::HashSet;
 use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
+use tidegate_testbed::QueueApi;
 
 #[test]
 fn closing_a_list_makes_no_kernel_call_and_memory_is_reused() {
@@ -59,9 +60,7 @@ fn a_buffer_lives_as_long_as_a_list_that_names_it() {
     bench(|b| {
         let (queue, gate) = b.gated(Submission::User);
         let buffer = b.buffer(64);
-        let mut list = b.device.create_command_list(CommandListType::Copy);
-        list.fill(&buffer, 0, 64, 0xAB).unwrap();
-        let list = list.close().unwrap();
+        let list = b.device.list(CommandListType::Copy, |list| list.fill(&buffer, 0, 64, 0xAB));
         b.kernel.take();
         drop(buffer);
         queue.execute(&[&list]).unwrap();

@@ -1,12 +1,8 @@
 //! A program on a machine in virtual time. The calls of its device to the kernel are recorded.
 
 use std::ops::Deref;
-use std::sync::Arc;
-use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
-use tidegate_gpu_abi::{CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES};
-use tidegate_platform::{Platform, StepCosts};
-use tidegate_testbed::{RecordedKernel, Setup, World, setup};
+use tidegate_testbed::prelude::*;
 use tidegate_trace::{Kind, Trace};
 
 /// A device and its recorded calls. It derefs to the machine.
@@ -110,9 +106,7 @@ impl<'a> Bench<'a> {
 
     /// A closed copy list that takes `ns`.
     pub fn list(&self, ns: u64) -> ClosedList {
-        let mut list = self.device.create_command_list(CommandListType::Copy);
-        list.timed(ns).unwrap();
-        list.close().unwrap()
+        self.device.list(CommandListType::Copy, |list| list.timed(ns))
     }
 
     /// A queue whose work waits for `gate` to reach 1.

@@ -2,8 +2,7 @@
 
 use crate::bench::{bench, bench_on, bench_with};
 use tidegate_d3d12::*;
-use tidegate_platform::{Platform, StepCosts};
-use tidegate_testbed::setup;
+use tidegate_testbed::prelude::*;
 
 /// The glob import above leaves the `Result` of the standard library in place.
 fn parsed(text: &str) -> Result<u64, std::num::ParseIntError> {

@@ -1,11 +1,8 @@
 //! Typed errors of lists, queues, buffers and devices.
 
 use crate::bench::{bench, bench_on, bench_with, desc};
-use tidegate_calls::Status;
-use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
-use tidegate_platform::{Platform, StepCosts};
-use tidegate_testbed::setup;
+use tidegate_testbed::prelude::*;
 
 #[test]
 // spec: ME-052

@@ -2,10 +2,10 @@
 
 use crate::bench::{Bench, bench, bench_on, bench_with, desc};
 use std::time::Duration;
-use tidegate_d3d12::testing::TestCommands;
+use tidegate_d3d12::Event;
 use tidegate_d3d12::*;
-use tidegate_platform::{Platform, PlatformKind, StepCosts};
-use tidegate_testbed::{Call, setup};
+use tidegate_platform::PlatformKind;
+use tidegate_testbed::prelude::*;
 
 #[test]
 // spec: NF-001, ME-034, ME-035, ME-036

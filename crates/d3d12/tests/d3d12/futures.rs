@@ -4,12 +4,10 @@
 use crate::bench::{Bench, bench};
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use tidegate_d3d12::testing::TestCommands;
+use tidegate_d3d12::Event;
 use tidegate_d3d12::*;
-use tidegate_platform::{Platform, Word};
-use tidegate_testbed::App;
+use tidegate_testbed::prelude::*;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime;
@@ -178,9 +176,7 @@ fn the_future_of_a_removed_device_and_of_a_stopped_machine_is_an_error() {
         let (queue, fence) =
             (b.queue(Submission::Hardware), b.device.create_fence("f", 0).unwrap());
         let mut executor = Executor::new(&b);
-        let mut list = b.device.create_command_list(CommandListType::Copy);
-        list.fill_unchecked(0x10, 4, 0).unwrap();
-        let faulting = list.close().unwrap();
+        let faulting = b.device.list(CommandListType::Copy, |list| list.fill_unchecked(0x10, 4, 0));
         queue.execute(&[&faulting]).unwrap();
         let removed = executor.block_on(fence.reached(1)).unwrap_err();
         assert!(matches!(removed, Error::DeviceRemoved(RemovedReason::Faulted(_))), "{removed}");

@@ -4,15 +4,10 @@
 
 use crate::bench::desc;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use tidegate_calls::Kernel;
-use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
 use tidegate_explorer::search;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
-use tidegate_gpu_abi::{CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES};
-use tidegate_platform::{MemoryModel, Platform};
-use tidegate_testbed::{DisconnectOrder, RecordedKernel, ScriptedDoorbell, setup};
+use tidegate_testbed::prelude::*;
 
 /// Runs `race` under every schedule; returns the sum of its results, and the number of states. The
 /// program and its doorbell are explored. The machine is not: it runs beside them on threads.
@@ -42,9 +37,7 @@ impl Scene {
         let options = DeviceOptions { ring_slots: 8, ..DeviceOptions::default() };
         let device = Device::new(platform, kernel.clone(), options).unwrap();
         let queue = device.create_queue(desc(CommandListType::Copy, Submission::User)).unwrap();
-        let mut list = device.create_command_list(CommandListType::Copy);
-        list.timed(1).unwrap();
-        let list = list.close().unwrap();
+        let list = device.list(CommandListType::Copy, |list| list.timed(1));
         queue.execute(&[&list]).unwrap();
         Scene { kernel, doorbell, queue, list }
     }

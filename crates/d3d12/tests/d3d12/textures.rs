@@ -5,6 +5,7 @@ use crate::states::{TYPES, buffer};
 use tidegate_d3d12::ResourceStates as S;
 use tidegate_d3d12::TextureCopyLocation::{Footprint, Subresource};
 use tidegate_d3d12::*;
+use tidegate_testbed::QueueApi;
 
 fn texture(b: &Bench<'_>, desc: TextureDesc) -> Texture {
     b.device.create_texture(desc).unwrap()
@@ -138,9 +139,7 @@ fn the_cpu_maps_textures_of_upload_and_readback_heaps() {
         let (from, to) = (of("from", Heap::Upload), of("to", Heap::Readback));
         let texels: Vec<u8> = (0..15).map(|n| n * 7).collect();
         from.write(0, &texels).unwrap();
-        let mut list = b.device.create_command_list(CommandListType::Copy);
-        list.copy_resource(&to, &from).unwrap();
-        queue.execute(&[&list.close().unwrap()]).unwrap();
+        b.device.execute(&queue, |list| list.copy_resource(&to, &from));
         queue.wait_idle().unwrap();
         let mut read = vec![0; 15];
         to.read(0, &mut read).unwrap();
@@ -259,9 +258,7 @@ fn placed_resources_share_the_bytes_of_their_heap() {
         assert_eq!(found[0].other.as_deref(), Some("high"));
         // The resources keep the heap.
         drop(heap);
-        let mut list = b.device.create_command_list(CommandListType::Copy);
-        list.copy(&low, 0, &upload, 0, 4).unwrap();
-        queue.execute(&[&list.close().unwrap()]).unwrap();
+        b.device.execute(&queue, |list| list.copy(&low, 0, &upload, 0, 4));
         queue.wait_idle().unwrap();
     });
 }

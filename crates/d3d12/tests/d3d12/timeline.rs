@@ -1,12 +1,9 @@
 //! What is recorded for the timeline, and what travels with the work.
 
 use crate::bench::{bench_on, bench_untraced};
-use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
-use tidegate_gpu_abi::RingPacket;
-use tidegate_platform::{Platform, Step, StepCosts};
-use tidegate_testbed::setup;
-use tidegate_trace::{Kind, LaneKind, Record};
+use tidegate_testbed::prelude::*;
+use tidegate_trace::{Kind, Record};
 
 #[test]
 // spec: NF-167, NF-168, NF-194
@@ -26,8 +23,7 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
         fence.signal(1).unwrap();
         queue.wait(&fence, 1).unwrap();
         queue.execute(&[&list]).unwrap();
-        queue.signal(&fence, 2).unwrap();
-        fence.wait(2).unwrap();
+        queue.signal_and_wait(&fence, 2);
     });
     // What was queued is on the queue's lane, the calls on their thread's.
     let of_lane = |kind| {

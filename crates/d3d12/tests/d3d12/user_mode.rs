@@ -1,13 +1,8 @@
 //! User-mode queues: the contents of the ring, the calls, the loss of the doorbell.
 
 use crate::bench::{Bench, bench, bench_on, bench_with, executed, ran};
-use tidegate_calls::{DoorbellStatus, Status};
-use tidegate_d3d12::testing::TestCommands;
 use tidegate_d3d12::*;
-use tidegate_gpu_abi::RingPacket;
-use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_platform::Platform;
-use tidegate_testbed::setup;
+use tidegate_testbed::prelude::*;
 use tidegate_trace::Kind;
 
 fn with_slots(ring_slots: u64) -> DeviceOptions {

@@ -2,17 +2,12 @@
 //! submission model that it offers, and every CPU waiter for a GPU's signal is released.
 
 use std::path::Path;
-use std::sync::Arc;
-use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
-use tidegate::platform::StepCosts;
+use tidegate::run_workload;
 use tidegate::runner::HangAt;
 use tidegate::runner::recovery::Fate;
 use tidegate::variants::{ALL, Caps};
-use tidegate::workload::expect::Clock;
-use tidegate::workload::model::Workload;
-use tidegate::workload::{LoadOptions, load};
-use tidegate::{Machine, Platform, RunRequest, Submission, run_workload};
-use tidegate_testbed::{App, QueueApi};
+use tidegate::workload::load;
+use tidegate_testbed::prelude::*;
 
 fn workload(name: &str) -> Arc<Workload> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);

@@ -1,16 +1,10 @@
 //! Waits that no signal ends, as `Device::hazards` reports them: at submission and at a standstill,
 //! in each submission model; and programs that come near and are right.
 
-use tidegate::d3d12::testing::TestCommands as _;
-use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Error, EventDesc, Fence, HardwareFences, Queue,
-    Validation, WaitMode,
-};
-use tidegate::platform::StepCosts;
+use tidegate::d3d12::HardwareFences;
 use tidegate::platform::hazard::Report;
 use tidegate::platform::hazard::deadlock::{Deadlock, DeadlockKind, Place, Release};
-use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::QueueApi;
+use tidegate_testbed::prelude::*;
 
 /// Calls `test` with a machine in virtual time and a checked device, for each submission model.
 fn in_each_model(test: impl Fn(&Machine, &Device, Submission)) {

@@ -1,15 +1,8 @@
 //! Calls of a device and its queues beside submission: time limits and their loss reports, clocks,
 //! residency.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    BufferDesc, CommandList, CommandListType, DeviceOptions, Error, ErrorCode, QueueDesc,
-    QueueFlags, RemovedReason, ReportedCommand, ResidencyPriority,
-};
-use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::platform::StepCosts;
-use tidegate::{MachineConfig, Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate::d3d12::{QueueFlags, ReportedCommand, ResidencyPriority};
+use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
 

@@ -1,14 +1,7 @@
 //! Queues that drive several engines when something goes wrong or is scarce: faults, hangs,
 //! doorbells that are lost for good, full rings, missing privileges, many queues on few engines.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Buffer, ClosedList, CommandListType, Device, DeviceOptions, EnginePolicy, Error, OnAbort,
-    Priority, Queue, QueueDesc, QueueOptions, RemovedReason,
-};
-use tidegate::ddi::{DisconnectReason, Passive};
-use tidegate::{MachineConfig, Submission};
-use tidegate_testbed::{App, QueueApi, first_word, world};
+use tidegate_testbed::prelude::*;
 
 const DIRECT: CommandListType = CommandListType::Direct;
 
@@ -186,8 +179,7 @@ fn every_engine_of_a_queue_has_its_priority() {
             app.pass(FILL_NS * 3 / 2);
             let start = app.now();
             urgent.execute(&[&own(&privileged), &fill(&privileged, &other, 2)]).unwrap();
-            urgent.signal(&urgent_done, 1).unwrap();
-            urgent_done.wait(1).unwrap();
+            urgent.signal_and_wait(&urgent_done, 1);
             let took = app.now() - start;
             assert!(took < 3 * FILL_NS, "{submission}: {took} ns");
             assert_eq!(low_done.completed_value(), 0, "{submission}");

@@ -1,16 +1,12 @@
 //! The hazard check on the ready workloads: silent as they stand, and naming the edge when one of
 //! their waits is left out.
 
+use Says::{Missing, Nothing};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, QueueDesc, Validation};
-use tidegate::platform::StepCosts;
 use tidegate::platform::hazard::{Hazard, Report};
-use tidegate::trace::LaneKind;
-use tidegate::workload::expect::Clock;
-use tidegate::workload::model::Workload;
-use tidegate::workload::{LoadOptions, load_bytes};
-use tidegate::{Machine, MachineConfig, Platform, RunRequest, Submission, run_workload};
+use tidegate::run_workload;
+use tidegate::workload::load_bytes;
+use tidegate_testbed::prelude::*;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads")
@@ -121,7 +117,6 @@ enum Says {
     /// Nothing: no access depends on the wait, for this reason.
     Nothing(&'static str),
 }
-use Says::{Missing, Nothing};
 
 const PACE: &str = "it limits how far the thread runs ahead, and its own work touches no bytes";
 const END: &str = "nothing comes behind it";
@@ -344,9 +339,7 @@ fn read_back(machine: &Machine, waits: bool) -> usize {
         let fence = device.create_fence("copied", 0).unwrap();
         let from = device.create_buffer(BufferDesc::new("from", 4096)).unwrap();
         let to = device.create_buffer(BufferDesc::readback("to", 4096)).unwrap();
-        let mut list = device.create_command_list(CommandListType::Copy);
-        list.copy(&to, 0, &from, 0, 4096).unwrap();
-        queue.execute(&[&list.close().unwrap()]).unwrap();
+        device.execute(&queue, |list| list.copy(&to, 0, &from, 0, 4096));
         queue.signal(&fence, 1).unwrap();
         if waits {
             fence.wait(1).unwrap();

@@ -1,15 +1,9 @@
 //! Which bytes and which resources the hazard check names: aliased memory, memory that is used
 //! again, parts of buffers, back buffers.
 
-use tidegate::Submission;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, CommandListType, DeviceOptions, Format, HeapDesc, Queue, QueueDesc,
-    SwapChainDesc, TILE_BYTES, TextureDesc, TileCopy, TileMapping,
-};
+use tidegate::d3d12::TILE_BYTES;
 use tidegate::platform::hazard::{AccessKind, Hazard, TimelineKind};
-use tidegate::softgpu::DisplayConfig;
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 const UNIT: u64 = 64 << 10;
 const FILL_PATTERN: u32 = 9;
@@ -193,13 +187,7 @@ fn dispatches_that_touch_different_halves_of_a_buffer_are_no_hazard() {
 #[test]
 fn a_back_buffer_that_another_queue_writes_while_it_is_shown_is_a_hazard() {
     fn program(app: &App, [graphics, compute]: [Queue; 2]) {
-        let desc = SwapChainDesc {
-            name: "screen".to_owned(),
-            width: 32,
-            height: 32,
-            buffers: 2,
-            frame_latency: 1,
-        };
+        let desc = SwapChainDesc::new("screen", 32, 32).buffers(2).frame_latency(1);
         let chain = app.create_swap_chain(&graphics, desc).unwrap();
         let back = &chain.buffers()[chain.current_index()];
         app.execute(&graphics, |list| list.clear_uint(back, 0, back.bytes(), 1));

@@ -1,28 +1,7 @@
 //! One adapter of several physical GPUs: engines by node and engine ordinal, fences by engine
 //! affinity, one CMP for all of them.
 
-use std::sync::Arc;
-use tidegate::calls::{
-    AllocationKind, AllocationMemory, DeviceState, FaultReport, FenceInstance, Handle, HwQueue,
-    Placement, Priority, Status, SyncObjectFlags,
-};
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
-};
-use tidegate::ddi::Entry;
-use tidegate::ddi::feature::NativeFenceOsCaps;
-use tidegate::ddi::{EngineId, InterruptData, PeerSignalCaps};
-use tidegate::dxgkrnl::{BugCheck, StartError};
-use tidegate::gpu_abi::Command;
-use tidegate::gpu_abi::log::LogEntry;
-use tidegate::kmd::InterruptMode;
-use tidegate::platform::{Mutex, Platform, QueueNumber, StepCosts};
-use tidegate::{Machine, MachineConfig, MachineError};
-use tidegate_testbed::{
-    Adapters, App, Client, Kind, QueueApi, UserQueue, World, at, copy_word, filter_reports, setup,
-    signal_packet, store, wait_packet, world_with,
-};
+use tidegate_testbed::prelude::*;
 
 /// Work that keeps an engine for this long, in nanoseconds.
 const LONG_NS: u64 = 1_000_000;
@@ -103,8 +82,7 @@ fn fill(device: &Device, queue: &Queue, value: u32) -> u32 {
     let buffer = device.create_buffer(BufferDesc::new("filled", 4096).heap(heap)).unwrap();
     let done = device.fence(0);
     device.execute(queue, |list| list.fill(&buffer, 0, 4096, value));
-    queue.signal(&done, 1).unwrap();
-    done.wait(1).unwrap();
+    queue.signal_and_wait(&done, 1);
     let mut bytes = [0; 4];
     buffer.read(4092, &mut bytes).unwrap();
     u32::from_le_bytes(bytes)
@@ -192,8 +170,7 @@ fn engines_of_two_physical_gpus_run_at_the_same_time() {
     world_with(two).run(|w| {
         let fences = [0, 1].map(|gpu| {
             let (context, fence) = (context(w, COMPUTE, gpu), w.monitored(0));
-            w.submit_packet(context, &[LONG]);
-            w.submit_packet(context, &[LONG, store(fence.current_value_gpu_va, 1)]);
+            w.on(context).run(&[LONG]).run(&[LONG, store(fence.current_value_gpu_va, 1)]);
             fence
         });
         w.pass(2 * LONG_NS - 10);
@@ -232,8 +209,7 @@ fn a_signal_on_one_physical_gpu_lets_a_wait_on_the_other_pass_without_the_cpu() 
         // Work between kernel-mode queues of both crosses over as well.
         let (_, target) = w.bytes(64);
         let queue = hw_queue(w, COPY, 1, false);
-        w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&fence, 21)).unwrap();
-        w.submit(&queue, 1, &[copy_word(target, va)]);
+        w.on_queue(&queue).wait(&fence, 21).run(1, &[copy_word(target, va)]);
         queues[0].push(&signal_packet(&fence, 21, 0));
         w.wait(queue.progress_fence, 1).unwrap();
     });
@@ -402,8 +378,7 @@ fn every_interrupt_names_node_and_physical_gpu() {
                 w.pass(2 * LONG_NS);
                 assert_eq!(take(&reports), [("completed", COMPUTE, gpu)]);
 
-                let fence = w.native(0);
-                let event = w.wait_event(&fence, 1);
+                let (fence, event) = w.native_awaited(1);
                 user_queue(w, COPY, gpu).push(&signal_packet(&fence, 1, 0));
                 w.pass(10_000);
                 let kind = if mode == InterruptMode::FenceArray { "native" } else { "queues" };
@@ -540,8 +515,9 @@ fn each_physical_gpu_has_local_memory_that_the_others_reach() {
         first.write(0, &42u64.to_le_bytes()).unwrap();
         for gpu in [0, 1] {
             let queue = hw_queue(w, COPY, gpu, false);
-            w.submit(&queue, 1, &[copy_word(made[1].gpu_va + u64::from(gpu) * 8, made[0].gpu_va)]);
-            w.wait(queue.progress_fence, 1).unwrap();
+            w.on_queue(&queue)
+                .run(1, &[copy_word(made[1].gpu_va + u64::from(gpu) * 8, made[0].gpu_va)])
+                .complete();
         }
         assert_eq!([0, 8].map(|at| second.read_u64(at).unwrap()), [42, 42]);
     });
@@ -555,8 +531,7 @@ fn memory_that_is_given_back_is_reached_by_no_physical_gpu() {
             let made = w.allocate(4096, AllocationKind::Bulk);
             let (_, source) = w.bytes(64);
             let queue = hw_queue(w, COPY, gpu, false);
-            w.submit(&queue, 1, &[copy_word(made.gpu_va, source)]);
-            w.wait(queue.progress_fence, 1).unwrap();
+            w.on_queue(&queue).run(1, &[copy_word(made.gpu_va, source)]).complete();
             w.kernel.destroy_allocation(made.handle).unwrap();
             w.submit(&queue, 2, &[copy_word(made.gpu_va, source)]);
             w.pass(10_000);
@@ -594,9 +569,7 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         assert_eq!(refused, Err(Status::DEVICE_REMOVED));
         // The other goes on.
         for (value, context) in (1..).zip(contexts) {
-            other.submit_packet(context, &[LONG]);
-            other.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
-            other.wait(fence.handle, value).unwrap();
+            other.on(context).run(&[LONG]).signal_and_wait(&fence, value);
         }
         assert_eq!(other.state(), Ok(DeviceState::Active));
     });
@@ -653,8 +626,7 @@ fn an_entry_without_a_time_stands_on_the_timeline_where_it_was_read() {
         let copy = desc(Submission::User, CommandListType::Copy, on(1));
         let (queue, fence) = (app.create_queue(copy).unwrap(), app.fence(0));
         app.pass(LONG_NS);
-        queue.signal(&fence, 1).unwrap();
-        fence.wait(1).unwrap();
+        queue.signal_and_wait(&fence, 1);
     });
     let trace = app.platform().take_trace("log times");
     let signals: Vec<_> =

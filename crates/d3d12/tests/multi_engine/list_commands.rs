@@ -1,17 +1,10 @@
 //! What compute lists take: typed programs, pipeline states with root parameters, indirect
 //! dispatches, predicates, timestamps; and atomic operations of two engines on one word.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Barrier, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Format, PipelineState,
-    PredicationOp, QueueDesc, ResourceStates, TILE_BYTES, TextureCopyLocation, TextureDesc,
-    TileCopy,
-};
+use tidegate::d3d12::TILE_BYTES;
 use tidegate::programs::atomics::{Atomic, Step, Width};
 use tidegate::programs::{AtomicSteps, Count, Draw, FillPattern, Histogram, Saxpy};
-use tidegate::softgpu::{EngineKind, NodeConfig};
-use tidegate::{Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 fn app() -> App {
     App::new(DeviceOptions::default(), |_| ())

@@ -3,13 +3,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use tidegate::d3d12::testing::TestCommands as _;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc};
 use tidegate::explorer::machine;
 use tidegate::explorer::strategy::replay::Replay;
-use tidegate::platform::{MemoryModel, StepCosts};
-use tidegate::{Machine, MachineConfig, Platform, Submission};
-use tidegate_testbed::QueueApi;
+use tidegate_testbed::prelude::*;
 
 /// Calls `test` with a machine on each platform. A thread has one cooperative machine at a time.
 fn on_each_platform(test: impl Fn(&Machine)) {

@@ -1,13 +1,8 @@
 //! Engines that overlap the commands of a list: what a missing barrier does to results, in some of
 //! the orders, and that a barrier and the order of calls hold in all of them.
 
-use std::collections::BTreeSet;
-use tidegate::Submission;
-use tidegate::d3d12::{
-    Barrier, Buffer, BufferDesc, CommandListType, DeviceOptions, ResourceStates, Validation,
-};
 use tidegate::programs::{FillPattern, Saxpy};
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 const SEEDS: u64 = 24;
 /// Several groups, so that a dispatch takes several parts.

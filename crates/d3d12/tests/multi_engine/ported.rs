@@ -1,16 +1,9 @@
 //! Well-known Direct3D 12 code, written call by call against this API: a fence value for each back
 //! buffer. Comments name the published call where the name differs.
 
-use std::sync::Arc;
-use tidegate::Submission;
 use tidegate::d3d12::error::Result;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Barrier, ClosedList, CommandAllocator, CommandListType, Device, DeviceOptions, Error, Event,
-    EventDesc, Fence, Queue, QueueDesc, ResourceStates, SwapChain, SwapChainDesc, Validation,
-};
-use tidegate::softgpu::DisplayConfig;
-use tidegate_testbed::App;
+use tidegate::d3d12::{CommandAllocator, Event};
+use tidegate_testbed::prelude::*;
 
 const BACK_BUFFERS: usize = 2;
 const FRAMES: u32 = 8;
@@ -34,13 +27,8 @@ impl Renderer {
         let direct = CommandListType::Direct;
         // CreateCommandQueue
         let queue = device.create_queue(QueueDesc::direct("frames").submission(submission))?;
-        let desc = SwapChainDesc {
-            name: "screen".to_owned(),
-            width: 32,
-            height: 45,
-            buffers: BACK_BUFFERS as u32,
-            frame_latency: 2,
-        };
+        let desc =
+            SwapChainDesc::new("screen", 32, 45).buffers(BACK_BUFFERS as u32).frame_latency(2);
         // CreateSwapChainForHwnd
         let swap_chain = device.create_swap_chain(&queue, desc)?;
         let frame_index = swap_chain.current_index();

@@ -2,17 +2,11 @@
 //! n-body gravity with async compute, recording by several threads, ExecuteIndirect, predication,
 //! dynamic indexing, residency. Comments name the published call where the name differs.
 
+use tidegate::d3d12::INDIRECT_BYTES;
 use tidegate::d3d12::error::Result;
-use tidegate::d3d12::{
-    Barrier, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, EventDesc, Format,
-    INDIRECT_BYTES, PipelineState, PredicationOp, QueueDesc, ResourceStates, SwapChainDesc,
-    TextureCopyLocation, TextureDesc, Validation,
-};
 use tidegate::programs::layout::Vertex;
 use tidegate::programs::{Draw, FillPattern, Histogram, NBody, mesh};
-use tidegate::softgpu::DisplayConfig;
-use tidegate::{Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 type S = ResourceStates;
 

@@ -2,14 +2,12 @@
 //! queues, kernel, driver and GPU in every submission model. The order of the work is read from the
 //! records of the run.
 
-use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use tidegate::run_workload;
 use tidegate::runner::report::Report;
-use tidegate::trace::{Kind, LaneKind, Record, Trace};
-use tidegate::workload::expect::Clock;
-use tidegate::workload::{LoadOptions, load_bytes};
-use tidegate::{RunRequest, Submission, run_workload};
+use tidegate::trace::{Kind, Record, Trace};
+use tidegate::workload::load_bytes;
+use tidegate_testbed::prelude::*;
 
 /// A run, and what its timeline has of each queue.
 struct Run {

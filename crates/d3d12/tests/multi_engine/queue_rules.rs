@@ -2,14 +2,9 @@
 //! and with both kinds of fence.
 
 use std::ops::Deref;
-use tidegate::calls::{Priority, WaitMode};
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Arg, Buffer, ClosedList, CommandListType, DeviceOptions, Error, Event, EventDesc, Fence,
-    FenceChoice, Queue, QueueDesc, UnknownPriority, queue_priority,
-};
-use tidegate::{Submission, variants};
-use tidegate_testbed::{App, QueueApi, first_word};
+use tidegate::d3d12::{Event, UnknownPriority, queue_priority};
+use tidegate::variants;
+use tidegate_testbed::prelude::*;
 
 /// Work that keeps an engine for this long, in nanoseconds.
 const LONG_NS: u64 = 1_000_000;
@@ -225,8 +220,7 @@ fn every_node_can_wait_for_every_other() {
                     waiter.wait(&fence, value).unwrap();
                 }
                 signaller.signal(&fence, value).unwrap();
-                waiter.signal(&done, 1).unwrap();
-                done.wait(1).unwrap();
+                waiter.signal_and_wait(&done, 1);
             }
         }
         assert_eq!(fence.completed_value(), 9);
@@ -430,8 +424,7 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_callers() {
                 api.platform().spawn(format!("component {number}"), move || {
                     let queue = device.default_queue(CommandListType::Copy, submission).unwrap();
                     returned.store(queue.numbers()[0].0);
-                    queue.signal(&work, 1).unwrap();
-                    work.wait(1).unwrap();
+                    queue.signal_and_wait(&work, 1);
                     queue.wait_idle().unwrap();
                 })
             })

@@ -1,17 +1,9 @@
 //! Resource states on machines: the use that each command of a list makes of a resource, errors in
 //! place of reports, presents without a fence, mapped heaps, and predicates across preemption.
 
-use tidegate::Submission;
-use tidegate::calls::Priority;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Barrier, Buffer, BufferDesc, CommandList, CommandListType, DeviceOptions, Error, ErrorCode,
-    Format, Heap, HeapDesc, PipelineState, PredicationOp, QueueDesc, RemovedReason, ResourceStates,
-    StateRule, SwapChainDesc, TILE_BYTES, TextureCopyLocation, TextureDesc, TileCopy, Validation,
-};
+use tidegate::d3d12::TILE_BYTES;
 use tidegate::programs::{Draw, FillPattern, Histogram};
-use tidegate::softgpu::DisplayConfig;
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 type S = ResourceStates;
 const DIRECT: CommandListType = CommandListType::Direct;
@@ -208,13 +200,7 @@ fn a_present_of_a_texture_that_another_queue_draws_needs_a_fence() {
         let back = |name: &str| {
             app.create_texture(TextureDesc::new_2d(name, Format::R8G8B8A8Unorm, 64, 64)).unwrap()
         };
-        let desc = SwapChainDesc {
-            name: "screen".to_owned(),
-            width: 64,
-            height: 64,
-            buffers: 2,
-            frame_latency: 1,
-        };
+        let desc = SwapChainDesc::new("screen", 64, 64).buffers(2).frame_latency(1);
         let chain =
             app.create_swap_chain_of_textures(&shows, vec![back("0"), back("1")], desc).unwrap();
         let drawn = app.create_fence("drawn", 0).unwrap();

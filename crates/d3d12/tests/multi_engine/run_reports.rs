@@ -2,16 +2,13 @@
 //! the recoveries, and with what was executed.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tidegate::platform::Step;
 use tidegate::runner::HangAt;
-use tidegate::runner::cost::{CostModel, import_options_for};
+use tidegate::runner::cost::import_options_for;
 use tidegate::runner::report::Report;
-use tidegate::trace::{Kind, LaneId, LaneKind, Record, Trace, chrome, perfetto};
-use tidegate::workload::expect::Clock;
-use tidegate::workload::model::Workload;
-use tidegate::workload::{LoadOptions, load, load_bytes};
-use tidegate::{RunRequest, RunResult, Submission, run_workload};
+use tidegate::trace::{Kind, Record, Trace, chrome, perfetto};
+use tidegate::workload::{load, load_bytes};
+use tidegate::{RunResult, run_workload};
+use tidegate_testbed::prelude::*;
 
 const MODELS: [Submission; 3] = [Submission::Packet, Submission::Hardware, Submission::User];
 

@@ -1,17 +1,8 @@
 //! Queues that drive several engines: each list runs on the engine that its commands are made for,
 //! and the queue keeps its order over all of them, in every submission model.
 
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{
-    Arg, Buffer, ClosedList, CommandListType, Device, DeviceOptions, EnginePolicy, Queue, QueueDesc,
-};
-use tidegate::platform::PlantedFault;
-use tidegate::platform::StepCosts;
-use tidegate::runner::cost::CostModel;
-use tidegate::softgpu::{EngineKind, NodeConfig};
 use tidegate::trace::{Record, Trace};
-use tidegate::{MachineConfig, Platform, Submission};
-use tidegate_testbed::{App, QueueApi, first_word};
+use tidegate_testbed::prelude::*;
 
 const WORDS: u32 = 4096;
 const BYTES: u64 = 4 * WORDS as u64;
@@ -175,8 +166,7 @@ fn lists_that_depend_on_each_other_run_in_order_over_all_engines() {
                         }
                     }
                 }
-                queue.signal(&done, 1).unwrap();
-                done.wait(1).unwrap();
+                queue.signal_and_wait(&done, 1);
                 let seen: Vec<u32> = targets.iter().map(last_word).collect();
                 assert_eq!(seen, (1..=ROUNDS).collect::<Vec<_>>());
                 assert_eq!(queue.stats().signals, 1);

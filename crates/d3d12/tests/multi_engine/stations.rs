@@ -1,11 +1,8 @@
 //! One signal through all seven stations, on every platform and in every submission model.
 
-use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice};
 use tidegate::explorer::machine;
 use tidegate::explorer::strategy::replay::Replay;
-use tidegate::platform::{MemoryModel, StepCosts};
-use tidegate::{Platform, Submission};
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 fn platforms() -> [fn() -> Platform; 3] {
     [

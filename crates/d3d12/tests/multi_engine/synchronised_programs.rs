@@ -2,17 +2,10 @@
 //! whole. Each of their edges is left out, once in a single place and once everywhere. Then each
 //! finding names that edge.
 
-use std::collections::BTreeSet;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use tidegate::Submission;
-use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, DeviceOptions, EventDesc, Fence, FenceDesc, FenceFlags,
-    Queue, QueueDesc, SwapChainDesc,
-};
 use tidegate::platform::hazard::Report;
-use tidegate::softgpu::DisplayConfig;
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 const BYTES: u64 = 4096;
 const MAIN: &str = "main";
@@ -197,13 +190,7 @@ fn triple_buffering(app: &App, submission: Submission, edges: &mut Edges) {
     const FRAMES: u64 = 7;
     let graphics = queue(app, "graphics", CommandListType::Direct, submission);
     let compute = queue(app, "compute", CommandListType::Compute, submission);
-    let desc = SwapChainDesc {
-        name: "screen".to_owned(),
-        width: 32,
-        height: 32,
-        buffers: 3,
-        frame_latency: 2,
-    };
+    let desc = SwapChainDesc::new("screen", 32, 32).buffers(3).frame_latency(2);
     let chain = app.create_swap_chain(&graphics, desc).unwrap();
     let (drawn, computed) = (fence(app, "drawn"), fence(app, "computed"));
     let overlays = buffer(app, "overlays", 2 * BYTES);

@@ -1,12 +1,8 @@
 //! Reserved buffers: tiles that queues map, copies of tiles by lists of every type, and what
 //! happens at a tile without memory.
 
-use tidegate::Submission;
-use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Heap, HeapDesc, Queue,
-    RemovedReason, ResidencyChoice, ResourceHeap, TILE_BYTES, TileCopy, TileMapping, Validation,
-};
-use tidegate_testbed::{App, QueueApi};
+use tidegate::d3d12::{ResourceHeap, TILE_BYTES};
+use tidegate_testbed::prelude::*;
 
 const TYPES: [CommandListType; 3] =
     [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];

@@ -1,11 +1,7 @@
 //! Queues of video engines: decode, filter and encode in order on three engines, and what video
 //! lists and adapters without such engines refuse.
 
-use tidegate::Submission;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc};
-use tidegate::d3dukmdt::EngineKind;
-use tidegate_testbed::{App, QueueApi};
+use tidegate_testbed::prelude::*;
 
 const DECODE: CommandListType = CommandListType::VideoDecode;
 const ENCODE: CommandListType = CommandListType::VideoEncode;

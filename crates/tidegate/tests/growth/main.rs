@@ -18,7 +18,7 @@ use tidegate::d3d12::{
 use tidegate::gpu_abi::Command;
 use tidegate::kmd::DoorbellModel;
 use tidegate::{Machine, MachineConfig, Platform};
-use tidegate_testbed::{Client, UserQueue, at, setup, signal_packet};
+use tidegate_testbed::{Client, SignalAndWait, UserQueue, at, setup};
 
 /// Objects of a kind that are made and ended before the memory is measured, and meanwhile.
 const BEFORE: u64 = 2_000;
@@ -77,8 +77,7 @@ fn user_mode_queue(w: &World) {
     let queue = w.with_ring(w.hw_queue_in(context, true).unwrap());
     let fence = w.native(0);
     queue.connect().unwrap();
-    queue.push(&signal_packet(&fence, 1, u32::MAX));
-    w.wait(fence.handle, 1).unwrap();
+    queue.signal_and_wait(&fence, 1);
     end_queue(w, &queue);
     w.destroy(&fence);
     w.kernel.destroy_hw_context(context).unwrap();
@@ -121,8 +120,7 @@ fn packet_context(w: &World) {
     let made = submit(w, |commands_gpu_va, command_bytes| {
         let args = tidegate::calls::SubmitCommand { context, commands_gpu_va, command_bytes };
         w.kernel.submit_command(args).unwrap();
-        w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
-        w.wait(fence.handle, 1).unwrap();
+        w.on(context).signal_and_wait(&fence, 1);
     });
     w.kernel.destroy_allocation(made).unwrap();
     w.kernel.destroy_context(context).unwrap();
@@ -192,8 +190,7 @@ fn process(w: &World) {
     let client = Client::open(&w.machine, "a process");
     let (queue, fence) = (client.user_queue(0), client.native(0));
     queue.connect().unwrap();
-    queue.push(&signal_packet(&fence, 1, u32::MAX));
-    client.wait(fence.handle, 1).unwrap();
+    queue.signal_and_wait(&fence, 1);
     let _context = client.context(0);
     drop(client);
 }
@@ -201,8 +198,7 @@ fn process(w: &World) {
 fn api_queue(w: &World, submission: Submission) {
     let queue = w.api.create_queue(QueueDesc::copy("a queue").submission(submission)).unwrap();
     let fence = w.api.create_fence("a fence", 0).unwrap();
-    queue.signal(&fence, 1).unwrap();
-    fence.wait(1).unwrap();
+    queue.signal_and_wait(&fence, 1);
     queue.wait_idle().unwrap();
 }
 
