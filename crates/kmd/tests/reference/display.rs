@@ -1,14 +1,9 @@
 //! Flips, the screen, and vertical syncs.
 
 use tidegate_ddi::display::SetVidPnSourceAddressFlags;
-use tidegate_ddi::{DisplayDdi, EngineId, InterruptType};
-use tidegate_ddi::{Driver, InterruptData, PixelFormat, SetVidPnSourceAddress, Status, Surface};
+use tidegate_ddi::{DisplayDdi, InterruptType, PixelFormat, SetVidPnSourceAddress, Surface};
 use tidegate_gpu_abi::display::encode_surface;
-use tidegate_gpu_abi::{Cause, Register};
-use tidegate_kmd::Config;
-use tidegate_platform::{PhysicalAddress, Platform};
-
-use tidegate_testbed::bare_driver::{Event, Machine};
+use tidegate_testbed::prelude::driver::*;
 
 const FLIP: SetVidPnSourceAddress = SetVidPnSourceAddress {
     vid_pn_source_id: 0,
@@ -95,7 +90,7 @@ fn the_address_commits_a_flip() {
 // spec: PRE-080
 #[test]
 fn a_vertical_sync_is_reported_behind_all_that_engines_have_to_say() {
-    let m = Machine::with(Config::standard());
+    let m = Machine::standard();
     m.journal.take();
     {
         let mut script = m.device.script.lock_device();

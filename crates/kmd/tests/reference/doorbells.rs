@@ -1,14 +1,6 @@
 //! Doorbells: made without hardware, connected with it, and taken away in the right order.
 
-use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
-use tidegate_ddi::{
-    DisconnectReason, DoorbellStatus, DriverHandle, HwQueueDdi, OsHandle, Status,
-    UserModeSubmissionDdi,
-};
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, QueueShape};
-use tidegate_kmd::{Config, DoorbellModel};
-
-use tidegate_testbed::bare_driver::{Event, Machine, queue_args};
+use tidegate_testbed::prelude::driver::*;
 
 /// A connect without a secondary address.
 const PLAIN: ConnectDoorbellFlags = ConnectDoorbellFlags::empty();
@@ -51,8 +43,7 @@ fn hardware_on(n: u64) -> Event {
 // spec: UMS-064
 #[test]
 fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
-    let machine = Machine::with(Config::standard());
-    let owned = machine.owned(5, 1);
+    let (machine, owned) = Machine::with_owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
     assert_eq!(machine.commands(), [], "a user-mode queue has no ring before its doorbell");
     machine.doorbell(queue, 0xD0);
@@ -181,11 +172,8 @@ fn the_end_of_a_doorbell_that_was_replaced_leaves_its_successor_alone() {
     let queue = machine.queue(machine.owned(6, 1).context, 0x60, true, 0x9000);
     let old = machine.doorbell(queue, 0xE0);
     let mut resize = CreateDoorbell {
-        hw_queue: queue,
-        os_handle: OsHandle(0xE1),
-        ring: machine.ring(32),
         flags: CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION,
-        private_data: Vec::new(),
+        ..doorbell_args(queue, 0xE1, machine.ring(32))
     };
     let new = machine.driver.create_doorbell(&level, &mut resize).unwrap();
     machine.driver.connect_doorbell(&level, new, PLAIN).unwrap();
@@ -194,13 +182,7 @@ fn the_end_of_a_doorbell_that_was_replaced_leaves_its_successor_alone() {
     // The queue has the new one: its ring is kicked, and the queue takes no other.
     machine.driver.notify_work_submission(&level, queue);
     assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(5) }]);
-    let mut second = CreateDoorbell {
-        hw_queue: queue,
-        os_handle: OsHandle(0xE2),
-        ring: machine.ring(16),
-        flags: CreateDoorbellFlags::empty(),
-        private_data: Vec::new(),
-    };
+    let mut second = doorbell_args(queue, 0xE2, machine.ring(16));
     let refused = machine.driver.create_doorbell(&level, &mut second);
     assert_eq!(refused, Err(Status::INVALID_PARAMETER));
     machine.driver.destroy_hw_queue(&level, queue);
@@ -212,20 +194,13 @@ fn the_end_of_a_doorbell_that_was_replaced_leaves_its_successor_alone() {
 
 #[test]
 fn a_ring_whose_state_is_refused_is_destroyed_and_the_queue_takes_another() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let owned = machine.owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
     assert_eq!(machine.driver.suspend_context(&level, owned.context, 1), Ok(true));
     let suspend = AdminCommand::SuspendQueue { queue: QueueId(3) };
     machine.refuse(&suspend, u64::MAX);
-    let mut args = CreateDoorbell {
-        hw_queue: queue,
-        os_handle: OsHandle(0xD0),
-        ring: machine.ring(16),
-        flags: CreateDoorbellFlags::empty(),
-        private_data: Vec::new(),
-    };
+    let mut args = doorbell_args(queue, 0xD0, machine.ring(16));
     machine.journal.take();
     assert!(machine.driver.create_doorbell(&level, &mut args).is_err());
     let gone = AdminCommand::DestroyQueue { queue: QueueId(3) };
@@ -361,8 +336,7 @@ fn disconnect_destroy_and_notify_succeed_however_often_they_come() {
 
 #[test]
 fn a_notified_submission_is_a_kick() {
-    let machine = Machine::with(Config::standard());
-    let owned = machine.owned(5, 1);
+    let (machine, owned) = Machine::with_owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
     machine.driver.notify_work_submission(&machine.passive(), queue);
     assert_eq!(machine.commands(), [], "no ring, no work");
@@ -375,22 +349,12 @@ fn a_notified_submission_is_a_kick() {
 
 #[test]
 fn doorbells_that_cannot_be_are_refused() {
-    let machine = Machine::with(Config::standard());
-    let owned = machine.owned(5, 1);
+    let (machine, owned) = Machine::with_owned(5, 1);
     let level = machine.passive();
     let create = |hw_queue, slots, control_words| {
         let mut ring = machine.ring(slots);
         ring.control = machine.platform.page(control_words);
-        machine.driver.create_doorbell(
-            &level,
-            &mut CreateDoorbell {
-                hw_queue,
-                os_handle: OsHandle(1),
-                ring,
-                flags: CreateDoorbellFlags::empty(),
-                private_data: Vec::new(),
-            },
-        )
+        machine.driver.create_doorbell(&level, &mut doorbell_args(hw_queue, 1, ring))
     };
     let (kernel_mode, user_mode) = (
         machine.queue(owned.context, 1, false, 0x8000),

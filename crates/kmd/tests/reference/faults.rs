@@ -1,14 +1,8 @@
 //! The reports of page faults, and their order among completions.
 
-use tidegate_ddi::{
-    EngineId, FaultErrorCode, GeneralErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
-    RenderPipelineStage,
-};
-use tidegate_gpu_abi::{Cause, QueueId};
-use tidegate_kmd::{Config, FaultNaming, InterruptMode};
-
 use crate::interrupts::{SIGNALED, Scene, native, scene, with_dpc};
-use tidegate_testbed::bare_driver::{Event, Machine};
+use tidegate_ddi::GeneralErrorCode;
+use tidegate_testbed::prelude::driver::*;
 
 // spec: HS-016
 #[test]

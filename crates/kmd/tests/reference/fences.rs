@@ -1,23 +1,8 @@
 //! The two values of a fence as the CPU changes them, and fence logs.
 
-use tidegate_d3dukmdt::FenceCell;
-use tidegate_d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, PAGE_WORDS};
-use tidegate_ddi::fence::{
-    CreateNativeFence, LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
-};
-use tidegate_ddi::memory::{FenceResidency, PagingOperation};
-use tidegate_ddi::queue::ProgressFence;
-use tidegate_ddi::{Driver, DriverHandle, LinkNativeFence, NativeFenceType, PeerFence, Status};
-use tidegate_ddi::{FenceWaitDdi, HwQueueDdi, NativeFenceDdi, PeerDdi};
-use tidegate_gpu_abi::regs::DeviceTraits;
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
-use tidegate_kmd::{Config, KmdError};
-use tidegate_platform::{PhysicalAddress, Platform, Word};
-
-use tidegate_testbed::bare_driver::{
-    ALL, ALL_AND_INTRA_GPU, Event, Machine, fence_args, open_args, queue_args,
-};
+use tidegate_ddi::fence::CreateNativeFence;
+use tidegate_ddi::memory::FenceResidency;
+use tidegate_testbed::prelude::driver::*;
 
 fn notify(space: u32, current_value: u64) -> AdminCommand {
     AdminCommand::NotifyFence {
@@ -50,7 +35,7 @@ fn update(
 // spec: NF-135
 #[test]
 fn a_cpu_signal_is_stored_and_waiting_queues_look_again() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let [five, six] = [machine.device_for(5), machine.device_for(6)];
     let [a, b] = [machine.fence(1), machine.fence(2)];
     machine.open(a, five, 0x100);
@@ -65,7 +50,7 @@ fn a_cpu_signal_is_stored_and_waiting_queues_look_again() {
 
 #[test]
 fn a_fence_that_the_driver_does_not_know_is_reported_and_the_others_are_signalled() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let (device, known) = (machine.device_for(5), machine.fence(1));
     machine.open(known, device, 0x100);
     let unknown = machine.fence(2);
@@ -81,7 +66,7 @@ fn a_fence_that_the_driver_does_not_know_is_reported_and_the_others_are_signalle
 // spec: NF-136
 #[test]
 fn a_notification_alone_stores_nothing() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let (device, fence) = (machine.device_for(5), machine.fence(1));
     machine.open(fence, device, 0x100);
     let cell = machine.platform.page(1).word(0);
@@ -96,7 +81,7 @@ fn a_notification_alone_stores_nothing() {
 // spec: NF-137, NF-138
 #[test]
 fn waits_for_a_fence_of_a_lost_device_pass_whatever_number_came_and_its_value_is_left_alone() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let (device, fence) = (machine.device_for(5), machine.fence(1));
     machine.open(fence, device, 0x100);
     let cell = FenceCell::in_fence_page(machine.platform.page(PAGE_WORDS).word(0), 0);
@@ -175,7 +160,7 @@ fn the_cmp_is_told_by_the_address_that_it_has_of_its_own() {
 
 #[test]
 fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let [five, six] = [machine.device_for(5), machine.device_for(6)];
     let fence = machine.fence(1);
     let cell = machine.platform.page(1).word(0);
@@ -197,7 +182,7 @@ fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
 
 #[test]
 fn a_fence_with_a_waiting_word_is_named_to_the_hardware_by_one_register() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let (level, device) = (machine.passive(), machine.device_for(5));
     let [fence, gone] = [machine.fence(1), machine.fence(2)];
     machine.open(fence, device, 0x100);
@@ -221,7 +206,7 @@ fn a_fence_with_a_waiting_word_is_named_to_the_hardware_by_one_register() {
 
 #[test]
 fn monitored_values_of_known_fences_are_published() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let [kept, gone] = [machine.fence(1), machine.fence(2)];
     machine.driver.destroy_native_fence(&machine.passive(), gone);
     let page = machine.platform.page(2);
@@ -336,8 +321,7 @@ fn a_fence_that_moves_leaves_no_shadow_behind() {
 
 #[test]
 fn private_data_comes_back_and_fences_need_their_feature() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     assert_eq!(machine.driver.create_native_fence(&level, fence_args(9)).unwrap().1, [9; 64]);
     let intra = tidegate_ddi::fence::CreateNativeFence {
         fence_type: NativeFenceType::IntraGpu,
@@ -352,8 +336,7 @@ fn private_data_comes_back_and_fences_need_their_feature() {
 
 #[test]
 fn two_fences_cannot_be_open_at_one_address_of_one_process() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let [five, also_five, six] = [5, 5, 6].map(|space| machine.device_for(space));
     let [a, b] = [machine.fence(1), machine.fence(2)];
     let instances = [
@@ -409,8 +392,7 @@ fn placed(kind: LogType, at: u64) -> AdminCommand {
 
 #[test]
 fn logs_that_come_before_the_ring_are_placed_with_it() {
-    let machine = Machine::with(Config::standard());
-    let owned = machine.owned(5, 1);
+    let (machine, owned) = Machine::with_owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
     let level = machine.dispatch();
     for (log_type, at) in
@@ -438,7 +420,7 @@ fn logs_that_come_before_the_ring_are_placed_with_it() {
 // spec: NF-166
 #[test]
 fn a_gpu_that_has_stopped_watching_is_unlinked() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let fence = machine.fence(1);
     let [current_value, monitored_value] = [PhysicalAddress(0x100), PhysicalAddress(0x108)];
     let link = |peers: &[u32]| {

@@ -1,15 +1,7 @@
 //! What the kernel is told for each thing that a device can report, in each mode.
 
-use tidegate_ddi::{
-    Driver, DriverHandle, EngineId, InterruptData, MonitoredNotification, OsHandle,
-};
-use tidegate_ddi::{HwQueueDdi, NativeFenceDdi};
-use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
-use tidegate_gpu_abi::{Cause, QueueId, Register};
-use tidegate_kmd::{Config, InterruptMode};
-use tidegate_platform::Platform;
-
-use tidegate_testbed::bare_driver::{Event, Machine, fence_args};
+use tidegate_gpu_abi::regs::NodeTraits;
+use tidegate_testbed::prelude::driver::*;
 
 pub const SIGNALED: u64 = Cause::FENCE_SIGNALED.0;
 const COLLAPSED: u64 = Cause::FENCE_COLLAPSED.0;
@@ -245,8 +237,7 @@ fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
 
 #[test]
 fn a_monitored_progress_fence_is_reported_as_one() {
-    let machine = Machine::with(Config::standard());
-    let owned = machine.owned(5, 1);
+    let (machine, owned) = Machine::with_owned(5, 1);
     machine.queue(owned.context, 0x51, false, 0x4000);
     machine.journal.take();
     let monitored =
@@ -292,7 +283,7 @@ fn without_native_fences_every_signal_is_of_a_monitored_one() {
 
 #[test]
 fn completed_packets_are_reported_for_each_node_that_has_some() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     machine.device.script.lock_device().completed.extend([
         (0, 17),
         (1, 99),

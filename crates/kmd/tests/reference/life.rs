@@ -1,22 +1,10 @@
 //! From start to stop: features and caps, the order of creation and destruction, and what becomes
 //! of old handles.
 
-use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
-use tidegate_ddi::feature::{
-    DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
-};
-use tidegate_ddi::queue::{CreateContext, ProgressFence};
-use tidegate_ddi::{
-    ComputePreemption, Driver, DriverHandle, EngineId, EngineState, FeatureDdi, FeatureId,
-    GraphicsPreemption, HwQueueDdi, InterruptData, NativeFenceCaps, NativeFenceDdi, OsHandle,
-    Status, UserModeSubmissionDdi, VidSchCaps,
-};
-use tidegate_gpu_abi::regs::NodePreemption;
-use tidegate_gpu_abi::{AdminCommand, AdminError, Cause, EngineKind, QueueId, Register};
-use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
-use tidegate_platform::{PhysicalAddress, Platform, StepCosts};
-
-use tidegate_testbed::bare_driver::{ALL, Event, Machine, open_args, queue_args};
+use tidegate_ddi::FeatureDdi;
+use tidegate_ddi::feature::DriverFeatureTable;
+use tidegate_kmd::Kind;
+use tidegate_testbed::prelude::driver::*;
 
 fn caps_with(config: Config, features: &'static [FeatureId]) -> tidegate_ddi::AdapterCaps {
     let machine = Machine::cold(&Platform::host(), config);
@@ -103,8 +91,7 @@ fn nodes_are_declared_as_the_device_has_them_and_user_mode_submission_as_negotia
 
 #[test]
 fn each_feature_s_caps_are_a_query_of_their_own() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     assert_eq!(machine.driver.query_user_mode_submission_caps(&level).doorbell_size_bytes, 8);
     assert_eq!(machine.driver.query_native_fence_caps(&level), NativeFenceCaps::default());
 }
@@ -222,8 +209,7 @@ fn life(machine: &Machine) -> Life {
 
 #[test]
 fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let life = life(&machine);
     machine.driver.connect_doorbell(&level, life.doorbell, PLAIN).unwrap();
     machine.driver.destroy_doorbell(&level, life.doorbell);
@@ -244,8 +230,7 @@ fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
 
 #[test]
 fn a_parent_that_goes_first_is_written_down_and_its_children_can_still_go() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let life = life(&machine);
     machine.driver.connect_doorbell(&level, life.doorbell, PLAIN).unwrap();
     machine.driver.destroy_native_fence(&level, life.fence);
@@ -274,7 +259,7 @@ fn a_parent_that_goes_first_is_written_down_and_its_children_can_still_go() {
 
 #[test]
 fn a_stop_with_objects_left_takes_their_hardware_and_says_so() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let life = life(&machine);
     machine.queue(life.context, 0x51, false, 0x8000);
     machine.journal.take();
@@ -289,8 +274,7 @@ fn a_stop_with_objects_left_takes_their_hardware_and_says_so() {
 
 #[test]
 fn no_handle_is_kept_after_its_destroy() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let old = life(&machine);
     machine.driver.destroy_doorbell(&level, old.doorbell);
     machine.driver.destroy_hw_queue(&level, old.queue);
@@ -303,13 +287,7 @@ fn no_handle_is_kept_after_its_destroy() {
     machine.journal.take();
     let invalid = Status::INVALID_PARAMETER;
     let driver = &machine.driver;
-    let context = CreateContext {
-        device: old.device,
-        os_handle: OsHandle(0),
-        node_ordinal: 0,
-        engine_affinity: 1,
-        hardware_scheduled: true,
-    };
+    let context = context_args(old.device, 0, 0);
     assert_eq!(driver.create_context(&level, context), Err(invalid));
     assert_eq!(driver.create_hw_queue(&level, queue_args(old.context, 0, true, 0)), Err(invalid));
     assert_eq!(
@@ -321,13 +299,7 @@ fn no_handle_is_kept_after_its_destroy() {
         Err(invalid)
     );
     let ring = machine.ring(16);
-    let mut doorbell = CreateDoorbell {
-        hw_queue: old.queue,
-        os_handle: OsHandle(0),
-        ring,
-        flags: CreateDoorbellFlags::empty(),
-        private_data: Vec::new(),
-    };
+    let mut doorbell = doorbell_args(old.queue, 0, ring);
     assert_eq!(driver.create_doorbell(&level, &mut doorbell), Err(invalid));
     assert_eq!(driver.connect_doorbell(&level, old.doorbell, PLAIN).unwrap_err(), invalid);
     assert_eq!(driver.suspend_context(&level, old.context, 1), Err(invalid));
@@ -347,14 +319,8 @@ fn no_handle_is_kept_after_its_destroy() {
 
 #[test]
 fn a_node_that_is_not_there_is_refused() {
-    let machine = Machine::with(Config::standard());
-    let context = CreateContext {
-        device: machine.device_for(5),
-        os_handle: OsHandle(0),
-        node_ordinal: 3,
-        engine_affinity: 1,
-        hardware_scheduled: true,
-    };
+    let machine = Machine::standard();
+    let context = context_args(machine.device_for(5), 0, 3);
     assert_eq!(
         machine.driver.create_context(&machine.passive(), context),
         Err(Status::INVALID_PARAMETER)
@@ -364,8 +330,7 @@ fn a_node_that_is_not_there_is_refused() {
 // spec: UMS-043, UMS-046
 #[test]
 fn a_suspended_context_has_all_its_queues_off_the_run_list() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let owned = machine.owned(5, 1);
     let [early, late] = [0x50, 0x51].map(|os| machine.queue(owned.context, os, true, 0x8000 + os));
     machine.queue(owned.context, 0x52, false, 0x9000);
@@ -386,8 +351,7 @@ fn a_suspended_context_has_all_its_queues_off_the_run_list() {
 // spec: UMS-043
 #[test]
 fn a_suspension_is_reported_once_when_its_last_queue_has_left_and_never_after_a_resume() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let context = machine.owned(5, 1).context;
     let _ = [0x50, 0x51, 0x52].map(|os| machine.queue(context, os, false, 0x8000 + os));
     let busy = AdminCommand::SuspendQueue { queue: QueueId(0) };
@@ -419,8 +383,7 @@ fn a_suspension_is_reported_once_when_its_last_queue_has_left_and_never_after_a_
 // spec: UMS-043
 #[test]
 fn a_suspension_that_waits_for_a_destroyed_queue_is_reported_by_its_end() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let (context, other) = (machine.owned(5, 1).context, machine.owned(6, 1).context);
     let queues = [0x50, 0x51].map(|os| machine.queue(context, os, false, 0x8000 + os));
     let of_other = machine.queue(other, 0x60, false, 0x9000);
@@ -455,7 +418,7 @@ fn engines_report_that_they_are_idle_after_the_configured_time() {
     assert_eq!(watches(0), []);
     let report = |engine| AdminCommand::ReportIdle { engine, after_ns: 500 };
     assert_eq!(watches(500), [0, 1, 2].map(report));
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     machine.device.script.lock_device().traits.insert(Register::IDLE_ENGINES, 0b101);
     let idle = |node| {
         let (engine, new_state) = (EngineId::of_node(node), EngineState::TransitionToF1);
@@ -484,21 +447,14 @@ fn clocks_are_read_at_the_middle_of_the_shortest_reading() {
 
 #[test]
 fn what_is_refused_half_way_holds_nothing() {
-    let machine = Machine::with(Config::standard());
-    let level = machine.passive();
+    let (machine, level) = Machine::at_passive();
     let device = machine.device_for(5);
     // A packet context whose node stops in the middle of commands, and a kernel without save areas.
     let states =
         NodePreemption { graphics: GraphicsPreemption::Pixel, compute: ComputePreemption::Thread };
     let traits = (Register::NODE_PREEMPTION.offset(2), states.encode());
     machine.device.script.lock_device().traits.extend([traits]);
-    let packets = CreateContext {
-        device,
-        os_handle: OsHandle(0xC7),
-        node_ordinal: 2,
-        engine_affinity: 1,
-        hardware_scheduled: false,
-    };
+    let packets = CreateContext { hardware_scheduled: false, ..context_args(device, 0xC7, 2) };
     assert!(machine.driver.create_context(&level, packets).is_err());
     assert_eq!(machine.device.script.lock_device().contexts_ended, [0xC7]);
 

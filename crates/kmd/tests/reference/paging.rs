@@ -1,13 +1,8 @@
 //! Page tables as the GPU reads them, and the commands of paging operations.
 
-use tidegate_ddi::memory::{PageTableEntry, PagingBuffer, PagingOperation, UpdatePageTable};
-use tidegate_ddi::queue::SetRootPageTable;
-use tidegate_ddi::{Driver, OsHandle, Status};
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, Command, CommandReader, GpuVa, Pte};
-use tidegate_kmd::Config;
-use tidegate_platform::PhysicalAddress;
-
-use tidegate_testbed::bare_driver::Machine;
+use tidegate_ddi::memory::PagingBuffer;
+use tidegate_gpu_abi::{CommandReader, Pte};
+use tidegate_testbed::prelude::driver::*;
 
 const SPACE: AddressSpaceId = AddressSpaceId(5);
 
@@ -23,7 +18,7 @@ fn root(machine: &Machine, root: Option<u64>) -> Vec<AdminCommand> {
 
 #[test]
 fn a_root_is_named_to_the_hardware_and_taken_away() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let set = |root| AdminCommand::SetAddressSpace {
         address_space: SPACE,
         root: PhysicalAddress(root),
@@ -38,7 +33,7 @@ fn a_root_is_named_to_the_hardware_and_taken_away() {
 
 #[test]
 fn entries_are_written_where_asked_and_cached_translations_forgotten() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let shape = machine.driver.page_table_shape(&machine.passive());
     let table = machine.platform.bulk(shape.table_bytes as usize);
     let write = |level, start_index, entries: &[PageTableEntry]| {
@@ -86,7 +81,7 @@ fn entries_are_written_where_asked_and_cached_translations_forgotten() {
 
 #[test]
 fn a_table_that_is_too_small_is_refused() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let table = machine.platform.bulk(64);
     let entries = [PageTableEntry::Invalid; 9];
     let args = UpdatePageTable {
@@ -105,7 +100,7 @@ fn a_table_that_is_too_small_is_refused() {
 
 #[test]
 fn local_memory_is_one_segment_that_the_cpu_reaches() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let segments = machine.driver.query_segments(&machine.passive());
     let (at, _) = segments[0].memory.protocol(1);
     assert!(segments.len() == 1 && segments[0].cpu_visible);
@@ -119,7 +114,7 @@ fn paging_commands(
     room: usize,
     operation: impl Fn(&PagingBuffer) -> PagingOperation<'_>,
 ) -> Result<Vec<Command>, Status> {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let memory = machine.platform.bulk(room);
     let buffer = PagingBuffer::new(memory.clone());
     machine.driver.build_paging_buffer(&machine.passive(), operation(&buffer))?;

@@ -1,20 +1,8 @@
 //! Preemption requests for the packets of an engine: how the hardware answers them, and what is
 //! reported before the answer.
 
-use tidegate_ddi::queue::SubmitCommandVirtual;
-use tidegate_ddi::{
-    AdapterResetDdi, CancelCommand, CancellationDdi, Driver, DriverHandle, EngineId, InterruptData,
-    PreemptCommand, PreemptionDdi, Status, SubmitCommandFlags,
-};
-use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{
-    AdminCommand, AdminError, CONTROL_WRITE_WORD, Cause, QueueId, Register, RingPacket,
-};
-use tidegate_gpu_abi::{SLOT_BYTES, regs::FaultKind};
-use tidegate_kmd::Config;
-use tidegate_platform::{PhysicalAddress, Platform, Target};
-
-use tidegate_testbed::bare_driver::{ALL, Event, Machine};
+use tidegate_ddi::{CancelCommand, CancellationDdi};
+use tidegate_testbed::prelude::driver::*;
 
 const NODE: u32 = 1;
 const ENGINE: EngineId = EngineId::of_node(NODE);
@@ -83,7 +71,7 @@ fn with_dpc(mut reports: Vec<Event>) -> Vec<Event> {
 // spec: PRE-023
 #[test]
 fn a_request_for_packets_that_are_done_and_reported_is_answered_without_the_hardware() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let context = machine.context(machine.device_for(5), NODE, false);
     preempt(&machine, 1).unwrap();
     assert_eq!(
@@ -110,7 +98,7 @@ fn a_request_for_packets_that_are_done_and_reported_is_answered_without_the_hard
 // spec: PRE-024
 #[test]
 fn completions_and_faults_are_told_before_what_came_back() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let context = machine.context(machine.device_for(5), NODE, false);
     (1..=4).for_each(|id| submit(&machine, context, id));
     machine.journal.take();
@@ -182,7 +170,7 @@ fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_
 
 #[test]
 fn the_last_complete_packet_can_be_asked_for_and_one_that_never_comes_be_taken_back() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let context = machine.context(machine.device_for(5), NODE, false);
     machine.device.script.lock_device().completed.insert(NODE, 42);
     let level = machine.dispatch();
@@ -203,7 +191,7 @@ fn the_last_complete_packet_can_be_asked_for_and_one_that_never_comes_be_taken_b
 
 #[test]
 fn a_request_that_the_hardware_refuses_fails() {
-    let machine = Machine::with(Config::standard());
+    let machine = Machine::standard();
     let context = machine.context(machine.device_for(5), NODE, false);
     submit(&machine, context, 1);
     machine.refuse(&preempt_command(2), AdminError::Busy as u64);

@@ -2,17 +2,9 @@
 //! one after the other, stores wait in store buffers.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use tidegate_ddi::NativeFenceDdi;
-use tidegate_ddi::fence::UpdateMonitoredValue;
-use tidegate_ddi::{Driver, DriverHandle, HwQueueDdi, InterruptData};
 use tidegate_explorer::search;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
-use tidegate_gpu_abi::{AdminCommand, Cause, QueueId};
-use tidegate_kmd::Config;
-use tidegate_platform::{MemoryModel, Platform, Word};
-
-use tidegate_testbed::bare_driver::{ALL, Event, Machine};
+use tidegate_testbed::prelude::driver::*;
 
 /// Runs `race` under every schedule; returns the number of schedules, and the number of those for
 /// which it returned true.

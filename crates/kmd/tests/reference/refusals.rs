@@ -1,31 +1,14 @@
 //! Commands that the CMP refuses, and calls before the start: the answer of each entry of the
 //! driver.
 
-use tidegate_d3dukmdt::FenceCell;
-use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
-use tidegate_ddi::fence::{SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue};
-use tidegate_ddi::memory::{PageTableEntry, PagingOperation, UpdatePageTable};
-use tidegate_ddi::queue::{
-    CreateContext, CreateDevice, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
-};
+use Missing::{Refused, Tolerated};
+use std::ops::Deref;
+use tidegate_ddi::queue::CreateDevice;
 use tidegate_ddi::scheduling::{
     SchedulingProperties, SetContextSchedulingProperties, SetupPriorityBands,
 };
-use tidegate_ddi::{
-    AdapterResetDdi, ComponentState, DebugReason, DevicePowerState, Driver, DriverHandle, EngineId,
-    EngineResetDdi, FenceWaitDdi, HwQueueDdi, LinkNativeFence, NativeFenceDdi, OsHandle, PeerDdi,
-    PeerDoorbell, PeerFence, PowerAction, PowerDdi, PreemptCommand, PreemptionDdi, PriorityBandDdi,
-    Status, SubmitCommandFlags, UserModeSubmissionDdi,
-};
-use tidegate_gpu_abi::admin::PENDING;
-use tidegate_gpu_abi::log::LogType;
-use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, QueueKind, QueueShape,
-};
-use tidegate_kmd::Config;
-use tidegate_platform::{PhysicalAddress, Platform};
-
-use tidegate_testbed::bare_driver::{Machine, fence_args, queue_args};
+use tidegate_ddi::{PeerDoorbell, PowerAction, PowerDdi, PriorityBandDdi};
+use tidegate_testbed::prelude::driver::*;
 
 const ENGINE: EngineId = EngineId::of_node(1);
 const PLACE: PhysicalAddress = PhysicalAddress(0x100);
@@ -43,8 +26,7 @@ struct Scene {
 }
 
 fn scene() -> Scene {
-    let machine = Machine::with(Config::standard());
-    let owned = machine.owned(5, 1);
+    let (machine, owned) = Machine::with_owned(5, 1);
     let kernel_queue = machine.queue(owned.context, 0x50, false, 0x8000);
     let user_queue = machine.queue(owned.context, 0x51, true, 0x8008);
     let doorbell = machine.doorbell(user_queue, 0xD0);
@@ -59,12 +41,20 @@ fn scene() -> Scene {
     Scene { machine, device, hw_context, context, kernel_queue, user_queue, doorbell, fence }
 }
 
+impl Deref for Scene {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
+
 impl Scene {
     /// Makes a call that has no result. Returns the failure that the driver has recorded for it.
     fn must(&self, ddi: &str, call: impl FnOnce(&Machine)) -> Result<(), Status> {
-        let before = self.machine.driver.violations().len();
+        let before = self.driver.violations().len();
         call(&self.machine);
-        match &self.machine.driver.violations()[before..] {
+        match &self.driver.violations()[before..] {
             [] => Ok(()),
             [violation] => {
                 assert_eq!(violation.ddi, ddi);
@@ -77,7 +67,7 @@ impl Scene {
     fn set_root(&self, root: Option<u64>) -> Result<(), Status> {
         let root = root.map(PhysicalAddress);
         let args = SetRootPageTable { address_space: 5, physical_adapter: 0, root };
-        self.machine.driver.set_root_page_table(&self.machine.passive(), args)
+        self.driver.set_root_page_table(&self.passive(), args)
     }
 
     fn submit_packet(&self) -> Result<(), Status> {
@@ -89,18 +79,15 @@ impl Scene {
             submission_fence_id: 1,
             flags: SubmitCommandFlags::empty(),
         };
-        self.machine.driver.submit_command_virtual(&self.machine.dispatch(), packet)
+        self.driver.submit_command_virtual(&self.dispatch(), packet)
     }
 
     fn suspend(&self) -> Result<(), Status> {
-        self.machine
-            .driver
-            .suspend_context(&self.machine.passive(), self.hw_context, 1)
-            .map(|_complete| ())
+        self.driver.suspend_context(&self.passive(), self.hw_context, 1).map(|_complete| ())
     }
 
     fn signal(&self, fence: DriverHandle) -> Result<(), Status> {
-        let cell = FenceCell::plain(self.machine.platform.page(1).word(0));
+        let cell = FenceCell::plain(self.platform.page(1).word(0));
         self.must("DxgkDdiUpdateCurrentValuesFromCpu", |machine| {
             let update = UpdateCurrentValue { fence, value: 7, current_value: Some(&cell) };
             let mode = UpdateCurrentMode::Write;
@@ -117,7 +104,7 @@ impl Scene {
             monitored_value: PhysicalAddress(0x108),
             peers: peers.iter().map(peer).collect(),
         };
-        self.machine.driver.link_native_fence(&self.machine.passive(), args)
+        self.driver.link_native_fence(&self.passive(), args)
     }
 }
 
@@ -132,7 +119,6 @@ enum Missing {
     /// The queue cannot be missing.
     Refused,
 }
-use Missing::{Refused, Tolerated};
 
 const QUEUE: QueueId = QueueId(3);
 const SUSPEND: AdminCommand = AdminCommand::SuspendQueue { queue: QUEUE };
@@ -183,7 +169,7 @@ fn rows_of_memory() -> Vec<Row> {
         }),
         (INVALIDATE, Refused, "a valid entry that is replaced", |s| {
             s.set_root(Some(0x9000)).unwrap();
-            let table = s.machine.platform.bulk(4096);
+            let table = s.platform.bulk(4096);
             let write = |at| {
                 let entries = &[PageTableEntry::Table(PhysicalAddress(at))];
                 let (table, level, start_index) = (&table, 0, 3);
@@ -196,23 +182,23 @@ fn rows_of_memory() -> Vec<Row> {
                     start_index,
                     entries,
                 };
-                s.machine.driver.update_page_table(&s.machine.passive(), args)
+                s.driver.update_page_table(&s.passive(), args)
             };
             write(0x1000).unwrap();
             write(0x2000)
         }),
         (AdminCommand::HoldEngines, Refused, "a hold for paging", |s| {
-            let level = s.machine.passive();
-            s.machine.driver.build_paging_buffer(&level, PagingOperation::HoldEngines)
+            let level = s.passive();
+            s.driver.build_paging_buffer(&level, PagingOperation::HoldEngines)
         }),
         (AdminCommand::ReleaseEngines, Refused, "the end of a hold for paging", |s| {
-            let level = s.machine.passive();
-            s.machine.driver.build_paging_buffer(&level, PagingOperation::ReleaseEngines)
+            let level = s.passive();
+            s.driver.build_paging_buffer(&level, PagingOperation::ReleaseEngines)
         }),
         (AdminCommand::MoveFencePage { from: PLACE, to: PLACE }, Refused, "a moved page", |s| {
             let (from, to) = (PhysicalAddress(0x1000), PhysicalAddress(0x2000));
             let operation = PagingOperation::TransferFenceValues { from, to };
-            s.machine.driver.build_paging_buffer(&s.machine.passive(), operation)
+            s.driver.build_paging_buffer(&s.passive(), operation)
         }),
     ]
 }
@@ -228,7 +214,7 @@ fn rows_of_queues() -> Vec<Row> {
                 dma_buffer_gpu_va: 0x1_0000,
                 dma_buffer_bytes: 64,
             };
-            s.machine.driver.submit_command_to_hw_queue(&s.machine.dispatch(), args)
+            s.driver.submit_command_to_hw_queue(&s.dispatch(), args)
         }),
         (KICK, Tolerated, "a notified submission", |s| {
             s.must("DxgkDdiNotifyWorkSubmission", |machine| {
@@ -238,22 +224,16 @@ fn rows_of_queues() -> Vec<Row> {
         (SUSPEND, Tolerated, "a suspension", |s| s.suspend()),
         (AdminCommand::ResumeQueue { queue: QUEUE }, Tolerated, "a resume", |s| {
             s.suspend().unwrap();
-            s.machine.driver.resume_context(&s.machine.passive(), s.hw_context)
+            s.driver.resume_context(&s.passive(), s.hw_context)
         }),
         (CREATE, Refused, "a kernel-mode queue", |s| {
             let args = queue_args(s.hw_context, 0x52, false, 0x8010);
-            s.machine.driver.create_hw_queue(&s.machine.passive(), args).map(|_| ())
+            s.driver.create_hw_queue(&s.passive(), args).map(|_| ())
         }),
         (CREATE, Refused, "the ring of a user-mode queue", |s| {
-            let hw_queue = s.machine.queue(s.hw_context, 0x52, true, 0x8010);
-            let mut args = CreateDoorbell {
-                hw_queue,
-                os_handle: OsHandle(0xD1),
-                ring: s.machine.ring(16),
-                flags: CreateDoorbellFlags::empty(),
-                private_data: Vec::new(),
-            };
-            s.machine.driver.create_doorbell(&s.machine.passive(), &mut args).map(|_| ())
+            let hw_queue = s.queue(s.hw_context, 0x52, true, 0x8010);
+            let mut args = doorbell_args(hw_queue, 0xD1, s.ring(16));
+            s.driver.create_doorbell(&s.passive(), &mut args).map(|_| ())
         }),
         (DESTROY, Refused, "the end of a kernel-mode queue", |s| {
             s.must("DxgkDdiDestroyHwQueue", |machine| {
@@ -270,9 +250,9 @@ fn rows_of_queues() -> Vec<Row> {
             Refused,
             "a connect",
             |s| {
-                let (level, plain) = (s.machine.passive(), ConnectDoorbellFlags::empty());
-                s.machine.driver.disconnect_doorbell(&level, s.doorbell);
-                s.machine.driver.connect_doorbell(&level, s.doorbell, plain).map(|_| ())
+                let (level, plain) = (s.passive(), ConnectDoorbellFlags::empty());
+                s.driver.disconnect_doorbell(&level, s.doorbell);
+                s.driver.connect_doorbell(&level, s.doorbell, plain).map(|_| ())
             },
         ),
         (AdminCommand::DisconnectDoorbell { queue: QUEUE }, Tolerated, "a disconnect", |s| {
@@ -300,8 +280,8 @@ fn rows_of_settings() -> Vec<Row> {
                 let properties =
                     SchedulingProperties { in_process_priority: 3, ..Default::default() };
                 let args = SetContextSchedulingProperties { context: s.hw_context, properties };
-                let level = s.machine.passive();
-                s.machine.driver.set_context_scheduling_properties(&level, args)
+                let level = s.passive();
+                s.driver.set_context_scheduling_properties(&level, args)
             },
         ),
         (
@@ -310,7 +290,7 @@ fn rows_of_settings() -> Vec<Row> {
             "priority bands",
             |s| {
                 let args = SetupPriorityBands::default();
-                s.machine.driver.setup_priority_bands(&s.machine.passive(), args)
+                s.driver.setup_priority_bands(&s.passive(), args)
             },
         ),
         (
@@ -332,9 +312,9 @@ fn rows_of_settings() -> Vec<Row> {
                     notify_every: 0,
                     gpu_va: 0x9_0000,
                     system_process_gpu_va: 0xA_0000,
-                    header: s.machine.platform.page(5).word(0),
+                    header: s.platform.page(5).word(0),
                     header_address: PLACE,
-                    entries: s.machine.platform.bulk(4032),
+                    entries: s.platform.bulk(4032),
                     entries_address: PhysicalAddress(0x1000),
                 };
                 s.must("DxgkDdiSetNativeFenceLogBuffer", |machine| {
@@ -359,7 +339,7 @@ fn rows_of_fences() -> Vec<Row> {
         ),
         (AdminCommand::RescanWaits, Refused, "a signal of a fence that is not open", |s| {
             let args = fence_args(0xF1);
-            let made = s.machine.driver.create_native_fence(&s.machine.passive(), args);
+            let made = s.driver.create_native_fence(&s.passive(), args);
             s.signal(made.unwrap().0)
         }),
         (
@@ -391,21 +371,21 @@ fn rows_of_power_and_packets() -> Vec<Row> {
     vec![
         (AdminCommand::PowerDevice { on: false, if_idle: false }, Refused, "D3", |s| {
             let (state, action) = (DevicePowerState::D3, PowerAction::Sleep);
-            s.machine.driver.set_power_state(&s.machine.passive(), state, action)
+            s.driver.set_power_state(&s.passive(), state, action)
         }),
         (AdminCommand::PowerDevice { on: true, if_idle: false }, Refused, "D0", |s| {
             let (state, action) = (DevicePowerState::D0, PowerAction::None);
-            s.machine.driver.set_power_state(&s.machine.passive(), state, action)
+            s.driver.set_power_state(&s.passive(), state, action)
         }),
         (POWER, Refused, "F1", |s| {
-            let level = s.machine.passive();
+            let level = s.passive();
             let f1 = ComponentState::F1;
-            s.machine.driver.set_power_component_f_state((&level).into(), ENGINE, f1)
+            s.driver.set_power_component_f_state((&level).into(), ENGINE, f1)
         }),
         (POWER, Refused, "F0", |s| {
-            let level = s.machine.dispatch();
+            let level = s.dispatch();
             let f0 = ComponentState::F0;
-            s.machine.driver.set_power_component_f_state((&level).into(), ENGINE, f0)
+            s.driver.set_power_component_f_state((&level).into(), ENGINE, f0)
         }),
         (
             AdminCommand::PreemptNode { engine: 1, preemption_fence_id: 2 },
@@ -414,7 +394,7 @@ fn rows_of_power_and_packets() -> Vec<Row> {
             |s| {
                 s.submit_packet().unwrap();
                 let args = PreemptCommand { engine: ENGINE, preemption_fence_id: 2 };
-                s.machine.driver.preempt_command(&s.machine.dispatch(), args)
+                s.driver.preempt_command(&s.dispatch(), args)
             },
         ),
     ]
@@ -424,51 +404,51 @@ fn rows_of_power_and_packets() -> Vec<Row> {
 fn rows_of_resets() -> Vec<Row> {
     vec![
         (QUERY_ENGINE, Refused, "the status of an engine", |s| {
-            s.machine.driver.query_engine_status(&s.machine.passive(), ENGINE).map(|_| ())
+            s.driver.query_engine_status(&s.passive(), ENGINE).map(|_| ())
         }),
         (QUERY_QUEUE, Tolerated, "the status of an engine that runs no context", |s| {
-            s.machine.driver.query_engine_status(&s.machine.passive(), ENGINE).map(|_| ())
+            s.driver.query_engine_status(&s.passive(), ENGINE).map(|_| ())
         }),
         (QUERY_ENGINE, Refused, "debug information", |s| {
-            let (level, reason) = (s.machine.passive(), DebugReason::TimeoutDetected);
-            s.machine.driver.collect_debug_info(&level, None, reason).map(|_| ())
+            let (level, reason) = (s.passive(), DebugReason::TimeoutDetected);
+            s.driver.collect_debug_info(&level, None, reason).map(|_| ())
         }),
         (QUERY_QUEUE, Tolerated, "debug information of queues", |s| {
-            let (level, reason) = (s.machine.passive(), DebugReason::TimeoutDetected);
-            s.machine.driver.collect_debug_info(&level, Some(ENGINE), reason).map(|_| ())
+            let (level, reason) = (s.passive(), DebugReason::TimeoutDetected);
+            s.driver.collect_debug_info(&level, Some(ENGINE), reason).map(|_| ())
         }),
         (RESET, Refused, "a reset for packets", |s| {
-            s.machine.driver.reset_engine(&s.machine.passive(), ENGINE).map(|_| ())
+            s.driver.reset_engine(&s.passive(), ENGINE).map(|_| ())
         }),
         (SUSPEND, Tolerated, "a reset for packets beside a suspended context", |s| {
             suspended(s);
-            s.machine.driver.reset_engine(&s.machine.passive(), ENGINE).map(|_| ())
+            s.driver.reset_engine(&s.passive(), ENGINE).map(|_| ())
         }),
         (POWER, Refused, "a reset for hardware queues", |s| {
-            s.machine.driver.reset_hw_engine(&s.machine.passive(), ENGINE)
+            s.driver.reset_hw_engine(&s.passive(), ENGINE)
         }),
         (RESET, Refused, "the end of work in a reset for hardware queues", |s| {
-            s.machine.driver.reset_hw_engine(&s.machine.passive(), ENGINE)
+            s.driver.reset_hw_engine(&s.passive(), ENGINE)
         }),
         (SUSPEND, Tolerated, "a reset for hardware queues beside a suspended context", |s| {
             suspended(s);
-            s.machine.driver.reset_hw_engine(&s.machine.passive(), ENGINE)
+            s.driver.reset_hw_engine(&s.passive(), ENGINE)
         }),
         (POWER, Refused, "the resume of an engine", |s| {
-            s.machine.driver.resume_hw_engine(&s.machine.passive(), ENGINE)
+            s.driver.resume_hw_engine(&s.passive(), ENGINE)
         }),
         (AdminCommand::HoldEngines, Refused, "the reset of an adapter", |s| {
-            s.machine.driver.reset_from_timeout(&s.machine.passive())
+            s.driver.reset_from_timeout(&s.passive())
         }),
         (RESET, Refused, "the end of work in the reset of an adapter", |s| {
-            s.machine.driver.reset_from_timeout(&s.machine.passive())
+            s.driver.reset_from_timeout(&s.passive())
         }),
         (SUSPEND, Tolerated, "the reset of an adapter beside a suspended context", |s| {
             suspended(s);
-            s.machine.driver.reset_from_timeout(&s.machine.passive())
+            s.driver.reset_from_timeout(&s.passive())
         }),
         (AdminCommand::ReleaseEngines, Refused, "the restart of an adapter", |s| {
-            s.machine.driver.restart_from_timeout(&s.machine.passive())
+            s.driver.restart_from_timeout(&s.passive())
         }),
     ]
 }
@@ -522,12 +502,12 @@ fn a_pending_command_is_continued_by_a_call_that_can_wait() {
     let s = scene();
     let resume = AdminCommand::ResumeQueue { queue: QUEUE };
     s.suspend().unwrap();
-    s.machine.refuse(&resume, PENDING);
-    s.machine.answer(&SUSPEND, (77, 0));
+    s.refuse(&resume, PENDING);
+    s.answer(&SUSPEND, (77, 0));
     s.suspend().unwrap();
-    s.machine.journal.take();
-    assert_eq!(s.machine.driver.resume_context(&s.machine.passive(), s.hw_context), Ok(()));
-    let sent = s.machine.commands();
+    s.journal.take();
+    assert_eq!(s.driver.resume_context(&s.passive(), s.hw_context), Ok(()));
+    let sent = s.commands();
     let kinds = |command: &AdminCommand| match command {
         AdminCommand::ResumeQueue { .. } => "resume".to_owned(),
         AdminCommand::Continue { ticket, at_once: false } => format!("continue {ticket}"),
@@ -537,7 +517,7 @@ fn a_pending_command_is_continued_by_a_call_that_can_wait() {
     // The ticket is the result of the command. `Continue` has no result here.
     assert_eq!(sent, ["resume", "continue 77", "resume", "continue 0"]);
 
-    s.machine.refuse(&KICK, PENDING);
+    s.refuse(&KICK, PENDING);
     assert_eq!(s.submit_packet(), Err(Status::DEVICE_REMOVED));
 }
 
@@ -546,7 +526,7 @@ fn a_pending_command_is_continued_by_a_call_that_can_wait() {
 fn an_adapter_that_is_not_started_refuses_what_needs_the_start() {
     let cold = || Machine::cold(&Platform::host(), Config::standard());
     let stopped = || {
-        let machine = Machine::with(Config::standard());
+        let machine = Machine::standard();
         machine.driver.stop_device(&machine.passive());
         assert_eq!(machine.driver.violations(), []);
         machine
@@ -580,13 +560,7 @@ fn arguments_outside_of_what_the_adapter_has_are_refused() {
     let (level, driver) = (machine.passive(), &machine.driver);
     let invalid = Status::INVALID_PARAMETER;
     let context_on = |node_ordinal, engine_affinity| {
-        let args = CreateContext {
-            device,
-            os_handle: OsHandle(0xC9),
-            node_ordinal,
-            engine_affinity,
-            hardware_scheduled: true,
-        };
+        let args = CreateContext { engine_affinity, ..context_args(device, 0xC9, node_ordinal) };
         driver.create_context(&level, args).err()
     };
     for (node, affinity) in [(3, 1), (1, 0), (1, 3), (1, 2)] {

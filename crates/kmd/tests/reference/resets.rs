@@ -1,15 +1,7 @@
 //! The state of engines that a recovery asks for, and the order of resets.
 
-use tidegate_ddi::queue::SubmitCommandVirtual;
-use tidegate_ddi::{
-    AdapterResetDdi, DebugReason, Driver, DriverHandle, EngineId, EngineResetDdi, EngineStatus,
-    HwContextLoss, HwQueueDdi, OsHandle, RunningCommand, SubmitCommandFlags,
-};
-use tidegate_gpu_abi::admin::EngineAnswer;
-use tidegate_gpu_abi::{AdminCommand, AdminError, QueueId, QueueState};
-use tidegate_kmd::Config;
-
-use tidegate_testbed::bare_driver::{Event, Machine};
+use tidegate_ddi::RunningCommand;
+use tidegate_testbed::prelude::driver::*;
 
 const ENGINE: EngineId = EngineId::of_node(1);
 const QUERY_ENGINE: AdminCommand = AdminCommand::QueryEngine { engine: 1 };
@@ -24,8 +16,7 @@ const CONTEXT: OsHandle = OsHandle(0xC0);
 /// A machine with a kernel-mode queue 0x50 and a user-mode queue 0x51 in one context on node 1, and
 /// the context.
 fn scene() -> (Machine, DriverHandle) {
-    let machine = Machine::with(Config::standard());
-    let owned = machine.owned(5, 1);
+    let (machine, owned) = Machine::with_owned(5, 1);
     machine.queue(owned.context, 0x50, false, 0x8000);
     let user = machine.queue(owned.context, 0x51, true, 0x8008);
     machine.doorbell(user, 0xD0);

@@ -1,16 +1,7 @@
 //! Packets on node rings and on kernel-mode hardware queues, and the mailbox below them.
 
-use tidegate_ddi::HwQueueDdi;
-use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
-use tidegate_ddi::{Driver, DriverHandle, EngineId, Status};
-use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuVa,
-    QueueId, QueueKind, QueueShape, RingPacket, SLOT_BYTES,
-};
-use tidegate_kmd::Config;
-use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, Target};
-
-use tidegate_testbed::bare_driver::{ALL, Machine};
+use tidegate_gpu_abi::CONTROL_READ_WORD;
+use tidegate_testbed::prelude::driver::*;
 
 /// A ring as the GPU finds it.
 struct Ring {
