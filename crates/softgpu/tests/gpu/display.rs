@@ -1,13 +1,8 @@
 //! The display by its registers: refreshes, latching, and a screen that is looked at.
 
-use std::sync::Arc;
-use tidegate_d3dukmdt::{PixelFormat, Surface};
 use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, encode_surface};
-use tidegate_gpu_abi::{Cause, Device, InterruptSink, Register};
-use tidegate_platform::{
-    Bulk, CpuTime, Mutex, PhysicalAddress, PhysicalMemory, Platform, StepCosts,
-};
-use tidegate_softgpu::{Config, DisplayConfig, DisplayStats, Frame, SoftGpu};
+use tidegate_softgpu::{DisplayStats, SoftGpu};
+use tidegate_testbed::prelude::gpu::*;
 
 const PERIOD: u64 = 16_000;
 const SURFACE: Surface =

@@ -1,24 +1,17 @@
 //! What engines do with memory: copies, fills, programs and stored values through GPU virtual
 //! addresses, on every platform.
 
-use crate::machine::{COMPUTE, COPY, Fence, Machine, Process, Seen, THREE_D, everywhere, on};
 use crate::packets::program;
-use std::sync::Arc;
 use tidegate_d3dukmdt::RenderPipelineStage;
-use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
-use tidegate_gpu_abi::{AdminCommand, Command, GpuVa, QueueState, RingPacket};
-use tidegate_platform::{Platform, QueueNumber, Step, StepCosts};
-use tidegate_programs::ProgramId;
-use tidegate_programs::layout::{VERTEX_LEN, Vertex};
-use tidegate_programs::mesh::vertex_bytes;
-use tidegate_softgpu::{Config, WorkRates};
+use tidegate_gpu_abi::regs::FaultInfo;
+use tidegate_programs::layout::VERTEX_LEN;
+use tidegate_testbed::prelude::gpu::*;
 
 /// Runs `commands` on a new queue of `node` and waits until they are done.
-fn run(machine: &Arc<Machine>, process: &Process, node: u32, commands: &[Command]) {
+fn run(process: &Process, node: u32, commands: &[Command]) {
     let done = process.fence(0, 0);
     let mut queue = process.queue(node);
-    queue.submit(&[process.execute(commands, 0), done.signal(1)]);
-    machine.await_signals(&done, 1);
+    queue.run_until(&[process.execute(commands, 0), done.signal(1)], &done, 1);
 }
 
 /// Runs `commands` on a new queue of `node` and returns the fault that they end in.
@@ -40,8 +33,7 @@ fn run_into_fault(
 
 #[test]
 fn a_copy_goes_through_page_tables_and_over_page_borders() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (from, to) = (process.buffer(20_000), process.local_buffer(20_000));
         let data: Vec<u8> = (0..20_000u32).map(|i| (i * 7 % 251) as u8).collect();
         from.put(0, &data);
@@ -52,7 +44,7 @@ fn a_copy_goes_through_page_tables_and_over_page_borders() {
                 destination: to.va.plus(4_090),
                 bytes: 15_000,
             };
-            run(machine, &process, node, &[copy]);
+            run(&process, node, &[copy]);
             let mut expected = vec![0; 20_000];
             expected[4_090..19_090].copy_from_slice(&data[3..15_003]);
             assert!(to.bytes() == expected, "{:?}", machine.platform.kind());
@@ -69,7 +61,7 @@ fn a_copy_larger_than_a_turn_is_whole() {
             (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         from.put(0, &data);
         let copy = Command::Copy { source: from.va, destination: to.va, bytes: 3 << 20 };
-        run(machine, &process, COPY, &[copy]);
+        run(&process, COPY, &[copy]);
         assert!(to.bytes() == data);
         let stats = machine.gpu.stats();
         let of_queue = &stats.queues[&QueueNumber(0)];
@@ -81,13 +73,12 @@ fn a_copy_larger_than_a_turn_is_whole() {
 
 #[test]
 fn a_fill_repeats_its_pattern_from_its_first_byte() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |_, process| {
         let to = process.buffer(16_384);
         // An odd start, so that the pattern is cut by page borders.
         let fill =
             Command::Fill { destination: to.va.plus(4_095), bytes: 8_196, value: 0x4433_2211 };
-        run(machine, &process, COPY, &[fill]);
+        run(&process, COPY, &[fill]);
         let mut expected = vec![0; 16_384];
         for (number, byte) in expected[4_095..12_291].iter_mut().enumerate() {
             *byte = [0x11, 0x22, 0x33, 0x44][number % 4];
@@ -98,8 +89,7 @@ fn a_fill_repeats_its_pattern_from_its_first_byte() {
 
 #[test]
 fn a_dispatch_computes_over_gpu_addresses() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let count = 3_000u64;
         let (x, y) = (process.buffer(12_000), process.local_buffer(12_000));
         let floats =
@@ -108,7 +98,7 @@ fn a_dispatch_computes_over_gpu_addresses() {
         y.put(0, &floats(|i| 1.0 + i as f32));
         let args = vec![x.va.0, y.va.0, count, u64::from(2.0f32.to_bits())];
         let dispatch = program(ProgramId::SAXPY, args);
-        run(machine, &process, COMPUTE, std::slice::from_ref(&dispatch));
+        run(&process, COMPUTE, std::slice::from_ref(&dispatch));
         assert!(y.bytes() == floats(|i| 2.0 * i as f32 + (1.0 + i as f32)));
         assert_eq!(run_into_fault(machine, &process, COPY, &[dispatch]).1, FaultKind::WrongEngine);
     });
@@ -129,8 +119,7 @@ fn a_draw_is_for_the_three_d_engine_alone() {
 
 #[test]
 fn a_draw_paints_its_target_in_local_memory() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |_, process| {
         let colour = [200, 100, 3, 255];
         let corner = |x, y| Vertex {
             position: [x, y, 0.5, 1.0],
@@ -148,21 +137,19 @@ fn a_draw_paints_its_target_in_local_memory() {
         let mut args = vec![0; 16];
         (args[0], args[1], args[4]) = (vertices.va.0, 6, 2);
         (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 70, 33);
-        run(machine, &process, THREE_D, &[program(ProgramId::DRAW, args)]);
+        run(&process, THREE_D, &[program(ProgramId::DRAW, args)]);
         assert!(target.bytes().chunks_exact(4).all(|pixel| pixel == colour));
     });
 }
 
 #[test]
 fn a_stored_value_is_visible_and_unblocks_without_an_interrupt() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (first, done) = (process.fence(0, 0), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [first, done] = process.fences([0, 0]);
         let (mut storer, mut waiter) = (process.queue(COPY), process.queue(COMPUTE));
         waiter.submit(&[first.wait(5), done.signal(1)]);
         let store = Command::WriteValue { destination: first.current_va, value: 5 };
-        storer.submit(&[process.execute(&[store], 0)]);
-        machine.await_signals(&done, 1);
+        storer.run_until(&[process.execute(&[store], 0)], &done, 1);
         assert_eq!(first.current.load(), 5);
         let of_first = |s: &Seen| matches!(s, Seen::Signaled(_, va) if *va == first.current_va);
         assert!(!machine.seen().iter().any(of_first));
@@ -171,16 +158,14 @@ fn a_stored_value_is_visible_and_unblocks_without_an_interrupt() {
 
 #[test]
 fn a_copy_onto_a_current_value_is_a_signal() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (first, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |_, process| {
+        let [first, done] = process.fences([u64::MAX, 0]);
         let value = process.buffer(8);
         value.put(0, &9u64.to_le_bytes());
         let (mut copier, mut waiter) = (process.queue(COPY), process.queue(THREE_D));
         waiter.submit(&[first.wait(9), done.signal(1)]);
         let copy = Command::Copy { source: value.va, destination: first.current_va, bytes: 8 };
-        copier.submit(&[process.execute(&[copy], 0)]);
-        machine.await_signals(&done, 1);
+        copier.run_until(&[process.execute(&[copy], 0)], &done, 1);
         assert_eq!(first.current.load(), 9);
     });
 }
@@ -188,8 +173,7 @@ fn a_copy_onto_a_current_value_is_a_signal() {
 // spec: NF-013
 #[test]
 fn a_protocol_page_takes_whole_words_only() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (fence, bytes): (Fence, _) = (process.fence(1, u64::MAX), process.buffer(64));
         let torn = Command::Copy { source: bytes.va, destination: fence.current_va, bytes: 4 };
         assert_eq!(
@@ -202,8 +186,7 @@ fn a_protocol_page_takes_whole_words_only() {
 
 #[test]
 fn a_page_fault_names_its_address() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (from, to) = (process.buffer(8_192), process.read_only_buffer(8_192));
         let beyond = Command::Copy { source: from.va, destination: GpuVa(0xDEAD_B000), bytes: 64 };
         let fault = run_into_fault(machine, &process, COPY, &[beyond]);
@@ -228,20 +211,17 @@ fn a_page_fault_names_its_address() {
 
 #[test]
 fn an_invalidated_translation_is_not_used_again() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (from, old) = (process.buffer(4_096), process.buffer(4_096));
         let (new_at, new) = machine.system.bulk(4_096);
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);
         let fill = process.execute(&[Command::Fill { destination: old.va, bytes: 4, value: 1 }], 0);
-        queue.submit(&[fill, done.signal(1)]);
-        machine.await_signals(&done, 1);
+        queue.run_until(&[fill, done.signal(1)], &done, 1);
         let invalidate = AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 };
         process.map_page(old.va, new_at, true);
         machine.admin(invalidate).expect("an address space");
-        queue.submit(&[fill, done.signal(2)]);
-        machine.await_signals(&done, 2);
+        queue.run_until(&[fill, done.signal(2)], &done, 2);
         assert_eq!(new.read_u64(0), Ok(1));
         process.unmap_page(from.va);
         machine.admin(invalidate).expect("an address space");
@@ -256,9 +236,7 @@ fn an_invalidated_translation_is_not_used_again() {
 // spec: ME-001
 #[test]
 fn engines_work_at_the_same_time_and_the_overlap_is_counted() {
-    let platform = Platform::virtual_time(StepCosts::free());
-    on(&platform, Config::default(), |machine| {
-        let process = machine.process();
+    timed_process(|machine, process| {
         let done = [process.fence(0, 0), process.fence(0, 0)];
         let start = machine.platform.now();
         for (node, (fence, ns)) in [COMPUTE, COPY].into_iter().zip(done.iter().zip([1_000, 3_000]))
@@ -284,12 +262,12 @@ fn work_takes_its_stated_rate_on_the_virtual_clock() {
             let (x, y) = (process.buffer(1 << 20), process.buffer(1 << 20));
             let start = machine.platform.now();
             let copy = Command::Copy { source: x.va, destination: y.va, bytes: 1 << 20 };
-            run(machine, &process, COPY, &[copy]);
+            run(&process, COPY, &[copy]);
             assert_eq!(machine.platform.now().since(start), (1 << 20) / 2);
             let start = machine.platform.now();
             let saxpy = program(ProgramId::SAXPY, vec![x.va.0, y.va.0, 10_240, 0]);
             let Command::Dispatch { groups: [groups, ..], .. } = saxpy else { panic!("{saxpy:?}") };
-            run(machine, &process, COMPUTE, &[saxpy]);
+            run(&process, COMPUTE, &[saxpy]);
             assert_eq!(machine.platform.now().since(start), 70 * u64::from(groups));
         },
     );
@@ -297,8 +275,7 @@ fn work_takes_its_stated_rate_on_the_virtual_clock() {
 
 #[test]
 fn a_program_that_faults_says_where() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let x = process.buffer(4_096);
         let args = vec![x.va.0, 0x7777_0000, 1_000, 0];
         let saxpy = program(ProgramId::SAXPY, args);
@@ -329,8 +306,7 @@ fn fault_in(
 // spec: HS-016
 #[test]
 fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (words, read_only) = (process.buffer(4_096), process.read_only_buffer(4_096));
         let store = |destination| Command::WriteValue { destination, value: 1 };
         let unmapped = |page_table_level, argument, stage| FaultInfo {
@@ -389,7 +365,7 @@ fn timed_work_gives_way_to_a_higher_priority_and_loses_no_time() {
     let platform = Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 0));
     on(&platform, Config::default(), |machine| {
         let process = machine.process();
-        let (low_done, high_done) = (process.fence(0, 0), process.fence(0, 0));
+        let [low_done, high_done] = process.fences([0, 0]);
         let options = |priority, os_handle| crate::machine::QueueOptions {
             priority,
             os_handle,
@@ -401,8 +377,7 @@ fn timed_work_gives_way_to_a_higher_priority_and_loses_no_time() {
         let start = machine.platform.now();
         low.submit(&[timed(10_000), low_done.signal(1)]);
         machine.platform.sleep_until(start.after(4_000));
-        high.submit(&[timed(1_000), high_done.signal(1)]);
-        machine.await_signals(&high_done, 1);
+        high.run_until(&[timed(1_000), high_done.signal(1)], &high_done, 1);
         assert_eq!(machine.platform.now().since(start), 5_000);
         machine.await_signals(&low_done, 1);
         assert_eq!(machine.platform.now().since(start), 11_000);
@@ -416,13 +391,12 @@ fn timed_work_gives_way_to_a_higher_priority_and_loses_no_time() {
 
 #[test]
 fn a_packet_of_many_commands_runs_them_in_order() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let buffer = process.buffer(8);
         let store = |value| Command::WriteValue { destination: buffer.va, value };
         let mut commands: Vec<Command> = (1..200).map(store).collect();
         commands.push(Command::Label { name: 3 });
-        run(machine, &process, THREE_D, &commands);
+        run(&process, THREE_D, &commands);
         assert_eq!(buffer.bulk.read_u64(0), Ok(199));
         let stats = machine.gpu.stats();
         assert_eq!(
@@ -434,8 +408,7 @@ fn a_packet_of_many_commands_runs_them_in_order() {
 
 #[test]
 fn commands_that_end_with_the_mapped_memory_are_read() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (page, buffer) = (process.buffer(4_096), process.buffer(8));
         let mut writer = tidegate_gpu_abi::CommandWriter::new();
         writer.push(&Command::WriteValue { destination: buffer.va, value: 77 });

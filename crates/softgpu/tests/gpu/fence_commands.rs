@@ -1,16 +1,8 @@
 //! Waits and signals in the middle of command buffers of hardware queues.
 
-use crate::machine::{Buffer, COMPUTE, COPY, Fence, Process, QueueOptions, Seen, everywhere};
 use crate::packets::{Log, dma};
-use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
-use tidegate_gpu_abi::admin::EngineAnswer;
-use tidegate_gpu_abi::log::{LogOperation, LogType};
-use tidegate_gpu_abi::regs::{FaultKind, NodePreemption};
-use tidegate_gpu_abi::ring::{DmaFlags, NO_LOG_ENTRY};
-use tidegate_gpu_abi::{
-    AdminCommand, Command, EngineKind, GpuVa, QueueKind, QueueState, SignalPacket,
-};
-use tidegate_softgpu::{Config, NodeConfig};
+use tidegate_gpu_abi::SignalPacket;
+use tidegate_testbed::prelude::gpu::*;
 
 fn wait(fence: &Fence, value: u64, log_entry: u32) -> Command {
     Command::WaitFence {
@@ -44,8 +36,7 @@ fn link(process: &Process) -> Fence {
 // spec: HS-023
 #[test]
 fn a_wait_in_a_command_buffer_leaves_the_engine_to_other_queues_until_its_signal() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (go, handed, progress) = (link(&process), link(&process), process.fence(0, 0));
         let (before, after) = (process.buffer(64), process.buffer(64));
         let options = || QueueOptions { progress: Some(progress.clone()), ..Default::default() };
@@ -65,13 +56,15 @@ fn a_wait_in_a_command_buffer_leaves_the_engine_to_other_queues_until_its_signal
         waiter.submit(&[process.execute(&commands, 1)]);
         // The engine runs another queue meanwhile.
         let (mut other, ran) = (process.queue(COMPUTE), process.fence(0, 0));
-        other.submit(&[process.execute(&[Command::Timed { ns: 100 }], 0), ran.signal(1)]);
-        machine.await_signals(&ran, 1);
+        other.run_until(
+            &[process.execute(&[Command::Timed { ns: 100 }], 0), ran.signal(1)],
+            &ran,
+            1,
+        );
         machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
         assert_eq!((before.bytes()[0], after.bytes()[0]), (1, 0));
         assert_eq!((handed.current.load(), progress.current.load()), (0, 0));
-        signaller.submit(&[process.execute(&[signal(&go, 3, NO_LOG_ENTRY)], 0)]);
-        machine.await_signals(&progress, 1);
+        signaller.run_until(&[process.execute(&[signal(&go, 3, NO_LOG_ENTRY)], 0)], &progress, 1);
         assert_eq!((after.bytes()[0], handed.current.load()), (2, 9));
         let stats = machine.gpu.stats();
         assert_eq!((stats.gpu_waits, stats.gpu_waits_stalled), (1, 1));
@@ -91,16 +84,14 @@ fn a_wait_in_a_command_buffer_leaves_the_engine_to_other_queues_until_its_signal
 // spec: HS-023
 #[test]
 fn a_satisfied_wait_does_not_stall_and_a_command_buffer_may_end_with_a_wait() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (reached, go, progress) =
             (process.fence(7, u64::MAX), link(&process), process.fence(0, 0));
         let options = QueueOptions { progress: Some(progress.clone()), ..Default::default() };
         let (mut queue, mut signaller) =
             (process.queue_with(COPY, options), process.queue(COMPUTE));
         let last = [wait(&reached, 7, NO_LOG_ENTRY), wait(&go, 1, NO_LOG_ENTRY)];
-        queue.submit(&[process.execute(&last[..1], 1), process.execute(&last, 2)]);
-        machine.await_signals(&progress, 1);
+        queue.run_until(&[process.execute(&last[..1], 1), process.execute(&last, 2)], &progress, 1);
         machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
         assert_eq!(progress.current.load(), 1);
         signaller.submit(&[go.signal(1)]);
@@ -148,8 +139,7 @@ fn a_queue_in_such_a_wait_is_suspended_at_once_and_neither_runs_nor_hangs() {
         machine.admin(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
         let (mut signaller, mut other) = (process.queue(1), process.queue(FIRST));
         signaller.submit(&[go.signal(1), go.signal(0)]);
-        other.submit(&[ran.signal(1)]);
-        machine.await_signals(&ran, 1);
+        other.run_until(&[ran.signal(1)], &ran, 1);
         machine.poll_until(|| signaller.read_pointer() == 2);
         assert_eq!(done.current.load(), 0);
         machine.admin(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");

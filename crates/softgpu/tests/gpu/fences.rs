@@ -1,34 +1,22 @@
 //! Fences on engines: waits and signals between queues, conditional interrupts, the signalled list,
 //! fence logs.
 
-use crate::machine::{COMPUTE, COPY, Fence, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
 use crate::packets::{Log, logged};
-use std::sync::Arc;
-use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_explorer::machine;
 use tidegate_explorer::strategy::replay::Replay;
-use tidegate_gpu_abi::log::{LOG_ENTRIES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogOperation, LogType};
-use tidegate_gpu_abi::{
-    AdminCommand, AdminError, Cause, Command, Device, GpuVa, InterruptSink, QueueState, Register,
-    RingPacket,
-};
-use tidegate_platform::{
-    Bulk, MemoryModel, Page, PhysicalAddress, Platform, QueueNumber, Step, StepCosts, Word,
-};
-use tidegate_softgpu::Config;
+use tidegate_gpu_abi::log::LOG_ENTRIES;
+use tidegate_testbed::prelude::gpu::*;
 
 // spec: NF-004, NF-005, NF-008
 #[test]
 fn a_wait_before_its_signal_parks_the_queue_and_is_released_by_another_engine() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (link, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [link, done] = process.fences([u64::MAX, 0]);
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[link.wait(3), done.signal(1)]);
         let mut other = process.queue(THREE_D);
         let other_done = process.fence(0, 0);
-        other.submit(&[other_done.signal(1)]);
-        machine.await_signals(&other_done, 1);
+        other.run_until(&[other_done.signal(1)], &other_done, 1);
         assert_eq!(
             machine.state(waiter.id),
             QueueState::Waiting,
@@ -36,8 +24,7 @@ fn a_wait_before_its_signal_parks_the_queue_and_is_released_by_another_engine() 
         );
         assert_eq!(done.current.load(), 0);
         // 5 satisfies a wait for 3.
-        signaler.submit(&[link.signal(5)]);
-        machine.await_signals(&done, 1);
+        signaler.run_until(&[link.signal(5)], &done, 1);
         assert_eq!(link.current.load(), 5);
         let stats = machine.gpu.stats();
         assert_eq!((stats.gpu_waits, stats.gpu_waits_stalled), (1, 1));
@@ -48,12 +35,10 @@ fn a_wait_before_its_signal_parks_the_queue_and_is_released_by_another_engine() 
 
 #[test]
 fn a_wait_that_is_satisfied_already_does_not_stall() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (reached, done) = (process.fence(7, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COMPUTE);
-        queue.submit(&[reached.wait(7), reached.wait(0), done.signal(1)]);
-        machine.await_signals(&done, 1);
+        queue.run_until(&[reached.wait(7), reached.wait(0), done.signal(1)], &done, 1);
         let stats = machine.gpu.stats();
         assert_eq!((stats.gpu_waits, stats.gpu_waits_stalled), (2, 0));
     });
@@ -62,8 +47,7 @@ fn a_wait_that_is_satisfied_already_does_not_stall() {
 /// Two queues on two engines hand a value back and forth `links` times.
 fn chain(machine: &Arc<Machine>, links: u64) {
     let process = machine.process();
-    let (there, back, done) =
-        (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+    let [there, back, done] = process.fences([u64::MAX, u64::MAX, 0]);
     let options =
         || QueueOptions { slots: (2 * links + 2).next_power_of_two(), ..Default::default() };
     let (mut even, mut odd) =
@@ -104,39 +88,40 @@ const LONG_NS: u64 = 3_600_000_000_000;
 
 #[test]
 fn signals_behind_an_interrupt_share_the_next_one_at_the_end_of_the_ring() {
-    everywhere(Config { interrupt_moderation_ns: LONG_NS, ..Config::default() }, |machine| {
-        let process = machine.process();
-        let done = process.fence(0, 0);
-        let mut queue = process.queue(COPY);
-        let before = machine.gpu.stats().interrupts_raised;
-        let signals: Vec<_> = (1..=10).map(|value| done.signal(value)).collect();
-        queue.submit(&signals);
-        machine.await_signals(&done, 2);
-        assert_eq!(done.current.load(), 10);
-        assert_eq!(machine.gpu.stats().interrupts_raised - before, 2);
-    });
+    with_process(
+        Config { interrupt_moderation_ns: LONG_NS, ..Config::default() },
+        |machine, process| {
+            let done = process.fence(0, 0);
+            let mut queue = process.queue(COPY);
+            let before = machine.gpu.stats().interrupts_raised;
+            let signals: Vec<_> = (1..=10).map(|value| done.signal(value)).collect();
+            queue.run_until(&signals, &done, 2);
+            assert_eq!(done.current.load(), 10);
+            assert_eq!(machine.gpu.stats().interrupts_raised - before, 2);
+        },
+    );
 }
 
 #[test]
 fn a_signal_that_is_held_back_interrupts_before_a_command_buffer() {
-    everywhere(Config { interrupt_moderation_ns: LONG_NS, ..Config::default() }, |machine| {
-        let process = machine.process();
-        let done = process.fence(0, 0);
-        let mut queue = process.queue(COPY);
-        let before = machine.gpu.stats().interrupts_raised;
-        let work = process.execute(&[Command::Timed { ns: 1_000 }], 0);
-        queue.submit(&[done.signal(1), done.signal(2), work, done.signal(3)]);
-        machine.await_signals(&done, 3);
-        assert_eq!(done.current.load(), 3);
-        assert_eq!(machine.gpu.stats().interrupts_raised - before, 3);
-    });
+    with_process(
+        Config { interrupt_moderation_ns: LONG_NS, ..Config::default() },
+        |machine, process| {
+            let done = process.fence(0, 0);
+            let mut queue = process.queue(COPY);
+            let before = machine.gpu.stats().interrupts_raised;
+            let work = process.execute(&[Command::Timed { ns: 1_000 }], 0);
+            queue.run_until(&[done.signal(1), done.signal(2), work, done.signal(3)], &done, 3);
+            assert_eq!(done.current.load(), 3);
+            assert_eq!(machine.gpu.stats().interrupts_raised - before, 3);
+        },
+    );
 }
 
 // spec: NF-006, NF-020, NF-126
 #[test]
 fn a_signal_interrupts_exactly_when_it_is_above_monitored_value() {
-    everywhere(Config { interrupt_moderation_ns: 0, ..Config::default() }, |machine| {
-        let process = machine.process();
+    with_process(Config { interrupt_moderation_ns: 0, ..Config::default() }, |machine, process| {
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);
         let mut expected = Vec::new();
@@ -178,29 +163,25 @@ fn a_signal_interrupts_exactly_when_it_is_above_monitored_value() {
 
 #[test]
 fn a_fence_without_monitored_value_raises_no_interrupt() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (mut fence, done) = (process.fence(0, 0), process.fence(0, 0));
         fence.monitored_va = GpuVa(0);
         let mut queue = process.queue(COPY);
-        queue.submit(&[fence.signal(9), done.signal(1)]);
-        machine.await_signals(&done, 1);
+        queue.run_until(&[fence.signal(9), done.signal(1)], &done, 1);
         assert_eq!((fence.current.load(), machine.seen().len()), (9, 1));
     });
 }
 
 #[test]
 fn a_progress_fence_is_signalled_when_its_commands_are_done() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |_, process| {
         let progress = process.fence(0, 1);
         let options = QueueOptions { progress: Some(progress.clone()), ..Default::default() };
         let mut queue = process.queue_with(COMPUTE, options);
         let buffer = process.buffer(8);
         let store = |value| Command::WriteValue { destination: buffer.va, value };
         let (first, second) = (process.execute(&[store(1)], 1), process.execute(&[store(2)], 2));
-        queue.submit(&[first, second]);
-        machine.await_signals(&progress, 1);
+        queue.run_until(&[first, second], &progress, 1);
         assert_eq!((progress.current.load(), buffer.bulk.read_u64(0)), (2, Ok(2)));
     });
 }
@@ -215,8 +196,7 @@ impl InterruptSink for Deaf {
 // spec: NF-124
 #[test]
 fn a_full_signaled_list_collapses_and_says_so() {
-    everywhere(Config { signaled_list_entries: 3, ..Config::default() }, |machine| {
-        let process = machine.process();
+    with_process(Config { signaled_list_entries: 3, ..Config::default() }, |machine, process| {
         let mut queue = process.queue(COPY);
         machine.gpu.connect_interrupt(Arc::new(Deaf));
         let fences: Vec<Fence> = (0..5).map(|_| process.fence(0, 0)).collect();
@@ -239,16 +219,14 @@ fn a_full_signaled_list_collapses_and_says_so() {
 // spec: NF-179, NF-181, NF-186, NF-200, NF-201
 #[test]
 fn a_signal_log_holds_84_entries_and_wraps() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [fence, done] = process.fences([u64::MAX, 0]);
         let mut queue = process.queue_with(COPY, QueueOptions { slots: 256, ..Default::default() });
         let log = Log::set(machine, queue.id, LogType::Signals, LOG_ENTRIES, 0);
         for value in 1..=100 {
             queue.put(&logged(fence.signal(value), (value as u32 - 1) % LOG_ENTRIES));
         }
-        queue.submit(&[done.signal(1)]);
-        machine.await_signals(&done, 1);
+        queue.run_until(&[done.signal(1)], &done, 1);
         // The last signal interrupts and is not logged, so the log says that it does not tell all.
         assert_eq!(log.index(), (16, 2));
         let mut last = 0;
@@ -268,16 +246,17 @@ fn a_signal_log_holds_84_entries_and_wraps() {
 // spec: NF-171, NF-189, NF-207, NF-210
 #[test]
 fn a_wait_log_tells_when_the_queue_stalled_and_when_it_went_on() {
-    let platform = Platform::virtual_time(StepCosts::free());
-    on(&platform, Config::default(), |machine| {
-        let process = machine.process();
+    timed_process(|machine, process| {
         let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
         let log = Log::set(machine, waiter.id, LogType::Waits, LOG_ENTRIES, 0);
         let start = machine.gpu.read_register(Register::CLOCK);
         waiter.submit(&[logged(fence.wait(1), 0), logged(fence.wait(2), 1), done.signal(1)]);
-        signaler.submit(&[process.execute(&[Command::Timed { ns: 5_000 }], 0), fence.signal(2)]);
-        machine.await_signals(&done, 1);
+        signaler.run_until(
+            &[process.execute(&[Command::Timed { ns: 5_000 }], 0), fence.signal(2)],
+            &done,
+            1,
+        );
         assert_eq!(log.index(), (2, 0));
         let (met, stalled) = (log.entry(0), log.entry(1));
         assert_eq!((met.observed_ns, met.end_ns, met.fence_value), (0, start, 1));
@@ -312,8 +291,7 @@ impl InterruptSink for Witness {
 // spec: NF-188, NF-198, NF-199
 #[test]
 fn value_and_log_entry_are_there_when_the_line_goes_up() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let fence = process.fence(0, 41);
         let mut queue = process.queue(COPY);
         let log = Log::set(machine, queue.id, LogType::Signals, LOG_ENTRIES, 0);
@@ -338,9 +316,8 @@ fn value_and_log_entry_are_there_when_the_line_goes_up() {
 
 #[test]
 fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [fence, done] = process.fences([u64::MAX, 0]);
         let mut queue = process.queue(COPY);
         let log = Log::set(machine, queue.id, LogType::Signals, 4, 0);
         // The number of a larger log that was there before, and one that no log ever had.
@@ -381,13 +358,11 @@ fn taken(machine: &Machine, queue: tidegate_gpu_abi::QueueId) -> u64 {
 // spec: NF-212
 #[test]
 fn a_posted_entry_is_there_behind_the_flush_or_the_next_barrier() {
-    everywhere(Config { posted_log_entries: true, ..Config::default() }, |machine| {
-        let process = machine.process();
+    with_process(Config { posted_log_entries: true, ..Config::default() }, |machine, process| {
         let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
         let log = Log::set(machine, queue.id, LogType::Waits, 8, 0);
-        queue.submit(&[logged(fence.wait(1), 0), done.signal(1)]);
-        machine.await_signals(&done, 1);
+        queue.run_until(&[logged(fence.wait(1), 0), done.signal(1)], &done, 1);
         assert_eq!((log.index(), log.entry(0).fence_value), ((1, 0), 1), "the signal's barrier");
         // A wait has no barrier: the index counts what is not there.
         let nop = process.execute(&[Command::Timed { ns: 1 }], 0);
@@ -401,8 +376,7 @@ fn a_posted_entry_is_there_behind_the_flush_or_the_next_barrier() {
 
 #[test]
 fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let (quiet, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
         Log::set(machine, queue.id, LogType::Waits, 84, 2);
@@ -411,8 +385,7 @@ fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
             .flat_map(|n| [logged(quiet.wait(1), n), logged(quiet.signal(1), n)])
             .chain([done.signal(1)])
             .collect();
-        queue.submit(&packets);
-        machine.await_signals(&done, 1);
+        queue.run_until(&packets, &done, 1);
         // Behind the second and the fourth wait, behind the third signal; and the one that is
         // awaited.
         let signals = machine.gpu.stats().interrupts_suppressed;
@@ -424,12 +397,10 @@ fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
 // spec: NF-135, NF-136
 #[test]
 fn a_value_that_the_cpu_stored_is_found_by_notify() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (fence, done, other) = (process.fence(0, 0), process.fence(0, 0), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [fence, done, other] = process.fences([0, 0, 0]);
         let mut queue = process.queue(COPY);
-        queue.submit(&[other.signal(1), fence.wait(4), done.signal(1)]);
-        machine.await_signals(&other, 1);
+        queue.run_until(&[other.signal(1), fence.wait(4), done.signal(1)], &other, 1);
         machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
         let notify = || {
             machine.admin(AdminCommand::NotifyFence {
@@ -451,9 +422,8 @@ fn a_value_that_the_cpu_stored_is_found_by_notify() {
 
 #[test]
 fn a_value_that_the_cpu_stored_is_found_by_its_register() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [fence, done] = process.fences([u64::MAX, 0]);
         let waiting = machine.gpu.waiting_word(fence.current_at).expect("the device has the words");
         let mut queue = process.queue(COPY);
         assert_eq!(waiting.load(), 0, "no queue waits");
@@ -471,23 +441,18 @@ fn a_value_that_the_cpu_stored_is_found_by_its_register() {
 
 #[test]
 fn a_latched_wait_survives_a_value_that_falls() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (fence, done, ready) =
-            (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [fence, done, ready] = process.fences([u64::MAX, 0, 0]);
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
-        waiter.submit(&[ready.signal(1), fence.wait(10), done.signal(1)]);
-        machine.await_signals(&ready, 1);
+        waiter.run_until(&[ready.signal(1), fence.wait(10), done.signal(1)], &ready, 1);
         machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
-        signaler.submit(&[fence.signal(10), fence.signal(2)]);
-        machine.await_signals(&done, 1);
+        signaler.run_until(&[fence.signal(10), fence.signal(2)], &done, 1);
     });
 }
 
 #[test]
 fn one_signal_releases_only_the_waits_that_it_satisfies() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let fence = process.fence(0, u64::MAX);
         let done: Vec<Fence> = (0..8).map(|_| process.fence(0, 0)).collect();
         let mut waiters: Vec<_> = (0..8).map(|i| process.queue(i % 3)).collect();
@@ -521,8 +486,7 @@ fn a_fence_in_local_memory_and_one_shared_by_two_processes_work() {
         let done = two.fence(0, 0);
         let (mut signaler, mut waiter) = (one.queue(COPY), two.queue(COMPUTE));
         waiter.submit(&[there.wait(6), done.signal(1)]);
-        signaler.submit(&[here.signal(6)]);
-        machine.await_signals(&done, 1);
+        signaler.run_until(&[here.signal(6)], &done, 1);
         assert_eq!(page.word(0).load(), 6);
     });
 }
@@ -530,15 +494,13 @@ fn a_fence_in_local_memory_and_one_shared_by_two_processes_work() {
 // A queue that is parked is found where its fence went, and so is what the fence has been.
 #[test]
 fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (moving, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [moving, done] = process.fences([u64::MAX, 0]);
         let (mut first, mut second) = (process.queue(THREE_D), process.queue(COPY));
         // Called while the fence is at 0, and come to after a pulse and the move.
         let late = [moving.wait(3), done.signal(2)];
         first.submit(&[moving.wait(9), done.signal(1)]);
-        second.submit(&[moving.signal(4), moving.signal(0), done.signal(0)]);
-        machine.await_signals(&done, 0);
+        second.run_until(&[moving.signal(4), moving.signal(0), done.signal(0)], &done, 0);
         machine.poll_until(|| {
             machine.state(first.id) == QueueState::Waiting
                 && machine.state(second.id) == QueueState::Idle
@@ -587,10 +549,8 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
 /// More peaks than have room in the page: the annex moves with it.
 #[test]
 fn a_page_of_fences_moves_with_a_history_that_outgrew_it() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (head, moving, done) =
-            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [head, moving, done] = process.fences([u64::MAX, u64::MAX, 0]);
         let mut queue = process.queue(COPY);
         queue.submit(&[head.wait(1)]);
         for value in (100..140).rev() {
@@ -621,8 +581,7 @@ fn a_page_of_fences_moves_with_a_history_that_outgrew_it() {
 
 #[test]
 fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let hidden = machine.gpu.hidden_memory().expect("local memory that the CPU does not see");
         let ((at, page), (monitored_at, monitored)) =
             (hidden.protocol(PAGE_WORDS), hidden.protocol(512));

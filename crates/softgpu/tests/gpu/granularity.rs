@@ -2,21 +2,9 @@
 //! hardware queue may be left, and that what goes on ends in the same bytes wherever it was
 //! stopped.
 
-use crate::machine::{Buffer, Machine, Process, Queue, QueueOptions, Seen, on};
 use crate::packets::{dma, program};
-use std::sync::Arc;
-use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
-use tidegate_gpu_abi::regs::NodePreemption;
-use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES};
-use tidegate_gpu_abi::{
-    AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register,
-};
-use tidegate_platform::{CpuTime, Platform, StepCosts};
-use tidegate_programs::ProgramId;
 use tidegate_programs::interpret::{Instruction, Operation};
-use tidegate_programs::layout::Vertex;
-use tidegate_programs::mesh::vertex_bytes;
-use tidegate_softgpu::{Config, EngineKind, NodeConfig, WorkRates};
+use tidegate_testbed::prelude::gpu::*;
 
 /// One 3D node, on which a grain takes 10 ns, a group 100 ns besides, and a KiB of copying 100 ns.
 fn config(graphics: GraphicsPreemption, compute: ComputePreemption) -> Config {
@@ -317,7 +305,7 @@ fn a_higher_queue_waits_for_the_granularity_and_no_longer() {
     for (grain, ns) in [(0, 30_000), (100, 20_000), (200, 10_000), (300, 4_000), (500, 4_000)] {
         on(&Platform::virtual_time(StepCosts::free()), coarse(grain), move |machine| {
             let process = machine.process();
-            let (low_done, high_done) = (process.fence(0, 0), process.fence(0, 0));
+            let [low_done, high_done] = process.fences([0, 0]);
             let options = |priority| QueueOptions { priority, ..Default::default() };
             let (mut low, mut high) =
                 (process.queue_with(0, options(1)), process.queue_with(0, options(3)));
@@ -325,8 +313,11 @@ fn a_higher_queue_waits_for_the_granularity_and_no_longer() {
             let two = process.execute(&[LONG, LONG], 0);
             low.submit(&[two, process.execute(&[LONG], 0), low_done.signal(1)]);
             machine.platform.sleep_until(start.after(4_000));
-            high.submit(&[process.execute(&[Command::Timed { ns: 500 }], 0), high_done.signal(1)]);
-            machine.await_signals(&high_done, 1);
+            high.run_until(
+                &[process.execute(&[Command::Timed { ns: 500 }], 0), high_done.signal(1)],
+                &high_done,
+                1,
+            );
             assert_eq!(machine.platform.now(), CpuTime(start.0 + ns + 500), "granularity {grain}");
             machine.await_signals(&low_done, 1);
             assert_eq!(machine.platform.now(), CpuTime(start.0 + 30_500), "granularity {grain}");
@@ -364,13 +355,11 @@ fn a_queue_is_suspended_when_it_may_be_left_and_says_so() {
 fn a_wait_is_left_whatever_the_granularity() {
     on(&Platform::virtual_time(StepCosts::free()), coarse(0), |machine| {
         let mut ring = Ring::new(machine);
-        let gate = ring.process.fence(0, u64::MAX);
-        let done = ring.process.fence(0, 0);
+        let [gate, done] = ring.process.fences([u64::MAX, 0]);
         let mut low = ring.process.queue(0);
         low.submit(&[gate.wait(1), ring.process.execute(&[LONG], 0)]);
         let mut high = ring.process.queue(0);
-        high.submit(&[done.signal(1)]);
-        machine.await_signals(&done, 1);
+        high.run_until(&[done.signal(1)], &done, 1);
         let behind = ring.process.commands(&[LONG]);
         let system = machine.gpu.read_register(Register::PREEMPTED_ENGINES);
         assert_eq!(system, 0);

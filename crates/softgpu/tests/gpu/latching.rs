@@ -1,34 +1,23 @@
 //! Waits of rings latch on every platform: threads on the host race for real, the others repeat.
 
-use crate::machine::{COMPUTE, COPY, Fence, QueueOptions, Seen, THREE_D, everywhere, on};
-use tidegate_d3dukmdt::FenceCell;
-use tidegate_d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
-use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_gpu_abi::{AdminCommand, Command, QueueState};
-use tidegate_platform::{Platform, PlatformKind, StepCosts};
-use tidegate_softgpu::Config;
+use tidegate_platform::PlatformKind;
+use tidegate_testbed::prelude::gpu::*;
 
 #[test]
 fn a_wait_behind_a_blocked_head_passes_though_its_value_came_and_fell() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (head, gate, done) =
-            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
-        let over = process.fence(0, 0);
+    with_process(Config::default(), |_, process| {
+        let [head, gate, done, over] = process.fences([u64::MAX, u64::MAX, 0, 0]);
         let (mut waiter, mut pulsing, mut freeing) =
             (process.queue(THREE_D), process.queue(COPY), process.queue(COMPUTE));
         waiter.submit(&[head.wait(1), gate.wait(5), done.signal(1)]);
-        pulsing.submit(&[gate.signal(5), gate.signal(0), over.signal(1)]);
-        machine.await_signals(&over, 1);
+        pulsing.run_until(&[gate.signal(5), gate.signal(0), over.signal(1)], &over, 1);
         // Called after the pulse: it waits for the next one.
         let mut late = process.queue(COPY);
         let late_done = process.fence(0, 0);
         late.submit(&[gate.wait(5), late_done.signal(1)]);
-        freeing.submit(&[head.signal(1)]);
-        machine.await_signals(&done, 1);
+        freeing.run_until(&[head.signal(1)], &done, 1);
         assert_eq!((gate.current.load(), late_done.current.load()), (0, 0));
-        pulsing.submit(&[gate.signal(5), gate.signal(0)]);
-        machine.await_signals(&late_done, 1);
+        pulsing.run_until(&[gate.signal(5), gate.signal(0)], &late_done, 1);
     });
 }
 
@@ -47,8 +36,11 @@ fn pulses_that_fall_without_end_lose_no_wait() {
         for number in 0..pulses {
             let value = 1_000 - number;
             waiter.submit(&[gate.wait(value)]);
-            pulsing.submit(&[gate.signal(value), gate.signal(0), over.signal(number + 1)]);
-            machine.await_signals(&over, number as usize + 1);
+            pulsing.run_until(
+                &[gate.signal(value), gate.signal(0), over.signal(number + 1)],
+                &over,
+                number as usize + 1,
+            );
         }
         waiter.submit(&[done.signal(1)]);
         assert_eq!(done.current.load(), 0);
@@ -65,7 +57,7 @@ fn pulses_of_two_engines_lose_no_wait() {
     everywhere(Config::default(), |machine| {
         let rounds = if machine.platform.kind() == PlatformKind::Explored { 3 } else { 300 };
         let process = machine.process();
-        let (gate, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+        let [gate, done] = process.fences([u64::MAX, 0]);
         let ends = [process.fence(0, 0), process.fence(0, 0)];
         let mut waiter = process.queue(THREE_D);
         let mut pulsing = [process.queue(COPY), process.queue(COMPUTE)];
@@ -87,11 +79,8 @@ fn pulses_of_two_engines_lose_no_wait() {
 // spec: NF-343
 #[test]
 fn a_parked_queue_whose_wait_is_lost_faults_when_the_value_is_dropped() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (gate, kept, done) =
-            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
-        let over = process.fence(0, 0);
+    with_process(Config::default(), |machine, process| {
+        let [gate, kept, done, over] = process.fences([u64::MAX, u64::MAX, 0, 0]);
         [&gate, &kept].into_iter().for_each(|fence| fence.current.renew(0, 8, 0));
         gate.current.store(9);
         gate.current.store(0);
@@ -114,24 +103,20 @@ fn a_parked_queue_whose_wait_is_lost_faults_when_the_value_is_dropped() {
         assert_eq!((queue, va, position), (waiter.id, gate.current_va, 0));
         assert_eq!(kind, FaultKind::LostHistory);
         assert_eq!((gate.current.history_lost(), kept.current.history_lost()), (1, 0));
-        falling.submit(&[kept.signal(7)]);
-        machine.await_signals(&done, 1);
+        falling.run_until(&[kept.signal(7)], &done, 1);
         assert_eq!(done.current.load(), 2, "the other queue goes on, and the faulted one does not");
     });
 }
 
 #[test]
 fn a_suspended_queue_keeps_its_latched_wait() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (gate, done, over) =
-            (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [gate, done, over] = process.fences([u64::MAX, 0, 0]);
         let (mut waiter, mut pulsing) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[gate.wait(5), done.signal(1)]);
         machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
         machine.admin(AdminCommand::SuspendQueue { queue: waiter.id }).unwrap();
-        pulsing.submit(&[gate.signal(5), gate.signal(0), over.signal(1)]);
-        machine.await_signals(&over, 1);
+        pulsing.run_until(&[gate.signal(5), gate.signal(0), over.signal(1)], &over, 1);
         assert_eq!(done.current.load(), 0);
         machine.admin(AdminCommand::ResumeQueue { queue: waiter.id }).unwrap();
         machine.await_signals(&done, 1);
@@ -141,10 +126,8 @@ fn a_suspended_queue_keeps_its_latched_wait() {
 /// A new fence moves into the cell of one that a queue still waits for, as the kernel does it.
 #[test]
 fn a_cell_made_anew_lets_the_old_wait_pass_and_starts_afresh() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (head, cell, done) =
-            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |_, process| {
+        let [head, cell, done] = process.fences([u64::MAX, u64::MAX, 0]);
         let (mut waiter, mut freeing) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[head.wait(1), cell.wait(5), done.signal(1)]);
         cell.current.condemn();
@@ -152,31 +135,27 @@ fn a_cell_made_anew_lets_the_old_wait_pass_and_starts_afresh() {
         let mut late = process.queue(COPY);
         let late_done = process.fence(0, 0);
         late.submit(&[cell.wait(2), late_done.signal(1)]);
-        freeing.submit(&[head.signal(1)]);
-        machine.await_signals(&done, 1);
+        freeing.run_until(&[head.signal(1)], &done, 1);
         assert_eq!((cell.current.load(), late_done.current.load()), (1, 0));
-        freeing.submit(&[cell.signal(2)]);
-        machine.await_signals(&late_done, 1);
+        freeing.run_until(&[cell.signal(2)], &late_done, 1);
     });
 }
 
 /// The fence keeps no history, so only the latch of the wait remembers the value.
 #[test]
 fn a_wait_that_was_satisfied_passes_when_its_engine_is_free_though_its_fence_has_fallen() {
-    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
-        let process = machine.process();
+    timed_process(|machine, process| {
         let (current_va, page, current_at) = process.words(1);
         let current = FenceCell::plain(page.word(0));
         let gate = Fence { current_va, current, current_at, ..process.fence(0, u64::MAX) };
-        let (done, over) = (process.fence(0, 0), process.fence(0, 0));
+        let [done, over] = process.fences([0, 0]);
         let [mut waiter, mut busy] = [process.queue(THREE_D), process.queue(THREE_D)];
         let mut pulsing = process.queue(COPY);
         waiter.submit(&[gate.wait(5), done.signal(1)]);
         machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
         busy.submit(&[process.execute(&[Command::Timed { ns: 100_000 }], 0)]);
         machine.platform.sleep_until(machine.platform.now().after(1_000));
-        pulsing.submit(&[gate.signal(5), gate.signal(0), over.signal(1)]);
-        machine.await_signals(&over, 1);
+        pulsing.run_until(&[gate.signal(5), gate.signal(0), over.signal(1)], &over, 1);
         assert_eq!((gate.current.load(), done.current.load()), (0, 0));
         machine.await_signals(&done, 1);
     });

@@ -1,11 +1,8 @@
 //! What several tests submit: programs, DMA packets, packets and queues with logs.
 
-use crate::machine::{Machine, Process};
-use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogType};
-use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{AdminCommand, Command, GpuVa, QueueId, RingPacket};
-use tidegate_platform::{Bulk, Page};
-use tidegate_programs::{ProgramId, signature};
+use tidegate_gpu_abi::log::LOG_ENTRY_BYTES;
+use tidegate_programs::signature;
+use tidegate_testbed::prelude::gpu::*;
 
 /// A dispatch of the program, or a draw, over the groups that its arguments ask for.
 pub fn program(program: ProgramId, args: Vec<u64>) -> Command {

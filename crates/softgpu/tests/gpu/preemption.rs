@@ -1,19 +1,9 @@
 //! Packets that go back to the kernel: at once, at a boundary, with their state; and engines that
 //! hang and are reset.
 
-use crate::machine::{
-    Buffer, COMPUTE, COPY, Fence, Machine, Process, Queue, QueueOptions, Seen, everywhere, on,
-};
 use crate::packets::{dma, program};
-use std::sync::Arc;
-use tidegate_d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
-use tidegate_gpu_abi::admin::EngineAnswer;
-use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES, SAVED_STATE};
-use tidegate_gpu_abi::{
-    AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket,
-};
-use tidegate_platform::{CpuTime, Platform, PlatformKind, QueueNumber, StepCosts};
-use tidegate_softgpu::{Config, WorkRates};
+use tidegate_platform::PlatformKind;
+use tidegate_testbed::prelude::gpu::*;
 
 /// A node's ring as the kernel has it: its packets, and save areas in the system process.
 struct Ring {
@@ -43,6 +33,13 @@ impl Ring {
 
     fn plain(&self, commands: &[Command], id: u32) -> RingPacket {
         self.packet(self.process.commands(commands), id, GpuVa(0), DmaFlags::empty())
+    }
+
+    /// Runs a packet to its end.
+    fn complete(&mut self, commands: &[Command], id: u32) {
+        let packet = self.plain(commands, id);
+        self.queue.submit(&[packet]);
+        self.machine.await_completed(self.engine, id.into());
     }
 
     fn preempt(&self, id: u32) -> Result<(), AdminError> {
@@ -78,9 +75,7 @@ fn an_empty_ring_is_preempted_at_once() {
         assert_eq!(ring.preempt(1), Ok(()));
         assert_eq!(machine.await_preempted(COPY, 1), 0);
         let target = ring.process.buffer(64);
-        let packet = ring.plain(&[fill(&target, 3)], 2);
-        ring.queue.submit(&[packet]);
-        machine.await_completed(COPY, 2);
+        ring.complete(&[fill(&target, 3)], 2);
         assert_eq!(ring.preempt(3), Ok(()));
         assert_eq!(machine.await_preempted(COPY, 3), 2);
         assert_eq!(machine.gpu.read_register(Register::PREEMPTED_ENGINES), 0);
@@ -119,9 +114,7 @@ fn a_packet_behind_a_wait_goes_back_and_its_slot_is_free() {
         gate.current.store(1);
         machine.run_command(AdminCommand::RescanWaits).expect("obeyed");
         assert_eq!(machine.state(ring.queue.id), QueueState::Idle);
-        let last = ring.plain(&[fill(&target, 40)], 40);
-        ring.queue.submit(&[last]);
-        machine.await_completed(COPY, 40);
+        ring.complete(&[fill(&target, 40)], 40);
         assert_eq!(target.bytes()[..4], [40, 0, 0, 0]);
     });
 }
@@ -132,7 +125,7 @@ fn a_packet_in_the_middle_goes_on_where_it_was_and_does_nothing_twice() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
         let mut ring = Ring::new(machine, COPY);
         let save = ring.system.buffer(SAVE_AREA_BYTES as usize);
-        let (first, last) = (ring.process.fence(0, 0), ring.process.fence(0, 0));
+        let [first, last] = ring.process.fences([0, 0]);
         let write =
             |fence: &Fence, value| Command::WriteValue { destination: fence.current_va, value };
         let commands = ring.process.commands(&[write(&first, 5), TIMED, write(&last, 6)]);
@@ -243,9 +236,7 @@ fn a_packet_without_commands_brings_its_context() {
     on(&Platform::virtual_time(costs), Config::default(), |machine| {
         let mut ring = Ring::new(machine, COPY);
         let start = machine.platform.now();
-        let first = ring.plain(&[TIMED], 1);
-        ring.queue.submit(&[first]);
-        machine.await_completed(COPY, 1);
+        ring.complete(&[TIMED], 1);
         let mut switch = ring.packet((GpuVa(0), 0), 2, GpuVa(0), DmaFlags::CONTEXT_SWITCH);
         if let RingPacket::ExecuteDma { os_handle, .. } = &mut switch {
             *os_handle = 8;
@@ -279,8 +270,7 @@ fn a_hang_ends_with_a_reset_and_costs_its_packet_alone() {
         // Other engines go on.
         let mut bystander = ring.process.queue(COMPUTE);
         let elsewhere = ring.process.fence(0, 0);
-        bystander.submit(&[elsewhere.signal(1)]);
-        machine.await_signals(&elsewhere, 1);
+        bystander.run_until(&[elsewhere.signal(1)], &elsewhere, 1);
         assert_eq!((ring.status(), done.current.load()), (hung, 0));
         let suspend = AdminCommand::SuspendQueue { queue: ring.queue.id };
         assert_eq!(machine.run_command(suspend), Err(AdminError::Busy));
@@ -292,9 +282,7 @@ fn a_hang_ends_with_a_reset_and_costs_its_packet_alone() {
         // The request went with it: the next one is the first.
         assert_eq!(ring.preempt(5), Ok(()));
         assert_eq!(machine.await_preempted(COPY, 5), 1);
-        let again = ring.plain(&[fill(&target, 3)], 6);
-        ring.queue.submit(&[again]);
-        machine.await_completed(COPY, 6);
+        ring.complete(&[fill(&target, 3)], 6);
         assert_eq!(target.bytes()[0], 3);
         assert!(
             !machine
@@ -367,15 +355,18 @@ fn an_engine_leaves_a_packet_in_the_middle_only_if_it_has_a_save_area() {
         on(&Platform::virtual_time(StepCosts::free()), Config::default(), move |machine| {
             let mut ring = Ring::new(machine, COPY);
             let save = ring.system.buffer(SAVE_AREA_BYTES as usize);
-            let (begun, done) = (ring.process.fence(0, 0), ring.process.fence(0, 0));
+            let [begun, done] = ring.process.fences([0, 0]);
             let area = if has_save_area { save.va } else { GpuVa(0) };
             let commands = ring.process.commands(&[TIMED]);
             ring.queue.submit(&[ring.packet(commands, 1, area, DmaFlags::empty())]);
             machine.platform.sleep_until(CpuTime(3_000));
             let options = QueueOptions { priority: 3, ..Default::default() };
             let mut higher = ring.process.queue_with(COPY, options);
-            higher.submit(&[begun.signal(1), ring.process.execute(&[TIMED], 0), done.signal(1)]);
-            machine.await_signals(&begun, 1);
+            higher.run_until(
+                &[begun.signal(1), ring.process.execute(&[TIMED], 0), done.signal(1)],
+                &begun,
+                1,
+            );
             assert_eq!(machine.platform.now(), CpuTime(begins));
             machine.await_completed(COPY, 1);
             assert_eq!(machine.platform.now(), CpuTime(ends));
@@ -526,14 +517,10 @@ fn preempted_repeatedly(platform: &Platform) -> u32 {
 fn a_late_answer_leaves_packets_that_were_submitted_after_its_request() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
         let mut ring = Ring::new(machine, COPY);
-        let first = ring.plain(&[TIMED], 1);
-        ring.queue.submit(&[first]);
-        machine.await_completed(COPY, 1);
+        ring.complete(&[TIMED], 1);
         // The kernel withdraws the request, because its packets are complete, and submits the next.
         assert_eq!(ring.preempt(2), Ok(()));
-        let next = ring.plain(&[TIMED], 3);
-        ring.queue.submit(&[next]);
-        machine.await_completed(COPY, 3);
+        ring.complete(&[TIMED], 3);
         assert_eq!(machine.await_preempted(COPY, 2), 1);
     });
 }

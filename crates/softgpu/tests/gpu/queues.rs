@@ -1,29 +1,14 @@
 //! Queues on the hardware: doorbells, kicks, suspending, priorities, DMA packets, and rings
 //! with hostile contents.
 
-use crate::machine::{
-    Buffer, COMPUTE, COPY, Fence, Machine, Process, Queue, QueueOptions, Seen, THREE_D, everywhere,
-    on,
-};
 use crate::packets;
-use std::sync::{Arc, OnceLock, Weak};
-use tidegate_gpu_abi::Register;
-use tidegate_gpu_abi::admin::PENDING;
-use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
-    Device, GpuVa, InterruptSink, QueueId, QueueKind, QueueShape, QueueState, RingPacket,
-    SLOT_BYTES,
-};
-use tidegate_platform::{CpuTime, Event, Page, Platform, QueueNumber, Step, StepCosts};
-use tidegate_softgpu::Config;
+use std::sync::Weak;
+use tidegate_testbed::prelude::gpu::*;
 
 // spec: UMS-004, UMS-006
 #[test]
 fn a_ring_is_found_wherever_the_engine_is() {
-    everywhere(Config { interrupt_moderation_ns: 0, ..Config::default() }, |machine| {
-        let process = machine.process();
+    with_process(Config { interrupt_moderation_ns: 0, ..Config::default() }, |machine, process| {
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);
         for value in 1..=20 {
@@ -40,14 +25,12 @@ fn a_ring_is_found_wherever_the_engine_is() {
 
 #[test]
 fn a_ring_of_more_than_its_slots_wraps() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let done = process.fence(0, 0);
         let mut queue =
             process.queue_with(COMPUTE, QueueOptions { slots: 4, ..Default::default() });
         for value in 1..=40 {
-            queue.submit(&[RingPacket::Nop, done.signal(value)]);
-            machine.await_signals(&done, value as usize);
+            queue.run_until(&[RingPacket::Nop, done.signal(value)], &done, value as usize);
         }
         // The turn of the last slots stores the read pointer at its end, after the interrupt.
         machine.gpu.stats();
@@ -58,18 +41,14 @@ fn a_ring_of_more_than_its_slots_wraps() {
 // spec: UMS-047
 #[test]
 fn work_rung_while_suspended_runs_on_resume_without_another_ring() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (first, second, other) =
-            (process.fence(0, 0), process.fence(0, 0), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [first, second, other] = process.fences([0, 0, 0]);
         let (mut queue, mut bystander) = (process.queue(COPY), process.queue(COPY));
-        queue.submit(&[first.signal(1)]);
-        machine.await_signals(&first, 1);
+        queue.run_until(&[first.signal(1)], &first, 1);
         machine.admin(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
         assert_eq!(machine.state(queue.id), QueueState::Suspended);
         queue.submit(&[second.signal(1)]);
-        bystander.submit(&[other.signal(1)]);
-        machine.await_signals(&other, 1);
+        bystander.run_until(&[other.signal(1)], &other, 1);
         assert_eq!(second.current.load(), 0);
         machine.admin(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         machine.await_signals(&second, 1);
@@ -78,15 +57,12 @@ fn work_rung_while_suspended_runs_on_resume_without_another_ring() {
 
 #[test]
 fn a_wait_that_is_satisfied_while_suspended_goes_on_at_resume() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (link, done, other) =
-            (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [link, done, other] = process.fences([u64::MAX, 0, 0]);
         let (mut queue, mut signaler) = (process.queue(COPY), process.queue(COMPUTE));
         queue.submit(&[link.wait(1), done.signal(1)]);
         machine.admin(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
-        signaler.submit(&[link.signal(1), other.signal(1)]);
-        machine.await_signals(&other, 1);
+        signaler.run_until(&[link.signal(1), other.signal(1)], &other, 1);
         assert_eq!((machine.state(queue.id), done.current.load()), (QueueState::Suspended, 0));
         machine.admin(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         machine.await_signals(&done, 1);
@@ -95,8 +71,7 @@ fn a_wait_that_is_satisfied_while_suspended_goes_on_at_resume() {
 
 #[test]
 fn timed_work_that_is_suspended_keeps_the_rest_of_its_time() {
-    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
-        let process = machine.process();
+    timed_process(|machine, process| {
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);
         let start = machine.platform.now();
@@ -115,8 +90,7 @@ fn timed_work_that_is_suspended_keeps_the_rest_of_its_time() {
 // spec: UMS-009, UMS-029
 #[test]
 fn a_disconnected_doorbell_is_read_a_last_time_and_then_never() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);
         let (old, summary, bit) = queue.doorbell.clone().expect("connected");
@@ -146,8 +120,7 @@ fn a_disconnected_doorbell_is_read_a_last_time_and_then_never() {
 
 #[test]
 fn a_kick_reads_the_write_pointer_anew() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let done = process.fence(0, 0);
         let mut queue = machine.kernel_queue(COMPUTE, QueueKind::Kernel, &process);
         // A command that takes time, so that no interrupt reports two signals.
@@ -198,8 +171,7 @@ fn dma_packets_of_several_processes_complete_in_order() {
 
 #[test]
 fn a_new_ring_of_an_engine_begins_its_line_of_ids() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let buffer = process.buffer(8);
         let store = [Command::WriteValue { destination: buffer.va, value: 1 }];
         let mut ring = machine.kernel_queue(COPY, QueueKind::Node, &process);
@@ -215,8 +187,7 @@ fn a_new_ring_of_an_engine_begins_its_line_of_ids() {
 
 #[test]
 fn a_dma_packet_that_faults_is_its_contexts_fault_and_the_node_goes_on() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let buffer = process.buffer(8);
         let mut ring = machine.kernel_queue(COPY, QueueKind::Node, &process);
         let bad = [Command::WriteValue { destination: GpuVa(0x9000), value: 1 }];
@@ -237,10 +208,8 @@ fn a_dma_packet_that_faults_is_its_contexts_fault_and_the_node_goes_on() {
 
 #[test]
 fn the_higher_priority_runs_first_and_equals_take_turns() {
-    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
-        let process = machine.process();
-        let done = process.fence(0, 0);
-        let gate = process.fence(0, u64::MAX);
+    timed_process(|machine, process| {
+        let [done, gate] = process.fences([0, u64::MAX]);
         let order = process.buffer(64);
         let mut blocker =
             process.queue_with(COPY, QueueOptions { priority: 3, ..Default::default() });
@@ -370,8 +339,7 @@ fn ring_with(queue: &Queue, value: u64) {
 
 #[test]
 fn a_write_pointer_that_jumps_stops_its_queue_alone() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         for value in [65, 1 << 40, u64::MAX] {
             let queue = process.queue(COPY);
             ring_with(&queue, value);
@@ -383,8 +351,7 @@ fn a_write_pointer_that_jumps_stops_its_queue_alone() {
         for value in [0, 1_000] {
             let mut queue = process.queue(COPY);
             let done = process.fence(0, 0);
-            queue.submit(&[RingPacket::Nop, done.signal(1)]);
-            machine.await_signals(&done, 1);
+            queue.run_until(&[RingPacket::Nop, done.signal(1)], &done, 1);
             queue.control.word(CONTROL_WRITE_WORD).store(value);
             machine.admin(AdminCommand::KickQueue { queue: queue.id }).expect("a queue");
             assert_eq!(fault_of(machine, queue.id).1, FaultKind::BadPacket);
@@ -396,8 +363,7 @@ fn a_write_pointer_that_jumps_stops_its_queue_alone() {
 /// The bound counts from the last slot that is finished, not from the last one that is announced.
 #[test]
 fn a_write_pointer_may_not_pass_a_blocked_head_by_more_than_the_ring() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let slots = QueueOptions::default().slots;
         // The head of the queue is a blocked wait in slot 0. Ten packets behind it are announced.
         let blocked = || {
@@ -446,15 +412,12 @@ fn a_write_pointer_may_not_pass_a_blocked_head_by_more_than_the_ring() {
 // spec: UMS-008
 #[test]
 fn a_late_ring_of_an_old_value_is_harmless() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |_, process| {
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);
-        queue.submit(&[RingPacket::Nop, done.signal(1)]);
-        machine.await_signals(&done, 1);
+        queue.run_until(&[RingPacket::Nop, done.signal(1)], &done, 1);
         ring_with(&queue, 1);
-        queue.submit(&[done.signal(2)]);
-        machine.await_signals(&done, 2);
+        queue.run_until(&[done.signal(2)], &done, 2);
     });
 }
 
@@ -522,8 +485,7 @@ fn garbage_commands_fault_and_never_hang() {
 
 #[test]
 fn a_ring_that_rewrites_itself_harms_no_other_queue() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let mut queue = process.queue(COPY);
         // A packet whose commands copy garbage over the next slot and over their own command
         // buffer.
@@ -555,8 +517,7 @@ fn a_ring_that_rewrites_itself_harms_no_other_queue() {
 
 #[test]
 fn a_user_ring_may_not_hold_kernel_packets() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let mut queue = process.queue(COPY);
         queue.submit(&[dma(&process, &[Command::Label { name: 1 }], 1)]);
         assert_eq!(fault_of(machine, queue.id), (0, FaultKind::BadPacket));
@@ -583,8 +544,7 @@ fn shape(engine: u32, address_space: AddressSpaceId) -> QueueShape {
 
 #[test]
 fn a_ring_or_control_area_that_is_not_there_is_a_fault() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let shape = shape(COPY, process.id);
         let create = |ring, control| AdminCommand::CreateQueue {
             shape: QueueShape { ring, control, ..shape },
@@ -609,8 +569,7 @@ fn a_ring_or_control_area_that_is_not_there_is_a_fault() {
 
 #[test]
 fn the_mailbox_refuses_what_makes_no_sense() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let create = |engine, slots, band, kind| AdminCommand::CreateQueue {
             shape: QueueShape { slots, kind, ..shape(engine, process.id) },
             band,
@@ -652,9 +611,8 @@ fn the_mailbox_refuses_what_makes_no_sense() {
 
 #[test]
 fn a_destroyed_queue_takes_its_waits_and_its_doorbell_with_it() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
-        let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    with_process(Config::default(), |machine, process| {
+        let [fence, done] = process.fences([u64::MAX, 0]);
         let mut queue = process.queue(COPY);
         queue.submit(&[fence.wait(1)]);
         let (page, summary, bit) = queue.doorbell.clone().expect("connected");
@@ -666,8 +624,7 @@ fn a_destroyed_queue_takes_its_waits_and_its_doorbell_with_it() {
         page.store(DOORBELL_VALUE_WORD, 2);
         summary.ringer(bit).ring();
         let mut other = process.queue(COPY);
-        other.submit(&[fence.signal(1), done.signal(1)]);
-        machine.await_signals(&done, 1);
+        other.run_until(&[fence.signal(1), done.signal(1)], &done, 1);
     });
 }
 
@@ -695,8 +652,7 @@ fn queues_are_taken_from_their_engine_in_the_middle_of_long_work() {
 
 #[test]
 fn hundreds_of_queues_share_three_engines() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let mut done = Vec::new();
         for number in 0..200u32 {
             let options = QueueOptions { slots: 4, priority: number % 4, ..Default::default() };
@@ -731,8 +687,7 @@ impl InterruptSink for Posting {
 // spec: PRE-150
 #[test]
 fn a_command_from_inside_of_a_turn_is_pending_until_that_turn_ends() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let fence = process.fence(0, 0);
         let sink = Arc::new(Posting {
             machine: Arc::downgrade(machine),
@@ -755,8 +710,7 @@ fn a_command_from_inside_of_a_turn_is_pending_until_that_turn_ends() {
 
 #[test]
 fn a_queue_that_ends_gives_its_doorbell_back() {
-    everywhere(Config::default(), |machine| {
-        let process = machine.process();
+    with_process(Config::default(), |machine, process| {
         let [first, second] = [process.queue(COPY), process.queue(COPY)];
         for (queue, left) in [(&second, 1), (&first, 0)] {
             assert_eq!(machine.gpu.census().doorbells, left + 1);

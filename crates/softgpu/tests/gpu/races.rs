@@ -5,15 +5,9 @@
 //! hardware leaves out the barrier of a signal: an exploration that finds nothing proves something
 //! only if it can find something.
 
-use crate::machine::{Fence, Machine};
 use crate::packets::{Log, logged};
-use std::sync::{Arc, OnceLock};
 use tidegate_explorer::{Options, Prepared, Report, Scenario};
-use tidegate_gpu_abi::log::{LOG_INDEX_WORD, LogType};
-use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink};
-use tidegate_platform::PlantedFault;
-use tidegate_platform::{Bulk, Event, Platform, Step, WaitEnd, Word};
-use tidegate_softgpu::{Config, EngineKind, NodeConfig};
+use tidegate_testbed::prelude::gpu::*;
 
 /// An interrupt line that only rings: what it reports is not what these scenarios are about.
 struct Bell(Event);
@@ -205,7 +199,7 @@ fn ring_meets_sleep(machine: &Arc<Machine>) -> Body {
 /// The CPU stores a value and notifies while an engine parks a queue on it.
 fn notify_meets_wait(machine: &Arc<Machine>) -> Body {
     let process = machine.process();
-    let (link, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    let [link, done] = process.fences([u64::MAX, 0]);
     let mut queue = process.queue(0);
     queue.submit(&[link.wait(1), done.signal(1)]);
     let machine = Arc::clone(machine);

@@ -1,12 +1,7 @@
 //! A CMP that keeps shadows of MonitoredValue: what engines compare with, what the CMP finds, and
 //! how many there is room for.
 
-use crate::machine::{COPY, Fence, Machine, Process, Queue, Seen, everywhere, on};
-use std::sync::Arc;
-use tidegate_gpu_abi::regs::DeviceTraits;
-use tidegate_gpu_abi::{AdminCommand, AdminError, Device, GpuVa, Register};
-use tidegate_platform::Platform;
-use tidegate_softgpu::Config;
+use tidegate_testbed::prelude::gpu::*;
 
 /// The driver's number for the fence of a test.
 const NUMBER: u64 = 0x1234_5678_9ABC;
@@ -45,8 +40,7 @@ impl Signaller {
 
 #[test]
 fn a_signal_is_compared_with_the_shadow_and_not_with_memory() {
-    everywhere(hardware(16), |machine| {
-        let process = machine.process();
+    with_process(hardware(16), |machine, process| {
         // Two wait, for 42 and for 50.
         let fence = process.fence(41, u64::MAX);
         assert_eq!(machine.keep_shadow(NUMBER, &process, &fence), Ok(true));
@@ -71,8 +65,7 @@ fn a_signal_is_compared_with_the_shadow_and_not_with_memory() {
 // spec: NF-045, NF-046
 #[test]
 fn the_cmp_interrupts_exactly_when_current_value_is_above_the_new_value() {
-    everywhere(hardware(16), |machine| {
-        let process = machine.process();
+    with_process(hardware(16), |machine, process| {
         let fence = process.fence(41, u64::MAX);
         machine.keep_shadow(NUMBER, &process, &fence).expect("two values");
         let of_cmp = Seen::OfCmp(process.id, fence.current_va);
@@ -101,8 +94,7 @@ fn the_cmp_interrupts_exactly_when_current_value_is_above_the_new_value() {
 
 #[test]
 fn hardware_that_cannot_tell_fence_kinds_says_only_that_some_fence_is_meant() {
-    everywhere(Config { tells_fence_kinds: false, ..hardware(16) }, |machine| {
-        let process = machine.process();
+    with_process(Config { tells_fence_kinds: false, ..hardware(16) }, |machine, process| {
         let fence = process.fence(41, u64::MAX);
         machine.keep_shadow(NUMBER, &process, &fence).expect("two values");
         machine.set_monitored(NUMBER, 40);
@@ -112,8 +104,7 @@ fn hardware_that_cannot_tell_fence_kinds_says_only_that_some_fence_is_meant() {
 
 #[test]
 fn a_fence_without_room_for_a_shadow_is_compared_with_memory() {
-    everywhere(hardware(4), |machine| {
-        let process = machine.process();
+    with_process(hardware(4), |machine, process| {
         let fences: Vec<Fence> = (0..5).map(|_| process.fence(0, u64::MAX)).collect();
         let kept: Vec<bool> = (0..5)
             .map(|n| machine.keep_shadow(n, &process, &fences[n as usize]).expect("two values"))

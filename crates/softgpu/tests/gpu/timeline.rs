@@ -1,12 +1,9 @@
 //! What engines leave on a timeline: a span per command on their own lane, a box per packet on the
 //! queue's lane.
 
-use crate::machine::{COPY, Machine, QueueOptions, THREE_D};
-use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_gpu_abi::{Command, RingPacket};
-use tidegate_platform::{Platform, QueueNumber, Queued, StepCosts, SubmissionKey};
-use tidegate_softgpu::Config;
-use tidegate_trace::{Kind, LaneKind, LinkId};
+use tidegate_platform::{Queued, SubmissionKey};
+use tidegate_testbed::prelude::gpu::*;
+use tidegate_trace::{Kind, LinkId};
 
 #[test]
 fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
@@ -20,7 +17,7 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
         let machine = Machine::new(&owned, Config::default());
         machine.gpu.start();
         let process = machine.process();
-        let (ready, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+        let [ready, done] = process.fences([u64::MAX, 0]);
         let mut queue =
             process.queue_with(COPY, QueueOptions { os_handle: 9, ..Default::default() });
         let mut other = process.queue(THREE_D);
@@ -52,8 +49,11 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
                 log_entry: NO_LOG_ENTRY,
             },
         ]);
-        other.submit(&[process.execute(&[Command::Timed { ns: 500 }], 0), ready.signal(4)]);
-        machine.await_signals(&done, 1);
+        other.run_until(
+            &[process.execute(&[Command::Timed { ns: 500 }], 0), ready.signal(4)],
+            &done,
+            1,
+        );
         machine.gpu.stop();
     });
     assert!(report.completed(), "{report:?}");
@@ -103,8 +103,7 @@ fn a_gap_is_a_record_of_its_own_and_no_busy_time() {
         let mut queue = process.queue(COPY);
         let commands =
             [Command::Timed { ns: 300 }, Command::Gap { ns: 5_000 }, Command::Timed { ns: 200 }];
-        queue.submit(&[process.execute(&commands, 0), done.signal(1)]);
-        machine.await_signals(&done, 1);
+        queue.run_until(&[process.execute(&commands, 0), done.signal(1)], &done, 1);
         let busy_ns: u64 = machine.gpu.stats().nodes.iter().map(|node| node.busy_ns).sum();
         assert_eq!(busy_ns, 500);
         machine.gpu.stop();
