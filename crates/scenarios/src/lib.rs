@@ -31,17 +31,14 @@ pub use setting::Setting;
 mod prelude {
     pub(crate) use crate::left_out::LeftOut;
     pub(crate) use crate::plan::{Plans, bounded, exhaustive, sampled};
-    pub(crate) use crate::race::{Bug, Fault, Race, Run};
+    pub(crate) use crate::race::{Bug, Fault, Race, Run, bugs};
     pub(crate) use crate::seam::notes;
     pub(crate) use crate::setting::{self, Shape};
     pub(crate) use crate::world::{
         World, assert_ok, list_of, queue_of, queue_on, sleep_until_idle, sound,
     };
-    pub(crate) use tidegate::calls::Priority;
-    pub(crate) use tidegate::d3d12::{Device, Error, EventDesc, Fence, FenceChoice, Queue};
     pub(crate) use tidegate::explorer::{Prepared, Probe, Verdict};
-    pub(crate) use tidegate::platform::PlantedFault;
-    pub(crate) use tidegate::{Platform, Submission};
+    pub(crate) use tidegate_testbed::prelude::*;
 }
 
 use race::{Planted, Race};

@@ -30,6 +30,19 @@ pub(crate) struct Bug {
     pub(crate) fault: Fault,
 }
 
+/// Planted bugs as a table. A row is the bug's name, its fault, and what is wrong because of it.
+macro_rules! bugs {
+    ($($name:expr => $place:ident $(($fault:expr))?, $about:literal;)+) => {
+        &[$($crate::race::Bug {
+            name: $name,
+            about: $about,
+            fault: $crate::race::Fault::$place $(($fault))?,
+        }),+]
+    };
+}
+
+pub(crate) use bugs;
+
 /// The location of a planted bug.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {

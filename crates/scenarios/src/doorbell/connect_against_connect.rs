@@ -16,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "connect-against-connect",
     about: "two victimised queues connect to the only doorbell concurrently: both continue, and each submission runs once",
     marks: &[EACH_OTHER, ONE_WAY, REPEATED],
-    planted: &[Bug {
-        name: "callback-on-another-agent",
-        about: "the driver makes DxgkCbDisconnectDoorbell on a worker and waits for it: the worker waits for the transition",
-        fault: Fault::Driver(LeftOut::CallbackOwner),
-    }],
+    planted: bugs! {
+        "callback-on-another-agent" => Driver(LeftOut::CallbackOwner),
+            "the driver makes DxgkCbDisconnectDoorbell on a worker and waits for it: the worker waits for the transition";
+    },
     shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

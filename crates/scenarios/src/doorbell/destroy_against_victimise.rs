@@ -5,7 +5,6 @@
 //! also reports, on every connect, that the never-connected doorbell is lost.
 
 use crate::prelude::*;
-use tidegate::platform::WaitEnd;
 
 const VICTIMISED: &str = "the doorbell was victimised";
 const FREE: &str = "the doorbell was free before the connect";

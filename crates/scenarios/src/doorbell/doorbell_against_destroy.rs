@@ -4,8 +4,7 @@
 //! So exactly one of the two calls succeeds.
 
 use crate::prelude::*;
-use tidegate::calls::{AllocationKind, CreateDoorbell, CreateDoorbellFlags};
-use tidegate::gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
+use tidegate::calls::CreateDoorbell;
 
 const CREATED: &str = "the doorbell was created";
 const DESTROYED: &str = "the queue was destroyed";
@@ -17,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "doorbell-against-destroy",
     about: "a doorbell is created while another thread destroys its queue: one of the calls is refused",
     marks: &[CREATED, DESTROYED],
-    planted: &[Bug {
-        name: "late-entry",
-        about: "the doorbell is found only after its transition: the queue is destroyed meanwhile, and the doorbell lives on",
-        fault: Fault::Product(PlantedFault::DoorbellEnteredAfterItsTransition),
-    }],
+    planted: bugs! {
+        "late-entry" => Product(PlantedFault::DoorbellEnteredAfterItsTransition),
+            "the doorbell is found only after its transition: the queue is destroyed meanwhile, and the doorbell lives on";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

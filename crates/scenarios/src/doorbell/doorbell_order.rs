@@ -10,30 +10,19 @@
 //! `ring-against-victimise` runs the same race on the real code.
 
 use crate::prelude::*;
-use std::sync::Arc;
-use tidegate::platform::{Mapping, Mutex, Page, Word};
+use tidegate::platform::Mapping;
 
 const LAST_READ: &str = "the last read of the hardware found the ring";
 const REPEATED: &str = "the process read RETRY and rang again";
 const BEFORE: &str = "the ring came after the disconnect";
 
-const PLANTED: &[Bug] = &[
-    Bug {
-        name: "rotate-before-status",
-        about: "the published order: a ring hits the dummy page while the status is still CONNECTED",
-        fault: Fault::Scenario,
-    },
-    Bug {
-        name: "no-ring-barrier",
-        about: "the process loads the status while its ring is still in its store buffer",
-        fault: Fault::Scenario,
-    },
-    Bug {
-        name: "no-last-read",
-        about: "the hardware drops the old page without a last read",
-        fault: Fault::Scenario,
-    },
-];
+const PLANTED: &[Bug] = bugs! {
+    "rotate-before-status" => Scenario,
+        "the published order: a ring hits the dummy page while the status is still CONNECTED";
+    "no-ring-barrier" => Scenario,
+        "the process loads the status while its ring is still in its store buffer";
+    "no-last-read" => Scenario, "the hardware drops the old page without a last read";
+};
 
 pub(crate) const RACE: Race = Race {
     name: "doorbell-order",

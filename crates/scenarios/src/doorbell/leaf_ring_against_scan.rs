@@ -6,7 +6,6 @@
 //! This scan or the next one finds the ring.
 
 use crate::prelude::*;
-use std::sync::Arc;
 use tidegate::gpu_abi::Summary;
 use tidegate::platform::WakeWord;
 
@@ -21,11 +20,10 @@ pub(crate) const RACE: Race = Race {
     name: "leaf-ring-against-scan",
     about: "a doorbell beyond the 48th is rung while the engine scans its leaf: this scan or the next one finds the ring",
     marks: &[THIS, NEXT],
-    planted: &[Bug {
-        name: "late-root",
-        about: "the scan clears the root's bits after it has read the leaves: a ring in between is in a leaf without a bit of the root",
-        fault: Fault::Product(PlantedFault::RootClearedAfterItsLeaves),
-    }],
+    planted: bugs! {
+        "late-root" => Product(PlantedFault::RootClearedAfterItsLeaves),
+            "the scan clears the root's bits after it has read the leaves: a ring in between is in a leaf without a bit of the root";
+    },
     shape: Shape::Model,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

@@ -6,8 +6,6 @@
 //! thread has read CONNECTED reaches the hardware.
 
 use crate::prelude::*;
-use tidegate::calls::DoorbellStatus;
-use tidegate_testbed::signal_packet;
 
 const RANG: &str = "the process read CONNECTED and the ring reached the hardware";
 const TOO_EARLY: &str = "the process read RETRY and the ring reached the dummy page";
@@ -19,11 +17,10 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-connect",
     about: "a thread connects a doorbell while another one rings it: a ring after CONNECTED reaches the hardware",
     marks: &[RANG, TOO_EARLY, BETWEEN],
-    planted: &[Bug {
-        name: "status-before-mapping",
-        about: "the kernel stores CONNECTED before it shows the hardware's page: a ring after CONNECTED hits the dummy page",
-        fault: Fault::Product(PlantedFault::ConnectedBeforeTheMapping),
-    }],
+    planted: bugs! {
+        "status-before-mapping" => Product(PlantedFault::ConnectedBeforeTheMapping),
+            "the kernel stores CONNECTED before it shows the hardware's page: a ring after CONNECTED hits the dummy page";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

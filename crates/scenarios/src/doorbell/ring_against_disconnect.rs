@@ -9,8 +9,6 @@
 //! powers down an idle engine, or victimised by the driver.
 
 use crate::prelude::*;
-use tidegate::ddi::{DisconnectReason, Passive};
-use tidegate::dxgkrnl::Adapter;
 
 const RANG: &str = "the ring reached the hardware";
 const REPEATED: &str = "the process read RETRY and rang again";

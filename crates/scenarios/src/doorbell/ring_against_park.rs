@@ -15,23 +15,14 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-park",
     about: "a doorbell is rung while its engine goes to sleep: the work runs",
     marks: &[ONE_READ, TWO_READS],
-    planted: &[
-        Bug {
-            name: "no-hint",
-            about: "the ringer stores to the doorbell and does not check whether the engine sleeps",
-            fault: Fault::Driver(LeftOut::RingHint),
-        },
-        Bug {
-            name: "no-summary-barrier",
-            about: "the ringer loads its bit of the summary before its doorbell's store is visible",
-            fault: Fault::Product(PlantedFault::NoSummaryBarrier),
-        },
-        Bug {
-            name: "forgets-its-bit",
-            about: "the engine clears the bit of the queue that it kept, after its last load of the doorbell",
-            fault: Fault::Product(PlantedFault::ForgetsItsBit),
-        },
-    ],
+    planted: bugs! {
+        "no-hint" => Driver(LeftOut::RingHint),
+            "the ringer stores to the doorbell and does not check whether the engine sleeps";
+        "no-summary-barrier" => Product(PlantedFault::NoSummaryBarrier),
+            "the ringer loads its bit of the summary before its doorbell's store is visible";
+        "forgets-its-bit" => Product(PlantedFault::ForgetsItsBit),
+            "the engine clears the bit of the queue that it kept, after its last load of the doorbell";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

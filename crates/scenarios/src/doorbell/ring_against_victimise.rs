@@ -14,11 +14,10 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-victimise",
     about: "two queues that share one physical doorbell submit concurrently: each submission runs exactly once",
     marks: &[VICTIMISED, RETRIED, LAST_READ],
-    planted: &[Bug {
-        name: "victim-not-notified",
-        about: "the driver victimises a doorbell without DxgkCbDisconnectDoorbell: its process still reads CONNECTED",
-        fault: Fault::Driver(LeftOut::VictimNotice),
-    }],
+    planted: bugs! {
+        "victim-not-notified" => Driver(LeftOut::VictimNotice),
+            "the driver victimises a doorbell without DxgkCbDisconnectDoorbell: its process still reads CONNECTED";
+    },
     shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

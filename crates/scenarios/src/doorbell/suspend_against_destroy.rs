@@ -6,8 +6,7 @@
 //! The DPC runs all the same, so the suspension ends at once.
 
 use crate::prelude::*;
-use tidegate::calls::{AllocationKind, CreateDoorbell, CreateDoorbellFlags};
-use tidegate::gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
+use tidegate::calls::CreateDoorbell;
 
 const BEFORE: &str = "the context was suspended before the doorbell was destroyed";
 const GONE: &str = "the doorbell was destroyed before the end of the suspension";
@@ -21,11 +20,10 @@ pub(crate) const RACE: Race = Race {
     name: "suspend-against-destroy",
     about: "a context is suspended while the doorbell of its queue is destroyed: the suspension ends at once",
     marks: &[BEFORE, GONE],
-    planted: &[Bug {
-        name: "dpc-left",
-        about: "a DPC that the driver queues in a call of the kernel is left to the next interrupt",
-        fault: Fault::Product(PlantedFault::DPCOfACallIsLeft),
-    }],
+    planted: bugs! {
+        "dpc-left" => Product(PlantedFault::DPCOfACallIsLeft),
+            "a DPC that the driver queues in a call of the kernel is left to the next interrupt";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,

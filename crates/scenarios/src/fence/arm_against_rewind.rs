@@ -18,18 +18,12 @@ pub(crate) const BY_ENGINE: Race = Race {
     name: "arm-against-rewind",
     about: "a CPU thread begins to wait while an engine signals the value and rewinds the fence: the wait latches",
     marks: &[LATCHED, TOO_LATE],
-    planted: &[
-        Bug {
-            name: "no-cpu-barrier",
-            about: "the driver omits the barrier of UpdateMonitoredValues: the kernel reads the fence before its update",
-            fault: Fault::Driver(LeftOut::CpuBarrier),
-        },
-        Bug {
-            name: "no-history",
-            about: "the hardware keeps no history: the kernel reads the fence after the interrupt, when it was rewound",
-            fault: Fault::Scenario,
-        },
-    ],
+    planted: bugs! {
+        "no-cpu-barrier" => Driver(LeftOut::CpuBarrier),
+            "the driver omits the barrier of UpdateMonitoredValues: the kernel reads the fence before its update";
+        "no-history" => Scenario,
+            "the hardware keeps no history: the kernel reads the fence after the interrupt, when it was rewound";
+    },
     shape: Shape::Machine(&[setting::WORKER_INTERRUPTS]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare: by_engine,

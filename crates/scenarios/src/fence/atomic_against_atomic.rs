@@ -4,7 +4,6 @@
 //! The planted program loads, adds and stores in three steps.
 
 use crate::prelude::*;
-use tidegate::d3d12::{Buffer, BufferDesc, CommandListType, QueueDesc};
 use tidegate::programs::{Count, Saxpy};
 
 const FIRST: &str = "the first queue's addition came first";
@@ -14,11 +13,10 @@ pub(crate) const RACE: Race = Race {
     name: "atomic-against-atomic",
     about: "two engines add to one counter in a buffer: no addition is lost, whichever comes first",
     marks: &[FIRST, SECOND],
-    planted: &[Bug {
-        name: "load-add-store",
-        about: "the program loads, adds and stores in separate steps: an addition in between is lost",
-        fault: Fault::Scenario,
-    }],
+    planted: bugs! {
+        "load-add-store" => Scenario,
+            "the program loads, adds and stores in separate steps: an addition in between is lost";
+    },
     shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::samples(3_000, 1_000_000, 20_000),
     prepare,

@@ -3,9 +3,6 @@
 //! packets must not deadlock or wait for that queue, and the packet queued last must signal last.
 
 use crate::prelude::*;
-use tidegate::calls::{FenceValue, Handle, Kernel, SignalFlags, Status, SubmitSignalToHwQueues};
-use tidegate::platform::WaitEnd;
-use tidegate_testbed::at;
 
 const MAIN_LAST: &str = "main's packet is queued last";
 const OTHER_LAST: &str = "the other's packet is queued last";

@@ -5,7 +5,6 @@
 //! MonitoredValues are disarmed.
 
 use crate::prelude::*;
-use tidegate::d3d12::WaitMode;
 
 const INTERRUPTED: &str = "a signal interrupted for the wait";
 const AT_ONCE: &str = "the wait was satisfied without arming a fence";
@@ -14,11 +13,10 @@ pub(crate) const RACE: Race = Race {
     name: "cancel-against-signal",
     about: "a wait for any of two fences is satisfied by one while the other is signalled: no fence stays armed",
     marks: &[INTERRUPTED, AT_ONCE],
-    planted: &[Bug {
-        name: "no-disarm",
-        about: "the driver omits the update that disarms MonitoredValue: every later signal interrupts without a waiter",
-        fault: Fault::Driver(LeftOut::Disarm),
-    }],
+    planted: bugs! {
+        "no-disarm" => Driver(LeftOut::Disarm),
+            "the driver omits the update that disarms MonitoredValue: every later signal interrupts without a waiter";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(2, 1_000_000), exhaustive(20_000_000), bounded(1, 1_000_000)),
     prepare,

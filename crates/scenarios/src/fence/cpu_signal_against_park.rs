@@ -14,23 +14,14 @@ pub(crate) const RACE: Race = Race {
     name: "cpu-signal-against-park",
     about: "a queue reaches a wait while the CPU signals the fence: the queue is unblocked",
     marks: &[STALLED, PASSED],
-    planted: &[
-        Bug {
-            name: "no-notification",
-            about: "the driver does not have the hardware check its parked queues",
-            fault: Fault::Driver(LeftOut::Notification),
-        },
-        Bug {
-            name: "early-test",
-            about: "the signal loads the hardware's word before it stores CurrentValue",
-            fault: Fault::Product(PlantedFault::WaitersTestedBeforeTheCPUSignal),
-        },
-        Bug {
-            name: "no-barrier",
-            about: "the signal loads the hardware's word while CurrentValue is in its store buffer",
-            fault: Fault::Product(PlantedFault::NoBarrierInTheCPUSignal),
-        },
-    ],
+    planted: bugs! {
+        "no-notification" => Driver(LeftOut::Notification),
+            "the driver does not have the hardware check its parked queues";
+        "early-test" => Product(PlantedFault::WaitersTestedBeforeTheCPUSignal),
+            "the signal loads the hardware's word before it stores CurrentValue";
+        "no-barrier" => Product(PlantedFault::NoBarrierInTheCPUSignal),
+            "the signal loads the hardware's word while CurrentValue is in its store buffer";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

@@ -11,18 +11,12 @@ pub(crate) const RACE: Race = Race {
     name: "cpu-signal-against-wait",
     about: "a CPU thread signals a fence while another begins to wait for it: the wait ends",
     marks: &[ARMED, AT_ONCE],
-    planted: &[
-        Bug {
-            name: "early-test",
-            about: "the signal looks for waiters before it stores CurrentValue",
-            fault: Fault::Product(PlantedFault::WaitersTestedBeforeTheCPUSignal),
-        },
-        Bug {
-            name: "no-barrier",
-            about: "the signal looks for waiters while CurrentValue is still in its store buffer",
-            fault: Fault::Product(PlantedFault::NoBarrierInTheCPUSignal),
-        },
-    ],
+    planted: bugs! {
+        "early-test" => Product(PlantedFault::WaitersTestedBeforeTheCPUSignal),
+            "the signal looks for waiters before it stores CurrentValue";
+        "no-barrier" => Product(PlantedFault::NoBarrierInTheCPUSignal),
+            "the signal looks for waiters while CurrentValue is still in its store buffer";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

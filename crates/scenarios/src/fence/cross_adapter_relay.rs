@@ -6,9 +6,6 @@
 
 use crate::prelude::*;
 use crate::seam::{Seam, Seen};
-use std::sync::Arc;
-use tidegate::Machine;
-use tidegate::d3d12::{FenceDesc, FenceFlags};
 
 const STALLED: &str = "the queue parked before the signal";
 const PASSED: &str = "the signal came before the wait";
@@ -17,18 +14,12 @@ pub(crate) const RACE: Race = Race {
     name: "cross-adapter-relay",
     about: "one adapter signals while a queue on another reaches its wait and an event is registered: both are released",
     marks: &[STALLED, PASSED],
-    planted: &[
-        Bug {
-            name: "no-relay",
-            about: "the signal is not reported to the kernel, so the other adapter is not notified",
-            fault: Fault::Driver(LeftOut::SignalReport),
-        },
-        Bug {
-            name: "no-notification",
-            about: "the other adapter's driver does not have its hardware check the parked queues",
-            fault: Fault::Driver(LeftOut::Notification),
-        },
-    ],
+    planted: bugs! {
+        "no-relay" => Driver(LeftOut::SignalReport),
+            "the signal is not reported to the kernel, so the other adapter is not notified";
+        "no-notification" => Driver(LeftOut::Notification),
+            "the other adapter's driver does not have its hardware check the parked queues";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(1, 1_000_000)),
     prepare,

@@ -6,9 +6,6 @@
 //! an API queue would keep the fence alive.
 
 use crate::prelude::*;
-use tidegate::calls::WaitMode;
-use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
-use tidegate_testbed::{at, signal_packet};
 
 const INTERRUPTED: &str = "the signal interrupted for the event";
 const NOT_INTERRUPTED: &str = "the signal did not interrupt";

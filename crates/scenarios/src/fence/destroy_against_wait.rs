@@ -4,8 +4,6 @@
 //! wait. The call is either refused or released.
 
 use crate::prelude::*;
-use tidegate::calls::{Status, SyncObjectAccess, SyncObjectFlags, WaitMode};
-use tidegate_testbed::at;
 
 const REFUSED: &str = "the instance was destroyed before the call";
 const RELEASED: &str = "its destruction released the wait";

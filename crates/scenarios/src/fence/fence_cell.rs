@@ -10,9 +10,8 @@
 //! value falls, because peaks are not read while the epoch is odd.
 
 use crate::prelude::*;
-use tidegate::d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, REACHED, VALUE_WORDS};
-use tidegate::d3dukmdt::{FenceCell, FenceWait};
-use tidegate::platform::Word;
+use tidegate::d3dukmdt::FenceWait;
+use tidegate::d3dukmdt::fence_cell::{REACHED, VALUE_WORDS};
 
 const LATCHED: &str = "the value was reached and had been rewound before a check";
 const MISSED: &str = "the value had been rewound before the wait was called";
@@ -22,23 +21,14 @@ const LABEL_BEFORE_PEAK: &str = "label-before-peak";
 const VALUE_BEFORE_EPOCH: &str = "value-before-epoch";
 const EVEN_BEFORE_FALL: &str = "even-before-fall";
 
-const PLANTED: &[Bug] = &[
-    Bug {
-        name: LABEL_BEFORE_PEAK,
-        about: "a rewind takes its label before it loads the peak: the peak may follow a wait that read the label",
-        fault: Fault::Scenario,
-    },
-    Bug {
-        name: VALUE_BEFORE_EPOCH,
-        about: "a wait loads the value before the epoch: a pulse in between is missed",
-        fault: Fault::Scenario,
-    },
-    Bug {
-        name: EVEN_BEFORE_FALL,
-        about: "a rewind makes the epoch even before the value falls: a wait of the new epoch is checked against the old value",
-        fault: Fault::Scenario,
-    },
-];
+const PLANTED: &[Bug] = bugs! {
+    LABEL_BEFORE_PEAK => Scenario,
+        "a rewind takes its label before it loads the peak: the peak may follow a wait that read the label";
+    VALUE_BEFORE_EPOCH => Scenario,
+        "a wait loads the value before the epoch: a pulse in between is missed";
+    EVEN_BEFORE_FALL => Scenario,
+        "a rewind makes the epoch even before the value falls: a wait of the new epoch is checked against the old value";
+};
 
 pub(crate) const TWO_REWINDERS: Race = Race {
     name: "two-rewinders",
@@ -82,11 +72,10 @@ pub(crate) const RENEW_AGAINST_PARK: Race = Race {
     name: "renew-against-park",
     about: "a fence is destroyed and its cell reused while a queue reaches a wait for it: the wait passes",
     marks: &[PASSED, RELEASED],
-    planted: &[Bug {
-        name: NO_CHECK,
-        about: "the kernel does not have the hardware check when a fence is destroyed: a parked queue stays parked",
-        fault: Fault::Scenario,
-    }],
+    planted: bugs! {
+        NO_CHECK => Scenario,
+            "the kernel does not have the hardware check when a fence is destroyed: a parked queue stays parked";
+    },
     shape: Shape::Model,
     plans: Plans::all(exhaustive(1_000_000)),
     prepare: prepare_renewal,

@@ -13,18 +13,12 @@ pub(crate) const RACE: Race = Race {
     name: "fence-commands",
     about: "a hardware queue reaches a wait in its command buffer while another engine signals: the rest of the buffer runs",
     marks: &[STALLED, PASSED],
-    planted: &[
-        Bug {
-            name: "no-gpu-barrier",
-            about: "the signaller reads the armed word while its CurrentValue is still in its store buffer",
-            fault: Fault::Product(PlantedFault::NoSignalBarrier),
-        },
-        Bug {
-            name: "latched-as-done",
-            about: "a queue whose wait latches before its engine parks it skips the rest of its command buffer",
-            fault: Fault::Product(PlantedFault::LatchedWaitEndsItsCommandBuffer),
-        },
-    ],
+    planted: bugs! {
+        "no-gpu-barrier" => Product(PlantedFault::NoSignalBarrier),
+            "the signaller reads the armed word while its CurrentValue is still in its store buffer";
+        "latched-as-done" => Product(PlantedFault::LatchedWaitEndsItsCommandBuffer),
+            "a queue whose wait latches before its engine parks it skips the rest of its command buffer";
+    },
     shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,

@@ -10,11 +10,10 @@ pub(crate) const RACE: Race = Race {
     name: "gpu-to-gpu",
     about: "one GPU signals and notifies another, where a queue reaches its wait: the queue is unblocked",
     marks: crate::fence::cross_adapter_relay::RACE.marks,
-    planted: &[Bug {
-        name: "no-gpu-barrier",
-        about: "the signaller loads the count of parked queues while its CurrentValue is still in its store buffer",
-        fault: Fault::Product(PlantedFault::NoSignalBarrier),
-    }],
+    planted: bugs! {
+        "no-gpu-barrier" => Product(PlantedFault::NoSignalBarrier),
+            "the signaller loads the count of parked queues while its CurrentValue is still in its store buffer";
+    },
     shape: Shape::Machine(&[setting::PEER_SIGNALS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,

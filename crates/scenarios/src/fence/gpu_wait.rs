@@ -13,11 +13,10 @@ pub(crate) const RACE: Race = Race {
     name: "gpu-wait",
     about: "a queue reaches a wait on one engine while another engine signals: it is unblocked without an interrupt",
     marks: &[STALLED, PASSED],
-    planted: &[Bug {
-        name: "no-gpu-barrier",
-        about: "the signaller reads the armed word while its CurrentValue is still in its store buffer",
-        fault: Fault::Product(PlantedFault::NoSignalBarrier),
-    }],
+    planted: bugs! {
+        "no-gpu-barrier" => Product(PlantedFault::NoSignalBarrier),
+            "the signaller reads the armed word while its CurrentValue is still in its store buffer";
+    },
     shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), exhaustive(1_000_000)),
     prepare,

@@ -15,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "log-write-against-log-read",
     about: "an interrupt reads the log of another engine's queue while that engine writes it: no waiter is lost",
     marks: &[READ, BOTH],
-    planted: &[Bug {
-        name: "no-flush",
-        about: "UpdateNativeFenceLogs does nothing: the index is read before its entry is visible",
-        fault: Fault::Driver(LeftOut::LogFlush),
-    }],
+    planted: bugs! {
+        "no-flush" => Driver(LeftOut::LogFlush),
+            "UpdateNativeFenceLogs does nothing: the index is read before its entry is visible";
+    },
     shape: Shape::Machine(&[
         setting::OWN_THREADS,
         setting::WORKER_INTERRUPTS,

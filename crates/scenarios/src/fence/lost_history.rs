@@ -9,7 +9,6 @@
 //!   fall, or after it, or the fall comes between its last look at the gate and its park.
 
 use crate::prelude::*;
-use tidegate::d3d12::RemovedReason;
 
 const PASSED: &str = "the queue reached its wait before the value was dropped";
 const LOST: &str = "the queue reached its wait after the value was dropped";
@@ -21,11 +20,10 @@ pub(crate) const RACE: Race = Race {
     name: "lost-history",
     about: "a value that a queued wait needs is dropped from a full history: the wait passes or its device is lost",
     marks: &[PASSED, LOST],
-    planted: &[Bug {
-        name: "silent",
-        about: "an engine parks a queue whose wait the history has lost",
-        fault: Fault::Product(PlantedFault::LostWaitsAreParked),
-    }],
+    planted: bugs! {
+        "silent" => Product(PlantedFault::LostWaitsAreParked),
+            "an engine parks a queue whose wait the history has lost";
+    },
     shape: Shape::Machine(&[setting::OWN_THREADS, setting::SMALL_HISTORY]),
     plans: Plans::samples(20_000, 500_000, 50_000),
     prepare,
@@ -35,18 +33,12 @@ pub(crate) const OF_PARKED: Race = Race {
     name: "lost-history-parked",
     about: "a full history drops a value while a queue parks at its wait: the queue's device is lost",
     marks: &[PARKED, LATE],
-    planted: &[
-        Bug {
-            name: "left-parked",
-            about: "a fall that makes the wait of a parked queue undecided leaves the queue parked",
-            fault: Fault::Product(PlantedFault::LossLeavesTheQueueParked),
-        },
-        Bug {
-            name: "parked-late",
-            about: "a queue parks although its wait became undecided since the last look",
-            fault: Fault::Product(PlantedFault::LossBeforeTheParkIsMissed),
-        },
-    ],
+    planted: bugs! {
+        "left-parked" => Product(PlantedFault::LossLeavesTheQueueParked),
+            "a fall that makes the wait of a parked queue undecided leaves the queue parked";
+        "parked-late" => Product(PlantedFault::LossBeforeTheParkIsMissed),
+            "a queue parks although its wait became undecided since the last look";
+    },
     shape: Shape::Machine(&[setting::SMALL_HISTORY]),
     plans: Plans::samples(5_000, 500_000, 50_000),
     prepare: prepare_parked,

@@ -6,12 +6,6 @@
 //! what it had is signalled for it.
 
 use crate::prelude::*;
-use tidegate::calls::{
-    CreateSynchronizationObject, Handle, Kernel, OlderObject, OpenSynchronizationObject,
-    SignalFlags, SyncObjectFlags,
-};
-use tidegate::platform::WaitEnd;
-use tidegate_testbed::{Client, at};
 
 const CALLED: &str = "the process signalled the mutex before its end";
 const REFUSED: &str = "the process was refused the signal, because it had ended";
@@ -24,18 +18,12 @@ pub(crate) const RACE: Race = Race {
     name: "mutex-against-death",
     about: "a process that waits for a mutex, has it or signals it is terminated: its neighbour gets the mutex",
     marks: &[CALLED, REFUSED],
-    planted: &[
-        Bug {
-            name: "owned-by-the-dead",
-            about: "a context that ends keeps its mutex",
-            fault: Fault::Product(PlantedFault::OwnedByTheDead),
-        },
-        Bug {
-            name: "granted-to-the-dead",
-            about: "a context that has ended is granted a mutex",
-            fault: Fault::Product(PlantedFault::GrantedToTheDead),
-        },
-    ],
+    planted: bugs! {
+        "owned-by-the-dead" => Product(PlantedFault::OwnedByTheDead),
+            "a context that ends keeps its mutex";
+        "granted-to-the-dead" => Product(PlantedFault::GrantedToTheDead),
+            "a context that has ended is granted a mutex";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

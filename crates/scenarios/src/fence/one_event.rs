@@ -19,11 +19,10 @@ pub(crate) const RACE: Race = Race {
     name: "one-event",
     about: "one signal satisfies two waits of one event, whose waiter may overtake the release: one wake",
     marks: &[SLEPT, AT_ONCE],
-    planted: &[Bug {
-        name: "two-signals",
-        about: "each value is signalled separately: the waits are released one by one, and the waiter may be woken twice",
-        fault: Fault::Scenario,
-    }],
+    planted: bugs! {
+        "two-signals" => Scenario,
+            "each value is signalled separately: the waits are released one by one, and the waiter may be woken twice";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

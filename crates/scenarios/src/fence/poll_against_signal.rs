@@ -8,7 +8,6 @@
 use crate::prelude::*;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use tidegate::d3d12::Event;
 
@@ -49,11 +48,10 @@ pub(crate) const MOVED: Race = Race {
     name: "second-poll-against-signal",
     about: "a task polls the future of a fence with a second waker while a CPU thread signals it",
     marks: &[AT_ONCE, WOKEN],
-    planted: &[Bug {
-        name: "unheard-end",
-        about: "a poll whose wait has ended since its first look keeps no waker and is pending",
-        fault: Fault::Product(PlantedFault::UnheardEnd),
-    }],
+    planted: bugs! {
+        "unheard-end" => Product(PlantedFault::UnheardEnd),
+            "a poll whose wait has ended since its first look keeps no waker and is pending";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare: |run| prepare(run, false, 2),

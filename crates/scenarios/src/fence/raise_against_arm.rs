@@ -11,11 +11,10 @@ pub(crate) const RACE: Race = Race {
     name: "raise-against-arm",
     about: "a CPU signal raises MonitoredValue while a wait lowers it: the wait is released",
     marks: &[INTERRUPT, NONE],
-    planted: &[Bug {
-        name: "late-raise",
-        about: "MonitoredValue is raised after the lock of the waiters was dropped: a lower value is lost",
-        fault: Fault::Product(PlantedFault::MonitoredValueRaisedWithoutTheLock),
-    }],
+    planted: bugs! {
+        "late-raise" => Product(PlantedFault::MonitoredValueRaisedWithoutTheLock),
+            "MonitoredValue is raised after the lock of the waiters was dropped: a lower value is lost";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,

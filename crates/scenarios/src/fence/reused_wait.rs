@@ -6,7 +6,6 @@
 //! The second wait ends with its own signal: neither earlier, nor never.
 
 use crate::prelude::*;
-use tidegate::d3d12::WaitMode;
 
 const BLOCKED: &str = "the second wait was entered before its signal";
 const AT_ONCE: &str = "the second wait found its fence signalled";
@@ -19,18 +18,12 @@ pub(crate) const RACE: Race = Race {
     name: "reused-wait-against-signal",
     about: "a CPU wait is used again while the signal that ended its last use goes on: it ends with its own signal",
     marks: &[BLOCKED, AT_ONCE],
-    planted: &[
-        Bug {
-            name: "late-signal",
-            about: "a signal of an earlier use ends the wait: the caller returns before its value is reached",
-            fault: Fault::Product(PlantedFault::LateSignalEndsTheNextWait),
-        },
-        Bug {
-            name: "late-removal",
-            about: "the signal takes the registrations after its notice: it removes those of the next use, which nothing ends",
-            fault: Fault::Product(PlantedFault::RegistrationsTakenAfterTheNotice),
-        },
-    ],
+    planted: bugs! {
+        "late-signal" => Product(PlantedFault::LateSignalEndsTheNextWait),
+            "a signal of an earlier use ends the wait: the caller returns before its value is reached";
+        "late-removal" => Product(PlantedFault::RegistrationsTakenAfterTheNotice),
+            "the signal takes the registrations after its notice: it removes those of the next use, which nothing ends";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,

@@ -18,28 +18,16 @@ pub(crate) const RACE: Race = Race {
     name: "shadow-against-signal",
     about: "a CPU thread begins to wait while a signal is compared with a shadow of MonitoredValue: the wait ends",
     marks: &[ENGINE, CMP, NOT_ARMED],
-    planted: &[
-        Bug {
-            name: "no-shadow-update",
-            about: "the driver stores MonitoredValue with a barrier but does not update the CMP: the shadow is stale",
-            fault: Fault::Driver(LeftOut::ShadowUpdate),
-        },
-        Bug {
-            name: "no-cpu-barrier",
-            about: "for a fence without a shadow, UpdateMonitoredValues returns without a barrier",
-            fault: Fault::Driver(LeftOut::CpuBarrier),
-        },
-        Bug {
-            name: "no-cmp-barrier",
-            about: "the CMP loads CurrentValue while its store of the shadow is still posted",
-            fault: Fault::Product(PlantedFault::NoShadowBarrier),
-        },
-        Bug {
-            name: "no-gpu-barrier",
-            about: "the engine compares, and interrupts, while its store of CurrentValue is still posted",
-            fault: Fault::Product(PlantedFault::NoSignalBarrier),
-        },
-    ],
+    planted: bugs! {
+        "no-shadow-update" => Driver(LeftOut::ShadowUpdate),
+            "the driver stores MonitoredValue with a barrier but does not update the CMP: the shadow is stale";
+        "no-cpu-barrier" => Driver(LeftOut::CpuBarrier),
+            "for a fence without a shadow, UpdateMonitoredValues returns without a barrier";
+        "no-cmp-barrier" => Product(PlantedFault::NoShadowBarrier),
+            "the CMP loads CurrentValue while its store of the shadow is still posted";
+        "no-gpu-barrier" => Product(PlantedFault::NoSignalBarrier),
+            "the engine compares, and interrupts, while its store of CurrentValue is still posted";
+    },
     shape: Shape::Machine(&[setting::SHADOWS]),
     plans: Plans::all(exhaustive(2_000_000)),
     prepare,

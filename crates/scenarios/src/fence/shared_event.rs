@@ -16,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "shared-event",
     about: "two threads wait for one auto-reset event of two fences, which are signalled one after the other: each is released",
     marks: &[SLEPT, FOUND_SET],
-    planted: &[Bug {
-        name: "signals-together",
-        about: "both fences are signalled before a thread is released: two sets may be one, and a thread sleeps for ever",
-        fault: Fault::Scenario,
-    }],
+    planted: bugs! {
+        "signals-together" => Scenario,
+            "both fences are signalled before a thread is released: two sets may be one, and a thread sleeps for ever";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,

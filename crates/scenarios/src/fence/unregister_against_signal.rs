@@ -15,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "unregister-against-signal",
     about: "an event's registration is dropped while the fence is signalled: the event is not set afterwards",
     marks: &[BEFORE, CANCELLED],
-    planted: &[Bug {
-        name: "stale-wake",
-        about: "the cancellation does not wait for a notice that is being given: it sets the event later",
-        fault: Fault::Product(PlantedFault::StaleWake),
-    }],
+    planted: bugs! {
+        "stale-wake" => Product(PlantedFault::StaleWake),
+            "the cancellation does not wait for a notice that is being given: it sets the event later";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(exhaustive(1_000_000), exhaustive(20_000_000), bounded(2, 1_000_000)),
     prepare,

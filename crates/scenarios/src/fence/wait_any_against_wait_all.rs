@@ -18,11 +18,10 @@ pub(crate) const RACE: Race = Race {
     name: "wait-any-against-wait-all",
     about: "a thread waits for any of several events while another holds one of them for a wait for all: both waits end",
     marks: &[ALL_FIRST, ANY_FIRST],
-    planted: &[Bug {
-        name: "given-back-silently",
-        about: "an event that a wait for all gives back wakes no wait for several events: the wait for any sleeps for ever",
-        fault: Fault::Product(PlantedFault::GivenBackWithoutAWake),
-    }],
+    planted: bugs! {
+        "given-back-silently" => Product(PlantedFault::GivenBackWithoutAWake),
+            "an event that a wait for all gives back wakes no wait for several events: the wait for any sleeps for ever";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -5,7 +5,6 @@
 //! The work is complete before the queue ends, and the queue ends.
 
 use crate::prelude::*;
-use tidegate::d3d12::BufferDesc;
 
 const IDLE: &str = "the queue was idle when its last handle was dropped";
 const PENDING: &str = "the queue had work when its last handle was dropped";
@@ -17,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "drop-against-completion",
     about: "the last handle of a queue is dropped while its work completes: the work runs to its end",
     marks: &[IDLE, PENDING],
-    planted: &[Bug {
-        name: "ended-with-the-handle",
-        about: "a queue ends with its last handle, whatever is queued",
-        fault: Fault::Product(PlantedFault::QueueEndsWithItsLastHandle),
-    }],
+    planted: bugs! {
+        "ended-with-the-handle" => Product(PlantedFault::QueueEndsWithItsLastHandle),
+            "a queue ends with its last handle, whatever is queued";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,

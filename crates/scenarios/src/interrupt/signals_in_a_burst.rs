@@ -12,11 +12,10 @@ pub(crate) const RACE: Race = Race {
     name: "signals-in-a-burst",
     about: "an engine signals two values in a row, each of which a thread awaits: both waits end",
     marks: &[NONE, ONE, TWO],
-    planted: &[Bug {
-        name: "forgotten",
-        about: "the engine leaves the ring without an interrupt for the signals that it holds back",
-        fault: Fault::Product(PlantedFault::HeldSignalsForgotten),
-    }],
+    planted: bugs! {
+        "forgotten" => Product(PlantedFault::HeldSignalsForgotten),
+            "the engine leaves the ring without an interrupt for the signals that it holds back";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(5_000), bounded(2, 20_000_000), sampled(20_000)),
     prepare,

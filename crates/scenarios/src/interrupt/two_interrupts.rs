@@ -13,18 +13,12 @@ pub(crate) const RACE: Race = Race {
     name: "two-interrupts",
     about: "two engines signal fences of two processes at one address, with interrupts on an agent: both waiters are released",
     marks: &[BOTH_IN_ONE, ONE_EACH],
-    planted: &[
-        Bug {
-            name: "line-cleared-late",
-            about: "the interrupt line is cleared after the routine: an interrupt during the routine is lost",
-            fault: Fault::Driver(LeftOut::InterruptInRoutine),
-        },
-        Bug {
-            name: "fences-by-address",
-            about: "the list of signalled fences ignores the process: the second of two fences at one address is dropped",
-            fault: Fault::Driver(LeftOut::SecondAtAddress),
-        },
-    ],
+    planted: bugs! {
+        "line-cleared-late" => Driver(LeftOut::InterruptInRoutine),
+            "the interrupt line is cleared after the routine: an interrupt during the routine is lost";
+        "fences-by-address" => Driver(LeftOut::SecondAtAddress),
+            "the list of signalled fences ignores the process: the second of two fences at one address is dropped";
+    },
     shape: Shape::Machine(&[setting::OWN_THREADS, setting::WORKER_INTERRUPTS]),
     plans: Plans::of(sampled(30_000), bounded(2, 20_000_000), sampled(100_000)),
     prepare,

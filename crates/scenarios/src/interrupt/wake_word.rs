@@ -6,7 +6,6 @@
 //! 2. loads the doorbell again; 3. sleeps.
 
 use crate::prelude::*;
-use tidegate::platform::{Step, WaitEnd, Word};
 
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
@@ -14,23 +13,13 @@ const ASLEEP: u64 = 1;
 const WOKEN: &str = "the ringer woke the engine";
 const FOUND: &str = "the engine found the ring before sleeping";
 
-const PLANTED: &[Bug] = &[
-    Bug {
-        name: "no-barrier",
-        about: "the ringer loads the wake word while its ring is still in its store buffer",
-        fault: Fault::Scenario,
-    },
-    Bug {
-        name: "no-second-load",
-        about: "the engine sleeps without loading its doorbell again",
-        fault: Fault::Scenario,
-    },
-    Bug {
-        name: "plain-announce",
-        about: "the engine stores the wake word without a barrier and loads the doorbell while the store is still in its buffer",
-        fault: Fault::Scenario,
-    },
-];
+const PLANTED: &[Bug] = bugs! {
+    "no-barrier" => Scenario,
+        "the ringer loads the wake word while its ring is still in its store buffer";
+    "no-second-load" => Scenario, "the engine sleeps without loading its doorbell again";
+    "plain-announce" => Scenario,
+        "the engine stores the wake word without a barrier and loads the doorbell while the store is still in its buffer";
+};
 
 pub(crate) const RACE: Race = Race {
     name: "wake-word",

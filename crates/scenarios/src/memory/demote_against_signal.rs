@@ -13,11 +13,10 @@ pub(crate) const RACE: Race = Race {
     name: "demote-against-signal",
     about: "MonitoredValue leaves local memory while an engine signals and the CPU registers an event: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    planted: &[Bug {
-        name: "engines-not-held",
-        about: "engines run while MonitoredValue has two copies: a signal compares with the old one",
-        fault: Fault::Driver(LeftOut::EngineHold),
-    }],
+    planted: bugs! {
+        "engines-not-held" => Driver(LeftOut::EngineHold),
+            "engines run while MonitoredValue has two copies: a signal compares with the old one";
+    },
     shape: Shape::Machine(&[
         setting::WORKER_INTERRUPTS,
         setting::LOCAL_MONITORED_VALUES,

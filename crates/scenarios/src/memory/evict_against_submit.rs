@@ -6,8 +6,6 @@
 //! process requests the space.
 
 use crate::prelude::*;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{BufferDesc, DeviceOptions, ResidencyChoice};
 
 const GIVEN: &str = "the other process received the space";
 const REFUSED: &str = "the other process requested space while the allocation was held";
@@ -16,11 +14,10 @@ pub(crate) const RACE: Race = Race {
     name: "evict-against-submit",
     about: "an allocation in use by submitted work is evicted for another one: the work runs and finds it",
     marks: &[GIVEN, REFUSED],
-    planted: &[Bug {
-        name: "evict-first",
-        about: "the eviction precedes the submission that uses the memory: the kernel misses the use and moves the memory",
-        fault: Fault::Scenario,
-    }],
+    planted: bugs! {
+        "evict-first" => Scenario,
+            "the eviction precedes the submission that uses the memory: the kernel misses the use and moves the memory";
+    },
     shape: Shape::Machine(&[setting::LITTLE_LOCAL_MEMORY]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,

@@ -7,7 +7,7 @@
 //! older.
 
 use crate::prelude::*;
-use tidegate::platform::{Mapping, Page};
+use tidegate::platform::Mapping;
 
 const FIRST: &str = "the first store reached the first page";
 const LAST: &str = "the first store reached the last page";
@@ -16,18 +16,12 @@ const BETWEEN: &str = "a store reached the page between them";
 /// Rotations before the run.
 const EARLIER: usize = 6;
 
-const PLANTED: &[Bug] = &[
-    Bug {
-        name: "no-barrier",
-        about: "pages are dropped without a barrier of all processors: the announcement is in a store buffer",
-        fault: Fault::Product(PlantedFault::NoBarrierOfAllAgents),
-    },
-    Bug {
-        name: "no-wait",
-        about: "pages are dropped although a processor announces its use",
-        fault: Fault::Product(PlantedFault::AnnouncedPageDropped),
-    },
-];
+const PLANTED: &[Bug] = bugs! {
+    "no-barrier" => Product(PlantedFault::NoBarrierOfAllAgents),
+        "pages are dropped without a barrier of all processors: the announcement is in a store buffer";
+    "no-wait" => Product(PlantedFault::AnnouncedPageDropped),
+        "pages are dropped although a processor announces its use";
+};
 
 pub(crate) const RACE: Race = Race {
     name: "store-against-rotation",

@@ -8,8 +8,6 @@
 //! never ends that turn, and the adapter makes no progress.
 
 use crate::prelude::*;
-use tidegate::calls::{AllocationKind, SubmitCommand};
-use tidegate::gpu_abi::Command;
 
 const WAITED: &str = "the call waited for the end of a turn";
 const UNDISTURBED: &str = "no engine was in a turn";
@@ -18,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "unmap-against-dpc",
     about: "an allocation is destroyed while engines of one thread keep a queue and run a DPC: everything completes",
     marks: &[WAITED, UNDISTURBED],
-    planted: &[Bug {
-        name: "mailbox-held",
-        about: "the driver waits for the end of a turn with the mailbox locked, which the DPC wants",
-        fault: Fault::Product(PlantedFault::SleepsWithTheMailbox),
-    }],
+    planted: bugs! {
+        "mailbox-held" => Product(PlantedFault::SleepsWithTheMailbox),
+            "the driver waits for the end of a turn with the mailbox locked, which the DPC wants";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,

@@ -7,8 +7,6 @@
 //! reaches the memory afterwards. A later store faults.
 
 use crate::prelude::*;
-use tidegate::calls::{AllocationKind, AllocationMemory, DeviceState};
-use tidegate::gpu_abi::{Command, GpuVa};
 
 const STORED: &str = "the store preceded the change of owner";
 const FAULTED: &str = "the store came after the unmapping and faulted";
@@ -17,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "unmap-against-store",
     about: "an allocation is destroyed while an engine stores to it: no store reaches its memory once the call has returned",
     marks: &[STORED, FAULTED],
-    planted: &[Bug {
-        name: "unawaited-turns",
-        about: "the CMP invalidates translations and does not wait for the turns that use the old ones",
-        fault: Fault::Product(PlantedFault::UnawaitedTurns),
-    }],
+    planted: bugs! {
+        "unawaited-turns" => Product(PlantedFault::UnawaitedTurns),
+            "the CMP invalidates translations and does not wait for the turns that use the old ones";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 5_000_000), exhaustive(20_000_000), exhaustive(5_000_000)),
     prepare,

@@ -4,9 +4,6 @@
 //! At the end the adapter has as many devices and fences as before.
 
 use crate::prelude::*;
-use std::sync::Arc;
-use tidegate::calls::{Kernel, SyncObjectFlags};
-use tidegate_testbed::Client;
 
 const REFUSED: &str = "both calls came after the end of the device";
 const BOTH: &str = "both objects were created";
@@ -18,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "create-against-destroy",
     about: "objects are created for a device while another thread destroys it: none outlives its device",
     marks: &[REFUSED, BOTH, ONE],
-    planted: &[Bug {
-        name: "late-retirement",
-        about: "the device is retired after its objects were destroyed: an object that is created in between outlives it",
-        fault: Fault::Product(PlantedFault::DeviceRetiredAfterItsObjects),
-    }],
+    planted: bugs! {
+        "late-retirement" => Product(PlantedFault::DeviceRetiredAfterItsObjects),
+            "the device is retired after its objects were destroyed: an object that is created in between outlives it";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -6,11 +6,8 @@
 //! the end the adapter has as many objects of each kind as before.
 
 use crate::prelude::*;
-use std::sync::{Arc, OnceLock};
-use tidegate::calls::{DeviceErrorReason, Kernel, Status, SyncObjectFlags};
-use tidegate::dxgkrnl::{Adapter, Process};
-use tidegate::platform::{Event, once};
-use tidegate_testbed::Client;
+use tidegate::dxgkrnl::Process;
+use tidegate::platform::once;
 
 const ALL: &str = "every object was created";
 const NONE: &str = "no object was created";
@@ -66,18 +63,12 @@ pub(crate) const OF_DEVICE: Race = race(
     "create-against-device-end",
     "objects of every kind are created while their device is destroyed: none outlives it",
     MARKS,
-    &[
-        Bug {
-            name: "no-look-at-device",
-            about: "an object enters the handle table although its device has ended meanwhile",
-            fault: Fault::Product(PlantedFault::NoLookAtTheDeviceOfANewObject),
-        },
-        Bug {
-            name: "late-retirement",
-            about: "the device is retired after its objects were destroyed",
-            fault: Fault::Product(PlantedFault::DeviceRetiredAfterItsObjects),
-        },
-    ],
+    bugs! {
+        "no-look-at-device" => Product(PlantedFault::NoLookAtTheDeviceOfANewObject),
+            "an object enters the handle table although its device has ended meanwhile";
+        "late-retirement" => Product(PlantedFault::DeviceRetiredAfterItsObjects),
+            "the device is retired after its objects were destroyed";
+    },
     |run| prepare(run, End::Device),
 );
 
@@ -93,11 +84,10 @@ pub(crate) const OF_LOSS: Race = race(
     "create-against-loss",
     "objects of every kind are created while their device is lost: they are refused or unusable, and waits end",
     MARKS,
-    &[Bug {
-        name: "late-loss",
-        about: "the device reads as lost after its work has ended: a fence and its wait that are made in between never end",
-        fault: Fault::Product(PlantedFault::DeviceIsLostAfterItsWorkHasEnded),
-    }],
+    bugs! {
+        "late-loss" => Product(PlantedFault::DeviceIsLostAfterItsWorkHasEnded),
+            "the device reads as lost after its work has ended: a fence and its wait that are made in between never end";
+    },
     |run| prepare(run, End::Loss),
 );
 

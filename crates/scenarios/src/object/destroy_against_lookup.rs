@@ -7,11 +7,8 @@
 //! the queue, or destroying the queue.
 
 use crate::prelude::*;
-use std::sync::{Arc, OnceLock};
-use tidegate::calls::{AllocationKind, CreateDoorbell, CreateDoorbellFlags, Handle, Status};
-use tidegate::gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
+use tidegate::calls::CreateDoorbell;
 use tidegate::platform::once;
-use tidegate_testbed::Client;
 
 const TAKEN: &str = "the iteration found a doorbell";
 const FREE: &str = "a doorbell stayed connected until it was destroyed";
@@ -20,11 +17,10 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-lookup",
     about: "two processes create and destroy user-mode queues while all doorbells are iterated: no call is refused",
     marks: &[TAKEN, FREE],
-    planted: &[Bug {
-        name: "late-end",
-        about: "a doorbell lives until its last reference is dropped: the destroy call returns before the driver released it",
-        fault: Fault::Driver(LeftOut::DoorbellEnd),
-    }],
+    planted: bugs! {
+        "late-end" => Driver(LeftOut::DoorbellEnd),
+            "a doorbell lives until its last reference is dropped: the destroy call returns before the driver released it";
+    },
     shape: Shape::Machine(&[setting::MANAGED_POWER]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

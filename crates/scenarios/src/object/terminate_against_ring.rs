@@ -6,10 +6,6 @@
 //! runs after its contexts are suspended, no object remains, and the neighbour's work completes.
 
 use crate::prelude::*;
-use std::sync::Arc;
-use tidegate::calls::SyncObjectFlags;
-use tidegate::d3d12::FenceDesc;
-use tidegate::platform::WaitEnd;
 
 const RAN: &str = "the rung work ran before the termination";
 const CUT_OFF: &str = "the ring preceded the termination, and its work never ran";
@@ -24,11 +20,10 @@ pub(crate) const RACE: Race = Race {
     name: "terminate-against-ring",
     about: "a process is terminated while it rings and loses its doorbell: its work and objects end, and the neighbour's work runs",
     marks: &[RAN, CUT_OFF, REFUSED, VICTIMISED],
-    planted: &[Bug {
-        name: "destroyed-before-suspended",
-        about: "the queue is still on the run list when it is destroyed: work runs for a terminated process",
-        fault: Fault::Driver(LeftOut::Suspension),
-    }],
+    planted: bugs! {
+        "destroyed-before-suspended" => Driver(LeftOut::Suspension),
+            "the queue is still on the run list when it is destroyed: work runs for a terminated process";
+    },
     shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -7,9 +7,6 @@
 //! agent powers down the adapter.
 
 use crate::prelude::*;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{BufferDesc, DeviceOptions, ResidencyChoice};
-use tidegate::ddi::DevicePowerState;
 
 const STAYED: &str = "the work or the paging kept the adapter powered";
 const WOKEN: &str = "the adapter was powered down, and paging woke it";
@@ -18,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "page-against-d3",
     about: "memory is paged while an idle adapter is powered down: no data is lost, and the work runs",
     marks: &[STAYED, WOKEN],
-    planted: &[Bug {
-        name: "power-over-paging",
-        about: "the kernel powers down with a paging operation queued, and does not power up for it",
-        fault: Fault::Product(PlantedFault::PagingUnseen),
-    }],
+    planted: bugs! {
+        "power-over-paging" => Product(PlantedFault::PagingUnseen),
+            "the kernel powers down with a paging operation queued, and does not power up for it";
+    },
     shape: Shape::Machine(&[setting::MANAGED_POWER, setting::LITTLE_LOCAL_MEMORY]),
     plans: Plans::samples(20_000, 1_000_000, 100_000),
     prepare,

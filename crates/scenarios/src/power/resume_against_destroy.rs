@@ -14,11 +14,10 @@ pub(crate) const RACE: Race = Race {
     name: "resume-against-destroy",
     about: "a context is suspended and resumed while its process destroys the queue: both calls succeed",
     marks: &[RESUMED, GONE],
-    planted: &[Bug {
-        name: "queue-gone",
-        about: "the driver fails a resumption whose queue another thread has destroyed",
-        fault: Fault::Product(PlantedFault::FailsForAQueueThatIsGone),
-    }],
+    planted: bugs! {
+        "queue-gone" => Product(PlantedFault::FailsForAQueueThatIsGone),
+            "the driver fails a resumption whose queue another thread has destroyed";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,

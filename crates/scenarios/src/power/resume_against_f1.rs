@@ -15,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "resume-against-f1",
     about: "a suspended context's doorbell is rung and the context resumed while its engine is powered down: the work runs",
     marks: &[REFUSED, BROUGHT_BACK, RESUMED],
-    planted: &[Bug {
-        name: "suspended-is-idle",
-        about: "the hardware does not count work of suspended queues when it removes an engine's power",
-        fault: Fault::Product(PlantedFault::SuspendedWorkUnseen),
-    }],
+    planted: bugs! {
+        "suspended-is-idle" => Product(PlantedFault::SuspendedWorkUnseen),
+            "the hardware does not count work of suspended queues when it removes an engine's power";
+    },
     shape: Shape::Machine(&[setting::MANAGED_POWER]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

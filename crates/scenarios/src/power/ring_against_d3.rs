@@ -14,18 +14,11 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-d3",
     about: "a doorbell is rung while an idle adapter is powered down: the work runs",
     marks: &[STAYED, WOKEN],
-    planted: &[
-        Bug {
-            name: "no-recheck",
-            about: "the kernel powers down without a check for work that was rung before the disconnect",
-            fault: Fault::Product(PlantedFault::AnnouncedWorkUnseen),
-        },
-        Bug {
-            name: "not-resumed",
-            about: "contexts stay suspended after power-up",
-            fault: Fault::Driver(LeftOut::Resume),
-        },
-    ],
+    planted: bugs! {
+        "no-recheck" => Product(PlantedFault::AnnouncedWorkUnseen),
+            "the kernel powers down without a check for work that was rung before the disconnect";
+        "not-resumed" => Driver(LeftOut::Resume), "contexts stay suspended after power-up";
+    },
     shape: Shape::Machine(&[setting::MANAGED_POWER, setting::QUEUES_ARE_NOT_READ]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -15,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "ring-against-f1",
     about: "a doorbell is rung while its idle engine is powered down: the work runs",
     marks: &[STAYED, BROUGHT_BACK, AFTER],
-    planted: &[Bug {
-        name: "no-recheck",
-        about: "the kernel powers down the engine without a check for work that was rung before the disconnect",
-        fault: Fault::Product(PlantedFault::AnnouncedWorkUnseen),
-    }],
+    planted: bugs! {
+        "no-recheck" => Product(PlantedFault::AnnouncedWorkUnseen),
+            "the kernel powers down the engine without a check for work that was rung before the disconnect";
+    },
     shape: Shape::Machine(&[setting::MANAGED_POWER, setting::QUEUES_ARE_NOT_READ]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

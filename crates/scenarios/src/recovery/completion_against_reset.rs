@@ -8,8 +8,6 @@
 //! wait ends, and no fence is signalled for a packet that did not run.
 
 use crate::prelude::*;
-use tidegate::calls::TdrTest;
-use tidegate::dxgkrnl::RecoveryOutcome;
 
 const NOTHING_LEFT: &str = "the packets were complete: no reset";
 const FIRST_LOST: &str = "the first packet's device was lost";
@@ -21,18 +19,12 @@ pub(crate) const RACE: Race = Race {
     name: "completion-against-reset",
     about: "packets complete while their engine is reset: at most one device is lost, and no unfinished packet counts as complete",
     marks: &[NOTHING_LEFT, FIRST_LOST, SECOND_LOST, BACK, DONE_AND_LOST],
-    planted: &[
-        Bug {
-            name: "wrong-aborted-id",
-            about: "the driver names the packet after the aborted one: the aborted one counts as complete and never ran",
-            fault: Fault::Driver(LeftOut::AbortedId),
-        },
-        Bug {
-            name: "open-to-packets",
-            about: "packets enter an engine that is reset for its hardware queues: the reset empties the ring, and nothing reports the packet as lost",
-            fault: Fault::Product(PlantedFault::PacketsEnterBesideAReset),
-        },
-    ],
+    planted: bugs! {
+        "wrong-aborted-id" => Driver(LeftOut::AbortedId),
+            "the driver names the packet after the aborted one: the aborted one counts as complete and never ran";
+        "open-to-packets" => Product(PlantedFault::PacketsEnterBesideAReset),
+            "packets enter an engine that is reset for its hardware queues: the reset empties the ring, and nothing reports the packet as lost";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -6,8 +6,6 @@
 //! The call from inside passes the gate, so the reset succeeds wherever it meets the destruction.
 
 use crate::prelude::*;
-use tidegate::calls::TdrTest;
-use tidegate::dxgkrnl::RecoveryOutcome;
 
 const FIRST: &str = "the context was destroyed: its device, which has no work, survives the reset";
 
@@ -17,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     name: "destroy-against-reset",
     about: "a context with a save area is destroyed while the adapter is reset: the reset waits for the call, and no call waits for the reset that waits for it",
     marks: &[FIRST],
-    planted: &[Bug {
-        name: "nested-call-waits",
-        about: "a call from inside of the driver waits at the driver's gate for the reset that waits for it",
-        fault: Fault::Product(PlantedFault::NestedCallWaitsAtTheGate),
-    }],
+    planted: bugs! {
+        "nested-call-waits" => Product(PlantedFault::NestedCallWaitsAtTheGate),
+            "a call from inside of the driver waits at the driver's gate for the reset that waits for it";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(20_000, 1_000_000, 100_000),
     prepare,

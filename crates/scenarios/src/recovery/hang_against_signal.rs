@@ -6,9 +6,6 @@
 //! The timeout is forced once one queue is parked and the other process's commands run.
 
 use crate::prelude::*;
-use tidegate::calls::TdrTest;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::dxgkrnl::RecoveryOutcome;
 
 const BEFORE: &str = "the signal came before the reset";
 const DURING: &str = "the signal came while the engine was reset";

@@ -6,9 +6,6 @@
 //! holds no object then.
 
 use crate::prelude::*;
-use std::sync::Arc;
-use tidegate::calls::{Status, TdrTest};
-use tidegate::d3d12::RemovedReason;
 
 const SIGNALLED: &str = "the wait was satisfied before the removal";
 const RELEASED: &str = "the removal released the wait";
@@ -25,11 +22,10 @@ pub(crate) const RACE: Race = Race {
     name: "remove-against-submit",
     about: "an adapter is removed during a submission, a wait and a recovery: waits end, and the driver is stopped last",
     marks: &[SIGNALLED, RELEASED, REFUSED, RECOVERED, TOO_LATE],
-    planted: &[Bug {
-        name: "late-device",
-        about: "the kernel does not wait for a device's destruction: DxgkDdiStopDevice is called while the driver holds it",
-        fault: Fault::Driver(LeftOut::DeviceEnd),
-    }],
+    planted: bugs! {
+        "late-device" => Driver(LeftOut::DeviceEnd),
+            "the kernel does not wait for a device's destruction: DxgkDdiStopDevice is called while the driver holds it";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 1_000_000, 100_000),
     prepare,

@@ -11,8 +11,6 @@
 
 use crate::prelude::*;
 use crate::recovery::hang_against_signal::{NOT_BLAMED, note_reset};
-use tidegate::calls::TdrTest;
-use tidegate::d3d12::testing::TestCommands;
 
 const BEFORE: &str = "the process rang before the reset";
 const DURING: &str = "the process rang while the hardware was reset";

@@ -3,8 +3,6 @@
 //! behind the wait hangs. That sample or the next one finds it, and its waiter is released.
 
 use crate::prelude::*;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::platform::CpuTime;
 
 const S: u64 = 1_000_000_000;
 /// Detection rests after the samples at 2 s and at 4 s.
@@ -21,11 +19,10 @@ pub(crate) const RACE: Race = Race {
     name: "rest-against-unblock",
     about: "an engine signals the fence of a queue while hang detection rests: the work that hangs behind the wait is found",
     marks: &[BY_THIS, BY_NEXT],
-    planted: &[Bug {
-        name: "no-sample-at-rest",
-        about: "the kernel samples no engine after two equal samples, until a call announces work",
-        fault: Fault::Product(PlantedFault::HangDetectionRests),
-    }],
+    planted: bugs! {
+        "no-sample-at-rest" => Product(PlantedFault::HangDetectionRests),
+            "the kernel samples no engine after two equal samples, until a call announces work";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(3_000, 300_000, 1_000),
     prepare,

@@ -17,11 +17,10 @@ pub(crate) const RACE: Race = Race {
     name: "backlog-against-submit",
     about: "two threads queue signals behind a full ring while its gate opens: each signal runs once, and in order",
     marks: &[ROOM_FOR_SECOND, SECOND_BEHIND_BACKLOG],
-    planted: &[Bug {
-        name: "report-lost",
-        about: "the progress interrupt reports no fence: the worker of the backlog is not woken",
-        fault: Fault::Driver(LeftOut::SignalReport),
-    }],
+    planted: bugs! {
+        "report-lost" => Driver(LeftOut::SignalReport),
+            "the progress interrupt reports no fence: the worker of the backlog is not woken";
+    },
     shape: Shape::Machine(&[setting::SMALL_RING]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,

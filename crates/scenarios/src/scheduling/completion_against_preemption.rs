@@ -16,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "completion-against-preemption",
     about: "packets complete while they are preempted: each runs once, whether it was complete or preempted",
     marks: &[ALL_BACK, ONE_BACK, NONE_BACK, NOT_REQUESTED],
-    planted: &[Bug {
-        name: "answers-itself",
-        about: "the driver answers a request by the current completions, and the packets stay on the hardware",
-        fault: Fault::Driver(LeftOut::Preemption),
-    }],
+    planted: bugs! {
+        "answers-itself" => Driver(LeftOut::Preemption),
+            "the driver answers a request by the current completions, and the packets stay on the hardware";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(20_000), bounded(1, 50_000_000), sampled(20_000)),
     prepare,

@@ -6,8 +6,6 @@
 //! All work is in the rings before the run begins.
 
 use crate::prelude::*;
-use tidegate::d3d12::testing::TestCommands;
-use tidegate::d3d12::{Arg, Buffer, BufferDesc, CommandListType, EnginePolicy, QueueDesc};
 
 const STALLED: &str = "the copy engine parked before the dispatch was done";
 const PASSED: &str = "the copy engine found the dispatch done";
@@ -19,11 +17,10 @@ pub(crate) const RACE: Race = Race {
     name: "engine-hand-over",
     about: "a queue has a dispatch on one engine, then a copy of its result on another, then a dispatch again: they run in order",
     marks: &[STALLED, PASSED],
-    planted: &[Bug {
-        name: "no-hand-over",
-        about: "the part on the other engine does not wait for the part before it",
-        fault: Fault::Product(PlantedFault::NoHandoverBetweenEngines),
-    }],
+    planted: bugs! {
+        "no-hand-over" => Product(PlantedFault::NoHandoverBetweenEngines),
+            "the part on the other engine does not wait for the part before it";
+    },
     shape: Shape::Machine(&[setting::OWN_THREADS]),
     plans: Plans::samples(20_000, 1_000_000, 20_000),
     prepare,

@@ -6,9 +6,6 @@
 //! command of the FOCUS queue copies both words, which shows when it ran.
 
 use crate::prelude::*;
-use tidegate::d3dukmdt::ComputePreemption;
-use tidegate::gpu_abi::{Command, GpuVa};
-use tidegate::platform::Bulk;
 
 const BEFORE: &str = "the FOCUS work runs before all buffers";
 const BETWEEN: &str = "the FOCUS work runs between two buffers";
@@ -19,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "packet-against-higher-band",
     about: "higher-band work arrives at an engine that cannot preempt inside a packet: it runs between packets, and no work is lost",
     marks: &[BEFORE, BETWEEN, AFTER, AMID],
-    planted: &[Bug {
-        name: "left-in-the-middle",
-        about: "the hardware preempts inside a packet, although it declares that it does not",
-        fault: Fault::Scenario,
-    }],
+    planted: bugs! {
+        "left-in-the-middle" => Scenario,
+            "the hardware preempts inside a packet, although it declares that it does not";
+    },
     shape: Shape::Machine(&[setting::PREEMPTION_BETWEEN_BUFFERS]),
     plans: Plans::samples(3_000, 1_000_000, 20_000),
     prepare,

@@ -7,8 +7,6 @@
 //! copies the value written by the first.
 
 use crate::prelude::*;
-use tidegate::d3d12::BufferDesc;
-use tidegate::d3d12::testing::TestCommands;
 
 const BACK_FIRST: &str = "the packet was preempted before the wait was satisfied";
 const BACK_AFTER: &str = "the packet was preempted after the wait was satisfied";
@@ -18,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "preemption-against-wait",
     about: "a packet is preempted while the wait behind it is satisfied: it runs before the work behind the wait, and all work runs",
     marks: &[BACK_FIRST, BACK_AFTER, NOTHING_BACK],
-    planted: &[Bug {
-        name: "lost-resubmission",
-        about: "the driver reports preempted packets as resubmitted, but they are not",
-        fault: Fault::Driver(LeftOut::Resubmission),
-    }],
+    planted: bugs! {
+        "lost-resubmission" => Driver(LeftOut::Resubmission),
+            "the driver reports preempted packets as resubmitted, but they are not";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(20_000), bounded(1, 50_000_000), sampled(20_000)),
     prepare,

@@ -5,7 +5,6 @@
 //! queue copies the progress value of the new one, which shows whether that ran before.
 
 use crate::prelude::*;
-use tidegate::gpu_abi::{Command, GpuVa};
 
 const BEFORE: &str = "the change returned before the queue existed";
 const AFTER: &str = "the queue existed before the change returned";
@@ -18,11 +17,10 @@ pub(crate) const RACE: Race = Race {
     name: "priority-against-create",
     about: "a context is raised while a queue is created in it: the queue runs before NORMAL work",
     marks: &[BEFORE, AFTER],
-    planted: &[Bug {
-        name: "state-sent-once",
-        about: "the driver gives a new queue the priority that it has read first, and does not compare it again",
-        fault: Fault::Product(PlantedFault::StateOfANewQueueIsSentOnce),
-    }],
+    planted: bugs! {
+        "state-sent-once" => Product(PlantedFault::StateOfANewQueueIsSentOnce),
+            "the driver gives a new queue the priority that it has read first, and does not compare it again";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 1_000_000, 100_000),
     prepare,

@@ -6,7 +6,6 @@
 //! queue's progress value, which shows when it ran.
 
 use crate::prelude::*;
-use tidegate::gpu_abi::{Command, GpuVa};
 
 const AT_ONCE: &str = "the other queue runs before all work of the demoted one";
 const BETWEEN: &str = "the other queue runs between two command buffers";
@@ -16,18 +15,12 @@ pub(crate) const RACE: Race = Race {
     name: "priority-against-dispatch",
     about: "a context is demoted while its queue is dispatched: after the current turn the other queue runs first",
     marks: &[AT_ONCE, BETWEEN, TOO_LATE],
-    planted: &[
-        Bug {
-            name: "no-priority-update",
-            about: "the driver does not pass the change to the hardware",
-            fault: Fault::Driver(LeftOut::Priority),
-        },
-        Bug {
-            name: "stale-place",
-            about: "an engine requeues a queue at its old priority",
-            fault: Fault::Product(PlantedFault::StalePlace),
-        },
-    ],
+    planted: bugs! {
+        "no-priority-update" => Driver(LeftOut::Priority),
+            "the driver does not pass the change to the hardware";
+        "stale-place" => Product(PlantedFault::StalePlace),
+            "an engine requeues a queue at its old priority";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 5_000_000), exhaustive(20_000_000), exhaustive(5_000_000)),
     prepare,

@@ -17,18 +17,12 @@ pub(crate) const RACE: Race = Race {
     name: "seven-stations",
     about: "a user-mode queue signals a fence while a CPU thread begins to wait for it: the wait ends",
     marks: &[INTERRUPTED, SECOND_READ, NOT_ARMED],
-    planted: &[
-        Bug {
-            name: "no-gpu-barrier",
-            about: "the engine loads MonitoredValue while its CurrentValue is still in its store buffer",
-            fault: Fault::Product(PlantedFault::NoSignalBarrier),
-        },
-        Bug {
-            name: "no-cpu-barrier",
-            about: "UpdateMonitoredValues returns while MonitoredValue is still in the processor's store buffer",
-            fault: Fault::Driver(LeftOut::CpuBarrier),
-        },
-    ],
+    planted: bugs! {
+        "no-gpu-barrier" => Product(PlantedFault::NoSignalBarrier),
+            "the engine loads MonitoredValue while its CurrentValue is still in its store buffer";
+        "no-cpu-barrier" => Driver(LeftOut::CpuBarrier),
+            "UpdateMonitoredValues returns while MonitoredValue is still in the processor's store buffer";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::all(exhaustive(1_000_000)),
     prepare,

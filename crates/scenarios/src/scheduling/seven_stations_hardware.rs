@@ -15,11 +15,10 @@ pub(crate) const RACE: Race = Race {
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
     // The barrier of UpdateMonitoredValues is not needed here: the scheduler takes a lock between
     // arming and its next read.
-    planted: &[Bug {
-        name: "no-gpu-barrier",
-        about: "the engine loads MonitoredValue while its progress value is still in its store buffer",
-        fault: Fault::Product(PlantedFault::NoSignalBarrier),
-    }],
+    planted: bugs! {
+        "no-gpu-barrier" => Product(PlantedFault::NoSignalBarrier),
+            "the engine loads MonitoredValue while its progress value is still in its store buffer";
+    },
     shape: Shape::Machine(&[setting::WORKER_INTERRUPTS, setting::SCHEDULER_FENCES]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,

@@ -13,18 +13,11 @@ pub(crate) const RACE: Race = Race {
     name: "suspend-against-signal",
     about: "a context is suspended and resumed while its queue signals: no work runs in between, and all work runs after",
     marks: &[BEFORE, HELD],
-    planted: &[
-        Bug {
-            name: "not-suspended",
-            about: "the driver reports a context as suspended while its queues are on the run list",
-            fault: Fault::Driver(LeftOut::Suspension),
-        },
-        Bug {
-            name: "not-resumed",
-            about: "the driver does not put the queues back",
-            fault: Fault::Driver(LeftOut::Resume),
-        },
-    ],
+    planted: bugs! {
+        "not-suspended" => Driver(LeftOut::Suspension),
+            "the driver reports a context as suspended while its queues are on the run list";
+        "not-resumed" => Driver(LeftOut::Resume), "the driver does not put the queues back";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(sampled(30_000), bounded(1, 20_000_000), sampled(100_000)),
     prepare,

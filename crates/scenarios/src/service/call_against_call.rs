@@ -4,8 +4,6 @@
 
 use crate::prelude::*;
 use crate::service::served::{SHARED, Served};
-use tidegate::calls::{DeviceState, SignalFlags};
-use tidegate_testbed::at;
 
 const SIGNAL_FIRST: &str = "the signal was carried out first";
 const STATE_FIRST: &str = "the state was read first";
@@ -16,11 +14,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-call-against-call",
     about: "two threads of a client of a service make calls at a time: each gets its own answer",
     marks: &[SIGNAL_FIRST, STATE_FIRST],
-    planted: &[Bug {
-        name: "turn-too-short",
-        about: "a thread gives the connection back between its call and the answer: another thread takes the answer",
-        fault: Fault::Product(PlantedFault::TurnGivenBackBeforeTheAnswer),
-    }],
+    planted: bugs! {
+        "turn-too-short" => Product(PlantedFault::TurnGivenBackBeforeTheAnswer),
+            "a thread gives the connection back between its call and the answer: another thread takes the answer";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(2, 1_000_000), exhaustive(1_000_000), bounded(2, 1_000_000)),
     prepare,

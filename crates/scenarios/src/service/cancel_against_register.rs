@@ -6,10 +6,6 @@
 
 use crate::prelude::*;
 use crate::service::served::Served;
-use std::sync::Arc;
-use tidegate::calls::{SignalFlags, SyncObjectFlags, WaitCallback, WaitMode, WaitNotice};
-use tidegate::platform::Word;
-use tidegate_testbed::at;
 
 const WAS_GIVEN: &str = "the first wait was over before its cancellation";
 const CANCELLED: &str = "the first wait was cancelled";
@@ -24,11 +20,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-cancel-against-register",
     about: "a thread of a client cancels a wait while another registers one: the later wait keeps its notice",
     marks: &[WAS_GIVEN, CANCELLED],
-    planted: &[Bug {
-        name: "cancelled-by-slot",
-        about: "the service cancels the wait that it finds in the slot: that is the later wait if its call came first",
-        fault: Fault::Product(PlantedFault::WaitIsCancelledByItsSlot),
-    }],
+    planted: bugs! {
+        "cancelled-by-slot" => Product(PlantedFault::WaitIsCancelledByItsSlot),
+            "the service cancels the wait that it finds in the slot: that is the later wait if its call came first";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

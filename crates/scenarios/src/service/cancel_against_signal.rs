@@ -5,10 +5,6 @@
 
 use crate::prelude::*;
 use crate::service::served::Served;
-use std::sync::Arc;
-use tidegate::calls::{SignalFlags, WaitCallback, WaitMode, WaitNotice};
-use tidegate::platform::Word;
-use tidegate_testbed::at;
 
 const GIVEN: &str = "the notice was given";
 const CANCELLED: &str = "the wait was cancelled before its notice";
@@ -20,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-cancel-against-signal",
     about: "a client of a service cancels a wait while another client signals: no notice follows the cancellation",
     marks: &[GIVEN, CANCELLED],
-    planted: &[Bug {
-        name: "unlocked-notice",
-        about: "the client gives a notice after it has dropped the lock that orders it with the cancellation",
-        fault: Fault::Product(PlantedFault::NoticeAfterCancel),
-    }],
+    planted: bugs! {
+        "unlocked-notice" => Product(PlantedFault::NoticeAfterCancel),
+            "the client gives a notice after it has dropped the lock that orders it with the cancellation";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare,

@@ -7,9 +7,6 @@
 
 use crate::prelude::*;
 use crate::service::served::Served;
-use std::sync::Arc;
-use tidegate::calls::DoorbellStatus;
-use tidegate_testbed::signal_packet;
 
 const KEPT: &str = "the doorbell was connected once, and both threads have that connection";
 const TWICE: &str = "the doorbell was taken away between the two connects";
@@ -22,11 +19,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-connect-against-connect",
     about: "two threads of a client connect a doorbell that is taken away in between: a ring after CONNECTED reaches the hardware",
     marks: &[KEPT, TWICE, TAKEN],
-    planted: &[Bug {
-        name: "older-page",
-        about: "a late answer maps the page of an older connection over that of the present one",
-        fault: Fault::Product(PlantedFault::OlderPageIsMapped),
-    }],
+    planted: bugs! {
+        "older-page" => Product(PlantedFault::OlderPageIsMapped),
+            "a late answer maps the page of an older connection over that of the present one";
+    },
     shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,
@@ -51,7 +47,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let is_connected = queue.status() == DoorbellStatus::Connected;
         probe.note(CONNECTED, u64::from(is_connected));
         if is_connected {
-            queue.push(&signal_packet(&fence, 1, u32::MAX));
+            queue.signal(&fence, 1);
             sleep_until_idle(platform);
         }
         probe.note(VALUE, fence.value.get().expect("a value"));

@@ -6,10 +6,6 @@
 
 use crate::prelude::*;
 use crate::service::served::Served;
-use std::sync::Arc;
-use tidegate::calls::{SignalFlags, SyncObjectFlags, WaitCallback, WaitMode, WaitNotice};
-use tidegate::platform::Word;
-use tidegate_testbed::{Client, at};
 
 const BEFORE: &str = "the first registration ended before the second wait was registered";
 const AFTER: &str = "the first registration ended after the second wait was registered";
@@ -21,11 +17,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-destroy-against-wait",
     about: "a client of a service destroys a device while another of its devices waits in the slot of an ended wait: its notice is given once",
     marks: &[BEFORE, AFTER],
-    planted: &[Bug {
-        name: "known-by-slot",
-        about: "a registration is known by its slot: the end of one that is over cancels the next wait of the slot",
-        fault: Fault::Product(PlantedFault::RegistrationIsKnownByItsSlot),
-    }],
+    planted: bugs! {
+        "known-by-slot" => Product(PlantedFault::RegistrationIsKnownByItsSlot),
+            "a registration is known by its slot: the end of one that is over cancels the next wait of the slot";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -6,7 +6,6 @@
 
 use crate::prelude::*;
 use crate::service::served::{SHARED, Served};
-use tidegate::calls::SyncObjectAccess;
 use tidegate::service::client::copy_nt_handle;
 
 const OUTLIVED: &str = "the session of the dead client ended before the fence was opened";
@@ -19,23 +18,14 @@ pub(crate) const RACE: Race = Race {
     name: "served-handle-against-death",
     about: "a client of a service dies while another opens the fence that it shared: the handle lives, and then its name is free",
     marks: &[OUTLIVED, LEFT],
-    planted: &[
-        Bug {
-            name: "name-kept",
-            about: "closed handles are looked for at the end of a session alone: the name of a closed handle is taken",
-            fault: Fault::Product(PlantedFault::NameIsKept),
-        },
-        Bug {
-            name: "sweeps-overlap",
-            about: "a session looks for closed handles while another ends what it has found: the name is still taken",
-            fault: Fault::Product(PlantedFault::SweepsOverlap),
-        },
-        Bug {
-            name: "own-copy-seen",
-            about: "a session hands a handle over and closes its own copy later: to another session the handle seems open",
-            fault: Fault::Product(PlantedFault::OwnCopySeen),
-        },
-    ],
+    planted: bugs! {
+        "name-kept" => Product(PlantedFault::NameIsKept),
+            "closed handles are looked for at the end of a session alone: the name of a closed handle is taken";
+        "sweeps-overlap" => Product(PlantedFault::SweepsOverlap),
+            "a session looks for closed handles while another ends what it has found: the name is still taken";
+        "own-copy-seen" => Product(PlantedFault::OwnCopySeen),
+            "a session hands a handle over and closes its own copy later: to another session the handle seems open";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

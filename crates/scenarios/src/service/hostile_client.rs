@@ -6,15 +6,6 @@
 //! hostile device survives, or is lost with a reason.
 
 use crate::prelude::*;
-use std::sync::Arc;
-use tidegate::calls::{AllocationKind, AllocationMemory, CreateDoorbellFlags, DeviceState};
-use tidegate::d3d12::{Buffer, BufferDesc};
-use tidegate::gpu_abi::{
-    AddressSpaceId, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
-    RingPacket, SLOT_BYTES,
-};
-use tidegate::platform::Bulk;
-use tidegate_testbed::{Client, UserQueue};
 
 const LOST: &str = "the hostile device was lost";
 const SPARED: &str = "the hostile device survived";
@@ -24,18 +15,12 @@ pub(crate) const RACE: Race = Race {
     name: "hostile-client-against-neighbour",
     about: "the ring, pointers and doorbells of a process change arbitrarily: its neighbour is not affected",
     marks: &[LOST, SPARED, VICTIMISED],
-    planted: &[
-        Bug {
-            name: "double-fetch",
-            about: "the engine copies a ring slot twice: one copy is checked, the other is executed",
-            fault: Fault::Product(PlantedFault::DoubleFetch),
-        },
-        Bug {
-            name: "fault-not-reported",
-            about: "the driver does not report a fault: the queue is stopped but its device stays active",
-            fault: Fault::Driver(LeftOut::FaultReport),
-        },
-    ],
+    planted: bugs! {
+        "double-fetch" => Product(PlantedFault::DoubleFetch),
+            "the engine copies a ring slot twice: one copy is checked, the other is executed";
+        "fault-not-reported" => Driver(LeftOut::FaultReport),
+            "the driver does not report a fault: the queue is stopped but its device stays active";
+    },
     shape: Shape::Machine(&[setting::ONE_DOORBELL]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -8,10 +8,6 @@
 
 use crate::prelude::*;
 use crate::service::served::{SHARED, Served, passes};
-use tidegate::calls::{
-    DeviceErrorReason, FenceInstance, SignalFlags, Status, SyncObjectAccess, WaitMode,
-};
-use tidegate_testbed::{Client, at};
 
 const SIGNALLED: &str = "the client signalled before its death";
 const UNSENT: &str = "the client died before its signal";
@@ -28,11 +24,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-kill-against-call",
     about: "a client of a service is killed between its calls and their answers: its neighbour's wait ends, and nothing is left of it",
     marks: &[SIGNALLED, UNSENT, UNANSWERED, HELD, WAITED],
-    planted: &[Bug {
-        name: "death-as-fault",
-        about: "the device of the client is lost before its death: the fence rises to its maximum, as after a timeout",
-        fault: Fault::Scenario,
-    }],
+    planted: bugs! {
+        "death-as-fault" => Scenario,
+            "the device of the client is lost before its death: the fence rises to its maximum, as after a timeout";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -7,9 +7,6 @@
 
 use crate::prelude::*;
 use crate::service::served::Served;
-use std::sync::Arc;
-use tidegate::calls::DoorbellStatus;
-use tidegate_testbed::signal_packet;
 
 const RANG: &str = "the client read CONNECTED and the ring reached the hardware";
 const TOO_EARLY: &str = "the client read RETRY and the ring reached the page mapped before";
@@ -21,11 +18,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-ring-against-connect",
     about: "a thread of a client connects a doorbell while another one rings it: a ring after CONNECTED reaches the hardware",
     marks: &[RANG, TOO_EARLY, BETWEEN],
-    planted: &[Bug {
-        name: "status-before-mapping",
-        about: "the kernel stores CONNECTED before the client has mapped the hardware's page: a ring after CONNECTED hits the page mapped before",
-        fault: Fault::Product(PlantedFault::ConnectedBeforeTheProcessHasMappedThePage),
-    }],
+    planted: bugs! {
+        "status-before-mapping" => Product(PlantedFault::ConnectedBeforeTheProcessHasMappedThePage),
+            "the kernel stores CONNECTED before the client has mapped the hardware's page: a ring after CONNECTED hits the page mapped before";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

@@ -6,7 +6,6 @@
 
 use crate::prelude::*;
 use crate::service::served::Served;
-use tidegate_testbed::signal_packet;
 
 const AWAKE: &str = "the second ring found the engine awake";
 const ASLEEP: &str = "the second ring had the service wake the engine";
@@ -18,18 +17,12 @@ pub(crate) const RACE: Race = Race {
     name: "served-ring-against-park",
     about: "a client of a service rings a doorbell while its engine goes to sleep: the work runs",
     marks: &[AWAKE, ASLEEP],
-    planted: &[
-        Bug {
-            name: "no-wake-call",
-            about: "the client does not have the service wake the engine that sleeps",
-            fault: Fault::Product(PlantedFault::SleepingEngineIsNotWoken),
-        },
-        Bug {
-            name: "no-summary-barrier",
-            about: "the client loads its bit of the summary before its doorbell's store is visible",
-            fault: Fault::Product(PlantedFault::NoSummaryBarrier),
-        },
-    ],
+    planted: bugs! {
+        "no-wake-call" => Product(PlantedFault::SleepingEngineIsNotWoken),
+            "the client does not have the service wake the engine that sleeps";
+        "no-summary-barrier" => Product(PlantedFault::NoSummaryBarrier),
+            "the client loads its bit of the summary before its doorbell's store is visible";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare,
@@ -42,9 +35,9 @@ fn prepare(run: &Run<'_>) -> Prepared {
     let main = move |platform: &Platform| {
         let (process, queue, fence) =
             service.connect_with_queue("app", |client| client.connected_queue(0));
-        queue.push(&signal_packet(&fence, 1, u32::MAX));
+        queue.signal(&fence, 1);
         let before = service.sessions.counts().calls;
-        queue.push(&signal_packet(&fence, 2, u32::MAX));
+        queue.signal(&fence, 2);
         probe.note(CALLS, service.sessions.counts().calls - before);
         sleep_until_idle(platform);
         probe.note(VALUE, fence.value.get().expect("a value"));

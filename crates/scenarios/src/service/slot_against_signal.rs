@@ -5,9 +5,6 @@
 
 use crate::prelude::*;
 use crate::service::served::{Served, passes};
-use std::sync::Arc;
-use tidegate::calls::{SignalFlags, WaitCallback, WaitMode, WaitNotice};
-use tidegate_testbed::at;
 
 const GIVEN: &str = "the first wait was over before its cancellation";
 const CANCELLED: &str = "the first wait was cancelled";
@@ -19,11 +16,10 @@ pub(crate) const RACE: Race = Race {
     name: "served-slot-against-signal",
     about: "a client of a service waits again in the slot of a cancelled wait: the second wait ends with its own value",
     marks: &[GIVEN, CANCELLED],
-    planted: &[Bug {
-        name: "goes-on",
-        about: "the service forgets a cancelled wait without ending it: its end is that of the next one in the slot",
-        fault: Fault::Product(PlantedFault::CancelledWaitGoesOn),
-    }],
+    planted: bugs! {
+        "goes-on" => Product(PlantedFault::CancelledWaitGoesOn),
+            "the service forgets a cancelled wait without ending it: its end is that of the next one in the slot";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare,

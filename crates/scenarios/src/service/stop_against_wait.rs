@@ -6,8 +6,6 @@
 
 use crate::prelude::*;
 use crate::service::served::{SHARED, Served};
-use tidegate::calls::{Status, WaitMode};
-use tidegate_testbed::at;
 
 const REFUSED: &str = "the service stopped before the wait was registered";
 const CUT_OFF: &str = "the service stopped during the wait";
@@ -16,18 +14,12 @@ pub(crate) const BLOCKING: Race = Race {
     name: "served-stop-against-wait",
     about: "a service stops while a client blocks for a fence: the call returns DEVICE_REMOVED, and the service has ended",
     marks: &[REFUSED, CUT_OFF],
-    planted: &[
-        Bug {
-            name: "no-wake",
-            about: "the client marks its waits as lost and does not wake the threads that sleep for them",
-            fault: Fault::Product(PlantedFault::LostWithoutAWake),
-        },
-        Bug {
-            name: "last-session-unseen",
-            about: "a session ends without waking the service, which waits for the last one",
-            fault: Fault::Product(PlantedFault::LastSessionUnseen),
-        },
-    ],
+    planted: bugs! {
+        "no-wake" => Product(PlantedFault::LostWithoutAWake),
+            "the client marks its waits as lost and does not wake the threads that sleep for them";
+        "last-session-unseen" => Product(PlantedFault::LastSessionUnseen),
+            "a session ends without waking the service, which waits for the last one";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare: |run| prepare(run, false),
@@ -37,11 +29,10 @@ pub(crate) const WITH_EVENT: Race = Race {
     name: "served-stop-against-event",
     about: "a service stops while a client has an event registered for a fence: the event is set, and the service has ended",
     marks: &[REFUSED, CUT_OFF],
-    planted: &[Bug {
-        name: "events-forgotten",
-        about: "the client ends the waits of blocked threads alone: an event is never set",
-        fault: Fault::Product(PlantedFault::EventsForgotten),
-    }],
+    planted: bugs! {
+        "events-forgotten" => Product(PlantedFault::EventsForgotten),
+            "the client ends the waits of blocked threads alone: an event is never set";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::samples(30_000, 3_000_000, 100_000),
     prepare: |run| prepare(run, true),

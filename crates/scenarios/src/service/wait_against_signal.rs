@@ -7,8 +7,6 @@
 
 use crate::prelude::*;
 use crate::service::served::{Served, passes};
-use tidegate::calls::{SignalFlags, WaitMode};
-use tidegate_testbed::at;
 
 const FIRST: &str = "the wait began before the signal";
 const LATER: &str = "the value was there before the wait";
@@ -19,11 +17,10 @@ pub(crate) const BLOCKING: Race = Race {
     name: "served-wait-against-signal",
     about: "a client of a service blocks for a fence that another client signals: the wait ends",
     marks: &[FIRST, LATER],
-    planted: &[Bug {
-        name: "armed-late",
-        about: "the service arms the word of a wait after it has registered the wait: the end is overwritten",
-        fault: Fault::Product(PlantedFault::ArmedAfterTheRegistration),
-    }],
+    planted: bugs! {
+        "armed-late" => Product(PlantedFault::ArmedAfterTheRegistration),
+            "the service arms the word of a wait after it has registered the wait: the end is overwritten";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare: |run| prepare(run, false),
@@ -33,11 +30,10 @@ pub(crate) const WITH_EVENT: Race = Race {
     name: "served-event-against-signal",
     about: "a client of a service has an event set by a fence that another client signals: it is set",
     marks: &[FIRST, LATER],
-    planted: &[Bug {
-        name: "rung-early",
-        about: "the service rings the client before it stores the end of the wait: the event is never set",
-        fault: Fault::Product(PlantedFault::RungBeforeTheEnd),
-    }],
+    planted: bugs! {
+        "rung-early" => Product(PlantedFault::RungBeforeTheEnd),
+            "the service rings the client before it stores the end of the wait: the event is never set";
+    },
     shape: Shape::Machine(&[]),
     plans: Plans::of(bounded(1, 1_000_000), bounded(2, 20_000_000), bounded(1, 1_000_000)),
     prepare: |run| prepare(run, true),
