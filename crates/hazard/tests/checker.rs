@@ -43,10 +43,24 @@ impl Program {
         self.links
     }
 
-    fn runs(&mut self, link: u32, kind: AccessKind, bytes: Range<u64>) {
+    /// Makes calls of one queue, in order.
+    fn on(&mut self, queue: QueueKey) -> Calls<'_> {
+        Calls { link: 0, program: self, queue }
+    }
+
+    fn runs(&mut self, link: u32, kind: AccessKind, bytes: Range<u64>) -> &mut Program {
         let buffer = u64::from(link) << 32;
         let command = CommandRef { link, buffer, number: 1, what: "copy", program: "" };
         self.checker.gpu_accesses(command, [(kind, bytes)]);
+        self
+    }
+
+    fn writes(&mut self, link: u32, bytes: Range<u64>) -> &mut Program {
+        self.runs(link, AccessKind::Write, bytes)
+    }
+
+    fn reads(&mut self, link: u32, bytes: Range<u64>) -> &mut Program {
+        self.runs(link, AccessKind::Read, bytes)
     }
 
     fn wait(&mut self, queue: QueueKey, fence: FenceKey, value: u64) {
@@ -72,6 +86,31 @@ impl Program {
     }
 }
 
+/// Calls of one queue.
+struct Calls<'a> {
+    program: &'a mut Program,
+    queue: QueueKey,
+    /// The link of its last list.
+    link: u32,
+}
+
+impl Calls<'_> {
+    fn wait(self, fence: FenceKey, value: u64) -> Self {
+        self.program.wait(self.queue, fence, value);
+        self
+    }
+
+    fn signal(self, fence: FenceKey, value: u64) -> Self {
+        self.program.signal(self.queue, fence, value);
+        self
+    }
+
+    fn execute(self) -> Self {
+        let link = self.program.execute(self.queue);
+        Calls { link, ..self }
+    }
+}
+
 fn order(hazard: &Hazard) -> [&str; 2] {
     [&hazard.first.timeline, &hazard.second.timeline]
 }
@@ -82,14 +121,12 @@ fn a_write_and_a_read_of_two_queues_need_a_fence_between_them() {
     for fenced in [true, false] {
         let mut p = Program::new();
         let (copy, render, fence) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
-        let write = p.execute(copy);
-        p.signal(copy, fence, 1);
+        let write = p.on(copy).execute().signal(fence, 1).link;
         if fenced {
             p.wait(render, fence, 1);
         }
         let read = p.execute(render);
-        p.runs(write, AccessKind::Write, 0x1000..0x1800);
-        p.runs(read, AccessKind::Read, 0x1400..0x2000);
+        p.writes(write, 0x1000..0x1800).reads(read, 0x1400..0x2000);
         if fenced {
             assert!(p.is_clean());
             continue;
@@ -118,8 +155,7 @@ fn reads_of_several_queues_and_disjoint_bytes_are_no_hazard() {
     let queues = ["a", "b", "c"].map(|name| p.queue(name));
     for (number, queue) in (0u64..).zip(queues) {
         let link = p.execute(queue);
-        p.runs(link, AccessKind::Read, 0x1000..0x1400);
-        p.runs(link, AccessKind::Write, 0x1400 + number..0x1400 + number + 1);
+        p.reads(link, 0x1000..0x1400).writes(link, 0x1400 + number..0x1400 + number + 1);
         p.runs(link, AccessKind::Atomic, 0x1800..0x1804);
     }
     assert!(p.is_clean(), "{}", p.report());
@@ -134,7 +170,7 @@ fn the_order_of_the_run_does_not_matter() {
         let other = p.execute(b);
         p.signal(a, fence, 1);
         let links = if reversed { [other, one] } else { [one, other] };
-        links.into_iter().for_each(|link| p.runs(link, AccessKind::Write, DATA));
+        p.writes(links[0], DATA).writes(links[1], DATA);
         assert_eq!(order(&p.only()), ["a", "b"], "in the order of the calls");
     }
 }
@@ -143,12 +179,9 @@ fn the_order_of_the_run_does_not_matter() {
 fn a_wait_before_its_signal_is_an_edge() {
     let mut p = Program::new();
     let (copy, render, fence) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
-    p.wait(render, fence, 1);
-    let read = p.execute(render);
-    let write = p.execute(copy);
-    p.signal(copy, fence, 1);
-    p.runs(write, AccessKind::Write, DATA);
-    p.runs(read, AccessKind::Read, DATA);
+    let read = p.on(render).wait(fence, 1).execute().link;
+    let write = p.on(copy).execute().signal(fence, 1).link;
+    p.writes(write, DATA).reads(read, DATA);
     assert!(p.is_clean(), "{}", p.report());
 }
 
@@ -157,15 +190,10 @@ fn a_later_value_of_the_run_is_no_edge_of_the_program() {
     // The wait for 1 may pass before the second write, regardless of the value seen in this run.
     let mut p = Program::new();
     let (copy, render, fence) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
-    let first = p.execute(copy);
-    p.signal(copy, fence, 1);
-    let second = p.execute(copy);
-    p.signal(copy, fence, 2);
-    p.wait(render, fence, 1);
-    let read = p.execute(render);
-    p.runs(first, AccessKind::Write, 0x1000..0x1800);
-    p.runs(second, AccessKind::Write, 0x1800..0x2000);
-    p.runs(read, AccessKind::Read, DATA);
+    let first = p.on(copy).execute().signal(fence, 1).link;
+    let second = p.on(copy).execute().signal(fence, 2).link;
+    let read = p.on(render).wait(fence, 1).execute().link;
+    p.writes(first, 0x1000..0x1800).writes(second, 0x1800..0x2000).reads(read, DATA);
     assert_eq!(p.only().bytes, 0x800..0x1000);
 }
 
@@ -195,10 +223,10 @@ fn a_ring_of_slots_reused_after_its_reader_is_clean_and_names_the_reuse_without_
             start..start + 0x100
         };
         for (frame, link) in links.iter().enumerate() {
-            p.runs(*link, AccessKind::Write, slot(frame));
+            p.writes(*link, slot(frame));
         }
         for (frame, link) in reads.iter().enumerate() {
-            p.runs(*link, AccessKind::Read, slot(frame));
+            p.reads(*link, slot(frame));
         }
         if fenced {
             assert!(p.is_clean(), "{}", p.report());
@@ -214,14 +242,12 @@ fn a_completed_value_that_the_cpu_has_read_is_an_edge() {
     for read in [Some(1), Some(0), None] {
         let mut p = Program::new();
         let (a, b, fence) = (p.queue("a"), p.queue("b"), p.fence("timeline"));
-        let first = p.execute(a);
-        p.signal(a, fence, 1);
+        let first = p.on(a).execute().signal(fence, 1).link;
         if let Some(value) = read {
             p.checker.cpu_read(p.main, fence, value);
         }
         let second = p.execute(b);
-        p.runs(first, AccessKind::Write, DATA);
-        p.runs(second, AccessKind::Write, DATA);
+        p.writes(first, DATA).writes(second, DATA);
         assert_eq!(p.is_clean(), read == Some(1), "{}", p.report());
     }
 }
@@ -231,9 +257,8 @@ fn what_the_cpu_reads_and_writes_counts() {
     let mut p = Program::new();
     let (queue, fence) = (p.queue("copy"), p.fence("done"));
     p.checker.cpu_access(p.main, SPACE, AccessKind::Write, DATA, "map-write");
-    let link = p.execute(queue);
-    p.signal(queue, fence, 1);
-    p.runs(link, AccessKind::Write, DATA);
+    let link = p.on(queue).execute().signal(fence, 1).link;
+    p.writes(link, DATA);
     assert!(p.is_clean(), "the write precedes the call");
     p.checker.cpu_access(p.main, SPACE, AccessKind::Read, 0x1000..0x1004, "map-read");
     let hazard = p.only();
@@ -245,11 +270,10 @@ fn what_the_cpu_reads_and_writes_counts() {
     );
     let mut p = Program::new();
     let (queue, fence) = (p.queue("copy"), p.fence("done"));
-    let link = p.execute(queue);
-    p.signal(queue, fence, 1);
+    let link = p.on(queue).execute().signal(fence, 1).link;
     p.checker.cpu_wait(p.main, fence, 1);
     p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
-    p.runs(link, AccessKind::Write, DATA);
+    p.writes(link, DATA);
     assert!(p.is_clean(), "recorded late, and still ordered: {}", p.report());
 }
 
@@ -289,7 +313,7 @@ fn threads_of_unknown_synchronisation_are_ordered_as_they_call() {
     p.main = p.checker.thread(1, true, || unreachable!());
     p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
     assert!(p.is_clean(), "{}", p.report());
-    p.runs(1, AccessKind::Write, DATA);
+    p.writes(1, DATA);
     assert!(!p.is_clean(), "the queue is ordered by its fences alone");
 }
 
@@ -347,8 +371,7 @@ fn memory_is_compared_where_it_lies() {
     };
     let (mut p, copy, compute) = new();
     let (write, read) = (p.execute(copy), p.execute(compute));
-    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
-    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    p.writes(write, 0x12_0100..0x12_0200).reads(read, 0x20_0180..0x20_0280);
     let found = p.only();
     assert_eq!(order(&found), ["copy", "compute"]);
     assert_eq!(found.resource.as_deref(), Some("one' and 'other"));
@@ -360,11 +383,9 @@ fn memory_is_compared_where_it_lies() {
     let write = p.execute(copy);
     let beside = p.execute(compute);
     p.signal(copy, done, 1);
-    p.wait(compute, done, 1);
-    let read = p.execute(compute);
-    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
-    p.runs(beside, AccessKind::Read, 0x20_0200..0x20_0280);
-    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    let read = p.on(compute).wait(done, 1).execute().link;
+    p.writes(write, 0x12_0100..0x12_0200).reads(beside, 0x20_0200..0x20_0280);
+    p.reads(read, 0x20_0180..0x20_0280);
     assert!(p.is_clean(), "{}", p.report());
 
     // The same addresses over other memory, mapped later in the queue's order.
@@ -372,24 +393,21 @@ fn memory_is_compared_where_it_lies() {
     let write = p.execute(copy);
     p.checker.map_tiles(p.main, compute, vec![(0x20_0000..0x21_0000, Some(HEAP + 0x1_0000))]);
     let read = p.execute(compute);
-    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
-    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    p.writes(write, 0x12_0100..0x12_0200).reads(read, 0x20_0180..0x20_0280);
     assert!(p.is_clean(), "{}", p.report());
 
     // A placed buffer of the heap.
     let (mut p, copy, compute) = new();
     p.checker.add_resource(SPACE, HEAP..HEAP + 0x1_0000, "placed".into());
     let (write, read) = (p.execute(copy), p.execute(compute));
-    p.runs(write, AccessKind::Write, HEAP..HEAP + 16);
-    p.runs(read, AccessKind::Read, 0x20_0000..0x20_0010);
+    p.writes(write, HEAP..HEAP + 16).reads(read, 0x20_0000..0x20_0010);
     assert_eq!(p.only().resource.as_deref(), Some("placed' and 'one' and 'other"));
 
     // Addresses that are freed and reserved again have no memory.
     let (mut p, copy, compute) = new();
     p.checker.free_memory(SPACE, OTHER);
     let (write, read) = (p.execute(copy), p.execute(compute));
-    p.runs(write, AccessKind::Write, 0x12_0100..0x12_0200);
-    p.runs(read, AccessKind::Read, 0x20_0180..0x20_0280);
+    p.writes(write, 0x12_0100..0x12_0200).reads(read, 0x20_0180..0x20_0280);
     assert!(p.is_clean(), "{}", p.report());
 }
 
@@ -410,7 +428,7 @@ fn presents_free_a_buffer_one_present_later() {
             p.checker.present(p.main, render, display, shown, frame + 1, buffer(frame));
         }
         for (frame, link) in (0..).zip(links) {
-            p.runs(link, AccessKind::Write, buffer(frame));
+            p.writes(link, buffer(frame));
         }
         assert_eq!(p.is_clean(), !early, "{}", p.report());
     }
@@ -423,8 +441,7 @@ fn aliased_resources_conflict_by_their_bytes_and_both_are_named() {
     p.checker.add_resource(SPACE, 0x1800..0x2800, "texture".into());
     let (a, b) = (p.queue("a"), p.queue("b"));
     let (one, other) = (p.execute(a), p.execute(b));
-    p.runs(one, AccessKind::Write, 0x1000..0x2000);
-    p.runs(other, AccessKind::Write, 0x1800..0x2800);
+    p.writes(one, 0x1000..0x2000).writes(other, 0x1800..0x2800);
     assert_eq!(p.only().resource.as_deref(), Some("data' and 'texture"));
 }
 
@@ -434,10 +451,10 @@ fn freed_memory_has_no_history() {
     let key = p.checker.add_resource(SPACE, 0x8000..0x9000, "old".into());
     let (a, b) = (p.queue("a"), p.queue("b"));
     let (one, other) = (p.execute(a), p.execute(b));
-    p.runs(one, AccessKind::Write, 0x8000..0x9000);
+    p.writes(one, 0x8000..0x9000);
     p.checker.remove_resource(key);
     p.checker.free_memory(SPACE, 0x8000..0x9000);
-    p.runs(other, AccessKind::Write, 0x8000..0x9000);
+    p.writes(other, 0x8000..0x9000);
     assert!(p.is_clean());
 }
 
@@ -448,10 +465,10 @@ fn memory_that_is_used_again_keeps_its_history_and_the_names_of_both() {
     let old = p.checker.add_resource(SPACE, 0x8000..0x9000, "old".into());
     let (a, b) = (p.queue("a"), p.queue("b"));
     let (one, other) = (p.execute(a), p.execute(b));
-    p.runs(one, AccessKind::Write, 0x8000..0x9000);
+    p.writes(one, 0x8000..0x9000);
     p.checker.remove_resource(old);
     p.checker.add_resource(SPACE, 0x8000..0x8800, "new".into());
-    p.runs(other, AccessKind::Write, 0x8000..0x8800);
+    p.writes(other, 0x8000..0x8800);
     let hazard = p.only();
     assert_eq!((order(&hazard), hazard.bytes.clone()), (["a", "b"], 0..0x800));
     assert_eq!(hazard.resource.as_deref(), Some("new' and 'old"));
@@ -463,15 +480,10 @@ fn one_missing_edge_is_named_once_however_many_pairs_it_leaves_unordered() {
     let mut p = Program::new();
     let queues = ["copy", "compute", "render"].map(|name| p.queue(name));
     let (copied, computed) = (p.fence("copied"), p.fence("computed"));
-    let write = p.execute(queues[0]);
-    p.signal(queues[0], copied, 1);
-    let compute = p.execute(queues[1]);
-    p.signal(queues[1], computed, 1);
-    p.wait(queues[2], computed, 1);
-    let render = p.execute(queues[2]);
-    p.runs(write, AccessKind::Write, DATA);
-    p.runs(compute, AccessKind::Read, DATA);
-    p.runs(render, AccessKind::Read, DATA);
+    let write = p.on(queues[0]).execute().signal(copied, 1).link;
+    let compute = p.on(queues[1]).execute().signal(computed, 1).link;
+    let render = p.on(queues[2]).wait(computed, 1).execute().link;
+    p.writes(write, DATA).reads(compute, DATA).reads(render, DATA);
     let report = p.report();
     assert_eq!(order(&p.only()), ["copy", "compute"]);
     assert_eq!((report.implied.len(), order(&report.implied[0])), (1, ["copy", "render"]));
@@ -483,8 +495,7 @@ fn a_wait_for_work_without_accesses_is_not_redundant() {
     let mut p = Program::new();
     let (a, b, fence) = (p.queue("a"), p.queue("b"), p.fence("worked"));
     for value in 1..=3 {
-        p.execute(a);
-        p.signal(a, fence, value);
+        p.on(a).execute().signal(fence, value);
         p.wait(b, fence, value);
     }
     assert_eq!(p.report().hints, []);
@@ -496,8 +507,7 @@ fn a_wait_for_work_without_accesses_is_not_redundant() {
 fn hints_name_redundant_waits_and_two_signallers() {
     let mut p = Program::new();
     let (a, b, fence) = (p.queue("a"), p.queue("b"), p.fence("shared"));
-    p.signal(a, fence, 1);
-    p.wait(a, fence, 1);
+    p.on(a).signal(fence, 1).wait(fence, 1);
     assert_eq!(
         p.report().hints,
         [Hint::RedundantWait {
@@ -519,7 +529,7 @@ fn hints_name_redundant_waits_and_two_signallers() {
 /// A thread writes what a queue reads, after a wait for the value that the queue signals behind the
 /// read.
 fn write_after_wait(p: &mut Program, read: u32, fence: FenceKey) -> String {
-    p.runs(read, AccessKind::Read, DATA);
+    p.reads(read, DATA);
     p.checker.cpu_wait(p.main, fence, 1);
     p.checker.cpu_access(p.main, SPACE, AccessKind::Write, DATA, "map-write");
     let report = p.report();
@@ -531,8 +541,7 @@ fn write_after_wait(p: &mut Program, read: u32, fence: FenceKey) -> String {
 fn a_wait_that_another_queue_may_end_is_not_called_missing() {
     let mut p = Program::new();
     let (a, b, fence) = (p.queue("A"), p.queue("B"), p.fence("timeline"));
-    let read = p.execute(a);
-    p.signal(a, fence, 1);
+    let read = p.on(a).execute().signal(fence, 1).link;
     p.signal(b, fence, 2);
     assert_eq!(
         write_after_wait(&mut p, read, fence),
@@ -546,10 +555,8 @@ fn a_wait_that_another_queue_may_end_is_not_called_missing() {
 fn a_fence_that_falls_is_named_where_a_wait_for_it_orders_nothing() {
     let mut p = Program::new();
     let (queue, fence) = (p.queue("q"), p.fence("index"));
-    p.execute(queue);
-    p.signal(queue, fence, 2);
-    let read = p.execute(queue);
-    p.signal(queue, fence, 1);
+    p.on(queue).execute().signal(fence, 2);
+    let read = p.on(queue).execute().signal(fence, 1).link;
     let fault = FenceFault::Falls { timeline: "q".into(), from: 2, to: 1 };
     assert_eq!(
         write_after_wait(&mut p, read, fence),
@@ -564,9 +571,8 @@ fn a_fence_that_falls_is_named_where_a_wait_for_it_orders_nothing() {
 fn an_idle_queue_is_an_edge_and_an_unknown_signal_is_none() {
     let mut p = Program::new();
     let (queue, fence) = (p.queue("copy"), p.fence("of another process"));
-    p.wait(queue, fence, 7);
-    let link = p.execute(queue);
-    p.runs(link, AccessKind::Write, 0x1000..0x1100);
+    let link = p.on(queue).wait(fence, 7).execute().link;
+    p.writes(link, 0x1000..0x1100);
     p.checker.cpu_wait_idle(p.main, queue);
     p.checker.cpu_access(p.main, SPACE, AccessKind::Read, DATA, "map-read");
     assert!(p.is_clean(), "{}", p.report());
@@ -578,11 +584,11 @@ fn the_table_of_accesses_does_not_grow_with_the_run() {
     let queue = p.queue("copy");
     for _ in 0..300_000u32 {
         let link = p.execute(queue);
-        p.runs(link, AccessKind::Write, DATA);
+        p.writes(link, DATA);
     }
     let other = p.queue("other");
     let link = p.execute(other);
-    p.runs(link, AccessKind::Read, DATA);
+    p.reads(link, DATA);
     assert_eq!(p.only().first.submission, 300_000);
 }
 
@@ -590,13 +596,8 @@ fn the_table_of_accesses_does_not_grow_with_the_run() {
 fn an_event_that_is_armed_gives_what_its_fences_give() {
     let mut p = Program::new();
     let (queue, fence) = (p.queue("copy"), p.fence("done"));
-    let links = [1, 2].map(|value| {
-        let link = p.execute(queue);
-        p.signal(queue, fence, value);
-        link
-    });
-    p.runs(links[0], AccessKind::Write, 0x1000..0x1800);
-    p.runs(links[1], AccessKind::Write, 0x1800..0x2000);
+    let links = [1, 2].map(|value| p.on(queue).execute().signal(fence, value).link);
+    p.writes(links[0], 0x1000..0x1800).writes(links[1], 0x1800..0x2000);
     // Armed twice before the first wait: the first wait observes the first signal, the second wait
     // the second.
     p.checker.arm_event(7, true, vec![(fence, 1)]);
@@ -621,12 +622,9 @@ fn a_reader_that_lacks_its_wait_is_named_behind_its_producer() {
             p.wait(compute, drawn, frame - 1);
             p.checker.cpu_wait(p.main, computed, frame - 1);
         }
-        let write = p.execute(compute);
-        p.signal(compute, computed, frame);
-        let read = p.execute(graphics);
-        p.signal(graphics, drawn, frame);
-        p.runs(write, AccessKind::Write, DATA);
-        p.runs(read, AccessKind::Read, DATA);
+        let write = p.on(compute).execute().signal(computed, frame).link;
+        let read = p.on(graphics).execute().signal(drawn, frame).link;
+        p.writes(write, DATA).reads(read, DATA);
     }
     assert_eq!(order(&p.only()), ["compute", "graphics"], "{}", p.report());
 }
@@ -636,8 +634,7 @@ fn a_read_without_any_producer_comes_behind_the_write() {
     let mut p = Program::new();
     let (render, compute) = (p.queue("render"), p.queue("compute"));
     let (read, write) = (p.execute(compute), p.execute(render));
-    p.runs(read, AccessKind::Read, DATA);
-    p.runs(write, AccessKind::Write, DATA);
+    p.reads(read, DATA).writes(write, DATA);
     assert_eq!(order(&p.only()), ["render", "compute"], "{}", p.report());
 }
 
@@ -650,14 +647,10 @@ fn ring(wait_for: impl Fn(u64) -> u64) -> Program {
         if frame > 3 {
             p.wait(copy, drawn, wait_for(frame));
         }
-        let write = p.execute(copy);
-        p.signal(copy, copied, frame);
-        p.wait(render, copied, frame);
-        let read = p.execute(render);
-        p.signal(render, drawn, frame);
+        let write = p.on(copy).execute().signal(copied, frame).link;
+        let read = p.on(render).wait(copied, frame).execute().signal(drawn, frame).link;
         let slot = 0x1000 + frame % 3 * 0x100..0x1100 + frame % 3 * 0x100;
-        p.runs(write, AccessKind::Write, slot.clone());
-        p.runs(read, AccessKind::Read, slot);
+        p.writes(write, slot.clone()).reads(read, slot);
     }
     p
 }
@@ -693,21 +686,13 @@ fn a_wait_that_another_queue_relies_on_is_not_over_wide() {
     let [copy, relay, render] = ["copy", "relay", "render"].map(|name| p.queue(name));
     let (copied, relayed) = (p.fence("copied"), p.fence("relayed"));
     let halves = [0x1000..0x1800, 0x1800..0x2000];
-    let writes = [1, 2].map(|value| {
-        let link = p.execute(copy);
-        p.signal(copy, copied, value);
-        link
-    });
-    p.wait(relay, copied, 2);
-    let first = p.execute(relay);
-    p.signal(relay, relayed, 1);
-    p.wait(render, relayed, 1);
-    let second = p.execute(render);
+    let writes = [1, 2].map(|value| p.on(copy).execute().signal(copied, value).link);
+    let first = p.on(relay).wait(copied, 2).execute().signal(relayed, 1).link;
+    let second = p.on(render).wait(relayed, 1).execute().link;
     for (link, half) in writes.into_iter().zip(halves.clone()) {
-        p.runs(link, AccessKind::Write, half);
+        p.writes(link, half);
     }
-    p.runs(first, AccessKind::Read, halves[0].clone());
-    p.runs(second, AccessKind::Read, halves[1].clone());
+    p.reads(first, halves[0].clone()).reads(second, halves[1].clone());
     let report = p.report();
     assert!(report.is_clean() && report.hints.is_empty(), "{report:?}");
 }
@@ -717,21 +702,17 @@ fn a_wait_of_a_thread_that_orders_its_later_calls_is_not_over_wide() {
     let mut p = Program::new();
     let (copy, render, copied) = (p.queue("copy"), p.queue("render"), p.fence("copied"));
     let halves = [0x1000..0x1800, 0x1800..0x2000];
-    let writes = [1, 2].map(|value| {
-        let link = p.execute(copy);
-        p.signal(copy, copied, value);
-        link
-    });
+    let writes = [1, 2].map(|value| p.on(copy).execute().signal(copied, value).link);
     p.checker.cpu_wait(p.main, copied, 2);
     for (link, half) in writes.into_iter().zip(halves.clone()) {
-        p.runs(link, AccessKind::Write, half);
+        p.writes(link, half);
     }
     p.checker.cpu_access(p.main, SPACE, AccessKind::Read, halves[0].clone(), "map-read");
     let over_wide =
         |report: &Report| report.hints.iter().any(|hint| matches!(hint, Hint::OverWideWait { .. }));
     assert!(over_wide(&p.report()), "so far, 1 would do: {:?}", p.report());
     let read = p.execute(render);
-    p.runs(read, AccessKind::Read, halves[1].clone());
+    p.reads(read, halves[1].clone());
     let report = p.report();
     assert!(report.is_clean() && !over_wide(&report), "{report:?}");
 }
@@ -742,13 +723,10 @@ fn a_missing_edge_behind_a_relay_names_the_signal_of_the_relay() {
     let mut p = Program::new();
     let [copy, relay, render] = ["copy", "relay", "render"].map(|name| p.queue(name));
     let (copied, relayed) = (p.fence("copied"), p.fence("relayed"));
-    let write = p.execute(copy);
-    p.signal(copy, copied, 1);
-    p.wait(relay, copied, 1);
-    p.signal(relay, relayed, 7);
+    let write = p.on(copy).execute().signal(copied, 1).link;
+    p.on(relay).wait(copied, 1).signal(relayed, 7);
     let read = p.execute(render);
-    p.runs(write, AccessKind::Write, DATA);
-    p.runs(read, AccessKind::Read, DATA);
+    p.writes(write, DATA).reads(read, DATA);
     assert_eq!(
         p.only().missing_edge(),
         "wait for value 7 of fence 'relayed' on queue 'render' before submission 1; queue 'relay' \
@@ -774,8 +752,7 @@ fn of_a_fence_of_three_queues_the_signal_behind_the_access_is_named() {
         p.checker.cpu_wait(p.main, chained, 30);
         let step = |n: u64| 0x1000 + n * 0x100..0x1100 + n * 0x100;
         for (link, n) in links.into_iter().zip([2, 1, 0]) {
-            p.runs(link, AccessKind::Read, step(n));
-            p.runs(link, AccessKind::Write, step(n + 1));
+            p.reads(link, step(n)).writes(link, step(n + 1));
         }
         let hazard = p.only();
         // Without the wait for 20, 30 satisfies the wait for 10 before the first queue is done.
@@ -794,12 +771,10 @@ fn the_signal_behind_an_access_is_named_before_that_of_a_queue_that_waits_for_it
     for tile in 1..=16u64 {
         let slot = 0x1000 + tile % 4 * 0x100..0x1100 + tile % 4 * 0x100;
         p.checker.cpu_access(p.main, SPACE, AccessKind::Write, slot.clone(), "map-write");
-        let link = p.execute(copy);
-        p.signal(copy, uploaded, tile);
-        p.runs(link, AccessKind::Read, slot);
+        let link = p.on(copy).execute().signal(uploaded, tile).link;
+        p.reads(link, slot);
         if tile % 4 == 0 {
-            p.wait(render, uploaded, tile);
-            p.signal(render, rendered, tile / 4);
+            p.on(render).wait(uploaded, tile).signal(rendered, tile / 4);
         }
     }
     let hazard = p.only();
@@ -825,7 +800,7 @@ fn a_command_is_of_the_list_that_it_lies_in() {
         let of = CommandRef { link, buffer: 1 << 50, number, what: "copy", program: "" };
         p.checker.gpu_accesses(of, [(AccessKind::Write, DATA)]);
         let read = p.execute(render);
-        p.runs(read, AccessKind::Read, DATA);
+        p.reads(read, DATA);
         let hazard = p.only();
         let side = [&hazard.first, &hazard.second].into_iter().find(|s| s.timeline == "copy");
         let side = side.unwrap();

@@ -18,6 +18,8 @@ mod error;
 mod every_kind;
 #[cfg(feature = "import")]
 mod format;
+#[cfg(all(test, feature = "import"))]
+mod imported;
 #[cfg(feature = "import")]
 mod kineto;
 mod load;

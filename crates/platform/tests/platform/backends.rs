@@ -12,12 +12,14 @@ use tidegate_platform::{
     StepCosts, Turn, WaitEnd, WakeWord, Word,
 };
 
-fn platforms() -> Vec<fn() -> Platform> {
-    vec![
+/// One machine of each back end. A thread has one at a time, so each is made after the last ended.
+fn platforms() -> impl Iterator<Item = Platform> {
+    let each: [fn() -> Platform; 3] = [
         Platform::closed_host,
         || Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 500)),
         || machine(Replay::default(), MemoryModel::TotalStoreOrder),
-    ]
+    ];
+    each.into_iter().map(|make| make())
 }
 
 /// Blocks until `condition` holds. There is no limit: the host may be slow.
@@ -37,8 +39,7 @@ fn a_second_machine_on_a_thread_panics_and_the_first_goes_on() {
 
 #[test]
 fn an_event_wakes_its_waiter_everywhere() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let (event, seen) = (platform.event(false), platform.page(1).word(0));
         let (e, s, p) = (event.clone(), seen.clone(), platform.clone());
         let report = platform.run(move || {
@@ -57,8 +58,7 @@ fn an_event_wakes_its_waiter_everywhere() {
 
 #[test]
 fn a_wait_for_any_of_several_events_takes_the_one_that_is_set_and_no_other() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let seen = platform.page(1).word(0);
         let (s, p) = (seen.clone(), platform.clone());
         let report = platform.run(move || {
@@ -95,8 +95,7 @@ fn a_wait_for_any_of_several_events_takes_the_one_that_is_set_and_no_other() {
 
 #[test]
 fn a_wait_for_all_events_takes_every_one_of_them_or_none() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let p = platform.clone();
         let report = platform.run(move || {
             let events = [p.event(false), p.event(true), p.event(false)];
@@ -131,8 +130,7 @@ fn a_wait_for_all_events_takes_every_one_of_them_or_none() {
 
 #[test]
 fn a_wait_for_any_event_ends_at_its_deadline_and_takes_none() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let p = platform.clone();
         let report = platform.run(move || {
             let events = [p.event(false), p.event(true)];
@@ -244,8 +242,7 @@ fn the_descriptor_of_an_event_is_readable_while_the_event_is_set() {
 
 #[test]
 fn a_mutex_excludes_and_names_the_agent_that_takes_it_twice() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let count = std::sync::Arc::new(platform.mutex("count", 0u64));
         let (c, p) = (count.clone(), platform.clone());
         let report = platform.run(move || {
@@ -279,8 +276,7 @@ fn a_mutex_excludes_and_names_the_agent_that_takes_it_twice() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_lock_is_taken_inside_those_before_it_in_the_order() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         platform.set_lock_order(&["outer", "inner"]);
         let locks = std::sync::Arc::new((platform.mutex("outer", ()), platform.mutex("inner", ())));
         let in_order = locks.clone();
@@ -326,8 +322,7 @@ impl Agent for Echo {
 
 #[test]
 fn a_service_parks_and_a_ring_wakes_it() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let page = platform.page(2);
         let (bell, seen, wake) = (page.word(0), page.word(1), WakeWord::new(&platform));
         let service = platform.spawn_service(
@@ -351,8 +346,7 @@ fn a_service_parks_and_a_ring_wakes_it() {
 
 #[test]
 fn a_machine_that_stands_still_names_each_agent_and_its_wait() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let event = platform.event(false);
         let report = platform.run(move || {
             assert_eq!(event.wait_for(None, "a signal that never comes"), WaitEnd::Stopped);
@@ -363,8 +357,7 @@ fn a_machine_that_stands_still_names_each_agent_and_its_wait() {
 
 #[test]
 fn a_standstill_names_blocked_workers_and_no_idle_service() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         if !platform.is_cooperative() {
             continue;
         }
@@ -408,8 +401,7 @@ fn polls_in(platform: &Platform, ns: u64, looks: &Word) -> u64 {
 
 #[test]
 fn background_work_keeps_no_machine_going() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let (looks, wake) = (platform.page(1).word(0), WakeWord::new(&platform));
         let agent = Background { clock: platform.clone(), next: None, looks: looks.clone() };
         platform.spawn_service("background", wake, vec![Box::new(agent)]);
@@ -499,8 +491,7 @@ fn background_work_finds_what_was_done_before_a_stall() {
 
 #[test]
 fn a_deadline_ends_a_wait() {
-    for make in platforms() {
-        let platform = make();
+    for platform in platforms() {
         let (event, p) = (platform.event(true), platform.clone());
         let report = platform.run(move || {
             let deadline = p.now().after(2_000_000);

@@ -171,17 +171,14 @@ fn a_broadcast_may_span_contexts_and_hardware_queues() {
         s.push_command(Q, hw_command(1), NOW);
         s.push_signal(&[A, Q], signal("both", NONE), NOW);
         s.push_command(A, command(8), NOW);
-        s.push_command(Q, hw_command(2), NOW);
-        assert_eq!(next(&mut s, NOW), [new(7, 1)]);
+        assert_eq!(push(&mut s, Q, hw_command(2), NOW), [new(7, 1)]);
         assert_eq!(run(&mut s, Q, 0), [Step::Submitted(1), Step::Await(1)]);
         if context_last {
             assert_eq!(run(&mut s, Q, 1), []);
-            assert!(s.completed(ENGINE, 1, NOW).is_some());
-            assert_eq!(next(&mut s, NOW), [Next::Signalled("both"), new(8, 2)]);
+            assert_eq!(complete(&mut s, 1, NOW), [Next::Signalled("both"), new(8, 2)]);
             assert_eq!(run(&mut s, Q, 1), [Step::Submitted(2)]);
         } else {
-            assert!(s.completed(ENGINE, 1, NOW).is_some());
-            assert_eq!(next(&mut s, NOW), []);
+            assert_eq!(complete(&mut s, 1, NOW), []);
             assert_eq!(run(&mut s, Q, 1), [Step::Signalled("both"), Step::Submitted(2)]);
             assert_eq!(next(&mut s, NOW), [new(8, 2)]);
         }

@@ -121,6 +121,18 @@ fn next(s: &mut Sched, now: Now) -> Vec<Next> {
     all
 }
 
+/// Queues a command, and returns every effect of the packets at this time.
+fn push(s: &mut Sched, context: OsHandle, command: Command, now: Now) -> Vec<Next> {
+    s.push_command(context, command, now);
+    next(s, now)
+}
+
+/// Completes a packet that is in flight, and returns every effect of the packets at this time.
+fn complete(s: &mut Sched, id: u32, now: Now) -> Vec<Next> {
+    assert!(s.completed(ENGINE, id, now).is_some());
+    next(s, now)
+}
+
 fn new(gpu_va: u64, id: u32) -> Next {
     Next::Packet(gpu_va, id, SubmitCommandFlags::empty())
 }

@@ -16,10 +16,8 @@ fn a_context_of_higher_priority_preempts_the_engine_and_goes_first() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
     s.push_command(A, command(10), NOW);
     s.push_command(A, command(11), NOW);
-    s.push_command(A, command(12), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
-    s.push_command(B, command(20), at(1));
-    assert_eq!(next(&mut s, at(1)), [Next::Request(3)]);
+    assert_eq!(push(&mut s, A, command(12), NOW), [new(10, 1), new(11, 2)]);
+    assert_eq!(push(&mut s, B, command(20), at(1)), [Next::Request(3)]);
     assert_eq!(
         next(&mut s, at(2)),
         [],
@@ -36,17 +34,13 @@ fn a_context_of_higher_priority_preempts_the_engine_and_goes_first() {
 #[test]
 fn an_engine_with_room_is_preempted_before_a_higher_packet_queues_behind_a_lower_one() {
     let mut s = machine(&[Priority::Idle, Priority::Realtime], CONFIG);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
-    s.push_command(B, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 3), again(10, 4)]);
     // A packet does not preempt one of higher priority.
-    s.push_command(B, command(21), NOW);
-    assert_eq!(next(&mut s, NOW), []);
-    assert!(s.completed(ENGINE, 3, NOW).is_some());
-    assert_eq!(next(&mut s, NOW), [Next::Request(5)], "the lower packet runs again");
+    assert_eq!(push(&mut s, B, command(21), NOW), []);
+    assert_eq!(complete(&mut s, 3, NOW), [Next::Request(5)], "the lower packet runs again");
 }
 
 #[test]
@@ -58,8 +52,7 @@ fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
         assert!(!s.holds_places(), "{kind:?}: it is patched at submission");
         assert_eq!(next(&mut s, NOW), [new(10, 1)]);
         assert!(s.holds_places());
-        s.push_command(B, command(20), at(1));
-        assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
+        assert_eq!(push(&mut s, B, command(20), at(1)), [Next::Request(2)]);
         assert_eq!(s.preempted(ENGINE, report(2, 0), at(2)), answered(&[], 1));
         assert_eq!(s.holds_places(), holds, "{kind:?}: no packet is in flight");
         assert_eq!(next(&mut s, at(2)), [new(20, 3), again(10, 4)]);
@@ -68,10 +61,11 @@ fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
     }
     // The rest of a lost device's packet never runs.
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
-    s.push_command(A, of_kind(10, CommandKind::Patched { last: true }), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
-    s.push_command(B, command(20), at(1));
-    assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
+    assert_eq!(
+        push(&mut s, A, of_kind(10, CommandKind::Patched { last: true }), NOW),
+        [new(10, 1)]
+    );
+    assert_eq!(push(&mut s, B, command(20), at(1)), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, report(2, 0), at(2)), answered(&[], 1));
     let _abandoned = s.abandon(&[A]);
     assert!(!s.holds_places());
@@ -81,10 +75,8 @@ fn a_preempted_packet_with_physical_addresses_holds_memory_in_its_place() {
 #[test]
 fn a_driver_that_is_not_preemption_aware_gets_no_request() {
     let mut s = machine(&[Priority::Normal, Priority::High], Config { preempts: false, ..CONFIG });
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
-    s.push_command(B, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), [new(20, 2)], "behind the running packet");
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, B, command(20), NOW), [new(20, 2)], "behind the running packet");
     assert_eq!(next(&mut s, at(1_000_000)), []);
     assert_eq!(s.next_deadline(), None);
 }
@@ -95,8 +87,7 @@ fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
     let part = |at, last| of_kind(at, CommandKind::Patched { last });
     for preempts in [false, true] {
         let mut s = machine(&[Priority::Normal, Priority::High], Config { preempts, ..CONFIG });
-        s.push_command(A, part(10, false), NOW);
-        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert_eq!(push(&mut s, A, part(10, false), NOW), [new(10, 1)]);
         assert!(s.completed(ENGINE, 1, NOW).is_some());
         s.push_command(B, command(20), NOW);
         let between = next(&mut s, NOW);
@@ -105,13 +96,14 @@ fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
             continue;
         }
         // The memory manager makes room for the next part.
-        s.push_command(B, of_kind(30, CommandKind::Paging), NOW);
-        assert_eq!(next(&mut s, NOW), [], "other work of its context is ahead of it");
+        assert_eq!(
+            push(&mut s, B, of_kind(30, CommandKind::Paging), NOW),
+            [],
+            "other work of its context is ahead of it"
+        );
         s.push_command(A, part(11, false), NOW);
-        s.push_command(A, part(12, true), NOW);
-        assert_eq!(next(&mut s, NOW), [new(11, 2), new(12, 3)]);
-        assert!(s.completed(ENGINE, 3, NOW).is_some());
-        assert_eq!(next(&mut s, NOW).len(), 2, "the buffer has ended");
+        assert_eq!(push(&mut s, A, part(12, true), NOW), [new(11, 2), new(12, 3)]);
+        assert_eq!(complete(&mut s, 3, NOW).len(), 2, "the buffer has ended");
     }
 }
 
@@ -121,21 +113,24 @@ fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
     let begun = || {
         let mut s =
             machine(&[Priority::Normal, Priority::Normal], Config { preempts: false, ..CONFIG });
-        s.push_command(A, of_kind(10, CommandKind::Patched { last: false }), NOW);
-        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert_eq!(
+            push(&mut s, A, of_kind(10, CommandKind::Patched { last: false }), NOW),
+            [new(10, 1)]
+        );
         assert!(s.completed(ENGINE, 1, NOW).is_some());
         s
     };
     let mut s = begun();
-    s.push_command(B, of_kind(20, CommandKind::Paging), NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Packet(20, 2, PAGING)]);
+    assert_eq!(
+        push(&mut s, B, of_kind(20, CommandKind::Paging), NOW),
+        [Next::Packet(20, 2, PAGING)]
+    );
     let mut s = begun();
     s.push_command(B, command(20), NOW);
     s.push_wait(A, &["fence"], NOW);
     assert_eq!(next(&mut s, NOW), [new(20, 2)], "the wait may depend on it");
     let mut s = begun();
-    s.push_command(B, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), []);
+    assert_eq!(push(&mut s, B, command(20), NOW), []);
     let _abandoned = s.abandon(&[A]);
     assert_eq!(next(&mut s, NOW), [new(20, 2)]);
     let mut s = begun();
@@ -154,12 +149,10 @@ fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
 #[test]
 fn a_quantum_ends_when_an_equal_waits_and_not_before() {
     let mut s = machine(&[Priority::Normal, Priority::Normal], CONFIG);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
     assert_eq!(s.next_deadline(), Some(CpuTime(1_000)), "no context waits: only the timeout delay");
     s.push_command(A, command(11), at(1));
-    s.push_command(B, command(20), at(2));
-    assert_eq!(next(&mut s, at(2)), [new(11, 2)]);
+    assert_eq!(push(&mut s, B, command(20), at(2)), [new(11, 2)]);
     assert_eq!(s.next_deadline(), Some(CpuTime(10)));
     assert_eq!(next(&mut s, at(9)), []);
     assert_eq!(next(&mut s, at(10)), [Next::Request(3)]);
@@ -237,8 +230,7 @@ fn packets_end_although_a_switch_takes_longer_than_a_quantum() {
 #[test]
 fn a_packet_that_has_run_for_the_timeout_delay_is_preempted() {
     let mut s = machine(&[Priority::Normal], CONFIG);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
     assert_eq!((s.overdue(CpuTime(999)), s.overdue(CpuTime(1_000))), (vec![], vec![ENGINE]));
     assert_eq!(next(&mut s, at(1_000)), [Next::Request(2)]);
     assert_eq!(s.overdue(CpuTime(5_000)), []);
@@ -247,8 +239,7 @@ fn a_packet_that_has_run_for_the_timeout_delay_is_preempted() {
     assert_eq!(s.next_deadline(), Some(CpuTime(2_500)));
     assert_eq!(s.completed(ENGINE, 3, at(1_600)), Some(vec![A]));
     let mut endless = machine(&[Priority::Normal], Config { timeout_ns: None, ..CONFIG });
-    endless.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut endless, NOW), [new(10, 1)]);
+    assert_eq!(push(&mut endless, A, command(10), NOW), [new(10, 1)]);
     assert_eq!(next(&mut endless, at(u64::MAX)), []);
 }
 
@@ -293,8 +284,7 @@ fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
         s.push_command(A, command(11), NOW);
         s.push_signal(&[A], signal("done", NONE), NOW);
         assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
-        s.push_command(B, command(20), NOW);
-        assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
+        assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(3)]);
         if reported_first {
             assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
             assert_eq!(next(&mut s, NOW), []);
@@ -318,10 +308,8 @@ fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
 #[test]
 fn all_packets_may_be_complete_at_the_answer() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
-    s.push_command(B, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(2)]);
     assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
     assert_eq!(next(&mut s, NOW), [], "the engine is closed until the request is answered");
     assert_eq!(s.preempted(ENGINE, report(2, 1), NOW), answered(&[], 0));
@@ -334,10 +322,8 @@ fn a_report_without_a_request_differs_from_a_late_one() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
     assert_eq!(s.preempted(ENGINE, report(1, 0), NOW), Preempted::Unknown(1));
     assert_eq!(s.preempted(EngineId::of_node(7), report(1, 0), NOW), Preempted::Unknown(1));
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
-    s.push_command(B, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(2)]);
     assert_eq!(s.completed(ENGINE, 2, NOW), None, "the ID belongs to a request");
     assert_eq!(
         s.preempted(ENGINE, report(2, 2), NOW),
@@ -357,10 +343,8 @@ fn a_report_without_a_request_differs_from_a_late_one() {
 fn submissions_and_requests_share_ids_that_wrap() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
     continue_ids_after(&mut s, u32::MAX - 1);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, u32::MAX)]);
-    s.push_command(B, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Request(0)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, u32::MAX)]);
+    assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(0)]);
     assert_eq!(s.preempted(ENGINE, report(0, u32::MAX - 1), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 1), again(10, 2)]);
     assert_eq!(s.completed(ENGINE, 2, NOW), Some(vec![B, A]));
@@ -375,10 +359,8 @@ fn a_packet_with_a_signal_at_submission_can_be_preempted() {
     s.push_command(A, command(10), NOW);
     s.push_signal(&[A], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
     s.push_signal(&[A, other], signal("both", SignalFlags::SIGNAL_AT_SUBMISSION), NOW);
-    s.push_command(A, command(11), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1), Next::Signalled("begun")]);
-    s.push_command(B, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(push(&mut s, A, command(11), NOW), [new(10, 1), Next::Signalled("begun")]);
+    assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), answered(&[], 1));
     // The broadcast was reached before the preemption, so it executes before the resubmission.
     s.wait_satisfied(other, gate, NOW);
@@ -395,10 +377,8 @@ fn a_preempted_packet_is_requeued_before_a_wait() {
         let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
         s.push_command(A, command(10), NOW);
         let wait = s.push_wait(A, &["f"], NOW);
-        s.push_command(A, command(11), NOW);
-        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
-        s.push_command(B, command(20), NOW);
-        assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+        assert_eq!(push(&mut s, A, command(11), NOW), [new(10, 1)]);
+        assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(2)]);
         if satisfied_meanwhile {
             s.wait_satisfied(A, wait, NOW);
             assert_eq!(next(&mut s, NOW), []);
@@ -420,10 +400,8 @@ fn packets_of_a_lost_or_removed_context_are_not_resubmitted() {
         let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
         s.push_command(A, command(10), NOW);
         s.push_command(A, command(11), NOW);
-        s.push_command(A, command(12), NOW);
-        assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
-        s.push_command(B, command(20), NOW);
-        assert_eq!(next(&mut s, NOW), [Next::Request(3)]);
+        assert_eq!(push(&mut s, A, command(12), NOW), [new(10, 1), new(11, 2)]);
+        assert_eq!(push(&mut s, B, command(20), NOW), [Next::Request(3)]);
         let abandoned = if gone { s.remove_queue(A) } else { s.abandon(&[A]) };
         let commands: Vec<u64> = abandoned.packets.iter().map(|(_, c)| c.gpu_va).collect();
         assert_eq!(commands, [12], "it was never submitted");
@@ -436,11 +414,9 @@ fn packets_of_a_lost_or_removed_context_are_not_resubmitted() {
 #[test]
 fn a_preempted_packet_does_not_count_as_unsubmitted() {
     let mut s = machine(&[Priority::Normal, Priority::High], CONFIG);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
     s.push_command(B, command(20), NOW);
-    s.push_command(B, command(21), NOW);
-    assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
+    assert_eq!(push(&mut s, B, command(21), NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(ENGINE, report(2, 0), NOW), answered(&[], 1));
     assert_eq!(next(&mut s, NOW), [new(20, 3), new(21, 4)]);
     assert!(s.abandon(&[A]).packets.is_empty());
@@ -456,8 +432,7 @@ fn an_idle_engine_switches_from_the_last_context_once() {
     s.set_idle_context(ENGINE, idle);
     assert_eq!(next(&mut s, NOW), [], "the engine has no context yet");
     s.push_command(A, command(10), NOW);
-    s.push_command(A, command(11), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+    assert_eq!(push(&mut s, A, command(11), NOW), [new(10, 1), new(11, 2)]);
     assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
     assert_eq!(next(&mut s, NOW), []);
     assert_eq!(s.completed(ENGINE, 2, NOW), Some(vec![A]));
@@ -470,8 +445,7 @@ fn an_idle_engine_switches_from_the_last_context_once() {
     assert_eq!(next(&mut s, NOW), []);
     assert_eq!(s.completed(ENGINE, 3, NOW), Some(vec![idle]));
     assert_eq!(next(&mut s, NOW), [], "the idle context is loaded");
-    s.push_command(A, command(12), NOW);
-    assert_eq!(next(&mut s, NOW), [new(12, 4)]);
+    assert_eq!(push(&mut s, A, command(12), NOW), [new(12, 4)]);
 }
 
 /// Turns of two contexts that both want more, on an engine that takes 25 to leave one. Returns the
@@ -495,8 +469,7 @@ fn fruitless_turns(s: &mut Sched, turns: u32, now: &mut u64) -> Vec<(u64, u64)> 
 fn the_eighth_turn_without_an_end_makes_turns_longer_and_an_end_makes_them_short_again() {
     let mut s = with_contexts(&[Priority::Normal; 2], Config { timeout_ns: None, ..CONFIG });
     s.push_command(A, command(1), NOW);
-    s.push_command(B, command(2), NOW);
-    assert_eq!(next(&mut s, NOW), [new(1, 1)]);
+    assert_eq!(push(&mut s, B, command(2), NOW), [new(1, 1)]);
     let seven = [(2, 10), (1, 10), (2, 10), (1, 10), (2, 10), (1, 10), (2, 10)];
     let now = &mut 0;
     assert_eq!(fruitless_turns(&mut s, 7, now), seven);
@@ -513,8 +486,7 @@ fn beside_hardware_contexts_each_eight_turns_without_an_end_double_the_turn() {
     let mut s = with_contexts(&[Priority::Normal; 2], Config { timeout_ns: None, ..CONFIG });
     s.add_hardware_context(ENGINE);
     s.push_command(A, command(1), NOW);
-    s.push_command(B, command(2), NOW);
-    assert_eq!(next(&mut s, NOW), [new(1, 1)]);
+    assert_eq!(push(&mut s, B, command(2), NOW), [new(1, 1)]);
     let now = &mut 0;
     let lengths: Vec<u64> = fruitless_turns(&mut s, 8 * 5, now).iter().map(|(_, l)| *l).collect();
     let each_eighth: Vec<u64> = lengths.into_iter().skip(7).step_by(8).collect();
@@ -538,8 +510,7 @@ fn beside_hardware_contexts_each_eight_turns_without_an_end_double_the_turn() {
 fn packets_of_one_context_take_no_turns() {
     let mut s = machine(&[Priority::Normal], CONFIG);
     s.push_command(A, command(10), NOW);
-    s.push_command(A, command(11), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
+    assert_eq!(push(&mut s, A, command(11), NOW), [new(10, 1), new(11, 2)]);
     assert_eq!((next(&mut s, at(50)), s.next_deadline()), (vec![], Some(CpuTime(1_000))));
 }
 
@@ -550,8 +521,7 @@ fn every_packet_behind_the_first_waits_for_its_share() {
         with_contexts(&[Priority::Normal, Priority::High], Config { packet_cap: 3, ..CONFIG });
     s.push_command(B, command(20), NOW);
     s.push_command(B, command(21), NOW);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(20, 1), new(21, 2), new(10, 3)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(20, 1), new(21, 2), new(10, 3)]);
     assert_eq!(s.next_deadline(), Some(CpuTime(90)), "nine quanta of others");
     assert_eq!(next(&mut s, at(90)), [Next::Request(4)]);
 }
@@ -559,8 +529,7 @@ fn every_packet_behind_the_first_waits_for_its_share() {
 #[test]
 fn an_agent_that_decides_needs_no_deadline() {
     let mut s = machine(&[Priority::Normal], CONFIG);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
     assert_eq!(s.next_deadline(), Some(CpuTime(1_000)));
     assert!(s.try_take_right(Submitter::Packets));
     assert_eq!(s.next_deadline(), None);
@@ -573,6 +542,5 @@ fn an_engine_has_two_packets_where_the_driver_declares_no_number() {
     let mut s = with_contexts(&[Priority::Normal], Config { packet_cap: 0, ..CONFIG });
     (10..13).for_each(|gpu_va| _ = s.push_command(A, command(gpu_va), NOW));
     assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
-    assert!(s.completed(ENGINE, 1, NOW).is_some());
-    assert_eq!(next(&mut s, NOW), [new(12, 3)]);
+    assert_eq!(complete(&mut s, 1, NOW), [new(12, 3)]);
 }

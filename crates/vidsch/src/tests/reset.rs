@@ -17,8 +17,7 @@ fn machine(preempts: bool) -> Sched {
 #[test]
 fn an_unanswered_request_is_a_timeout_reported_once() {
     let mut s = machine(true);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
     assert_eq!(s.next_timeout(500), None, "nothing was requested");
     assert_eq!(next(&mut s, at(1_000)), [Next::Request(2)]);
     assert_eq!(s.next_timeout(500), Some(CpuTime(1_500)));
@@ -31,8 +30,7 @@ fn an_unanswered_request_is_a_timeout_reported_once() {
 fn without_preemption_the_first_packet_times_out() {
     let mut s = machine(false);
     s.push_command(B, command(10), NOW);
-    s.push_command(C, command(20), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1), new(20, 2)]);
+    assert_eq!(push(&mut s, C, command(20), NOW), [new(10, 1), new(20, 2)]);
     assert_eq!(s.take_timed_out(CpuTime(500), 500), [OTHER]);
     assert_eq!((s.next_timeout(500), s.take_timed_out(CpuTime(599), 500)), (None, vec![]));
     assert_eq!(s.completed(OTHER, 1, at(600)), Some(vec![B]));
@@ -70,8 +68,7 @@ fn an_engine_reset_ends_the_aborted_packet_and_requeues_later_ones() {
 fn a_reset_that_names_a_complete_packet_completes_those_before_it() {
     let mut s = machine(true);
     s.push_command(A, command(10), NOW);
-    s.push_command(A, command(11), NOW);
-    assert_eq!(next(&mut s, NOW).len(), 2);
+    assert_eq!(push(&mut s, A, command(11), NOW).len(), 2);
     assert_eq!(s.preempt_now(ENGINE, CpuTime(0)), Some(3));
     assert_eq!(s.preempt_now(ENGINE, CpuTime(0)), None, "one request at a time");
     assert_eq!(s.note_reset(ENGINE, 1, false), None);
@@ -97,14 +94,16 @@ fn the_last_completed_packet_is_the_one_that_a_reset_returned() {
 #[test]
 fn a_stopped_engine_can_be_resumed_without_a_reset() {
     let mut s = machine(true);
-    s.push_command(A, command(10), NOW);
-    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    assert_eq!(push(&mut s, A, command(10), NOW), [new(10, 1)]);
     assert_eq!(s.preempt_now(ENGINE, CpuTime(0)), Some(2));
     s.stop(ENGINE);
     assert_eq!(s.completed(ENGINE, 1, NOW), Some(vec![A]));
     assert_eq!(s.resume(ENGINE, NOW), []);
-    s.push_command(A, command(11), NOW);
-    assert_eq!(next(&mut s, NOW), [new(11, 3)], "the request about complete packets is withdrawn");
+    assert_eq!(
+        push(&mut s, A, command(11), NOW),
+        [new(11, 3)],
+        "the request about complete packets is withdrawn"
+    );
     assert_eq!(s.preempt_now(OTHER, CpuTime(0)), None, "it has no packets");
 }
 

@@ -1,8 +1,9 @@
 //! Small traces of every shape, written here: names of two vendors, old and new categories, what is
 //! missing, what is broken. Recorded traces are read in `tests/workload/real_traces.rs`.
 
+use crate::imported::report;
 use crate::model::{CommandKind, EngineKind, OpKind, Ready, Workload};
-use crate::recording::{Foreign, Gaps, ImportOptions, ImportReport, Remark};
+use crate::recording::{Foreign, Gaps, ImportOptions, Remark};
 use crate::{Error, LoadOptions, load_bytes};
 
 fn import(bytes: &[u8], file: &str, options: &ImportOptions) -> Result<Workload, Error> {
@@ -22,10 +23,6 @@ fn good(text: &str) -> Workload {
 
 fn bad(bytes: &[u8]) -> String {
     import(bytes, "t.json", &ImportOptions::default()).expect_err("this is no trace").to_string()
-}
-
-fn report(workload: &Workload) -> &ImportReport {
-    &workload.recorded.as_ref().unwrap().report
 }
 
 fn call(name: &str, ts: &str, dur: &str, correlation: u64) -> String {

@@ -4,9 +4,10 @@
 use rusqlite::Connection;
 
 use super::copy_name;
+use crate::imported::{self, report};
 use crate::model::{OpKind, Ready, Workload};
-use crate::recording::{ImportReport, Remark, Source};
-use crate::{LoadOptions, Loaded, load_bytes};
+use crate::recording::{Remark, Source};
+use crate::{LoadOptions, load_bytes};
 
 /// No version table, no mangled names, no event rows, no event ids.
 const SCHEMA_2021: &str = "
@@ -58,13 +59,7 @@ fn export(schema: &[&str], rows: &str) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Workload {
-    let (workload, kind) = load_bytes(bytes, "run.sqlite", &LoadOptions::default()).unwrap();
-    assert_eq!(kind, Loaded::Recording(Source::Nsight));
-    workload
-}
-
-fn report(workload: &Workload) -> &ImportReport {
-    &workload.recorded.as_ref().unwrap().report
+    imported::read(bytes, "run.sqlite", Source::Nsight)
 }
 
 fn call(start: i64, end: i64, correlation: i64, name: i64) -> String {

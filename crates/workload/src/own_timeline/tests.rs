@@ -4,8 +4,9 @@ use tidegate_trace::{
     ClockName, Kind, LaneKind, LinkId, Record, Trace, TraceBuilder, chrome, perfetto,
 };
 
-use crate::model::{Ready, Workload};
-use crate::recording::{ImportReport, Source};
+use crate::imported::report;
+use crate::model::Ready;
+use crate::recording::Source;
 use crate::{LoadOptions, Loaded, load_bytes};
 
 /// A copy queue feeds a renderer: the renderer's list waits for the copy, the CPU for the renderer.
@@ -48,10 +49,6 @@ fn timeline() -> Trace {
         Record::instant(queues[1], Kind::Signal, signal, 9_100).queued(800).on_fence(fences[1], 1),
     ]);
     b.finish()
-}
-
-fn report(workload: &Workload) -> &ImportReport {
-    &workload.recorded.as_ref().unwrap().report
 }
 
 #[test]

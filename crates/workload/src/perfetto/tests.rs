@@ -1,9 +1,10 @@
 //! Small traces encoded here, field by field. Recorded traces and the traces of the format's own
 //! project are read in `tests/workload/other_traces.rs`.
 
+use crate::imported::{self, report};
 use crate::model::Workload;
-use crate::recording::{ImportReport, Remark, Source};
-use crate::{LoadOptions, Loaded, load_bytes};
+use crate::recording::{Remark, Source};
+use crate::{LoadOptions, load_bytes};
 
 fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -37,13 +38,7 @@ fn named(field: u64, iid: u64, name: &str) -> Vec<u8> {
 }
 
 fn read(trace: &[u8], source: Source) -> Workload {
-    let (workload, kind) = load_bytes(trace, "run", &LoadOptions::default()).unwrap();
-    assert_eq!(kind, Loaded::Recording(source));
-    workload
-}
-
-fn report(workload: &Workload) -> &ImportReport {
-    &workload.recorded.as_ref().unwrap().report
+    imported::read(trace, "run", source)
 }
 
 /// A render stage in the form of the Mesa drivers: queue and stage by their places in a list.

@@ -1,9 +1,10 @@
 //! Small tables of each version made here. Recorded ones are read in
 //! `tests/workload/other_traces.rs`.
 
+use crate::imported::{self, report};
 use crate::model::{EngineKind, OpKind, Submission, Workload};
-use crate::recording::{ImportReport, Remark, Source};
-use crate::{LoadOptions, Loaded, load_bytes};
+use crate::recording::{Remark, Source};
+use crate::{LoadOptions, load_bytes};
 
 const COMMON: &str = "Application,ProcessID,SwapChainAddress,SyncInterval,PresentMode";
 const GAME: &str = "game.exe,12,0xA0,1,Hardware: Independent Flip";
@@ -19,18 +20,11 @@ fn table(columns: &str, rows: &[impl AsRef<str>]) -> String {
 }
 
 fn read(text: &str) -> Workload {
-    let (workload, kind) = load_bytes(text.as_bytes(), "run", &LoadOptions::default())
-        .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(kind, Loaded::Recording(Source::PresentMon));
-    workload
+    imported::read(text.as_bytes(), "run", Source::PresentMon)
 }
 
 fn refused(text: &str) -> String {
     load_bytes(text.as_bytes(), "run.csv", &LoadOptions::default()).unwrap_err().to_string()
-}
-
-fn report(workload: &Workload) -> &ImportReport {
-    &workload.recorded.as_ref().unwrap().report
 }
 
 /// Start and end of each piece of work in microseconds, from the start of the recording.

@@ -2,18 +2,13 @@
 
 use rusqlite::Connection;
 
+use crate::imported::{self, report};
 use crate::model::{Ready, Workload};
-use crate::recording::{ImportReport, Remark, Source};
-use crate::{LoadOptions, Loaded, load_bytes};
+use crate::recording::{Remark, Source};
+use crate::{LoadOptions, load_bytes};
 
 fn read(bytes: &[u8], source: Source) -> Workload {
-    let (workload, kind) = load_bytes(bytes, "run", &LoadOptions::default()).unwrap();
-    assert_eq!(kind, Loaded::Recording(source));
-    workload
-}
-
-fn report(workload: &Workload) -> &ImportReport {
-    &workload.recorded.as_ref().unwrap().report
+    imported::read(bytes, "run", source)
 }
 
 fn json(records: &str, config: &str) -> String {

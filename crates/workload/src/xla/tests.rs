@@ -1,10 +1,11 @@
 //! Small profiles encoded here, field by field. A recorded one is read in
 //! `tests/workload/other_traces.rs`.
 
+use crate::imported::{self, report};
 use crate::model::Workload;
 use crate::perfetto::tests::{bytes, message, number};
-use crate::recording::{ImportReport, Source, WorkKind};
-use crate::{LoadOptions, Loaded, load_bytes};
+use crate::recording::{Source, WorkKind};
+use crate::{LoadOptions, load_bytes};
 
 /// An entry of a plane's tables.
 fn named(field: u64, id: u64, name: &str) -> Vec<u8> {
@@ -54,14 +55,7 @@ fn profile() -> Vec<u8> {
 }
 
 fn read(file: &[u8], name: &str) -> Workload {
-    let (workload, kind) =
-        load_bytes(file, name, &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(kind, Loaded::Recording(Source::Xla));
-    workload
-}
-
-fn report(workload: &Workload) -> &ImportReport {
-    &workload.recorded.as_ref().unwrap().report
+    imported::read(file, name, Source::Xla)
 }
 
 /// Queue, name, kind, start and end of each piece of work, in nanoseconds from the first call.
