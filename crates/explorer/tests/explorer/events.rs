@@ -10,17 +10,11 @@ struct AnyOfTwo;
 const MARKS: [&str; 2] = ["the first event came first", "the second event came first"];
 
 impl Scenario for AnyOfTwo {
-    fn name(&self) -> &str {
-        "any-of-two"
-    }
-
-    fn about(&self) -> &str {
-        "two agents set an event each while a third waits for any of the two, twice"
-    }
-
-    fn marks(&self) -> &[&'static str] {
+    named!(
+        "any-of-two",
+        "two agents set an event each while a third waits for any of the two, twice",
         &MARKS
-    }
+    );
 
     fn prepare(&self, platform: &Platform) -> Prepared {
         let events = [platform.event(false), platform.event(false)];
@@ -59,17 +53,10 @@ fn a_wait_for_any_of_two_events_loses_no_set_in_any_schedule() {
 struct AllOfTwo;
 
 impl Scenario for AllOfTwo {
-    fn name(&self) -> &str {
-        "all-of-two"
-    }
-
-    fn about(&self) -> &str {
+    named!(
+        "all-of-two",
         "two agents wait for all of the same two events, which are set once for each of them"
-    }
-
-    fn marks(&self) -> &[&'static str] {
-        &[]
-    }
+    );
 
     fn prepare(&self, platform: &Platform) -> Prepared {
         let events = [platform.event(false), platform.event(false)];
@@ -108,17 +95,10 @@ fn two_waits_for_all_of_the_same_events_both_end() {
 struct AllAgainstOne;
 
 impl Scenario for AllAgainstOne {
-    fn name(&self) -> &str {
-        "all-against-one"
-    }
-
-    fn about(&self) -> &str {
+    named!(
+        "all-against-one",
         "a wait for all of two events against a wait for one of them, which is passed on"
-    }
-
-    fn marks(&self) -> &[&'static str] {
-        &[]
-    }
+    );
 
     fn prepare(&self, platform: &Platform) -> Prepared {
         let events = [platform.event(false), platform.event(false)];

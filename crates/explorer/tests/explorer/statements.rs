@@ -243,13 +243,7 @@ pub const WOKEN: u64 = 100;
 pub const TIMED_OUT: u64 = 101;
 
 impl Scenario for Statements {
-    fn name(&self) -> &str {
-        "statements"
-    }
-
-    fn about(&self) -> &str {
-        "agents run random statements"
-    }
+    named!("statements", "agents run random statements");
 
     fn judges_groups_apart(&self) -> bool {
         self.apart

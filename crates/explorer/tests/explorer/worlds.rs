@@ -179,13 +179,7 @@ fn start(things: Things, mut rest: Vec<(Vec<Op>, usize)>, chained: bool) -> Vec<
 }
 
 impl Scenario for Program {
-    fn name(&self) -> &str {
-        "program"
-    }
-
-    fn about(&self) -> &str {
-        "agents run statements"
-    }
+    named!("program", "agents run statements");
 
     fn judges_groups_apart(&self) -> bool {
         self.apart
@@ -269,12 +263,8 @@ pub fn search_with(
 pub struct LostWakeUp;
 
 impl Scenario for LostWakeUp {
-    fn name(&self) -> &str {
-        "lost-wake-up"
-    }
-    fn about(&self) -> &str {
-        "a flag is tested, then the agent sleeps without checking it again"
-    }
+    named!("lost-wake-up", "a flag is tested, then the agent sleeps without checking it again");
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         let page = platform.page(2);
         let (flag, bell) = (page.word(0), page.word(1));
@@ -297,12 +287,8 @@ impl Scenario for LostWakeUp {
 pub struct StoreBeforeStart;
 
 impl Scenario for StoreBeforeStart {
-    fn name(&self) -> &str {
-        "store-before-start"
-    }
-    fn about(&self) -> &str {
-        "an agent loads what was stored before its start"
-    }
+    named!("store-before-start", "an agent loads what was stored before its start");
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         let page = platform.page(2);
         let p = platform.clone();
@@ -322,12 +308,8 @@ impl Scenario for StoreBeforeStart {
 pub struct CrossedLocks;
 
 impl Scenario for CrossedLocks {
-    fn name(&self) -> &str {
-        "crossed-locks"
-    }
-    fn about(&self) -> &str {
-        "two agents acquire two locks in different orders"
-    }
+    named!("crossed-locks", "two agents acquire two locks in different orders");
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         let (a, b) = (Arc::new(platform.mutex("a", ())), Arc::new(platform.mutex("b", ())));
         let p = platform.clone();
@@ -351,15 +333,8 @@ const FIRST: &str = "the first agent is woken alone";
 const SECOND: &str = "the second agent is woken alone";
 
 impl Scenario for OneWakeTwoSleepers {
-    fn name(&self) -> &str {
-        "one-wake-two-sleepers"
-    }
-    fn about(&self) -> &str {
-        "waking one agent wakes the first sleeper"
-    }
-    fn marks(&self) -> &[&'static str] {
-        &[FIRST, SECOND]
-    }
+    named!("one-wake-two-sleepers", "waking one agent wakes the first sleeper", &[FIRST, SECOND]);
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         let word = platform.page(1).word(0);
         let probe = Probe::new();
@@ -392,12 +367,8 @@ pub struct Restless {
 }
 
 impl Scenario for Restless {
-    fn name(&self) -> &str {
-        "restless"
-    }
-    fn about(&self) -> &str {
-        "every third run stores another value"
-    }
+    named!("restless", "every third run stores another value");
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         self.runs.set(self.runs.get() + 1);
         let value = if self.runs.get().is_multiple_of(3) { 2 } else { 1 };
@@ -421,15 +392,8 @@ impl Scenario for Restless {
 pub struct Vacuous;
 
 impl Scenario for Vacuous {
-    fn name(&self) -> &str {
-        "vacuous"
-    }
-    fn about(&self) -> &str {
-        "there is no other agent"
-    }
-    fn marks(&self) -> &[&'static str] {
-        &["the other agent ran"]
-    }
+    named!("vacuous", "there is no other agent", &["the other agent ran"]);
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         let word = platform.page(1).word(0);
         let seen = word.clone();
@@ -451,12 +415,8 @@ pub enum Broken {
 }
 
 impl Scenario for Broken {
-    fn name(&self) -> &str {
-        "broken"
-    }
-    fn about(&self) -> &str {
-        "fails on some schedule"
-    }
+    named!("broken", "fails on some schedule");
+
     fn prepare(&self, platform: &Platform) -> Prepared {
         let page = platform.page(2);
         let (word, total) = (page.word(0), page.word(1));

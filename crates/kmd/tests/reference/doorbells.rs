@@ -7,7 +7,7 @@ const PLAIN: ConnectDoorbellFlags = ConnectDoorbellFlags::empty();
 
 /// A machine with `count` user-mode queues on node 1; doorbell `n` has hardware queue `3 + n`, OS
 /// queue `0x50 + n` and OS doorbell `0xD0 + n`.
-fn scene(count: u64, config: Config) -> (Machine, Vec<DriverHandle>) {
+fn scene(count: u64, config: Config) -> (Machine, Passive, Vec<DriverHandle>) {
     let machine = Machine::with(config);
     let owned = machine.owned(5, 1);
     let doorbells = (0..count).map(|n| {
@@ -16,7 +16,8 @@ fn scene(count: u64, config: Config) -> (Machine, Vec<DriverHandle>) {
     });
     let doorbells = doorbells.collect();
     machine.journal.take();
-    (machine, doorbells)
+    let level = machine.passive();
+    (machine, level, doorbells)
 }
 
 fn dedicated(physical: u32) -> Config {
@@ -68,8 +69,7 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
 // spec: UMS-065
 #[test]
 fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
-    let (machine, doorbells) = scene(2, Config::standard());
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(2, Config::standard());
     let [first, second] =
         [0, 1].map(|n| machine.driver.connect_doorbell(&level, doorbells[n], PLAIN).unwrap());
     assert_eq!(
@@ -90,7 +90,8 @@ fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
 
 #[test]
 fn a_notified_doorbell_wakes_by_its_notification_alone() {
-    let (machine, doorbells) = scene(1, Config { notify_submissions: true, ..Config::standard() });
+    let (machine, _, doorbells) =
+        scene(1, Config { notify_submissions: true, ..Config::standard() });
     let connected =
         machine.driver.connect_doorbell(&machine.passive(), doorbells[0], PLAIN).unwrap();
     assert_eq!(connected.status, DoorbellStatus::ConnectedNotify);
@@ -101,8 +102,7 @@ fn a_notified_doorbell_wakes_by_its_notification_alone() {
 // spec: UMS-095, UMS-097, UMS-098
 #[test]
 fn the_only_physical_doorbell_goes_from_one_queue_to_the_next_in_order() {
-    let (machine, doorbells) = scene(2, dedicated(1));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(2, dedicated(1));
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     assert_eq!(machine.journal.take(), [hardware_on(0)]);
     for (taker, victim) in [(1, 0), (0, 1)] {
@@ -116,8 +116,7 @@ fn the_only_physical_doorbell_goes_from_one_queue_to_the_next_in_order() {
 // spec: UMS-007
 #[test]
 fn the_victim_is_the_least_recently_connected_one() {
-    let (machine, doorbells) = scene(5, dedicated(3));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(5, dedicated(3));
     let connect = |n: usize| {
         machine.driver.connect_doorbell(&level, doorbells[n], PLAIN).unwrap();
         let victims = machine.journal.take().into_iter().filter_map(|e| match e {
@@ -136,8 +135,7 @@ fn the_victim_is_the_least_recently_connected_one() {
 // spec: UMS-007
 #[test]
 fn the_hardware_says_which_doorbell_was_rung_least_recently() {
-    let (machine, doorbells) = scene(4, dedicated(3));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(4, dedicated(3));
     for doorbell in &doorbells[..3] {
         machine.driver.connect_doorbell(&level, *doorbell, PLAIN).unwrap();
     }
@@ -152,8 +150,7 @@ fn the_hardware_says_which_doorbell_was_rung_least_recently() {
 // spec: UMS-007
 #[test]
 fn of_two_doorbells_the_one_that_was_rung_last_stays() {
-    let (machine, doorbells) = scene(3, dedicated(2));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(3, dedicated(2));
     for doorbell in &doorbells[..2] {
         machine.driver.connect_doorbell(&level, *doorbell, PLAIN).unwrap();
     }
@@ -167,8 +164,7 @@ fn of_two_doorbells_the_one_that_was_rung_last_stays() {
 
 #[test]
 fn the_end_of_a_doorbell_that_was_replaced_leaves_its_successor_alone() {
-    let (machine, doorbells) = scene(1, Config::standard());
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(1, Config::standard());
     let queue = machine.queue(machine.owned(6, 1).context, 0x60, true, 0x9000);
     let old = machine.doorbell(queue, 0xE0);
     let mut resize = CreateDoorbell {
@@ -213,11 +209,11 @@ fn a_ring_whose_state_is_refused_is_destroyed_and_the_queue_takes_another() {
 
 #[test]
 fn a_second_address_is_asked_of_the_hardware_where_it_is_offered() {
-    let (machine, doorbells) = scene(1, Config::standard());
+    let (machine, _, doorbells) = scene(1, Config::standard());
     let (level, second) = (machine.passive(), ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS);
     let connected = machine.driver.connect_doorbell(&level, doorbells[0], second).unwrap();
     assert!(connected.secondary.is_some_and(|page| !page.same(&connected.page)));
-    let (machine, doorbells) =
+    let (machine, _, doorbells) =
         scene(1, Config { secondary_doorbells: false, ..Config::standard() });
     let refused = machine.driver.connect_doorbell(&level, doorbells[0], second).unwrap_err();
     assert_eq!(refused, Status::NOT_SUPPORTED);
@@ -229,7 +225,7 @@ fn a_second_address_is_asked_of_the_hardware_where_it_is_offered() {
 
 #[test]
 fn a_global_doorbell_needs_no_victim() {
-    let (machine, doorbells) =
+    let (machine, _, doorbells) =
         scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });
     for doorbell in doorbells {
         machine.driver.connect_doorbell(&machine.passive(), doorbell, PLAIN).unwrap();
@@ -246,8 +242,7 @@ fn a_global_doorbell_needs_no_victim() {
 // spec: UMS-045
 #[test]
 fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
-    let (machine, doorbells) = scene(1, dedicated(1));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(1, dedicated(1));
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     let other = machine.owned(6, 1);
     let doorbell = machine.doorbell(machine.queue(other.context, 0x51, true, 0x8000), 0xD1);
@@ -267,7 +262,7 @@ fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
 
 #[test]
 fn a_victim_that_the_kernel_has_let_go_of_is_taken_all_the_same() {
-    let (machine, doorbells) = scene(2, dedicated(1));
+    let (machine, _, doorbells) = scene(2, dedicated(1));
     machine.driver.connect_doorbell(&machine.passive(), doorbells[0], PLAIN).unwrap();
     *machine.kernel.disconnect_answer.lock_device() = Err(Status::INVALID_PARAMETER);
     machine.journal.take();
@@ -277,8 +272,7 @@ fn a_victim_that_the_kernel_has_let_go_of_is_taken_all_the_same() {
 
 #[test]
 fn a_connect_that_the_hardware_refuses_takes_no_seat() {
-    let (machine, doorbells) = scene(2, dedicated(1));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(2, dedicated(1));
     machine.refuse(
         &AdminCommand::ConnectDoorbell { queue: QueueId(0), global: false, secondary: false },
         u64::MAX,
@@ -296,8 +290,7 @@ fn a_connect_that_the_hardware_refuses_takes_no_seat() {
 /// The doorbell would be its own victim when it is connected again.
 #[test]
 fn a_connect_whose_victim_the_hardware_keeps_takes_no_seat() {
-    let (machine, doorbells) = scene(2, dedicated(1));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(2, dedicated(1));
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     machine.refuse(&AdminCommand::DisconnectDoorbell { queue: QueueId(0) }, u64::MAX);
     machine.journal.take();
@@ -313,8 +306,7 @@ fn a_connect_whose_victim_the_hardware_keeps_takes_no_seat() {
 // spec: UMS-066
 #[test]
 fn disconnect_destroy_and_notify_succeed_however_often_they_come() {
-    let (machine, doorbells) = scene(1, dedicated(1));
-    let level = machine.passive();
+    let (machine, level, doorbells) = scene(1, dedicated(1));
     machine.driver.disconnect_doorbell(&level, doorbells[0]);
     assert_eq!(machine.journal.take(), [], "it was never connected");
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
