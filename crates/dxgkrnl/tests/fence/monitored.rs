@@ -11,10 +11,6 @@ fn wait_from_gpu(w: &World, context: Handle, fences: &[FenceValue]) {
     w.kernel.wait_from_gpu(context, fences).unwrap();
 }
 
-fn signal_from_gpu(w: &World, context: Handle, fence: &FenceInstance, value: u64) {
-    w.on(context).signal(fence, value);
-}
-
 // spec: MF-001
 #[test]
 fn cpu_and_gpu_wait_for_what_cpu_or_gpu_signals() {
@@ -23,12 +19,13 @@ fn cpu_and_gpu_wait_for_what_cpu_or_gpu_signals() {
         for gpu_signals in [false, true] {
             let (fence, after) = (w.monitored(0), w.monitored(0));
             let event = w.wait_event(&fence, 3);
-            wait_from_gpu(w, first, &at(&fence, 3));
-            signal_from_gpu(w, first, &after, 1);
+            w.on(first).wait(&fence, 3).signal(&after, 1);
             w.pass(1_000);
             assert!(!event.is_set() && after.value.load() == 0);
             match gpu_signals {
-                true => signal_from_gpu(w, second, &fence, 3),
+                true => {
+                    w.on(second).signal(&fence, 3);
+                }
                 false => w.signal(&fence, 3),
             }
             w.wait(after.handle, 1).unwrap();
@@ -96,7 +93,7 @@ fn a_store_by_the_gpu_releases_waiters_when_its_command_buffer_completes() {
         let (engine, waiting) = (w.context(0), w.context(1));
         let event = w.wait_event(&fence, 7);
         wait_from_gpu(w, waiting, &[at(&fence, 7)[0], at(&gate, 1)[0]]);
-        signal_from_gpu(w, waiting, &after, 1);
+        w.on(waiting).signal(&after, 1);
         w.submit_packet(engine, &[store(fence.current_value_gpu_va, 7), LONG]);
         w.pass(1_000);
         let stored = (fence.value.load(), event.is_set());
@@ -115,12 +112,12 @@ fn a_software_signal_comes_after_all_earlier_work_of_its_context() {
     world().run(|w| {
         let (early, late) = (w.monitored(0), w.monitored(0));
         let context = w.context(0);
-        signal_from_gpu(w, context, &early, 1);
+        w.on(context).signal(&early, 1);
         assert_eq!(early.value.load(), 1, "nothing is before it");
         for _ in 0..5 {
             w.submit_packet(context, &[LONG]);
         }
-        signal_from_gpu(w, context, &late, 1);
+        w.on(context).signal(&late, 1);
         w.submit_packet(context, &[store(early.current_value_gpu_va, 2)]);
         w.pass(4_900_000);
         assert_eq!((late.value.load(), early.value.load()), (0, 1));
@@ -140,7 +137,7 @@ fn a_gpu_wait_for_several_fences_needs_every_one() {
     let wanted = [at(&a, 1)[0], at(&b, 2)[0], at(&c, 3)[0]];
     let (packets, hardware) = (w.monitored(0), w.monitored(0));
     wait_from_gpu(&w, context, &wanted);
-    signal_from_gpu(&w, context, &packets, 1);
+    w.on(context).signal(&packets, 1);
     w.kernel.submit_wait_to_hw_queue(queue.handle, &wanted).unwrap();
     w.on_queue(&queue).signal(&hardware, 1);
     let done = || (packets.value.load(), hardware.value.load());
@@ -160,10 +157,9 @@ fn a_wait_that_is_never_met_parks_its_context_and_nothing_else() {
     world().run(|w| {
         let (never, mine, others) = (w.monitored(0), w.monitored(0), w.monitored(0));
         let (parked, running) = (w.context(0), w.context(0));
-        wait_from_gpu(w, parked, &at(&never, 1));
-        signal_from_gpu(w, parked, &mine, 1);
+        w.on(parked).wait(&never, 1).signal(&mine, 1);
         w.submit_packet(running, &[LONG]);
-        signal_from_gpu(w, running, &others, 1);
+        w.on(running).signal(&others, 1);
         w.wait(others.handle, 1).unwrap();
         // An hour is no time-out.
         w.pass(3_600_000_000_000);
@@ -187,8 +183,7 @@ fn a_cpu_signal_releases_cpu_and_gpu_waiters_that_it_satisfies() {
             let queue = kernel_mode[index].handle;
             w.kernel.submit_wait_to_hw_queue(queue, &at(&fence, value)).unwrap();
             w.kernel.submit_signal_to_hw_queue(queue, &at(&done[2 + index], 1)).unwrap();
-            wait_from_gpu(w, packets[index], &at(&fence, value));
-            signal_from_gpu(w, packets[index], &done[4 + index], 1);
+            w.on(packets[index]).wait(&fence, value).signal(&done[4 + index], 1);
         }
         let events = [w.wait_event(&fence, 5), w.wait_event(&fence, 6)];
         w.pass(10_000);
@@ -335,6 +330,6 @@ fn a_fence_without_gpu_access_has_no_gpu_address() {
     assert_eq!((fence.current_value_gpu_va, fence.monitored_value_gpu_va), (0, 0));
     let context = w.context(0);
     let event = w.wait_event(&fence, 1 << 40);
-    signal_from_gpu(&w, context, &fence, 1 << 40);
+    w.on(context).signal(&fence, 1 << 40);
     assert!(event.is_set(), "queued packets signal it, all 64 bits of it");
 }
