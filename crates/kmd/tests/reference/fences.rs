@@ -410,8 +410,16 @@ fn logs_that_come_before_the_ring_are_placed_with_it() {
         .driver
         .set_native_fence_log_buffer(&level, log(&machine, queue, LogType::Signals, 0x9000));
     assert_eq!(machine.commands(), [placed(LogType::Signals, 0x9000)]);
+}
+
+// spec: NF-216
+#[test]
+fn an_update_of_logs_brings_entries_on_their_way_to_memory() {
+    let (machine, owned) = Machine::with_owned(5, 1);
+    let queue = machine.queue(owned.context, 0x50, true, 0x8000);
+    let level = machine.dispatch();
     machine.driver.update_native_fence_logs(&level, &[queue]);
-    assert_eq!(machine.device.flushes(), 1, "entries on their way are brought to memory");
+    assert_eq!(machine.device.flushes(), 1);
     assert_eq!(machine.driver.violations(), []);
     machine.driver.update_native_fence_logs(&level, &[queue, owned.context]);
     assert_eq!(machine.driver.violation_count(), 1);
