@@ -29,8 +29,8 @@ pub mod thread;
 
 /// Locks, and what waits with them.
 ///
-/// `Arc` and `Weak` are std's: their counters are no steps, and their orders are not seen by
-/// the race detector. A plain cell that the last owner's `drop` accesses needs another order.
+/// `Arc` and `Weak` are std's: counting is not a step, and the race detector does not see its
+/// orders. A plain cell that the last owner's `drop` accesses needs another order.
 pub mod sync {
     pub use crate::barrier::{Barrier, BarrierWaitResult};
     pub use crate::condvar::{Condvar, WaitTimeoutResult};

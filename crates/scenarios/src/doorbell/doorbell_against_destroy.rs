@@ -3,8 +3,8 @@
 //!
 //! So exactly one of the two calls succeeds.
 
+use super::of_new_queue;
 use crate::prelude::*;
-use tidegate::calls::CreateDoorbell;
 
 const CREATED: &str = "the doorbell was created";
 const DESTROYED: &str = "the queue was destroyed";
@@ -28,9 +28,8 @@ pub(crate) const RACE: Race = Race {
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world();
     let client = world.client("app");
-    let ring = client.allocate(4 * SLOT_BYTES, AllocationKind::Bulk).handle;
-    let control = client.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol).handle;
-    let hw_queue = client.try_hw_queue(0, true).expect("a queue").handle;
+    let args = of_new_queue(&client);
+    let hw_queue = args.hw_queue;
     let kernel = client.kernel.clone();
     let (probe, noted) = (world.probe.clone(), world.probe.clone());
     let main = move |platform: &Platform| {
@@ -39,13 +38,7 @@ fn prepare(run: &Run<'_>) -> Prepared {
             let destroyed = destroying.destroy_hw_queue(hw_queue).is_ok();
             noted.note(WAS_DESTROYED, u64::from(destroyed));
         });
-        let created = kernel.create_doorbell(CreateDoorbell {
-            hw_queue,
-            ring,
-            control,
-            flags: CreateDoorbellFlags::empty(),
-            private_data: Vec::new(),
-        });
+        let created = kernel.create_doorbell(args);
         probe.note(WAS_CREATED, u64::from(created.is_ok()));
     };
     world.race(main, move |world, end| {

@@ -5,8 +5,8 @@
 //!
 //! The DPC runs all the same, so the suspension ends at once.
 
+use super::of_new_queue;
 use crate::prelude::*;
-use tidegate::calls::CreateDoorbell;
 
 const BEFORE: &str = "the context was suspended before the doorbell was destroyed";
 const GONE: &str = "the doorbell was destroyed before the end of the suspension";
@@ -32,20 +32,8 @@ pub(crate) const RACE: Race = Race {
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world();
     let client = world.client("app");
-    let ring = client.allocate(4 * SLOT_BYTES, AllocationKind::Bulk).handle;
-    let control = client.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol).handle;
-    let hw_queue = client.try_hw_queue(0, true).expect("a queue").handle;
     let kernel = client.kernel.clone();
-    let doorbell = kernel
-        .create_doorbell(CreateDoorbell {
-            hw_queue,
-            ring,
-            control,
-            flags: CreateDoorbellFlags::empty(),
-            private_data: Vec::new(),
-        })
-        .expect("a doorbell")
-        .handle;
+    let doorbell = kernel.create_doorbell(of_new_queue(&client)).expect("a doorbell").handle;
     let adapter = world.machine.adapter().clone();
     let (probe, over) = (world.probe.clone(), world.probe.clone());
     let main = move |platform: &Platform| {

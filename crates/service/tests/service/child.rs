@@ -1,10 +1,8 @@
 //! The child: a client that takes one step for each line it is sent, and says so.
 
 use super::calls::calls;
-use super::process::{self, Setting};
-use std::io::{BufRead, BufReader, Write};
+use super::process::{self, ClientProcess, Setting};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tidegate::Platform;
 use tidegate::calls::{
     CreateMonitoredFence, FenceValue, Kernel, SignalFlags, SyncObjectAccess, SyncObjectFlags,
@@ -46,46 +44,28 @@ impl Program {
     }
 }
 
-/// A client in a process of its own.
-pub(crate) struct Stepper {
-    pub(crate) process: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
+/// A client in another process that takes its steps as it is told.
+pub(crate) struct Stepper(ClientProcess);
 
 impl Stepper {
     pub(crate) fn start(socket: &Path, program: Program) -> Stepper {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["child::a_client_takes_its_steps", "--exact", "--nocapture", "--quiet"])
-            .env(SOCKET, socket)
-            .env(PROGRAM, format!("{program:?}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Stepper { process, to, from: BufReader::new(from) }
+        let (test, part) = ("child::a_client_takes_its_steps", (PROGRAM, format!("{program:?}")));
+        Stepper(ClientProcess::start(test, (SOCKET, socket), part))
     }
 
     /// Lets the child take its next step, to its end.
     pub(crate) fn step(&mut self) {
-        writeln!(self.to, "go").unwrap();
-        let mut line = String::new();
-        while !line.contains("step") {
-            line.clear();
-            assert_ne!(self.from.read_line(&mut line).unwrap(), 0, "the child has left");
-        }
+        self.begin_step();
+        self.0.until("step", |line| line.contains("step").then_some(()));
     }
 
     /// Lets the child begin its next step, and does not wait for it.
     pub(crate) fn begin_step(&mut self) {
-        writeln!(self.to, "go").unwrap();
+        self.0.go();
     }
 
-    pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+    pub(crate) fn kill(self) {
+        self.0.kill();
     }
 }
 

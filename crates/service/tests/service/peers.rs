@@ -1,8 +1,7 @@
 //! Clients in processes of their own that keep their parent informed: a line for what was reached.
 
-use std::io::{BufRead, BufReader, Write};
+use super::process::ClientProcess;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
@@ -44,68 +43,42 @@ pub(crate) const NEVER_SIGNALLED: u64 = 5;
 const ROLES: [(Role, Play); 4] =
     [(Role::Crowd, crowd), (Role::Holder, holder), (Role::Caller, caller), (Role::Owner, owner)];
 
-/// A client in a process of its own.
-pub(crate) struct Peer {
-    process: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
+/// A client in another process that plays its role.
+pub(crate) struct Peer(ClientProcess);
 
 impl Peer {
     pub(crate) fn start(socket: &Path, role: Role) -> Peer {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["peers::a_peer_plays_its_role", "--exact", "--nocapture", "--quiet"])
-            .env(SOCKET, socket)
-            .env(ROLE, format!("{role:?}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Peer { process, to, from: BufReader::new(from) }
+        let (test, part) = ("peers::a_peer_plays_its_role", (ROLE, format!("{role:?}")));
+        Peer(ClientProcess::start(test, (SOCKET, socket), part))
     }
 
     /// Returns the numbers of the next line that begins with `word`.
     pub(crate) fn reached(&mut self, word: &str) -> Vec<u64> {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            assert_ne!(
-                self.from.read_line(&mut line).unwrap(),
-                0,
-                "the peer has left before '{word}'"
-            );
-            if let Some(rest) = line.strip_prefix(word) {
-                return rest.split_whitespace().map(|number| number.parse().unwrap()).collect();
-            }
-        }
+        self.0.until(word, |line| {
+            let rest = line.strip_prefix(word)?;
+            Some(rest.split_whitespace().map(|number| number.parse().unwrap()).collect())
+        })
     }
 
     /// Lets the peer go on to its next line.
     pub(crate) fn go(&mut self) {
-        writeln!(self.to, "go").unwrap();
-    }
-
-    fn pid(&self) -> rustix::process::Pid {
-        rustix::process::Pid::from_child(&self.process)
+        self.0.go();
     }
 
     /// Stops the process, and waits until it is.
     pub(crate) fn stop(&self) {
-        rustix::process::kill_process(self.pid(), rustix::process::Signal::STOP).unwrap();
+        rustix::process::kill_process(self.0.pid(), rustix::process::Signal::STOP).unwrap();
         let stopped = rustix::process::WaitOptions::UNTRACED;
-        let status = rustix::process::waitpid(Some(self.pid()), stopped).unwrap();
+        let status = rustix::process::waitpid(Some(self.0.pid()), stopped).unwrap();
         assert!(status.is_some_and(|(_, status)| status.stopped()), "the peer is stopped");
     }
 
     pub(crate) fn go_on(&self) {
-        rustix::process::kill_process(self.pid(), rustix::process::Signal::CONT).unwrap();
+        rustix::process::kill_process(self.0.pid(), rustix::process::Signal::CONT).unwrap();
     }
 
-    pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+    pub(crate) fn kill(self) {
+        self.0.kill();
     }
 }
 

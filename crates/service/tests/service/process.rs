@@ -1,9 +1,10 @@
 //! The service of these tests in a process: this program again, with its socket and its setting in
 //! the environment. It ends when its parent closes its input.
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, setrlimit};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use tidegate::service::server::{self, ServerConfig};
 use tidegate::{Machine, MachineConfig, Platform, variants};
@@ -42,11 +43,69 @@ pub(crate) fn start_again(service: &mut ServiceProcess) {
 }
 
 fn command(socket: &Path, setting: Setting) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let test = "process::a_service_ends_with_the_input_of_its_process";
-    command.args([test, "--exact", "--nocapture", "--quiet"]);
+    let mut command = again("process::a_service_ends_with_the_input_of_its_process");
     command.env(SOCKET, socket).env(SETTING, format!("{setting:?}"));
     command
+}
+
+/// Returns the command that runs this program again, for one test.
+fn again(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture", "--quiet"]);
+    command
+}
+
+/// A client in a process: this program again, with which its parent speaks in lines.
+pub(crate) struct ClientProcess {
+    process: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl ClientProcess {
+    /// Starts a client, whose part is a test with these variables.
+    pub(crate) fn start(test: &str, socket: (&str, &Path), part: (&str, String)) -> ClientProcess {
+        let mut process = again(test)
+            .env(socket.0, socket.1)
+            .env(part.0, part.1)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        ClientProcess { process, to, from: BufReader::new(from) }
+    }
+
+    /// Lets the client go on.
+    pub(crate) fn go(&mut self) {
+        writeln!(self.to, "go").unwrap();
+    }
+
+    /// Reads up to a line that `wanted` takes.
+    ///
+    /// # Panics
+    /// If the client has left before.
+    pub(crate) fn until<T>(&mut self, what: &str, wanted: impl Fn(&str) -> Option<T>) -> T {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let bytes = self.from.read_line(&mut line).unwrap();
+            assert_ne!(bytes, 0, "the client has left before '{what}'");
+            if let Some(found) = wanted(&line) {
+                return found;
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
 }
 
 /// The service of the other tests. Without a parent it is a test of itself.
