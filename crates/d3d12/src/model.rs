@@ -340,6 +340,7 @@ pub struct QueueDesc {
     /// [`crate::Device::nodes_for`].
     pub node: Option<u32>,
     /// D3D12's NodeMask: the bit of the physical GPU that runs the queue, or 0 for the first GPU.
+    /// The description of a queue that exists has 1 for the first GPU.
     /// It is independent of `node`: each physical GPU of a linked adapter has every node.
     pub node_mask: u32,
     /// The engines that run its lists.

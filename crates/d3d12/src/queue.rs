@@ -120,8 +120,9 @@ impl Queue {
     }
 
     /// Returns its description as it is now: with the node and the submission model that were
-    /// chosen for it, and with [`EnginePolicy::Own`](crate::EnginePolicy::Own) where the adapter
-    /// has no other engine for it.
+    /// chosen for it, with the node mask 1 in place of 0, and with
+    /// [`EnginePolicy::Own`](crate::EnginePolicy::Own) where the adapter has no other engine for
+    /// it.
     #[doc(alias = "GetDesc")]
     pub fn desc(&self) -> QueueDesc {
         let id = &self.inner.id;
@@ -132,7 +133,7 @@ impl Queue {
             submission: Some(self.submission()),
             flags: id.flags,
             node: Some(id.node_ordinal),
-            node_mask: id.engine_affinity,
+            node_mask: id.engine_affinity.max(1),
             engines: self.inner.policy(),
         }
     }

@@ -59,6 +59,8 @@ fn objects_return_their_descriptions() {
         let desc = QueueDesc::compute("physics").priority(Priority::High).node_mask(1);
         let queue = b.device.create_queue(desc.clone()).unwrap();
         assert_eq!(queue.desc(), desc.submission(Submission::User).node(1));
+        // As D3D12 reports it (HansKristian-Work/vkd3d, tests/d3d12.c, test_create_command_queue).
+        assert_eq!(b.device.create_queue(QueueDesc::copy("any")).unwrap().desc().node_mask, 1);
         let desc = BufferDesc::readback("results", 64);
         assert_eq!(b.device.create_buffer(desc.clone()).unwrap().desc(), desc);
         let on_abort = OnAbort::Report;
