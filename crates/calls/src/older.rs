@@ -12,7 +12,7 @@ pub enum OlderObject {
         /// InitialState.
         owned: bool,
     },
-    /// D3DDDI_SEMAPHORE. INVALID_PARAMETER for a maximum of 0 and for a higher count.
+    /// D3DDDI_SEMAPHORE. INVALID_PARAMETER for a count above the maximum.
     Semaphore {
         /// MaxCount.
         max_count: u32,

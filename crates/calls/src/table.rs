@@ -293,12 +293,12 @@ sent {
         args: CreateNativeFence<'_> => CreateNativeFenceMessage,
     ) -> Result<FenceInstance, Status>;
 
-    /// Returns a handle by which other processes can open these objects: one shareable fence, or a
-    /// shared resource, for which `access` is [`SyncObjectAccess::all`]. Under `name` every process
-    /// of the machine finds it while a handle with this name exists. INVALID_PARAMETER for an
-    /// object that is not shareable; NOT_SUPPORTED for the name of a resource; ACCESS_DENIED for
-    /// rights that this instance does not have; OBJECT_NAME_COLLISION for a name that is taken;
-    /// OBJECT_NAME_INVALID for an empty one, or one with a backslash.
+    /// Returns a handle by which other processes can open these objects: one shareable fence or
+    /// older object, or a shared resource, whose memory has one form, so that rights do not
+    /// restrict it. Under `name` every process of the machine finds it while a handle with this
+    /// name exists. INVALID_PARAMETER for an object that is not shareable, and for no rights;
+    /// ACCESS_DENIED for rights that this instance does not have; OBJECT_NAME_COLLISION for a name
+    /// that is taken; OBJECT_NAME_INVALID for an empty one, or one with a backslash.
     #[doc(alias = "D3DKMTShareObjects")]
     ShareObjects special fn share_objects(
         objects: &[Handle] => Vec<Handle>,
@@ -306,10 +306,19 @@ sent {
         name: Option<&str> => Option<String>,
     ) -> Result<NtHandle, Status>;
 
-    /// Returns another handle of the object that was shared under this name. OBJECT_NAME_NOT_FOUND
-    /// if there is none; ACCESS_DENIED for rights that the sharing did not grant.
+    /// Returns another handle of the fence or older object that was shared under this name, in any
+    /// letter case. OBJECT_NAME_NOT_FOUND if there is none; ACCESS_DENIED for no rights, and for
+    /// rights that the sharing did not grant; OBJECT_TYPE_MISMATCH for the name of a resource.
     #[doc(alias = "D3DKMTOpenSyncObjectNtHandleFromName")]
     OpenSyncObjectNtHandleFromName special fn open_sync_object_nt_handle_from_name(
+        name: &str => String,
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status>;
+
+    /// Returns another handle of the resource that was shared under this name. Statuses as of
+    /// [`Kernel::open_sync_object_nt_handle_from_name`].
+    #[doc(alias = "D3DKMTOpenNtHandleFromName")]
+    OpenNtHandleFromName special fn open_nt_handle_from_name(
         name: &str => String,
         access: SyncObjectAccess,
     ) -> Result<NtHandle, Status>;

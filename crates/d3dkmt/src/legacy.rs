@@ -53,6 +53,9 @@ pub(crate) fn create(
         Type::CpuNotification if flags.intersects(NOT_OF_NOTIFICATIONS) => {
             return Err(Status::INVALID_PARAMETER);
         }
+        Type::CpuNotification if flags.contains(SyncObjectFlags::TOP_OF_PIPELINE) => {
+            return Err(Status::NOT_SUPPORTED);
+        }
         Type::CpuNotification => {
             let event = LegacyObject::Notification(event::lasting(&call.caller, arm)?);
             return Ok((enter(call, adapter, Some(&device), event)?, 0));

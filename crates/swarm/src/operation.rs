@@ -413,4 +413,5 @@ impl Kind {
 pub const UNREACHED: &[(&str, &str)] = &[
     ("disable_gpu_timeout", "its work may run for ever, so no bound of a wait holds beside it"),
     ("render", "the model has no allocation lists; `split_buffers` in the tests has them"),
+    ("open_nt_handle_from_name", "the model has no names of resources; `windows.c` has them"),
 ];

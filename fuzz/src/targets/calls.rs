@@ -168,7 +168,10 @@ impl Program {
                     true => kernel.share_objects(&self.several(input), access, name)?,
                     false => {
                         let name = name.unwrap_or_default();
-                        kernel.open_sync_object_nt_handle_from_name(name, access)?
+                        match input.flag() {
+                            true => kernel.open_nt_handle_from_name(name, access)?,
+                            false => kernel.open_sync_object_nt_handle_from_name(name, access)?,
+                        }
                     }
                 });
             }

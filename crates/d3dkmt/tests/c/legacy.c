@@ -4,9 +4,9 @@
 static void semaphores(void) {
     D3DKMT_HANDLE first = new_context(), second = new_context(), third = new_context();
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = description(D3DDDI_SEMAPHORE, 0);
+    create.Info.Semaphore.InitialCount = 1;
     IS(D3DKMTCreateSynchronizationObject2(&create), STATUS_INVALID_PARAMETER);
     create.Info.Semaphore.MaxCount = 2;
-    create.Info.Semaphore.InitialCount = 1;
     OK(D3DKMTCreateSynchronizationObject2(&create));
     D3DKMT_HANDLE semaphore = create.hSyncObject;
     struct marker one = new_marker(), two = new_marker(), three = new_marker();

@@ -157,7 +157,6 @@ impl Instance {
         flags: SyncObjectFlags,
         affinity: Affinity,
     ) -> Result<Instance, Status> {
-        check_flags(flags)?;
         let fence = hold.fence().clone();
         let may_signal = !flags.contains(SyncObjectFlags::NO_SIGNAL);
         let pool = owner.pool.on(affinity);
@@ -347,8 +346,24 @@ pub(super) fn is_narrow(fences: &Fences, flags: SyncObjectFlags) -> bool {
     no_64bit_atomics && !flags.contains(SyncObjectFlags::NO_GPU_ACCESS)
 }
 
+/// Refuses flags that no object of the kernel takes.
+///
+/// # Errors
+/// NOT_SUPPORTED for TOP_OF_PIPELINE: engines signal when the work before is complete.
+/// INVALID_PARAMETER for SIGNAL_BY_KMD, which only CPU notifications have.
+pub(crate) fn refuse_unsupported(flags: SyncObjectFlags) -> Result<(), Status> {
+    if flags.contains(SyncObjectFlags::SIGNAL_BY_KMD) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    match flags.contains(SyncObjectFlags::TOP_OF_PIPELINE) {
+        true => Err(Status::NOT_SUPPORTED),
+        false => Ok(()),
+    }
+}
+
 // spec: MF-005, MF-016, NF-101
 fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
+    refuse_unsupported(flags)?;
     let both = |a, b| flags.contains(a) && flags.contains(b);
     let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
     // SHARED and NT_SECURITY_SHARING must be given together.

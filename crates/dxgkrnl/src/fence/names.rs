@@ -2,14 +2,16 @@
 //! object manager has.
 //!
 //! Invariant: a name is taken as long as a handle exists that was created with it or opened by it.
-//! Names differ by case. The prefixes `Global\` and `Local\` name the one session of the machine,
+//! Names do not differ by letter case, as on Windows (Wine's dlls/win32u/tests/d3dkmt.c). The
+//! prefixes `Global\` and `Local\` name the one session of the machine,
 //! and have no effect. A global handle names its object while that lives, and keeps nothing alive.
+//!
+//! Entry points: [`ObjectNames::share`], [`ObjectNames::open`], [`ObjectNames::enter_global`].
 
-use super::instance::FenceHold;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{Handle, HandleTable, Status, SyncObjectAccess};
+use tidegate_calls::{Handle, HandleTable, NtHandle, Status, SyncObjectAccess};
 use tidegate_platform::{Mutex, Platform};
 
 /// The names of a machine's shared objects. Each clone is the same namespace.
@@ -17,7 +19,7 @@ use tidegate_platform::{Mutex, Platform};
 pub struct ObjectNames(Arc<Namespace>);
 
 struct Namespace {
-    names: Mutex<BTreeMap<String, Weak<NamedFence>>>,
+    names: Mutex<BTreeMap<String, Weak<NamedShare>>>,
     globals: Mutex<HandleTable<Weak<dyn Any + Send + Sync>>>,
 }
 
@@ -25,13 +27,43 @@ struct Namespace {
 const GLOBAL: u32 = 2;
 const LOW_BITS: u32 = 0x3F;
 
+/// An object that NT handles share.
+pub(crate) trait Shareable: Send + Sync {
+    /// Returns what a handle with these rights holds.
+    fn hold(&self, access: SyncObjectAccess) -> Box<dyn Any + Send + Sync>;
+}
+
+/// Which of the two calls opens an object by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShareKind {
+    /// A fence or an older object.
+    SyncObject,
+    /// A resource.
+    Resource,
+}
+
+/// What one call shares.
+pub(crate) struct Share {
+    pub(crate) kind: ShareKind,
+    /// Objects of different types.
+    pub(crate) objects: Vec<Box<dyn Shareable>>,
+    pub(crate) access: SyncObjectAccess,
+}
+
+impl Share {
+    fn handle(&self, access: SyncObjectAccess, name: Option<Arc<NamedShare>>) -> NtHandle {
+        let name = name.map(|name| -> Arc<dyn Any + Send + Sync> { name });
+        NtHandle::of(self.objects.iter().map(|object| object.hold(access)).collect(), name)
+    }
+}
+
 /// The named object of the handles with one name.
-pub(crate) struct NamedFence {
+struct NamedShare {
     names: ObjectNames,
+    /// The key of the table.
     name: String,
-    pub(super) hold: FenceHold,
-    /// The rights of the handle that was created with the name.
-    pub(super) access: SyncObjectAccess,
+    /// With the rights of the handle that was created with the name.
+    share: Share,
 }
 
 impl ObjectNames {
@@ -43,18 +75,14 @@ impl ObjectNames {
         }))
     }
 
-    /// Gives a fence a name.
+    /// Creates an NT handle, with a name if one is given.
     ///
     /// # Errors
     /// OBJECT_NAME_INVALID, OBJECT_NAME_COLLISION.
-    pub(super) fn add(
-        &self,
-        name: &str,
-        hold: FenceHold,
-        access: SyncObjectAccess,
-    ) -> Result<Arc<NamedFence>, Status> {
-        let name = base_name(name)?.to_owned();
-        let named = NamedFence { names: self.clone(), name: name.clone(), hold, access };
+    pub(crate) fn share(&self, share: Share, name: Option<&str>) -> Result<NtHandle, Status> {
+        let Some(name) = name else { return Ok(share.handle(share.access, None)) };
+        let name = key(name)?;
+        let named = NamedShare { names: self.clone(), name: name.clone(), share };
         let named = Arc::new(named);
         let mut names = self.0.names.lock();
         if names.get(&name).is_some_and(|taken| taken.strong_count() > 0) {
@@ -62,17 +90,36 @@ impl ObjectNames {
             return Err(Status::OBJECT_NAME_COLLISION);
         }
         names.insert(name, Arc::downgrade(&named));
-        Ok(named)
+        drop(names);
+        Ok(named.share.handle(named.share.access, Some(named.clone())))
     }
 
-    /// Returns the object of a name.
+    /// Returns another NT handle of the object with this name.
     ///
     /// # Errors
-    /// OBJECT_NAME_INVALID, OBJECT_NAME_NOT_FOUND.
-    pub(super) fn find(&self, name: &str) -> Result<Arc<NamedFence>, Status> {
-        let name = base_name(name)?;
-        let found = self.0.names.lock().get(name).and_then(Weak::upgrade);
-        found.ok_or(Status::OBJECT_NAME_NOT_FOUND)
+    /// OBJECT_NAME_INVALID, OBJECT_NAME_NOT_FOUND; OBJECT_TYPE_MISMATCH for the name of another
+    /// kind; ACCESS_DENIED for no rights, and for rights that were not granted with the name.
+    pub(crate) fn open(
+        &self,
+        name: &str,
+        kind: ShareKind,
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status> {
+        let name = key(name)?;
+        let found = self.0.names.lock().get(&name).and_then(Weak::upgrade);
+        let named = found.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        if named.share.kind != kind {
+            return Err(Status::OBJECT_TYPE_MISMATCH);
+        }
+        let granted = match kind {
+            ShareKind::SyncObject => named.share.access,
+            // Rights do not restrict memory.
+            ShareKind::Resource => SyncObjectAccess::all(),
+        };
+        if access.is_empty() || !granted.contains(access) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        Ok(named.share.handle(access, Some(named.clone())))
     }
 
     /// Gives an object a global handle; `None` if there are too many.
@@ -94,17 +141,18 @@ impl ObjectNames {
     }
 }
 
-/// The name without the prefix of a session.
-fn base_name(name: &str) -> Result<&str, Status> {
-    let prefixes = ["Global\\", "Local\\"];
-    let base = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+/// The key of a name: without the prefix of a session, in one letter case.
+fn key(name: &str) -> Result<String, Status> {
+    let name: String = name.chars().flat_map(char::to_uppercase).collect();
+    let prefixes = ["GLOBAL\\", "LOCAL\\"];
+    let base = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(&name);
     match base.is_empty() || base.contains('\\') {
         true => Err(Status::OBJECT_NAME_INVALID),
-        false => Ok(base),
+        false => Ok(base.to_owned()),
     }
 }
 
-impl Drop for NamedFence {
+impl Drop for NamedShare {
     fn drop(&mut self) {
         let mut names = self.names.0.names.lock();
         // The name may be another object's by now.

@@ -8,42 +8,29 @@
 
 use super::instance::{self, CreateFence, FenceHold, Instance, InstanceOwner};
 use super::link;
-use super::names::{NamedFence, ObjectNames};
+use super::names::{Share, ShareKind, Shareable};
 use super::object::{CrossAdapterFence, Fence, Fences};
 use crate::memory::Affinity;
+use std::any::Any;
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
 use tidegate_ddi::{Passive, VidSchCaps};
 
 /// A fence referenced by an NT handle.
 struct SharedFence {
-    held: Held,
+    hold: Arc<FenceHold>,
     access: SyncObjectAccess,
 }
 
-/// What keeps the fence of a handle.
-enum Held {
-    Unnamed(FenceHold),
-    /// Handles with a name share it, and keep the name.
-    Named(Arc<NamedFence>),
-}
-
-impl SharedFence {
-    fn fence(&self) -> &Arc<Fence> {
-        match &self.held {
-            Held::Unnamed(hold) => hold.fence(),
-            Held::Named(named) => named.hold.fence(),
-        }
+impl Shareable for Arc<FenceHold> {
+    fn hold(&self, access: SyncObjectAccess) -> Box<dyn Any + Send + Sync> {
+        Box::new(SharedFence { hold: self.clone(), access })
     }
 }
 
-/// Creates an NT handle of a fence, with a name if one is given.
+/// Checks that an instance may be shared with these rights, and returns what NT handles hold.
 // spec: MF-045
-pub(crate) fn share(
-    instance: &Instance,
-    access: SyncObjectAccess,
-    name: Option<(&ObjectNames, &str)>,
-) -> Result<NtHandle, Status> {
+pub(crate) fn share(instance: &Instance, access: SyncObjectAccess) -> Result<Share, Status> {
     let fence = &instance.fence;
     if !fence.flags.contains(SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING) {
         return Err(Status::INVALID_PARAMETER);
@@ -57,28 +44,7 @@ pub(crate) fn share(
     }
     // spec: MF-046
     let hold = FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER)?;
-    let held = match name {
-        None => Held::Unnamed(hold),
-        Some((names, name)) => Held::Named(names.add(name, hold, access)?),
-    };
-    Ok(NtHandle::new(SharedFence { held, access }))
-}
-
-/// Returns another NT handle of the fence with this name.
-#[doc(alias = "D3DKMTOpenSyncObjectNtHandleFromName")]
-pub(crate) fn open_name(
-    names: &ObjectNames,
-    name: &str,
-    access: SyncObjectAccess,
-) -> Result<NtHandle, Status> {
-    if access.is_empty() {
-        return Err(Status::INVALID_PARAMETER);
-    }
-    let named = names.find(name)?;
-    if !named.access.contains(access) {
-        return Err(Status::ACCESS_DENIED);
-    }
-    Ok(NtHandle::new(SharedFence { held: Held::Named(named), access }))
+    Ok(Share { kind: ShareKind::SyncObject, objects: vec![Box::new(Arc::new(hold))], access })
 }
 
 /// Opens a fence for a device. `native` selects which of the two calls is made.
@@ -98,7 +64,7 @@ pub(crate) fn open(
     if native && !fences.port.declared.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
-    let hold = hold_on(level, fences, shared.fence())?;
+    let hold = hold_on(level, fences, shared.hold.fence())?;
     if native && hold.fence().native.is_none() {
         return Err(Status::OBJECT_TYPE_MISMATCH);
     }
@@ -109,13 +75,14 @@ pub(crate) fn open(
 /// and NT_SECURITY_SHARING are accepted together and have no effect.
 ///
 /// # Errors
-/// INVALID_PARAMETER for any other flag.
+/// INVALID_PARAMETER for any other flag, and for both restrictions.
 // spec: NF-340
 pub(crate) fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
     let shareable = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
     let refused = flags - shareable;
     let repeated = flags & shareable;
-    let known = (SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT).contains(refused);
+    let both = SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT;
+    let known = both.contains(refused) && refused != both;
     match known && (repeated.is_empty() || repeated == shareable) {
         true => Ok(refused),
         false => Err(Status::INVALID_PARAMETER),

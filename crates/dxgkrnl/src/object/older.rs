@@ -12,13 +12,14 @@
 
 use super::device::Device;
 use super::fence::owner;
-use crate::fence::instance::FenceHold;
-use crate::fence::names::ObjectNames;
+use crate::fence::instance::{FenceHold, refuse_unsupported};
+use crate::fence::names::{ObjectNames, Share, ShareKind, Shareable};
 use crate::fence::sharing::{allowed_by, refused_by, refused_by_flags};
 use crate::fence::{CreateFence, FenceTarget, Fences, Instance, signal};
 use crate::memory::Affinity;
 use crate::scheduling::{ScheduledQueue, Scheduling, SignalAction};
 use crate::timer::{AtPassive, EndAtPassive};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
@@ -319,8 +320,14 @@ impl EndAtPassive for HoldBody {
 
 /// What an NT handle holds.
 struct SharedOlder {
-    hold: Hold,
+    hold: Arc<Hold>,
     access: SyncObjectAccess,
+}
+
+impl Shareable for Arc<Hold> {
+    fn hold(&self, access: SyncObjectAccess) -> Box<dyn Any + Send + Sync> {
+        Box::new(SharedOlder { hold: self.clone(), access })
+    }
 }
 
 /// An instance in its process.
@@ -344,6 +351,7 @@ impl OlderInstance {
     ) -> Result<OlderInstance, Status> {
         use SyncObjectFlags as Flags;
         let CreateSynchronizationObject { object, flags, .. } = *args;
+        refuse_unsupported(flags)?;
         let is_shared = flags.contains(Flags::SHARED);
         let is_nt_shared = flags.contains(Flags::NT_SECURITY_SHARING);
         let unshared = flags.intersects(Flags::NT_SECURITY_SHARING | Flags::CROSS_ADAPTER);
@@ -352,9 +360,8 @@ impl OlderInstance {
         }
         let (kind, count, fence) = match object {
             Description::Mutex { owned } => (Kind::Mutex, u32::from(!owned), None),
-            Description::Semaphore { max_count, initial_count }
-                if max_count > 0 && initial_count <= max_count =>
-            {
+            // With a maximum of 0 no signal adds to the count.
+            Description::Semaphore { max_count, initial_count } if initial_count <= max_count => {
                 (Kind::Semaphore { max_count }, initial_count, None)
             }
             Description::Semaphore { .. } => return Err(Status::INVALID_PARAMETER),
@@ -409,9 +416,6 @@ impl OlderInstance {
     ) -> Result<OlderInstance, Status> {
         let shared: &SharedOlder = nt_handle.object().ok_or(Status::OBJECT_TYPE_MISMATCH)?;
         let flags = refused_by_flags(flags)? | refused_by(shared.access);
-        if flags.contains(SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT) {
-            return Err(Status::INVALID_PARAMETER);
-        }
         let object = &shared.hold.object;
         if !Arc::ptr_eq(&object.fences, fences) {
             return Err(Status::NOT_SUPPORTED);
@@ -425,8 +429,8 @@ impl OlderInstance {
         Ok(OlderInstance { hold, _fence: fence, flags, device })
     }
 
-    /// Creates an NT handle.
-    pub(crate) fn share(&self, access: SyncObjectAccess) -> Result<NtHandle, Status> {
+    /// Checks that the object may be shared with these rights, and returns what NT handles hold.
+    pub(crate) fn share(&self, access: SyncObjectAccess) -> Result<Share, Status> {
         let object = self.object();
         if !object.flags.contains(SyncObjectFlags::NT_SECURITY_SHARING) || access.is_empty() {
             return Err(Status::INVALID_PARAMETER);
@@ -435,7 +439,7 @@ impl OlderInstance {
             return Err(Status::ACCESS_DENIED);
         }
         let hold = Hold::new(object).ok_or(Status::INVALID_PARAMETER)?;
-        Ok(NtHandle::new(SharedOlder { hold, access }))
+        Ok(Share { kind: ShareKind::SyncObject, objects: vec![Box::new(Arc::new(hold))], access })
     }
 
     pub(crate) fn object(&self) -> &Arc<OlderObject> {

@@ -8,13 +8,13 @@
 
 use super::device::Device;
 use crate::driver::DriverPort;
-use crate::fence::names::ObjectNames;
+use crate::fence::names::{ObjectNames, Share, ShareKind, Shareable};
 use crate::memory::{AllocationObject, FixedMemory};
 use std::any::Any;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
-    Handle, MAX_RESOURCE_DATA_BYTES, MAX_SHARED_ALLOCATIONS, NtHandle, ResourceData, ResourceName,
-    Status,
+    Handle, MAX_RESOURCE_DATA_BYTES, MAX_SHARED_ALLOCATIONS, ResourceData, ResourceName, Status,
+    SyncObjectAccess,
 };
 
 /// What all instances of a resource share.
@@ -37,6 +37,12 @@ impl Drop for SharedResource {
 
 /// A resource of an NT handle.
 struct ResourceHandle(Arc<SharedResource>);
+
+impl Shareable for Arc<SharedResource> {
+    fn hold(&self, _access: SyncObjectAccess) -> Box<dyn Any + Send + Sync> {
+        Box::new(ResourceHandle(self.clone()))
+    }
+}
 
 /// A shared resource that a process has open.
 pub(crate) struct ResourceInstance {
@@ -85,15 +91,16 @@ impl ResourceInstance {
         self.shared.global.as_ref().map_or(0, |(handle, _)| *handle)
     }
 
-    /// Creates an NT handle.
+    /// Returns what NT handles hold.
     ///
     /// # Errors
-    /// INVALID_PARAMETER for a resource with a global handle.
-    pub(crate) fn share(&self) -> Result<NtHandle, Status> {
-        match &self.shared.global {
-            None => Ok(NtHandle::new(ResourceHandle(self.shared.clone()))),
-            Some(_) => Err(Status::INVALID_PARAMETER),
+    /// INVALID_PARAMETER for a resource with a global handle, and for no rights.
+    pub(crate) fn share(&self, access: SyncObjectAccess) -> Result<Share, Status> {
+        if self.shared.global.is_some() || access.is_empty() {
+            return Err(Status::INVALID_PARAMETER);
         }
+        let objects: Vec<Box<dyn Shareable>> = vec![Box::new(self.shared.clone())];
+        Ok(Share { kind: ShareKind::Resource, objects, access })
     }
 }
 

@@ -319,8 +319,8 @@ fn a_fence_is_opened_by_its_name_while_a_handle_has_it() {
             let taken = device.create_named_shared_handle(fence, "frame").err();
             assert_eq!(taken, Some(Error::NameTaken { name: name() }));
         }
-        assert!(two.open_shared_handle_by_name("Frame").is_err(), "names differ by case");
-        let found = two.open_shared_handle_by_name("Global\\frame").unwrap();
+        // As on Windows: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTShareObjects.
+        let found = two.open_shared_handle_by_name("Global\\FRAME").unwrap();
         let opened = two.open_shared_handle("opened", &found).unwrap();
         opened.signal(5).unwrap();
         assert_eq!((first.completed_value(), other.completed_value()), (5, 0));
@@ -348,7 +348,10 @@ fn a_handle_that_a_name_opens_has_no_more_rights_than_the_first_one() {
         let other = w.client("another");
         let open = |access| other.kernel.open_sync_object_nt_handle_from_name("f", access);
         assert_eq!(open(SyncObjectAccess::all()).err(), Some(Status::ACCESS_DENIED));
-        assert_eq!(open(SyncObjectAccess::empty()).err(), Some(Status::INVALID_PARAMETER));
+        // Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTShareObjects.
+        assert_eq!(open(SyncObjectAccess::empty()).err(), Some(Status::ACCESS_DENIED));
+        let as_resource = other.kernel.open_nt_handle_from_name("f", SyncObjectAccess::WAIT);
+        assert_eq!(as_resource.err(), Some(Status::OBJECT_TYPE_MISMATCH));
         let opened = other.open_fence(&open(SyncObjectAccess::WAIT).unwrap());
         assert_eq!(other.try_signal(&opened, 5), Err(Status::ACCESS_DENIED));
         // The process that gave the name has ended; the handle keeps it.

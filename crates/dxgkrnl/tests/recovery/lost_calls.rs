@@ -167,6 +167,9 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
             of.kernel.open_sync_object_nt_handle_from_name("none", access).map(drop)
         },
     ),
+    ("open_nt_handle_from_name", Removed, Refused(Status::OBJECT_NAME_NOT_FOUND), |of| {
+        of.kernel.open_nt_handle_from_name("none", SyncObjectAccess::all()).map(drop)
+    }),
     // A device keeps its first reason.
     ("mark_device_as_error", Removed, Succeeds, |of| {
         let reason = DeviceErrorReason::Generic;
@@ -406,7 +409,7 @@ fn every_call_on_a_lost_device_says_so_or_ends_an_object() {
 }
 
 /// Calls that take no handle of an object.
-const WITHOUT_HANDLE: [&str; 9] = [
+const WITHOUT_HANDLE: [&str; 10] = [
     "query_adapter_info",
     "display",
     "query_clock_calibration",
@@ -415,6 +418,7 @@ const WITHOUT_HANDLE: [&str; 9] = [
     "query_video_memory_info",
     "wait_for_vertical_blank_event",
     "open_sync_object_nt_handle_from_name",
+    "open_nt_handle_from_name",
     "open_synchronization_object",
 ];
 

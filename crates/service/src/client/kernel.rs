@@ -378,6 +378,14 @@ impl Kernel for RemoteKernel {
         self.nt_handle(Call::OpenSyncObjectNtHandleFromName { name: name.to_owned(), access })
     }
 
+    fn open_nt_handle_from_name(
+        &self,
+        name: &str,
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status> {
+        self.nt_handle(Call::OpenNtHandleFromName { name: name.to_owned(), access })
+    }
+
     fn open_sync_object_from_nt_handle(
         &self,
         args: OpenSyncObject<'_>,

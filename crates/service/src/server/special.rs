@@ -305,6 +305,18 @@ impl Answerer {
         self.export(opened, 0, files)
     }
 
+    pub(super) fn open_nt_handle_from_name(
+        &mut self,
+        name: String,
+        access: SyncObjectAccess,
+        files: &mut Files,
+    ) -> Result<(), Status> {
+        self.shared.nt_handles.sweep();
+        let name = checked_name(&name)?;
+        let opened = self.kernel().open_nt_handle_from_name(name, access)?;
+        self.export(opened, 0, files)
+    }
+
     /// Adds an NT handle that keeps so much memory to an answer.
     fn export(&self, handle: NtHandle, bytes: u64, files: &mut Files) -> Result<(), Status> {
         files.all.push(self.handle_file(handle, bytes)?);

@@ -123,11 +123,20 @@ fn of_resources(client: &Client, next: Next<'_>) {
         driver: vec![2; 100],
         allocations: vec![vec![3; 16]],
     };
-    let create = || {
+    let create_for = |nt_security_sharing| {
         let allocations = &[client.allocate(4096, AllocationKind::Bulk).handle];
-        let (data, nt_security_sharing) = (&data, false);
+        let data = &data;
         kernel.create_resource(CreateResource { device, allocations, data, nt_security_sharing })
     };
+    let create = || create_for(false);
+    next("open_nt_handle_from_name");
+    let shared = create_for(true).unwrap().handle;
+    let name = format!("resource of {}", std::process::id());
+    let handle = kernel.share_objects(&[shared], SyncObjectAccess::STANDARD, Some(&name)).unwrap();
+    let named = kernel.open_nt_handle_from_name(&name.to_uppercase(), ALL).unwrap();
+    for handle in [&handle, &named] {
+        kernel.query_resource_info(device, ResourceName::NtHandle(handle)).unwrap();
+    }
     next("create_resource");
     let made = create().unwrap();
     let name = ResourceName::Shared(made.shared_handle);

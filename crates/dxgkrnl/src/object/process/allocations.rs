@@ -8,9 +8,8 @@ use crate::object::object_table::Object;
 use crate::object::resource::{ResourceInstance, SharedResource};
 use std::sync::Arc;
 use tidegate_calls::{
-    Allocation, AllocationResidency, CreateAllocation, CreateResource, Handle, NtHandle,
-    OpenedResource, ResidencyPriority, Resource, ResourceData, ResourceName, Status,
-    SyncObjectAccess,
+    Allocation, AllocationResidency, CreateAllocation, CreateResource, Handle, OpenedResource,
+    ResidencyPriority, Resource, ResourceData, ResourceName, Status,
 };
 use tidegate_ddi::Passive;
 
@@ -148,18 +147,5 @@ impl Process {
         for handle in handles {
             let _ended = self.destroy(level, handle, |o| matches!(o, Object::Allocation(_)));
         }
-    }
-
-    /// Creates an NT handle of a resource. It has all rights, because its memory has one form.
-    pub(super) fn share_resource(
-        &self,
-        resource: &ResourceInstance,
-        access: SyncObjectAccess,
-        name: Option<&str>,
-    ) -> Result<NtHandle, Status> {
-        if name.is_some() || access != SyncObjectAccess::all() {
-            return Err(Status::NOT_SUPPORTED);
-        }
-        resource.share()
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Process;
 use crate::fence::CreateFence;
+use crate::fence::names::ShareKind;
 use crate::fence::signal::{check_flags, signal};
 use crate::object::FenceObject;
 use crate::object::context::ContextDesc;
@@ -543,7 +544,15 @@ impl Process {
         name: &str,
         access: SyncObjectAccess,
     ) -> Result<NtHandle, Status> {
-        self.open_fence_name(name, access)
+        self.open_name(name, ShareKind::SyncObject, access)
+    }
+
+    pub(super) fn open_nt_handle_from_name(
+        &self,
+        name: &str,
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status> {
+        self.open_name(name, ShareKind::Resource, access)
     }
 
     pub(super) fn open_sync_object_from_nt_handle(

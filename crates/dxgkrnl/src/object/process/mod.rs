@@ -16,6 +16,7 @@ mod teardown;
 mod tiles;
 
 use crate::fence::cpu_wait::SpareWaits;
+use crate::fence::names::ShareKind;
 use crate::fence::signal::{self, check_rewinds};
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, FenceTarget, sharing};
@@ -331,32 +332,34 @@ impl Process {
         self.enter_fence(level, Arc::new(FenceObject::create(level, &device, args)?))
     }
 
-    /// Creates an NT handle of a fence, with a name if one is given, or of an older object or a
-    /// resource, which have none.
+    /// Creates an NT handle of a fence, an older object or a resource, with a name if one is given.
     fn share(
         &self,
         fence: Handle,
         access: SyncObjectAccess,
         name: Option<&str>,
     ) -> Result<NtHandle, Status> {
-        if let Ok(resource) = self.resource(fence) {
-            return self.share_resource(&resource, access, name);
-        }
-        match (self.older(fence), name) {
-            (Ok(_), Some(_)) => return Err(Status::NOT_SUPPORTED),
-            (Ok(older), None) => return older.share(access),
-            (Err(_), _) => {}
-        }
-        let name = name.map(|name| (&self.objects.names, name));
-        sharing::share(&**self.fence(fence)?, access, name)
+        let share = if let Ok(resource) = self.resource(fence) {
+            resource.share(access)?
+        } else if let Ok(older) = self.older(fence) {
+            older.share(access)?
+        } else {
+            sharing::share(&**self.fence(fence)?, access)?
+        };
+        self.objects.names.share(share, name)
     }
 
-    /// Returns an NT handle of the fence with this name.
-    fn open_fence_name(&self, name: &str, access: SyncObjectAccess) -> Result<NtHandle, Status> {
+    /// Returns an NT handle of the object with this name.
+    fn open_name(
+        &self,
+        name: &str,
+        kind: ShareKind,
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status> {
         if self.handles.lock().is_closed() {
             return Err(Status::DEVICE_REMOVED);
         }
-        sharing::open_name(&self.objects.names, name, access)
+        self.objects.names.open(name, kind, access)
     }
 
     fn open_fence(
