@@ -37,6 +37,7 @@ typedef uint64_t D3DGPU_SIZE_T;
 #define NT_SUCCESS(status) ((NTSTATUS)(status) >= 0)
 
 #define STATUS_SUCCESS ((NTSTATUS)0x00000000)
+#define STATUS_ABANDONED ((NTSTATUS)0x00000080)
 #define STATUS_TIMEOUT ((NTSTATUS)0x00000102)
 #define STATUS_PENDING ((NTSTATUS)0x00000103)
 #define STATUS_INVALID_HANDLE ((NTSTATUS)0xC0000008)
@@ -85,6 +86,13 @@ typedef struct _OBJECT_ATTRIBUTES {
     void *SecurityQualityOfService;
 } OBJECT_ATTRIBUTES;
 
+#define STANDARD_RIGHTS_READ 0x00020000
+#define STANDARD_RIGHTS_WRITE 0x00020000
+#define STANDARD_RIGHTS_ALL 0x001F0000
+#define GENERIC_READ 0x80000000u
+#define GENERIC_WRITE 0x40000000u
+#define GENERIC_EXECUTE 0x20000000u
+#define GENERIC_ALL 0x10000000u
 #define D3DDDI_SYNC_OBJECT_WAIT 0x1
 #define D3DDDI_SYNC_OBJECT_SIGNAL 0x2
 #define D3DDDI_SYNC_OBJECT_ALL_ACCESS 0x001F0003
@@ -215,7 +223,18 @@ __extension__ typedef struct _D3DKMT_ADAPTERTYPE {
             UINT RenderSupported : 1;
             UINT DisplaySupported : 1;
             UINT SoftwareDevice : 1;
-            UINT Reserved : 29;
+            UINT PostDevice : 1;
+            UINT HybridDiscrete : 1;
+            UINT HybridIntegrated : 1;
+            UINT IndirectDisplayDevice : 1;
+            UINT Paravirtualized : 1;
+            UINT ACGSupported : 1;
+            UINT SupportSetTimingsFromVidPn : 1;
+            UINT Detachable : 1;
+            UINT ComputeOnly : 1;
+            UINT Prototype : 1;
+            UINT RuntimePowerManagement : 1;
+            UINT Reserved : 18;
         };
         UINT Value;
     };
@@ -383,12 +402,19 @@ typedef struct _D3DKMT_TDRDBGCTRL_ESCAPE {
 
 /* ---- devices and contexts ---- */
 
+typedef struct _D3DKMT_CREATEDEVICEFLAGS {
+    UINT LegacyMode : 1;
+    UINT RequestVSync : 1;
+    UINT DisableGpuTimeout : 1;
+    UINT Reserved : 29;
+} D3DKMT_CREATEDEVICEFLAGS;
+
 typedef struct _D3DKMT_CREATEDEVICE {
     __extension__ union {
         D3DKMT_HANDLE hAdapter;
         void *pAdapter;
     };
-    UINT Flags;
+    D3DKMT_CREATEDEVICEFLAGS Flags;
     D3DKMT_HANDLE hDevice;
     void *pCommandBuffer;
     UINT CommandBufferSize;
@@ -448,14 +474,46 @@ typedef struct _D3DKMT_MARKDEVICEASERROR {
     UINT Reason;
 } D3DKMT_MARKDEVICEASERROR;
 
+__extension__ typedef struct _D3DDDI_CREATECONTEXTFLAGS {
+    __extension__ union {
+        __extension__ struct {
+            UINT NullRendering : 1;
+            UINT InitialData : 1;
+            UINT DisableGpuTimeout : 1;
+            UINT SynchronizationOnly : 1;
+            UINT HwQueueSupported : 1;
+            UINT NoKmdAccess : 1;
+            UINT TestContext : 1;
+            UINT Reserved : 25;
+        };
+        UINT Value;
+    };
+} D3DDDI_CREATECONTEXTFLAGS;
+
+typedef enum _D3DKMT_CLIENTHINT {
+    D3DKMT_CLIENTHINT_UNKNOWN = 0,
+    D3DKMT_CLIENTHINT_OPENGL = 1,
+    D3DKMT_CLIENTHINT_CDD = 2,
+    D3DKMT_CLIENTHINT_OPENCL = 3,
+    D3DKMT_CLIENTHINT_VULKAN = 4,
+    D3DKMT_CLIENTHINT_CUDA = 5,
+    D3DKMT_CLIENTHINT_RESERVED = 6,
+    D3DKMT_CLIENTHINT_DX7 = 7,
+    D3DKMT_CLIENTHINT_DX8 = 8,
+    D3DKMT_CLIENTHINT_DX9 = 9,
+    D3DKMT_CLIENTHINT_DX10 = 10,
+    D3DKMT_CLIENTHINT_DX11 = 11,
+    D3DKMT_CLIENTHINT_DX12 = 12
+} D3DKMT_CLIENTHINT;
+
 typedef struct _D3DKMT_CREATECONTEXTVIRTUAL {
     D3DKMT_HANDLE hDevice;
     UINT NodeOrdinal;
     UINT EngineAffinity;
-    UINT Flags;
+    D3DDDI_CREATECONTEXTFLAGS Flags;
     void *pPrivateDriverData;
     UINT PrivateDriverDataSize;
-    UINT ClientHint;
+    D3DKMT_CLIENTHINT ClientHint;
     D3DKMT_HANDLE hContext;
 } D3DKMT_CREATECONTEXTVIRTUAL;
 
@@ -588,6 +646,45 @@ typedef struct _D3DKMT_GETNATIVEFENCELOGDETAIL {
     BYTE Reserved[64];
 } D3DKMT_GETNATIVEFENCELOGDETAIL;
 
+/* ---- native fence logs ---- */
+
+typedef enum _DXGK_NATIVE_FENCE_LOG_TYPE {
+    DXGK_NATIVE_FENCE_LOG_TYPE_WAITS = 1,
+    DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS = 2
+} DXGK_NATIVE_FENCE_LOG_TYPE;
+
+typedef enum _DXGK_NATIVE_FENCE_LOG_OPERATION {
+    DXGK_NATIVE_FENCE_LOG_OPERATION_SIGNAL_EXECUTED = 0,
+    DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED = 1
+} DXGK_NATIVE_FENCE_LOG_OPERATION;
+
+/* The GPU updates index and wraparound count as one word. */
+typedef struct _DXGK_NATIVE_FENCE_LOG_HEADER {
+    __extension__ union {
+        __extension__ struct {
+            UINT FirstFreeEntryIndex;
+            UINT WraparoundCount;
+        };
+        UINT64 AtomicWraparoundAndEntryIndex;
+    };
+    DXGK_NATIVE_FENCE_LOG_TYPE Type;
+    UINT64 NumberOfEntries;
+    UINT64 Reserved[2];
+} DXGK_NATIVE_FENCE_LOG_HEADER;
+
+typedef struct _DXGK_NATIVE_FENCE_LOG_ENTRY {
+    UINT64 FenceValue;
+    D3DKMT_HANDLE hNativeFence;
+    DXGK_NATIVE_FENCE_LOG_OPERATION OperationType;
+    UINT64 Reserved0;
+    UINT64 FenceObservedGpuTimestamp; /* when an unmet wait stalled its queue; 0 if it never did */
+    UINT64 Reserved1;
+    UINT64 FenceEndGpuTimestamp;
+} DXGK_NATIVE_FENCE_LOG_ENTRY;
+
+/* What a packet of the software GPU names for no entry. */
+#define TIDEGATE_NO_LOG_ENTRY 0xFFFFFFFFu
+
 /* ---- doorbells ---- */
 
 typedef enum _D3DDDI_DOORBELLSTATUS {
@@ -597,11 +694,22 @@ typedef enum _D3DDDI_DOORBELLSTATUS {
     D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT = 3
 } D3DDDI_DOORBELLSTATUS;
 
+__extension__ typedef struct _D3DKMT_CREATE_DOORBELL_FLAGS {
+    __extension__ union {
+        __extension__ struct {
+            UINT RequireSecondaryCpuVA : 1;
+            UINT ResizeRingBufferOperation : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DKMT_CREATE_DOORBELL_FLAGS;
+
 typedef struct _D3DKMT_CREATE_DOORBELL {
     D3DKMT_HANDLE hHwQueue;
     D3DKMT_HANDLE hRingBuffer;
     D3DKMT_HANDLE hRingBufferControl;
-    UINT Flags; /* bit 0 RequireSecondaryCpuVA, bit 1 ResizeRingBufferOperation */
+    D3DKMT_CREATE_DOORBELL_FLAGS Flags;
     UINT PrivateDriverDataSize;
     void *PrivateDriverData;
     void *DoorbellCPUVirtualAddress;
@@ -731,7 +839,7 @@ typedef struct _D3DKMT_DESTROYALLOCATION2 {
 typedef struct _D3DKMT_QUERYRESOURCEINFO {
     D3DKMT_HANDLE hDevice;
     D3DKMT_HANDLE hGlobalShare;
-    void *pPrivateRuntimeData; /* NULL for sizes alone */
+    void *pPrivateRuntimeData; /* is not used */
     UINT PrivateRuntimeDataSize;
     UINT TotalPrivateDriverDataSize;
     UINT ResourcePrivateDriverDataSize;
@@ -741,7 +849,7 @@ typedef struct _D3DKMT_QUERYRESOURCEINFO {
 typedef struct _D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE {
     D3DKMT_HANDLE hDevice;
     HANDLE hNtHandle;
-    void *pPrivateRuntimeData; /* NULL for sizes alone */
+    void *pPrivateRuntimeData; /* is not used */
     UINT PrivateRuntimeDataSize;
     UINT TotalPrivateDriverDataSize;
     UINT ResourcePrivateDriverDataSize;
@@ -1133,6 +1241,12 @@ typedef struct _D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME {
     HANDLE hNtHandle;
 } D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME;
 
+typedef struct _D3DKMT_OPENNTHANDLEFROMNAME {
+    DWORD dwDesiredAccess;
+    OBJECT_ATTRIBUTES *pObjAttrib;
+    HANDLE hNtHandle;
+} D3DKMT_OPENNTHANDLEFROMNAME;
+
 __extension__ typedef struct _D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
     __extension__ union {
         __extension__ struct {
@@ -1283,6 +1397,7 @@ NTSTATUS D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO *);
 NTSTATUS D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED *);
 NTSTATUS D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION *);
 NTSTATUS D3DKMTEscape(const D3DKMT_ESCAPE *);
+void D3DKMTCloseDxCoreDevice(void); /* of libdxg */
 
 NTSTATUS D3DKMTCreateDevice(D3DKMT_CREATEDEVICE *);
 NTSTATUS D3DKMTDestroyDevice(const D3DKMT_DESTROYDEVICE *);
@@ -1359,6 +1474,7 @@ NTSTATUS D3DKMTOpenSyncObjectFromNtHandle(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE *);
 NTSTATUS D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 *);
 NTSTATUS D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE *);
 NTSTATUS D3DKMTOpenSyncObjectNtHandleFromName(D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME *);
+NTSTATUS D3DKMTOpenNtHandleFromName(D3DKMT_OPENNTHANDLEFROMNAME *);
 
 #ifdef __cplusplus
 }

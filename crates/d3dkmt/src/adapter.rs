@@ -5,6 +5,7 @@ use crate::caller::Number;
 use crate::library::Library;
 use crate::named_object::Object;
 use crate::object::Adapter;
+use crate::process;
 use std::sync::Arc;
 use tidegate_calls::{self as calls, NodeInfo, SegmentGroup, Status, TdrTest};
 use tidegate_wddm_abi::Published;
@@ -25,6 +26,9 @@ use tidegate_wddm_abi::d3dukmdt::{
 
 /// 0.1.0.0.
 const VERSION: u64 = 1 << 32;
+/// The ids by which programs know a software adapter: those of the Basic Render Driver.
+const SOFTWARE_VENDOR: u32 = 0x1414;
+const SOFTWARE_DEVICE: u32 = 0x8C;
 /// Bits of a GPU address.
 const GPU_VA_BITS: u32 = 48;
 
@@ -228,10 +232,10 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
         query::PHYSICAL_ADAPTER_DEVICE_IDS => {
             let asked: QueryDeviceIds = question(call, args)?;
             checked_physical(&adapter, asked.physical_adapter)?;
-            // There is no hardware with ids of a bus.
+            // The ids of a software adapter. No bus gives any.
             let ids = DeviceIds {
-                vendor: 0,
-                device: 0,
+                vendor: SOFTWARE_VENDOR,
+                device: SOFTWARE_DEVICE,
                 sub_vendor: 0,
                 sub_system: 0,
                 revision: 0,
@@ -271,6 +275,25 @@ pub(crate) fn query_adapter_info(call: &Call, args: &QueryAdapterInfo) -> Result
     }
 }
 
+/// What GetCurrentProcess returns.
+const CURRENT_PROCESS: u64 = u64::MAX;
+
+/// Checks the handle of a process: NULL, the pseudo handle of the current process, or a pidfd.
+///
+/// # Errors
+/// INVALID_HANDLE for any other descriptor; ACCESS_DENIED for another process, whose memory this
+/// process has no right to query.
+fn checked_process(call: &Call, handle: u64) -> Result<(), Status> {
+    if handle == 0 || handle == CURRENT_PROCESS {
+        return Ok(());
+    }
+    let process = process::of_descriptor(&call.caller.descriptor(handle)?);
+    match process.ok_or(Status::INVALID_HANDLE)? == process::current() {
+        true => Ok(()),
+        false => Err(Status::ACCESS_DENIED),
+    }
+}
+
 // spec: RES-013
 pub(crate) fn query_video_memory_info(
     call: &Call,
@@ -278,9 +301,7 @@ pub(crate) fn query_video_memory_info(
 ) -> Result<(), Status> {
     let adapter = call.library.adapter(args.adapter)?;
     checked_physical(&adapter, args.physical_adapter_index)?;
-    if args.process != 0 {
-        return Err(Status::NOT_SUPPORTED);
-    }
+    checked_process(call, args.process)?;
     let group = match args.memory_segment_group {
         0 => SegmentGroup::Local,
         1 => SegmentGroup::NonLocal,

@@ -44,6 +44,8 @@ pub(crate) struct Connection {
 
 /// Names the socket of a service. Without it the kernel is in this process.
 const SOCKET: &str = "TIDEGATE_SOCKET";
+/// Gives the process the privilege to raise priorities on a machine of its own, if it is "1".
+const RAISES_PRIORITY: &str = "TIDEGATE_MAY_RAISE_PRIORITY";
 
 impl Backend {
     /// Chooses the kernel, and starts the one of this process.
@@ -128,7 +130,8 @@ fn in_process(platform: &Platform) -> Result<Backend, Status> {
     let machine = Machine::new(platform, config).map_err(refusal)?;
     // A client knows only the published doorbell, whose store wakes no engine. It is called to
     // notify instead.
-    let kind = ProcessKind { notifies: true, ..ProcessKind::default() };
+    let may_raise_priority = std::env::var_os(RAISES_PRIORITY).is_some_and(|is| is == "1");
+    let kind = ProcessKind { notifies: true, may_raise_priority, ..ProcessKind::default() };
     let kernel = machine.process_of_kind(0, &process_name(), kind).map_err(refusal)?;
     Ok(Backend::Machine { kernel, machine })
 }

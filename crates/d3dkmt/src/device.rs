@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::event::PendingWaits;
 use crate::library::ended;
 use crate::named_object::Object;
-use crate::object::{Context, Device};
+use crate::object::{Context, ContextKind, Device};
 use std::sync::Arc;
 use tidegate_calls::{
     self as calls, DeviceErrorReason, DeviceState, Handle, Priority, Status, SubmitCommand,
@@ -124,12 +124,30 @@ fn enter_context(
     call: &Call,
     device: Arc<Device>,
     handle: Handle,
-    object: impl FnOnce(Arc<Context>) -> Object,
+    kind: ContextKind,
     end: impl FnOnce(&Device),
 ) -> Result<u32, Status> {
     let priority = call.library.platform.mutex("priority of a context", (0, 0));
-    let context = Arc::new(Context { device: device.clone(), handle, priority });
-    Ok(call.library.insert(object(context), || end(&device))?.0)
+    let context = Arc::new(Context { device: device.clone(), handle, kind, priority });
+    let object = match kind {
+        ContextKind::ForPackets => Object::Context(context),
+        ContextKind::Hw | ContextKind::ForHwQueues { .. } => Object::HwContext(context),
+    };
+    Ok(call.library.insert(object, || end(&device))?.0)
+}
+
+/// Creates a hardware context by either call.
+fn new_hw_context(
+    call: &Call,
+    device: Arc<Device>,
+    create: calls::CreateHwContext,
+    kind: ContextKind,
+) -> Result<u32, Status> {
+    let context = device.kernel().create_hw_context(create)?;
+    let end = |device: &Device| {
+        let _ended = device.kernel().destroy_hw_context(context);
+    };
+    enter_context(call, device, context, kind, end)
 }
 
 // spec: MF-088
@@ -139,8 +157,17 @@ pub(crate) fn create_context_virtual(
 ) -> Result<(), Status> {
     let device = call.library.device(args.device)?;
     let flags = CreateContextFlags::from_bits(args.flags).ok_or(Status::INVALID_PARAMETER)?;
-    if flags.intersects(CreateContextFlags::HW_QUEUE_SUPPORTED | CreateContextFlags::TEST_CONTEXT) {
+    if flags.contains(CreateContextFlags::TEST_CONTEXT) {
         return Err(Status::INVALID_PARAMETER);
+    }
+    let disables_timeout = flags.contains(CreateContextFlags::DISABLE_GPU_TIMEOUT);
+    if flags.contains(CreateContextFlags::HW_QUEUE_SUPPORTED) {
+        let (node_ordinal, engine_affinity) = (args.node_ordinal, args.engine_affinity);
+        let create =
+            calls::CreateHwContext { device: device.handle, node_ordinal, engine_affinity };
+        let kind = ContextKind::ForHwQueues { disables_timeout };
+        args.context = new_hw_context(call, device, create, kind)?;
+        return Ok(());
     }
     let context = device.kernel().create_context_virtual(calls::CreateContextVirtual {
         device: device.handle,
@@ -151,19 +178,22 @@ pub(crate) fn create_context_virtual(
     let end = |device: &Device| {
         let _ended = device.kernel().destroy_context(context);
     };
-    if flags.contains(CreateContextFlags::DISABLE_GPU_TIMEOUT)
-        && let Err(refusal) = device.kernel().disable_gpu_timeout(context)
-    {
+    if disables_timeout && let Err(refusal) = device.kernel().disable_gpu_timeout(context) {
         end(&device);
         return Err(refusal);
     }
-    args.context = enter_context(call, device, context, Object::Context, end)?;
+    args.context = enter_context(call, device, context, ContextKind::ForPackets, end)?;
     Ok(())
 }
 
 pub(crate) fn destroy_context(call: &Call, args: &DestroyContext) -> Result<(), Status> {
-    let context = call.library.context(args.context)?;
-    ended(context.device.kernel().destroy_context(context.handle))?;
+    let context = any_context(call, args.context)?;
+    let kernel = context.device.kernel();
+    ended(match context.kind {
+        ContextKind::ForPackets => kernel.destroy_context(context.handle),
+        ContextKind::ForHwQueues { .. } => kernel.destroy_hw_context(context.handle),
+        ContextKind::Hw => return Err(Status::INVALID_PARAMETER),
+    })?;
     call.library.remove(args.context);
     Ok(())
 }
@@ -195,20 +225,17 @@ pub(crate) fn create_hw_context(call: &Call, args: &mut CreateHwContext) -> Resu
     if args.flags != 0 {
         return Err(Status::INVALID_PARAMETER);
     }
-    let context = device.kernel().create_hw_context(calls::CreateHwContext {
-        device: device.handle,
-        node_ordinal: args.node_ordinal,
-        engine_affinity: args.engine_affinity,
-    })?;
-    let end = |device: &Device| {
-        let _ended = device.kernel().destroy_hw_context(context);
-    };
-    args.hw_context = enter_context(call, device, context, Object::HwContext, end)?;
+    let (node_ordinal, engine_affinity) = (args.node_ordinal, args.engine_affinity);
+    let create = calls::CreateHwContext { device: device.handle, node_ordinal, engine_affinity };
+    args.hw_context = new_hw_context(call, device, create, ContextKind::Hw)?;
     Ok(())
 }
 
 pub(crate) fn destroy_hw_context(call: &Call, args: &DestroyHwContext) -> Result<(), Status> {
     let context = call.library.hw_context(args.hw_context)?;
+    if context.kind != ContextKind::Hw {
+        return Err(Status::INVALID_PARAMETER);
+    }
     ended(context.device.kernel().destroy_hw_context(context.handle))?;
     call.library.remove(args.hw_context);
     Ok(())

@@ -57,6 +57,7 @@ pub(crate) fn create_doorbell(call: &Call, args: &mut CreateDoorbell) -> Result<
         mapping: made.mapping,
         status: made.status.clone(),
         _last_queued: made.last_queued.clone(),
+        _memory: [ring, control],
         connection: platform.mutex("a doorbell of C", None),
     };
     let handle = call.library.insert(Object::Doorbell(Arc::new(object)), || {

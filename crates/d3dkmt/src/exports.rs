@@ -76,7 +76,8 @@ macro_rules! calls {
         )+
 
         /// The names that are supported.
-        pub const SUPPORTED: &[&str] = &[$(stringify!($name),)+ "D3DKMTShareObjects"];
+        pub const SUPPORTED: &[&str] =
+            &[$(stringify!($name),)+ "D3DKMTShareObjects", "D3DKMTCloseDxCoreDevice"];
     };
 }
 
@@ -190,6 +191,7 @@ calls! {
         = sharing::open_native_fence_from_nt_handle;
     updates D3DKMTOpenSyncObjectNtHandleFromName(args::OpenSyncObjectNtHandleFromName)
         = sharing::open_sync_object_nt_handle_from_name;
+    updates D3DKMTOpenNtHandleFromName(args::OpenNtHandleFromName) = sharing::open_nt_handle_from_name;
 }
 
 /// `D3DKMTShareObjects` of the public header. The NT handle is a descriptor that closes on exec.
@@ -212,6 +214,18 @@ pub unsafe extern "C" fn D3DKMTShareObjects(
         let nt_handle = nt_handle.expose_provenance() as u64;
         sharing::share_objects(&call, objects, attributes, access, nt_handle)
     })
+}
+
+/// `D3DKMTCloseDxCoreDevice` of the public library libdxg: ends the objects of this process, and
+/// its connection to the kernel. A later call that enumerates or opens adapters connects anew.
+#[unsafe(no_mangle)]
+pub extern "C" fn D3DKMTCloseDxCoreDevice() {
+    enter(|| {
+        if let Some(library) = Library::started()? {
+            library.close();
+        }
+        Ok(())
+    });
 }
 
 macro_rules! unsupported {
@@ -294,7 +308,6 @@ unsupported! {
     D3DKMTOpenKeyedMutex
     D3DKMTOpenKeyedMutex2
     D3DKMTOpenKeyedMutexFromNtHandle
-    D3DKMTOpenNtHandleFromName
     D3DKMTOpenProtectedSessionFromNtHandle
     D3DKMTOpenSyncObjectFromSyncFile
     D3DKMTOutputDuplGetFrameInfo

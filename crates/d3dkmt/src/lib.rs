@@ -2,7 +2,7 @@
 //! public headers.
 //!
 //! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
-//! `object` · `internal_fence` · `named_object` ·
+//! `process` · `object` · `internal_fence` · `named_object` ·
 //! `gpu_ranges` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library`
 //! (objects by handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `resource`,
 //! `memory`,
@@ -29,6 +29,7 @@ mod memory;
 mod named_object;
 mod nt_handles;
 mod object;
+mod process;
 mod queue;
 mod resource;
 mod sharing;

@@ -11,6 +11,7 @@ use crate::nt_handles::NtHandles;
 use crate::object::{
     Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, PagingQueue, Resource,
 };
+use crate::process;
 use std::sync::{Arc, OnceLock};
 use tidegate::Machine;
 use tidegate_calls::{Handle, HandleTable, Status};
@@ -26,6 +27,8 @@ pub(crate) struct Library {
     pub(crate) gpu_ranges: GpuRanges,
     pub(crate) nt_handles: NtHandles,
     objects: Mutex<HandleTable<Object>>,
+    /// The process that has started the library.
+    process: u32,
     backend: Backend,
     /// The lock orders connects.
     connected: Mutex<Connected>,
@@ -101,8 +104,29 @@ impl From<Handle> for NamedHandle {
 
 impl Library {
     /// Returns the library, and starts the kernel at the first call.
+    ///
+    /// # Errors
+    /// NOT_SUPPORTED in a child of the process that has started it. A child has a copy of the
+    /// handles without the threads of the machine, and shares the connection to a service.
     pub(crate) fn get() -> Result<&'static Library, Status> {
-        once::make_alone(&LIBRARY, Library::start).as_ref().map_err(|status| *status)
+        let started = once::make_alone(&LIBRARY, Library::start);
+        started.as_ref().map_err(|status| *status)?.of_this_process()
+    }
+
+    /// Returns the library if a call has started it.
+    ///
+    /// # Errors
+    /// As [`Library::get`].
+    pub(crate) fn started() -> Result<Option<&'static Library>, Status> {
+        let started = LIBRARY.get().and_then(|library| library.as_ref().ok());
+        started.map(Library::of_this_process).transpose()
+    }
+
+    fn of_this_process(&self) -> Result<&Library, Status> {
+        match self.process == process::current() {
+            true => Ok(self),
+            false => Err(Status::NOT_SUPPORTED),
+        }
     }
 
     fn start() -> Result<Library, Status> {
@@ -113,6 +137,7 @@ impl Library {
             nt_handles: NtHandles::new(&platform, backend.handles()),
             objects: platform.mutex("objects of the library", HandleTable::new()),
             connected: platform.mutex("the connection of the library", Connected::default()),
+            process: process::current(),
             backend,
             platform,
         })
@@ -188,6 +213,39 @@ impl Library {
         self.gpu_ranges.remove_device(device);
         device.waits.cancel_all();
         drop(removed);
+    }
+
+    /// Ends the objects of this process, and its connection to a service.
+    pub(crate) fn close(&self) {
+        let devices = self.all(|object| match object {
+            Object::Device(device) => Some(device.clone()),
+            _ => None,
+        });
+        for (_, device) in devices {
+            let _ended = device.kernel().destroy_device(device.handle);
+            self.remove_device(&device);
+        }
+        // What is left is of no device: handles of adapters, and objects by global handle.
+        for (handle, ()) in self.all(|_| Some(())) {
+            if let Some(Object::Legacy(legacy)) = self.remove(handle)
+                && let Some(in_kernel) = legacy.handle()
+            {
+                let _ended = legacy.adapter.kernel.destroy_synchronization_object(in_kernel);
+            }
+        }
+        self.nt_handles.collect();
+        let closed = {
+            let mut connected = self.connected.lock_device();
+            let made = connected.made;
+            std::mem::replace(&mut *connected, Connected { made, ..Connected::default() })
+        };
+        drop(closed);
+    }
+
+    /// Returns objects with their handles.
+    fn all<T>(&self, wanted: impl Fn(&Object) -> Option<T>) -> Vec<(Handle, T)> {
+        let objects = self.objects.lock();
+        objects.iter().filter_map(|(handle, object)| Some((handle, wanted(object)?))).collect()
     }
 
     /// Returns any device of this process on an adapter.

@@ -160,10 +160,12 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
         return Err(Status::INVALID_PARAMETER);
     }
     let existing = match args.resource {
-        _ if makes_resource => None,
         0 => None,
-        named => Some(library.resource(named)?),
+        named => Some(library.resource(named).map_err(|_| Status::INVALID_HANDLE)?),
     };
+    if existing.is_some() && makes_resource {
+        return Err(Status::INVALID_PARAMETER);
+    }
     // What is shared stays what its openers were told.
     if existing.as_ref().is_some_and(|resource| resource.shared.is_some()) {
         return Err(Status::INVALID_PARAMETER);
@@ -207,6 +209,7 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
             }
         }
     }
+    args.global_share = 0;
     if let Some(resource) = existing {
         resource.allocations.lock().extend(made);
     } else if makes_resource {
@@ -251,9 +254,6 @@ fn destroy(call: &Call, device: u32, resource: u32, list: u64, count: u32) -> Re
         }
         named
     };
-    if allocations.is_empty() && resource == 0 {
-        return Err(Status::INVALID_PARAMETER);
-    }
     let mut first = Ok(());
     for handle in allocations {
         let destroyed = destroy_one(call, &device, handle);
@@ -302,11 +302,17 @@ pub(crate) fn lock2(call: &Call, args: &mut Lock2) -> Result<(), Status> {
             return Err(Status::NOT_SUPPORTED);
         }
     };
+    let mut locks = allocation.locks.lock();
+    *locks = locks.checked_add(1).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     Ok(())
 }
 
+/// Ends one lock. The address stays valid as long as the allocation.
 pub(crate) fn unlock2(call: &Call, args: &Unlock2) -> Result<(), Status> {
-    of_device(call, args.device, args.allocation).map(|_| ())
+    let (_, allocation) = of_device(call, args.device, args.allocation)?;
+    let mut locks = allocation.locks.lock();
+    *locks = locks.checked_sub(1).ok_or(Status::INVALID_PARAMETER)?;
+    Ok(())
 }
 
 // spec: RES-011

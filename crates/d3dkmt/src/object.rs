@@ -48,11 +48,26 @@ impl Device {
     }
 }
 
+/// How a context was created, which decides what ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContextKind {
+    /// By CreateContextVirtual, for packets.
+    ForPackets,
+    /// By CreateContextVirtual with HwQueueSupported. In the kernel it is a hardware context.
+    ForHwQueues {
+        /// DisableGpuTimeout, for each of its hardware queues.
+        disables_timeout: bool,
+    },
+    /// By CreateHwContext.
+    Hw,
+}
+
 /// A context for packets, or a hardware context.
 pub(crate) struct Context {
     pub(crate) device: Arc<Device>,
     /// In the kernel.
     pub(crate) handle: Handle,
+    pub(crate) kind: ContextKind,
     /// The priority that was set, and the one inside the process.
     pub(crate) priority: Mutex<(i32, i32)>,
 }
@@ -117,6 +132,8 @@ pub(crate) struct Allocation {
     pub(crate) of_shared: bool,
     /// The priority that was set last.
     pub(crate) priority: Mutex<ResidencyPriority>,
+    /// Locks without an unlock.
+    pub(crate) locks: Mutex<u32>,
 }
 
 impl Allocation {
@@ -129,7 +146,8 @@ impl Allocation {
     ) -> Allocation {
         let tidegate_calls::Allocation { handle, gpu_va, bytes, memory } = made;
         let priority = platform.mutex("priority of an allocation", ResidencyPriority::default());
-        Allocation { device: device.clone(), handle, gpu_va, bytes, memory, of_shared, priority }
+        let (device, locks) = (device.clone(), platform.mutex("locks of an allocation", 0));
+        Allocation { device, handle, gpu_va, bytes, memory, of_shared, priority, locks }
     }
 }
 
@@ -163,6 +181,8 @@ pub(crate) struct Doorbell {
     pub(crate) status: ReadOnly,
     /// Keeps the address of the last queued value valid.
     pub(crate) _last_queued: Word,
+    /// Ring and control area. Their addresses stay valid if the caller destroys them first.
+    pub(crate) _memory: [Arc<Allocation>; 2],
     /// The present connection. The lock orders rings and connects.
     pub(crate) connection: Mutex<Option<Connection>>,
 }

@@ -3,7 +3,7 @@
 use crate::call::Call;
 use crate::library::ended;
 use crate::named_object::Object;
-use crate::object::{Fence, HwQueue};
+use crate::object::{ContextKind, Fence, HwQueue};
 use crate::sync::{FenceArrays, fence_values, signal_flags};
 use std::sync::Arc;
 use tidegate_calls::{self as calls, CurrentValueView, Handle, Priority, Status};
@@ -38,7 +38,8 @@ pub(crate) fn create_hw_queue(call: &Call, args: &mut CreateHwQueue) -> Result<(
     let end = || {
         let _ended = kernel.destroy_hw_queue(queue.handle);
     };
-    if flags.contains(CreateHwQueueFlags::DISABLE_GPU_TIMEOUT)
+    let of_context = ContextKind::ForHwQueues { disables_timeout: true };
+    if (flags.contains(CreateHwQueueFlags::DISABLE_GPU_TIMEOUT) || context.kind == of_context)
         && let Err(refusal) = kernel.disable_gpu_timeout(queue.handle)
     {
         end();

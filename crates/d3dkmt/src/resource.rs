@@ -97,22 +97,32 @@ pub(crate) fn destroy(call: &Call, handle: Handle, resource: &Resource) -> Resul
     Ok(())
 }
 
-/// A buffer of the caller: its address, and its bytes, which become those that are needed.
-struct Buffer<'a> {
+/// A buffer of the caller.
+struct Buffer {
     address: u64,
-    bytes: &'a mut u32,
+    bytes: u32,
 }
 
-impl Buffer<'_> {
+impl Buffer {
+    /// Checks that the buffer has these bytes and no more.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER; also for no address where one is needed.
+    fn is_exactly(&self, needed: usize) -> Result<(), Status> {
+        match self.bytes as usize == needed {
+            true => self.has(needed),
+            false => Err(Status::INVALID_PARAMETER),
+        }
+    }
+
     /// Checks that the buffer has room.
     ///
     /// # Errors
-    /// BUFFER_TOO_SMALL; INVALID_PARAMETER for no address where one is needed.
-    fn check(&mut self, needed: usize) -> Result<(), Status> {
-        let room = std::mem::replace(self.bytes, needed as u32) as usize;
+    /// NO_MEMORY for fewer bytes; INVALID_PARAMETER for no address where one is needed.
+    fn has(&self, needed: usize) -> Result<(), Status> {
         match needed {
-            _ if room < needed => Err(Status::BUFFER_TOO_SMALL),
             1.. if self.address == 0 => Err(Status::INVALID_PARAMETER),
+            _ if (self.bytes as usize) < needed => Err(Status::NO_MEMORY),
             _ => Ok(()),
         }
     }
@@ -134,28 +144,19 @@ fn places(data: &ResourceData) -> (Vec<usize>, usize) {
     (places.collect(), end)
 }
 
-/// What a query answers, but the size of the runtime's data.
+/// What a query answers. It reads no buffer, and writes none.
 struct Sizes {
+    runtime: u32,
     total: u32,
     driver: u32,
     allocations: u32,
 }
 
-fn query(
-    call: &Call,
-    device: u32,
-    name: ResourceName<'_>,
-    runtime: &mut Buffer<'_>,
-) -> Result<Sizes, Status> {
+fn query(call: &Call, device: u32, name: ResourceName<'_>) -> Result<Sizes, Status> {
     let device = call.library.device(device)?;
     let data = device.kernel().query_resource_info(device.handle, name)?;
-    if runtime.address == 0 {
-        *runtime.bytes = data.runtime.len() as u32;
-    } else {
-        runtime.check(data.runtime.len())?;
-        runtime.write(call, &data.runtime)?;
-    }
     Ok(Sizes {
+        runtime: data.runtime.len() as u32,
         total: places(&data).1 as u32,
         driver: data.driver.len() as u32,
         allocations: data.allocations.len() as u32,
@@ -164,8 +165,8 @@ fn query(
 
 macro_rules! query_call {
     ($call:ident, $args:ident, $name:expr) => {{
-        let (address, bytes) = ($args.private_runtime_data, &mut $args.private_runtime_data_size);
-        let sizes = query($call, $args.device, $name, &mut Buffer { address, bytes })?;
+        let sizes = query($call, $args.device, $name)?;
+        $args.private_runtime_data_size = sizes.runtime;
         $args.total_private_driver_data_size = sizes.total;
         $args.resource_private_driver_data_size = sizes.driver;
         $args.num_allocations = sizes.allocations;
@@ -217,13 +218,22 @@ struct Opening<'a> {
     name: ResourceName<'a>,
     /// The number of descriptions and their address.
     infos: (u32, u64),
-    runtime: Buffer<'a>,
-    driver: Buffer<'a>,
-    total: Buffer<'a>,
+    /// Its bytes are those of the creator, as of `driver`.
+    runtime: Buffer,
+    driver: Buffer,
+    /// It may be larger.
+    total: Buffer,
+}
+
+/// A resource that was opened.
+struct Opened {
+    resource: u32,
+    /// The bytes of the private driver data of all allocations.
+    total_bytes: u32,
 }
 
 /// Opens a resource. Everything is checked before it is opened.
-fn open<I: OpenInfo>(call: &Call, mut opening: Opening<'_>) -> Result<u32, Status> {
+fn open<I: OpenInfo>(call: &Call, opening: Opening<'_>) -> Result<Opened, Status> {
     let device = call.library.device(opening.device)?;
     let (kernel, name) = (device.kernel(), opening.name);
     let data = kernel.query_resource_info(device.handle, name)?;
@@ -232,13 +242,9 @@ fn open<I: OpenInfo>(call: &Call, mut opening: Opening<'_>) -> Result<u32, Statu
     if count as usize != places.len() {
         return Err(Status::INVALID_PARAMETER);
     }
-    let checked = [
-        opening.runtime.check(data.runtime.len()),
-        opening.driver.check(data.driver.len()),
-        opening.total.check(total_bytes),
-    ];
-    // All sizes are answered, whichever buffer is too small.
-    checked.into_iter().collect::<Result<(), Status>>()?;
+    opening.runtime.is_exactly(data.runtime.len())?;
+    opening.driver.is_exactly(data.driver.len())?;
+    opening.total.has(total_bytes)?;
     if count > 0 {
         call.caller.read::<I>(infos)?;
     }
@@ -258,7 +264,7 @@ fn open<I: OpenInfo>(call: &Call, mut opening: Opening<'_>) -> Result<u32, Statu
         let info = I::describe(handle.0, addresses[index], (address, private.len() as u32));
         call.caller.write(infos + (index * size_of::<I>()) as u64, info)?;
     }
-    Ok(resource.0)
+    Ok(Opened { resource: resource.0, total_bytes: total_bytes as u32 })
 }
 
 /// Gives an opened resource and its allocations their handles.
@@ -288,18 +294,20 @@ macro_rules! open_call {
             infos: ($args.num_allocations, $args.allocation_info),
             runtime: Buffer {
                 address: $args.private_runtime_data,
-                bytes: &mut $args.private_runtime_data_size,
+                bytes: $args.private_runtime_data_size,
             },
             driver: Buffer {
                 address: $args.resource_private_driver_data,
-                bytes: &mut $args.resource_private_driver_data_size,
+                bytes: $args.resource_private_driver_data_size,
             },
             total: Buffer {
                 address: $args.total_private_driver_data,
-                bytes: &mut $args.total_private_driver_data_size,
+                bytes: $args.total_private_driver_data_size,
             },
         };
-        $args.resource = open::<$info>($call, opening)?;
+        let opened = open::<$info>($call, opening)?;
+        $args.resource = opened.resource;
+        $args.total_private_driver_data_size = opened.total_bytes;
         Ok(())
     }};
 }

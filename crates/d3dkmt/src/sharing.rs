@@ -6,45 +6,36 @@ use crate::legacy;
 use crate::library::Library;
 use crate::named_object::Object;
 use crate::sync::{enter_fence, mapping, value_address};
-use tidegate_calls::{OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags};
+use tidegate_calls::{Kernel, NtHandle, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags};
 use tidegate_wddm_abi::d3dkmthk::{
-    ObjectAttributes, OpenNativeFenceFromNtHandle, OpenSyncObjectFromNtHandle,
-    OpenSyncObjectFromNtHandle2, OpenSyncObjectNtHandleFromName, UnicodeString,
+    ObjectAttributes, OpenNativeFenceFromNtHandle, OpenNtHandleFromName,
+    OpenSyncObjectFromNtHandle, OpenSyncObjectFromNtHandle2, OpenSyncObjectNtHandleFromName,
+    UnicodeString,
 };
 use tidegate_wddm_abi::d3dukmdt::{MAX_OBJECTS_PER_HANDLE, SyncObjectAccess as Rights};
 
 /// Most bytes of a name.
 const MOST_NAME_BYTES: u16 = 4 * 260;
-/// GENERIC_ALL.
-const ALL_RIGHTS: u32 = 0x1000_0000;
-/// GENERIC_WRITE.
+const GENERIC_ALL: u32 = 0x1000_0000;
+const GENERIC_EXECUTE: u32 = 0x2000_0000;
 const GENERIC_WRITE: u32 = 0x4000_0000;
-/// GENERIC_READ, GENERIC_WRITE, GENERIC_EXECUTE and GENERIC_ALL.
-const GENERIC_RIGHTS: u32 = 0xF000_0000;
-/// SHARED_ALLOCATION_WRITE.
-const SHARED_ALLOCATION_WRITE: u32 = 1;
+const GENERIC_READ: u32 = 0x8000_0000;
 /// Where programs of Windows put names.
 const NAMED_OBJECTS: &str = "\\BaseNamedObjects\\";
 
-/// The rights of a mask: the rights of fences and the standard ones.
+/// The rights of a mask: those of fences, the standard rights and the generic ones. GENERIC_READ
+/// grants waits, GENERIC_WRITE signals, GENERIC_EXECUTE the standard rights. Only the kernel
+/// refuses a mask of no rights.
 fn rights(mask: u32) -> Result<SyncObjectAccess, Status> {
-    if mask & ALL_RIGHTS != 0 {
-        return Ok(SyncObjectAccess::all());
-    }
-    let rights = Rights::from_bits(mask).ok_or(Status::INVALID_PARAMETER)?;
-    Ok(SyncObjectAccess::from_bits_truncate(rights.bits()))
-}
-
-/// The rights of a mask for a resource, whose memory is opened for reading and writing.
-///
-/// # Errors
-/// NOT_SUPPORTED for a mask without the right to write.
-fn resource_rights(mask: u32) -> Result<SyncObjectAccess, Status> {
-    if mask & !(GENERIC_RIGHTS | Rights::all().bits()) != 0 {
-        return Err(Status::INVALID_PARAMETER);
-    }
-    let writes = mask & (ALL_RIGHTS | GENERIC_WRITE | SHARED_ALLOCATION_WRITE) != 0;
-    if writes { Ok(SyncObjectAccess::all()) } else { Err(Status::NOT_SUPPORTED) }
+    let generic = mask & (GENERIC_ALL | GENERIC_EXECUTE | GENERIC_WRITE | GENERIC_READ);
+    let specific = Rights::from_bits(mask - generic).ok_or(Status::INVALID_PARAMETER)?;
+    let has = |bits: u32| mask & (bits | GENERIC_ALL) != 0;
+    let standard = (Rights::STANDARD_RIGHTS | Rights::SYNCHRONIZE).bits();
+    let mut rights = SyncObjectAccess::empty();
+    rights.set(SyncObjectAccess::WAIT, specific.contains(Rights::WAIT) || has(GENERIC_READ));
+    rights.set(SyncObjectAccess::SIGNAL, specific.contains(Rights::SIGNAL) || has(GENERIC_WRITE));
+    rights.set(SyncObjectAccess::STANDARD, generic != 0 || has(standard));
+    Ok(rights)
 }
 
 /// The name in the attributes of an object.
@@ -64,7 +55,9 @@ fn name(caller: &Caller, attributes: u64) -> Result<Option<String>, Status> {
     let wide = caller.numbers::<u32>(text.buffer, count, count as usize)?;
     let name: Option<String> = wide.into_iter().map(char::from_u32).collect();
     let name = name.ok_or(Status::OBJECT_NAME_INVALID)?;
-    Ok(Some(name.strip_prefix(NAMED_OBJECTS).unwrap_or(&name).to_owned()))
+    let folder = name.get(..NAMED_OBJECTS.len());
+    let is_there = folder.is_some_and(|folder| folder.eq_ignore_ascii_case(NAMED_OBJECTS));
+    Ok(Some(if is_there { name[NAMED_OBJECTS.len()..].to_owned() } else { name }))
 }
 
 // spec: MF-087
@@ -83,7 +76,6 @@ pub(crate) fn share_objects(
     // Checks the address before anything is shared.
     call.caller.numbers::<u64>(handle_out, 1, 1)?;
     let first = call.library.object(handles[0].0)?;
-    let is_resource = matches!(first, Object::Resource(_));
     let (adapter, object) = match (&handles[..], first) {
         ([_], Object::Fence(fence)) => (fence.device.adapter.clone(), fence.handle),
         ([_], Object::Legacy(instance)) => {
@@ -101,23 +93,44 @@ pub(crate) fn share_objects(
         // A name is free once all handles of its object are closed.
         call.library.nt_handles.collect();
     }
-    let access = if is_resource { resource_rights(access)? } else { rights(access)? };
+    let access = rights(access)?;
     let shared = adapter.kernel.share_objects(&[object], access, name.as_deref())?;
     let handle = call.library.nt_handles.export(shared)?;
     call.caller.write_numbers(handle_out, &[handle])
+}
+
+/// Opens an object by its name, on any adapter.
+fn open_name(
+    call: &Call,
+    attributes: u64,
+    open: impl FnOnce(&dyn Kernel, &str) -> Result<NtHandle, Status>,
+) -> Result<u64, Status> {
+    let name = name(&call.caller, attributes)?.ok_or(Status::INVALID_PARAMETER)?;
+    call.library.nt_handles.collect();
+    let adapters = call.library.adapters()?;
+    let adapter = adapters.first().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    call.library.nt_handles.export(open(&*adapter.kernel, &name)?)
 }
 
 pub(crate) fn open_sync_object_nt_handle_from_name(
     call: &Call,
     args: &mut OpenSyncObjectNtHandleFromName,
 ) -> Result<(), Status> {
-    let name = name(&call.caller, args.attributes)?.ok_or(Status::INVALID_PARAMETER)?;
-    call.library.nt_handles.collect();
-    let adapters = call.library.adapters()?;
-    let adapter = adapters.first().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let access = rights(args.access)?;
-    let object = adapter.kernel.open_sync_object_nt_handle_from_name(&name, access)?;
-    args.nt_handle = call.library.nt_handles.export(object)?;
+    args.nt_handle = open_name(call, args.attributes, |kernel, name| {
+        kernel.open_sync_object_nt_handle_from_name(name, access)
+    })?;
+    Ok(())
+}
+
+pub(crate) fn open_nt_handle_from_name(
+    call: &Call,
+    args: &mut OpenNtHandleFromName,
+) -> Result<(), Status> {
+    let access = rights(args.access)?;
+    args.nt_handle = open_name(call, args.attributes, |kernel, name| {
+        kernel.open_nt_handle_from_name(name, access)
+    })?;
     Ok(())
 }
 

@@ -70,6 +70,8 @@ const LAYOUTS: &[Layout] = layouts![
     SubmitWaitForSyncObjectsToHwQueue,
     SubmitSignalSyncObjectsToHwQueue,
     GetNativeFenceLogDetail,
+    LogHeader,
+    LogEntry,
     CreateDoorbell,
     ConnectDoorbell,
     DestroyDoorbell,
@@ -117,6 +119,7 @@ const LAYOUTS: &[Layout] = layouts![
     OpenNativeFenceFromNtHandle,
     OpenSyncObjectFromNtHandle2,
     OpenSyncObjectNtHandleFromName,
+    OpenNtHandleFromName,
     WaitForSynchronizationObjectFromCpu,
     SignalSynchronizationObjectFromCpu,
     WaitForSynchronizationObjectFromGpu,
@@ -126,7 +129,10 @@ const LAYOUTS: &[Layout] = layouts![
 
 /// Structures of the header that are bits of one field, a part of another structure, or of this
 /// library alone.
-const WITHOUT_LAYOUT: [&str; 10] = [
+const WITHOUT_LAYOUT: [&str; 13] = [
+    "D3DKMT_CREATEDEVICEFLAGS",
+    "D3DDDI_CREATECONTEXTFLAGS",
+    "D3DKMT_CREATE_DOORBELL_FLAGS",
     "D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE",
     "D3DKMT_WDDM_2_0_CAPS",
     "D3DKMT_WDDM_2_7_CAPS",
@@ -233,6 +239,9 @@ fn the_document_names_what_is_supported() {
     }
 }
 
+/// The calls that take no structure.
+const WITHOUT_STRUCTURE: [&str; 2] = ["D3DKMTShareObjects", "D3DKMTCloseDxCoreDevice"];
+
 /// A C program that calls each name: those that are supported with NULL and with a misaligned
 /// address, the others without an argument.
 fn calls_of_each_name() -> String {
@@ -241,8 +250,7 @@ fn calls_of_each_name() -> String {
         writeln!(text, "NTSTATUS {name}(void *);").unwrap();
     }
     text.push_str("\nint main(void) {\n");
-    // The one call that takes no structure.
-    for name in SUPPORTED.iter().filter(|name| **name != "D3DKMTShareObjects") {
+    for name in SUPPORTED.iter().filter(|name| !WITHOUT_STRUCTURE.contains(name)) {
         for address in ["NULL", "(void *)(room + 1)"] {
             writeln!(text, "    IS({name}({address}), STATUS_INVALID_PARAMETER);").unwrap();
         }

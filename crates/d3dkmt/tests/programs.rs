@@ -84,6 +84,10 @@ static LEGACY: Program = Program::new("cc", "legacy.c");
 static PROCESSES: Program = Program::new("cc", "processes.c");
 static RESTART: Program = Program::new("cc", "restart.c");
 static RESOURCES: Program = Program::new("cc", "resources.c");
+static CLIENTS: Program = Program::new("cc", "clients.c");
+static SAMPLE: Program = Program::new("cc", "sample.c");
+static FORKS: Program = Program::new("cc", "forks.c");
+static WINDOWS: Program = Program::new("cc", "windows.c");
 static CLIENT: Program = Program::new("c++", "client.cpp");
 
 #[test]
@@ -297,6 +301,93 @@ fn two_processes_see_the_contents_of_a_resource() {
 #[test]
 fn a_resource_outlives_its_killed_creator() {
     RESOURCES.check_served("killed-creator");
+}
+
+// Source: microsoft/libdxgtest, src/main.cpp.
+#[test]
+fn the_tests_of_libdxgtest_pass() {
+    CLIENTS.check("libdxgtest");
+}
+
+// Source: intel/compute-runtime, shared/source/os_interface/windows/wddm.
+#[test]
+fn a_context_of_the_packet_call_has_hardware_queues() {
+    CLIENTS.check("compute-runtime");
+}
+
+#[test]
+fn a_privileged_process_has_queues_without_a_timeout() {
+    let folder = tempfile::tempdir().unwrap();
+    for program in CLIENTS.make(folder.path()) {
+        let mut command = Command::new(&program);
+        command.arg("privileged").env_remove("TIDEGATE_SOCKET");
+        for (setting, is_refused) in [("1", false), ("0", true)] {
+            let output = command.env("TIDEGATE_MAY_RAISE_PRIORITY", setting).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), !is_refused, "{setting}: {errors}");
+            assert_eq!(errors.contains("0xc0000022"), is_refused, "{setting}: {errors}");
+        }
+    }
+}
+
+// Source: MicrosoftDocs/windows-driver-docs, display/user-mode-work-submission.
+// spec: UMS-023, UMS-024
+#[test]
+fn the_loop_of_the_document_submits() {
+    SAMPLE.check("submission");
+}
+
+// spec: NF-290
+#[test]
+fn a_driver_in_c_fills_and_reads_the_logs_of_its_queue() {
+    SAMPLE.check("logs");
+}
+
+#[test]
+fn a_forked_child_is_refused() {
+    FORKS.check("all");
+}
+
+// Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTCreateSynchronizationObject.
+#[test]
+fn synchronisation_objects_are_created_as_on_windows() {
+    WINDOWS.check("objects");
+}
+
+// Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTQueryVideoMemoryInfo.
+#[test]
+fn memory_is_queried_for_a_process() {
+    WINDOWS.check("memory-info");
+}
+
+// Source: microsoft/libdxg, src/d3dkmt-wsl.cpp.
+#[test]
+fn closing_the_device_of_libdxg_ends_all_objects() {
+    WINDOWS.check("close");
+}
+
+// Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTShareObjects.
+#[test]
+fn names_and_rights_are_those_of_windows() {
+    WINDOWS.check("names");
+}
+
+#[test]
+fn each_lock_has_one_unlock() {
+    WINDOWS.check("locks");
+}
+
+#[test]
+fn each_program_of_the_folder_is_a_test() {
+    let programs = [
+        &ARGUMENTS, &FENCES, &QUEUES, &LEGACY, &PROCESSES, &RESTART, &RESOURCES, &CLIENTS, &SAMPLE,
+        &FORKS, &WINDOWS, &CLIENT,
+    ];
+    let sources = std::fs::read_dir(root().join("tests/c")).unwrap();
+    for source in sources.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+        let is_known = programs.iter().any(|program| program.source == source);
+        assert!(source.ends_with(".h") || is_known, "{source} is in no test");
+    }
 }
 
 #[test]

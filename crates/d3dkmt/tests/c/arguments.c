@@ -127,7 +127,7 @@ static void queries(D3DKMT_HANDLE adapter) {
     memset(&ids, 0xFF, sizeof ids);
     ids.PhysicalAdapterIndex = 0;
     OK(query(adapter, KMTQAITYPE_PHYSICALADAPTERDEVICEIDS, &ids, sizeof ids));
-    CHECK(ids.DeviceIds.VendorID == 0);
+    CHECK(ids.DeviceIds.VendorID == 0x1414 && ids.DeviceIds.DeviceID == 0x8C);
     ids.PhysicalAdapterIndex = 1;
     IS(query(adapter, KMTQAITYPE_PHYSICALADAPTERDEVICEIDS, &ids, sizeof ids), STATUS_INVALID_PARAMETER);
     D3DKMT_SEGMENTSIZEINFO sizes;
@@ -216,7 +216,7 @@ static void linked_behind_io_mmu(const D3DKMT_ADAPTERINFO *info) {
         ids.PhysicalAdapterIndex = index;
         IS(query(adapter, KMTQAITYPE_PHYSICALADAPTERDEVICEIDS, &ids, sizeof ids), expected);
         CHECK(ids.PhysicalAdapterIndex == index);
-        CHECK(index == 2 || (ids.DeviceIds.DeviceID == 0 && ids.DeviceIds.BusType == 0));
+        CHECK(index == 2 || (ids.DeviceIds.DeviceID == 0x8C && ids.DeviceIds.BusType == 0));
         D3DKMT_QUERY_GPUMMU_CAPS mmu;
         memset(&mmu, 0xFF, sizeof mmu);
         mmu.PhysicalAdapterIndex = index;

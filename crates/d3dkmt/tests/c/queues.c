@@ -236,11 +236,11 @@ static void packets(void) {
     D3DKMT_CREATECONTEXTVIRTUAL context;
     memset(&context, 0, sizeof context);
     context.hDevice = device;
-    /* Of hardware queues, or reserved: for no context of packets. */
+    /* For tests of the kernel, or reserved. */
     for (UINT bit = 0; bit < 32; bit++) {
         D3DKMT_CREATECONTEXTVIRTUAL refused = context;
-        refused.Flags = (UINT)1 << bit;
-        if (bit == 4 || bit >= 6) {
+        refused.Flags.Value = (UINT)1 << bit;
+        if (bit >= 6) {
             IS(D3DKMTCreateContextVirtual(&refused), STATUS_INVALID_PARAMETER);
         }
     }
@@ -576,6 +576,9 @@ static void resources(void) {
     D3DKMT_DESTROYALLOCATION2 destroy = {device, create.hResource, NULL, 0, 0};
     OK(D3DKMTDestroyAllocation2(&destroy));
     IS(D3DKMTLock2(&lock), STATUS_INVALID_PARAMETER);
+    /* As on Windows (Wine's test_D3DKMTCreateAllocation), a call that makes a resource names none. */
+    IS(D3DKMTCreateAllocation2(&create), STATUS_INVALID_HANDLE);
+    create.hResource = 0;
     /* More than there can be, in this process and over a service. */
     standard.ExistingHeapData.Size = (size_t)1 << 40;
     IS(D3DKMTCreateAllocation2(&create), STATUS_NO_MEMORY);

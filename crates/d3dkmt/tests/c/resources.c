@@ -120,9 +120,9 @@ static D3DKMT_OPENRESOURCE by_global(D3DKMT_HANDLE global, struct room *room) {
     open.NumAllocations = 2;
     open.pOpenAllocationInfo2 = room->infos;
     open.pPrivateRuntimeData = room->runtime;
-    open.PrivateRuntimeDataSize = sizeof room->runtime;
+    open.PrivateRuntimeDataSize = sizeof runtime_data;
     open.pResourcePrivateDriverData = room->driver;
-    open.ResourcePrivateDriverDataSize = sizeof room->driver;
+    open.ResourcePrivateDriverDataSize = sizeof driver_data;
     open.pTotalPrivateDriverDataBuffer = room->data;
     open.TotalPrivateDriverDataBufferSize = sizeof room->data;
     return open;
@@ -146,9 +146,9 @@ static D3DKMT_OPENRESOURCEFROMNTHANDLE by_nt_handle(HANDLE handle, struct room *
     open.NumAllocations = 2;
     open.pOpenAllocationInfo2 = room->infos;
     open.pPrivateRuntimeData = room->runtime;
-    open.PrivateRuntimeDataSize = sizeof room->runtime;
+    open.PrivateRuntimeDataSize = sizeof runtime_data;
     open.pResourcePrivateDriverData = room->driver;
-    open.ResourcePrivateDriverDataSize = sizeof room->driver;
+    open.ResourcePrivateDriverDataSize = sizeof driver_data;
     open.pTotalPrivateDriverDataBuffer = room->data;
     open.TotalPrivateDriverDataBufferSize = sizeof room->data;
     return open;
@@ -218,11 +218,10 @@ static void global(void) {
     OK(D3DKMTQueryResourceInfo(&query));
     CHECK(query.PrivateRuntimeDataSize == 7 && query.ResourcePrivateDriverDataSize == 5);
     CHECK(query.TotalPrivateDriverDataSize == 32 && query.NumAllocations == 2);
+    /* As on Windows, a query answers the size and leaves the buffer alone. */
     query = query_of(mine.global, data, 6);
-    IS(D3DKMTQueryResourceInfo(&query), STATUS_BUFFER_TOO_SMALL);
-    CHECK(query.PrivateRuntimeDataSize == 7 && data[0] == '.');
     OK(D3DKMTQueryResourceInfo(&query));
-    CHECK(memcmp(data, "runtime.", 8) == 0);
+    CHECK(query.PrivateRuntimeDataSize == 7 && memcmp(data, "........", 8) == 0);
     struct resource other = open_global(mine.global);
     CHECK(load(&other.cpu[0][1]) == 42);
     CHECK(other.handle != mine.handle && other.gpu[0] != mine.gpu[0]);
@@ -274,7 +273,7 @@ static void nt_handle(void) {
     OK(D3DKMTQueryResourceInfoFromNtHandle(&query));
     CHECK(query.PrivateRuntimeDataSize == 7 && query.ResourcePrivateDriverDataSize == 5);
     CHECK(query.TotalPrivateDriverDataSize == 32 && query.NumAllocations == 2);
-    CHECK(memcmp(data, "runtime.", 8) == 0);
+    CHECK(memcmp(data, "........", 8) == 0);
     struct resource other = open_nt_handle(handle);
     CHECK(load(&other.cpu[1][1]) == 43);
     is_common(&mine, &other);
@@ -364,13 +363,27 @@ static void arguments(void) {
     open = by_global(mine.global, &room);
     open.pResourcePrivateDriverData = NULL;
     IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
+    /* Sizes as Wine's tests show them (dlls/win32u/tests/d3dkmt.c, test_D3DKMTCreateAllocation):
+       runtime data and driver data of the resource are exact, the buffer of all may be larger, and a
+       refused call changes no size. */
+    for (int difference = -1; difference < 2; difference += 2) {
+        open = by_global(mine.global, &room);
+        open.PrivateRuntimeDataSize += (UINT)difference;
+        IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
+        CHECK(open.PrivateRuntimeDataSize == 7 + (UINT)difference && open.hResource == 0);
+        open = by_global(mine.global, &room);
+        open.ResourcePrivateDriverDataSize += (UINT)difference;
+        IS(D3DKMTOpenResource2(&open), STATUS_INVALID_PARAMETER);
+    }
     open = by_global(mine.global, &room);
     open.TotalPrivateDriverDataBufferSize = 31;
-    open.PrivateRuntimeDataSize = 0;
-    IS(D3DKMTOpenResource2(&open), STATUS_BUFFER_TOO_SMALL);
-    CHECK(open.TotalPrivateDriverDataBufferSize == 32 && open.PrivateRuntimeDataSize == 7);
-    CHECK(open.ResourcePrivateDriverDataSize == 5 && open.hResource == 0);
+    IS(D3DKMTOpenResource2(&open), STATUS_NO_MEMORY);
+    CHECK(open.TotalPrivateDriverDataBufferSize == 31);
+    char larger[64];
+    open.pTotalPrivateDriverDataBuffer = larger;
+    open.TotalPrivateDriverDataBufferSize = sizeof larger;
     OK(D3DKMTOpenResource2(&open));
+    CHECK(open.TotalPrivateDriverDataBufferSize == 32);
     OK(destroy(open.hResource));
     OK(destroy(mine.handle));
     /* No refused call has left it open: it ends with its creator's part. */
@@ -386,7 +399,9 @@ static void arguments(void) {
     wrong.pOpenAllocationInfo2 = NULL;
     IS(D3DKMTOpenResourceFromNtHandle(&wrong), STATUS_INVALID_PARAMETER);
     close((int)(intptr_t)refused);
-    IS(D3DKMTShareObjects(1, &shared.handle, NULL, 0x20000, &handle), STATUS_NOT_SUPPORTED);
+    IS(D3DKMTShareObjects(1, &shared.handle, NULL, 0, &handle), STATUS_INVALID_PARAMETER);
+    OK(D3DKMTShareObjects(1, &shared.handle, NULL, STANDARD_RIGHTS_READ, &handle));
+    close((int)(intptr_t)handle);
     IS(D3DKMTShareObjects(1, &shared.handle, NULL, 0x100, &handle), STATUS_INVALID_PARAMETER);
     OK(D3DKMTShareObjects(1, &shared.handle, NULL, 0x10000000, &handle));
     D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 as_fence;

@@ -50,6 +50,16 @@ public! {
         hNtHandle nt_handle: u64,
     }
 
+    /// Finds a shared resource by its name.
+    OpenNtHandleFromName = D3DKMT_OPENNTHANDLEFROMNAME {
+        /// Rights. In.
+        dwDesiredAccess access: u32,
+        /// Address of [`ObjectAttributes`] with its name. In.
+        pObjAttrib attributes: u64,
+        /// Its NT handle. Out.
+        hNtHandle nt_handle: u64,
+    }
+
     /// A context waits, in the first form.
     WaitForSynchronizationObject = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
         /// The context.

@@ -1,0 +1,404 @@
+/* What Windows does, as Wine's tests show it, which also run there (wine-mirror/wine,
+   dlls/win32u/tests/d3dkmt.c). Statuses and order are those of the test that each part names. */
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include "contexts.h"
+
+#define NT_SHARED 0x3u
+
+static NTSTATUS create2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2 *create) {
+    create->hSyncObject = create->Info.SharedHandle = 0x1eadbeed;
+    NTSTATUS status = D3DKMTCreateSynchronizationObject2(create);
+    if (status == STATUS_SUCCESS) CHECK(create->hSyncObject != 0 && (create->hSyncObject & 0x3F) == 0);
+    return status;
+}
+
+static NTSTATUS destroy(D3DKMT_HANDLE object) {
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy = {object};
+    return D3DKMTDestroySynchronizationObject(&destroy);
+}
+
+static NTSTATUS create1(D3DKMT_HANDLE of, int type, D3DKMT_HANDLE *made) {
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT create;
+    memset(&create, 0, sizeof create);
+    create.hDevice = of;
+    create.Info.Type = (D3DDDI_SYNCHRONIZATIONOBJECT_TYPE)type;
+    NTSTATUS status = D3DKMTCreateSynchronizationObject(&create);
+    *made = create.hSyncObject;
+    return status;
+}
+
+/* test_D3DKMTCreateSynchronizationObject. */
+static void objects(void) {
+    D3DKMT_HANDLE made;
+    IS(create1(0, 0, &made), STATUS_INVALID_PARAMETER);
+    IS(create1(device, 0, &made), STATUS_INVALID_PARAMETER);
+    IS(create1(0, D3DDDI_SYNCHRONIZATION_MUTEX, &made), STATUS_INVALID_PARAMETER);
+    OK(create1(device, D3DDDI_SYNCHRONIZATION_MUTEX, &made));
+    OK(destroy(made));
+    IS(destroy(made), STATUS_INVALID_PARAMETER);
+    OK(create1(device, D3DDDI_SEMAPHORE, &made)); /* MaxCount and InitialCount are 0 */
+    OK(destroy(made));
+    IS(create1(device, D3DDDI_FENCE, &made), STATUS_INVALID_PARAMETER);
+
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = description(0, 0);
+    IS(create2(&create), STATUS_INVALID_PARAMETER);
+    for (int type = 1; type <= 5; type++) {
+        create = description(type, 0);
+        if (type == D3DDDI_CPU_NOTIFICATION) {
+            IS(create2(&create), STATUS_INVALID_HANDLE);
+            create.Info.CPUNotification.Event = (HANDLE)(intptr_t)eventfd(0, EFD_CLOEXEC);
+        }
+        OK(create2(&create));
+        OK(destroy(create.hSyncObject));
+        if (type == D3DDDI_CPU_NOTIFICATION) close((int)(intptr_t)create.Info.CPUNotification.Event);
+        /* A signal at the top of the pipeline is not made, and only a CPU notification is signalled
+           by the driver (documented with D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS). */
+        create = description(type, 1u << 3);
+        if (type == D3DDDI_CPU_NOTIFICATION) continue;
+        IS(create2(&create), STATUS_NOT_SUPPORTED);
+        create = description(type, 1u << 8);
+        IS(create2(&create), STATUS_INVALID_PARAMETER);
+    }
+    D3DKMT_CREATENATIVEFENCE native;
+    memset(&native, 0, sizeof native);
+    native.hDevice = device;
+    native.Info.Flags.TopOfPipeline = 1;
+    IS(D3DKMTCreateNativeFence(&native), STATUS_NOT_SUPPORTED);
+    native.Info.Flags.Value = 0;
+    native.Info.Flags.SignalByKmd = 1;
+    IS(D3DKMTCreateNativeFence(&native), STATUS_INVALID_PARAMETER);
+
+    /* A semaphore without room takes no signal, so its waiters wait. */
+    create = description(D3DDDI_SEMAPHORE, 0);
+    OK(create2(&create));
+    D3DKMT_HANDLE waits = new_context(), signals = new_context();
+    struct marker marker = new_marker(), signalled = new_marker();
+    OK(wait_gpu(waits, create.hSyncObject, 0));
+    mark(&marker, waits);
+    OK(signal_gpu(signals, create.hSyncObject, 0));
+    mark(&signalled, signals);
+    reached(&signalled);
+    CHECK(is_held(&marker));
+    OK(destroy(create.hSyncObject));
+    reached(&marker);
+    destroy_context(waits);
+    destroy_context(signals);
+
+    create = description(D3DDDI_SYNCHRONIZATION_MUTEX, 1);
+    OK(create2(&create));
+    CHECK((create.Info.SharedHandle & 0x3F) == 2);
+    D3DKMT_HANDLE first = create.hSyncObject;
+    OK(create2(&create));
+    OK(destroy(first));
+    IS(destroy(create.Info.SharedHandle), STATUS_INVALID_PARAMETER);
+    D3DKMT_OPENSYNCHRONIZATIONOBJECT open;
+    memset(&open, 0, sizeof open);
+    open.hSharedHandle = 0x1eadbeed;
+    IS(D3DKMTOpenSynchronizationObject(&open), STATUS_INVALID_PARAMETER);
+    open.hSharedHandle = 0;
+    IS(D3DKMTOpenSynchronizationObject(&open), STATUS_INVALID_PARAMETER);
+    open.hSyncObject = create.hSyncObject;
+    IS(D3DKMTOpenSynchronizationObject(&open), STATUS_INVALID_PARAMETER);
+    open.hSharedHandle = create.Info.SharedHandle;
+    for (int i = 0; i < 2; i++) {
+        OK(D3DKMTOpenSynchronizationObject(&open));
+        OK(destroy(open.hSyncObject));
+        IS(destroy(open.hSyncObject), STATUS_INVALID_PARAMETER);
+    }
+    OK(destroy(create.hSyncObject));
+    IS(D3DKMTOpenSynchronizationObject(&open), STATUS_INVALID_PARAMETER);
+
+    create = description(D3DDDI_SYNCHRONIZATION_MUTEX, 2);
+    IS(create2(&create), STATUS_INVALID_PARAMETER);
+    create = description(D3DDDI_SYNCHRONIZATION_MUTEX, NT_SHARED);
+    OK(create2(&create));
+    CHECK(create.Info.SharedHandle == 0x1eadbeed || create.Info.SharedHandle == 0);
+    OK(destroy(create.hSyncObject));
+}
+
+/* A name for one run: the service keeps names of other runs apart. */
+struct name {
+    WCHAR text[64];
+    UNICODE_STRING string;
+    OBJECT_ATTRIBUTES attributes;
+};
+
+static OBJECT_ATTRIBUTES *named(struct name *name, const char *text) {
+    memset(name, 0, sizeof *name);
+    char whole[64];
+    int length = snprintf(whole, sizeof whole, "\\BaseNamedObjects\\%s_%d", text, (int)getpid());
+    for (int i = 0; i < length; i++) name->text[i] = (WCHAR)whole[i];
+    name->string.Length = name->string.MaximumLength = (USHORT)(4 * length);
+    name->string.Buffer = name->text;
+    name->attributes.Length = sizeof name->attributes;
+    name->attributes.ObjectName = &name->string;
+    return &name->attributes;
+}
+
+static NTSTATUS share(D3DKMT_HANDLE object, OBJECT_ATTRIBUTES *attributes, DWORD access, HANDLE *handle) {
+    return D3DKMTShareObjects(1, &object, attributes, access, handle);
+}
+
+static NTSTATUS by_name(OBJECT_ATTRIBUTES *attributes, DWORD access, HANDLE *handle) {
+    D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME open = {access, attributes, NULL};
+    NTSTATUS status = D3DKMTOpenSyncObjectNtHandleFromName(&open);
+    *handle = open.hNtHandle;
+    return status;
+}
+
+static NTSTATUS resource_by_name(OBJECT_ATTRIBUTES *attributes, DWORD access, HANDLE *handle) {
+    D3DKMT_OPENNTHANDLEFROMNAME open = {access, attributes, NULL};
+    NTSTATUS status = D3DKMTOpenNtHandleFromName(&open);
+    *handle = open.hNtHandle;
+    return status;
+}
+
+static void close_handle(HANDLE handle) { CHECK(close((int)(intptr_t)handle) == 0); }
+
+/* An object of this type is found by its name in any letter case, with the rights that count. */
+static void name_of(int type) {
+    struct name name, lower, other, unknown;
+    named(&name, "__WineTest_D3DKMT");
+    named(&lower, "__winetest_d3dkmt");
+    named(&other, "__WineTest_D3DKMT_2");
+    named(&unknown, "__winetest_invalid");
+    HANDLE handle, found;
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = description(type, 0);
+    OK(create2(&create));
+    IS(share(create.hSyncObject, NULL, STANDARD_RIGHTS_WRITE, &handle), STATUS_INVALID_PARAMETER);
+    OK(destroy(create.hSyncObject));
+    create = description(type, NT_SHARED);
+    OK(create2(&create));
+    OK(share(create.hSyncObject, &name.attributes, STANDARD_RIGHTS_WRITE, &handle));
+    IS(share(create.hSyncObject, &lower.attributes, STANDARD_RIGHTS_WRITE, &found),
+       STATUS_OBJECT_NAME_COLLISION);
+    IS(destroy((D3DKMT_HANDLE)(intptr_t)handle), STATUS_INVALID_PARAMETER);
+    OK(destroy(create.hSyncObject));
+
+    D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 open;
+    memset(&open, 0, sizeof open);
+    open.hNtHandle = handle;
+    IS(D3DKMTOpenSyncObjectFromNtHandle2(&open), STATUS_INVALID_PARAMETER);
+    open.hDevice = device;
+    OK(D3DKMTOpenSyncObjectFromNtHandle2(&open));
+    /* It has no right to wait and none to signal. */
+    D3DKMT_HANDLE context = new_context();
+    NTSTATUS waits = type == D3DDDI_MONITORED_FENCE ? wait_cpu(device, open.hSyncObject, 1, 0)
+                                                    : wait_gpu(context, open.hSyncObject, 1);
+    NTSTATUS signals = type == D3DDDI_MONITORED_FENCE ? signal_cpu(device, open.hSyncObject, 1)
+                                                      : signal_gpu(context, open.hSyncObject, 1);
+    CHECK(waits == STATUS_ACCESS_DENIED && signals == STATUS_ACCESS_DENIED);
+    destroy_context(context);
+    OK(share(open.hSyncObject, &other.attributes, STANDARD_RIGHTS_READ, &found));
+    close_handle(found);
+    IS(share(open.hSyncObject, &other.attributes, D3DDDI_SYNC_OBJECT_WAIT, &found), STATUS_ACCESS_DENIED);
+    OK(destroy(open.hSyncObject));
+
+    IS(by_name(NULL, 0, &found), STATUS_INVALID_PARAMETER);
+    IS(by_name(&unknown.attributes, 0, &found), STATUS_OBJECT_NAME_NOT_FOUND);
+    IS(by_name(&lower.attributes, 0, &found), STATUS_ACCESS_DENIED);
+    IS(resource_by_name(&lower.attributes, GENERIC_ALL, &found), STATUS_OBJECT_TYPE_MISMATCH);
+    OK(by_name(&lower.attributes, STANDARD_RIGHTS_WRITE, &found));
+    close_handle(handle);
+    IS(D3DKMTOpenSyncObjectFromNtHandle2(&open), STATUS_INVALID_HANDLE);
+    open.hNtHandle = found;
+    OK(D3DKMTOpenSyncObjectFromNtHandle2(&open));
+    close_handle(found);
+    IS(by_name(&lower.attributes, STANDARD_RIGHTS_WRITE, &found), STATUS_OBJECT_NAME_NOT_FOUND);
+    OK(share(open.hSyncObject, &name.attributes, STANDARD_RIGHTS_READ, &handle));
+    OK(by_name(&name.attributes, STANDARD_RIGHTS_READ, &found));
+    close_handle(found);
+    close_handle(handle);
+    OK(destroy(open.hSyncObject));
+
+    /* The generic rights. */
+    create = description(type, NT_SHARED);
+    OK(create2(&create));
+    static const DWORD masks[] = {GENERIC_READ, GENERIC_WRITE, GENERIC_EXECUTE, GENERIC_ALL};
+    for (int i = 0; i < 4; i++) {
+        OK(share(create.hSyncObject, NULL, masks[i], &handle));
+        open.hNtHandle = handle;
+        OK(D3DKMTOpenSyncObjectFromNtHandle2(&open));
+        close_handle(handle);
+        context = new_context();
+        signals = type == D3DDDI_MONITORED_FENCE ? signal_cpu(device, open.hSyncObject, 1)
+                                                 : signal_gpu(context, open.hSyncObject, 1);
+        CHECK(signals == (masks[i] & (GENERIC_WRITE | GENERIC_ALL) ? STATUS_SUCCESS : STATUS_ACCESS_DENIED));
+        /* Not reached, so that the kernel decides; the end of the instance ends the wait. */
+        int event = eventfd(0, EFD_CLOEXEC);
+        waits = type == D3DDDI_MONITORED_FENCE ? wait_cpu(device, open.hSyncObject, 9, event)
+                                               : wait_gpu(context, open.hSyncObject, 0);
+        close(event);
+        CHECK(waits == (masks[i] & (GENERIC_READ | GENERIC_ALL) ? STATUS_SUCCESS : STATUS_ACCESS_DENIED));
+        destroy_context(context);
+        OK(destroy(open.hSyncObject));
+    }
+    OK(destroy(create.hSyncObject));
+}
+
+/* A resource has a name, too, and each of its rights opens it. */
+static void name_of_resource(void) {
+    struct name name, lower;
+    named(&name, "__WineTest_D3DKMT");
+    named(&lower, "__winetest_d3dkmt");
+    TIDEGATE_ALLOCATION_DATA data = {4096, 0, 0};
+    D3DDDI_ALLOCATIONINFO2 info;
+    D3DKMT_CREATEALLOCATION create;
+    memset(&info, 0, sizeof info);
+    memset(&create, 0, sizeof create);
+    info.pPrivateDriverData = &data;
+    info.PrivateDriverDataSize = sizeof data;
+    create.hDevice = device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    create.Flags.CreateResource = create.Flags.CreateShared = create.Flags.NtSecuritySharing = 1;
+    OK(D3DKMTCreateAllocation2(&create));
+    HANDLE handle, found;
+    IS(share(info.hAllocation, &name.attributes, STANDARD_RIGHTS_READ, &handle), STATUS_INVALID_PARAMETER);
+    OK(share(create.hResource, &name.attributes, STANDARD_RIGHTS_READ, &handle));
+    IS(resource_by_name(NULL, 0, &found), STATUS_INVALID_PARAMETER);
+    IS(resource_by_name(&lower.attributes, 0, &found), STATUS_ACCESS_DENIED);
+    IS(by_name(&lower.attributes, GENERIC_ALL, &found), STATUS_OBJECT_TYPE_MISMATCH);
+    OK(resource_by_name(&lower.attributes, GENERIC_ALL, &found));
+    close_handle(handle);
+    D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE query;
+    memset(&query, 0, sizeof query);
+    query.hDevice = device;
+    query.hNtHandle = found;
+    query.NumAllocations = 0xdeadbeef;
+    OK(D3DKMTQueryResourceInfoFromNtHandle(&query));
+    CHECK(query.NumAllocations == 1 && query.PrivateRuntimeDataSize == 0);
+    close_handle(found);
+    IS(resource_by_name(&lower.attributes, GENERIC_ALL, &found), STATUS_OBJECT_NAME_NOT_FOUND);
+    D3DKMT_DESTROYALLOCATION2 end = {device, create.hResource, NULL, 0, 0};
+    OK(D3DKMTDestroyAllocation2(&end));
+}
+
+/* test_D3DKMTShareObjects. */
+static void names(void) {
+    D3DKMT_HANDLE made;
+    HANDLE handle;
+    OK(create1(device, D3DDDI_SYNCHRONIZATION_MUTEX, &made));
+    IS(share(made, NULL, STANDARD_RIGHTS_WRITE, &handle), STATUS_INVALID_PARAMETER);
+    OK(destroy(made));
+    name_of(D3DDDI_SYNCHRONIZATION_MUTEX);
+    name_of(D3DDDI_SEMAPHORE);
+    name_of(D3DDDI_FENCE);
+    name_of(D3DDDI_MONITORED_FENCE);
+    name_of_resource();
+}
+
+/* test_D3DKMTQueryVideoMemoryInfo. A process is a pidfd. */
+static void memory_info(D3DKMT_HANDLE adapter) {
+    D3DKMT_QUERYVIDEOMEMORYINFO query;
+    memset(&query, 0, sizeof query);
+    query.hAdapter = adapter;
+    for (int group = 0; group < 2; group++) {
+        query.MemorySegmentGroup = (D3DKMT_MEMORY_SEGMENT_GROUP)group;
+        OK(D3DKMTQueryVideoMemoryInfo(&query));
+        CHECK(query.Budget >= query.AvailableForReservation && query.CurrentUsage <= query.Budget);
+        CHECK(query.CurrentReservation == 0);
+    }
+    query.hProcess = (HANDLE)(intptr_t)-1; /* GetCurrentProcess */
+    OK(D3DKMTQueryVideoMemoryInfo(&query));
+    int mine = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int parent = (int)syscall(SYS_pidfd_open, getppid(), 0);
+    if (mine >= 0 && parent >= 0) {
+        query.hProcess = (HANDLE)(intptr_t)mine;
+        OK(D3DKMTQueryVideoMemoryInfo(&query));
+        query.hProcess = (HANDLE)(intptr_t)parent;
+        IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_ACCESS_DENIED);
+        close(mine);
+        close(parent);
+        IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_INVALID_HANDLE);
+    }
+    query.hProcess = (HANDLE)(uintptr_t)0xdeadbeef;
+    IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_INVALID_HANDLE);
+    int event = eventfd(0, EFD_CLOEXEC);
+    query.hProcess = (HANDLE)(intptr_t)event;
+    IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_INVALID_HANDLE);
+    close(event);
+    query.hProcess = NULL;
+    query.hAdapter = 0xdeadbeef;
+    IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_INVALID_PARAMETER);
+    query.hAdapter = adapter;
+    query.PhysicalAdapterIndex = 99;
+    IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_INVALID_PARAMETER);
+    query.PhysicalAdapterIndex = 0;
+    query.MemorySegmentGroup = (D3DKMT_MEMORY_SEGMENT_GROUP)2;
+    IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_INVALID_PARAMETER);
+}
+
+/* D3DKMTCloseDxCoreDevice of libdxg: everything ends, and the next enumeration begins anew. */
+static void close_all(void) {
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 shared = description(D3DDDI_SYNCHRONIZATION_MUTEX, 1);
+    OK(create2(&shared));
+    D3DKMT_OPENSYNCHRONIZATIONOBJECT open;
+    memset(&open, 0, sizeof open);
+    open.hSharedHandle = shared.Info.SharedHandle;
+    OK(D3DKMTOpenSynchronizationObject(&open));
+    D3DKMT_HANDLE fence = monitored_fence(device, 0, 0).hSyncObject;
+    int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    OK(wait_cpu(device, fence, 1, event));
+    D3DKMTCloseDxCoreDevice();
+    struct pollfd polled = {event, POLLIN, 0};
+    CHECK(poll(&polled, 1, -1) == 1);
+    close(event);
+    IS(signal_cpu(device, fence, 1), STATUS_INVALID_PARAMETER);
+    IS(destroy(open.hSyncObject), STATUS_INVALID_PARAMETER);
+    D3DKMTCloseDxCoreDevice();
+    D3DKMT_HANDLE adapter = open_adapter();
+    device = create_device(adapter);
+    IS(D3DKMTOpenSynchronizationObject(&open), STATUS_INVALID_PARAMETER);
+    fence = monitored_fence(device, 0, 0).hSyncObject;
+    OK(signal_cpu(device, fence, 1));
+    OK(wait_cpu(device, fence, 1, 0));
+}
+
+/* Locks are counted: each has one unlock. */
+static void locks(void) {
+    TIDEGATE_ALLOCATION_DATA data = {4096, 0, 0};
+    D3DDDI_ALLOCATIONINFO2 info;
+    D3DKMT_CREATEALLOCATION create;
+    memset(&info, 0, sizeof info);
+    memset(&create, 0, sizeof create);
+    info.pPrivateDriverData = &data;
+    info.PrivateDriverDataSize = sizeof data;
+    create.hDevice = device;
+    create.hGlobalShare = 0x1eadbeed;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    OK(D3DKMTCreateAllocation2(&create));
+    CHECK(create.hGlobalShare == 0 && create.hResource == 0);
+    D3DKMT_LOCK2 lock = {device, info.hAllocation, 0, NULL};
+    D3DKMT_UNLOCK2 unlock = {device, info.hAllocation};
+    IS(D3DKMTUnlock2(&unlock), STATUS_INVALID_PARAMETER);
+    OK(D3DKMTLock2(&lock));
+    OK(D3DKMTLock2(&lock));
+    OK(D3DKMTUnlock2(&unlock));
+    OK(D3DKMTUnlock2(&unlock));
+    IS(D3DKMTUnlock2(&unlock), STATUS_INVALID_PARAMETER);
+    OK(D3DKMTLock2(&lock));
+    /* test_D3DKMTCreateAllocation: an empty list is destroyed. */
+    D3DKMT_DESTROYALLOCATION list = {device, 0, NULL, 0};
+    OK(D3DKMTDestroyAllocation(&list));
+    list.AllocationCount = 1;
+    IS(D3DKMTDestroyAllocation(&list), STATUS_INVALID_PARAMETER);
+    list.phAllocationList = &info.hAllocation;
+    OK(D3DKMTDestroyAllocation(&list));
+    IS(D3DKMTDestroyAllocation(&list), STATUS_INVALID_PARAMETER);
+}
+
+int main(int argc, char **argv) {
+    D3DKMT_HANDLE adapter = open_adapter();
+    device = create_device(adapter);
+    if (PART("objects")) objects();
+    if (PART("memory-info")) memory_info(adapter);
+    if (PART("locks")) locks();
+    if (PART("names")) names();
+    if (PART("close")) close_all();
+    destroy_device(device);
+    puts("windows: all checks hold");
+    return 0;
+}
