@@ -128,10 +128,8 @@ fn in_process(platform: &Platform) -> Result<Backend, Status> {
         _ => Status::NO_MEMORY,
     };
     let machine = Machine::new(platform, config).map_err(refusal)?;
-    // A client knows only the published doorbell, whose store wakes no engine. It is called to
-    // notify instead.
     let may_raise_priority = std::env::var_os(RAISES_PRIORITY).is_some_and(|is| is == "1");
-    let kind = ProcessKind { notifies: true, may_raise_priority, ..ProcessKind::default() };
+    let kind = ProcessKind { only_stores: true, may_raise_priority, ..ProcessKind::default() };
     let kernel = machine.process_of_kind(0, &process_name(), kind).map_err(refusal)?;
     Ok(Backend::Machine { kernel, machine })
 }

@@ -32,6 +32,7 @@ mod object;
 mod process;
 mod queue;
 mod resource;
+mod rings;
 mod sharing;
 mod sync;
 

@@ -12,6 +12,7 @@ use crate::object::{
     Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, PagingQueue, Resource,
 };
 use crate::process;
+use crate::rings::Rings;
 use std::sync::{Arc, OnceLock};
 use tidegate::Machine;
 use tidegate_calls::{Handle, HandleTable, Status};
@@ -32,6 +33,7 @@ pub(crate) struct Library {
     backend: Backend,
     /// The lock orders connects.
     connected: Mutex<Connected>,
+    pub(crate) rings: Rings,
 }
 
 /// The present connection to the kernel.
@@ -130,7 +132,7 @@ impl Library {
     }
 
     fn start() -> Result<Library, Status> {
-        let platform = Platform::host();
+        let platform = Platform::placing_host();
         let backend = Backend::choose(&platform)?;
         Ok(Library {
             gpu_ranges: GpuRanges::new(&platform),
@@ -138,6 +140,7 @@ impl Library {
             objects: platform.mutex("objects of the library", HandleTable::new()),
             connected: platform.mutex("the connection of the library", Connected::default()),
             process: process::current(),
+            rings: Rings::new(&platform),
             backend,
             platform,
         })

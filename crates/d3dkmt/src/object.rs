@@ -4,9 +4,10 @@
 use crate::event::{LastingEvent, PendingWaits};
 use std::sync::Arc;
 use tidegate_calls::{
-    AllocationMemory, Connection, CurrentValueView, Handle, Kernel, ReadOnly, ResidencyPriority,
+    AllocationMemory, CurrentValueView, Handle, Kernel, ReadOnly, ResidencyPriority,
 };
-use tidegate_platform::{Mapping, Mutex, Page, Platform, Word};
+use tidegate_d3dukmdt::ring_watch::WatchedRing;
+use tidegate_platform::{Mapping, Mutex, Platform, Word};
 
 /// A connection and an index: the number of an adapter among all that the process ever opens.
 pub(crate) type AdapterNumber = (u64, usize);
@@ -169,20 +170,21 @@ pub(crate) struct PagingQueue {
     pub(crate) fence: Handle,
 }
 
+/// A window, and the address where the caller stores.
+pub(crate) type Placed = (Mapping, u64);
+
 /// A doorbell.
 pub(crate) struct Doorbell {
     pub(crate) device: Arc<Device>,
     /// In the kernel.
     pub(crate) handle: Handle,
-    /// The words that the caller stores to: the doorbell, and a line further the second one.
-    pub(crate) cells: Page,
-    /// The kernel's doorbell.
-    pub(crate) mapping: Mapping,
+    /// The doorbell and its secondary one.
+    pub(crate) windows: Vec<Placed>,
     pub(crate) status: ReadOnly,
     /// Keeps the address of the last queued value valid.
     pub(crate) _last_queued: Word,
     /// Ring and control area. Their addresses stay valid if the caller destroys them first.
     pub(crate) _memory: [Arc<Allocation>; 2],
-    /// The present connection. The lock orders rings and connects.
-    pub(crate) connection: Mutex<Option<Connection>>,
+    /// The present connection, whose rings are watched. The lock orders connects.
+    pub(crate) watched: Mutex<Option<WatchedRing>>,
 }

@@ -179,7 +179,7 @@ fn a_kernel_mode_queue_runs_commands() {
     QUEUES.check("kernel-mode");
 }
 
-// spec: UMS-023, UMS-024, NF-290
+// spec: UMS-022, UMS-023, UMS-024, NF-290
 #[test]
 fn a_user_mode_queue_runs_its_ring() {
     QUEUES.check("user-mode");

@@ -12,6 +12,7 @@ pub mod log;
 pub mod low_half;
 mod page_fault;
 mod preemption;
+pub mod ring_watch;
 mod status;
 mod submission;
 

@@ -147,12 +147,23 @@ pub struct Host {
     /// Whether every thread that acts on this host is one of its agents.
     closed: bool,
     /// Whether memory for processes lies in files.
-    shares_memory: bool,
+    memory: ClientMemory,
     /// 1 after `stop`. A sleep with only a deadline sleeps on this word.
     stopped: AtomicU64,
     sleeps: AtomicU64,
     wakes: AtomicU64,
     threads: Mutex<Threads>,
+}
+
+/// Where the memory lies that a host hands to processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientMemory {
+    /// With the process's other memory.
+    Private,
+    /// Each page is a mapping of its own.
+    Mappings,
+    /// Each page, and each run of bytes, is a file of its own.
+    Files,
 }
 
 /// The period of the watch's checks once no agent can move, and the number of consecutive equal
@@ -170,7 +181,7 @@ impl Host {
         Host {
             number: NEXT_HOST.fetch_add(1, Ordering::Relaxed),
             closed,
-            shares_memory: false,
+            memory: ClientMemory::Private,
             start_ns: os::monotonic_ns(),
             stopped: AtomicU64::new(0),
             sleeps: AtomicU64::new(0),
@@ -181,7 +192,12 @@ impl Host {
 
     /// An open host whose memory for processes lies in files.
     pub fn sharing() -> Host {
-        Host { shares_memory: true, ..Host::new(false) }
+        Host { memory: ClientMemory::Files, ..Host::new(false) }
+    }
+
+    /// An open host whose pages for processes can be shown at a second address.
+    pub fn placing() -> Host {
+        Host { memory: ClientMemory::Mappings, ..Host::new(false) }
     }
 
     /// Returns the monotonic clock when the host was made, in nanoseconds.
@@ -189,9 +205,9 @@ impl Host {
         self.start_ns
     }
 
-    /// Returns whether memory for processes lies in files.
-    pub fn shares_memory(&self) -> bool {
-        self.shares_memory
+    /// Returns where memory for processes lies.
+    pub fn client_memory(&self) -> ClientMemory {
+        self.memory
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {

@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code)]
 
+pub mod traps;
+
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::OnceLock;

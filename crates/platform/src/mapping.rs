@@ -5,16 +5,21 @@
 //! a store buffer, or its agent has found the page and not stored yet. So an old page shows nothing
 //! else to its readers.
 //!
-//! Below it: `agents` (windows of an explored machine), `cells::shown` of the machines (windows of
-//! threads).
+//! A window can have an address for a program that only stores ([`Mapping::place`]), and stores
+//! there can be trapped ([`traps`]).
+//!
+//! Below it: `agents` (windows of an explored machine), `threads` (windows of threads).
 
 mod agents;
+mod threads;
+pub mod traps;
 
 use crate::memory::Page;
 use crate::platform::{Platform, PlatformKind};
 use agents::ShownToAgents;
+use std::io;
 use std::sync::Arc;
-use tidegate_machines::cells::Shown;
+use threads::ShownToThreads;
 
 /// A window that shows one page at a time.
 #[derive(Clone)]
@@ -22,7 +27,7 @@ pub struct Mapping(Window);
 
 #[derive(Clone)]
 enum Window {
-    OfThreads(Arc<Shown<Page>>),
+    OfThreads(Arc<ShownToThreads>),
     OfAgents(Arc<ShownToAgents>),
 }
 
@@ -33,7 +38,9 @@ impl Mapping {
             PlatformKind::Explored => {
                 Window::OfAgents(Arc::new(ShownToAgents::new(platform, page)))
             }
-            kind => Window::OfThreads(Arc::new(Shown::new(page, kind == PlatformKind::Host))),
+            kind => {
+                Window::OfThreads(Arc::new(ShownToThreads::new(page, kind == PlatformKind::Host)))
+            }
         })
     }
 
@@ -60,6 +67,20 @@ impl Mapping {
         match &self.0 {
             Window::OfThreads(shown) => shown.with(Page::clone),
             Window::OfAgents(shown) => shown.with(Page::clone),
+        }
+    }
+
+    /// Returns an address of the window, which stays as long as the window: a store there is a
+    /// store to the current page, or to no memory of others where that page cannot be shown at a
+    /// second address. See [`Platform::placing_host`]. In an explored machine it is the number by
+    /// which traps know the window.
+    ///
+    /// # Errors
+    /// The system has no memory or mapping left.
+    pub fn place(&self) -> io::Result<u64> {
+        match &self.0 {
+            Window::OfThreads(shown) => shown.place(),
+            Window::OfAgents(shown) => Ok(shown.number()),
         }
     }
 }

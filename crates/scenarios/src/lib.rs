@@ -91,6 +91,7 @@ const RACES: &[&Race] = &[
     &fence::gpu_to_gpu::RACE,
     &scheduling::backlog_against_submit::RACE,
     &doorbell::ring_against_park::RACE,
+    &doorbell::stored_ring_against_trap::RACE,
     &interrupt::wake_word::RACE,
     &power::ring_against_f1::RACE,
     &power::resume_against_f1::RACE,

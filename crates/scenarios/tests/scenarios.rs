@@ -359,6 +359,12 @@ fn a_ring_after_connected_reaches_the_hardware() {
     is_sampled("ring-against-connect").finds_its_bugs();
 }
 
+// spec: UMS-022
+#[test]
+fn a_program_that_only_stores_wakes_the_engine() {
+    is_sampled("stored-ring-against-trap").finds_its_bugs();
+}
+
 // spec: UMS-083, UMS-101
 #[test]
 fn a_process_that_reads_connected_has_rung_the_hardware() {

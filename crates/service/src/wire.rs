@@ -28,10 +28,8 @@ pub(crate) struct Hello {
 pub(crate) enum Purpose {
     /// To be a process of this adapter, counted from 0.
     ///
-    /// `notifies`: the process does not do what [`RingBits`] say after a ring.
-    ///
-    /// [`RingBits`]: tidegate_calls::RingBits
-    Process { adapter: u32, name: String, notifies: bool },
+    /// `only_stores`: the process stores write pointers to its doorbells without a base.
+    Process { adapter: u32, name: String, only_stores: bool },
     /// For the counters, as text. The connection ends with the answer.
     Counts,
     /// To view the machine. After the answer, which has no content, each [`WatchCall`] is answered.
@@ -361,7 +359,7 @@ mod tests {
     };
 
     fn hello(version: u32) -> Vec<u8> {
-        let purpose = Purpose::Process { adapter: 3, name: "app".to_owned(), notifies: true };
+        let purpose = Purpose::Process { adapter: 3, name: "app".to_owned(), only_stores: true };
         encode(&Hello { magic: MAGIC, version, purpose })
     }
 
@@ -370,7 +368,7 @@ mod tests {
         let bytes = hello(VERSION);
         assert_eq!(bytes, [&b"tidegate"[..], &[VERSION as u8, 0, 3, 3], b"app", &[1]].concat());
         match read_hello(&bytes) {
-            Ok(Purpose::Process { adapter: 3, name, notifies: true }) => assert_eq!(name, "app"),
+            Ok(Purpose::Process { adapter: 3, name, only_stores: true }) => assert_eq!(name, "app"),
             other => panic!("{other:?}"),
         }
         for length in 0..bytes.len() {

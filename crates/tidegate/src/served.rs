@@ -32,11 +32,11 @@ impl Adapters for Served {
         &self,
         adapter: u32,
         process_name: &str,
-        notifies: bool,
+        only_stores: bool,
         queued: u32,
     ) -> Result<Opened, Status> {
         let kind = ProcessKind {
-            notifies,
+            only_stores,
             maps_doorbells: true,
             queued: Some(queued),
             ..ProcessKind::default()

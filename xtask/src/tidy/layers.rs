@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("workload", &["d3dukmdt", "programs", "trace"]),
     ("runner", &["workload", "d3d12", "calls", "platform", "programs", "trace", "hazard"]),
     ("tidegate", BELOW_THE_FACADE),
-    ("d3dkmt", &["tidegate", "calls", "platform", "wddm-abi"]),
+    ("d3dkmt", &["tidegate", "calls", "d3dukmdt", "platform", "wddm-abi"]),
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
     ("swarm", WITH_THE_TESTBED),

@@ -142,6 +142,9 @@ struct user_queue {
     UINT64 written;
 };
 
+/* Submissions that needed D3DKMTNotifyWorkSubmission. */
+static int notified;
+
 /* Puts a packet into the ring and rings until the doorbell has taken it: the published sequence. */
 static void submit(struct user_queue *queue, const struct memory *commands, UINT bytes) {
     UINT64 progress = queue->written + 1;
@@ -163,6 +166,7 @@ static void submit(struct user_queue *queue, const struct memory *commands, UINT
         case D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD: {
             D3DKMT_NOTIFY_WORK_SUBMISSION notify = {queue->doorbell.hDoorbell, 0};
             OK(D3DKMTNotifyWorkSubmission(&notify));
+            notified++;
             return;
         }
         case D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY: {
@@ -211,13 +215,22 @@ static void user_mode(D3DKMT_HANDLE context) {
     refused.CommandLength = 24;
     IS(D3DKMTSubmitCommandToHwQueue(&refused), STATUS_INVALID_PARAMETER);
 
+    /* Each second packet is waited for without a call. */
     for (UINT64 n = 1; n <= 3 * SLOTS; n++) {
         UINT bytes = write_value(commands.cpu, result.gpu, 100 + n);
         submit(&user, &commands, bytes);
-        OK(wait_cpu(device, user.queue.hHwQueueProgressFence, n, 0));
+        if (n % 2 == 1) OK(wait_cpu(device, user.queue.hHwQueueProgressFence, n, 0));
+        while (load(user.queue.HwQueueProgressFenceCPUVirtualAddress) < n) sched_yield();
         CHECK(load(user.queue.HwQueueProgressFenceCPUVirtualAddress) == n);
         CHECK(load(result.cpu) == 100 + n);
     }
+
+    /* Clients of a service take doorbells from each other. */
+    CHECK(notified == 0 || *getenv("TIDEGATE_SOCKET"));
+    /* A notification that is not needed does no harm. */
+    D3DKMT_NOTIFY_WORK_SUBMISSION notify = {user.doorbell.hDoorbell, 0};
+    OK(D3DKMTNotifyWorkSubmission(&notify));
+    CHECK(load(user.queue.HwQueueProgressFenceCPUVirtualAddress) == 3 * SLOTS);
 
     D3DKMT_DESTROYHWQUEUE destroy = {user.queue.hHwQueue};
     IS(D3DKMTDestroyHwQueue(&destroy), STATUS_INVALID_PARAMETER); /* it has a doorbell */

@@ -168,8 +168,8 @@ pub(crate) struct Doorbell {
     window: Window,
     secondary: Option<Window>,
     pub(crate) status: Word,
-    /// Whether the process has to notify the driver of each ring.
-    notifies: bool,
+    /// Whether the process stores write pointers without a base.
+    only_stores: bool,
     /// Whether the process maps the pages itself, after a connect.
     maps_pages: bool,
     // spec: UMS-086
@@ -201,9 +201,8 @@ pub(crate) struct DoorbellRequest {
     pub(crate) ring: Arc<AllocationObject>,
     pub(crate) control: Arc<AllocationObject>,
     pub(crate) flags: CreateDoorbellFlags,
-    /// The process knows only the published contract: its rings wake no engine, so that it is told
-    /// to notify.
-    pub(crate) notifies: bool,
+    /// The process stores write pointers without a base.
+    pub(crate) only_stores: bool,
     /// The process maps the pages itself, after a connect.
     pub(crate) maps_pages: bool,
 }
@@ -216,7 +215,7 @@ impl Doorbell {
         level: &Passive,
         doorbells: &Arc<Doorbells>,
         queue: &Arc<HwQueue>,
-        DoorbellRequest { ring, control, flags, notifies, maps_pages }: DoorbellRequest,
+        DoorbellRequest { ring, control, flags, only_stores, maps_pages }: DoorbellRequest,
         private_data: &mut Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
         let port = &doorbells.port;
@@ -291,7 +290,7 @@ impl Doorbell {
             window: Window::new(platform, caps.doorbell_size_bytes),
             secondary: secondary.map(|bytes| Window::new(platform, bytes)),
             status,
-            notifies,
+            only_stores,
             maps_pages,
             last_queued: Untrusted::new(queued),
             state: Arc::new(platform.mutex("a doorbell", State::default())),
@@ -428,8 +427,11 @@ impl Doorbell {
             self.port().driver(level).disconnect_doorbell(level, self.driver);
             return Err(Some(Status::DEVICE_REMOVED));
         }
+        // A location that the queues of a process share needs a value with its base.
+        // spec: UMS-205
+        let shows_hardware = !self.only_stores || connected.value_base == 0;
         let status = match connected.status {
-            DoorbellStatus::Connected if self.notifies => DoorbellStatus::ConnectedNotify,
+            DoorbellStatus::Connected if !shows_hardware => DoorbellStatus::ConnectedNotify,
             status => status,
         };
         // The fault is the mistake that the scenario ring-against-connect must find.
@@ -438,9 +440,11 @@ impl Doorbell {
         }
         // 3. The mapping.
         // spec: UMS-026
-        self.window.show(&connected.page);
-        if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {
-            window.show(page);
+        if shows_hardware {
+            self.window.show(&connected.page);
+            if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {
+                window.show(page);
+            }
         }
         // 4. The status, after the mapping: a ring that begins after its thread has read CONNECTED
         //    reaches the hardware. The process may have to map the page first.
@@ -580,7 +584,9 @@ impl Doorbell {
     pub(crate) fn shown_state(&self) -> DoorbellState {
         let state = self.state.lock();
         match (&state.connection, state.aborted) {
-            (Some(_), _) if self.notifies || state.by_notification => {
+            (Some(connection), _)
+                if state.by_notification || (self.only_stores && connection.value_base != 0) =>
+            {
                 DoorbellState::ConnectedNotify
             }
             (Some(_), _) => DoorbellState::Connected,

@@ -2,6 +2,7 @@
 //! victimisation, and the end of a doorbell for good.
 
 use tidegate::calls::CreateDoorbell;
+use tidegate::dxgkrnl::ProcessKind;
 use tidegate_testbed::prelude::*;
 
 /// All connected queues share this many doorbells.
@@ -401,6 +402,37 @@ fn a_global_doorbell_needs_no_victim() {
         }
     });
     assert_eq!(w.stats().doorbell_victims, 0);
+}
+
+// spec: UMS-205
+#[test]
+fn a_process_that_only_stores_notifies_where_its_doorbell_is_shared() {
+    for model in [DoorbellModel::Dedicated { physical: 4 }, DoorbellModel::Global] {
+        world_with(move |config| doorbells(config, model)).run(move |w| {
+            let kind = ProcessKind { only_stores: true, ..ProcessKind::default() };
+            let process = w.machine.process_of_kind(0, "a program", kind).unwrap();
+            let device = process.create_device().unwrap();
+            let client = Client::of(&w.platform, process, device);
+            // Another queue has the first place of the shared location.
+            let other = w.connected_queue(0);
+            let (queue, fence) = (client.connected_queue(0), client.native(0));
+            let is_shared = model == DoorbellModel::Global;
+            let status = [DoorbellStatus::Connected, DoorbellStatus::ConnectedNotify];
+            assert_eq!(queue.status(), status[usize::from(is_shared)]);
+
+            queue.put(&signal_packet(&fence, 1, u32::MAX));
+            queue.doorbell.mapping.store(0, 1);
+            if is_shared {
+                let page = other.doorbell.mapping.page();
+                assert!(!page.same(&queue.doorbell.mapping.page()));
+                client.kernel.notify_work_submission(queue.doorbell.handle).unwrap();
+            } else {
+                client.kernel.connect_doorbell(queue.doorbell.handle).unwrap().hint.rung();
+            }
+            client.wait(fence.handle, 1).unwrap();
+            assert_eq!(w.state(), Ok(DeviceState::Active));
+        });
+    }
 }
 
 // spec: UMS-074, UMS-102

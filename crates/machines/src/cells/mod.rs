@@ -1,5 +1,6 @@
 //! The 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
-//! processes map (`shared`); and values that windows show (`shown`). Cells are zeroed. Those of
+//! processes map (`shared`); what windows show, by reference (`shown`) and at an address
+//! (`placed`). Cells are zeroed. Those of
 //! this process are committed when touched. Every store to cells of an explored machine goes
 //! through [`Cells::put`] or [`BulkCells::put`], because its longer runs are zeroed for the next
 //! machine where they were written ([`crate::explorer`]). A run of at least a cache line is
@@ -11,6 +12,7 @@ mod bulk;
 mod guarded;
 mod lines;
 mod page;
+mod placed;
 mod runs;
 mod shared;
 mod shown;
@@ -19,6 +21,7 @@ pub use bulk::BulkCells;
 pub use guarded::{Guarded, Header, Held, HeldHere};
 pub use lines::{LineWords, Lines};
 pub use page::{KeptPage, OwnedPage, Owner, PageCells, PinnedCell, WordRef};
+pub use placed::PlacedPage;
 pub use shared::SharedCells;
 pub use shown::{Accesses, MOST_KEPT, Shown, replace, use_announced};
 

@@ -1,4 +1,5 @@
-//! Cells in a file of memory (memfd) that other processes map.
+//! Cells in a file of memory (memfd) that other processes map, or in a mapping of this process that
+//! can be shown at a second address (`placed`).
 //!
 //! Invariants: the file is sealed before another process can have it, so that it neither shrinks
 //! nor grows: no access to the mapping faults, whatever the others do. All its memory is reserved
@@ -47,6 +48,22 @@ impl SharedCells {
         rustix::fs::fcntl_add_seals(&file, seals)?;
         mapped.file = Some(file);
         Ok(mapped)
+    }
+
+    /// Maps at least `bytes` zeroed bytes of memory that has no file.
+    ///
+    /// # Errors
+    /// The system has no memory or mapping left.
+    pub fn anonymous(bytes: u64, access: ClientAccess) -> io::Result<SharedCells> {
+        let bytes = bytes.max(1).next_multiple_of(rustix::param::page_size() as u64);
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: as in `map`.
+        let at = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED)?
+        };
+        let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(SharedCells { at, bytes, access, file: None })
     }
 
     /// Maps the file of another process. The caller trusts neither its size nor its seals.

@@ -5,11 +5,12 @@
 //! user is found there. Each agent has a word for its announcements. The loads, stores and barriers
 //! are steps; the table of pages is not, as a page enters it before its number is shown.
 
+use super::traps::{Trap, TrapsOfAgents};
 use crate::memory::{Page, Word};
 use crate::planted;
 use crate::platform::Platform;
 use crate::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, OnceLock, PoisonError};
 use tidegate_machines::cells::{Accesses, MOST_KEPT, replace, use_announced};
 use tidegate_machines::{WaitEnd, world};
 
@@ -21,6 +22,8 @@ pub(super) struct ShownToAgents {
     pages: Pages,
     /// The numbers of replaced pages that an agent may still use.
     replaced: Mutex<Vec<u64>>,
+    /// The trap on stores, once there was one.
+    trap: OnceLock<Arc<Trap>>,
 }
 
 struct Pages {
@@ -49,7 +52,25 @@ impl ShownToAgents {
             all: std::sync::Mutex::new(vec![None]),
         };
         pages.shown.put(pages.list(page));
-        ShownToAgents { pages, replaced: platform.mutex("rotations of a window", Vec::new()) }
+        let replaced = platform.mutex("rotations of a window", Vec::new());
+        ShownToAgents { pages, replaced, trap: OnceLock::new() }
+    }
+
+    /// Returns the window's number among the words of the machine.
+    pub(super) fn number(&self) -> u64 {
+        self.pages.announced.number().into()
+    }
+
+    pub(super) fn arm(&self, traps: &Arc<TrapsOfAgents>) {
+        let new = || Arc::new(Trap::new(&self.pages.platform, self.number(), traps));
+        self.trap.get_or_init(new).arm();
+        world::fence_of_agents();
+    }
+
+    pub(super) fn release(&self) {
+        if let Some(trap) = self.trap.get() {
+            trap.release();
+        }
     }
 
     pub(super) fn with<R>(&self, f: impl FnOnce(&Page) -> R) -> R {
@@ -66,7 +87,11 @@ impl ShownToAgents {
     #[cold]
     #[inline(never)]
     pub(super) fn store(&self, index: usize, value: u64) {
-        self.with(|page| page.store(index, value));
+        let store = || self.with(|page| page.store(index, value));
+        match self.trap.get() {
+            Some(trap) => trap.pass(store),
+            None => store(),
+        }
     }
 
     pub(super) fn replace(&self, page: Page) -> Page {

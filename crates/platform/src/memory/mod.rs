@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use tidegate_machines::cells::{Cells, OwnedPage, PinnedCell, WordRef};
+use tidegate_machines::cells::{Cells, OwnedPage, PinnedCell, SharedCells, WordRef};
 use tidegate_machines::{CpuTime, Deadline, Object, Step, WaitEnd, world};
 
 /// Protocol words or bulk bytes.
@@ -76,6 +76,16 @@ impl Page {
     fn of(platform: &Platform, cells: Cells) -> Page {
         let (owner, explored) = (Shared::of(platform), platform.kind() == PlatformKind::Explored);
         Page { inner: OwnedPage::of(owner, platform.new_object_id(), explored, cells) }
+    }
+
+    /// Returns the memory that can be shown at a second address, if the page lies in such.
+    pub(crate) fn placeable(&self) -> Option<&SharedCells> {
+        self.inner.cells().shared()
+    }
+
+    /// Returns the number in the explored world; 0 elsewhere.
+    pub(crate) fn number(&self) -> u32 {
+        self.inner.id
     }
 
     /// Marks the page as written by a hostile process. On an explored platform each later load

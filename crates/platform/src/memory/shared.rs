@@ -2,7 +2,8 @@
 //!
 //! A platform of [`Platform::sharing_host`] puts the memory that it hands to processes into files
 //! of their own ([`Platform::client_page`], [`Platform::client_bulk`]): a process that is given one
-//! page reaches no other. On a cooperative platform processes are agents of one machine, which
+//! page reaches no other. A platform of [`Platform::placing_host`] makes each such page a mapping,
+//! which a window can show at an address of its own ([`crate::Mapping::place`]). On a cooperative platform processes are agents of one machine, which
 //! share the cells themselves ([`Page::client_access`]). Elsewhere that memory is like any other.
 
 use super::{Bulk, Page};
@@ -11,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tidegate_machines::ClientAccess;
 use tidegate_machines::cells::{Cells, SharedCells};
+use tidegate_machines::host::ClientMemory;
 
 /// A file of memory, for another process.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +40,12 @@ impl<'a> SharedFile<'a> {
 impl Platform {
     /// Returns whether the memory of [`Platform::client_page`] can be mapped by other processes.
     pub fn shares_memory(&self) -> bool {
-        self.kind() == PlatformKind::Host && self.host_threads().shares_memory()
+        self.client_memory() == Some(ClientMemory::Files)
+    }
+
+    /// `None` on a cooperative platform.
+    fn client_memory(&self) -> Option<ClientMemory> {
+        (self.kind() == PlatformKind::Host).then(|| self.host_threads().client_memory())
     }
 
     /// Returns whether a process can be handed the memory of [`Platform::client_page`]: another one
@@ -47,19 +54,26 @@ impl Platform {
         self.shares_memory() || self.is_cooperative()
     }
 
-    fn client_cells(&self, bytes: u64, access: ClientAccess) -> Option<Cells> {
-        let cells = bytes.div_ceil(8) as usize;
-        if !self.shares_memory() {
-            let explored = self.kind() == PlatformKind::Explored;
-            return self.is_cooperative().then(|| Cells::private(cells, explored, Some(access)));
-        }
-        Some(Cells::of_file(SharedCells::create(bytes, access).ok()?, cells))
+    /// Returns cells of a kind of their own for a process; `None` if other memory does, or the
+    /// system has none left.
+    fn client_cells(&self, cells: usize, access: ClientAccess, is_page: bool) -> Option<Cells> {
+        let bytes = 8 * cells as u64;
+        let shared = match self.client_memory() {
+            None => {
+                let explored = self.kind() == PlatformKind::Explored;
+                return Some(Cells::private(cells, explored, Some(access)));
+            }
+            Some(ClientMemory::Files) => SharedCells::create(bytes, access),
+            Some(ClientMemory::Mappings) if is_page => SharedCells::anonymous(bytes, access),
+            Some(ClientMemory::Mappings | ClientMemory::Private) => return None,
+        };
+        Some(Cells::of_file(shared.ok()?, cells))
     }
 
     /// Creates a zeroed protocol page that is handed to a process, which may do with it what
     /// `access` says. [`Page::shared`] is `None` where the system had no file left for it.
     pub fn client_page(&self, words: usize, access: ClientAccess) -> Page {
-        match self.client_cells(8 * words as u64, access) {
+        match self.client_cells(words, access, true) {
             Some(cells) => Page::of(self, cells),
             None => self.page(words),
         }
@@ -68,7 +82,7 @@ impl Platform {
     /// Creates zeroed bytes that are handed to a process, as [`Platform::client_page`] does. The
     /// process may load and store.
     pub fn client_bulk(&self, bytes: usize) -> Bulk {
-        match self.client_cells(bytes as u64, ClientAccess::ReadWrite) {
+        match self.client_cells(bytes.div_ceil(8), ClientAccess::ReadWrite, false) {
             Some(cells) => Bulk::of(self, cells, bytes),
             None => self.bulk(bytes),
         }

@@ -87,6 +87,12 @@ impl Platform {
         Platform::new(PlatformKind::Host, None, Some(Host::sharing()))
     }
 
+    /// Returns a platform as [`Platform::host`] does whose pages for processes can be shown at
+    /// addresses that stay ([`Mapping::place`](crate::Mapping::place)).
+    pub fn placing_host() -> Platform {
+        Platform::new(PlatformKind::Host, None, Some(Host::placing()))
+    }
+
     /// Returns a platform of fibers on the calling thread, in order of virtual time.
     /// [`Platform::spend`] charges `costs`. The machine is bound to its thread.
     ///

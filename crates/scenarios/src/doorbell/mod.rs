@@ -12,6 +12,7 @@ pub(crate) mod ring_against_connect;
 pub(crate) mod ring_against_disconnect;
 pub(crate) mod ring_against_park;
 pub(crate) mod ring_against_victimise;
+pub(crate) mod stored_ring_against_trap;
 pub(crate) mod suspend_against_destroy;
 
 /// Describes a doorbell for a new user-mode queue of `client`, with a new ring.

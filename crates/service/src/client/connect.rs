@@ -63,8 +63,8 @@ pub fn connect(
     open(platform, path, (adapter, false), process_name)
 }
 
-/// As [`connect`], for a process that knows the published contract alone: it stores to the doorbell
-/// itself and notifies the driver of each ring, as the doorbell's status says.
+/// As [`connect`], for a process that knows only the published contract: it stores write pointers
+/// to its doorbells without a base, and reads CONNECTED_NOTIFY where that does not name the queue.
 ///
 /// # Errors
 /// As [`connect`].
@@ -139,10 +139,10 @@ fn say_hello<T: DeserializeOwned>(
 fn open(
     platform: &Platform,
     path: &Path,
-    (adapter, notifies): (u32, bool),
+    (adapter, only_stores): (u32, bool),
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
-    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), notifies };
+    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), only_stores };
     let (link, welcome, files) = first_message(path, purpose)?;
     become_process(platform, link, welcome, files)
 }
@@ -160,7 +160,7 @@ pub fn connect_agent(
     let platform = sessions.platform();
     let (link, session, life) = Link::pair(platform);
     sessions.take(session);
-    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), notifies: false };
+    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), only_stores: false };
     let (welcome, files) = say_hello(&link, purpose)?;
     Ok((become_process(platform, link, welcome, files)?, life))
 }

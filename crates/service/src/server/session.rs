@@ -103,9 +103,9 @@ fn begin(
 ) -> Result<Option<Session>, Refusal> {
     let received = link.receive(buffer).ok().flatten();
     let Received { body, .. } = received.ok_or(Refusal::NotAClient)?;
-    let (adapter, name, notifies) = match wire::read_hello(body)? {
-        Purpose::Process { adapter, name, notifies } => {
-            (adapter, shortened(&name, MOST_NAME_BYTES), notifies)
+    let (adapter, name, only_stores) = match wire::read_hello(body)? {
+        Purpose::Process { adapter, name, only_stores } => {
+            (adapter, shortened(&name, MOST_NAME_BYTES), only_stores)
         }
         Purpose::Counts => {
             let counts: Result<String, Refusal> = Ok(shared.counts().to_string());
@@ -129,7 +129,7 @@ fn begin(
     let mut files = Files::default();
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
     files.all.push(notices.bell.attachment().map_err(no_memory)?);
-    let opened = shared.adapters.open(adapter, &name, notifies, limits.queued);
+    let opened = shared.adapters.open(adapter, &name, only_stores, limits.queued);
     let opened = opened.map_err(Refusal::Open)?;
     shared.counts.processes.fetch_add(1);
     let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));

@@ -29,8 +29,8 @@ pub trait Adapters: Send + Sync {
     /// How many there are.
     fn count(&self) -> u32;
 
-    /// Opens a process on one of them. `notifies`: it knows the published contract alone, and
-    /// notifies the driver of each ring. `queued`: what it may have queued with the kernel.
+    /// Opens a process on one of them. `only_stores`: it stores write pointers to its doorbells
+    /// without a base. `queued`: what it may have queued with the kernel.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -38,7 +38,7 @@ pub trait Adapters: Send + Sync {
         &self,
         adapter: u32,
         process_name: &str,
-        notifies: bool,
+        only_stores: bool,
         queued: u32,
     ) -> Result<Opened, Status>;
 

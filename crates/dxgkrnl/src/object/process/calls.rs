@@ -702,7 +702,7 @@ impl Process {
                 ring,
                 control,
                 flags: args.flags,
-                notifies: self.kind.notifies,
+                only_stores: self.kind.only_stores,
                 maps_pages: self.kind.maps_doorbells,
             },
             &mut private_data,

@@ -98,9 +98,10 @@ pub struct ProcessKind {
     /// It has the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may use the
     /// FOCUS and REALTIME bands.
     pub may_raise_priority: bool,
-    /// It knows only the published contract, and not what the user-mode driver of the same vendor
-    /// does after a doorbell's store. A doorbell that is connected reads CONNECTED_NOTIFY.
-    pub notifies: bool,
+    /// It knows only the published contract: it stores write pointers to its doorbells, without the
+    /// base that a connect returns. A doorbell whose base is not 0 reads CONNECTED_NOTIFY and shows
+    /// no hardware, because such a store would be another queue's.
+    pub only_stores: bool,
     /// It maps the pages of its doorbells itself, after the call that connects them. The status
     /// reads CONNECTED when the process has said that it has (`ConnectAnnouncement`).
     pub maps_doorbells: bool,

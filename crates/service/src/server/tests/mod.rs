@@ -75,7 +75,7 @@ impl Adapters for Served {
         2
     }
 
-    fn open(&self, _: u32, name: &str, notifies: bool, queued: u32) -> Result<Opened, Status> {
+    fn open(&self, _: u32, name: &str, only_stores: bool, queued: u32) -> Result<Opened, Status> {
         match self.refusal.load() {
             0 => {}
             1 => panic!("a kernel with a fault"),
@@ -83,7 +83,8 @@ impl Adapters for Served {
         }
         self.opened.fetch_add(1);
         let queued = Some(queued);
-        let kind = ProcessKind { notifies, maps_doorbells: true, queued, ..ProcessKind::default() };
+        let kind =
+            ProcessKind { only_stores, maps_doorbells: true, queued, ..ProcessKind::default() };
         let process = self.machine.process_of_kind(0, name, kind).unwrap();
         let (kernel, number, ended) = (process.clone(), process.number(), self.ended.clone());
         let end = Box::new(move || {

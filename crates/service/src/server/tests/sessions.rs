@@ -42,7 +42,7 @@ impl Fixture {
 }
 
 fn purpose(adapter: u32) -> Purpose {
-    Purpose::Process { adapter, name: "client".to_owned(), notifies: false }
+    Purpose::Process { adapter, name: "client".to_owned(), only_stores: false }
 }
 
 fn say(client: &Link, purpose: Purpose) {

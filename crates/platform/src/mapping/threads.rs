@@ -1,0 +1,55 @@
+//! Windows of threads, with and without an address.
+
+use crate::memory::Page;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tidegate_machines::cells::{PlacedPage, Shown};
+
+/// A page, and an address where it is shown if the window was given one.
+pub(super) struct ShownToThreads {
+    shown: Shown<Page>,
+    /// The lock orders rotations.
+    placed: Mutex<Option<PlacedPage>>,
+}
+
+impl ShownToThreads {
+    /// `announced`: as in [`Shown::new`].
+    pub(super) fn new(page: Page, announced: bool) -> ShownToThreads {
+        ShownToThreads { shown: Shown::new(page, announced), placed: Mutex::new(None) }
+    }
+
+    #[inline(always)]
+    pub(super) fn with<R>(&self, f: impl FnOnce(&Page) -> R) -> R {
+        self.shown.with(f)
+    }
+
+    fn placed(&self) -> MutexGuard<'_, Option<PlacedPage>> {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn replace(&self, page: Page) -> Page {
+        let placed = self.placed();
+        if let Some(placed) = &*placed {
+            show(placed, &page);
+        }
+        self.shown.replace(page)
+    }
+
+    pub(super) fn place(&self) -> io::Result<u64> {
+        let mut placed = self.placed();
+        if placed.is_none() {
+            let new = PlacedPage::reserve()?;
+            self.shown.with(|page| show(&new, page));
+            *placed = Some(new);
+        }
+        Ok(placed.as_ref().map_or(0, PlacedPage::address))
+    }
+}
+
+fn show(placed: &PlacedPage, page: &Page) {
+    // A failure shows no memory of others. The kernel is then told of work by its last queued value.
+    let is_shown = page.placeable().is_some_and(|memory| placed.show(memory).is_ok());
+    if !is_shown {
+        placed.hide();
+    }
+}
