@@ -1,14 +1,14 @@
 //! Rings of a program that stores to its doorbells and does nothing else, as published: the hint
-//! that belongs to a ring ([`RingHint`]) is given by a thread of the user-mode driver, which watches
-//! the doorbells.
+//! that belongs to a ring ([`RingHint`]) is given by a thread of the user-mode driver, which
+//! watches the doorbells.
 //!
 //! The thread looks at a doorbell often for a short time after each ring. Then it sleeps:
 //! 1. a trap is armed on the doorbell's address; 2. the doorbell is looked at again; 3. the thread
 //! sleeps. Step 2 finds a ring that comes before the trap, and a later ring wakes the thread, once.
 //! Where the system has no traps, the thread looks at an interval.
 //!
-//! A look that finds a new write pointer gives the hint, also while the engine looks at the doorbell
-//! itself. A hint too many has no effect.
+//! A look that finds a new write pointer gives the hint, also while the engine looks at the
+//! doorbell itself. A hint too many has no effect.
 //!
 //! Entry points: [`RingWatch::watch`], [`RingWatch::run`].
 
@@ -119,8 +119,8 @@ enum Found {
 }
 
 impl Ring {
-    /// Looks for a new write pointer.
-    fn look(&mut self, times: &LookTimes) -> Found {
+    /// Reads the doorbell. A new write pointer begins a time of frequent looks.
+    fn find_ring(&mut self, times: &LookTimes) -> Found {
         let pointer = |window: &Mapping| window.page().load(VALUE_WORD);
         let found = self.windows.iter().map(pointer).max().unwrap_or(0);
         if std::mem::replace(&mut self.seen, found) == found {
@@ -133,11 +133,11 @@ impl Ring {
 
     /// Looks, and decides when the next look is.
     fn turn(&mut self, now: CpuTime, times: &LookTimes, traps: &dyn Traps) -> Found {
-        let mut found = self.look(times);
+        let mut found = self.find_ring(times);
         if found == Found::Nothing && self.idle_looks >= times.looks {
             // 1. The traps. 2. The last look.
             let is_armed = self.windows.iter().all(|window| traps.arm(window));
-            found = self.look(times);
+            found = self.find_ring(times);
             if found == Found::Nothing && is_armed {
                 self.next_look = None;
                 return Found::Nothing;
@@ -238,15 +238,15 @@ impl RingWatch {
         let mut next = None;
         while !watch.platform.is_stopped() {
             let stored = watch.traps.wait(next);
-            next = watch.look(&stored);
+            next = watch.serve_due(&stored);
         }
     }
 }
 
 impl Watch {
-    /// Looks at the doorbells that are due, and at those that were stored to. Returns when the next
-    /// one is due.
-    fn look(&self, stored: &[u64]) -> Option<CpuTime> {
+    /// Reads the doorbells that are due and gives their hints; those in `stored` are due soon.
+    /// Returns when the next one is due.
+    fn serve_due(&self, stored: &[u64]) -> Option<CpuTime> {
         let now = self.platform.now();
         let mut rung = Vec::new();
         let mut next: Option<CpuTime> = None;
@@ -417,7 +417,7 @@ mod tests {
         let placed = windows.clone().map(|window| (window, 0)).to_vec();
         let watched = watch.watch(placed, hint.clone());
         let given = || {
-            watch.0.look(&[]);
+            watch.0.serve_due(&[]);
             hint.0.exchange(0)
         };
         windows[1].store(0, 2);

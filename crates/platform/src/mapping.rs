@@ -8,9 +8,11 @@
 //! A window can have an address for a program that only stores ([`Mapping::place`]), and stores
 //! there can be trapped ([`traps`]).
 //!
-//! Below it: `agents` (windows of an explored machine), `threads` (windows of threads).
+//! Below it: `agents` (windows of an explored machine), `stopped` (their traps), `threads` (windows
+//! of threads).
 
 mod agents;
+mod stopped;
 mod threads;
 pub mod traps;
 

@@ -5,7 +5,7 @@
 //! user is found there. Each agent has a word for its announcements. The loads, stores and barriers
 //! are steps; the table of pages is not, as a page enters it before its number is shown.
 
-use super::traps::{Trap, TrapsOfAgents};
+use super::stopped::{Trap, TrapsOfAgents};
 use crate::memory::{Page, Word};
 use crate::planted;
 use crate::platform::Platform;

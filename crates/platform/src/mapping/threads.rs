@@ -47,7 +47,8 @@ impl ShownToThreads {
 }
 
 fn show(placed: &PlacedPage, page: &Page) {
-    // A failure shows no memory of others. The kernel is then told of work by its last queued value.
+    // After a failure the address shows no memory of others. The last queued value then tells the
+    // kernel of work.
     let is_shown = page.placeable().is_some_and(|memory| placed.show(memory).is_ok());
     if !is_shown {
         placed.hide();

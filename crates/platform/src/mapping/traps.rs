@@ -4,18 +4,16 @@
 //! and says which it was; the store is carried out then. A store that was not stopped is visible
 //! when the call that arms the window returns.
 //!
-//! Below it: `os::traps` of the machines. In an explored machine a store asks for the trap under a
-//! lock, in its place.
+//! Below it: `os::traps` of the machines; `stopped` for an explored machine.
 
+use super::stopped::{Stopped, TrapsOfAgents};
 use super::{Mapping, Window};
-use crate::event::Event;
 use crate::platform::{Platform, PlatformKind};
-use crate::sync::Mutex;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_machines::os::traps::PageTraps;
-use tidegate_machines::{CpuTime, Step, WaitEnd};
+use tidegate_machines::{CpuTime, Step};
 
 /// Traps of a process.
 pub struct StoreTraps {
@@ -36,10 +34,7 @@ impl StoreTraps {
     pub fn new(platform: &Platform) -> io::Result<StoreTraps> {
         let kind = match platform.kind() {
             PlatformKind::Host => Kind::OfThreads(PageTraps::new()?),
-            PlatformKind::Explored => Kind::OfAgents(Arc::new(TrapsOfAgents {
-                stopped: platform.mutex("stopped stores", Vec::new()),
-                ready: platform.event(false),
-            })),
+            PlatformKind::Explored => Kind::OfAgents(Arc::new(TrapsOfAgents::new(platform))),
             PlatformKind::Virtual => return Err(io::ErrorKind::Unsupported.into()),
         };
         Ok(StoreTraps { platform: platform.clone(), kind })
@@ -94,69 +89,7 @@ impl StoreTraps {
             }
             Kind::OfAgents(traps) => {
                 let _ended = traps.ready.wait_for(deadline, "a trapped store");
-                let stopped = std::mem::take(&mut *traps.stopped.lock());
-                let release = |stopped: Stopped| {
-                    let trap = stopped.trap.upgrade()?;
-                    trap.release();
-                    stopped.passes.set(Step::ThreadWake);
-                    Some(trap.number)
-                };
-                stopped.into_iter().filter_map(release).collect()
-            }
-        }
-    }
-}
-
-/// The traps of an explored machine.
-pub(super) struct TrapsOfAgents {
-    stopped: Mutex<Vec<Stopped>>,
-    ready: Event,
-}
-
-/// A store that was stopped.
-struct Stopped {
-    trap: Weak<Trap>,
-    /// Set when the store may try again. The trap may be armed again by then.
-    passes: Event,
-}
-
-/// The trap of a window.
-pub(super) struct Trap {
-    platform: Platform,
-    number: u64,
-    traps: Arc<TrapsOfAgents>,
-    is_armed: Mutex<bool>,
-}
-
-impl Trap {
-    pub(super) fn new(platform: &Platform, number: u64, traps: &Arc<TrapsOfAgents>) -> Trap {
-        let is_armed = platform.mutex("the trap of a window", false);
-        Trap { platform: platform.clone(), number, traps: traps.clone(), is_armed }
-    }
-
-    pub(super) fn arm(&self) {
-        *self.is_armed.lock_device() = true;
-    }
-
-    pub(super) fn release(&self) {
-        *self.is_armed.lock_device() = false;
-    }
-
-    /// Carries out a store, after it was stopped if the trap is armed. One that the end of the
-    /// machine releases is left out.
-    pub(super) fn pass(self: &Arc<Self>, store: impl FnOnce()) {
-        loop {
-            let is_armed = self.is_armed.lock_device();
-            if !*is_armed {
-                return store();
-            }
-            drop(is_armed);
-            let passes = self.platform.event(true);
-            let stopped = Stopped { trap: Arc::downgrade(self), passes: passes.clone() };
-            self.traps.stopped.lock().push(stopped);
-            self.traps.ready.set(Step::ThreadWake);
-            if passes.wait() == WaitEnd::Stopped {
-                return;
+                traps.take().into_iter().filter_map(Stopped::release).collect()
             }
         }
     }

@@ -3,8 +3,9 @@
 //! A platform of [`Platform::sharing_host`] puts the memory that it hands to processes into files
 //! of their own ([`Platform::client_page`], [`Platform::client_bulk`]): a process that is given one
 //! page reaches no other. A platform of [`Platform::placing_host`] makes each such page a mapping,
-//! which a window can show at an address of its own ([`crate::Mapping::place`]). On a cooperative platform processes are agents of one machine, which
-//! share the cells themselves ([`Page::client_access`]). Elsewhere that memory is like any other.
+//! which a window can show at an address of its own ([`crate::Mapping::place`]). On a cooperative
+//! platform processes are agents of one machine, which share the cells themselves
+//! ([`Page::client_access`]). Elsewhere that memory is like any other.
 
 use super::{Bulk, Page};
 use crate::platform::{Platform, PlatformKind};
