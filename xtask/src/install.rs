@@ -2,7 +2,7 @@
 //! header and a pkg-config file below a folder.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::cargo;
@@ -12,23 +12,31 @@ const LIBRARY: &str = "libtidegate_d3dkmt.so";
 /// The version of the interface, as in the soname.
 const SONAME_VERSION: &str = "0";
 
+/// The header, from the root of the tree.
+const HEADER: &str = "crates/d3dkmt/include/tidegate_d3dkmt.h";
+
 /// Builds and installs.
 pub fn d3dkmt(root: &Path, prefix: &Path) -> Result<(), String> {
     cargo(root, &["build", "--release", "--package", "tidegate-d3dkmt"], &[])?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let header = root.join("crates/d3dkmt/include/tidegate_d3dkmt.h");
-    install(&target.join("release").join(LIBRARY), &header, prefix)
+    fs::create_dir_all(prefix)
+        .and_then(|()| {
+            install(&target(root).join("release"), root, prefix, &prefix.canonicalize()?)
+        })
         .map_err(|e| format!("cannot install below {}: {e}", prefix.display()))?;
     println!("installed below {}", prefix.display());
     Ok(())
 }
 
-fn install(library: &Path, header: &Path, prefix: &Path) -> std::io::Result<()> {
-    let (lib, include) = (prefix.join("lib"), prefix.join("include"));
+/// The folder of builds.
+pub fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
+}
+
+/// Copies library, header and pkg-config file below a folder, which `prefix` names in the latter.
+pub fn install(built: &Path, root: &Path, below: &Path, prefix: &Path) -> std::io::Result<()> {
+    let (lib, include) = (below.join("lib"), below.join("include"));
     fs::create_dir_all(lib.join("pkgconfig"))?;
     fs::create_dir_all(&include)?;
-    let prefix = prefix.canonicalize()?;
     let soname = format!("{LIBRARY}.{SONAME_VERSION}");
     // Removed first, so that a program which runs keeps its library.
     for name in [LIBRARY, &soname] {
@@ -37,16 +45,16 @@ fn install(library: &Path, header: &Path, prefix: &Path) -> std::io::Result<()> 
             _ => {}
         }
     }
-    fs::copy(library, lib.join(&soname))?;
-    // Line tables are nine tenths of the file. A machine without binutils keeps them.
-    let _ = Command::new("strip")
-        .arg("--strip-debug")
-        .arg(lib.join(&soname))
-        .stderr(Stdio::null())
-        .status();
+    fs::copy(built.join(LIBRARY), lib.join(&soname))?;
+    strip(&lib.join(&soname));
     std::os::unix::fs::symlink(&soname, lib.join(LIBRARY))?;
-    fs::copy(header, include.join("tidegate_d3dkmt.h"))?;
-    fs::write(lib.join("pkgconfig/tidegate-d3dkmt.pc"), package(&prefix))
+    fs::copy(root.join(HEADER), include.join("tidegate_d3dkmt.h"))?;
+    fs::write(lib.join("pkgconfig/tidegate-d3dkmt.pc"), package(prefix))
+}
+
+/// Removes line tables, which are nine tenths of a file. A machine without binutils keeps them.
+pub fn strip(file: &Path) {
+    let _ = Command::new("strip").arg("--strip-debug").arg(file).stderr(Stdio::null()).status();
 }
 
 /// The pkg-config file.
@@ -68,24 +76,22 @@ fn package(prefix: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree;
 
     #[test]
     fn an_installation_has_library_header_and_package() {
-        let folder = std::env::temp_dir().join(format!("tidegate-install-{}", std::process::id()));
-        let (library, header) = (folder.join("built.so"), folder.join("built.h"));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(&library, "library").unwrap();
-        fs::write(&header, "header").unwrap();
-        let prefix = folder.join("prefix");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(LIBRARY), "library").unwrap();
+        let prefix = folder.path().join("prefix");
         for _again in 0..2 {
-            install(&library, &header, &prefix).unwrap();
+            install(folder.path(), &tree::root(), &prefix, &prefix).unwrap();
             assert_eq!(fs::read_to_string(prefix.join("lib").join(LIBRARY)).unwrap(), "library");
             assert!(prefix.join("lib/libtidegate_d3dkmt.so.0").exists());
             assert!(prefix.join("include/tidegate_d3dkmt.h").exists());
             let package =
                 fs::read_to_string(prefix.join("lib/pkgconfig/tidegate-d3dkmt.pc")).unwrap();
-            assert!(package.contains("-ltidegate_d3dkmt"), "{package}");
+            let first = format!("prefix={}\n", prefix.display());
+            assert!(package.starts_with(&first) && package.contains("-ltidegate_d3dkmt"));
         }
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

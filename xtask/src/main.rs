@@ -5,8 +5,9 @@
 //! `test_programs` runs the tests under a limit. `swarm` runs random programs. `stages` runs all of
 //! these in order. `facade` checks the reference and the crates of the library. `source` reads Rust
 //! as far as the other rooms need, `performance` writes a table, `pictures` draws those of the
-//! documents, `install` installs the C library, and `tree` finds files. The product does not depend
-//! on this program, and this program does not depend on the product.
+//! documents, `install` installs the C library, `dist` packs it with the program, and `tree` finds
+//! files. The product does not depend on this program, and this program does not depend on the
+//! product.
 
 #![allow(
     clippy::disallowed_types,
@@ -16,6 +17,7 @@
 
 mod cargo;
 mod coverage;
+mod dist;
 mod facade;
 mod finding;
 mod fuzz;
@@ -74,6 +76,7 @@ tasks:
   tests             the test programs alone: each under a limit, printed as it ends
   install-d3dkmt PREFIX
                     build the C library, and copy it below PREFIX with its header and its pkg-config file
+  dist [FOLDER]     make an archive for machines without Rust (program, C library, header, man pages, completions), and try it
   tables            check the queries of docs/tables.md and docs/swarm.md with DuckDB, and the scripts for Ray
   test              everything that has to pass before a change is merged
   full              test, and the long forms: full exploration, ignored tests, an hour of random programs, mutants,
@@ -118,6 +121,8 @@ fn main() -> ExitCode {
         ["performance"] => performance::write(&root),
         ["pictures"] => pictures::draw(&root),
         ["install-d3dkmt", prefix] => install::d3dkmt(&root, Path::new(prefix)),
+        ["dist"] => dist::dist(&root, &root.join("target/dist")),
+        ["dist", folder] => dist::dist(&root, Path::new(folder)),
         ["tests"] => stages::tests(&root),
         ["tables"] => tables::check(&root),
         ["test"] => stages::test(&root),

@@ -18,6 +18,7 @@ struct Program {
 }
 
 impl Program {
+    /// `source`: from `tests/c`.
     const fn new(language: &'static str, source: &'static str) -> Program {
         Program { language, source }
     }
@@ -89,6 +90,20 @@ static SAMPLE: Program = Program::new("cc", "sample.c");
 static FORKS: Program = Program::new("cc", "forks.c");
 static WINDOWS: Program = Program::new("cc", "windows.c");
 static CLIENT: Program = Program::new("c++", "client.cpp");
+
+// spec: UMS-022
+#[test]
+fn the_example_submits_without_a_call() {
+    let example = Program::new("cc", "../../examples/store.c");
+    let folder = tempfile::tempdir().unwrap();
+    for program in example.make(folder.path()) {
+        for socket in [Path::new(""), socket()] {
+            let output = Command::new(&program).env("TIDEGATE_SOCKET", socket).output().unwrap();
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(printed, "the GPU wrote 42\n", "{output:?}");
+        }
+    }
+}
 
 #[test]
 fn the_header_marks_its_extensions() {
