@@ -2,9 +2,9 @@
 //! that belongs to a ring ([`RingHint`]) is given by a thread of the user-mode driver, which
 //! watches the doorbells.
 //!
-//! The thread looks at a doorbell often for a short time after each ring. Then it sleeps:
-//! 1. a trap is armed on the doorbell's address; 2. the doorbell is looked at again; 3. the thread
-//! sleeps. Step 2 finds a ring that comes before the trap, and a later ring wakes the thread, once.
+//! The thread looks at a doorbell often for a short time after each ring. Then it sleeps: a trap is
+//! armed on the doorbell's address, the doorbell is looked at again, and the thread waits. The
+//! second look finds a ring that comes before the trap, and a later ring wakes the thread, once.
 //! Where the system has no traps, the thread looks at an interval.
 //!
 //! A look that finds a new write pointer gives the hint, also while the engine looks at the
@@ -135,7 +135,7 @@ impl Ring {
     fn turn(&mut self, now: CpuTime, times: &LookTimes, traps: &dyn Traps) -> Found {
         let mut found = self.find_ring(times);
         if found == Found::Nothing && self.idle_looks >= times.looks {
-            // 1. The traps. 2. The last look.
+            // The traps come before the last look.
             let is_armed = self.windows.iter().all(|window| traps.arm(window));
             found = self.find_ring(times);
             if found == Found::Nothing && is_armed {

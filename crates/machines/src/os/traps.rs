@@ -93,7 +93,7 @@ impl PageTraps {
     fn command<'a>(&self, command: impl Ioctl<Output = ()> + 'a) -> io::Result<()> {
         // SAFETY: each command is made with its own number and structure. They change which stores
         // of this process are stopped, and no memory.
-        Ok(unsafe { ioctl(&self.faults, command)? })
+        unsafe { ioctl(&self.faults, command) }.map_err(io::Error::from)
     }
 
     fn range(&self, page: u64) -> Range {
