@@ -114,8 +114,6 @@ pub(crate) struct Sharing {
     /// Groups of agents, as bits, that share objects which are written; `None` unless groups are
     /// searched by themselves.
     groups: Option<Vec<u64>>,
-    /// Scratch space of [`Sharing::closed_group`].
-    group: Vec<AgentIx>,
 }
 
 /// Agents from this number on share one bit and one count, so their accesses count as shared.
@@ -290,38 +288,32 @@ impl Sharing {
 
     /// Returns a minimal stubborn set as bits: a group whose steps commute with everything that
     /// other agents can do before one of the group moves. `None` if only all agents qualify.
-    pub(crate) fn closed_group(&mut self, point: &Point<'_>) -> Option<u64> {
+    pub(crate) fn closed_group(&self, point: &Point<'_>) -> Option<u64> {
         if point.agents.count() > usize::from(LAST_BIT) {
             return None;
         }
         let movers = point.choices.iter().fold(0, |all, choice| all | bit(choice.agent()));
-        let mut group = std::mem::take(&mut self.group);
         let mut best: Option<u64> = None;
         let mut left = movers;
         while left != 0 {
             let seed = AgentIx(left.trailing_zeros() as u16);
             left &= left - 1;
-            if let Some(closed) = self.close(seed, point, &mut group) {
+            if let Some(closed) = self.close(seed, point) {
                 let moving = closed & movers;
                 if best.is_none_or(|best| moving.count_ones() < best.count_ones()) {
                     best = Some(moving);
                 }
             }
         }
-        self.group = group;
         best.filter(|best| *best != movers)
     }
 
     /// Returns the closed group of `seed`; `None` if it includes an agent that has not started.
-    fn close(&self, seed: AgentIx, point: &Point<'_>, open: &mut Vec<AgentIx>) -> Option<u64> {
+    fn close(&self, seed: AgentIx, point: &Point<'_>) -> Option<u64> {
         let started = (1u64 << point.agents.count()) - 1;
-        let mut closed = 0;
-        open.clear();
-        open.push(seed);
-        while let Some(agent) = open.pop() {
-            if closed & bit(agent) != 0 {
-                continue;
-            }
+        let (mut closed, mut open) = (0, bit(seed));
+        while open != 0 {
+            let agent = AgentIx(open.trailing_zeros() as u16);
             closed |= bit(agent);
             let (run, flush) = (Choice::Run(agent), Choice::Flush(agent));
             let drains = point.choices.contains(&flush);
@@ -334,11 +326,7 @@ impl Sharing {
             if others & !started != 0 {
                 return None;
             }
-            others &= !closed;
-            while others != 0 {
-                open.push(AgentIx(others.trailing_zeros() as u16));
-                others &= others - 1;
-            }
+            open = (open | others) & !closed;
         }
         Some(closed)
     }

@@ -188,3 +188,31 @@ impl Strategy for RecordedReplay {
         index
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_is_a_verb_and_the_name_of_its_object() {
+        let (log, word) = (StepLog::default(), Object::Word { page: 1, index: 2 });
+        let steps = [
+            (OpKind::Start, Object::None, "starts"),
+            (OpKind::Load, word, "loads word 2 of page 1"),
+            (OpKind::Store, word, "stores word 2 of page 1"),
+            (OpKind::Exchange, word, "exchanges word 2 of page 1"),
+            (OpKind::Add, word, "adds to word 2 of page 1"),
+            (OpKind::Fence, Object::None, "executes a barrier"),
+            (OpKind::FenceOfAgents, Object::None, "has all agents execute a barrier"),
+            (OpKind::Lock, Object::Mutex(3), "takes lock 3"),
+            (OpKind::TryLock, Object::Mutex(3), "tries to take lock 3"),
+            (OpKind::Unlock, Object::Mutex(3), "releases lock 3"),
+            (OpKind::Wait, word, "sleeps on word 2 of page 1"),
+            (OpKind::Wake, word, "wakes waiters of word 2 of page 1"),
+            (OpKind::Sleep, Object::None, "sleeps"),
+        ];
+        for (op, object, text) in steps {
+            assert_eq!(step_in_words(op, object, &log), text);
+        }
+    }
+}

@@ -88,12 +88,10 @@ impl Timeline {
         Arc::clone(self.snapshot.get_or_insert_with(|| Arc::new(clock.clone())))
     }
 
-    fn join(&mut self, other: &Clock) -> bool {
-        let changed = self.clock.join(other);
-        if changed {
+    fn join(&mut self, other: &Clock) {
+        if self.clock.join(other) {
             self.snapshot = None;
         }
-        changed
     }
 
     fn advance(&mut self, id: TimelineId) -> u32 {

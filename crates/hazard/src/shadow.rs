@@ -424,6 +424,20 @@ mod tests {
     }
 
     #[test]
+    fn of_two_accesses_of_either_kind_a_write_or_one_atomic_conflicts() {
+        use AccessKind::{Atomic, Read, Write};
+        for first in [Read, Atomic, Write] {
+            for second in [Read, Atomic, Write] {
+                let mut shadow = Shadow::default();
+                assert!(add(&mut shadow, 101, first, 0..8).is_empty());
+                let conflicts = first != second || first == Write;
+                let found = add(&mut shadow, 201, second, 0..8);
+                assert_eq!(found.len(), usize::from(conflicts), "{first:?}, {second:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_write_joins_what_it_covers() {
         let mut shadow = Shadow::default();
         for n in 0..1000 {

@@ -132,6 +132,17 @@ mod tests {
     }
 
     #[test]
+    fn a_full_table_refuses_an_object_whose_slot_would_be_the_generation_of_another() {
+        let mut table = Table::new(Kind::Context);
+        table.slots.resize_with(MAX_SLOTS - 1, || Slot { generation: 1, value: Some(()) });
+        let last = table.insert(()).unwrap();
+        assert_eq!(last, handle(Kind::Context, 1, MAX_SLOTS as u32 - 1));
+        assert_eq!(table.insert(()), Err(KmdError::TooManyObjects(Kind::Context)));
+        table.remove(last).unwrap();
+        assert_eq!(table.insert(()), Ok(handle(Kind::Context, 2, MAX_SLOTS as u32 - 1)));
+    }
+
+    #[test]
     fn a_slot_whose_generations_are_used_up_is_not_used_again() {
         let mut table = Table::new(Kind::Doorbell);
         let old = table.insert(0).unwrap();

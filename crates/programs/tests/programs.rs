@@ -1087,7 +1087,7 @@ fn every_dispatch_of_the_frame_matches_its_reference() {
 
 #[test]
 fn shade_without_shadow_or_pre_pass_is_well_behaved() {
-    let frame = Frame::new(40, 40, 0.0);
+    let mut frame = Frame::new(40, 40, 0.0);
     let mut memory = Memory::default();
     let mut noise = Noise(4);
     let odd = [0.0, -1.0, f32::NAN, f32::INFINITY];
@@ -1105,6 +1105,14 @@ fn shade_without_shadow_or_pre_pass_is_well_behaved() {
     assert!(shaded.iter().all(|part| part.is_finite()));
     assert_eq!(shaded[..16], [0.0; 16]);
     run(&mut memory, ProgramId::SHADE, &[rt1, light, hostile, 0, 0, 40, 40]);
+    // Occlusion is off without a positive radius and strength.
+    let whole = (frame.shade.occlusion_radius, frame.shade.occlusion_strength);
+    assert!(whole.0 > 0.0 && whole.1 > 0.0);
+    for (radius, strength) in [(-whole.0, whole.1), (whole.0, 0.0), (whole.0, -whole.1)] {
+        (frame.shade.occlusion_radius, frame.shade.occlusion_strength) = (radius, strength);
+        let constants = memory.put(&frame.shade.to_bytes());
+        check(&memory, ProgramId::SHADE, &[rt1, light, constants, 0, 0, 40, 40]);
+    }
 }
 
 #[test]

@@ -60,3 +60,28 @@ impl FromStr for StrategyKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_strategy_has_a_name_that_is_read_again_and_numbers_have_defaults() {
+        let kinds = [
+            ("exhaustive", StrategyKind::Exhaustive, "exhaustive"),
+            ("bounded", StrategyKind::Bounded(2), "bounded-2"),
+            ("bounded-0", StrategyKind::Bounded(0), "bounded-0"),
+            ("random", StrategyKind::Random, "random"),
+            ("pct", StrategyKind::Pct(3), "pct-3"),
+            ("pct-1", StrategyKind::Pct(1), "pct-1"),
+            ("pct-1000", StrategyKind::Pct(1000), "pct-1000"),
+        ];
+        for (text, kind, name) in kinds {
+            assert_eq!(text.parse::<StrategyKind>().expect(text), kind);
+            assert_eq!((kind.to_string(), name.parse().ok()), (name.to_owned(), Some(kind)));
+        }
+        for text in ["", "pct-0", "pct-1001", "pct-", "random-1", "exhaustive-1", "bounded-x"] {
+            assert!(text.parse::<StrategyKind>().is_err(), "{text}");
+        }
+    }
+}

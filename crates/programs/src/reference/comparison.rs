@@ -138,3 +138,32 @@ pub(super) fn float_bytes(values: &[f32]) -> Vec<u8> {
 pub(super) fn word_bytes(values: &[u32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_elements_may_be_out_of_tolerance_as_there_are_outliers() {
+        let wrong = |compare, bytes: &[u8], found: &[u8]| {
+            let compared = Expected::new(3, bytes.to_vec(), compare).check(found);
+            compared.err().map(|found| (found.wrong, found.allowed, found.element))
+        };
+        let bytes = [10, 20, 30, 40];
+        let exact = |found: &[u8]| wrong(Compare::Exact, &bytes, found);
+        assert_eq!(exact(&[10, 20, 30, 40, 99]), None, "excess bytes are ignored");
+        assert_eq!(exact(&[10, 21, 30, 40]), Some((1, 0, 1)));
+        assert_eq!(exact(&[10, 20, 30]), Some((1, 0, 3)));
+        let colour = |found: &[u8]| wrong(Compare::Colour { step: 2, outliers: 1 }, &bytes, found);
+        assert_eq!(colour(&[12, 18, 33, 40]), None);
+        assert_eq!(colour(&[12, 17, 33, 40]), Some((2, 1, 1)));
+        let float = |found: [f32; 3]| {
+            let compare = Compare::Float { absolute: 0.5, relative: 0.25, outliers: 1 };
+            wrong(compare, &float_bytes(&[0.0, 8.0, f32::NAN]), &float_bytes(&found))
+        };
+        assert_eq!(float([0.5, 10.5, f32::NAN]), None);
+        assert_eq!(float([0.75, 10.5, f32::NAN]), None);
+        assert_eq!(float([0.75, 10.75, f32::NAN]), Some((2, 1, 0)));
+        assert_eq!(float([0.5, 10.75, 1.0]), Some((2, 1, 1)));
+    }
+}
