@@ -338,3 +338,24 @@ impl Hardware {
         self.wake_engines(cmp, engines, Step::DoorbellToFetch);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::{PhysicalMemory, StepCosts};
+
+    #[test]
+    fn a_wait_for_a_turn_that_never_ends_ends_with_the_machine() {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let (config, system) =
+            (Config::default(), PhysicalMemory::new(&platform, PhysicalAddress(0x1000)));
+        let bus = Bus::new(&platform, system, &config);
+        let hardware = Arc::new(Hardware::new(&platform, bus, config));
+        hardware.cmp.lock().nodes[0].turns = 1;
+        let waits = hardware.clone();
+        let report = platform.run(move || drop(waits.await_ends_of_turns()));
+        assert_eq!(report.blocked.len(), 1, "{report:?}");
+        let cmp = hardware.cmp.lock();
+        assert!(cmp.turn_is_awaited && cmp.nodes[0].queue_requested);
+    }
+}

@@ -537,17 +537,16 @@ fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Result<(Bulk, u64)
     if va.0 >= VA_END || root.0 == 0 {
         return Err(above_last(0));
     }
+    let table_at = |at, level| match bus.resolve(at) {
+        Some(Target::Bulk(table, start)) => Ok((table, start)),
+        _ => Err(above_last(level)),
+    };
     let mut at = root;
-    for level in 0..TABLE_LEVELS {
-        let Some(Target::Bulk(table, start)) = bus.resolve(at) else {
-            return Err(above_last(level));
-        };
-        if level == TABLE_LEVELS - 1 {
-            return Ok((table, start));
-        }
+    for level in 0..TABLE_LEVELS - 1 {
+        let (table, start) = table_at(at, level)?;
         at = read_entry(&table, start, va, level).ok_or(above_last(level))?.address();
     }
-    Err(0)
+    table_at(at, TABLE_LEVELS - 1)
 }
 
 /// Returns a protocol word and its bus address without caching the translation.

@@ -116,3 +116,47 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_one_kind_differ_in_numbers_only() {
+        let panic = |text: &str| Failure::Panic(text.to_owned());
+        assert!(panic("a.rs:12: index 7").is_like(&panic("a.rs:9: index 10")));
+        assert!(!panic("a.rs:12: index 7").is_like(&panic("b.rs:12: index 7")));
+        let stopped = |text: &str| Failure::BugCheck(text.to_owned());
+        assert!(stopped("packet 1").is_like(&stopped("packet 22")));
+        assert!(!stopped("packet 1").is_like(&stopped("fence 1")));
+        assert!(!stopped("packet 1").is_like(&panic("packet 1")));
+        let child = |text: &str| Failure::Child(text.to_owned());
+        assert!(child("t0 failed: 5").is_like(&child("t1 failed: 6")));
+        assert!(!child("t0 failed: 5").is_like(&child("t0 waited: 5")));
+        // Others are alike by their oracle.
+        let leak = |text: &str| Failure::Leak(text.to_owned());
+        assert!(leak("a device").is_like(&leak("a fence")));
+        assert!(!leak("a device").is_like(&Failure::Late("a device".to_owned())));
+    }
+
+    #[test]
+    fn what_a_child_writes_is_the_same_failure_again() {
+        let text = || "x: y 1".to_owned();
+        for failure in [
+            Failure::Standstill(vec![text()]),
+            Failure::Panic(text()),
+            Failure::Memory(text()),
+            Failure::Event(text()),
+            Failure::Driver(text()),
+            Failure::BugCheck(text()),
+            Failure::Blame(text()),
+            Failure::Late(text()),
+            Failure::Leak(text()),
+        ] {
+            assert_eq!(Failure::of_child(&failure.to_string()), failure);
+        }
+        let other = "'t0 rest 5' failed: NO_MEMORY: none";
+        assert_eq!(Failure::of_child(other), Failure::Child(other.to_owned()));
+        assert_eq!(Failure::of_child("no oracle"), Failure::Panic("no oracle".to_owned()));
+    }
+}

@@ -58,12 +58,29 @@ pub(crate) trait Watched: Send + Sync + 'static {
     fn give_up(&self) {}
 }
 
+/// The number of ended steps, and since when it has not changed.
+struct Seen {
+    ended: u64,
+    since: u64,
+}
+
+impl Seen {
+    /// Notes the number of ended steps. Returns whether it has been the same for longer than
+    /// [`PATIENCE_NS`].
+    fn note_progress(&mut self, ended: u64, now: u64) -> bool {
+        if ended != self.ended {
+            *self = Seen { ended, since: now };
+        }
+        now - self.since > PATIENCE_NS
+    }
+}
+
 /// Watches a run on a thread of its own, until the run has ended.
 pub(crate) fn watch(run: &Arc<impl Watched>) {
     let run = Arc::downgrade(run);
     let watchdog = move || {
         let clock = Platform::host();
-        let (mut seen, mut since) = (u64::MAX, 0);
+        let mut seen = Seen { ended: u64::MAX, since: 0 };
         loop {
             clock.sleep_until(clock.now().after(PERIOD_NS));
             // A run that has ended leaves nothing, or one that is judged.
@@ -71,12 +88,7 @@ pub(crate) fn watch(run: &Arc<impl Watched>) {
             if run.progress().is_over.load() != 0 {
                 return;
             }
-            let now = clock.now().0;
-            let ended = run.progress().ended.load();
-            if ended != seen {
-                (seen, since) = (ended, now);
-            }
-            if now - since > PATIENCE_NS {
+            if seen.note_progress(run.progress().ended.load(), clock.now().0) {
                 give_up(run.as_ref());
             }
         }
@@ -99,4 +111,19 @@ fn give_up(run: &impl Watched) -> ! {
     }
     stacks::write_all();
     std::process::exit(STOOD_STILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_that_ends_gives_the_next_one_the_whole_time() {
+        let mut seen = Seen { ended: u64::MAX, since: 0 };
+        assert!(!seen.note_progress(0, 5 * PATIENCE_NS), "the first number");
+        assert!(!seen.note_progress(0, 6 * PATIENCE_NS));
+        assert!(!seen.note_progress(1, 7 * PATIENCE_NS), "a step has ended");
+        assert!(!seen.note_progress(1, 8 * PATIENCE_NS));
+        assert!(seen.note_progress(1, 8 * PATIENCE_NS + 1));
+    }
 }

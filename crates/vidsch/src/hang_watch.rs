@@ -109,9 +109,11 @@ impl EngineWatch {
         self.ignored = Some((sample.works_for, sample.progress));
     }
 
-    /// Records the state directly after a recovery. Returns whether the engine still does not
-    /// respond, although no context runs: it is reset no second time for that.
+    /// Records the state directly after a recovery, and discards earlier samples. Returns whether
+    /// the engine still does not respond, although no context runs: it is reset no second time for
+    /// that.
     pub fn recovered(&mut self, sample: EngineSample) -> bool {
+        (self.last, self.left_at, self.each_left_at) = (None, None, None);
         let is_unchanged = sample.works_for.is_none() && !sample.responsive;
         self.unchanged_by_reset = is_unchanged.then_some(sample.progress);
         is_unchanged
@@ -126,11 +128,6 @@ impl EngineWatch {
             false => (progress_if(|last| last.works_for.is_some()), None),
             true => (None, progress_if(|last| last.works_for.is_none())),
         };
-    }
-
-    /// Discards what was sampled. Called when the engine was reset.
-    pub fn forget(&mut self) {
-        (self.last, self.left_at, self.each_left_at) = (None, None, None);
     }
 }
 
@@ -238,6 +235,9 @@ mod tests {
         assert_eq!(watch.judge(works(2)), HangVerdict::Preempt(A));
         watch.preempted(false);
         assert_eq!(watch.judge(works(2)), HangVerdict::SampleAgain, "it answered");
+        assert!(!watch.recovered(works(2)));
+        assert_eq!(watch.judge(works(2)), HangVerdict::SampleAgain, "it was reset");
+        assert_eq!(watch.judge(works(2)), HangVerdict::Preempt(A));
         assert_eq!(watch.judge(EngineSample { announced: 0, ..works(2) }), HangVerdict::Rest);
     }
 
@@ -255,7 +255,7 @@ mod tests {
         watch.preempted(false);
         assert_eq!(watch.judge(unresponsive(2)), HangVerdict::Preempt(A), "the engine moved");
         watch.preempted(false);
-        watch.forget();
+        assert!(!watch.recovered(works(2)));
         assert_eq!(watch.judge(unresponsive(2)), HangVerdict::Preempt(A), "it was reset");
         // The engine responds, or names no context.
         let mut watch = EngineWatch::default();
@@ -284,8 +284,11 @@ mod tests {
         assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach, "one context left");
         watch.preempted(true);
         assert_eq!(watch.judge(silent(2)), HangVerdict::Ownerless);
-        watch.forget();
+        assert!(!watch.recovered(works(2)));
         assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach, "it was reset");
+        watch.preempted(true);
+        assert!(!watch.recovered(works(2)));
+        assert_eq!(watch.judge(silent(2)), HangVerdict::PreemptEach, "it was reset again");
         // An ignored hang is not reported again.
         watch.preempted(true);
         assert_eq!(watch.judge(silent(2)), HangVerdict::Ownerless);

@@ -170,10 +170,7 @@ fn answered_probes(recovery: &Recovery) -> Vec<(EngineId, Arc<Context>)> {
 
 /// Resumes the contexts that probes suspended, because the engine was recovered.
 fn end_probes(recovery: &Recovery, level: &Passive, engine: EngineId) {
-    let probes = recovery.detector.engine(engine, |state| {
-        state.watch.forget();
-        std::mem::take(&mut state.probes)
-    });
+    let probes = recovery.detector.engine(engine, |state| std::mem::take(&mut state.probes));
     probes.iter().for_each(|context| context.suspension.release(level));
 }
 

@@ -43,21 +43,13 @@ impl Stage {
         }
         parent.start();
         self.run_threads(|of| of == process);
-        self.report(parent);
         if parent.end_threads() {
             self.judge_objects();
-            self.report(parent);
         }
         parent.end_judging();
         self.drop_all();
         if let Some(refused) = self.refused() {
             self.fail(refused);
         }
-        self.report(parent);
-    }
-
-    /// Reports the failures that are new.
-    fn report(&self, parent: &Parent) {
-        self.failures.lock().drain(..).for_each(|failure| parent.fail(&failure));
     }
 }

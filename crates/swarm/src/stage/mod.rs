@@ -408,8 +408,12 @@ impl Stage {
         facts.caps(owner).atomics_64bit != facts.caps(process).atomics_64bit
     }
 
+    /// Keeps a failure for the verdict, or reports it to the process of the machine.
     fn fail(&self, failure: Failure) {
-        self.failures.lock().push(failure);
+        match &self.around {
+            Around::Machine(_) => self.failures.lock().push(failure),
+            Around::Parent(parent) => parent.fail(&failure),
+        }
     }
 
     fn end_use(&self, key: Key) {
@@ -479,6 +483,7 @@ impl Stage {
 mod tests {
     use super::*;
     use crate::operation::Kind;
+    use tidegate::platform::RunReport;
 
     /// What a watchdog writes about a run at a standstill.
     #[test]
@@ -498,5 +503,41 @@ mod tests {
         }
         assert_eq!(stage.failure(), Some(Failure::Leak("first".to_owned())));
         assert_eq!(stage.line(), format!("swarm/threads | {text}"));
+    }
+
+    /// A signal that falls without saying so is reported by the kernel. The program has none.
+    #[test]
+    fn a_report_of_the_machine_is_the_verdict_before_failures_of_steps() {
+        let text = "adapter standard; process a0 steady; thread p0; t0 rest 5";
+        for is_wrong in [false, true] {
+            let program: Arc<Program> = Arc::new(text.parse().unwrap());
+            let platform = Platform::virtual_time(tidegate::platform::StepCosts::free());
+            let stage = Stage::new(&platform, program).unwrap();
+            let kernel = stage.machine().open("by hand").unwrap();
+            let own = platform.clone();
+            let (_, mut report) = stage.machine().run_to_report(move || {
+                let device = kernel.create_device().unwrap();
+                let client = tidegate_testbed::Client::of(&own, kernel, device);
+                let fence = client.monitored(5);
+                client.signal(&fence, if is_wrong { 3 } else { 6 });
+            });
+            stage.fail(Failure::Leak("of a step".to_owned()));
+            let mut verdict_is = |unless_wrong: Failure, change: fn(&mut RunReport)| {
+                change(&mut report);
+                match stage.verdict(&report) {
+                    Some(Failure::Blame(text)) if is_wrong => {
+                        assert!(text.contains("from: 5, to: 3"), "{text}");
+                    }
+                    other => assert_eq!((other, is_wrong), (Some(unless_wrong), false)),
+                }
+            };
+            let standstill = |report: &mut RunReport| {
+                report.blocked.push(("an agent".to_owned(), "a fence".to_owned()));
+            };
+            verdict_is(Failure::Leak("of a step".to_owned()), |_| ());
+            verdict_is(Failure::Leak("of a step".to_owned()), standstill);
+            let panicked = Failure::Panic("of an agent".to_owned());
+            verdict_is(panicked, |report| report.panics.push("of an agent".to_owned()));
+        }
     }
 }

@@ -185,3 +185,37 @@ impl<T: Clone> Slot<T> {
         self.value.lock().take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// A thread that drops an object may come before its maker and its users.
+    #[test]
+    fn the_last_thread_takes_the_object_after_its_maker_and_all_uses() {
+        for uses in 0..3 {
+            let platform = Platform::virtual_time(tidegate::platform::StepCosts::free());
+            let slot = Arc::new(Slot::new(&platform, uses));
+            let taken = Arc::new(platform.mutex("the time and the object", None));
+            let (own, into) = (platform.clone(), taken.clone());
+            platform.run(move || {
+                let (clock, taker) = (own.clone(), slot.clone());
+                let drops = own.spawn("drops", move || {
+                    let object = taker.take();
+                    *into.lock() = Some((clock.now().0, object));
+                });
+                own.sleep_until(own.now().after(10));
+                slot.put(Some(7));
+                for _ in 0..uses {
+                    own.sleep_until(own.now().after(10));
+                    assert_eq!(slot.get(), Some(7));
+                    slot.end_use();
+                }
+                drops.join();
+                assert_eq!(slot.peek(), None);
+            });
+            assert_eq!(*taken.lock(), Some((10 + 10 * uses, Some(7))));
+        }
+    }
+}

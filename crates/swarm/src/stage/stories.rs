@@ -132,3 +132,27 @@ pub(super) fn flip(client: &Client, sync_interval: u32) -> Called {
     kernel.destroy_synchronization_object(shown.handle)?;
     Ok(kernel.destroy_allocation(memory.handle)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::platform::{Platform, StepCosts};
+    use tidegate::{Machine, MachineConfig};
+
+    #[test]
+    fn a_present_that_is_refused_fails_its_step() {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let config = MachineConfig::standard(&platform).with_display(1_000);
+        let machine = Machine::new(&platform, config).unwrap();
+        let kernel = machine.open("presents").unwrap();
+        let own = platform.clone();
+        machine
+            .run(move || {
+                let device = kernel.create_device().unwrap();
+                let client = Client::of(&own, kernel, device);
+                assert_eq!(flip(&client, 1), Ok(()));
+                assert_eq!(flip(&client, 99), Err(Status::INVALID_PARAMETER.into()));
+            })
+            .unwrap();
+    }
+}

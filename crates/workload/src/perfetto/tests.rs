@@ -90,6 +90,36 @@ fn listed_stages_submissions_and_clocks_are_read() {
 }
 
 #[test]
+fn queues_without_a_name_are_told_apart_by_their_numbers() {
+    let interned = |queue| message(53, &[number(2, 10), number(13, queue), number(14, 1)]);
+    let trace = [
+        packet(0, 1, &[]),
+        old_stage(1_000, 50, 3, 0, 0),
+        old_stage(1_000, 50, 4, 0, 0),
+        packet(1_000, 2, &[interned(6)]),
+        packet(1_000, 2, &[interned(7)]),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    let mut queues: Vec<&str> = workload.queues.iter().map(|queue| &*queue.name).collect();
+    queues.sort_unstable();
+    assert_eq!(queues, ["queue 3", "queue 4", "queue 6", "queue 7"]);
+}
+
+#[test]
+fn fields_that_a_submission_leaves_out_are_zero() {
+    let of = |parts: &[Vec<u8>]| {
+        let trace = packet(1_010, 0, &[message(65, &[message(2, parts)])]);
+        let read = super::packets::read(&trace).unwrap();
+        let submit = &read.submits[0];
+        (submit.start, submit.end, submit.process, submit.thread, submit.submission)
+    };
+    let whole = [number(1, 30), number(2, 42), number(3, 43), number(6, 9)];
+    assert_eq!(of(&whole), (1_010, 1_040, 42, 43, 9));
+    assert_eq!(of(&[]), (1_010, 1_010, 0, 0, 0));
+}
+
+#[test]
 fn names_may_come_in_several_packets_and_late() {
     let list = |field, name: &str| {
         message(53, &[message(7, &[message(field, &[bytes(1, name.as_bytes())])])])

@@ -189,6 +189,50 @@ fn nothing_to_do_is_said() {
 }
 
 #[test]
+fn a_duration_has_the_unit_of_its_field() {
+    let workload = good(&SMALL.replace(
+        "program = [{ signal = \"done\", value = 1 }]",
+        r#"program = [{ delay_ns = 7 }, { delay_us = 7 }, { work_ns = 8 }, { work_ms = 8 },
+                       { sleep_ns = 9 }, { sleep_us = "length" }]"#,
+    ));
+    let ns = |op: &crate::model::Op| match &op.kind {
+        OpKind::Sleep { ns } => ns.constant(),
+        OpKind::Submit { commands, .. } => match &commands[0].kind {
+            CommandKind::Delay { ns } | CommandKind::Work { ns, .. } => ns.constant(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let found: Vec<Option<i128>> = workload.threads[0].body.iter().map(ns).collect();
+    assert_eq!(found, [7, 7_000, 8, 8_000_000, 9, 3_000].map(Some));
+}
+
+#[test]
+fn a_display_that_cannot_be_is_refused_with_what_to_change() {
+    let display = |count: u32, fields: &str| {
+        let text = format!(
+            "[[buffer]]\nname = \"back\"\nbytes = 4096\ncount = {count}\n[[queue]]\nname = \"q\"\n\
+             engine = \"3d\"\nprogram = [{{ present = 1 }}]\n[display]\nqueue = \"q\"\n\
+             buffer = \"back\"\n{fields}\n"
+        );
+        parse(&text, "w.toml").map(|workload| workload.display.map(|d| (d.count, d.refresh_ns)))
+    };
+    let size = "width = 32\nheight = 32";
+    assert_eq!(display(2, size).unwrap(), Some((2, 16_667_000)));
+    for (count, fields, words) in [
+        (2, "width = 32\nheight = 32\nrefresh_us = 0", "a refresh of 0 us; give at least 1"),
+        (2, "width = 32\nheight = 32\nlatency = 0", "a latency of 0 presents; give at least 1"),
+        (1, size, "'back' is 1 of [[buffer]]; a display has from 2 to 16"),
+        (17, size, "'back' is 17 of [[buffer]]; a display has from 2 to 16"),
+        (2, "width = 32\nheight = 33", "a picture has 4224 bytes, and 'back' has 4096"),
+        (2, "width = 0\nheight = 33", "'width' of [display] is 0; give at least 1"),
+    ] {
+        let text = display(count, fields).expect_err(words).to_string();
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
 fn references_to_groups_need_an_index() {
     let text = SMALL.replace("name = \"done\"", "name = \"done\"\ncount = 4");
     assert!(bad(&text).contains("'done' is a group of 4; give an index: done[index]"));
