@@ -297,3 +297,26 @@ impl Stats {
         self.counts.get(count as usize)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_name_what_was_lost_and_its_number() {
+        let lost = LostHistory { fence: "f".to_owned(), values: 7 };
+        assert_eq!(
+            lost.to_string(),
+            "its history dropped 7 values, and a wait made before may have missed one"
+        );
+        let of = |queued| LostSignal { process: "p".to_owned(), fence: "f".to_owned(), queued };
+        let ended = "process 'p', which could signal it, was ended";
+        assert_eq!(
+            [of(Some(9)).to_string(), of(None).to_string()],
+            [
+                format!("{ended} with a signal of 9 queued, which never comes"),
+                format!("{ended}, and what it had queued never comes"),
+            ]
+        );
+    }
+}

@@ -90,6 +90,40 @@ fn queues_refuse_foreign_objects_and_other_types() {
 }
 
 #[test]
+fn a_full_list_takes_no_command_and_can_be_closed() {
+    bench(|b| {
+        let buffer = b.buffer(64);
+        let mut list = b.device.create_command_list(CommandListType::Compute);
+        let args = [Arg::Buffer(&buffer, 0); 28];
+        let full = loop {
+            if let Err(error) = list.dispatch_by_number(1, [1; 3], &args) {
+                break error;
+            }
+            assert!(list.commands() < 100_000, "32 KiB times 512 are 16 MiB");
+        };
+        let said = "a command list: it holds 16 MiB of commands; close it and record another";
+        assert_eq!(full.to_string(), said);
+        let commands = list.commands();
+        assert!(commands > 40_000, "{commands} commands");
+        assert_eq!(list.timed(1).unwrap_err().to_string(), said);
+        assert_eq!(list.close().unwrap().commands(), commands);
+    });
+}
+
+#[test]
+fn a_fence_of_several_adapters_is_shared() {
+    bench(|b| {
+        let create = |flags| {
+            let desc = FenceDesc { flags, ..FenceDesc::new("f") };
+            b.device.create_fence_with(desc).map(|_| ()).map_err(|error| error.to_string())
+        };
+        let said = "fence 'f': a fence of several adapters is shared; ask for SHARED too";
+        assert_eq!(create(FenceFlags::SHARED_CROSS_ADAPTER), Err(said.to_owned()));
+        assert_eq!(create(FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER), Ok(()));
+    });
+}
+
+#[test]
 fn nodes_are_chosen_by_type_and_checked() {
     let old_copy = setup(|config| {
         config.gpu.nodes.push(config.gpu.nodes[2].clone());

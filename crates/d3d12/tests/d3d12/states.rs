@@ -106,3 +106,60 @@ fn a_barrier_names_states_that_combine_and_that_its_queues_know() {
         }
     });
 }
+
+#[test]
+// spec: ME-065
+fn resources_of_fixed_heaps_take_no_transition() {
+    bench(|b| {
+        let mut list = b.device.create_command_list(CommandListType::Direct);
+        let heaps = [Heap::Default, Heap::GpuUpload, Heap::Upload, Heap::Readback];
+        for (heap, is_free) in heaps.into_iter().zip([true, true, false, false]) {
+            let (from, to) = match heap {
+                Heap::Upload => (S::GENERIC_READ, S::COPY_DEST),
+                Heap::Readback => (S::COPY_DEST, S::COPY_SOURCE),
+                _ => (S::COMMON, S::COPY_DEST),
+            };
+            let desc = TextureDesc::new_2d("t", Format::R32Uint, 8, 8).heap(heap);
+            let (texture, plain) =
+                (b.device.create_texture(desc).unwrap(), buffer(&b, "b", heap, 64));
+            let of_texture = list.barrier(&[Barrier::transition(&texture, from, to)]);
+            let of_buffer = list.barrier(&[Barrier::transition(&plain, from, to)]);
+            assert_eq!((of_texture.is_ok(), of_buffer.is_ok()), (is_free, is_free), "{heap:?}");
+        }
+    });
+}
+
+#[test]
+fn a_barrier_keeps_its_resources_and_refuses_those_of_another_device() {
+    bench(|b| {
+        let (other, own) = (b.another(), buffer(&b, "own", Heap::Default, 64));
+        let heap = |of: &Device| of.create_heap(HeapDesc::new("heap", 1)).unwrap();
+        let placed = |of: &Device| {
+            let desc = BufferDesc { name: "p".to_owned(), bytes: 64, heap: Heap::Default };
+            of.create_placed_buffer(&heap(of), 0, desc).unwrap()
+        };
+        let (ours, theirs) = (placed(&b.device), placed(&other.device));
+        let mut list = b.device.create_command_list(CommandListType::Direct);
+        for barrier in [
+            Barrier::transition(&theirs, S::COMMON, S::COPY_DEST),
+            Barrier::unordered_access(&theirs),
+            Barrier::aliasing(&theirs, &ours),
+            Barrier::aliasing(&ours, &theirs),
+        ] {
+            let refused = list.barrier(&[barrier]);
+            assert!(matches!(refused, Err(Error::Foreign { .. })), "{refused:?}");
+        }
+        assert_eq!(list.commands(), 0);
+        list.barrier(&[Barrier::transition(&own, S::COMMON, S::COPY_DEST)]).unwrap();
+        let ended = || {
+            let names = b.kernel.take_names().into_iter();
+            names.filter(|name| *name == "destroy_allocation").count()
+        };
+        let list = list.close().unwrap();
+        ended();
+        drop(own);
+        assert_eq!(ended(), 0, "the list names the buffer");
+        drop(list);
+        assert_eq!(ended(), 1);
+    });
+}

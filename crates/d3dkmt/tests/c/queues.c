@@ -140,6 +140,7 @@ struct user_queue {
     D3DKMT_CREATE_DOORBELL doorbell;
     struct memory ring, control;
     UINT64 written;
+    void *bell;
 };
 
 /* Submissions that needed D3DKMTNotifyWorkSubmission. */
@@ -158,7 +159,7 @@ static void submit(struct user_queue *queue, const struct memory *commands, UINT
     queue->written = progress;
     store(&queue->control.cpu[0], queue->written);
     for (;;) {
-        store(queue->doorbell.DoorbellCPUVirtualAddress, queue->written);
+        store(queue->bell, queue->written);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         switch (load(queue->doorbell.DoorbellStatusCPUVirtualAddress)) {
         case D3DDDI_DOORBELLSTATUS_CONNECTED:
@@ -180,7 +181,8 @@ static void submit(struct user_queue *queue, const struct memory *commands, UINT
     }
 }
 
-static void user_mode(D3DKMT_HANDLE context) {
+/* A queue that rings its doorbell, or the secondary one. */
+static void user_mode(D3DKMT_HANDLE context, UINT secondary) {
     struct user_queue user;
     memset(&user, 0, sizeof user);
     user.queue = hw_queue(context, 1u << 4);
@@ -192,9 +194,13 @@ static void user_mode(D3DKMT_HANDLE context) {
     user.doorbell.hRingBufferControl = user.control.handle;
     user.doorbell.PrivateDriverData = private_data;
     user.doorbell.PrivateDriverDataSize = sizeof private_data;
+    user.doorbell.Flags.RequireSecondaryCpuVA = secondary;
     OK(D3DKMTCreateDoorbell(&user.doorbell));
     CHECK(load(user.doorbell.DoorbellStatusCPUVirtualAddress) == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
     CHECK(user.doorbell.DoorbellCPUVirtualAddress != NULL);
+    CHECK((user.doorbell.DoorbellSecondaryCPUVirtualAddress != NULL) == secondary);
+    user.bell = secondary ? user.doorbell.DoorbellSecondaryCPUVirtualAddress
+                          : user.doorbell.DoorbellCPUVirtualAddress;
 
     D3DKMT_GETNATIVEFENCELOGDETAIL logs;
     memset(&logs, 0, sizeof logs);
@@ -352,6 +358,8 @@ static void residency(D3DKMT_HANDLE adapter) {
     evict.NumAllocations = 1;
     evict.AllocationList = &memory.handle;
     OK(D3DKMTEvict(&evict));
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT progress = {paging.hSyncObject};
+    IS(D3DKMTDestroySynchronizationObject(&progress), STATUS_INVALID_PARAMETER);
     D3DKMT_QUERYVIDEOMEMORYINFO info;
     memset(&info, 0, sizeof info);
     info.hAdapter = adapter;
@@ -627,7 +635,10 @@ int main(int argc, char **argv) {
     context.NodeOrdinal = 1;
     OK(D3DKMTCreateHwContext(&context));
     if (PART("kernel-mode")) kernel_mode(context.hHwContext);
-    if (PART("user-mode")) user_mode(context.hHwContext);
+    if (PART("user-mode")) {
+        user_mode(context.hHwContext, 0);
+        user_mode(context.hHwContext, 1);
+    }
     if (PART("addresses")) addresses(adapter, context.hHwContext);
     if (PART("priorities")) priorities(context.hHwContext);
     D3DKMT_DESTROYHWCONTEXT destroy = {context.hHwContext};

@@ -180,20 +180,22 @@ impl AddressSpace {
         access: Access,
     ) {
         let _driver = self.driver.driver(level);
-        let mut tables = self.tables.lock_device();
         let region = (to, bytes, access);
-        let written = self.write_entries(level, &mut tables, affinity, va, &[region]);
-        drop(tables);
+        let written = {
+            let mut tables = self.tables.lock_device();
+            self.write_entries(level, &mut tables, affinity, va, &[region])
+        };
         self.bug_check_refusal(written);
     }
 
     /// Removes a mapping. On return, no engine accesses it. Its addresses stay reserved.
     pub(crate) fn unmap(&self, level: &Passive, va: u64, bytes: u64) {
         let _driver = self.driver.driver(level);
-        let mut tables = self.tables.lock_device();
-        let pages = tables.ranges.pages(bytes);
-        let cleared = self.clear(level, &mut tables, va, pages);
-        drop(tables);
+        let cleared = {
+            let mut tables = self.tables.lock_device();
+            let pages = tables.ranges.pages(bytes);
+            self.clear(level, &mut tables, va, pages)
+        };
         self.bug_check_refusal(cleared);
     }
 

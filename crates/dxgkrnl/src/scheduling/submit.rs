@@ -365,3 +365,30 @@ fn physical(args: &SubmitCommandVirtual) -> SubmitCommandPhysical {
         flags: args.flags,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::scheduling::scheduler;
+    use tidegate_platform::WaitEnd;
+    use tidegate_vidsch::WaiterId;
+
+    /// The waiter may be the agent that runs work items, so no work item can take its place.
+    #[test]
+    fn a_deferred_effect_wakes_the_agent_that_waits_for_the_right() {
+        let (scheduling, _driver, _above) = scheduler([OsHandle(1), OsHandle(2)]);
+        let platform = &scheduling.port.platform;
+        let handoff = platform.event(false);
+        {
+            let mut state = scheduling.lock();
+            assert!(state.try_take_right(Submitter::Packets));
+            state.wait_for_right(WaiterId(1));
+            state.handoffs.push((WaiterId(1), handoff.clone()));
+        }
+        scheduling.defer(Effect::Preempt { engine: EngineId::of_node(0), fence_id: 1 });
+        assert_eq!(handoff.wait_for(Some(platform.now()), "the handoff"), WaitEnd::Woken);
+        let state = scheduling.lock();
+        assert!(matches!(state.deferred, Some(Effect::Preempt { fence_id: 1, .. })));
+        assert_eq!(state.handoffs.len(), 1, "the waiter gets the right after the effect");
+    }
+}

@@ -4,7 +4,7 @@ mod cpu_waits;
 pub(crate) mod fences;
 mod packet_driver;
 mod power;
-mod scheduling;
+pub(crate) mod scheduling;
 
 use crate::config::AdapterConfig;
 use crate::driver::{self, Awake, DevicePower, DriverPort, EngineUse};

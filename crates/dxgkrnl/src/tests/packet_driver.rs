@@ -13,7 +13,7 @@ use tidegate_ddi::{
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform};
 
 /// A device whose packets are complete when the test raises the interrupt.
-pub(super) struct PacketDriver {
+pub(crate) struct PacketDriver {
     start: Mutex<Option<StartInfo>>,
     line: Mutex<Option<Arc<dyn InterruptService>>>,
     submitted: Mutex<Vec<u32>>,

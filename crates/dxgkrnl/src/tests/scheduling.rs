@@ -50,9 +50,11 @@ impl PacketContext for Context {
 }
 
 /// The rooms above: the contexts that exist, and the commands that the driver refused.
-struct Above {
+pub(crate) struct Above {
     contexts: Mutex<Vec<OsHandle>>,
     refused: Mutex<Vec<(OsHandle, u64, u64)>>,
+    /// The completion that the interrupt routine has reported, and no DPC has taken.
+    pending: Mutex<Option<u32>>,
 }
 
 impl SchedulingPort for Above {
@@ -82,14 +84,16 @@ impl ReportPort for Above {
     fn take_overdue_reports(self: Arc<Self>, _: &Passive) {}
 
     fn ignore_packets(&self, _: EngineId) -> Option<u32> {
-        None
+        *self.pending.lock()
     }
 
     fn heed_packets(&self, _: EngineId) {}
 }
 
 /// A scheduler of `contexts` with their queues, its driver and what is above it.
-fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Arc<Above>) {
+pub(crate) fn scheduler(
+    contexts: [OsHandle; 2],
+) -> (Arc<Scheduling>, Arc<PacketDriver>, Arc<Above>) {
     let (port, driver) = start_driver();
     let platform = &port.platform;
     let memory = Memory::new(&port);
@@ -97,6 +101,7 @@ fn scheduler(contexts: [OsHandle; 2]) -> (Arc<Scheduling>, Arc<PacketDriver>, Ar
     let above = Arc::new(Above {
         contexts: platform.mutex("contexts", contexts.to_vec()),
         refused: platform.mutex("last commands", Vec::new()),
+        pending: platform.mutex("pending completion", None),
     });
     let rooms = Arc::downgrade(&above);
     scheduling.objects.attach(rooms.clone());
@@ -146,4 +151,28 @@ fn a_command_that_the_driver_refuses_is_named_to_the_rooms_above_and_leaves_the_
     );
     assert_eq!(*above.refused.lock(), [(context, 1, 0x1_0000)]);
     assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (0, false));
+}
+
+/// The DPC of an engine that hangs may be late: what its interrupt routine has read is complete.
+// spec: PRE-047
+#[test]
+fn a_snapshot_has_the_completion_that_no_dpc_has_taken() {
+    let level = &Passive::enter();
+    let contexts @ [context, _] = [OsHandle(1), OsHandle(2)];
+    let (scheduling, driver, above) = scheduler(contexts);
+    let range = CommandRange { gpu_va: 0x1_0000, bytes: 64 };
+    for _ in 0..3 {
+        scheduling.submit_command(level, context, CommandKind::Render, range, Queued::default());
+    }
+    let submitted = driver.submitted() as u32;
+    assert!(submitted >= 2, "{submitted} packets");
+    assert_eq!(scheduling.snapshot(ENGINE), (0, submitted), "none is complete");
+    *above.pending.lock() = Some(1);
+    assert_eq!(scheduling.snapshot(ENGINE), (1, submitted), "a DPC will say so");
+    *above.pending.lock() = None;
+    scheduling.dma_completed(level.into(), ENGINE, 2);
+    assert_eq!(scheduling.snapshot(ENGINE).0, 2);
+    // A DPC has taken a later completion.
+    *above.pending.lock() = Some(1);
+    assert_eq!(scheduling.snapshot(ENGINE).0, 2);
 }

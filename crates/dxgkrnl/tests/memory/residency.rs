@@ -1,6 +1,7 @@
 //! Local memory that is too small: which allocations are resident, which are evicted, which
 //! requests are refused, and that results stay right.
 
+use tidegate::calls::{CreatePagingQueue, PagingPriority};
 use tidegate_testbed::prelude::*;
 
 const KIB: u64 = 1024;
@@ -311,6 +312,68 @@ fn too_much_at_once_is_refused_with_the_bytes_to_trim() {
         w.kernel.destroy_allocation(born.handle).unwrap();
         assert_eq!(used(w), BYTES);
     });
+}
+
+/// Memory that does not move has no paging operation, and its references are counted too.
+// spec: RES-004
+#[test]
+fn each_reference_is_dropped_once() {
+    small(2).run(|w| {
+        let queue = w.paging_queue();
+        let fixed = try_allocate(w, Placement::System).unwrap();
+        for allocation in [&fixed, &on_demand(w)] {
+            let drop_one = || w.kernel.evict(w.device, &[allocation.handle]);
+            let mut held = 0;
+            while drop_one().is_ok() {
+                held += 1;
+            }
+            assert!(held <= 1, "an allocation begins with one reference at most");
+            resident(w, &queue, &[allocation]);
+            resident(w, &queue, &[allocation, allocation]);
+            for reference in 1..=3 {
+                assert_eq!(drop_one(), Ok(()), "reference {reference}");
+            }
+            assert_eq!(drop_one(), Err(Status::INVALID_PARAMETER));
+        }
+    });
+}
+
+/// Two operations wait for the same work, the urgent one in the queue that was made later.
+// spec: RES-011
+#[test]
+fn a_paging_queue_of_higher_priority_goes_first_and_each_wait_is_on_the_timeline() {
+    let patient = world_with(|config| {
+        config.gpu.local_memory_bytes = 2 * BYTES;
+        config.kernel.paging_timeout_ns = u64::MAX;
+    });
+    patient.platform.enable_tracing();
+    let w = patient.run(|w| {
+        let queue_of = |priority| {
+            w.kernel.create_paging_queue(CreatePagingQueue { device: w.device, priority }).unwrap()
+        };
+        let (usual, urgent) =
+            (queue_of(PagingPriority::Normal), queue_of(PagingPriority::AboveNormal));
+        let (first, second, gate) = (on_demand(w), on_demand(w), w.native(0));
+        resident(w, &usual, &[&first, &second]);
+        let [used_first, used_second] =
+            [&first, &second].map(|used| fill_behind(w, &gate, used, 5));
+        evict(w, &[&first, &second]);
+        let small = w.try_allocate(BYTES / 2, AllocationKind::Bulk, Placement::LocalOnDemand);
+        let (whole, small) = (on_demand(w), small.unwrap());
+        w.pass(1_000);
+        let usual_value = pending(w, &usual, &whole);
+        w.pass(1_000);
+        let urgent_value = pending(w, &urgent, &small);
+        w.pass(1_000);
+        w.signal(&gate, 1);
+        w.wait(usual.fence.handle, usual_value).unwrap();
+        w.wait(urgent.fence.handle, urgent_value).unwrap();
+        drop((used_first, used_second));
+    });
+    let trace = w.platform.take_trace("paging");
+    let of_last = trace.records.iter().filter(|record| trace.name_of(record) == "page in");
+    let of_last: Vec<_> = of_last.map(|r| (r.arg, r.start_ns - r.queued_ns)).skip(2).collect();
+    assert_eq!(of_last, [(BYTES / 2, 1_000), (BYTES, 2_000)]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Rows of a view of the machine: each kind of object as it is, by its process.
 
 use tidegate::calls::snapshot::{
-    DoorbellState, FenceKind, PageRequest, QueueKind, WaiterKind, WaiterRow,
+    DoorbellState, EngineRow, FenceKind, PageRequest, QueueKind, WaiterKind, WaiterRow,
 };
 use tidegate_testbed::prelude::*;
 
@@ -118,13 +118,28 @@ fn the_machine_row_counts_objects_and_tells_recoveries() {
     world().run(|w| {
         let context = w.context(0);
         w.submit_packet(context, &[Command::Hang]);
+        let other = w.client("other");
+        let (_queue, _user, _fence) = (other.hw_queue(), other.connected_queue(0), other.native(0));
         w.pass(10_000_000_000);
-        let row = w.adapter().machine_row(Vec::new(), |outcome| format!("{outcome:?}"));
+        let named = |name: &str| EngineRow { name: name.to_owned(), ..EngineRow::default() };
+        let engines = vec![named("first"), named("second")];
+        let row = w.adapter().machine_row(engines, |outcome| format!("{outcome:?}"));
+        assert_eq!(row.at_ns, w.platform.now().0);
+        assert_eq!((&*row.adapter, &*row.power), ("tidegate reference GPU", "D0"));
+        let engines: Vec<_> = row.engines.iter().map(|of| (&*of.name, &*of.power)).collect();
+        assert_eq!(engines, [("first", "F0"), ("second", "F0")]);
+        assert_eq!((row.queues, row.doorbells), (3, 1));
+        assert_eq!(row.fences, w.adapter().census().fences as u64);
         assert_eq!((row.engine_timeouts, row.devices_lost, row.adapter_resets), (1, 1, 0));
         let [recovery] = &row.recoveries[..] else { panic!("{row:?}") };
-        assert_eq!((recovery.code, recovery.lost_queues), (0x141, 1));
-        assert_eq!(recovery.outcome, "EngineReset");
-        let text = w.adapter().recoveries()[0].to_string();
+        let report = &w.adapter().recoveries()[0];
+        assert_eq!((recovery.at_ns, recovery.code, recovery.lost_queues), (report.at.0, 0x141, 1));
+        assert_eq!(
+            (recovery.engine.as_deref(), &*recovery.outcome),
+            (Some("first"), "EngineReset")
+        );
+        assert_eq!(recovery.reason, report.reason.to_string());
+        let text = report.to_string();
         assert!(text.contains("hangs in packet") && text.ends_with("reads HUNG"), "{text}");
     });
 }

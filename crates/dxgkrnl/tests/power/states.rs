@@ -576,3 +576,18 @@ fn the_timeline_shows_power_that_is_not_taken() {
         assert_eq!(of(what), [], "{what}");
     }
 }
+
+// spec: PRE-093
+#[test]
+fn an_adapter_that_is_gone_changes_no_power() {
+    for change in [managed, |_: &mut MachineConfig| ()] {
+        world_with(change).run(|w| {
+            w.adapter().remove();
+            let removed = Err(Status::DEVICE_REMOVED);
+            assert_eq!(w.adapter().set_power_state(DevicePowerState::D0), removed);
+            assert_eq!(w.adapter().set_power_state(DevicePowerState::D3), removed);
+            assert_eq!(w.adapter().power_down_if_idle(), removed);
+            assert_eq!(w.adapter().suspend_contexts().map(|_| ()), removed.map(|_| ()));
+        });
+    }
+}

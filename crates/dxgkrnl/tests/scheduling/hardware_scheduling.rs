@@ -199,3 +199,27 @@ fn a_broadcast_over_bands_does_not_hold_queues_between_them() {
         shell.wait_progress(&focus, 1).unwrap();
     });
 }
+
+/// The model of costs charges each effect to the agent that carries it out.
+#[test]
+fn each_submission_and_signal_of_a_kernel_mode_queue_costs_one_dispatch() {
+    const DISPATCH_NS: u64 = 100;
+    let costs = StepCosts::free().with(Step::VidSchDispatch, DISPATCH_NS);
+    setup(|_| ()).costs(costs).start().run(|w| {
+        let (context, queue, fence) = (w.context(0), w.hw_queue(), w.monitored(0));
+        let took = |call: &dyn Fn()| {
+            let before = w.platform.now().0;
+            call();
+            w.platform.now().0 - before
+        };
+        let command = [Command::Timed { ns: 1 }];
+        assert_eq!(took(&|| w.submit(&queue, 1, &command)), DISPATCH_NS);
+        w.finish(&queue, 1);
+        assert_eq!(took(&|| _ = w.on_queue(&queue).signal(&fence, 1)), DISPATCH_NS);
+        w.pass(1_000);
+        assert_eq!(took(&|| w.submit_packet(context, &command)), DISPATCH_NS);
+        w.pass(1_000);
+        assert_eq!(took(&|| _ = w.on(context).signal(&fence, 2)), DISPATCH_NS);
+        assert_eq!(fence.value.load(), 2);
+    });
+}
