@@ -42,6 +42,10 @@ pub trait RingHint: Send + Sync {
     /// Call after the doorbell's store.
     fn rung(&self);
 
+    /// The process only stores, and gives the hint late or never: an engine that runs looks at the
+    /// doorbell's page itself. An engine that sleeps still needs the hint.
+    fn is_not_given(&self) {}
+
     /// The same as data, for a user-mode driver in another process. `None`: it has to notify the
     /// driver of each ring, as the published contract says.
     fn bits(&self) -> Option<RingBits> {

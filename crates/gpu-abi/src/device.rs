@@ -22,6 +22,10 @@ pub trait Device: Send + Sync {
     /// after a ring.
     fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)>;
 
+    /// The rings of a queue's connected doorbell set no bit: the engine looks at its page while it
+    /// runs, until the doorbell is disconnected.
+    fn poll_doorbell(&self, _queue: QueueId) {}
+
     /// Returns the page of a queue's secondary doorbell, if it was connected with one.
     fn secondary_doorbell_page(&self, _queue: QueueId) -> Option<Page> {
         None

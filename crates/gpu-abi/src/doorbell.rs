@@ -58,7 +58,7 @@ pub struct Summary {
 }
 
 /// The place of a doorbell's bit in its summary.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryPlace {
     in_root: u64,
     /// The word of its leaf and the bit there; `None` if the root has its bit.

@@ -21,20 +21,28 @@ use tidegate_ddi::{
 };
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, Ringer, SLOT_BYTES,
+    AdminCommand, CONTROL_WORDS, Device, GpuVa, QueueId, QueueKind, Register, Ringer, SLOT_BYTES,
     global_base,
 };
 
 /// Wakes the engine that reads the doorbells of this process.
-struct SummaryHint(Ringer);
+struct SummaryHint {
+    ringer: Ringer,
+    device: Arc<dyn Device>,
+    queue: QueueId,
+}
 
 impl RingHint for SummaryHint {
     fn rung(&self) {
-        self.0.ring();
+        self.ringer.ring();
+    }
+
+    fn is_not_given(&self) {
+        self.device.poll_doorbell(self.queue);
     }
 
     fn bits(&self) -> Option<RingBits> {
-        Some(self.0.bits())
+        Some(self.ringer.bits())
     }
 }
 
@@ -231,7 +239,8 @@ impl ReferenceDriver {
         {
             (DoorbellStatus::ConnectedNotify, Arc::new(NotifiedHint))
         } else {
-            (DoorbellStatus::Connected, Arc::new(SummaryHint(summary.ringer(bit))))
+            let (ringer, device) = (summary.ringer(bit), self.device.clone());
+            (DoorbellStatus::Connected, Arc::new(SummaryHint { ringer, device, queue: hardware }))
         };
         // spec: UMS-100
         let value_base = match self.config.doorbells {

@@ -18,7 +18,7 @@ use tidegate::d3d12::{
     ClosedList, CommandList, CommandListType, Device, DeviceOptions, Error, Fence, HardwareFences,
     Queue, QueueDesc,
 };
-use tidegate::dxgkrnl::TdrLevel;
+use tidegate::dxgkrnl::{ProcessKind, TdrLevel};
 use tidegate::explorer::{Prepared, Verdict};
 use tidegate::platform::planted;
 use tidegate::platform::{CpuTime, Event, QueueNumber};
@@ -161,6 +161,11 @@ impl World {
     /// Creates a process at the kernel's call surface.
     pub(crate) fn client(&self, name: &str) -> Client {
         self.client_of(self.machine.open(name).expect("a process"))
+    }
+
+    /// Creates a process of a kind.
+    pub(crate) fn client_of_kind(&self, name: &str, kind: ProcessKind) -> Client {
+        self.client_of(self.machine.process_of_kind(0, name, kind).expect("a process"))
     }
 
     /// Creates a process that may raise priorities.

@@ -122,6 +122,30 @@ pub(crate) struct Doorbells {
     global: BTreeMap<AddressSpaceId, [Page; 2]>,
     /// The common doorbell and its group's number.
     common: Option<(usize, CommonDoorbell)>,
+    /// Doorbells whose rings set no bit, by group and bit.
+    polled: BTreeMap<(usize, u32), Seat>,
+}
+
+/// A doorbell whose rings set no bit, as its engine looks at it.
+pub(crate) struct Polled {
+    pub(crate) group: usize,
+    pub(crate) bit: u32,
+    bell: Bell,
+    /// What the last look that was taken has found.
+    seen: Reading,
+}
+
+impl Polled {
+    /// Returns whether the doorbell was rung since the last look that was taken.
+    pub(crate) fn is_rung(&self) -> bool {
+        self.bell.read() != self.seen
+    }
+
+    /// Takes a look. Returns whether the doorbell was rung since the last one.
+    pub(crate) fn take(&mut self) -> bool {
+        let found = self.bell.read();
+        std::mem::replace(&mut self.seen, found) != found
+    }
 }
 
 /// The address space of the common doorbell's group, which takes no queues.
@@ -216,7 +240,33 @@ impl Doorbells {
             let group = &mut self.groups[seat.group];
             group.seats[seat.bit as usize] = None;
             group.free.push(seat.bit);
+            self.polled.remove(&(seat.group, seat.bit));
         }
+    }
+
+    /// Has the engine look at the page of a doorbell whose rings set no bit. A location that queues
+    /// share is not looked at. Returns whether that is new.
+    pub(crate) fn poll(&mut self, seat: &Seat) -> bool {
+        let place = (seat.group, seat.bit);
+        !seat.global && self.polled.insert(place, seat.clone()).is_none()
+    }
+
+    /// Returns whether an engine looks at the doorbell's page.
+    pub(crate) fn is_polled(&self, seat: &Seat) -> bool {
+        self.polled.contains_key(&(seat.group, seat.bit))
+    }
+
+    /// Returns the doorbells at which an engine of `node` looks. A ring from before counts as one
+    /// since.
+    pub(crate) fn polled_of_node(&self, node: u32) -> Vec<Polled> {
+        let of_node = self.polled.iter().filter(|((group, _), _)| self.groups[*group].node == node);
+        let polled = |(_, seat): (_, &Seat)| Polled {
+            group: seat.group,
+            bit: seat.bit,
+            bell: seat.bell(seat.queue),
+            seen: Reading::Pointer(0),
+        };
+        of_node.map(polled).collect()
     }
 
     /// Removes the doorbells of an address space and its queues. Returns the nodes that have a
@@ -230,6 +280,7 @@ impl Doorbells {
             group.free = Vec::new();
             nodes.push(group.node);
         }
+        self.polled.retain(|(group, _), _| !self.groups[*group].is_vacant());
         self.global.remove(&id);
         nodes
     }

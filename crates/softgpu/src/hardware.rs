@@ -321,6 +321,18 @@ impl Hardware {
         doorbell
     }
 
+    /// Has the engine of a queue look at the page of its doorbell.
+    pub(crate) fn poll_doorbell(&self, queue: QueueId) {
+        let mut cmp = self.cmp.lock();
+        let Some((entry, doorbells)) = cmp.queue_and_doorbells(queue) else { return };
+        let Some(seat) = &entry.seat else { return };
+        let node = entry.shape.engine;
+        if doorbells.poll(seat) {
+            cmp.nodes[node as usize].summaries += 1;
+            self.recall(cmp, node);
+        }
+    }
+
     /// Makes an engine reload all of its state, because its current work may have been removed.
     pub(crate) fn recall(&self, cmp: MutexGuard<'_, Cmp>, engine: u32) {
         self.recall_each(cmp, engine..engine + 1);

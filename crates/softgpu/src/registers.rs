@@ -102,6 +102,10 @@ impl Device for SoftGpu {
         cmp.doorbells.ringer(&seat)
     }
 
+    fn poll_doorbell(&self, queue: QueueId) {
+        self.hardware().poll_doorbell(queue);
+    }
+
     fn secondary_doorbell_page(&self, queue: QueueId) -> Option<Page> {
         self.hardware().cmp.lock().queue(queue)?.seat.as_ref()?.secondary.clone()
     }

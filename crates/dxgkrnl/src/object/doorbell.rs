@@ -440,6 +440,9 @@ impl Doorbell {
         }
         // 3. The mapping.
         // spec: UMS-026
+        if self.only_stores && shows_hardware {
+            connected.hint.is_not_given();
+        }
         if shows_hardware {
             self.window.show(&connected.page);
             if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {

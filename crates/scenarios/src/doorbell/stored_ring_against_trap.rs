@@ -8,6 +8,7 @@
 use crate::prelude::*;
 use tidegate::calls::RingHint;
 use tidegate::d3dukmdt::ring_watch::{LookTimes, RingWatch, Traps};
+use tidegate::dxgkrnl::ProcessKind;
 use tidegate::platform::mapping::traps::StoreTraps;
 use tidegate::platform::{CpuTime, Mapping, Mutex};
 
@@ -87,7 +88,8 @@ impl RingHint for Counted {
 
 fn prepare(run: &Run<'_>) -> Prepared {
     let world = run.world();
-    let client = world.client("a program that stores");
+    let kind = ProcessKind { only_stores: true, ..ProcessKind::default() };
+    let client = world.client_of_kind("a program that stores", kind);
     let (queue, fence) = (Arc::new(client.connected_queue(0)), client.native(0));
     world.keep(queue.clone());
     let platform = run.platform;

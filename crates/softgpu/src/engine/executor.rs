@@ -8,6 +8,7 @@ use super::window::{SlotWindow, Window};
 use crate::cmp::Cmp;
 use crate::cmp::node::OUTRANKED;
 use crate::cmp::reports::FaultRecord;
+use crate::doorbell::Polled;
 use crate::hardware::Hardware;
 use crate::mmu::{Fault, Space};
 use crate::queue::{ContextKey, Execution, Packet, RunState};
@@ -63,6 +64,8 @@ pub(super) struct Executor {
     pub(super) outcome: Outcome,
     pub(super) port: Port,
     pub(super) summaries: Vec<(usize, Arc<Summary>)>,
+    /// Doorbells whose rings set no bit in a summary.
+    pub(super) polled: Vec<Polled>,
     pub(super) tally: Tally,
     busy: Option<Stretch>,
     /// Steps since the end of the last turn.
@@ -105,6 +108,7 @@ impl Executor {
             outcome: Outcome::More,
             port: Port::new(Arc::clone(&gpu), node),
             summaries,
+            polled: Vec::new(),
             tally: Tally::default(),
             busy: None,
             progress: 0,

@@ -1,10 +1,10 @@
 //! The turn of an engine, and its choice of queue.
 //!
-//! A turn: 1. take the bits of rung doorbells from the summaries; 2. rest if nothing calls the
-//! engine; 3. under the CMP's lock, read the rung doorbells and take the next queue; 4. without a
-//! lock, execute a bounded part of its packets; 5. under the lock, return the queue, parked, empty
-//! or in the middle of a packet; 6. raise the pending causes; 7. if the line was raised in this
-//! turn, let DPCs run.
+//! A turn: 1. take the bits of rung doorbells from the summaries, and look at the doorbells whose
+//! rings set no bit; 2. rest if nothing calls the engine; 3. under the CMP's lock, read the rung
+//! doorbells and take the next queue; 4. without a lock, execute a bounded part of its packets;
+//! 5. under the lock, return the queue, parked, empty or in the middle of a packet; 6. raise the
+//! pending causes; 7. if the line was raised in this turn, let DPCs run.
 //!
 //! A process's queue that is between two packets, or at an unsatisfied wait, is kept while nothing
 //! else calls the engine: the next turns consist of step 4 without the lock, and of steps 6 and 7.
@@ -23,7 +23,7 @@ use crate::cmp::Cmp;
 use crate::cmp::node::{OUTRANKED, Resting};
 use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
-use crate::doorbell::{Reading, Seat};
+use crate::doorbell::{Polled, Reading, Seat};
 use crate::granularity::may_switch;
 use crate::hardware::Hardware;
 use crate::mmu::Space;
@@ -144,6 +144,11 @@ impl Engine {
         for (group, summary) in &self.exec.summaries {
             summary.take(|bit| rung.push((*group, bit)));
         }
+        for polled in &mut self.exec.polled {
+            if polled.take() {
+                rung.push((polled.group, polled.bit));
+            }
+        }
     }
 
     /// Returns whether anything that the engine has not seen calls it.
@@ -241,6 +246,7 @@ impl Engine {
         if has_new_summaries {
             self.summaries_seen = node.summaries;
             self.exec.summaries = cmp.doorbells.of_node(self.exec.node as u32);
+            self.exec.polled = cmp.doorbells.polled_of_node(self.exec.node as u32);
         }
         if self.idle.report_ns != node.report_idle_ns {
             self.idle = Idle { report_ns: node.report_idle_ns, ..Idle::default() };
@@ -313,7 +319,17 @@ impl Engine {
             Some((own, place)) if own == group => summary.is_rung_besides(place),
             _ => summary.is_rung(),
         };
-        self.exec.attention.load() != 0 || self.exec.summaries.iter().any(by_doorbell)
+        self.exec.attention.load() != 0
+            || self.exec.summaries.iter().any(by_doorbell)
+            || !self.exec.polled.is_empty() && self.is_called_by_polled()
+    }
+
+    /// Returns whether a doorbell of another queue is rung whose rings set no bit.
+    #[cold]
+    fn is_called_by_polled(&self) -> bool {
+        let is_own =
+            |polled: &Polled| self.own_bit == Some((polled.group, SummaryPlace::of(polled.bit)));
+        self.exec.polled.iter().any(|polled| !is_own(polled) && polled.is_rung())
     }
 
     /// Keeps the queue for the next turn if it may be kept, else returns it.

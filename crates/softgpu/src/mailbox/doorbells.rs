@@ -46,7 +46,9 @@ pub(super) fn disconnect(
     queue: QueueId,
 ) -> AdminAnswer {
     let (entry, doorbells) = cmp.queue_and_doorbells(queue).ok_or(AdminError::NoSuchQueue)?;
+    let mut was_polled = None;
     if let Some(seat) = entry.seat.take() {
+        was_polled = doorbells.is_polled(&seat).then_some(entry.shape.engine);
         doorbells.disconnect(&seat);
     }
     if let Some(run) = &mut entry.run
@@ -61,6 +63,10 @@ pub(super) fn disconnect(
             Reading::Pointer(_) => {}
             Reading::Overwritten => run.state.reread = true,
         }
+    }
+    if let Some(node) = was_polled {
+        // It looks at a page that is no doorbell any more.
+        cmp.nodes[node as usize].summaries += 1;
     }
     gpu.release_queue(cmp, queue);
     DONE

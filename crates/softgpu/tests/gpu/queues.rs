@@ -119,6 +119,42 @@ fn a_disconnected_doorbell_is_read_a_last_time_and_then_never() {
 }
 
 #[test]
+fn an_engine_that_runs_looks_at_doorbells_whose_rings_set_no_bit() {
+    with_process(Config::default(), |machine, process| {
+        let [gate, one, other, done] = process.fences([0; 4]);
+        let (mut polled, mut beside) = (process.queue(COPY), process.queue(COPY));
+        let mut signaler = process.queue(COMPUTE);
+        let page = polled.doorbell.clone().expect("connected").0;
+        let store = |queue: &mut Queue, packet: &RingPacket| {
+            queue.put(packet);
+            queue.publish();
+            page.store(DOORBELL_VALUE_WORD, queue.written);
+        };
+        // An engine that sleeps sees nothing, and no other engine runs the queue's work.
+        store(&mut polled, &one.signal(1));
+        machine.admin(invalidate(process.id)).expect("a space");
+        assert_eq!(one.current.load(), 0);
+        machine.gpu.poll_doorbell(polled.id);
+        machine.await_signals(&one, 1);
+        // It runs the other queue's work, and finds the ring on the way; also while it keeps a
+        // queue that waits.
+        for value in 2..=4 {
+            beside.submit(&[gate.wait(value)]);
+            store(&mut polled, &one.signal(value));
+            beside.ring();
+            machine.await_signals(&one, value as usize);
+            signaler.submit(&[gate.signal(value)]);
+        }
+        // A disconnected doorbell is not looked at any more.
+        machine.admin(AdminCommand::DisconnectDoorbell { queue: polled.id }).expect("a queue");
+        store(&mut polled, &other.signal(1));
+        beside.run_until(&[done.signal(1)], &done, 1);
+        machine.admin(invalidate(process.id)).expect("a space");
+        assert_eq!(other.current.load(), 0);
+    });
+}
+
+#[test]
 fn a_kick_reads_the_write_pointer_anew() {
     with_process(Config::default(), |machine, process| {
         let done = process.fence(0, 0);
