@@ -7,8 +7,9 @@
 //! second look finds a ring that comes before the trap, and a later ring wakes the thread, once.
 //! Where the system has no traps, the thread looks at an interval.
 //!
-//! A look that finds a new write pointer gives the hint, also while the engine looks at the
-//! doorbell itself. A hint too many has no effect.
+//! A trapped store gives the hint before it is carried out, so that the engine wakes meanwhile and
+//! looks at the doorbell itself; a look that finds a new write pointer gives the hint, too. A hint
+//! too many has no effect.
 //!
 //! Entry points: [`RingWatch::watch`], [`RingWatch::run`].
 
@@ -90,7 +91,7 @@ pub struct LookTimes {
 
 impl Default for LookTimes {
     fn default() -> LookTimes {
-        LookTimes { first_ns: 1_000, busy_ns: 200_000, looks: 20, idle_ns: 5_000_000 }
+        LookTimes { first_ns: 1_000, busy_ns: 200_000, looks: 3, idle_ns: 5_000_000 }
     }
 }
 
@@ -253,6 +254,8 @@ impl Watch {
         for ring in &mut self.rings.lock().all {
             if ring.addresses.iter().any(|address| stored.contains(address)) {
                 ring.begin(now, &self.times);
+                // The store comes soon. Its engine wakes meanwhile.
+                rung.push(ring.hint.clone());
             }
             if ring.next_look.is_some_and(|at| at <= now)
                 && ring.turn(now, &self.times, &*self.traps) == Found::Rung

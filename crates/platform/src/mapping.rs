@@ -82,7 +82,7 @@ impl Mapping {
     pub fn place(&self) -> io::Result<u64> {
         match &self.0 {
             Window::OfThreads(shown) => shown.place(),
-            Window::OfAgents(shown) => Ok(shown.number()),
+            Window::OfAgents(shown) => Ok(shown.place()),
         }
     }
 }

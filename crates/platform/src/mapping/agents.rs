@@ -12,7 +12,7 @@ use crate::platform::Platform;
 use crate::sync::Mutex;
 use std::sync::{Arc, OnceLock, PoisonError};
 use tidegate_machines::cells::{Accesses, MOST_KEPT, replace, use_announced};
-use tidegate_machines::{WaitEnd, world};
+use tidegate_machines::{WaitEnd, once, world};
 
 /// Agents with a word for announcements. Others take the lock.
 const USERS: usize = 64;
@@ -22,7 +22,7 @@ pub(super) struct ShownToAgents {
     pages: Pages,
     /// The numbers of replaced pages that an agent may still use.
     replaced: Mutex<Vec<u64>>,
-    /// The trap on stores, once there was one.
+    /// The trap on stores, once the window has an address.
     trap: OnceLock<Arc<Trap>>,
 }
 
@@ -56,14 +56,19 @@ impl ShownToAgents {
         ShownToAgents { pages, replaced, trap: OnceLock::new() }
     }
 
-    /// Returns the window's number among the words of the machine.
-    pub(super) fn number(&self) -> u64 {
-        self.pages.announced.number().into()
+    /// Has stores to the window trapped from now on, if its trap is armed. Returns its number among
+    /// the words of the machine.
+    pub(super) fn place(&self) -> u64 {
+        self.trap().number()
+    }
+
+    fn trap(&self) -> &Arc<Trap> {
+        let Pages { platform, announced, .. } = &self.pages;
+        once::make_alone(&self.trap, || Arc::new(Trap::new(platform, announced.number().into())))
     }
 
     pub(super) fn arm(&self, traps: &Arc<TrapsOfAgents>) {
-        let new = || Arc::new(Trap::new(&self.pages.platform, self.number(), traps));
-        self.trap.get_or_init(new).arm();
+        self.trap().arm(traps);
         world::fence_of_agents();
     }
 

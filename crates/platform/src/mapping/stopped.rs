@@ -42,41 +42,45 @@ impl Stopped {
     }
 }
 
-/// The trap of a window.
+/// The trap of a window that has an address.
 pub(super) struct Trap {
     platform: Platform,
     number: u64,
-    traps: Arc<TrapsOfAgents>,
-    is_armed: Mutex<bool>,
+    /// The traps by which it is armed. A store is carried out under the lock, so that none is
+    /// between the two when the trap is armed.
+    armed_by: Mutex<Option<Arc<TrapsOfAgents>>>,
 }
 
 impl Trap {
-    pub(super) fn new(platform: &Platform, number: u64, traps: &Arc<TrapsOfAgents>) -> Trap {
-        let is_armed = platform.mutex("the trap of a window", false);
-        Trap { platform: platform.clone(), number, traps: traps.clone(), is_armed }
+    pub(super) fn new(platform: &Platform, number: u64) -> Trap {
+        let armed_by = platform.mutex("the trap of a window", None);
+        Trap { platform: platform.clone(), number, armed_by }
     }
 
-    pub(super) fn arm(&self) {
-        *self.is_armed.lock_device() = true;
+    /// Returns the window's number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn arm(&self, traps: &Arc<TrapsOfAgents>) {
+        *self.armed_by.lock_device() = Some(traps.clone());
     }
 
     pub(super) fn release(&self) {
-        *self.is_armed.lock_device() = false;
+        *self.armed_by.lock_device() = None;
     }
 
     /// Carries out a store, after it was stopped if the trap is armed. One that the end of the
     /// machine releases is left out.
     pub(super) fn pass(self: &Arc<Self>, store: impl FnOnce()) {
         loop {
-            let is_armed = self.is_armed.lock_device();
-            if !*is_armed {
-                return store();
-            }
-            drop(is_armed);
+            let armed_by = self.armed_by.lock_device();
+            let Some(traps) = armed_by.clone() else { return store() };
+            drop(armed_by);
             let passes = self.platform.event(true);
             let stopped = Stopped { trap: Arc::downgrade(self), passes: passes.clone() };
-            self.traps.stopped.lock().push(stopped);
-            self.traps.ready.set(Step::ThreadWake);
+            traps.stopped.lock().push(stopped);
+            traps.ready.set(Step::ThreadWake);
             if passes.wait() == WaitEnd::Stopped {
                 return;
             }

@@ -55,6 +55,10 @@ struct Idle {
 /// the driver tells a slow engine from a hung one, are as old as that at most.
 const TURNS_KEPT: u32 = 64;
 
+/// How long an idle engine looks at doorbells whose rings set no bit before it sleeps. A ring in
+/// this time needs no help; the next one has to wake the engine (decision 171).
+const LOOKS_FOR_NS: u64 = 100_000;
+
 /// How a turn left the queue that the engine keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
@@ -99,6 +103,8 @@ pub(crate) struct Engine {
     doorbell_reads: u64,
     rest: Option<Rest>,
     idle: Idle,
+    /// The end of the time in which the idle engine looks at doorbells, once it has begun.
+    looks_until: Option<CpuTime>,
     task: Task,
     /// The place of the current queue when it was taken. A planted fault returns it there.
     stale_place: Option<Place>,
@@ -127,6 +133,7 @@ impl Engine {
             doorbell_reads: 0,
             rest: None,
             idle: Idle::default(),
+            looks_until: None,
             task: Task::Execute,
             stale_place: None,
             kept: None,
@@ -164,16 +171,25 @@ impl Engine {
     fn rest(&mut self) -> Turn {
         match &self.rest {
             Some(rest) => Turn::Until(rest.until),
+            None if !self.exec.polled.is_empty() => self.look_on(),
             None if self.idle.report_ns == 0 => Turn::Park,
             None => self.idle(),
         }
+    }
+
+    /// Rests, but for a short time only until the next look at the doorbells.
+    #[cold]
+    fn look_on(&mut self) -> Turn {
+        let now = self.exec.gpu.platform.now();
+        let until = *self.looks_until.get_or_insert(now.after(LOOKS_FOR_NS));
+        if now < until { Turn::Background(until) } else { self.idle() }
     }
 
     /// Parks the engine because nothing calls it, and reports it idle after the time that the
     /// driver set.
     #[cold]
     fn idle(&mut self) -> Turn {
-        if self.idle.reported {
+        if self.idle.reported || self.idle.report_ns == 0 {
             return Turn::Park;
         }
         let now = self.exec.gpu.platform.now();
@@ -225,6 +241,7 @@ impl Engine {
         gpu.publish(&mut cmp, self.exec.node as u32);
         if let Some(run) = &run {
             (self.idle.since, self.idle.reported) = (None, false);
+            self.looks_until = None;
             cmp.nodes[self.exec.node].turns += 1;
             if self.task == Task::Execute {
                 cmp.nodes[self.exec.node].current = picked;
