@@ -171,15 +171,15 @@ impl Engine {
     fn rest(&mut self) -> Turn {
         match &self.rest {
             Some(rest) => Turn::Until(rest.until),
-            None if !self.exec.polled.is_empty() => self.look_on(),
+            None if !self.exec.polled.is_empty() => self.rest_awake(),
             None if self.idle.report_ns == 0 => Turn::Park,
             None => self.idle(),
         }
     }
 
-    /// Rests, but for a short time only until the next look at the doorbells.
+    /// Keeps the service awake for a short time, in which each turn looks at the doorbells.
     #[cold]
-    fn look_on(&mut self) -> Turn {
+    fn rest_awake(&mut self) -> Turn {
         let now = self.exec.gpu.platform.now();
         let until = *self.looks_until.get_or_insert(now.after(LOOKS_FOR_NS));
         if now < until { Turn::Background(until) } else { self.idle() }
