@@ -102,6 +102,39 @@ impl Caller {
         Ok(())
     }
 
+    /// Puts the memory of an allocation in place of pages of the caller, and takes over their
+    /// contents. What another thread stores there meanwhile may be lost. The pages stay the
+    /// caller's, who may unmap them at any time.
+    ///
+    /// # Errors
+    /// INVALID_PARAMETER for NULL and for parts of pages; NOT_SUPPORTED for memory that cannot be
+    /// mapped again.
+    pub(crate) fn replace_pages(
+        &self,
+        address: u64,
+        memory: u64,
+        bytes: u64,
+    ) -> Result<(), Status> {
+        let page = rustix::param::page_size() as u64;
+        if address == 0 || !address.is_multiple_of(page) || !bytes.is_multiple_of(page) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        if !memory.is_multiple_of(page) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let pages = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+        let memory = std::ptr::with_exposed_provenance_mut::<u8>(memory as usize);
+        // SAFETY: the maker of `self` vouches for the pages. `memory` is the mapping of a new
+        // allocation of so many bytes, which nothing else uses yet, so the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(pages, memory, bytes as usize) };
+        let (from, to) = (memory.cast(), pages.cast());
+        let flags = rustix::mm::MremapFlags::MAYMOVE;
+        // SAFETY: an old size of 0 maps shared memory again and leaves its first mapping. The
+        // pages that it replaces hold no object of Rust, and have the same contents afterwards.
+        let mapped = unsafe { rustix::mm::mremap_fixed(from, 0, bytes as usize, flags, to) };
+        mapped.map(|_| ()).map_err(|_| Status::NOT_SUPPORTED)
+    }
+
     /// Duplicates a descriptor that stands for a HANDLE. It is closed on exec.
     ///
     /// # Errors

@@ -1,7 +1,10 @@
 //! Calls about allocations, residency, and GPU addresses.
 //!
 //! An allocation is described by its private driver data, [`AllocationData`], or is a standard
-//! allocation of a number of bytes. It is created resident and mapped, with one reference.
+//! allocation: memory that the caller has. It is created resident and mapped, with one reference.
+//!
+//! Invariant: pages of the caller become the memory of an allocation by a second mapping of it, so
+//! that engines and caller see the same bytes, also behind a service.
 
 use crate::call::Call;
 use crate::library::ended;
@@ -34,6 +37,8 @@ struct Description {
     bytes: u64,
     kind: AllocationKind,
     placement: Placement,
+    /// Address of the caller's pages that become its memory; 0 for none.
+    system_memory: u64,
 }
 
 /// Reads the description of an allocation from its private driver data.
@@ -53,23 +58,54 @@ fn description(call: &Call, data: u64, bytes: u32) -> Result<Description, Status
         2 => Placement::LocalOnDemand,
         _ => return Err(Status::INVALID_PARAMETER),
     };
-    Ok(Description { bytes: words[0], kind, placement })
+    Ok(Description { bytes: words[0], kind, placement, system_memory: 0 })
 }
 
-/// Reads the description that all allocations of a call have, if it names a standard allocation.
+/// Reads the bytes of a standard allocation, if a call describes one: memory that the caller has.
+/// The statuses are those of Windows (Wine's dlls/win32u/tests/d3dkmt.c).
 fn standard(
     call: &Call,
     args: &CreateAllocation,
     flags: CreateAllocationFlags,
 ) -> Result<Option<u64>, Status> {
-    if !flags.contains(CreateAllocationFlags::STANDARD_ALLOCATION) {
-        return Ok(None);
+    use CreateAllocationFlags as Flags;
+    if !flags.contains(Flags::STANDARD_ALLOCATION) {
+        let existing = flags.intersects(Flags::EXISTING_SYS_MEM | Flags::EXISTING_SECTION);
+        return if existing { Err(Status::INVALID_PARAMETER) } else { Ok(None) };
+    }
+    if flags.contains(Flags::EXISTING_SECTION) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let is_one = args.num_allocations == 1 && args.private_driver_data_size == 0;
+    if !flags.contains(Flags::EXISTING_SYS_MEM) || !is_one || args.resource != 0 {
+        return Err(Status::INVALID_PARAMETER);
     }
     let standard: CreateStandardAllocation = call.caller.read(args.private_driver_data)?;
     if standard.allocation_type != STANDARD_ALLOCATION_EXISTING_HEAP {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    match standard.heap_bytes {
+        0 => Err(Status::INVALID_PARAMETER),
+        bytes => Ok(Some(bytes)),
+    }
+}
+
+/// Makes pages of the caller the memory of an allocation.
+fn adopt(call: &Call, made: &calls::Allocation, address: u64) -> Result<(), Status> {
+    let memory = match &made.memory {
+        AllocationMemory::Bulk(bytes) => bytes.cpu_address(),
+        _ => None,
+    };
+    let overlaps = |other: &Allocation| {
+        let at = other.system_memory;
+        at != 0 && at < address.saturating_add(made.bytes) && address < at + other.bytes
+    };
+    // The pages of two allocations would be one of them's only.
+    if call.library.has_allocation(overlaps) {
         return Err(Status::NOT_SUPPORTED);
     }
-    Ok(Some(standard.heap_bytes))
+    let memory = memory.ok_or(Status::NOT_SUPPORTED)?;
+    call.caller.replace_pages(address, memory, made.bytes)
 }
 
 fn create_one(
@@ -86,10 +122,15 @@ fn create_one(
         placement: wanted.placement,
     })?;
     let (in_kernel, gpu_va) = (made.handle, made.gpu_va);
-    let allocation = Allocation::new(&call.library.platform, device, made, of_shared);
-    let handle = call.library.insert(Object::Allocation(Arc::new(allocation)), || {
+    let end = || {
         let _ended = kernel.destroy_allocation(in_kernel);
-    })?;
+    };
+    if wanted.system_memory != 0 {
+        adopt(call, &made, wanted.system_memory).inspect_err(|_| end())?;
+    }
+    let mut allocation = Allocation::new(&call.library.platform, device, made, of_shared);
+    allocation.system_memory = wanted.system_memory;
+    let handle = call.library.insert(Object::Allocation(Arc::new(allocation)), end)?;
     Ok((handle, gpu_va))
 }
 
@@ -147,9 +188,6 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
         return Err(Status::INVALID_PARAMETER);
     }
     let flags = Flags::from_bits_truncate(args.flags);
-    if flags.intersects(Flags::EXISTING_SYS_MEM | Flags::EXISTING_SECTION) {
-        return Err(Status::NOT_SUPPORTED);
-    }
     let count = args.num_allocations as usize;
     let makes_resource = flags.contains(Flags::CREATE_RESOURCE);
     let shares = flags.contains(Flags::CREATE_SHARED);
@@ -174,15 +212,15 @@ fn create<I: Info>(call: &Call, args: &mut CreateAllocation) -> Result<(), Statu
     let at = |index: usize| args.allocation_info + (index * size_of::<I>()) as u64;
     let infos: Result<Vec<I>, Status> = (0..count).map(|n| call.caller.read(at(n))).collect();
     let mut infos = infos?;
-    let describe = |info: &I| match standard {
-        _ if info.system_memory() != 0 => Err(Status::NOT_SUPPORTED),
-        Some(bytes) => {
+    let describe = |info: &I| match (standard, info.system_memory()) {
+        (Some(_), 0) => Err(Status::INVALID_PARAMETER),
+        (Some(bytes), system_memory) => {
             let (kind, placement) = (AllocationKind::Bulk, Placement::System);
-            Ok(Description { bytes, kind, placement })
+            Ok(Description { bytes, kind, placement, system_memory })
         }
-        None => {
+        (None, system_memory) => {
             let (data, bytes) = info.private_data();
-            description(call, data, bytes)
+            Ok(Description { system_memory, ..description(call, data, bytes)? })
         }
     };
     let wanted = infos.iter().map(describe).collect::<Result<Vec<_>, Status>>()?;

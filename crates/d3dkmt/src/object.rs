@@ -135,6 +135,8 @@ pub(crate) struct Allocation {
     pub(crate) priority: Mutex<ResidencyPriority>,
     /// Locks without an unlock.
     pub(crate) locks: Mutex<u32>,
+    /// Address of the caller's pages that are its memory; 0 for none.
+    pub(crate) system_memory: u64,
 }
 
 impl Allocation {
@@ -148,7 +150,18 @@ impl Allocation {
         let tidegate_calls::Allocation { handle, gpu_va, bytes, memory } = made;
         let priority = platform.mutex("priority of an allocation", ResidencyPriority::default());
         let (device, locks) = (device.clone(), platform.mutex("locks of an allocation", 0));
-        Allocation { device, handle, gpu_va, bytes, memory, of_shared, priority, locks }
+        let system_memory = 0;
+        Allocation {
+            device,
+            handle,
+            gpu_va,
+            bytes,
+            memory,
+            of_shared,
+            priority,
+            locks,
+            system_memory,
+        }
     }
 }
 

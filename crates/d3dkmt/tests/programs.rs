@@ -387,6 +387,12 @@ fn names_and_rights_are_those_of_windows() {
     WINDOWS.check("names");
 }
 
+// Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTCreateAllocation.
+#[test]
+fn memory_of_the_program_becomes_an_allocation() {
+    WINDOWS.check("allocations");
+}
+
 #[test]
 fn each_lock_has_one_unlock() {
     WINDOWS.check("locks");

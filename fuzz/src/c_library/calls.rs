@@ -157,10 +157,11 @@ const BYTES: &[u64] = &[1 << 12, 1 << 7, 1 << 16, 0, 1, 1 << 50, u64::MAX];
 const PLACEMENTS: &[u64] = &[0, 1, 1 << 32, 2 << 32, 1 | 1 << 32, 2, 3 << 32];
 const ALLOCATION_DATA: &[Field] = &[OneOfWide(BYTES), OneOfWide(PLACEMENTS)];
 const ALLOCATION_INFO: &[Field] =
-    &[Makes(Allocation), OneOfWide(NOTHING), At(ALLOCATION_DATA), OneOf(DATA_BYTES), Number, Flags];
+    &[Makes(Allocation), OneOfWide(ZERO), At(ALLOCATION_DATA), OneOf(DATA_BYTES), Number, Flags];
 const ALLOCATION_INFO_2: &[Field] = &[
     Makes(Allocation),
-    OneOfWide(NOTHING),
+    // Memory of the caller would be replaced.
+    OneOfWide(ZERO),
     At(ALLOCATION_DATA),
     OneOf(DATA_BYTES),
     Number,

@@ -573,20 +573,19 @@ static void descriptions(void) {
     OK(create_described(right, sizeof *right));
 }
 
-/* A resource of two standard allocations. */
+/* A resource of two allocations. */
 static void resources(void) {
-    D3DKMT_CREATESTANDARDALLOCATION standard;
+    TIDEGATE_ALLOCATION_DATA data = {10000, 0, 0};
     D3DDDI_ALLOCATIONINFO2 infos[2];
     D3DKMT_CREATEALLOCATION create;
-    memset(&standard, 0, sizeof standard);
     memset(infos, 0, sizeof infos);
     memset(&create, 0, sizeof create);
-    standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
-    standard.ExistingHeapData.Size = 10000;
+    for (int i = 0; i < 2; i++) {
+        infos[i].pPrivateDriverData = &data;
+        infos[i].PrivateDriverDataSize = sizeof data;
+    }
     create.hDevice = device;
     create.Flags.CreateResource = 1;
-    create.Flags.StandardAllocation = 1;
-    create.pStandardAllocation = &standard;
     create.NumAllocations = 2;
     create.pAllocationInfo2 = infos;
     OK(D3DKMTCreateAllocation2(&create));
@@ -601,10 +600,8 @@ static void resources(void) {
     IS(D3DKMTCreateAllocation2(&create), STATUS_INVALID_HANDLE);
     create.hResource = 0;
     /* More than there can be, in this process and over a service. */
-    standard.ExistingHeapData.Size = (size_t)1 << 40;
+    data.Bytes = (UINT64)1 << 40;
     IS(D3DKMTCreateAllocation2(&create), STATUS_NO_MEMORY);
-    create.Flags.ExistingSysMem = 1;
-    IS(D3DKMTCreateAllocation2(&create), STATUS_NOT_SUPPORTED);
 }
 
 static void priorities(D3DKMT_HANDLE context) {

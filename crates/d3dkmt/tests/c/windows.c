@@ -1,6 +1,7 @@
 /* What Windows does, as Wine's tests show it, which also run there (wine-mirror/wine,
    dlls/win32u/tests/d3dkmt.c). Statuses and order are those of the test that each part names. */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include "contexts.h"
 
@@ -289,6 +290,249 @@ static void names(void) {
     name_of_resource();
 }
 
+#define HEAP 0x10000u
+
+/* Memory of the program, as VirtualAlloc gives it. */
+static unsigned char *heap(void) {
+    void *memory = mmap(NULL, HEAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    return memory;
+}
+
+static NTSTATUS end(D3DKMT_HANDLE resource, const D3DKMT_HANDLE *allocation) {
+    D3DKMT_DESTROYALLOCATION end = {device, resource, allocation, allocation != NULL};
+    return D3DKMTDestroyAllocation(&end);
+}
+
+/* Has an engine store a value to an allocation. */
+static void store_by_engine(D3DGPU_VIRTUAL_ADDRESS destination, UINT64 value) {
+    TIDEGATE_ALLOCATION_DATA data = {4096, 0, 0};
+    D3DDDI_ALLOCATIONINFO2 info;
+    D3DKMT_CREATEALLOCATION create;
+    memset(&info, 0, sizeof info);
+    memset(&create, 0, sizeof create);
+    info.pPrivateDriverData = &data;
+    info.PrivateDriverDataSize = sizeof data;
+    create.hDevice = device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    OK(D3DKMTCreateAllocation2(&create));
+    D3DKMT_LOCK2 lock = {device, info.hAllocation, 0, NULL};
+    OK(D3DKMTLock2(&lock));
+    UINT64 *words = lock.pData;
+    store(&words[0], 6u | 3u << 16);
+    store(&words[1], destination);
+    store(&words[2], value);
+    D3DKMT_HANDLE context = new_context();
+    struct marker marker = new_marker();
+    D3DKMT_SUBMITCOMMAND submit;
+    memset(&submit, 0, sizeof submit);
+    submit.Commands = info.GpuVirtualAddress;
+    submit.CommandLength = 24;
+    submit.BroadcastContextCount = 1;
+    submit.BroadcastContext[0] = context;
+    OK(D3DKMTSubmitCommand(&submit));
+    mark(&marker, context);
+    reached(&marker);
+    destroy_context(context);
+    OK(end(0, &info.hAllocation));
+}
+
+/* test_D3DKMTCreateAllocation: memory of the program, ExistingSysMem. */
+static void allocations(void) {
+    unsigned char *memory[2] = {heap(), heap()};
+    const unsigned char alloc_data[6] = {1, 2, 3, 4, 5, 6}, runtime_data[4] = {7, 8, 9, 10};
+    D3DKMT_CREATESTANDARDALLOCATION standard[2];
+    D3DDDI_ALLOCATIONINFO allocs[2];
+    D3DDDI_ALLOCATIONINFO2 allocs2[1];
+    D3DKMT_CREATEALLOCATION create;
+    memset(standard, 0, sizeof standard);
+    memset(allocs, 0, sizeof allocs);
+    memset(allocs2, 0, sizeof allocs2);
+    memset(&create, 0, sizeof create);
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    for (int i = 0; i < 2; i++) {
+        allocs[i].pSystemMem = memory[i];
+        standard[i].Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
+        standard[i].ExistingHeapData.Size = HEAP;
+    }
+    allocs2[0].pSystemMem = memory[0];
+    memset(memory[0], 0x5A, HEAP);
+    create.hDevice = device;
+    create.Flags.ExistingSysMem = 1;
+    create.Flags.StandardAllocation = 1;
+    create.pStandardAllocation = standard;
+    create.NumAllocations = 1;
+    create.pAllocationInfo = allocs;
+    create.hGlobalShare = 0x1eadbeed;
+    create.hPrivateRuntimeResourceHandle = (HANDLE)(uintptr_t)0xdeadbeef;
+    OK(D3DKMTCreateAllocation(&create));
+    CHECK(create.hGlobalShare == 0 && create.hResource == 0 && allocs[0].hAllocation != 0);
+    CHECK(create.hPrivateRuntimeResourceHandle == (HANDLE)(uintptr_t)0xdeadbeef);
+    OK(end(0, NULL));
+    OK(end(0, &allocs[0].hAllocation));
+    IS(end(0, &allocs[0].hAllocation), STATUS_INVALID_PARAMETER);
+
+    /* The program's memory is the allocation's, for engines and for locks. It stays the program's. */
+    create.pAllocationInfo2 = allocs2;
+    create.hGlobalShare = 0x1eadbeed;
+    OK(D3DKMTCreateAllocation2(&create));
+    CHECK(create.hGlobalShare == 0 && create.hResource == 0 && allocs2[0].PrivateDriverDataSize == 0);
+    CHECK(memory[0][0] == 0x5A && memory[0][HEAP - 1] == 0x5A);
+    store_by_engine(allocs2[0].GpuVirtualAddress + 0x8008, 1234);
+    CHECK(load(memory[0] + 0x8008) == 1234);
+    D3DKMT_LOCK2 lock = {device, allocs2[0].hAllocation, 0, NULL};
+    OK(D3DKMTLock2(&lock));
+    memory[0][77] = 1;
+    CHECK(((unsigned char *)lock.pData)[77] == 1 && ((unsigned char *)lock.pData)[76] == 0x5A);
+    /* The same memory is one allocation's at a time: this is not of Wine's test. */
+    D3DKMT_HANDLE first = allocs2[0].hAllocation;
+    IS(D3DKMTCreateAllocation2(&create), STATUS_NOT_SUPPORTED);
+    OK(end(0, &first));
+    CHECK(load(memory[0] + 0x8008) == 1234 && memory[0][77] == 1);
+    memory[0][78] = 2;
+    create.pAllocationInfo = allocs;
+
+    /* Private data of the allocation and of the runtime is taken. */
+    allocs[0].pPrivateDriverData = (void *)(uintptr_t)alloc_data;
+    allocs[0].PrivateDriverDataSize = sizeof alloc_data;
+    create.pPrivateRuntimeData = runtime_data;
+    create.PrivateRuntimeDataSize = sizeof runtime_data;
+    OK(D3DKMTCreateAllocation(&create));
+    OK(end(0, &allocs[0].hAllocation));
+    CHECK(memory[0][78] == 2);
+
+    create.PrivateDriverDataSize = 64;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.PrivateDriverDataSize = 0;
+    create.hDevice = 0;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.hDevice = device;
+    create.hResource = 0x1eadbeed;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_HANDLE);
+    create.hResource = 0;
+    create.NumAllocations = 0;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.NumAllocations = 1;
+    standard[0].Type = 0;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    standard[0].Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
+    allocs[0].pSystemMem = NULL;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    allocs[0].pSystemMem = memory[0];
+    create.NumAllocations = 2;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.NumAllocations = 1;
+    standard[0].ExistingHeapData.Size = 0x1100;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    standard[0].ExistingHeapData.Size = HEAP;
+    create.Flags.ExistingSysMem = 0;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.Flags.ExistingSysMem = 1;
+    create.Flags.StandardAllocation = 0;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.Flags.StandardAllocation = 1;
+    create.Flags.CreateShared = 1;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.Flags.CreateShared = 0;
+
+    create.Flags.CreateResource = 1;
+    create.hGlobalShare = create.hResource = 0x1eadbeed;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_HANDLE);
+    create.hResource = 0;
+    OK(D3DKMTCreateAllocation(&create));
+    CHECK(create.hGlobalShare == 0 && create.hResource != 0);
+    OK(end(0, &allocs[0].hAllocation));
+    OK(end(create.hResource, NULL));
+    IS(end(create.hResource, NULL), STATUS_INVALID_PARAMETER);
+    create.hResource = 0;
+    OK(D3DKMTCreateAllocation(&create));
+    create.Flags.CreateResource = 0;
+    create.pAllocationInfo = &allocs[1];
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.pAllocationInfo = allocs;
+    OK(end(create.hResource, NULL));
+    IS(end(0, &allocs[0].hAllocation), STATUS_INVALID_PARAMETER);
+    create.hResource = 0;
+    create.Flags.CreateResource = 1;
+    create.NumAllocations = 0;
+    IS(D3DKMTCreateAllocation(&create), STATUS_INVALID_PARAMETER);
+    create.NumAllocations = 1;
+    OK(D3DKMTCreateAllocation(&create));
+    D3DKMT_QUERYRESOURCEINFO query;
+    memset(&query, 0, sizeof query);
+    query.hDevice = device;
+    query.hGlobalShare = create.hResource;
+    IS(D3DKMTQueryResourceInfo(&query), STATUS_INVALID_PARAMETER);
+    OK(end(create.hResource, NULL));
+    create.hResource = 0;
+
+    /* A shared resource of the program's memory. */
+    create.Flags.CreateShared = 1;
+    create.hGlobalShare = 0x1eadbeed;
+    OK(D3DKMTCreateAllocation(&create));
+    CHECK((create.hGlobalShare & 0x3F) == 2);
+    unsigned char runtime[256], driver[4096];
+    memset(runtime, 0xCD, sizeof runtime);
+    query.hGlobalShare = create.hGlobalShare;
+    query.pPrivateRuntimeData = runtime;
+    query.PrivateRuntimeDataSize = sizeof runtime;
+    OK(D3DKMTQueryResourceInfo(&query));
+    CHECK(query.PrivateRuntimeDataSize == sizeof runtime_data && runtime[0] == 0xCD);
+    CHECK(query.TotalPrivateDriverDataSize > 0 && query.TotalPrivateDriverDataSize < sizeof driver);
+    CHECK(query.ResourcePrivateDriverDataSize == 0 && query.NumAllocations == 1);
+    D3DDDI_OPENALLOCATIONINFO2 opened;
+    D3DKMT_OPENRESOURCE open;
+    memset(&opened, 0, sizeof opened);
+    memset(&open, 0, sizeof open);
+    open.hDevice = device;
+    open.hGlobalShare = create.hGlobalShare;
+    open.NumAllocations = 1;
+    open.pOpenAllocationInfo2 = &opened;
+    open.pPrivateRuntimeData = runtime;
+    open.PrivateRuntimeDataSize = query.PrivateRuntimeDataSize;
+    open.pTotalPrivateDriverDataBuffer = driver;
+    open.TotalPrivateDriverDataBufferSize = sizeof driver;
+    OK(D3DKMTOpenResource2(&open));
+    CHECK(open.TotalPrivateDriverDataBufferSize == query.TotalPrivateDriverDataSize);
+    CHECK(memcmp(runtime, runtime_data, sizeof runtime_data) == 0);
+    CHECK(opened.PrivateDriverDataSize == sizeof alloc_data);
+    CHECK(memcmp(opened.pPrivateDriverData, alloc_data, sizeof alloc_data) == 0);
+    store_by_engine(opened.GpuVirtualAddress + 16, 4321);
+    CHECK(load(memory[0] + 16) == 4321);
+    OK(end(open.hResource, NULL));
+    OK(end(create.hResource, NULL));
+    create.hResource = 0;
+    create.Flags.NtSecuritySharing = 1;
+    create.hGlobalShare = 0x1eadbeed;
+    OK(D3DKMTCreateAllocation(&create));
+    CHECK(create.hGlobalShare == 0 && create.hResource != 0);
+    OK(end(create.hResource, NULL));
+    CHECK(munmap(memory[0], HEAP) == 0 && munmap(memory[1], HEAP) == 0);
+
+    /* Intel's compute runtime passes memory with its driver's private data and without the flag. */
+    unsigned char *host = heap();
+    TIDEGATE_ALLOCATION_DATA data = {HEAP, 0, 0};
+    memset(&create, 0, sizeof create);
+    host[5] = 5;
+    allocs2[0].pSystemMem = host;
+    allocs2[0].pPrivateDriverData = &data;
+    allocs2[0].PrivateDriverDataSize = sizeof data;
+    create.hDevice = device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = allocs2;
+    OK(D3DKMTCreateAllocation2(&create));
+    store_by_engine(allocs2[0].GpuVirtualAddress + 8, 99);
+    CHECK(host[5] == 5 && load(host + 8) == 99);
+    OK(end(0, &allocs2[0].hAllocation));
+    data.Placement = 1;
+    IS(D3DKMTCreateAllocation2(&create), STATUS_NOT_SUPPORTED);
+    data.Placement = 0;
+    allocs2[0].pSystemMem = host + 8;
+    IS(D3DKMTCreateAllocation2(&create), STATUS_INVALID_PARAMETER);
+    CHECK(munmap(host, HEAP) == 0);
+}
+
 /* test_D3DKMTQueryVideoMemoryInfo. A process is a pidfd. */
 static void memory_info(D3DKMT_HANDLE adapter) {
     D3DKMT_QUERYVIDEOMEMORYINFO query;
@@ -397,6 +641,7 @@ int main(int argc, char **argv) {
     if (PART("memory-info")) memory_info(adapter);
     if (PART("locks")) locks();
     if (PART("names")) names();
+    if (PART("allocations")) allocations();
     if (PART("close")) close_all();
     destroy_device(device);
     puts("windows: all checks hold");

@@ -57,7 +57,7 @@ impl Platform {
 
     /// Returns cells of a kind of their own for a process; `None` if other memory does, or the
     /// system has none left.
-    fn client_cells(&self, cells: usize, access: ClientAccess, is_page: bool) -> Option<Cells> {
+    fn client_cells(&self, cells: usize, access: ClientAccess) -> Option<Cells> {
         let bytes = 8 * cells as u64;
         let shared = match self.client_memory() {
             None => {
@@ -65,8 +65,8 @@ impl Platform {
                 return Some(Cells::private(cells, explored, Some(access)));
             }
             Some(ClientMemory::Files) => SharedCells::create(bytes, access),
-            Some(ClientMemory::Mappings) if is_page => SharedCells::anonymous(bytes, access),
-            Some(ClientMemory::Mappings | ClientMemory::Private) => return None,
+            Some(ClientMemory::Mappings) => SharedCells::anonymous(bytes, access),
+            Some(ClientMemory::Private) => return None,
         };
         Some(Cells::of_file(shared.ok()?, cells))
     }
@@ -74,7 +74,7 @@ impl Platform {
     /// Creates a zeroed protocol page that is handed to a process, which may do with it what
     /// `access` says. [`Page::shared`] is `None` where the system had no file left for it.
     pub fn client_page(&self, words: usize, access: ClientAccess) -> Page {
-        match self.client_cells(words, access, true) {
+        match self.client_cells(words, access) {
             Some(cells) => Page::of(self, cells),
             None => self.page(words),
         }
@@ -83,7 +83,7 @@ impl Platform {
     /// Creates zeroed bytes that are handed to a process, as [`Platform::client_page`] does. The
     /// process may load and store.
     pub fn client_bulk(&self, bytes: usize) -> Bulk {
-        match self.client_cells(bytes.div_ceil(8), ClientAccess::ReadWrite, false) {
+        match self.client_cells(bytes.div_ceil(8), ClientAccess::ReadWrite) {
             Some(cells) => Bulk::of(self, cells, bytes),
             None => self.bulk(bytes),
         }

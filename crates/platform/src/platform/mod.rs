@@ -88,7 +88,8 @@ impl Platform {
     }
 
     /// Returns a platform as [`Platform::host`] does whose pages for processes can be shown at
-    /// addresses that stay ([`Mapping::place`](crate::Mapping::place)).
+    /// addresses that stay ([`Mapping::place`](crate::Mapping::place)), and whose bytes for
+    /// processes begin at a page, and can be mapped again by this process.
     pub fn placing_host() -> Platform {
         Platform::new(PlatformKind::Host, None, Some(Host::placing()))
     }
