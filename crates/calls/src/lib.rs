@@ -20,6 +20,7 @@ pub mod fence;
 pub mod handle;
 mod handle_table;
 pub mod kernel;
+pub mod keyed_mutex;
 pub mod older;
 pub mod paging;
 pub mod report;
@@ -54,6 +55,10 @@ pub use fence::{
 pub use handle::Handle;
 pub use handle_table::HandleTable;
 pub use kernel::{CALLS, Kernel};
+pub use keyed_mutex::{
+    CreateKeyedMutex, KeyedMutex, KeyedMutexAcquire, MAX_KEYED_MUTEX_DATA_BYTES, OpenedKeyedMutex,
+    ReleaseKeyedMutex,
+};
 pub use older::{
     CreateSynchronizationObject, OlderObject, OpenSynchronizationObject, SynchronizationObject,
 };

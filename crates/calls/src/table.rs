@@ -295,10 +295,11 @@ sent {
 
     /// Returns a handle by which other processes can open these objects: one shareable fence or
     /// older object, or a shared resource, whose memory has one form, so that rights do not
-    /// restrict it. Under `name` every process of the machine finds it while a handle with this
-    /// name exists. INVALID_PARAMETER for an object that is not shareable, and for no rights;
-    /// ACCESS_DENIED for rights that this instance does not have; OBJECT_NAME_COLLISION for a name
-    /// that is taken; OBJECT_NAME_INVALID for an empty one, or one with a backslash.
+    /// restrict it; or a resource, a keyed mutex and an older object, in this order. Under `name`
+    /// every process of the machine finds it while a handle with this name exists.
+    /// INVALID_PARAMETER for an object that is not shareable, and for no rights; ACCESS_DENIED for
+    /// rights that this instance does not have; OBJECT_NAME_COLLISION for a name that is taken;
+    /// OBJECT_NAME_INVALID for an empty one, or one with a backslash.
     #[doc(alias = "D3DKMTShareObjects")]
     ShareObjects special fn share_objects(
         objects: &[Handle] => Vec<Handle>,
@@ -404,6 +405,46 @@ sent {
         flags: SignalFlags,
         fence_value: u64,
     ) -> Result<(), Status>;
+
+    /// Creates a keyed mutex. INVALID_PARAMETER for too much data.
+    #[doc(alias = "D3DKMTCreateKeyedMutex2")]
+    CreateKeyedMutex makes fn create_keyed_mutex(
+        args: CreateKeyedMutex,
+    ) -> Result<KeyedMutex, Status>;
+
+    /// Opens a keyed mutex of this adapter. INVALID_PARAMETER for a global handle whose mutex has
+    /// ended or is of another adapter; OBJECT_TYPE_MISMATCH for an NT handle of anything else.
+    #[doc(alias = "D3DKMTOpenKeyedMutex2")]
+    #[doc(alias = "D3DKMTOpenKeyedMutexFromNtHandle")]
+    OpenKeyedMutex special fn open_keyed_mutex(
+        name: ResourceName<'_> => SharedName,
+    ) -> Result<OpenedKeyedMutex, Status>;
+
+    /// Opens the fence of the changes of a keyed mutex, which counts them, for a device. Nothing
+    /// but the kernel signals it. Not published.
+    OpenKeyedMutexChanges special fn open_keyed_mutex_changes(
+        device: Handle,
+        mutex: Handle,
+    ) -> Result<FenceInstance, Status>;
+
+    /// Acquires a keyed mutex, if it was released with this key. Does not block: a caller that has
+    /// to wait does so for a change.
+    #[doc(alias = "D3DKMTAcquireKeyedMutex2")]
+    AcquireKeyedMutex passed fn acquire_keyed_mutex(
+        mutex: Handle,
+        key: u64,
+    ) -> Result<KeyedMutexAcquire, Status>;
+
+    /// Releases a keyed mutex. INVALID_PARAMETER for an instance that does not own it, and for too
+    /// much data.
+    #[doc(alias = "D3DKMTReleaseKeyedMutex2")]
+    ReleaseKeyedMutex passed fn release_keyed_mutex(
+        args: ReleaseKeyedMutex<'_> => ReleaseKeyedMutexMessage,
+    ) -> Result<(), Status>;
+
+    /// Closes this process's instance of a keyed mutex. A mutex that it owns is abandoned.
+    #[doc(alias = "D3DKMTDestroyKeyedMutex")]
+    DestroyKeyedMutex ends fn destroy_keyed_mutex(mutex: Handle) -> Result<(), Status>;
 
     /// Creates a doorbell for a user-mode queue.
     #[doc(alias = "D3DKMTCreateDoorbell")]

@@ -1247,6 +1247,90 @@ typedef struct _D3DKMT_OPENNTHANDLEFROMNAME {
     HANDLE hNtHandle;
 } D3DKMT_OPENNTHANDLEFROMNAME;
 
+/* ---- keyed mutexes ---- */
+
+typedef union _LARGE_INTEGER {
+    int64_t QuadPart;
+} LARGE_INTEGER;
+
+typedef struct _D3DKMT_CREATEKEYEDMUTEX {
+    UINT64 InitialValue;
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+} D3DKMT_CREATEKEYEDMUTEX;
+
+__extension__ typedef struct _D3DKMT_CREATEKEYEDMUTEX2_FLAGS {
+    __extension__ union {
+        __extension__ struct {
+            UINT NtSecuritySharing : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} D3DKMT_CREATEKEYEDMUTEX2_FLAGS;
+
+typedef struct _D3DKMT_CREATEKEYEDMUTEX2 {
+    UINT64 InitialValue;
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+    void *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+    D3DKMT_CREATEKEYEDMUTEX2_FLAGS Flags;
+} D3DKMT_CREATEKEYEDMUTEX2;
+
+typedef struct _D3DKMT_OPENKEYEDMUTEX {
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+} D3DKMT_OPENKEYEDMUTEX;
+
+typedef struct _D3DKMT_OPENKEYEDMUTEX2 {
+    D3DKMT_HANDLE hSharedHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+    void *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_OPENKEYEDMUTEX2;
+
+typedef struct _D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE {
+    HANDLE hNtHandle;
+    D3DKMT_HANDLE hKeyedMutex;
+    void *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE;
+
+typedef struct _D3DKMT_DESTROYKEYEDMUTEX {
+    D3DKMT_HANDLE hKeyedMutex;
+} D3DKMT_DESTROYKEYEDMUTEX;
+
+typedef struct _D3DKMT_ACQUIREKEYEDMUTEX {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    LARGE_INTEGER *pTimeout; /* 100 ns from now, below 0 */
+    UINT64 FenceValue;
+} D3DKMT_ACQUIREKEYEDMUTEX;
+
+typedef struct _D3DKMT_ACQUIREKEYEDMUTEX2 {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    LARGE_INTEGER *pTimeout;
+    UINT64 FenceValue;
+    void *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_ACQUIREKEYEDMUTEX2;
+
+typedef struct _D3DKMT_RELEASEKEYEDMUTEX {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    UINT64 FenceValue;
+} D3DKMT_RELEASEKEYEDMUTEX;
+
+typedef struct _D3DKMT_RELEASEKEYEDMUTEX2 {
+    D3DKMT_HANDLE hKeyedMutex;
+    UINT64 Key;
+    UINT64 FenceValue;
+    void *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+} D3DKMT_RELEASEKEYEDMUTEX2;
+
 __extension__ typedef struct _D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
     __extension__ union {
         __extension__ struct {
@@ -1475,6 +1559,17 @@ NTSTATUS D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 *)
 NTSTATUS D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE *);
 NTSTATUS D3DKMTOpenSyncObjectNtHandleFromName(D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME *);
 NTSTATUS D3DKMTOpenNtHandleFromName(D3DKMT_OPENNTHANDLEFROMNAME *);
+
+NTSTATUS D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX *);
+NTSTATUS D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2 *);
+NTSTATUS D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX *);
+NTSTATUS D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2 *);
+NTSTATUS D3DKMTOpenKeyedMutexFromNtHandle(D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE *);
+NTSTATUS D3DKMTDestroyKeyedMutex(const D3DKMT_DESTROYKEYEDMUTEX *);
+NTSTATUS D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX *);
+NTSTATUS D3DKMTAcquireKeyedMutex2(D3DKMT_ACQUIREKEYEDMUTEX2 *);
+NTSTATUS D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX *);
+NTSTATUS D3DKMTReleaseKeyedMutex2(D3DKMT_RELEASEKEYEDMUTEX2 *);
 
 #ifdef __cplusplus
 }

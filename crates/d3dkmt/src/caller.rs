@@ -104,7 +104,7 @@ impl Caller {
 
     /// Puts the memory of an allocation in place of pages of the caller, and takes over their
     /// contents. What another thread stores there meanwhile may be lost. The pages stay the
-    /// caller's, who may unmap them at any time.
+    /// caller's, and may be unmapped at any time.
     ///
     /// # Errors
     /// INVALID_PARAMETER for NULL and for parts of pages; NOT_SUPPORTED for memory that cannot be

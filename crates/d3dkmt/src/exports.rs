@@ -11,7 +11,8 @@ use crate::call::Call;
 use crate::caller::Caller;
 use crate::library::Library;
 use crate::{
-    adapter, device, doorbell, gpu_address, legacy, memory, queue, resource, sharing, sync,
+    adapter, device, doorbell, gpu_address, keyed_mutex, legacy, memory, queue, resource, sharing,
+    sync,
 };
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -191,6 +192,18 @@ calls! {
         = sharing::open_native_fence_from_nt_handle;
     updates D3DKMTOpenSyncObjectNtHandleFromName(args::OpenSyncObjectNtHandleFromName)
         = sharing::open_sync_object_nt_handle_from_name;
+    updates D3DKMTCreateKeyedMutex(args::CreateKeyedMutex) = keyed_mutex::create_keyed_mutex;
+    updates D3DKMTCreateKeyedMutex2(args::CreateKeyedMutex2) = keyed_mutex::create_keyed_mutex2;
+    updates D3DKMTOpenKeyedMutex(args::OpenKeyedMutex) = keyed_mutex::open_keyed_mutex;
+    updates D3DKMTOpenKeyedMutex2(args::OpenKeyedMutex2) = keyed_mutex::open_keyed_mutex2;
+    updates D3DKMTOpenKeyedMutexFromNtHandle(args::OpenKeyedMutexFromNtHandle)
+        = keyed_mutex::open_keyed_mutex_from_nt_handle;
+    reads D3DKMTDestroyKeyedMutex(args::DestroyKeyedMutex) = keyed_mutex::destroy_keyed_mutex;
+    updates D3DKMTAcquireKeyedMutex(args::AcquireKeyedMutex) = keyed_mutex::acquire_keyed_mutex;
+    updates D3DKMTAcquireKeyedMutex2(args::AcquireKeyedMutex2) = keyed_mutex::acquire_keyed_mutex2;
+    reads D3DKMTReleaseKeyedMutex(args::ReleaseKeyedMutex) = keyed_mutex::release_keyed_mutex;
+    reads D3DKMTReleaseKeyedMutex2(args::ReleaseKeyedMutex2) = keyed_mutex::release_keyed_mutex2;
+
     updates D3DKMTOpenNtHandleFromName(args::OpenNtHandleFromName) = sharing::open_nt_handle_from_name;
 }
 
@@ -244,8 +257,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    D3DKMTAcquireKeyedMutex
-    D3DKMTAcquireKeyedMutex2
     D3DKMTAdjustFullscreenGamma
     D3DKMTBeginTrackedWorkload
     D3DKMTCancelPresents
@@ -263,15 +274,12 @@ unsupported! {
     D3DKMTCreateBundleObject
     D3DKMTCreateContext
     D3DKMTCreateDCFromMemory
-    D3DKMTCreateKeyedMutex
-    D3DKMTCreateKeyedMutex2
     D3DKMTCreateOutputDupl
     D3DKMTCreateOverlay
     D3DKMTCreateProtectedSession
     D3DKMTCreateSyncFile
     D3DKMTCreateTrackedWorkload
     D3DKMTDestroyDCFromMemory
-    D3DKMTDestroyKeyedMutex
     D3DKMTDestroyOutputDupl
     D3DKMTDestroyOverlay
     D3DKMTDestroyProtectedSession
@@ -305,9 +313,6 @@ unsupported! {
     D3DKMTOpenAdapterFromDeviceName
     D3DKMTOpenAdapterFromGdiDisplayName
     D3DKMTOpenAdapterFromHdc
-    D3DKMTOpenKeyedMutex
-    D3DKMTOpenKeyedMutex2
-    D3DKMTOpenKeyedMutexFromNtHandle
     D3DKMTOpenProtectedSessionFromNtHandle
     D3DKMTOpenSyncObjectFromSyncFile
     D3DKMTOutputDuplGetFrameInfo
@@ -339,8 +344,6 @@ unsupported! {
     D3DKMTRegisterBudgetChangeNotification
     D3DKMTRegisterTrimNotification
     D3DKMTRegisterVailProcess
-    D3DKMTReleaseKeyedMutex
-    D3DKMTReleaseKeyedMutex2
     D3DKMTReleaseProcessVidPnSourceOwners
     D3DKMTRender
     D3DKMTResetTrackedWorkload

@@ -2,12 +2,11 @@
 //! public headers.
 //!
 //! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
-//! `process` · `object` · `internal_fence` · `named_object` ·
-//! `gpu_ranges` · `nt_handles` · `backend` (the one place that chooses the kernel) · `library`
-//! (objects by handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `resource`,
-//! `memory`,
-//! `gpu_address`, `legacy`, `sync`, `sharing`), which check and translate arguments · [`exports`]
-//! (the names).
+//! `process` · `object` · `internal_fence` · `named_object` · `gpu_ranges` · `own_devices` ·
+//! `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects by
+//! handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `keyed_mutex`, `legacy`,
+//! `resource`, `memory`, `gpu_address`, `sync`, `sharing`), which check and translate arguments ·
+//! [`exports`] (the names).
 //!
 //! Invariants: no panic leaves the library. No lock of the library is held while the kernel is
 //! called, except for the lock that orders the rings of one doorbell.
@@ -23,12 +22,14 @@ pub mod exports;
 mod gpu_address;
 mod gpu_ranges;
 mod internal_fence;
+mod keyed_mutex;
 mod legacy;
 mod library;
 mod memory;
 mod named_object;
 mod nt_handles;
 mod object;
+mod own_devices;
 mod process;
 mod queue;
 mod resource;

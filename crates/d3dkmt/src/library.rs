@@ -9,8 +9,10 @@ use crate::gpu_ranges::GpuRanges;
 use crate::named_object::Object;
 use crate::nt_handles::NtHandles;
 use crate::object::{
-    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, PagingQueue, Resource,
+    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, KeyedMutex, PagingQueue,
+    Resource,
 };
+use crate::own_devices::OwnDevices;
 use crate::process;
 use crate::rings::Rings;
 use std::sync::{Arc, OnceLock};
@@ -27,6 +29,7 @@ pub(crate) struct Library {
     pub(crate) platform: Platform,
     pub(crate) gpu_ranges: GpuRanges,
     pub(crate) nt_handles: NtHandles,
+    pub(crate) own_devices: OwnDevices,
     objects: Mutex<HandleTable<Object>>,
     /// The process that has started the library.
     process: u32,
@@ -136,6 +139,7 @@ impl Library {
         let backend = Backend::choose(&platform)?;
         Ok(Library {
             gpu_ranges: GpuRanges::new(&platform),
+            own_devices: OwnDevices::new(&platform),
             nt_handles: NtHandles::new(&platform, backend.handles()),
             objects: platform.mutex("objects of the library", HandleTable::new()),
             connected: platform.mutex("the connection of the library", Connected::default()),
@@ -180,6 +184,7 @@ impl Library {
     lookup!(allocation, Allocation, Allocation);
     lookup!(resource, Resource, Resource);
     lookup!(paging_queue, PagingQueue, PagingQueue);
+    lookup!(keyed_mutex, KeyedMutex, KeyedMutex);
 
     /// Returns the object of a handle.
     pub(crate) fn object(&self, handle: u32) -> Result<Object, Status> {
@@ -230,10 +235,15 @@ impl Library {
         }
         // What is left is of no device: handles of adapters, and objects by global handle.
         for (handle, ()) in self.all(|_| Some(())) {
-            if let Some(Object::Legacy(legacy)) = self.remove(handle)
-                && let Some(in_kernel) = legacy.handle()
-            {
-                let _ended = legacy.adapter.kernel.destroy_synchronization_object(in_kernel);
+            match self.remove(handle) {
+                Some(Object::Legacy(legacy)) => {
+                    if let Some(in_kernel) = legacy.handle() {
+                        let kernel = &legacy.adapter.kernel;
+                        let _ended = kernel.destroy_synchronization_object(in_kernel);
+                    }
+                }
+                Some(Object::KeyedMutex(mutex)) => mutex.end(),
+                _ => {}
             }
         }
         self.nt_handles.collect();

@@ -1,7 +1,8 @@
 //! The objects of all kinds that a handle of C names.
 
 use crate::object::{
-    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, Legacy, PagingQueue, Resource,
+    Adapter, Allocation, Context, Device, Doorbell, Fence, HwQueue, KeyedMutex, Legacy,
+    PagingQueue, Resource,
 };
 use std::sync::Arc;
 
@@ -30,13 +31,15 @@ pub(crate) enum Object {
     Resource(Arc<Resource>),
     /// A paging queue.
     PagingQueue(Arc<PagingQueue>),
+    /// A keyed mutex.
+    KeyedMutex(Arc<KeyedMutex>),
 }
 
 impl Object {
     /// The device of an object that has one.
     pub(crate) fn device(&self) -> Option<&Arc<Device>> {
         match self {
-            Object::Adapter(_) => None,
+            Object::Adapter(_) | Object::KeyedMutex(_) => None,
             Object::Device(device) => Some(device),
             Object::Context(context) | Object::HwContext(context) => Some(&context.device),
             Object::HwQueue(queue) => Some(&queue.device),

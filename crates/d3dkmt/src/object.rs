@@ -2,9 +2,10 @@
 //! kernel.
 
 use crate::event::{LastingEvent, PendingWaits};
+use std::ops::Deref;
 use std::sync::Arc;
 use tidegate_calls::{
-    AllocationMemory, CurrentValueView, Handle, Kernel, ReadOnly, ResidencyPriority,
+    AllocationMemory, CurrentValueView, FenceInstance, Handle, Kernel, ReadOnly, ResidencyPriority,
 };
 use tidegate_d3dukmdt::ring_watch::WatchedRing;
 use tidegate_platform::{Mapping, Mutex, Platform, Word};
@@ -162,6 +163,45 @@ impl Allocation {
             locks,
             system_memory,
         }
+    }
+}
+
+/// A device of the library itself. It ends with its last user.
+pub(crate) struct OwnDevice(pub(crate) Arc<Device>);
+
+impl Deref for OwnDevice {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.0
+    }
+}
+
+impl Drop for OwnDevice {
+    fn drop(&mut self) {
+        let _ended = self.0.kernel().destroy_device(self.0.handle);
+    }
+}
+
+/// An instance of a keyed mutex.
+pub(crate) struct KeyedMutex {
+    /// The device of the fence.
+    pub(crate) device: Arc<OwnDevice>,
+    /// In the kernel.
+    pub(crate) handle: Handle,
+    /// The fence of its changes.
+    pub(crate) changes: FenceInstance,
+}
+
+impl KeyedMutex {
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
+        self.device.kernel()
+    }
+
+    /// Ends an instance without a handle.
+    pub(crate) fn end(&self) {
+        let _ended = self.kernel().destroy_keyed_mutex(self.handle);
+        let _ended = self.kernel().destroy_synchronization_object(self.changes.handle);
     }
 }
 

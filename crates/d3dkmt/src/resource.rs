@@ -2,13 +2,15 @@
 //! by NT handle.
 
 use crate::call::Call;
+use crate::keyed_mutex;
+use crate::legacy;
 use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Allocation, Device, Resource};
 use std::sync::Arc;
 use tidegate_calls::{
-    self as calls, CreateResource, Handle, MAX_RESOURCE_DATA_BYTES, OpenedResource, ResourceData,
-    ResourceName, Status,
+    self as calls, CreateResource, Handle, MAX_RESOURCE_DATA_BYTES, NtHandle, OpenedResource,
+    ResourceData, ResourceName, Status, SyncObjectFlags,
 };
 use tidegate_wddm_abi::Published;
 use tidegate_wddm_abi::d3dkmthk::{
@@ -325,7 +327,43 @@ pub(crate) fn open_resource_from_nt_handle(
     args: &mut OpenResourceFromNtHandle,
 ) -> Result<(), Status> {
     let handle = call.library.nt_handles.import(&call.caller, args.nt_handle)?;
-    // No keyed mutex and no synchronisation object is shared together with a resource.
-    (args.keyed_mutex, args.sync_object) = (0, 0);
-    open_call!(call, args, ResourceName::NtHandle(&handle), OpenAllocationInfo2)
+    let name = ResourceName::NtHandle(&handle);
+    let opened: Result<(), Status> = open_call!(call, args, name, OpenAllocationInfo2);
+    opened?;
+    match open_parts(call, args, &handle) {
+        Ok((mutex, object)) => {
+            (args.keyed_mutex, args.sync_object) = (mutex, object);
+            Ok(())
+        }
+        Err(refusal) => {
+            if let Some(Object::Resource(resource)) = call.library.remove(args.resource) {
+                end(call, &resource);
+            }
+            Err(refusal)
+        }
+    }
+}
+
+/// Opens the keyed mutex and the object for waits of an NT handle; 0 for what it does not have.
+fn open_parts(
+    call: &Call,
+    args: &OpenResourceFromNtHandle,
+    handle: &NtHandle,
+) -> Result<(u32, u32), Status> {
+    let absent = |status: Status| match status {
+        Status::OBJECT_TYPE_MISMATCH => Ok(0),
+        status => Err(status),
+    };
+    let (data, bytes) = (args.keyed_mutex_runtime_data, args.keyed_mutex_runtime_data_size);
+    let mutex = keyed_mutex::open(call, ResourceName::NtHandle(handle), (data, bytes));
+    let mutex = mutex.or_else(absent)?;
+    let device = call.library.device(args.device)?;
+    let flags = SyncObjectFlags::empty();
+    let object = legacy::open(call, Some(&device), handle, flags).map(|object| object.0);
+    let object = object.or_else(absent).inspect_err(|_| {
+        if let Some(Object::KeyedMutex(mutex)) = call.library.remove(mutex) {
+            mutex.end();
+        }
+    })?;
+    Ok((mutex, object))
 }

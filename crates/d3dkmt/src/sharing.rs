@@ -5,8 +5,12 @@ use crate::caller::Caller;
 use crate::legacy;
 use crate::library::Library;
 use crate::named_object::Object;
+use crate::object::Adapter;
 use crate::sync::{enter_fence, mapping, value_address};
-use tidegate_calls::{Kernel, NtHandle, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags};
+use std::sync::Arc;
+use tidegate_calls::{
+    Handle, Kernel, NtHandle, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags,
+};
 use tidegate_wddm_abi::d3dkmthk::{
     ObjectAttributes, OpenNativeFenceFromNtHandle, OpenNtHandleFromName,
     OpenSyncObjectFromNtHandle, OpenSyncObjectFromNtHandle2, OpenSyncObjectNtHandleFromName,
@@ -60,6 +64,18 @@ fn name(caller: &Caller, attributes: u64) -> Result<Option<String>, Status> {
     Ok(Some(if is_there { name[NAMED_OBJECTS.len()..].to_owned() } else { name }))
 }
 
+/// Returns the kernel's handle of an object that can be shared, and its adapter.
+fn in_kernel(object: &Object) -> Result<(Arc<Adapter>, Handle), Status> {
+    let (adapter, handle) = match object {
+        Object::Fence(fence) => (&fence.device.adapter, Some(fence.handle)),
+        Object::Legacy(instance) => (&instance.adapter, instance.handle()),
+        Object::Resource(resource) => (&resource.device.adapter, resource.shared),
+        Object::KeyedMutex(mutex) => (&mutex.device.adapter, Some(mutex.handle)),
+        _ => return Err(Status::INVALID_PARAMETER),
+    };
+    Ok((adapter.clone(), handle.ok_or(Status::INVALID_PARAMETER)?))
+}
+
 // spec: MF-087
 pub(crate) fn share_objects(
     call: &Call,
@@ -75,26 +91,31 @@ pub(crate) fn share_objects(
     let handles = call.caller.handles(handles, count, MAX_OBJECTS_PER_HANDLE)?;
     // Checks the address before anything is shared.
     call.caller.numbers::<u64>(handle_out, 1, 1)?;
-    let first = call.library.object(handles[0].0)?;
-    let (adapter, object) = match (&handles[..], first) {
-        ([_], Object::Fence(fence)) => (fence.device.adapter.clone(), fence.handle),
-        ([_], Object::Legacy(instance)) => {
-            let object = instance.handle().ok_or(Status::INVALID_PARAMETER)?;
-            (instance.adapter.clone(), object)
-        }
-        ([_], Object::Resource(resource)) => {
-            let object = resource.shared.ok_or(Status::INVALID_PARAMETER)?;
-            (resource.device.adapter.clone(), object)
-        }
+    let objects = handles.iter().map(|handle| call.library.object(handle.0));
+    let objects: Vec<Object> = objects.collect::<Result<_, Status>>()?;
+    // A keyed mutex is shared only between a resource and an object for waits.
+    let parts = match &objects[..] {
+        [Object::KeyedMutex(_)] => return Err(Status::INVALID_PARAMETER),
+        [one] => vec![in_kernel(one)?],
+        [
+            resource @ Object::Resource(_),
+            mutex @ Object::KeyedMutex(_),
+            object @ Object::Legacy(_),
+        ] => vec![in_kernel(resource)?, in_kernel(mutex)?, in_kernel(object)?],
         _ => return Err(Status::INVALID_PARAMETER),
     };
+    let adapter = parts[0].0.clone();
+    if !parts.iter().all(|(other, _)| other.is(&adapter)) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let parts: Vec<Handle> = parts.into_iter().map(|(_, handle)| handle).collect();
     let name = name(&call.caller, attributes)?;
     if name.is_some() {
         // A name is free once all handles of its object are closed.
         call.library.nt_handles.collect();
     }
     let access = rights(access)?;
-    let shared = adapter.kernel.share_objects(&[object], access, name.as_deref())?;
+    let shared = adapter.kernel.share_objects(&parts, access, name.as_deref())?;
     let handle = call.library.nt_handles.export(shared)?;
     call.caller.write_numbers(handle_out, &[handle])
 }

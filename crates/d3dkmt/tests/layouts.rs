@@ -120,6 +120,16 @@ const LAYOUTS: &[Layout] = layouts![
     OpenSyncObjectFromNtHandle2,
     OpenSyncObjectNtHandleFromName,
     OpenNtHandleFromName,
+    CreateKeyedMutex,
+    CreateKeyedMutex2,
+    OpenKeyedMutex,
+    OpenKeyedMutex2,
+    OpenKeyedMutexFromNtHandle,
+    DestroyKeyedMutex,
+    AcquireKeyedMutex,
+    AcquireKeyedMutex2,
+    ReleaseKeyedMutex,
+    ReleaseKeyedMutex2,
     WaitForSynchronizationObjectFromCpu,
     SignalSynchronizationObjectFromCpu,
     WaitForSynchronizationObjectFromGpu,
@@ -129,7 +139,9 @@ const LAYOUTS: &[Layout] = layouts![
 
 /// Structures of the header that are bits of one field, a part of another structure, or of this
 /// library alone.
-const WITHOUT_LAYOUT: [&str; 13] = [
+const WITHOUT_LAYOUT: [&str; 15] = [
+    "LARGE_INTEGER",
+    "D3DKMT_CREATEKEYEDMUTEX2_FLAGS",
     "D3DKMT_CREATEDEVICEFLAGS",
     "D3DDDI_CREATECONTEXTFLAGS",
     "D3DKMT_CREATE_DOORBELL_FLAGS",

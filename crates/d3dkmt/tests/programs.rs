@@ -393,6 +393,33 @@ fn memory_of_the_program_becomes_an_allocation() {
     WINDOWS.check("allocations");
 }
 
+// Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTCreateKeyedMutex.
+#[test]
+fn keyed_mutexes_are_made_and_opened_as_on_windows() {
+    WINDOWS.check("keyed-mutexes");
+}
+
+#[test]
+fn a_key_admits_the_next_owner_of_a_mutex() {
+    WINDOWS.check("keys");
+}
+
+// Source: wine-mirror/wine, dlls/win32u/tests/d3dkmt.c, test_D3DKMTShareObjects.
+#[test]
+fn one_handle_names_a_resource_with_its_mutexes() {
+    WINDOWS.check("combined");
+}
+
+#[test]
+fn two_processes_pass_a_keyed_mutex_between_them() {
+    PROCESSES.check_served("keyed-mutex");
+}
+
+#[test]
+fn a_killed_owner_abandons_its_keyed_mutex() {
+    PROCESSES.check_served("killed-owner");
+}
+
 #[test]
 fn each_lock_has_one_unlock() {
     WINDOWS.check("locks");

@@ -26,6 +26,8 @@ macro_rules! statuses {
 statuses! {
     /// Done.
     SUCCESS = 0, "done";
+    /// An owner has ended without a release.
+    ABANDONED = 0x0000_0080, "its owner has ended without releasing it";
     /// The time-out passed.
     TIMEOUT = 0x0000_0102, "the time-out passed";
     /// Not finished yet.
@@ -107,6 +109,7 @@ mod tests {
     fn codes_have_the_headers_numbers() {
         let codes = [
             (Status::SUCCESS, 0),
+            (Status::ABANDONED, 0x80),
             (Status::TIMEOUT, 0x102),
             (Status::PENDING, 0x103),
             (Status::INVALID_HANDLE, 0xC000_0008),

@@ -50,6 +50,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "an older object",
     // Leaves.
     "a doorbell",
+    "a keyed mutex",
     "a last use",
     "a paging queue",
     "a part in use",

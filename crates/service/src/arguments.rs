@@ -81,6 +81,9 @@ carried! {
     SubmitSignalToHwQueuesMessage carries SubmitSignalToHwQueues {
         flags: SignalFlags, [hw_queues: Handle] [fences: FenceValue]
     }
+    ReleaseKeyedMutexMessage carries ReleaseKeyedMutex {
+        mutex: Handle, key: u64, fence_value: u64, replaces_data: bool, [data: u8]
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

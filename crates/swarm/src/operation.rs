@@ -413,5 +413,14 @@ impl Kind {
 pub const UNREACHED: &[(&str, &str)] = &[
     ("disable_gpu_timeout", "its work may run for ever, so no bound of a wait holds beside it"),
     ("render", "the model has no allocation lists; `split_buffers` in the tests has them"),
+    (
+        "create_keyed_mutex",
+        "the model has no keyed mutexes; `windows.c` has them, as of the next five",
+    ),
+    ("open_keyed_mutex", "as of `create_keyed_mutex`"),
+    ("open_keyed_mutex_changes", "as of `create_keyed_mutex`"),
+    ("acquire_keyed_mutex", "as of `create_keyed_mutex`"),
+    ("release_keyed_mutex", "as of `create_keyed_mutex`"),
+    ("destroy_keyed_mutex", "as of `create_keyed_mutex`"),
     ("open_nt_handle_from_name", "the model has no names of resources; `windows.c` has them"),
 ];

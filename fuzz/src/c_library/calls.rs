@@ -207,6 +207,8 @@ const SYNC_TYPES: &[u32] = &[5, 1, 2, 3, 6, 7, 0];
 /// processes.
 const DEBUG_CONTROLS: &[u32] = &[1, 2, 4, 6, 7, 9];
 const ZERO: &[u64] = &[0];
+/// 0 and 1 us, and a time of the clock.
+const TIMEOUTS: &[u64] = &[0, (-10_i64).cast_unsigned(), 1];
 
 calls! {
     D3DKMTOpenAdapterFromLuid(OpenAdapterFromLuid) = [OneOf(LUID_LOW), OneOf(LUID_HIGH), Makes(Adapter)];
@@ -429,6 +431,27 @@ calls! {
     ];
     D3DKMTOpenSyncObjectNtHandleFromName(OpenSyncObjectNtHandleFromName) = [
         OneOf(ACCESS), At(ATTRIBUTES), NewDescriptor,
+    ];
+    D3DKMTCreateKeyedMutex(CreateKeyedMutex) = [Wide, Makes(Global), Makes(KeyedMutex)];
+    D3DKMTCreateKeyedMutex2(CreateKeyedMutex2) = [
+        Wide, Makes(Global), Makes(KeyedMutex), Buffer, Size, Flags,
+    ];
+    D3DKMTOpenKeyedMutex(OpenKeyedMutex) = [Takes(Global), Makes(KeyedMutex)];
+    D3DKMTOpenKeyedMutex2(OpenKeyedMutex2) = [Takes(Global), Makes(KeyedMutex), Buffer, Size];
+    D3DKMTOpenKeyedMutexFromNtHandle(OpenKeyedMutexFromNtHandle) = [
+        Descriptor, Makes(KeyedMutex), Align, Buffer, Size,
+    ];
+    D3DKMTDestroyKeyedMutex(DestroyKeyedMutex) = [Takes(KeyedMutex)];
+    // An acquire without a timeout would wait for ever, so no mutex is acquired.
+    D3DKMTAcquireKeyedMutex(AcquireKeyedMutex) = [
+        Takes(Device), Align, Wide, At(&[OneOfWide(TIMEOUTS)]), Wide,
+    ];
+    D3DKMTAcquireKeyedMutex2(AcquireKeyedMutex2) = [
+        Takes(Device), Align, Wide, At(&[OneOfWide(TIMEOUTS)]), Wide, Buffer, Size,
+    ];
+    D3DKMTReleaseKeyedMutex(ReleaseKeyedMutex) = [Takes(KeyedMutex), Align, Wide, Wide];
+    D3DKMTReleaseKeyedMutex2(ReleaseKeyedMutex2) = [
+        Takes(KeyedMutex), Align, Wide, Wide, Buffer, Size,
     ];
     D3DKMTOpenNtHandleFromName(OpenNtHandleFromName) = [OneOf(ACCESS), At(ATTRIBUTES), NewDescriptor];
 }

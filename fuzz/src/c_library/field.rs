@@ -16,6 +16,7 @@ pub(crate) enum Kind {
     Allocation,
     Resource,
     PagingQueue,
+    KeyedMutex,
 }
 
 /// Which of the two numbers of elements in a call.

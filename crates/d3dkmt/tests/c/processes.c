@@ -227,6 +227,71 @@ static void shares_by_name(int out, int in) {
     hear(in);
 }
 
+static NTSTATUS acquire(D3DKMT_HANDLE mutex, UINT64 key, UINT64 *value) {
+    D3DKMT_ACQUIREKEYEDMUTEX acquire = {mutex, key, NULL, 0};
+    NTSTATUS status = D3DKMTAcquireKeyedMutex(&acquire);
+    *value = acquire.FenceValue;
+    return status;
+}
+
+static D3DKMT_CREATEKEYEDMUTEX create_mutex(void) {
+    D3DKMT_CREATEKEYEDMUTEX create;
+    memset(&create, 0, sizeof create);
+    OK(D3DKMTCreateKeyedMutex(&create));
+    return create;
+}
+
+/* A keyed mutex goes from one process to the other and back, and each waits for it. */
+static void keyed_mutex(void) {
+    D3DKMT_CREATEKEYEDMUTEX create = create_mutex();
+    UINT64 value = 0;
+    OK(acquire(create.hKeyedMutex, 0, &value));
+    struct other other = start("acquires", create.hSharedHandle);
+    CHECK(hear(other.says) == 1);
+    for (UINT64 round = 0; round < 50; round++) {
+        D3DKMT_RELEASEKEYEDMUTEX release = {create.hKeyedMutex, 1, round};
+        OK(D3DKMTReleaseKeyedMutex(&release));
+        OK(acquire(create.hKeyedMutex, 2, &value));
+        CHECK(value == 100 + round);
+    }
+    finish(&other, 0);
+    D3DKMT_DESTROYKEYEDMUTEX destroy = {create.hKeyedMutex};
+    OK(D3DKMTDestroyKeyedMutex(&destroy));
+}
+
+static void acquires(D3DKMT_HANDLE global, int out) {
+    D3DKMT_OPENKEYEDMUTEX open = {global, 0};
+    OK(D3DKMTOpenKeyedMutex(&open));
+    say(out, 1);
+    for (UINT64 round = 0; round < 50; round++) {
+        UINT64 value = 0;
+        OK(acquire(open.hKeyedMutex, 1, &value));
+        CHECK(value == round);
+        D3DKMT_RELEASEKEYEDMUTEX release = {open.hKeyedMutex, 2, 100 + round};
+        OK(D3DKMTReleaseKeyedMutex(&release));
+    }
+}
+
+/* A process that is killed while it owns a keyed mutex abandons it. */
+static void killed_owner(void) {
+    D3DKMT_CREATEKEYEDMUTEX create = create_mutex();
+    struct other owner = start("owns", create.hSharedHandle);
+    CHECK(hear(owner.says) == 1);
+    finish(&owner, 1);
+    UINT64 value = 0;
+    IS(acquire(create.hKeyedMutex, 0, &value), STATUS_ABANDONED);
+    IS(acquire(create.hKeyedMutex, 5, &value), STATUS_ABANDONED);
+}
+
+static void owns(D3DKMT_HANDLE global, int out, int in) {
+    D3DKMT_OPENKEYEDMUTEX open = {global, 0};
+    OK(D3DKMTOpenKeyedMutex(&open));
+    UINT64 value = 0;
+    OK(acquire(open.hKeyedMutex, 0, &value));
+    say(out, 1);
+    hear(in);
+}
+
 int main(int argc, char **argv) {
     D3DKMT_HANDLE adapter = open_adapter();
     device = create_device(adapter);
@@ -238,6 +303,8 @@ int main(int argc, char **argv) {
         if (PART("opens")) opens(global, out, in);
         if (PART("creates")) creates(out, in);
         if (PART("names")) shares_by_name(out, in);
+        if (PART("acquires")) acquires(global, out);
+        if (PART("owns")) owns(global, out, in);
         return 0;
     }
     if (PART("mutex")) mutex();
@@ -245,6 +312,8 @@ int main(int argc, char **argv) {
     if (PART("killed-creator")) killed_creator();
     if (PART("last-instance")) last_instance();
     if (PART("names")) names();
+    if (PART("keyed-mutex")) keyed_mutex();
+    if (PART("killed-owner")) killed_owner();
     destroy_device(device);
     close_adapter(adapter);
     puts("processes: all checks hold");

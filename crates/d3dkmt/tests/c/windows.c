@@ -574,6 +574,196 @@ static void memory_info(D3DKMT_HANDLE adapter) {
     IS(D3DKMTQueryVideoMemoryInfo(&query), STATUS_INVALID_PARAMETER);
 }
 
+static NTSTATUS end_mutex(D3DKMT_HANDLE mutex) {
+    D3DKMT_DESTROYKEYEDMUTEX destroy = {mutex};
+    return D3DKMTDestroyKeyedMutex(&destroy);
+}
+
+static NTSTATUS open_mutex(D3DKMT_HANDLE global, void *data, UINT bytes, D3DKMT_HANDLE *mutex) {
+    D3DKMT_OPENKEYEDMUTEX2 open = {global, 0x1eadbeed, data, bytes};
+    NTSTATUS status = D3DKMTOpenKeyedMutex2(&open);
+    CHECK(open.PrivateRuntimeDataSize == bytes);
+    *mutex = open.hKeyedMutex;
+    return status;
+}
+
+static NTSTATUS acquire(D3DKMT_HANDLE mutex, UINT64 key, int64_t timeout, UINT64 *value) {
+    LARGE_INTEGER limit = {timeout};
+    D3DKMT_ACQUIREKEYEDMUTEX acquire = {mutex, key, &limit, 0x1eadbeed};
+    NTSTATUS status = D3DKMTAcquireKeyedMutex(&acquire);
+    *value = acquire.FenceValue;
+    return status;
+}
+
+/* test_D3DKMTCreateKeyedMutex. */
+static void keyed_mutexes(void) {
+    D3DKMT_CREATEKEYEDMUTEX create;
+    memset(&create, 0, sizeof create);
+    create.hKeyedMutex = create.hSharedHandle = 0x1eadbeed;
+    OK(D3DKMTCreateKeyedMutex(&create));
+    CHECK((create.hKeyedMutex & 0x3F) == 0 && (create.hSharedHandle & 0x3F) == 2);
+    D3DKMT_OPENKEYEDMUTEX open = {0, 0};
+    IS(D3DKMTOpenKeyedMutex(&open), STATUS_INVALID_PARAMETER);
+    open.hKeyedMutex = create.hKeyedMutex;
+    IS(D3DKMTOpenKeyedMutex(&open), STATUS_INVALID_PARAMETER);
+    open.hSharedHandle = create.hSharedHandle;
+    OK(D3DKMTOpenKeyedMutex(&open));
+    CHECK(open.hKeyedMutex != create.hKeyedMutex);
+    IS(end_mutex(0), STATUS_INVALID_PARAMETER);
+    IS(end_mutex(create.hSharedHandle), STATUS_INVALID_PARAMETER);
+    OK(end_mutex(open.hKeyedMutex));
+    IS(end_mutex(open.hKeyedMutex), STATUS_INVALID_PARAMETER);
+    OK(end_mutex(create.hKeyedMutex));
+    IS(D3DKMTOpenKeyedMutex(&open), STATUS_INVALID_PARAMETER);
+
+    unsigned char data[6] = {1, 2, 3, 4, 5, 6}, buffer[64];
+    D3DKMT_HANDLE opened;
+    D3DKMT_CREATEKEYEDMUTEX2 create2;
+    memset(&create2, 0, sizeof create2);
+    OK(D3DKMTCreateKeyedMutex2(&create2));
+    CHECK((create2.hSharedHandle & 0x3F) == 2);
+    IS(open_mutex(create2.hKeyedMutex, NULL, 0, &opened), STATUS_INVALID_PARAMETER);
+    IS(open_mutex(create2.hSharedHandle, NULL, sizeof buffer, &opened), STATUS_INVALID_PARAMETER);
+    OK(open_mutex(create2.hSharedHandle, buffer, sizeof buffer, &opened));
+    OK(end_mutex(opened));
+    OK(end_mutex(create2.hKeyedMutex));
+    create2.pPrivateRuntimeData = data;
+    create2.PrivateRuntimeDataSize = sizeof data;
+    OK(D3DKMTCreateKeyedMutex2(&create2));
+    OK(open_mutex(create2.hSharedHandle, NULL, 0, &opened));
+    OK(end_mutex(opened));
+    IS(open_mutex(create2.hSharedHandle, buffer, sizeof buffer, &opened), STATUS_INVALID_PARAMETER);
+    IS(open_mutex(create2.hSharedHandle, buffer, sizeof data - 1, &opened), STATUS_INVALID_PARAMETER);
+    memset(buffer, 0xCD, sizeof buffer);
+    OK(open_mutex(create2.hSharedHandle, buffer, sizeof data, &opened));
+    CHECK(buffer[0] == 0xCD);
+    OK(end_mutex(opened));
+    OK(end_mutex(create2.hKeyedMutex));
+    create2.Flags.NtSecuritySharing = 1;
+    create2.hSharedHandle = 0x1eadbeed;
+    OK(D3DKMTCreateKeyedMutex2(&create2));
+    CHECK(create2.hSharedHandle == 0);
+    OK(end_mutex(create2.hKeyedMutex));
+    create2.Flags.Value = 2;
+    IS(D3DKMTCreateKeyedMutex2(&create2), STATUS_INVALID_PARAMETER);
+}
+
+/* What a key admits: the documents of D3DKMTAcquireKeyedMutex and of IDXGIKeyedMutex. */
+static void keys(void) {
+    D3DKMT_CREATEKEYEDMUTEX create;
+    memset(&create, 0, sizeof create);
+    create.InitialValue = 7;
+    OK(D3DKMTCreateKeyedMutex(&create));
+    D3DKMT_OPENKEYEDMUTEX open = {create.hSharedHandle, 0};
+    OK(D3DKMTOpenKeyedMutex(&open));
+    D3DKMT_HANDLE mine = create.hKeyedMutex, yours = open.hKeyedMutex;
+    UINT64 value;
+    IS(acquire(mine, 0, 0, &value), STATUS_TIMEOUT);
+    CHECK(value == 0x1eadbeed);
+    IS(acquire(mine, 0, -10, &value), STATUS_TIMEOUT);
+    OK(acquire(mine, 7, 0, &value));
+    CHECK(value == 0);
+    IS(acquire(yours, 7, 0, &value), STATUS_TIMEOUT);
+    D3DKMT_RELEASEKEYEDMUTEX release = {yours, 8, 100};
+    IS(D3DKMTReleaseKeyedMutex(&release), STATUS_INVALID_PARAMETER);
+    release.hKeyedMutex = mine;
+    OK(D3DKMTReleaseKeyedMutex(&release));
+    IS(D3DKMTReleaseKeyedMutex(&release), STATUS_INVALID_PARAMETER);
+    IS(acquire(yours, 7, 0, &value), STATUS_TIMEOUT);
+    OK(acquire(yours, 8, 0, &value));
+    CHECK(value == 100);
+    /* The second form passes data of the runtime on. */
+    unsigned char text[4] = {'d', 'a', 't', 'a'}, heard[8] = {0};
+    D3DKMT_RELEASEKEYEDMUTEX2 release2 = {yours, 9, 101, text, sizeof text};
+    OK(D3DKMTReleaseKeyedMutex2(&release2));
+    D3DKMT_ACQUIREKEYEDMUTEX2 acquire2 = {mine, 9, NULL, 0, heard, sizeof heard};
+    OK(D3DKMTAcquireKeyedMutex2(&acquire2));
+    CHECK(acquire2.FenceValue == 101 && memcmp(heard, "data\0", 5) == 0);
+    /* An owner that ends abandons the mutex. */
+    OK(end_mutex(mine));
+    IS(acquire(yours, 9, 0, &value), STATUS_ABANDONED);
+    OK(end_mutex(yours));
+}
+
+/* test_D3DKMTShareObjects: a resource with a keyed mutex and a mutex of contexts. */
+static void combined(void) {
+    struct name name;
+    named(&name, "__WineTest_D3DKMT_combined");
+    unsigned char mutex_data[20] = {0, 1, 2};
+    TIDEGATE_ALLOCATION_DATA data = {4096, 0, 0};
+    D3DDDI_ALLOCATIONINFO2 info;
+    D3DKMT_CREATEALLOCATION create;
+    memset(&info, 0, sizeof info);
+    memset(&create, 0, sizeof create);
+    info.pPrivateDriverData = &data;
+    info.PrivateDriverDataSize = sizeof data;
+    create.hDevice = device;
+    create.NumAllocations = 1;
+    create.pAllocationInfo2 = &info;
+    create.Flags.CreateResource = create.Flags.CreateShared = create.Flags.NtSecuritySharing = 1;
+    OK(D3DKMTCreateAllocation2(&create));
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 sync = description(D3DDDI_SYNCHRONIZATION_MUTEX, NT_SHARED);
+    OK(create2(&sync));
+    D3DKMT_CREATEKEYEDMUTEX2 mutex;
+    memset(&mutex, 0, sizeof mutex);
+    mutex.Flags.NtSecuritySharing = 1;
+    mutex.pPrivateRuntimeData = mutex_data;
+    mutex.PrivateRuntimeDataSize = sizeof mutex_data;
+    OK(D3DKMTCreateKeyedMutex2(&mutex));
+    HANDLE handle;
+    IS(share(mutex.hKeyedMutex, NULL, STANDARD_RIGHTS_WRITE, &handle), STATUS_INVALID_PARAMETER);
+    const D3DKMT_HANDLE r = create.hResource, k = mutex.hKeyedMutex, s = sync.hSyncObject;
+    const struct {
+        UINT count;
+        D3DKMT_HANDLE objects[4];
+    } refused[] = {
+        {3, {r, r, r, 0}}, {2, {r, k, 0, 0}}, {2, {r, s, 0, 0}}, {2, {k, s, 0, 0}},
+        {4, {r, k, s, s}}, {3, {r, s, k, 0}},
+    };
+    for (int i = 0; i < 6; i++) {
+        IS(D3DKMTShareObjects(refused[i].count, refused[i].objects, NULL, STANDARD_RIGHTS_ALL, &handle),
+           STATUS_INVALID_PARAMETER);
+    }
+    const D3DKMT_HANDLE objects[3] = {r, k, s};
+    OK(D3DKMTShareObjects(3, objects, &name.attributes, STANDARD_RIGHTS_ALL, &handle));
+    OK(end_mutex(k));
+    OK(destroy(s));
+    OK(end(r, NULL));
+
+    D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE query;
+    memset(&query, 0, sizeof query);
+    query.hDevice = device;
+    query.hNtHandle = handle;
+    OK(D3DKMTQueryResourceInfoFromNtHandle(&query));
+    CHECK(query.NumAllocations == 1);
+    HANDLE found;
+    OK(resource_by_name(&name.attributes, GENERIC_ALL, &found));
+    D3DDDI_OPENALLOCATIONINFO2 opened;
+    TIDEGATE_ALLOCATION_DATA described;
+    D3DKMT_OPENRESOURCEFROMNTHANDLE open;
+    memset(&open, 0, sizeof open);
+    open.hDevice = device;
+    open.hNtHandle = found;
+    open.hKeyedMutex = open.hSyncObject = 0x1eadbeed;
+    open.NumAllocations = 1;
+    open.pOpenAllocationInfo2 = &opened;
+    open.pTotalPrivateDriverDataBuffer = &described;
+    open.TotalPrivateDriverDataBufferSize = query.TotalPrivateDriverDataSize;
+    open.pKeyedMutexPrivateRuntimeData = mutex_data;
+    open.KeyedMutexPrivateRuntimeDataSize = sizeof mutex_data - 1;
+    IS(D3DKMTOpenResourceFromNtHandle(&open), STATUS_INVALID_PARAMETER);
+    open.KeyedMutexPrivateRuntimeDataSize = sizeof mutex_data;
+    OK(D3DKMTOpenResourceFromNtHandle(&open));
+    CHECK(open.hResource != 0 && open.hKeyedMutex != 0 && open.hSyncObject != 0);
+    close_handle(found);
+    close_handle(handle);
+    UINT64 value;
+    OK(acquire(open.hKeyedMutex, 0, 0, &value));
+    OK(end(open.hResource, NULL));
+    OK(end_mutex(open.hKeyedMutex));
+    OK(destroy(open.hSyncObject));
+}
+
 /* D3DKMTCloseDxCoreDevice of libdxg: everything ends, and the next enumeration begins anew. */
 static void close_all(void) {
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 shared = description(D3DDDI_SYNCHRONIZATION_MUTEX, 1);
@@ -582,6 +772,9 @@ static void close_all(void) {
     memset(&open, 0, sizeof open);
     open.hSharedHandle = shared.Info.SharedHandle;
     OK(D3DKMTOpenSynchronizationObject(&open));
+    D3DKMT_CREATEKEYEDMUTEX mutex;
+    memset(&mutex, 0, sizeof mutex);
+    OK(D3DKMTCreateKeyedMutex(&mutex));
     D3DKMT_HANDLE fence = monitored_fence(device, 0, 0).hSyncObject;
     int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     OK(wait_cpu(device, fence, 1, event));
@@ -591,6 +784,7 @@ static void close_all(void) {
     close(event);
     IS(signal_cpu(device, fence, 1), STATUS_INVALID_PARAMETER);
     IS(destroy(open.hSyncObject), STATUS_INVALID_PARAMETER);
+    IS(end_mutex(mutex.hKeyedMutex), STATUS_INVALID_PARAMETER);
     D3DKMTCloseDxCoreDevice();
     D3DKMT_HANDLE adapter = open_adapter();
     device = create_device(adapter);
@@ -642,6 +836,9 @@ int main(int argc, char **argv) {
     if (PART("locks")) locks();
     if (PART("names")) names();
     if (PART("allocations")) allocations();
+    if (PART("keyed-mutexes")) keyed_mutexes();
+    if (PART("keys")) keys();
+    if (PART("combined")) combined();
     if (PART("close")) close_all();
     destroy_device(device);
     puts("windows: all checks hold");

@@ -1,5 +1,6 @@
 //! An instance of a fence as an object of its process, with its device and handle.
 
+use crate::fence::instance::FenceHold;
 use crate::fence::{CreateFence, Instance, InstanceOwner, sharing};
 use crate::memory::Affinity;
 use crate::object::device::Device;
@@ -25,6 +26,17 @@ impl FenceObject {
         args: &CreateFence<'_>,
     ) -> Result<FenceObject, Status> {
         let instance = Instance::create(level, &device.layers.fences, &owner(device), args)?;
+        Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
+    }
+
+    /// Opens an instance of a fence that is held.
+    pub(crate) fn of_hold(
+        level: &Passive,
+        device: &Arc<Device>,
+        hold: FenceHold,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceObject, Status> {
+        let instance = Instance::open(level, hold, &owner(device), flags, Affinity::ALL)?;
         Ok(FenceObject { instance, handle: OnceLock::new(), device: device.clone() })
     }
 

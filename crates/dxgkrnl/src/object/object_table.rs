@@ -11,6 +11,7 @@ use crate::object::device::{Device, MonitoredFences, OpenFences};
 use crate::object::doorbell::Doorbell;
 use crate::object::fence::FenceObject;
 use crate::object::hw_queue::{self, HwQueue, HwQueueTable};
+use crate::object::keyed_mutex::KeyedMutexInstance;
 use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::resource::ResourceInstance;
@@ -33,6 +34,7 @@ pub(crate) enum Object {
     PagingQueue(Arc<PagingQueueObject>),
     Reserved(Arc<Reserved>),
     Resource(Arc<ResourceInstance>),
+    KeyedMutex(Arc<KeyedMutexInstance>),
 }
 
 impl Object {
@@ -54,7 +56,8 @@ impl Object {
             | Object::Allocation(_)
             | Object::PagingQueue(_)
             | Object::Reserved(_)
-            | Object::Resource(_) => {}
+            | Object::Resource(_)
+            | Object::KeyedMutex(_) => {}
         }
     }
 
@@ -62,6 +65,7 @@ impl Object {
     pub(super) fn device(&self) -> Option<OsHandle> {
         Some(match self {
             Object::Older(instance) => instance.device.as_ref()?.os_handle,
+            Object::KeyedMutex(_) => return None,
             Object::Doorbell(doorbell) => doorbell.queue.device.os_handle,
             Object::HwQueue(queue) => queue.device.os_handle,
             Object::Context(context) | Object::HwContext(context) => context.device.os_handle,
@@ -80,7 +84,7 @@ impl Object {
             Object::Doorbell(_) => 0,
             Object::HwQueue(_) => 1,
             Object::Context(_) | Object::HwContext(_) | Object::PagingQueue(_) => 2,
-            Object::Fence(_) | Object::Older(_) => 3,
+            Object::Fence(_) | Object::Older(_) | Object::KeyedMutex(_) => 3,
             Object::Allocation(_) | Object::Reserved(_) | Object::Resource(_) => 4,
             Object::Device(_) => 5,
         }

@@ -125,7 +125,7 @@ impl Acquisitions {
 }
 
 /// Creates a monitored fence that the kernel waits for and signals.
-fn new_fence(
+pub(super) fn new_fence(
     level: &Passive,
     device: &Arc<Device>,
     name: &str,

@@ -4,6 +4,7 @@ mod doorbell_progress;
 mod doorbells;
 mod foreign_threads;
 mod hostile_clients;
+mod keyed_mutexes;
 mod lifetime;
 mod many_queues;
 mod queued_work;

@@ -4,7 +4,8 @@
 use Answer::{NoStatus, Refused, Removed, Succeeds};
 use std::ops::Deref;
 use tidegate::calls::{
-    CreatePagingQueue, PagingPriority, ReservedAddresses, ResidencyPriority, TILE_BYTES,
+    CreateKeyedMutex, CreatePagingQueue, PagingPriority, ReleaseKeyedMutex, ReservedAddresses,
+    ResidencyPriority, TILE_BYTES,
 };
 use tidegate_testbed::prelude::*;
 
@@ -26,6 +27,8 @@ struct Objects {
     memory: Allocation,
     resource: Handle,
     resource_name: u32,
+    keyed_mutex: Handle,
+    shared_keyed_mutex: u32,
     reserved: ReservedAddresses,
     paging: PagingQueue,
     commands: (u64, u32),
@@ -59,6 +62,14 @@ impl Objects {
                 nt_security_sharing: false,
             })
             .unwrap();
+        let keyed_mutex = kernel
+            .create_keyed_mutex(CreateKeyedMutex {
+                device: client.device,
+                initial_key: 0,
+                data: vec![4],
+                nt_security_sharing: false,
+            })
+            .unwrap();
         let shared = client.try_native(0, SHARED).unwrap();
         let paging = client.paging_queue();
         let memory = client.allocate_in(4096, Placement::Local);
@@ -78,6 +89,8 @@ impl Objects {
             memory,
             resource: resource.handle,
             resource_name: resource.shared_handle,
+            keyed_mutex: keyed_mutex.handle,
+            shared_keyed_mutex: keyed_mutex.shared_handle,
             reserved: kernel
                 .reserve_gpu_virtual_address(ReserveGpuVirtualAddress {
                     device: client.device,
@@ -103,7 +116,7 @@ impl Objects {
         for memory in [&mut of.memory, &mut of.user.ring, &mut of.user.control] {
             memory.handle = handle;
         }
-        (of.reserved.handle, of.paging.handle) = (handle, handle);
+        (of.reserved.handle, of.paging.handle, of.keyed_mutex) = (handle, handle, handle);
         of
     }
 
@@ -197,6 +210,30 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
     ("open_resource", Removed, Removed, |of| {
         let name = ResourceName::Shared(of.resource_name);
         of.kernel.open_resource(of.device, name).map(drop)
+    }),
+    ("create_keyed_mutex", Removed, Removed, |of| {
+        let args = CreateKeyedMutex {
+            device: of.device,
+            initial_key: 0,
+            data: Vec::new(),
+            nt_security_sharing: true,
+        };
+        of.kernel.create_keyed_mutex(args).map(drop)
+    }),
+    ("open_keyed_mutex_changes", Removed, Removed, |of| {
+        of.kernel.open_keyed_mutex_changes(of.device, of.keyed_mutex).map(drop)
+    }),
+    // An instance of a keyed mutex is of its process, and of no device.
+    ("open_keyed_mutex", Removed, Succeeds, |of| {
+        of.kernel.open_keyed_mutex(ResourceName::Shared(of.shared_keyed_mutex)).map(drop)
+    }),
+    ("acquire_keyed_mutex", Removed, Succeeds, |of| {
+        of.kernel.acquire_keyed_mutex(of.keyed_mutex, 0).map(drop)
+    }),
+    ("release_keyed_mutex", Removed, Succeeds, |of| {
+        let (mutex, data) = (of.keyed_mutex, &[][..]);
+        let args = ReleaseKeyedMutex { mutex, key: 0, fence_value: 0, replaces_data: false, data };
+        of.kernel.release_keyed_mutex(args)
     }),
     ("reserve_gpu_virtual_address", Removed, Removed, |of| {
         let args = ReserveGpuVirtualAddress { device: of.device, bytes: TILE_BYTES };
@@ -362,6 +399,7 @@ const CALLS: &[(&str, Answer, Answer, Call)] = &[
     ("destroy_synchronization_object", Removed, Succeeds, |of| {
         of.kernel.destroy_synchronization_object(of.fence.handle)
     }),
+    ("destroy_keyed_mutex", Removed, Succeeds, |of| of.kernel.destroy_keyed_mutex(of.keyed_mutex)),
     ("destroy_resource", Removed, Succeeds, |of| of.kernel.destroy_resource(of.resource)),
     ("destroy_allocation", Removed, Succeeds, |of| of.kernel.destroy_allocation(of.memory.handle)),
     ("destroy_device", Removed, Succeeds, |of| of.kernel.destroy_device(of.device)),
@@ -409,7 +447,7 @@ fn every_call_on_a_lost_device_says_so_or_ends_an_object() {
 }
 
 /// Calls that take no handle of an object.
-const WITHOUT_HANDLE: [&str; 10] = [
+const WITHOUT_HANDLE: [&str; 11] = [
     "query_adapter_info",
     "display",
     "query_clock_calibration",
@@ -419,6 +457,7 @@ const WITHOUT_HANDLE: [&str; 10] = [
     "wait_for_vertical_blank_event",
     "open_sync_object_nt_handle_from_name",
     "open_nt_handle_from_name",
+    "open_keyed_mutex",
     "open_synchronization_object",
 ];
 

@@ -477,6 +477,18 @@ impl Kernel for RemoteKernel {
         self.channel.call_with(call, files).map(|(handle, _)| handle)
     }
 
+    fn open_keyed_mutex(&self, name: ResourceName<'_>) -> Result<OpenedKeyedMutex, Status> {
+        self.by_resource_name(name, |name| Call::OpenKeyedMutex { name })
+    }
+
+    fn open_keyed_mutex_changes(
+        &self,
+        device: Handle,
+        mutex: Handle,
+    ) -> Result<FenceInstance, Status> {
+        self.make_fence(device, Call::OpenKeyedMutexChanges { device, mutex }, true)
+    }
+
     fn create_doorbell(&self, args: CreateDoorbell) -> Result<Doorbell, Status> {
         let CreateDoorbell { hw_queue, ring, control, flags, private_data } = args;
         let flags = flags.bits();

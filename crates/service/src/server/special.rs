@@ -360,6 +360,48 @@ impl Answerer {
     }
 }
 
+/// Keyed mutexes.
+impl Answerer {
+    /// Creates a keyed mutex, which counts until it is destroyed.
+    pub(super) fn create_keyed_mutex(
+        &mut self,
+        args: CreateKeyedMutex,
+    ) -> Result<KeyedMutex, Status> {
+        // Refused by the kernel, too. Here it bounds what is charged.
+        let bytes = bytes_in_files(args.data.len() as u64);
+        let create = |kernel: &dyn Kernel| kernel.create_keyed_mutex(args);
+        self.create(Handle(0), Charge { bytes, queue: false }, create, |made| made.handle)
+    }
+
+    pub(super) fn open_keyed_mutex(
+        &mut self,
+        name: SharedName,
+        files: &mut Files,
+    ) -> Result<OpenedKeyedMutex, Status> {
+        let nt_handle = match (name, &files.came_with[..]) {
+            (SharedName::Global(_), _) => None,
+            (SharedName::File, [file]) => Some(self.shared.nt_handles.of_attachment(file)?),
+            (SharedName::File, _) => return Err(Status::INVALID_HANDLE),
+        };
+        let name = match (name, &nt_handle) {
+            (SharedName::Global(handle), _) => ResourceName::Shared(handle),
+            (SharedName::File, Some(nt_handle)) => ResourceName::NtHandle(nt_handle),
+            (SharedName::File, None) => return Err(Status::INVALID_HANDLE),
+        };
+        let open = |kernel: &dyn Kernel| kernel.open_keyed_mutex(name);
+        self.create(Handle(0), Charge::default(), open, |opened| opened.handle)
+    }
+
+    pub(super) fn open_keyed_mutex_changes(
+        &mut self,
+        device: Handle,
+        mutex: Handle,
+        files: &mut Files,
+    ) -> Result<FenceView, Status> {
+        self.make_fence(device, files, |kernel| kernel.open_keyed_mutex_changes(device, mutex))
+    }
+}
+
 /// Doorbells.
 impl Answerer {
     pub(super) fn create_doorbell(

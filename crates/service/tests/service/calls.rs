@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
-    AllocationKind, CALLS, CreateDoorbell, CreateDoorbellFlags, CreateNativeFence, CreateResource,
-    CreateSynchronizationObject, DeviceErrorReason, FenceValue, Handle, Kernel, MakeResident,
-    NativeFenceType, OlderObject, OpenSyncObject, OpenSynchronizationObject, Placement, Present,
-    PresentQueue, Render, ReserveGpuVirtualAddress, ResidencyPriority, ResourceData, ResourceName,
-    SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SyncObjectAccess, SyncObjectFlags, TILE_BYTES, TdrTest, TileOperation, UpdateGpuVirtualAddress,
-    WaitMode, WaitNotice,
+    AllocationKind, CALLS, CreateDoorbell, CreateDoorbellFlags, CreateKeyedMutex,
+    CreateNativeFence, CreateResource, CreateSynchronizationObject, DeviceErrorReason, FenceValue,
+    Handle, Kernel, KeyedMutexAcquire, MakeResident, NativeFenceType, OlderObject, OpenSyncObject,
+    OpenSynchronizationObject, Placement, Present, PresentQueue, ReleaseKeyedMutex, Render,
+    ReserveGpuVirtualAddress, ResidencyPriority, ResourceData, ResourceName, SegmentGroup,
+    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectAccess,
+    SyncObjectFlags, TILE_BYTES, TdrTest, TileOperation, UpdateGpuVirtualAddress, WaitMode,
+    WaitNotice,
 };
 use tidegate::d3dukmdt::{PixelFormat, Surface};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
@@ -42,6 +43,7 @@ pub(crate) fn calls(socket: &Path, mut next: impl FnMut(&'static str)) {
     of_resources(&client, &mut next);
     of_fences(&client, &mut next);
     of_older_objects(&client, &mut next);
+    of_keyed_mutexes(&client, &mut next);
     of_contexts(&client, &mut next);
     of_hw_queues(&client, &mut next);
     of_user_mode_queues(&client, &mut next);
@@ -216,6 +218,37 @@ fn of_older_objects(client: &Client, next: Next<'_>) {
     let objects = [opened, semaphore.handle];
     let flags = SignalFlags::empty();
     kernel.signal_synchronization_objects(&[context], &objects, flags, 0).unwrap();
+}
+
+fn of_keyed_mutexes(client: &Client, next: Next<'_>) {
+    let (kernel, device) = (&client.kernel, client.device);
+    next("create_keyed_mutex");
+    let create = || {
+        let (initial_key, data, nt_security_sharing) = (3, vec![1; 10], false);
+        let args = CreateKeyedMutex { device, initial_key, data, nt_security_sharing };
+        kernel.create_keyed_mutex(args).unwrap()
+    };
+    let (made, other) = (create(), create());
+    next("open_keyed_mutex");
+    let opened = kernel.open_keyed_mutex(ResourceName::Shared(made.shared_handle)).unwrap();
+    assert_eq!(opened.data_bytes, 10);
+    next("open_keyed_mutex_changes");
+    let changes = kernel.open_keyed_mutex_changes(device, opened.handle).unwrap();
+    next("acquire_keyed_mutex");
+    let acquired = kernel.acquire_keyed_mutex(made.handle, 3).unwrap();
+    let first = KeyedMutexAcquire::Acquired { fence_value: 0, data: vec![1; 10] };
+    assert_eq!(acquired, first);
+    let refused = kernel.acquire_keyed_mutex(opened.handle, 3).unwrap();
+    assert_eq!(refused, KeyedMutexAcquire::Held { change: 1 });
+    next("release_keyed_mutex");
+    let (mutex, data) = (made.handle, &[2; 4][..]);
+    let args = ReleaseKeyedMutex { mutex, key: 4, fence_value: 9, replaces_data: true, data };
+    kernel.release_keyed_mutex(args).unwrap();
+    kernel.wait_from_cpu(&at(changes.handle, 1), WaitMode::All, None).unwrap();
+    let acquired = kernel.acquire_keyed_mutex(opened.handle, 4).unwrap();
+    assert_eq!(acquired, KeyedMutexAcquire::Acquired { fence_value: 9, data: vec![2; 4] });
+    next("destroy_keyed_mutex");
+    kernel.destroy_keyed_mutex(other.handle).unwrap();
 }
 
 fn of_contexts(client: &Client, next: Next<'_>) {

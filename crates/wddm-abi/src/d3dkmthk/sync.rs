@@ -60,6 +60,122 @@ public! {
         hNtHandle nt_handle: u64,
     }
 
+    /// Makes a keyed mutex, in the first form.
+    CreateKeyedMutex = D3DKMT_CREATEKEYEDMUTEX {
+        /// The key of the first acquire. In.
+        InitialValue initial_value: u64,
+        /// Its global handle. Out.
+        hSharedHandle shared_handle: u32,
+        /// Its handle in this process. Out.
+        hKeyedMutex keyed_mutex: u32,
+    }
+
+    /// Makes a keyed mutex.
+    CreateKeyedMutex2 = D3DKMT_CREATEKEYEDMUTEX2 {
+        /// The key of the first acquire. In.
+        InitialValue initial_value: u64,
+        /// Its global handle, if it has one. Out.
+        hSharedHandle shared_handle: u32,
+        /// Its handle in this process. Out.
+        hKeyedMutex keyed_mutex: u32,
+        /// Address of data of the runtime.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+        /// Bit 0: NtSecuritySharing. In.
+        Flags flags: u32,
+    }
+
+    /// Opens a keyed mutex by its global handle, in the first form.
+    OpenKeyedMutex = D3DKMT_OPENKEYEDMUTEX {
+        /// The global handle. In.
+        hSharedHandle shared_handle: u32,
+        /// Its handle in this process. Out.
+        hKeyedMutex keyed_mutex: u32,
+    }
+
+    /// Opens a keyed mutex by its global handle.
+    OpenKeyedMutex2 = D3DKMT_OPENKEYEDMUTEX2 {
+        /// The global handle. In.
+        hSharedHandle shared_handle: u32,
+        /// Its handle in this process. Out.
+        hKeyedMutex keyed_mutex: u32,
+        /// Address of data of the runtime.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+    }
+
+    /// Opens a keyed mutex by NT handle.
+    OpenKeyedMutexFromNtHandle = D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE {
+        /// The shared handle. In.
+        hNtHandle nt_handle: u64,
+        /// Its handle in this process. Out.
+        hKeyedMutex keyed_mutex: u32,
+        /// Address of data of the runtime.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+    }
+
+    /// Closes an instance of a keyed mutex.
+    DestroyKeyedMutex = D3DKMT_DESTROYKEYEDMUTEX {
+        /// The mutex. In.
+        hKeyedMutex keyed_mutex: u32,
+    }
+
+    /// Acquires a keyed mutex, in the first form.
+    AcquireKeyedMutex = D3DKMT_ACQUIREKEYEDMUTEX {
+        /// The mutex. In.
+        hKeyedMutex keyed_mutex: u32,
+        /// The key. In.
+        Key key: u64,
+        /// Address of the timeout in 100 ns, below 0; 0 for none. In.
+        pTimeout timeout: u64,
+        /// What the last owner has passed. Out.
+        FenceValue fence_value: u64,
+    }
+
+    /// Acquires a keyed mutex.
+    AcquireKeyedMutex2 = D3DKMT_ACQUIREKEYEDMUTEX2 {
+        /// The mutex. In.
+        hKeyedMutex keyed_mutex: u32,
+        /// The key. In.
+        Key key: u64,
+        /// Address of the timeout in 100 ns, below 0; 0 for none. In.
+        pTimeout timeout: u64,
+        /// What the last owner has passed. Out.
+        FenceValue fence_value: u64,
+        /// Address of data of the runtime.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+    }
+
+    /// Releases a keyed mutex, in the first form.
+    ReleaseKeyedMutex = D3DKMT_RELEASEKEYEDMUTEX {
+        /// The mutex. In.
+        hKeyedMutex keyed_mutex: u32,
+        /// The key of the next acquire. In.
+        Key key: u64,
+        /// For the next owner. In.
+        FenceValue fence_value: u64,
+    }
+
+    /// Releases a keyed mutex.
+    ReleaseKeyedMutex2 = D3DKMT_RELEASEKEYEDMUTEX2 {
+        /// The mutex. In.
+        hKeyedMutex keyed_mutex: u32,
+        /// The key of the next acquire. In.
+        Key key: u64,
+        /// For the next owner. In.
+        FenceValue fence_value: u64,
+        /// Address of data of the runtime.
+        pPrivateRuntimeData private_runtime_data: u64,
+        /// Bytes of it.
+        PrivateRuntimeDataSize private_runtime_data_size: u32,
+    }
+
     /// A context waits, in the first form.
     WaitForSynchronizationObject = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
         /// The context.

@@ -535,6 +535,9 @@ impl Process {
     ) -> Result<NtHandle, Status> {
         match objects {
             [object] => self.share(*object, access, name),
+            &[resource, mutex, object] => {
+                self.share_together([resource, mutex, object], access, name)
+            }
             _ => Err(Status::INVALID_PARAMETER),
         }
     }
@@ -545,14 +548,6 @@ impl Process {
         access: SyncObjectAccess,
     ) -> Result<NtHandle, Status> {
         self.open_name(name, ShareKind::SyncObject, access)
-    }
-
-    pub(super) fn open_nt_handle_from_name(
-        &self,
-        name: &str,
-        access: SyncObjectAccess,
-    ) -> Result<NtHandle, Status> {
-        self.open_name(name, ShareKind::Resource, access)
     }
 
     pub(super) fn open_sync_object_from_nt_handle(

@@ -9,6 +9,7 @@ mod answers;
 mod calls;
 mod cpu_waits;
 mod flips;
+mod keyed_mutexes;
 mod older;
 mod queue_room;
 mod queued;
@@ -26,6 +27,7 @@ use crate::object::context::Context;
 use crate::object::device::Device;
 use crate::object::doorbell::Doorbell;
 use crate::object::hw_queue::HwQueue;
+use crate::object::keyed_mutex::KeyedMutexInstance;
 use crate::object::object_table::{Object, ObjectTable};
 use crate::object::objects::Objects;
 use crate::object::older::OlderInstance;
@@ -177,6 +179,7 @@ impl Process {
     lookup!(doorbell, Doorbell, Doorbell);
     lookup!(paging_queue, PagingQueue, PagingQueueObject);
     lookup!(resource, Resource, ResourceInstance);
+    lookup!(keyed_mutex, KeyedMutex, KeyedMutexInstance);
 
     fn insert(&self, level: &Passive, object: Object) -> Result<Handle, Status> {
         let (inserted, refusal) = {

@@ -216,7 +216,8 @@ impl Process {
                 | Object::Doorbell(_)
                 | Object::PagingQueue(_)
                 | Object::Reserved(_)
-                | Object::Resource(_) => {}
+                | Object::Resource(_)
+                | Object::KeyedMutex(_) => {}
             }
         }
         found
