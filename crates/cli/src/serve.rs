@@ -11,9 +11,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use tidegate::d3dukmdt::EngineKind;
@@ -147,7 +148,7 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     server::raise_descriptor_limit();
     // The listener is closed before the socket's file is removed.
     let (socket, listener) = match arguments.socket.as_deref() {
-        Some(path) => Socket::listen(path)?,
+        Some(path) => Socket::listen(path, config.any_user)?,
         None => Socket::passed()?,
     };
     let machine = Arc::new(machine);
@@ -236,7 +237,8 @@ impl Drop for PathLock {
 }
 
 impl<'a> Socket<'a> {
-    fn listen(path: &'a Path) -> Result<(Socket<'a>, OwnedFd), BadInput> {
+    /// Makes a socket. Its mode admits the users whom the service admits.
+    fn listen(path: &'a Path, any_user: bool) -> Result<(Socket<'a>, OwnedFd), BadInput> {
         let bad =
             |what: &dyn std::fmt::Display| BadInput(format!("--socket {}: {what}", path.display()));
         let _lock = PathLock::take(path).map_err(|error| bad(&error))?;
@@ -257,7 +259,11 @@ impl<'a> Socket<'a> {
         }
         let listener = server::listen(path).map_err(|error| bad(&error))?;
         let made = Some(MadeFile { path, number: file_number(path) });
-        Ok((Socket { made }, listener))
+        let socket = Socket { made };
+        // Connecting needs the right to write.
+        let mode = Permissions::from_mode(if any_user { 0o666 } else { 0o600 });
+        std::fs::set_permissions(path, mode).map_err(|error| bad(&error))?;
+        Ok((socket, listener))
     }
 
     fn passed() -> Result<(Socket<'a>, OwnedFd), BadInput> {
@@ -273,6 +279,9 @@ impl<'a> Socket<'a> {
                 "the socket that was passed is not of the type SOCK_SEQPACKET (ListenSequentialPacket)"
                     .to_owned(),
             ));
+        }
+        if rustix::net::sockopt::socket_acceptconn(&listener) != Ok(true) {
+            return Err(BadInput("the socket that was passed does not listen".to_owned()));
         }
         Ok((Socket { made: None }, listener))
     }

@@ -2,8 +2,11 @@
 
 use super::{signal, start, start_with, workload};
 use rustix::fs::FlockOperation;
+use rustix::net::{AddressFamily, SocketType};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tidegate::Platform;
@@ -151,6 +154,37 @@ fn errors_say_what_and_where() {
 
     let none = tidegate().arg("serve").output().unwrap();
     assert!(String::from_utf8_lossy(&none.stderr).contains("--socket PATH"));
+}
+
+/// Starts a service whose starter has passed this socket on. Returns what it printed.
+fn with_passed(socket: OwnedFd) -> Output {
+    Command::new("sh")
+        .args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve 3<&0 </dev/null"])
+        .arg(env!("CARGO_BIN_EXE_tidegate"))
+        .stdin(Stdio::from(socket))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_passed_socket_that_no_client_can_reach_is_refused() {
+    for (kind, why) in [
+        (SocketType::SEQPACKET, "does not listen"),
+        (SocketType::STREAM, "not of the type SOCK_SEQPACKET"),
+    ] {
+        let output = with_passed(rustix::net::socket(AddressFamily::UNIX, kind, None).unwrap());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(why), "{text}");
+    }
+}
+
+#[test]
+fn the_mode_of_the_socket_admits_whom_the_service_admits() {
+    for (config, mode) in [("any_user = true\n", 0o666), ("", 0o600)] {
+        let service = start_with(config);
+        let found = std::fs::metadata(service.socket()).unwrap().permissions().mode();
+        assert_eq!(found & 0o777, mode, "{config}");
+    }
 }
 
 #[test]
