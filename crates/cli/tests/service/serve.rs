@@ -179,7 +179,7 @@ fn a_passed_socket_that_no_client_can_reach_is_refused() {
 }
 
 #[test]
-fn the_mode_of_the_socket_admits_whom_the_service_admits() {
+fn the_mode_of_the_socket_admits_the_users_of_the_service() {
     for (config, mode) in [("any_user = true\n", 0o666), ("", 0o600)] {
         let service = start_with(config);
         let found = std::fs::metadata(service.socket()).unwrap().permissions().mode();
