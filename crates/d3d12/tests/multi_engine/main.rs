@@ -4,7 +4,6 @@
 mod adapter_variants;
 mod deadlocks;
 mod device_calls;
-mod device_end;
 mod engines_of_a_queue;
 mod hazards;
 mod hazards_of_memory;

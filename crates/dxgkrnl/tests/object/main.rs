@@ -1,6 +1,5 @@
 //! Processes and their objects: lifetimes, limits, doorbells, rings, hardware queues.
 
-mod device_end;
 mod doorbell_progress;
 mod doorbells;
 mod foreign_threads;

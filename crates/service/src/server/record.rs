@@ -38,11 +38,10 @@ impl<'a> Attached<'a> {
     /// Gives the present queues of an adapter their lanes.
     fn draw_queues(&self, adapter: u32) {
         let shared = self.shared;
-        let processes = shared.processes.lock();
-        let usages = processes.usages_from(0);
+        let sessions = shared.sessions.lock();
         let names: BTreeMap<u32, String> =
-            usages.filter_map(|(_, usage)| usage.named(adapter)).collect();
-        drop(processes);
+            sessions.values().filter_map(|usage| usage.named(adapter)).collect();
+        drop(sessions);
         let mut request = PageRequest::default();
         loop {
             let page = shared.adapters.queues(adapter, &request);

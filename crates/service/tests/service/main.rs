@@ -13,7 +13,6 @@ mod calls;
 mod child;
 mod clients;
 mod crowds;
-mod ends;
 mod fences;
 mod hostile;
 mod kills;
