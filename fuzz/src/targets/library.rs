@@ -95,10 +95,11 @@ const SET_UP: [(&str, &[(usize, u8)]); 17] = [
     ("D3DKMTShareObjects", &[]),
     ("D3DKMTCreateNativeFence", &[]),
     ("D3DKMTCreateSynchronizationObject", &[]),
-    // A resource with a global handle, and another instance of it.
-    ("D3DKMTCreateAllocation2", &[(37, 128), (38, 1)]),
-    ("D3DKMTQueryResourceInfo", &[]),
-    ("D3DKMTOpenResource2", &[(3, 12)]),
+    // A resource with a global handle, and another instance of it. Its private data of both kinds
+    // have as many bytes, which the call that opens it names exactly.
+    ("D3DKMTCreateAllocation2", &[(3, 7), (37, 128), (38, 1)]),
+    ("D3DKMTQueryResourceInfo", &[(3, 7)]),
+    ("D3DKMTOpenResource2", &[(3, 7)]),
 ];
 
 impl Program {
@@ -143,6 +144,8 @@ impl Program {
         self.call(memory, named("D3DKMTOpenAdapterFromLuid"), &mut Input::new(&[]));
         let ends = [
             (Kind::Sync, "D3DKMTDestroySynchronizationObject"),
+            // Of no device, or of one that ends below.
+            (Kind::KeyedMutex, "D3DKMTDestroyKeyedMutex"),
             (Kind::Device, "D3DKMTDestroyDevice"),
             (Kind::Adapter, "D3DKMTCloseAdapter"),
         ];
