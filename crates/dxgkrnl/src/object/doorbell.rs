@@ -438,11 +438,11 @@ impl Doorbell {
         if planted!(self.port().platform, ConnectedBeforeTheMapping) {
             self.status.store(status as u64);
         }
-        // 3. The mapping.
-        // spec: UMS-026
         if self.only_stores && shows_hardware {
             connected.hint.is_not_given();
         }
+        // 3. The mapping.
+        // spec: UMS-026
         if shows_hardware {
             self.window.show(&connected.page);
             if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {

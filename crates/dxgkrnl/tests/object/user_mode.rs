@@ -404,7 +404,7 @@ fn a_global_doorbell_needs_no_victim() {
     assert_eq!(w.stats().doorbell_victims, 0);
 }
 
-// spec: UMS-205
+// spec: UMS-026, UMS-205
 #[test]
 fn a_process_that_only_stores_notifies_where_its_doorbell_is_shared() {
     for model in [DoorbellModel::Dedicated { physical: 4 }, DoorbellModel::Global] {
