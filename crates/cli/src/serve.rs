@@ -237,7 +237,7 @@ impl Drop for PathLock {
 }
 
 impl<'a> Socket<'a> {
-    /// Makes a socket. Its mode admits the users whom the service admits.
+    /// Makes a socket. Its mode admits the same users as the service.
     fn listen(path: &'a Path, any_user: bool) -> Result<(Socket<'a>, OwnedFd), BadInput> {
         let bad =
             |what: &dyn std::fmt::Display| BadInput(format!("--socket {}: {what}", path.display()));

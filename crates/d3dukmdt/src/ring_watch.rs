@@ -98,10 +98,8 @@ impl Default for LookTimes {
 /// A doorbell that is watched.
 struct Ring {
     number: u64,
-    /// The doorbell, and its secondary one.
-    windows: Vec<Mapping>,
-    /// Their addresses.
-    addresses: Vec<u64>,
+    /// The doorbell, and its secondary one, with their addresses.
+    windows: Vec<(Mapping, u64)>,
     hint: Arc<dyn RingHint>,
     /// The write pointer that was found last.
     seen: u64,
@@ -122,7 +120,7 @@ enum Found {
 impl Ring {
     /// Reads the doorbell. A new write pointer begins a time of frequent looks.
     fn find_ring(&mut self, times: &LookTimes) -> Found {
-        let pointer = |window: &Mapping| window.page().load(VALUE_WORD);
+        let pointer = |(window, _): &(Mapping, u64)| window.page().load(VALUE_WORD);
         let found = self.windows.iter().map(pointer).max().unwrap_or(0);
         if std::mem::replace(&mut self.seen, found) == found {
             self.idle_looks += 1;
@@ -137,13 +135,13 @@ impl Ring {
         let mut found = self.find_ring(times);
         if found == Found::Nothing && self.idle_looks >= times.looks {
             // The traps come before the last look.
-            let is_armed = self.windows.iter().all(|window| traps.arm(window));
+            let is_armed = self.windows.iter().all(|(window, _)| traps.arm(window));
             found = self.find_ring(times);
             if found == Found::Nothing && is_armed {
                 self.next_look = None;
                 return Found::Nothing;
             }
-            self.windows.iter().for_each(|window| traps.release(window));
+            self.release(traps);
             if found == Found::Nothing {
                 self.pause_ns = times.idle_ns;
             }
@@ -154,6 +152,10 @@ impl Ring {
             false => self.pause_ns,
         };
         found
+    }
+
+    fn release(&self, traps: &dyn Traps) {
+        self.windows.iter().for_each(|(window, _)| traps.release(window));
     }
 
     /// A store was trapped, and is carried out soon.
@@ -212,7 +214,6 @@ impl RingWatch {
     /// have the addresses that [`Mapping::place`] returned.
     pub fn watch(&self, windows: Vec<(Mapping, u64)>, hint: Arc<dyn RingHint>) -> WatchedRing {
         let watch = &self.0;
-        let (windows, addresses) = windows.into_iter().unzip();
         let number = {
             let mut rings = watch.rings.lock();
             rings.last_number += 1;
@@ -220,7 +221,6 @@ impl RingWatch {
             rings.all.push(Ring {
                 number,
                 windows,
-                addresses,
                 hint,
                 seen: 0,
                 idle_looks: 0,
@@ -252,7 +252,7 @@ impl Watch {
         let mut rung = Vec::new();
         let mut next: Option<CpuTime> = None;
         for ring in &mut self.rings.lock().all {
-            if ring.addresses.iter().any(|address| stored.contains(address)) {
+            if ring.windows.iter().any(|(_, address)| stored.contains(address)) {
                 ring.begin(now, &self.times);
                 // The store comes soon. Its engine wakes meanwhile.
                 rung.push(ring.hint.clone());
@@ -277,7 +277,7 @@ impl Drop for WatchedRing {
         let ended = ended.map(|at| rings.all.swap_remove(at));
         drop(rings);
         if let Some(ring) = ended {
-            ring.windows.iter().for_each(|window| self.watch.traps.release(window));
+            ring.release(&*self.watch.traps);
         }
     }
 }
@@ -348,8 +348,7 @@ mod tests {
             });
             let ring = Ring {
                 number: 1,
-                windows: vec![window.clone()],
-                addresses: vec![4096],
+                windows: vec![(window.clone(), 4096)],
                 hint: Counted::new(&platform),
                 seen: 0,
                 idle_looks: 0,

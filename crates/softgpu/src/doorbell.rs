@@ -234,14 +234,16 @@ impl Doorbells {
         [page, second]
     }
 
-    pub(crate) fn disconnect(&mut self, seat: &Seat) {
+    /// Returns whether an engine looks at the doorbell's page, and has to be told.
+    pub(crate) fn disconnect(&mut self, seat: &Seat) -> bool {
         // Its address space may be gone already.
-        if self.owner(seat.group, seat.bit) == Some(seat.queue) {
-            let group = &mut self.groups[seat.group];
-            group.seats[seat.bit as usize] = None;
-            group.free.push(seat.bit);
-            self.polled.remove(&(seat.group, seat.bit));
+        if self.owner(seat.group, seat.bit) != Some(seat.queue) {
+            return false;
         }
+        let group = &mut self.groups[seat.group];
+        group.seats[seat.bit as usize] = None;
+        group.free.push(seat.bit);
+        self.polled.remove(&(seat.group, seat.bit)).is_some()
     }
 
     /// Has the engine look at the page of a doorbell whose rings set no bit. A location that queues
@@ -249,11 +251,6 @@ impl Doorbells {
     pub(crate) fn poll(&mut self, seat: &Seat) -> bool {
         let place = (seat.group, seat.bit);
         !seat.global && self.polled.insert(place, seat.clone()).is_none()
-    }
-
-    /// Returns whether an engine looks at the doorbell's page.
-    pub(crate) fn is_polled(&self, seat: &Seat) -> bool {
-        self.polled.contains_key(&(seat.group, seat.bit))
     }
 
     /// Returns the doorbells at which an engine of `node` looks. A ring from before counts as one

@@ -18,9 +18,7 @@ pub(super) fn connect(
     if entry.shape.kind != QueueKind::User {
         return Err(AdminError::BadValue);
     }
-    if let Some(old) = entry.seat.take() {
-        doorbells.disconnect(&old);
-    }
+    let was_polled = entry.seat.take().is_some_and(|old| doorbells.disconnect(&old));
     let node = entry.shape.engine;
     let wake = &gpu.wakes[gpu.nodes[node as usize].service];
     let owner = SeatOwner { queue, address_space: entry.shape.address_space, node };
@@ -29,6 +27,7 @@ pub(super) fn connect(
         run.state.doorbell = Some(seat.bell(queue));
     }
     entry.seat = Some(seat);
+    cmp.nodes[node as usize].summaries += u64::from(was_polled);
     if new_summary {
         cmp.nodes[node as usize].summaries += 1;
         cmp.enlist(queue, false);
@@ -46,11 +45,8 @@ pub(super) fn disconnect(
     queue: QueueId,
 ) -> AdminAnswer {
     let (entry, doorbells) = cmp.queue_and_doorbells(queue).ok_or(AdminError::NoSuchQueue)?;
-    let mut was_polled = None;
-    if let Some(seat) = entry.seat.take() {
-        was_polled = doorbells.is_polled(&seat).then_some(entry.shape.engine);
-        doorbells.disconnect(&seat);
-    }
+    let node = entry.shape.engine as usize;
+    let was_polled = entry.seat.take().is_some_and(|seat| doorbells.disconnect(&seat));
     if let Some(run) = &mut entry.run
         && let Some(doorbell) = run.state.doorbell.take()
     {
@@ -64,10 +60,8 @@ pub(super) fn disconnect(
             Reading::Overwritten => run.state.reread = true,
         }
     }
-    if let Some(node) = was_polled {
-        // It looks at a page that is no doorbell any more.
-        cmp.nodes[node as usize].summaries += 1;
-    }
+    // The engine leaves the page, which is not a doorbell any more.
+    cmp.nodes[node].summaries += u64::from(was_polled);
     gpu.release_queue(cmp, queue);
     DONE
 }
