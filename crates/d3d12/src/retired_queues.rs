@@ -2,7 +2,8 @@
 //! or with its device (decisions/0057).
 //!
 //! The engine or the kernel completes the work by itself, so no thread waits for it. Calls that
-//! create or drop an object of the device end the queues that have become idle.
+//! create or drop an object of the device end the queues that have become idle. The end of the
+//! device waits for the rest, for a bounded time.
 //!
 //! Locks: the list is locked over no call of a queue. A queue that a call examines is not in it
 //! meanwhile.
@@ -13,6 +14,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tidegate_platform::planted;
 use tidegate_platform::{Mutex, Platform};
+
+/// How long the end of a device waits for the work of its queues: the published TdrDelay, which
+/// bounds normal terminations.
+const END_NS: u64 = 2_000_000_000;
 
 /// Most queues that one call examines.
 const EXAMINED: usize = 8;
@@ -39,6 +44,19 @@ impl RetiredQueues {
         let (pending, ended): (Vec<_>, Vec<_>) = some.into_iter().partition(pending);
         self.0.lock().extend(pending);
         drop(ended);
+    }
+}
+
+impl Drop for RetiredQueues {
+    fn drop(&mut self) {
+        let queues = std::mem::take(&mut *self.0.lock());
+        let Some(first) = queues.front() else { return };
+        let platform = &first.id.device.platform;
+        let deadline = platform.now().after(END_NS);
+        for queue in &queues {
+            // Work that fails, or is not complete by then, ends with its queue.
+            let _ = queue.wait_idle(Some(deadline));
+        }
     }
 }
 

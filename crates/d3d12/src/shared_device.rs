@@ -199,7 +199,7 @@ impl SharedDevice {
 
     pub(crate) fn wait_idle(&self, queue: &UmdQueue) -> Result<()> {
         hazards::while_waiting_idle(&self.umd.platform, queue.id.checked, || {
-            queue.wait_idle().map_err(|failure| self.queue_error(&queue.id.name, *failure))
+            queue.wait_idle(None).map_err(|failure| self.queue_error(&queue.id.name, *failure))
         })?;
         if let Some(states) = &self.states {
             states.idle(&queue.id);

@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate::dxgkrnl::ProcessKind;
+use tidegate::dxgkrnl::{Process, ProcessKind};
 use tidegate::service::client::{self, ConnectError, RemoteKernel};
 use tidegate::{Machine, MachineConfig, MachineError};
 use tidegate_calls::{Kernel, Status};
@@ -25,8 +25,8 @@ pub(crate) enum Handles {
 pub(crate) enum Backend {
     /// A machine inside this process, with one adapter, which this process has opened.
     Machine {
-        /// The calls of this process.
-        kernel: Arc<dyn Kernel>,
+        /// This process, and its calls.
+        process: Arc<Process>,
         /// Keeps the kernel alive.
         machine: Machine,
     },
@@ -72,6 +72,14 @@ impl Backend {
         }
     }
 
+    /// Ends this process in order for a kernel inside of it: waits until its queued work is
+    /// complete, for at most the TDR delay.
+    pub(crate) fn end_process(&self) {
+        if let Backend::Machine { process, .. } = self {
+            process.close();
+        }
+    }
+
     /// Where the objects of NT handles are.
     pub(crate) fn handles(&self) -> Handles {
         match self {
@@ -87,8 +95,8 @@ impl Backend {
     /// OBJECT_NAME_NOT_FOUND for a socket at which no service takes this process.
     pub(crate) fn connect(&self, platform: &Platform, says: bool) -> Result<Connection, Status> {
         match self {
-            Backend::Machine { kernel, .. } => {
-                Ok(Connection { kernels: vec![kernel.clone()], remote: Vec::new() })
+            Backend::Machine { process, .. } => {
+                Ok(Connection { kernels: vec![process.clone()], remote: Vec::new() })
             }
             Backend::Service(socket) => of_service(platform, socket).map_err(|error| {
                 if says {
@@ -101,6 +109,11 @@ impl Backend {
 }
 
 impl Connection {
+    /// Ends this process in order for a service, which waits for its queued work.
+    pub(crate) fn end_process(&self) {
+        self.remote.iter().for_each(|kernel| kernel.end_process());
+    }
+
     /// Makes a call, and returns whether the kernel has ended.
     pub(crate) fn is_lost(&self) -> bool {
         !self.remote.iter().all(|kernel| kernel.check_connection())
@@ -130,8 +143,8 @@ fn in_process(platform: &Platform) -> Result<Backend, Status> {
     let machine = Machine::new(platform, config).map_err(refusal)?;
     let may_raise_priority = std::env::var_os(RAISES_PRIORITY).is_some_and(|is| is == "1");
     let kind = ProcessKind { only_stores: true, may_raise_priority, ..ProcessKind::default() };
-    let kernel = machine.process_of_kind(0, &process_name(), kind).map_err(refusal)?;
-    Ok(Backend::Machine { kernel, machine })
+    let process = machine.process_of_kind(0, &process_name(), kind).map_err(refusal)?;
+    Ok(Backend::Machine { process, machine })
 }
 
 /// The name of this process in reports: its program's.

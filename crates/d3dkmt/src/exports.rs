@@ -9,7 +9,7 @@
 
 use crate::call::Call;
 use crate::caller::Caller;
-use crate::library::Library;
+use crate::library::{self, Library};
 use crate::{
     adapter, device, doorbell, gpu_address, keyed_mutex, legacy, memory, queue, resource, sharing,
     sync,
@@ -18,6 +18,16 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_calls::Status;
 use tidegate_wddm_abi::d3dkmthk as args;
+
+/// What the system calls when the library is unloaded, by dlclose or at the end of the program.
+// SAFETY: the section holds addresses of functions without arguments.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn end() {
+    let _ = catch_unwind(library::end_process);
+}
 
 /// What a call returns besides an error.
 trait Outcome {

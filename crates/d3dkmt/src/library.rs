@@ -15,6 +15,7 @@ use crate::object::{
 use crate::own_devices::OwnDevices;
 use crate::process;
 use crate::rings::Rings;
+use std::io::Read;
 use std::sync::{Arc, OnceLock};
 use tidegate::Machine;
 use tidegate_calls::{Handle, HandleTable, Status};
@@ -79,6 +80,23 @@ pub fn held() -> Option<Held> {
     let objects = library.objects.lock().iter().count();
     let (machine, nt_handles) = (library.backend.machine(), library.nt_handles.count());
     Some(Held { machine, objects, nt_handles })
+}
+
+/// Ends this process in order for its kernel, because the library is unloaded: the program returns
+/// from main, exits, or closes the library. A forked child ends nothing: the connection is its
+/// parent's.
+pub(crate) fn end_process() {
+    let Ok(Some(library)) = Library::started() else { return };
+    // The thread-local values of the calling thread have ended, so another one does the work. The
+    // pipe ends with it.
+    let Ok((mut ended, end)) = std::io::pipe() else { return };
+    let body = move || {
+        library.end_process();
+        drop(end);
+    };
+    if library.platform.spawn_outside("the end of the process", body).is_ok() {
+        let _ = ended.read(&mut [0]);
+    }
 }
 
 macro_rules! lookup {
@@ -172,6 +190,16 @@ impl Library {
         connected.adapters = adapters.map(Arc::new).collect();
         connected.connection = Some(made);
         Ok(connected.adapters.clone())
+    }
+
+    /// Waits for no other thread, of which one may be in a call.
+    fn end_process(&self) {
+        self.backend.end_process();
+        if let Some(connected) = self.connected.try_lock_device()
+            && let Some(connection) = &connected.connection
+        {
+            connection.end_process();
+        }
     }
 
     lookup!(adapter, Adapter, Adapter);

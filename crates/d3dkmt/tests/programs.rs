@@ -7,7 +7,7 @@ mod restart;
 mod service;
 
 use compiler::{Compiler, library, root};
-use service::{socket, variants_socket};
+use service::{patient_socket, socket, variants_socket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -266,6 +266,14 @@ fn a_global_handle_names_a_mutex_in_another_process() {
 #[test]
 fn a_mutex_of_a_killed_process_passes_on() {
     PROCESSES.check_served("killed-holder");
+}
+
+/// Also of one that has forked a child, which has exited before.
+#[test]
+fn the_work_of_a_program_that_returns_from_main_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = PROCESSES.make(folder.path());
+    programs.iter().for_each(|program| PROCESSES.run(program, "returns", patient_socket()));
 }
 
 #[test]

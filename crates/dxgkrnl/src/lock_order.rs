@@ -57,6 +57,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "a patched part",
     "a queued flip",
     "a tile update",
+    "awaited work of a process",
     "bug checks",
     "context allocations",
     "context allocations of devices",

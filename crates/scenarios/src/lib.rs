@@ -121,6 +121,8 @@ const RACES: &[&Race] = &[
     &object::destroy_against_lookup::RACE,
     &recovery::remove_against_submit::RACE,
     &object::terminate_against_ring::RACE,
+    &object::device_end::AGAINST_RING,
+    &object::device_end::AGAINST_TERMINATION,
     &fence::mutex_against_death::RACE,
     &doorbell::connect_against_connect::RACE,
     &object::create_against_destroy::RACE,

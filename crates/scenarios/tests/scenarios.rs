@@ -336,6 +336,17 @@ fn a_terminated_process_runs_no_work_and_leaves_no_object() {
     is_sampled("terminate-against-ring").finds_its_bugs();
 }
 
+// spec: UMS-087, UMS-088
+#[test]
+fn a_destroyed_device_has_its_announced_work_done() {
+    is_sampled("destroy-device-against-ring").finds_its_bugs();
+}
+
+#[test]
+fn a_terminated_process_waits_for_no_work_of_a_device_that_is_being_destroyed() {
+    is_sampled("terminate-against-destroy-device").finds_its_bugs();
+}
+
 #[test]
 fn a_mutex_of_a_context_that_ends_is_signalled_for_it() {
     is_sampled("mutex-against-death").finds_its_bugs();
@@ -477,7 +488,7 @@ fn a_hostile_client_harms_only_itself() {
 
 #[test]
 fn each_thread_of_a_client_gets_its_own_answer() {
-    is_exhausted_up_to(2, "served-call-against-call", 2_925).finds_its_bugs();
+    is_exhausted_up_to(2, "served-call-against-call", 2_915).finds_its_bugs();
 }
 
 #[test]
@@ -495,13 +506,13 @@ fn a_ring_over_the_service_after_connected_reaches_the_hardware() {
 
 #[test]
 fn a_wait_over_the_service_ends_with_the_signal_of_another_client() {
-    is_exhausted_up_to(1, "served-wait-against-signal", 9_301).finds_its_bugs();
-    is_exhausted_up_to(1, "served-event-against-signal", 22_210).finds_its_bugs();
+    is_exhausted_up_to(1, "served-wait-against-signal", 9_441).finds_its_bugs();
+    is_exhausted_up_to(1, "served-event-against-signal", 21_586).finds_its_bugs();
 }
 
 #[test]
 fn no_notice_of_the_service_follows_a_cancellation() {
-    is_exhausted_up_to(1, "served-cancel-against-signal", 8_067).finds_its_bugs();
+    is_exhausted_up_to(1, "served-cancel-against-signal", 7_673).finds_its_bugs();
 }
 
 #[test]

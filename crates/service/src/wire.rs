@@ -13,7 +13,7 @@ use tidegate_platform::{CacheType, ClientAccess, Part};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -210,6 +210,9 @@ pub enum OwnMessage {
     WakeEngine { doorbell: Handle },
     /// The client has mapped the page of the connection with this number.
     PageIsMapped { doorbell: Handle, number: u64 },
+    /// The last message: the process ends after its queued work. It has no answer. A connection
+    /// that closes without it ends the process abnormally.
+    Goodbye,
 }
 
 impl OwnMessage {
@@ -222,6 +225,7 @@ impl OwnMessage {
             OwnMessage::WriteAllocation { .. } => "write_allocation",
             OwnMessage::WakeEngine { .. } => "wake_engine",
             OwnMessage::PageIsMapped { .. } => "page_is_mapped",
+            OwnMessage::Goodbye => "goodbye",
         }
     }
 }
@@ -413,7 +417,7 @@ mod tests {
         let key = SlotKey { slot: 7, generation: u64::MAX >> 1 };
         let fences = vec![FenceValue { fence: device, value: u64::MAX }; 2];
         let (mode, data) = (WaitMode::Any, vec![0, 255]);
-        let messages: [(Message, &str); 9] = [
+        let messages: [(Message, &str); 10] = [
             (
                 OwnMessage::RegisterWait { fences: fences.clone(), mode, key, announced: true }
                     .into(),
@@ -431,6 +435,7 @@ mod tests {
             ),
             (OwnMessage::WakeEngine { doorbell }.into(), "wake_engine"),
             (OwnMessage::PageIsMapped { doorbell, number: 5 }.into(), "page_is_mapped"),
+            (OwnMessage::Goodbye.into(), "goodbye"),
             (Call::DestroyDevice { device }.into(), "destroy_device"),
             (Call::WaitFromGpu { context: allocation, fences }.into(), "wait_from_gpu"),
         ];

@@ -12,16 +12,33 @@ use tidegate_calls::snapshot::{
 };
 use tidegate_calls::{PendingWait, Status};
 use tidegate_d3d12::{Device, DeviceOptions, HardwareFences, Validation};
-use tidegate_dxgkrnl::{EngineWait, ProcessKind};
+use tidegate_dxgkrnl::{EngineWait, Process, ProcessKind};
 use tidegate_platform::{Platform, QueueNumber, WorkStats};
 use tidegate_runner::recovery::{EngineRow, RecoveryRow};
 use tidegate_runner::{self as runner, MachineCounters, MachineProbe, Progress, RunOptions};
 use tidegate_service::client::{self, RemoteKernel};
-use tidegate_service::server::{Adapters, Opened, Server, ServerConfig, Sessions};
+use tidegate_service::server::{Adapters, Opened, OpenedProcess, Server, ServerConfig, Sessions};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
 
 struct Served(Arc<Machine>);
+
+/// The process of a client.
+struct ServedProcess(Arc<Process>);
+
+impl OpenedProcess for ServedProcess {
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn terminate(&self) {
+        self.0.terminate();
+    }
+
+    fn end_waits_for_work(&self) {
+        self.0.end_waits_for_work();
+    }
+}
 
 impl Adapters for Served {
     fn count(&self) -> u32 {
@@ -46,9 +63,8 @@ impl Adapters for Served {
             MachineError::Open(status) => status,
             _ => Status::INVALID_PARAMETER,
         })?;
-        let kernel = process.clone();
-        let number = process.number();
-        Ok(Opened { kernel, end: Box::new(move || process.terminate()), number })
+        let (kernel, number) = (process.clone(), process.number());
+        Ok(Opened { kernel, process: Arc::new(ServedProcess(process)), number })
     }
 
     fn machine(&self, adapter: u32) -> MachineRow {

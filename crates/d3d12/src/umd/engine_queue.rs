@@ -12,7 +12,7 @@ use crate::umd::submit::Unit;
 use crate::umd::user_queue::{Submitted, UserQueue};
 use std::sync::Arc;
 use tidegate_calls::{Present, PresentQueue};
-use tidegate_platform::{QueueNumber, Queued};
+use tidegate_platform::{CpuTime, QueueNumber, Queued};
 
 enum Path {
     Kernel(Box<KernelQueue>),
@@ -77,10 +77,10 @@ impl EngineQueue {
         }
     }
 
-    pub(crate) fn wait_idle(&self) -> Result {
+    pub(crate) fn wait_idle(&self, by: Option<CpuTime>) -> Result {
         match &self.path {
-            Path::Kernel(queue) => queue.wait_idle(),
-            Path::User(queue) => queue.wait_idle(),
+            Path::Kernel(queue) => queue.wait_idle(by),
+            Path::User(queue) => queue.wait_idle(by),
         }
     }
 
@@ -121,7 +121,7 @@ impl EngineQueue {
     pub(crate) fn collect_idle(&self) -> Result {
         match &self.path {
             Path::Kernel(_) => Ok(()),
-            Path::User(queue) => queue.wait_idle(),
+            Path::User(queue) => queue.wait_idle(None),
         }
     }
 

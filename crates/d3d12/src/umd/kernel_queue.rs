@@ -34,7 +34,7 @@ use tidegate_calls::{
 };
 use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
-use tidegate_platform::{Mutex, QueueNumber, Queued, Step, SubmissionKey};
+use tidegate_platform::{CpuTime, Mutex, QueueNumber, Queued, Step, SubmissionKey};
 
 /// The call that makes the scheduler hold a hardware queue at a wait.
 const HW_QUEUE_WAIT: &str = "D3DKMTSubmitWaitForSyncObjectsToHwQueue";
@@ -290,7 +290,7 @@ impl KernelQueue {
         self.id.device.enter().present(args(queue)).map_err(Why::of(call))
     }
 
-    pub(crate) fn wait_idle(&self) -> Result {
+    pub(crate) fn wait_idle(&self, by: Option<CpuTime>) -> Result {
         let target = {
             let mut state = self.state.lock_device();
             if !state.ends_with_progress {
@@ -298,7 +298,7 @@ impl KernelQueue {
             }
             state.progress
         };
-        self.id.wait_for_progress(self.progress_fence, &self.progress, target)?;
+        self.id.wait_for_progress(self.progress_fence, &self.progress, target, by)?;
         let reached = self.reached();
         self.state.lock_device().held.collect(reached);
         Ok(())

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tidegate_calls::{Handle, Present, PresentQueue, TileOperation, UpdateGpuVirtualAddress};
 use tidegate_gpu_abi::EngineKind;
 use tidegate_platform::planted;
-use tidegate_platform::{Mutex, QueueNumber, Queued};
+use tidegate_platform::{CpuTime, Mutex, QueueNumber, Queued};
 use tidegate_trace::{Kind, NameId, Record};
 
 type Result<T = ()> = std::result::Result<T, Failure>;
@@ -160,10 +160,11 @@ impl UmdQueue {
         self.parts().try_for_each(EngineQueue::connect_doorbell)
     }
 
-    pub(crate) fn wait_idle(&self) -> Result {
-        let Some(spread) = &self.spread else { return self.own.wait_idle() };
+    /// Waits until all queued work is complete. Fails when the deadline `by` has passed.
+    pub(crate) fn wait_idle(&self, by: Option<CpuTime>) -> Result {
+        let Some(spread) = &self.spread else { return self.own.wait_idle(by) };
         let tail = self.in_order(spread, |order, _| Ok(order.tail))?;
-        self.part(spread, tail).wait_idle()?;
+        self.part(spread, tail).wait_idle(by)?;
         // The tail was ordered behind all other parts.
         let others = (OWN..=spread.others.len()).filter(|part| *part != tail);
         others.map(|part| self.part(spread, part)).try_for_each(EngineQueue::collect_idle)

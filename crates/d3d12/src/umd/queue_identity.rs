@@ -5,10 +5,12 @@ use crate::umd::device::UmdDevice;
 use crate::umd::failure::{Failure, Why};
 use crate::umd::progress::FenceReader;
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, FenceValue, Handle, NodeInfo, Priority, Status, WaitMode};
+use tidegate_calls::{
+    DeviceState, FenceValue, Handle, NodeInfo, Priority, Status, WaitMode, WaitNotice,
+};
 use tidegate_gpu_abi::EngineKind;
 use tidegate_platform::hazard::QueueKey;
-use tidegate_platform::{QueueNumber, Queued, TracedLane};
+use tidegate_platform::{CpuTime, QueueNumber, Queued, TracedLane, WaitEnd};
 use tidegate_trace::{Kind, LaneId, Record};
 
 /// The name in the error when a queue without a GPU timeout is refused.
@@ -103,17 +105,21 @@ impl QueueIdentity {
         number.unwrap_or_default()
     }
 
-    /// Blocks until the queue's progress has reached `value`. Not counted as a wait of the
-    /// application.
+    /// Blocks until the queue's progress has reached `value`, and fails when the deadline `by` has
+    /// passed. Not counted as a wait of the application.
     pub(crate) fn wait_for_progress(
         &self,
         fence: Handle,
         progress: &FenceReader,
         value: u64,
+        by: Option<CpuTime>,
     ) -> Result<(), Failure> {
         if progress.load() < value {
             let fences = [FenceValue { fence, value }];
-            let wait = self.device.enter().wait_from_cpu(&fences, WaitMode::All, None);
+            let wait = match by {
+                None => self.device.enter().wait_from_cpu(&fences, WaitMode::All, None),
+                Some(deadline) => self.wait_until(&fences, deadline),
+            };
             // If the queue was recreated meanwhile, its old progress fence was signalled and may be
             // destroyed.
             if let Err(status) = wait
@@ -129,6 +135,17 @@ impl QueueIdentity {
         match self.device.state() {
             Ok(DeviceState::Active) | Err(Status::CANCELLED) => Ok(()),
             state => Err(Why::DeviceLost(state).into()),
+        }
+    }
+
+    fn wait_until(&self, fences: &[FenceValue], deadline: CpuTime) -> Result<(), Status> {
+        let event = self.device.platform.event(true);
+        let notice = WaitNotice::Event(event.clone());
+        // Dropping it cancels a wait that is not over.
+        let _registered = self.device.enter().register_cpu_wait(fences, WaitMode::All, notice)?;
+        match event.wait_for(Some(deadline), "the work of a device that ends") {
+            WaitEnd::Woken => Ok(()),
+            WaitEnd::TimedOut | WaitEnd::Stopped => Err(Status::CANCELLED),
         }
     }
 }

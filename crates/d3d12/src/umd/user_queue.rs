@@ -26,7 +26,7 @@ use crate::umd::thunk::CPU_WAIT_CALL;
 use crate::umd::user_ring::UserRing;
 use std::sync::Arc;
 use tidegate_calls::{FenceValue, Handle, Status, WaitMode};
-use tidegate_platform::{Mutex, QueueNumber, Queued};
+use tidegate_platform::{CpuTime, Mutex, QueueNumber, Queued};
 
 pub(crate) struct UserQueue {
     state: Mutex<State>,
@@ -375,7 +375,7 @@ impl UserQueue {
         connected.or_else(|failure| self.recreate(&mut state.present, failure))
     }
 
-    pub(crate) fn wait_idle(self: &Arc<Self>) -> Result {
+    pub(crate) fn wait_idle(self: &Arc<Self>, by: Option<CpuTime>) -> Result {
         let mut marker = None;
         loop {
             let mut state = self.state.lock_device();
@@ -387,11 +387,11 @@ impl UserQueue {
             }
             let (target, last) = match step {
                 Idle::Failed(failure) => return Err(failure),
-                Idle::Hardware(queue) => return queue.wait_idle(),
+                Idle::Hardware(queue) => return queue.wait_idle(by),
                 Idle::Room(target) => (target, false),
                 Idle::Last(target) => (target, true),
             };
-            self.id.wait_for_progress(target.fence, &target.progress, target.value)?;
+            self.id.wait_for_progress(target.fence, &target.progress, target.value, by)?;
             if !last {
                 continue;
             }

@@ -4,6 +4,7 @@
 mod adapter_variants;
 mod deadlocks;
 mod device_calls;
+mod device_end;
 mod engines_of_a_queue;
 mod hazards;
 mod hazards_of_memory;

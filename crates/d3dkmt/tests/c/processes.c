@@ -85,6 +85,37 @@ static void holds(D3DKMT_HANDLE global, int out, int in) {
     hear(in);
 }
 
+/* The work of a process that returns from main is done, although nothing of it was destroyed. */
+static void returns(void) {
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 gate = shared(D3DDDI_FENCE), done = shared(D3DDDI_FENCE);
+    D3DKMT_HANDLE context = new_context();
+    struct marker mine = new_marker();
+    struct other other = start("leaves", gate.Info.SharedHandle);
+    say(other.hears, done.Info.SharedHandle);
+    finish(&other, 0);
+    OK(wait_gpu(context, done.hSyncObject, 7));
+    mark(&mine, context);
+    CHECK(is_held(&mine));
+    D3DKMT_HANDLE opener = new_context();
+    OK(signal_gpu(opener, gate.hSyncObject, 1));
+    reached(&mine);
+    destroy_fence(gate.hSyncObject);
+    destroy_fence(done.hSyncObject);
+}
+
+static void leaves(D3DKMT_HANDLE global, int in) {
+    D3DKMT_HANDLE context = new_context(), gate = open_global(global), done = open_global(hear(in));
+    OK(wait_gpu(context, gate, 1));
+    OK(signal_gpu(context, done, 7));
+    /* A forked child that exits is not the end of this process. */
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) exit(0);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    CHECK(new_context() != 0);
+}
+
 static void killed_creator(void) {
     struct other creator = start("creates", 0);
     D3DKMT_HANDLE context = new_context();
@@ -305,6 +336,7 @@ int main(int argc, char **argv) {
         if (PART("names")) shares_by_name(out, in);
         if (PART("acquires")) acquires(global, out);
         if (PART("owns")) owns(global, out, in);
+        if (PART("leaves")) leaves(global, in);
         return 0;
     }
     if (PART("mutex")) mutex();
@@ -314,6 +346,7 @@ int main(int argc, char **argv) {
     if (PART("names")) names();
     if (PART("keyed-mutex")) keyed_mutex();
     if (PART("killed-owner")) killed_owner();
+    if (PART("returns")) returns();
     destroy_device(device);
     close_adapter(adapter);
     puts("processes: all checks hold");

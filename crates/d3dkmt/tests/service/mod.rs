@@ -29,6 +29,20 @@ pub fn variants_socket() -> &'static Path {
     once::make_alone(&SOCKET, start).as_path()
 }
 
+/// The socket of a service that waits for an hour before it ends a process by force, so that no
+/// program depends on the speed of its host.
+pub fn patient_socket() -> &'static Path {
+    static SOCKET: OnceLock<PathBuf> = OnceLock::new();
+    let start = || {
+        serve_beside_tests("-patient", |platform| {
+            let mut config = MachineConfig::standard(platform);
+            config.kernel.tdr.delay_ns = 3_600_000_000_000;
+            vec![config]
+        })
+    };
+    once::make_alone(&SOCKET, start).as_path()
+}
+
 fn serve_beside_tests(
     name: &str,
     adapters: impl FnOnce(&Platform) -> Vec<MachineConfig>,

@@ -344,6 +344,8 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
 
         guest.submit_packet(busy, &[Command::Timed { ns: 10_000 }]);
         w.pass(1_000);
+        // The end of a lost device waits for no work.
+        guest.kernel.mark_device_as_error(guest.device, DeviceErrorReason::Generic).unwrap();
         guest.kernel.destroy_device(guest.device).unwrap();
         assert!(areas.at(kept.system_gpu_va).is_some(), "its packet may use it");
         w.pass(20_000);

@@ -1,5 +1,6 @@
 //! Processes and their objects: lifetimes, limits, doorbells, rings, hardware queues.
 
+mod device_end;
 mod doorbell_progress;
 mod doorbells;
 mod foreign_threads;

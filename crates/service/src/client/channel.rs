@@ -1,7 +1,7 @@
 //! Calls and their answers over the socket, one at a time.
 
 use crate::transport::{Attachment, Bell, Heard, Link};
-use crate::wire::{self, Message};
+use crate::wire::{self, Message, OwnMessage};
 use serde::de::DeserializeOwned;
 use tidegate_calls::Status;
 use tidegate_platform::planted;
@@ -73,6 +73,14 @@ impl Channel {
     /// Waits until the bell rings or the connection ends.
     pub(super) fn wait_for(&self, bell: &Bell) -> Heard {
         self.link.wait_for(bell)
+    }
+
+    /// Ends the connection in order: the service ends the process when its queued work is complete.
+    /// Waits for no other thread, of which one may be in a call.
+    pub(super) fn say_goodbye(&self) {
+        if self.lost.fetch_or(1) == 0 {
+            self.link.send_last(&wire::encode(&Message::from(OwnMessage::Goodbye)));
+        }
     }
 
     /// Ends the connection.

@@ -24,7 +24,8 @@ use tidegate_platform::{CpuTime, Event, Mutex, Platform, QueueNumber};
 /// costs.
 const POLL_NS: u64 = 20_000;
 
-/// The calls of a process that a service has opened. Dropping the last reference ends the process.
+/// The calls of a process that a service has opened. Dropping the last reference ends the process
+/// in order ([`RemoteKernel::end_process`]). A client that is killed is terminated.
 pub struct RemoteKernel {
     platform: Platform,
     info: AdapterInfo,
@@ -53,7 +54,7 @@ impl fmt::Debug for RemoteKernel {
 
 impl Drop for RemoteKernel {
     fn drop(&mut self) {
-        self.channel.close();
+        self.end_process();
     }
 }
 
@@ -88,6 +89,13 @@ impl RemoteKernel {
     pub fn check_connection(&self) -> bool {
         let _: Option<QueueNumber> = self.queue_number(Handle(0));
         self.is_connected()
+    }
+
+    /// Ends the process in order: the service waits until its queued work is complete, for at most
+    /// the TDR delay, and then ends its objects. Returns at once. Later calls return
+    /// DEVICE_REMOVED.
+    pub fn end_process(&self) {
+        self.channel.say_goodbye();
     }
 
     /// Returns whether the service still answers, as far as the client knows.

@@ -190,6 +190,8 @@ impl Answerer {
                 }
                 encode(rung.map(|_| ()).ok_or(Status::INVALID_PARAMETER))
             }
+            // The session takes it, and sends no answer.
+            OwnMessage::Goodbye => encode(Ok(())),
         }
     }
 
@@ -218,7 +220,7 @@ impl Answerer {
         if let (Ok(queue), true) = (&made, self.shared.platform.tracing())
             && let Some(number) = self.opened.kernel.queue_number(handle(queue))
         {
-            let usage = self.shared.sessions.lock().get(&self.session).cloned();
+            let usage = self.shared.processes.lock().usage(self.session).cloned();
             let name = usage.as_ref().map_or("", |usage| usage.name());
             self.shared.draw_queue(number, kind, name);
         }

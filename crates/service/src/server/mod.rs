@@ -27,7 +27,7 @@ pub use config::{Limits, ServerConfig};
 pub use counts::Counts;
 pub use listener::{Server, Stopper, listen, raise_descriptor_limit};
 pub use sessions::Sessions;
-pub use shared::{Adapters, Opened};
+pub use shared::{Adapters, Opened, OpenedProcess};
 pub(crate) use special::MOVING_PIECE_BYTES;
 
 #[cfg(test)]

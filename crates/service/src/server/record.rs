@@ -38,10 +38,11 @@ impl<'a> Attached<'a> {
     /// Gives the present queues of an adapter their lanes.
     fn draw_queues(&self, adapter: u32) {
         let shared = self.shared;
-        let sessions = shared.sessions.lock();
+        let processes = shared.processes.lock();
+        let usages = processes.usages_from(0);
         let names: BTreeMap<u32, String> =
-            sessions.values().filter_map(|usage| usage.named(adapter)).collect();
-        drop(sessions);
+            usages.filter_map(|(_, usage)| usage.named(adapter)).collect();
+        drop(processes);
         let mut request = PageRequest::default();
         loop {
             let page = shared.adapters.queues(adapter, &request);

@@ -1,21 +1,23 @@
 //! One client: a process of an adapter, behind a socket.
 //!
 //! Order of a session: 1. the client's first message; 2. the kernel opens a process; 3. calls and
-//! answers, one at a time; 4. the socket closes, or a message is none of the protocol; 5. the
-//! process's waits are cancelled, and the process is terminated. A client that stops to read its
-//! answers has ended its session.
+//! answers, one at a time; 4. the client says goodbye, the socket closes, or a message is none of
+//! the protocol; 5. the process's waits are cancelled; 6. after a goodbye the process ends when its
+//! queued work is complete, else it is terminated. A client that stops to read its answers has
+//! ended its session.
 
 use super::calls::Answerer;
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::record;
-use super::shared::{Opened, Shared};
+use super::shared::{Served, Shared};
 use super::special::MOST_NAME_BYTES;
 use super::usage::Usage;
 use super::views::Files;
 use super::watch;
 use crate::transport::{Link, Received};
-use crate::wire::{self, Message, Purpose, Refusal, Welcome};
+use crate::wire::{self, Message, OwnMessage, Purpose, Refusal, Welcome};
+use std::io;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_calls::snapshot::shortened;
@@ -30,6 +32,8 @@ pub(super) struct Session {
     answerer: Answerer,
     /// The lane of its calls, made by the first recording.
     lane: Option<LaneId>,
+    /// The client has said goodbye.
+    is_orderly: bool,
 }
 
 impl Session {
@@ -72,6 +76,10 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
             tracing::warn!(session = number, bytes = received.body.len(), "not a call");
             break;
         };
+        if is_goodbye(&message) {
+            session.is_orderly = true;
+            break;
+        }
         shared.counts.calls.fetch_add(1);
         let mut files = Files { came_with: received.attached, ..Files::default() };
         let traced =
@@ -89,9 +97,26 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
         let sent = if apart { shared.nt_handles.hand_over(send) } else { send() };
         if let Err(error) = sent {
             tracing::info!(session = number, %error, "left without its answer");
+            // One thread of the client may be in a call while another ends the process.
+            session.is_orderly =
+                error.kind() == io::ErrorKind::BrokenPipe && says_goodbye(link, &mut buffer);
             break;
         }
     }
+}
+
+fn is_goodbye(message: &Message) -> bool {
+    matches!(message, Message::Own(OwnMessage::Goodbye))
+}
+
+/// Returns whether a goodbye is among the messages that a client has sent before it closed its end.
+fn says_goodbye(link: &Link, buffer: &mut Vec<u8>) -> bool {
+    while let Ok(Some(received)) = link.receive(buffer) {
+        if wire::decode(received.body).is_some_and(|message| is_goodbye(&message)) {
+            return true;
+        }
+    }
+    false
 }
 
 /// 1. and 2. `None`: the client was no process, and has been served.
@@ -134,9 +159,11 @@ fn begin(
     shared.counts.processes.fetch_add(1);
     let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));
     let usage = Usage::new(&shared.platform, adapter, &name, answerer.process());
-    let session =
-        Session { shared: shared.clone(), number, usage: Arc::new(usage), answerer, lane: None };
-    shared.sessions.lock().insert(number, session.usage.clone());
+    let usage = Arc::new(usage);
+    let served = Served { usage: usage.clone(), process: answerer.opened.process.clone() };
+    let (of_session, lane, is_orderly) = (shared.clone(), None, false);
+    let session = Session { shared: of_session, number, usage, answerer, lane, is_orderly };
+    shared.processes.lock().enter(number, served);
     let welcome = Welcome {
         info: session.answerer.kernel().query_adapter_info(),
         adapters,
@@ -151,9 +178,12 @@ fn begin(
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.sessions.lock().remove(&self.number);
-        let Opened { end, .. } = self.answerer.end_waits();
-        end();
+        if self.is_orderly {
+            self.answerer.end_waits().process.close();
+        }
+        // Until here a stop of the service finds the process, and ends its wait for work.
+        let _served = self.shared.processes.lock().remove(self.number);
+        self.answerer.end_waits().process.terminate();
         self.shared.nt_handles.sweep();
         self.shared.counts.processes.fetch_add(1u64.wrapping_neg());
     }

@@ -6,7 +6,7 @@
 use super::config::ServerConfig;
 use super::counts::{Counters, Counts};
 use super::session;
-use super::shared::{Adapters, Recorder, Shared};
+use super::shared::{Adapters, Processes, Recorder, Shared};
 use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
@@ -37,7 +37,7 @@ impl Sessions {
             config,
             nt_handles: NtHandles::new(platform),
             links: platform.mutex("sockets of clients", BTreeMap::new()),
-            sessions: platform.mutex("processes of clients", BTreeMap::new()),
+            processes: platform.mutex("processes of clients", Processes::default()),
             live: platform.page(1).word(0),
             counts: Counters::new(platform),
             recorder: platform.mutex("recordings of a service", Recorder::default()),
@@ -60,8 +60,11 @@ impl Sessions {
     }
 
     /// Ends all connections. Returns when each of their processes has ended, or the platform stops.
+    /// No queued work is waited for, in orderly ends neither.
     pub fn end(&self) {
         self.shared.links.lock().values().for_each(|link| link.shut_down());
+        let processes = self.shared.processes.lock().stop();
+        processes.iter().for_each(|process| process.end_waits_for_work());
         self.wait_until_empty();
     }
 

@@ -18,10 +18,23 @@ use tidegate_trace::{LaneId, LaneKind};
 pub struct Opened {
     /// Its calls.
     pub kernel: Arc<dyn Kernel>,
-    /// Ends it. Work that is queued is dropped.
-    pub end: Box<dyn Fn() + Send + Sync>,
+    /// Its end.
+    pub process: Arc<dyn OpenedProcess>,
     /// Its number, as in rows of its objects.
     pub number: Option<u32>,
+}
+
+/// How a client's process ends.
+pub trait OpenedProcess: Send + Sync {
+    /// Ends it after its queued work, for which it waits for at most the TDR delay.
+    fn close(&self);
+
+    /// Ends it. Work that is queued is dropped. Does nothing after another end.
+    fn terminate(&self);
+
+    /// Ends the waits for queued work, in [`OpenedProcess::close`] and in calls of the process.
+    /// Blocks for nothing.
+    fn end_waits_for_work(&self);
 }
 
 /// The adapters of a machine whose platform shares its memory.
@@ -71,12 +84,55 @@ pub(crate) struct Shared {
     pub(super) config: ServerConfig,
     pub(super) nt_handles: NtHandles,
     pub(super) links: Mutex<BTreeMap<u64, Arc<Link>>>,
-    /// The processes, by session.
-    pub(super) sessions: Mutex<BTreeMap<u64, Arc<Usage>>>,
+    /// The processes that have not ended.
+    pub(super) processes: Mutex<Processes>,
     /// Sessions that have not ended.
     pub(super) live: Word,
     pub(super) counts: Counters,
     pub(super) recorder: Mutex<Recorder>,
+}
+
+/// The processes of sessions.
+#[derive(Default)]
+pub(super) struct Processes {
+    /// The service stops: no end waits for queued work.
+    stopping: bool,
+    of_sessions: BTreeMap<u64, Served>,
+}
+
+/// A process of a session.
+pub(super) struct Served {
+    pub(super) usage: Arc<Usage>,
+    pub(super) process: Arc<dyn OpenedProcess>,
+}
+
+impl Processes {
+    /// Adds a process. One that comes while the service stops waits for no work either.
+    pub(super) fn enter(&mut self, session: u64, served: Served) {
+        if self.stopping {
+            served.process.end_waits_for_work();
+        }
+        self.of_sessions.insert(session, served);
+    }
+
+    pub(super) fn remove(&mut self, session: u64) -> Option<Served> {
+        self.of_sessions.remove(&session)
+    }
+
+    /// The service stops. Returns the processes whose waits for work the caller ends.
+    pub(super) fn stop(&mut self) -> Vec<Arc<dyn OpenedProcess>> {
+        self.stopping = true;
+        self.of_sessions.values().map(|served| served.process.clone()).collect()
+    }
+
+    pub(super) fn usage(&self, session: u64) -> Option<&Arc<Usage>> {
+        self.of_sessions.get(&session).map(|served| &served.usage)
+    }
+
+    /// Returns what the processes of sessions from this number on hold.
+    pub(super) fn usages_from(&self, session: u64) -> impl Iterator<Item = (u64, &Arc<Usage>)> {
+        self.of_sessions.range(session..).map(|(number, served)| (*number, &served.usage))
+    }
 }
 
 impl Shared {

@@ -41,11 +41,11 @@ fn encode<T: Serialize>(result: Result<T, Status>) -> Vec<u8> {
 
 /// Returns the processes on one adapter, in order of connection.
 fn processes(shared: &Shared, adapter: u32, request: &PageRequest) -> Page<ProcessRow> {
-    let sessions = shared.sessions.lock();
-    let later = sessions.range(request.after.saturating_add(1)..);
+    let processes = shared.processes.lock();
+    let later = processes.usages_from(request.after.saturating_add(1));
     let of_page: Vec<_> =
-        later.take(PAGE_OBJECTS).map(|(session, usage)| (*session, usage.clone())).collect();
-    drop(sessions);
+        later.take(PAGE_OBJECTS).map(|(session, usage)| (session, usage.clone())).collect();
+    drop(processes);
     let nt_handles = shared.nt_handles.by_owner();
     let found: Vec<_> = {
         let links = shared.links.lock();

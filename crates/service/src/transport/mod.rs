@@ -83,6 +83,18 @@ impl Link {
         let _ = self.send(body, []);
     }
 
+    /// Sends a last message without attachments, and ends the connection, both in one step.
+    pub(crate) fn send_last(&self, body: &[u8]) {
+        match self {
+            Link::Socket(socket) => {
+                // The other end may be gone already.
+                let _ = socket::send(socket, body, std::iter::empty());
+                socket::shut_down(socket);
+            }
+            Link::Queues(end) => end.send_last(body),
+        }
+    }
+
     /// Ends the connection. Both ends receive what was sent before, and no more.
     pub(crate) fn shut_down(&self) {
         match self {
@@ -198,6 +210,19 @@ mod tests {
             assert_eq!(received(&client).as_deref(), Some(&b"an answer"[..]));
             assert_eq!((received(&session), received(&client)), (None, None));
             assert!(client.send(b"another call", []).is_err());
+        });
+    }
+
+    #[test]
+    fn a_last_message_is_received_before_the_end() {
+        over_both(|client, session| {
+            client.send(b"a call", []).unwrap();
+            client.send_last(b"goodbye");
+            assert_eq!(received(&session).as_deref(), Some(&b"a call"[..]));
+            assert_eq!(received(&session).as_deref(), Some(&b"goodbye"[..]));
+            assert_eq!((received(&session), received(&client)), (None, None));
+            client.send_last(b"late");
+            assert_eq!(received(&session), None);
         });
     }
 

@@ -139,6 +139,19 @@ impl End {
         Ok(())
     }
 
+    /// As [`super::Link::send_last`]. An end that does not read has no room for the message.
+    pub(super) fn send_last(&self, body: &[u8]) {
+        let mut state = self.pair.state.lock_device();
+        if !state.open {
+            return;
+        }
+        let unread = &mut state.unread[1 - self.side];
+        if unread.len() < ROOM {
+            unread.push_back(Message { body: body.to_vec(), attached: Vec::new() });
+        }
+        self.pair.end(&mut state);
+    }
+
     /// As [`super::Link::receive`]; `None` also when the platform stops.
     pub(super) fn receive<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<Received<'a>> {
         let word = self.pair.words.word(self.side);

@@ -13,6 +13,7 @@ mod calls;
 mod child;
 mod clients;
 mod crowds;
+mod ends;
 mod fences;
 mod hostile;
 mod kills;

@@ -6,6 +6,7 @@
 
 mod allocations;
 mod answers;
+mod awaited_work;
 mod calls;
 mod cpu_waits;
 mod flips;
@@ -34,6 +35,7 @@ use crate::object::older::OlderInstance;
 use crate::object::paging_queue::PagingQueueObject;
 use crate::object::port::OpenProcess;
 use crate::object::resource::ResourceInstance;
+use awaited_work::AwaitedWork;
 use queue_room::QueueRoom;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
@@ -92,6 +94,7 @@ pub struct Process {
     /// What the process may still queue before its queues are counted, if it has a limit.
     queue_room: Mutex<QueueRoom>,
     spare_waits: SpareWaits,
+    awaited_work: AwaitedWork,
 }
 
 /// What the kernel knows of a process when it opens the adapter.
@@ -151,6 +154,7 @@ impl Process {
             kind,
             queue_room: port.platform.mutex("room for queued work", QueueRoom::default()),
             spare_waits: SpareWaits::new(&port.platform),
+            awaited_work: AwaitedWork::new(&port.platform),
         });
         objects.enter_process(Arc::downgrade(&process) as Weak<dyn OpenProcess>);
         // A removal that raced with this call ended only the processes already in the list.

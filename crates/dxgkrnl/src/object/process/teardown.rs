@@ -1,14 +1,13 @@
-//! The end of a process: normal ([`Process::close`]), after its queued work, or
-//! abnormal ([`Process::terminate`]).
+//! The end of a process or a device: normal ([`Process::close`], `end_device`), after its queued
+//! work, or abnormal ([`Process::terminate`]). See decision 27.
 //!
-//! Invariants: either sequence first closes the handle table. Later calls fail, new objects are
-//! refused, and threads blocked in a wait return with an error. A call in progress keeps the
-//! objects that it uses until it returns.
+//! Invariants: the end of a process first closes the handle table. Later calls fail, new objects
+//! are refused, and blocked threads return with an error. A call in progress keeps the objects that
+//! it uses until it returns. While a device's work is awaited its process works on. An abnormal end
+//! of the process, or of its adapter, ends that wait (`awaited_work`).
 //!
-//! A process's end causes no engine timeout. Its private fences end. A fence with other holders
-//! keeps its value and stays armed for their waits. The process's queued signals are dropped, which
-//! reports mention (`stats`). Rings and commands of hardware queues are preempted with their
-//! contexts. Packets already with the driver are waited for.
+//! An end causes no engine timeout. A fence with other holders keeps its value. Queued signals of
+//! an abnormal end are dropped. Packets already with the driver are waited for.
 
 use super::calls::entered;
 use super::{FinalStates, Process};
@@ -26,9 +25,9 @@ use crate::wait_classes::WORK_OF_PROCESS;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Handle};
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{Irql, Passive};
+use tidegate_ddi::{Irql, OsHandle, Passive};
 use tidegate_platform::planted;
-use tidegate_platform::{CpuTime, Event, Platform, Step, WaitEnd};
+use tidegate_platform::{Event, Platform, Step};
 
 /// How the end treats work in flight on the GPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,9 +38,16 @@ enum GpuWork {
     Abandoned,
 }
 
-/// The objects of an ending process, by kind.
+/// Why work is dropped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Process,
+    Device,
+}
+
+/// The objects of an ending process or device, by kind.
 #[derive(Default)]
-struct ProcessObjects {
+struct EndingObjects {
     devices: Vec<Arc<Device>>,
     queues: Vec<Arc<HwQueue>>,
     hw_contexts: Vec<Arc<Context>>,
@@ -62,40 +68,65 @@ impl Process {
         let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) else {
             return;
         };
+        let mut of_process = self.objects_by_kind(None);
+        if !self.end_in_order(level, &mut of_process, || ()) {
+            return self.terminate_now(level, of_process, GpuWork::Awaited, start_ns);
+        }
+        drop(of_process);
+        self.destroy_rest(level);
+        let objects = &self.objects;
+        objects.port.count(Count::processes_closed);
+        objects.port.lanes.record_process(&format!("process '{}' closed", self.name()), start_ns);
+    }
+
+    /// The published list of a normal termination, over all hardware queues of a process or device.
+    /// Returns whether their work was complete within the TDR delay, and their queues have ended.
+    /// `refuse_new` comes between: no object is made for the device from then on.
+    fn end_in_order(
+        &self,
+        level: &Passive,
+        ending: &mut EndingObjects,
+        refuse_new: impl FnOnce(),
+    ) -> bool {
         let objects = &self.objects;
         let port = &objects.port;
         let deadline = port.platform.now().after(port.config.tdr.delay_ns);
-        let of_process = self.objects_by_kind();
         // 1. The doorbells of all hardware queues are disconnected before any queue is waited for:
         //    a queue may wait for work whose ring on another queue was lost.
         // spec: UMS-087
-        for queue in &of_process.queues {
+        for queue in &ending.queues {
             objects.doorbells.of_queue(queue.os_handle).iter().for_each(|d| d.close(level));
         }
         // 2. Progress reaches the value queued last. Rings and all other objects stay in place.
         // spec: UMS-088
         // spec: UMS-090
-        if !is_done_by(level, objects, &of_process, deadline) {
-            return self.terminate_now(level, of_process, GpuWork::Awaited, start_ns);
+        if !self.awaited_work.wait(&queued_work(level, objects, ending), deadline) {
+            return false;
         }
-        // 3. Ring, control area, doorbell and queue of each are destroyed, then the rest.
-        for queue in of_process.queues {
+        refuse_new();
+        // 3. Ring, control area, doorbell and queue of each are destroyed.
+        // spec: UMS-089
+        for queue in std::mem::take(&mut ending.queues) {
             self.destroy_queue(level, queue);
         }
-        drop((of_process.hw_contexts, of_process.contexts, of_process.fences, of_process.devices));
-        // spec: UMS-089
-        self.destroy_rest(level);
-        objects.port.count(Count::processes_closed);
-        objects.port.lanes.record_process(&format!("process '{}' closed", self.name()), start_ns);
+        true
+    }
+
+    /// Ends the waits of normal ends for queued work. Those that are under way or begin later
+    /// continue as abnormal ends at once. Blocks for nothing.
+    pub fn end_waits_for_work(&self) {
+        self.awaited_work.end();
     }
 
     /// Ends the process abnormally: its queued work is dropped, and running work is preempted.
     /// Blocks until the driver has acknowledged that, for at most the TDR delay, and again for at
     /// most the TDR delay for packets that cannot be preempted. A second call returns immediately.
+    /// A normal end that is under way on another thread continues as an abnormal one.
     pub fn terminate(&self) {
         let level = &entered();
+        self.end_waits_for_work();
         if let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) {
-            self.terminate_now(level, self.objects_by_kind(), GpuWork::Awaited, start_ns);
+            self.terminate_now(level, self.objects_by_kind(None), GpuWork::Awaited, start_ns);
         }
     }
 
@@ -108,57 +139,67 @@ impl Process {
     fn terminate_now(
         &self,
         level: &Passive,
-        of_process: ProcessObjects,
+        of_process: EndingObjects,
         gpu_work: GpuWork,
         start_ns: u64,
     ) {
+        self.end_by_force(level, of_process, gpu_work, Ended::Process);
+        self.destroy_rest(level);
+        let port = &self.objects.port;
+        port.count(Count::processes_terminated);
+        port.lanes.record_process(&format!("process '{}' terminated", self.name()), start_ns);
+    }
+
+    /// The published list of an abnormal termination, for a process or device.
+    fn end_by_force(
+        &self,
+        level: &Passive,
+        ending: EndingObjects,
+        gpu_work: GpuWork,
+        ended: Ended,
+    ) {
         let objects = &self.objects;
         // 1. The devices are lost. An already lost device keeps its reason.
-        for device in &of_process.devices {
+        for device in &ending.devices {
             device.lose(DeviceState::ProcessEnded);
         }
         // Work that the kernel holds back is dropped, so no further work starts.
-        let queues = of_process.queues.iter().map(|queue| queue.os_handle);
-        let contexts = of_process.contexts.iter().map(|context| context.os_handle);
+        let queues = ending.queues.iter().map(|queue| queue.os_handle);
+        let contexts = ending.contexts.iter().map(|context| context.os_handle);
         let lost = objects.sched.give_up(level.into(), &queues.chain(contexts).collect::<Vec<_>>());
-        self.note_lost_signals(&of_process.fences, &lost);
+        if ended == Ended::Process {
+            self.note_lost_signals(&ending.fences, &lost);
+        }
         drop(lost);
         // 2. Every context is suspended, preempted and off the run list, while its rings exist.
         // spec: UMS-092
         match gpu_work {
             GpuWork::Awaited => {
-                let contexts =
-                    of_process.hw_contexts.into_iter().map(|c| c as Arc<dyn Suspendable>);
+                let contexts = ending.hw_contexts.into_iter().map(|c| c as Arc<dyn Suspendable>);
                 suspension::hold(&objects.port, level, contexts.collect()).keep_off();
             }
             // Consumed here: contexts end before fences.
             GpuWork::Abandoned => {
-                of_process.hw_contexts.into_iter().for_each(|c| c.suspension.begin(level))
+                ending.hw_contexts.into_iter().for_each(|c| c.suspension.begin(level))
             }
         }
         // Packets with the driver complete, or their engine is detected as hung.
         if gpu_work == GpuWork::Awaited {
             let deadline = objects.port.platform.now().after(objects.port.config.tdr.delay_ns);
-            let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
+            let contexts: Vec<_> = ending.contexts.iter().map(|c| c.scheduled()).collect();
             objects.sched.drained(level, &contexts).wait_for(Some(deadline), &WORK_OF_PROCESS);
         }
         // 3. Each queue's doorbell is disconnected; ring, control area, doorbell and queue are
-        //    destroyed; then the rest.
+        //    destroyed.
         // spec: UMS-093
-        for queue in of_process.queues {
+        for queue in ending.queues {
             let doorbells = objects.doorbells.of_queue(queue.os_handle);
             let abort = DisconnectReason::Abort;
             doorbells.iter().for_each(|doorbell| doorbell.disconnect(level, abort));
             drop(doorbells);
             self.destroy_queue(level, queue);
         }
-        drop((of_process.contexts, of_process.fences, of_process.devices));
-        self.destroy_rest(level);
-        objects.port.count(Count::processes_terminated);
-        objects
-            .port
-            .lanes
-            .record_process(&format!("process '{}' terminated", self.name()), start_ns);
+        drop((ending.contexts, ending.fences, ending.devices));
     }
 
     /// Closes the handle table and releases blocked threads. Returns the timeline time, or `None`
@@ -189,7 +230,7 @@ impl Process {
         let _first = self.final_states.set(FinalStates { reason, lost_before });
         // spec: UMS-094
         // Includes waits that may outlive their instance, because their caller has ended.
-        self.objects_by_kind()
+        self.objects_by_kind(None)
             .fences
             .iter()
             .for_each(|instance| instance.release_cpu_waiters(level));
@@ -202,9 +243,13 @@ impl Process {
         planted!(self.objects.port.platform, ProcessIsClosedAfterItsObjectsHaveEnded)
     }
 
-    fn objects_by_kind(&self) -> ProcessObjects {
-        let mut found = ProcessObjects::default();
+    /// Returns the objects of the process, or of one of its devices.
+    fn objects_by_kind(&self, of: Option<OsHandle>) -> EndingObjects {
+        let mut found = EndingObjects::default();
         for (_, object) in self.handles.lock().iter() {
+            if of.is_some_and(|device| object.device() != Some(device)) {
+                continue;
+            }
             match object {
                 Object::Device(device) => found.devices.push(device.clone()),
                 Object::HwQueue(queue) => found.queues.push(queue.clone()),
@@ -265,7 +310,9 @@ impl Process {
         drop(memory);
     }
 
-    /// Ends a device and its objects.
+    /// Ends a device and its objects: normally, after its queued work, or abnormally if the work is
+    /// not complete within the TDR delay. The work of a lost device has ended.
+    // spec: UMS-036
     pub(super) fn end_device(&self, level: &Passive, device: &Device) {
         let retire = || {
             // An object being created for the device either is already in the table or is refused.
@@ -276,8 +323,21 @@ impl Process {
         };
         // The fault is the mistake that the scenario create-against-destroy must find.
         let is_late = planted!(self.objects.port.platform, DeviceRetiredAfterItsObjects);
-        if !is_late {
-            retire();
+        // Before any of its objects ends: a create call that follows a refused one is refused.
+        let retire_first = || {
+            if !is_late {
+                retire();
+            }
+        };
+        let mut ending = self.objects_by_kind(Some(device.os_handle));
+        let has_work = device.check().is_ok() && ending.has_queues();
+        let is_done = has_work && self.end_in_order(level, &mut ending, retire_first);
+        match has_work && !is_done {
+            true => self.end_by_force(level, ending, GpuWork::Awaited, Ended::Device),
+            false => drop(ending),
+        }
+        if !is_done {
+            retire_first();
         }
         self.destroy_objects(level, |object| object.device() == Some(device.os_handle));
         if is_late {
@@ -287,7 +347,6 @@ impl Process {
 
     /// Destroys objects, each before the objects it holds, doorbells first. A call in progress may
     /// briefly keep an object alive, with everything that the object needs.
-    // spec: UMS-036
     pub(crate) fn destroy_objects(&self, level: &Passive, is_doomed: impl Fn(&Object) -> bool) {
         let mut doomed: Vec<_> = {
             let objects = self.handles.lock();
@@ -313,16 +372,20 @@ impl Process {
     }
 }
 
-/// Waits for the process's queued work. Returns whether it completed before the deadline.
-fn is_done_by(
-    level: &Passive,
-    objects: &Objects,
-    of_process: &ProcessObjects,
-    deadline: CpuTime,
-) -> bool {
-    let contexts: Vec<_> = of_process.contexts.iter().map(|c| c.scheduled()).collect();
-    let mut done = vec![objects.sched.drained(level, &contexts)];
-    for queue in &of_process.queues {
+impl EndingObjects {
+    fn has_queues(&self) -> bool {
+        !self.queues.is_empty() || !self.contexts.is_empty()
+    }
+}
+
+/// Returns events that are set when the present work of the queues and contexts is complete.
+fn queued_work(level: &Passive, objects: &Objects, ending: &EndingObjects) -> Vec<Event> {
+    let mut done = Vec::new();
+    if !ending.contexts.is_empty() {
+        let contexts: Vec<_> = ending.contexts.iter().map(|c| c.scheduled()).collect();
+        done.push(objects.sched.drained(level, &contexts));
+    }
+    for queue in &ending.queues {
         if queue.user_mode_submission {
             let doorbells = objects.doorbells.of_queue(queue.os_handle);
             done.extend(doorbells.iter().map(|d| {
@@ -337,7 +400,7 @@ fn is_done_by(
             done.push(objects.sched.drained(level, &[queue.scheduled()]));
         }
     }
-    done.iter().all(|event| event.wait_for(Some(deadline), &WORK_OF_PROCESS) == WaitEnd::Woken)
+    done
 }
 
 /// A kernel waiter that sets an event.
@@ -366,7 +429,7 @@ impl Drop for Process {
         let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::ProcessEnded) else {
             return;
         };
-        let of_process = self.objects_by_kind();
+        let of_process = self.objects_by_kind(None);
         // A process without devices has no work to abandon.
         match of_process.devices.is_empty() {
             true => self.destroy_rest(level),
@@ -377,8 +440,9 @@ impl Drop for Process {
 
 impl OpenProcess for Process {
     fn end_with_adapter(&self, level: &Passive) {
+        self.end_waits_for_work();
         if let Some(start_ns) = self.leave_kernel(level.into(), DeviceState::Removed) {
-            self.terminate_now(level, self.objects_by_kind(), GpuWork::Abandoned, start_ns);
+            self.terminate_now(level, self.objects_by_kind(None), GpuWork::Abandoned, start_ns);
         }
     }
 }

@@ -7,17 +7,17 @@ mod views;
 
 use super::config::{Limits, ServerConfig};
 use super::counts::Counters;
-use super::shared::{Adapters, Opened, Recorder, Shared};
+use super::shared::{Adapters, Opened, OpenedProcess, Processes, Recorder, Shared};
 use crate::nt_handles::NtHandles;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate::dxgkrnl::ProcessKind;
+use tidegate::dxgkrnl::{Process, ProcessKind};
 use tidegate::{Machine, MachineConfig};
 use tidegate_calls::Status;
 use tidegate_calls::snapshot::{
     DoorbellRow, FenceRow, MachineRow, Page, PageRequest, QueueRow, WaiterRow,
 };
-use tidegate_platform::{Platform, Word};
+use tidegate_platform::{Event, Platform, Step, Word};
 
 /// A machine as a service sees it. Its tables are empty.
 #[derive(Clone)]
@@ -26,6 +26,12 @@ struct Served {
     /// Processes that were opened, and those that have ended.
     opened: Word,
     ended: Word,
+    /// Those that began to close.
+    closing: Word,
+    /// Set when the first one began to close.
+    begun: Event,
+    /// Set while the work of processes is complete.
+    work: Event,
     /// What the next process is refused with; 0 for none, 1 for a panic.
     refusal: Word,
     /// The size of the logs, as the last call has said, and how often they were read.
@@ -39,10 +45,13 @@ impl Served {
         let mut config = MachineConfig::standard(&platform);
         change(&mut config);
         let machine = Arc::new(Machine::new(&platform, config).unwrap());
-        let words = platform.page(5);
-        let [opened, ended, refusal, large_logs, logs_read] =
-            [0, 1, 2, 3, 4].map(|index| words.word(index));
-        Served { machine, opened, ended, refusal, large_logs, logs_read }
+        let words = platform.page(6);
+        let [opened, ended, closing, refusal, large_logs, logs_read] =
+            [0, 1, 2, 3, 4, 5].map(|index| words.word(index));
+        let work = platform.event(true);
+        work.set(Step::ThreadWake);
+        let begun = platform.event(true);
+        Served { machine, opened, ended, closing, begun, work, refusal, large_logs, logs_read }
     }
 
     fn platform(&self) -> &Platform {
@@ -58,11 +67,36 @@ impl Served {
             config,
             nt_handles: NtHandles::new(platform),
             links: platform.mutex("links", BTreeMap::new()),
-            sessions: platform.mutex("sessions", BTreeMap::new()),
+            processes: platform.mutex("processes", Processes::default()),
             live: platform.page(1).word(0),
             counts: Counters::new(platform),
             recorder: platform.mutex("recorder", Recorder::default()),
         })
+    }
+}
+
+/// A process whose end is counted.
+struct CountedEnd {
+    process: Arc<Process>,
+    served: Served,
+}
+
+impl OpenedProcess for CountedEnd {
+    fn close(&self) {
+        self.served.closing.fetch_add(1);
+        self.served.begun.set(Step::ThreadWake);
+        self.served.work.wait();
+        self.process.close();
+    }
+
+    fn terminate(&self) {
+        self.process.terminate();
+        self.served.ended.fetch_add(1);
+    }
+
+    fn end_waits_for_work(&self) {
+        self.served.work.set(Step::ThreadWake);
+        self.process.end_waits_for_work();
     }
 }
 
@@ -86,12 +120,9 @@ impl Adapters for Served {
         let kind =
             ProcessKind { only_stores, maps_doorbells: true, queued, ..ProcessKind::default() };
         let process = self.machine.process_of_kind(0, name, kind).unwrap();
-        let (kernel, number, ended) = (process.clone(), process.number(), self.ended.clone());
-        let end = Box::new(move || {
-            process.terminate();
-            ended.fetch_add(1);
-        });
-        Ok(Opened { kernel, end, number })
+        let (kernel, number) = (process.clone(), process.number());
+        let process = Arc::new(CountedEnd { process, served: self.clone() });
+        Ok(Opened { kernel, process, number })
     }
 
     fn machine(&self, adapter: u32) -> MachineRow {

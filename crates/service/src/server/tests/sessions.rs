@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::server::Sessions;
+use crate::server::shared::Served as OfSession;
+use crate::server::usage::Usage;
 use crate::transport::Link;
 use crate::wire::{self, Hello, Message, OwnMessage, Purpose, Refusal, Welcome};
 use tidegate_calls::SlotKey;
@@ -135,6 +137,68 @@ fn the_end_of_a_service_ends_each_process_once() {
     // There is nothing left to wait for.
     service.sessions.end();
     assert_eq!(service.ends(), (3, 3));
+}
+
+fn send(client: &Link, message: OwnMessage) {
+    client.send(&wire::encode(&Message::from(message)), []).unwrap();
+}
+
+#[test]
+fn a_process_ends_in_order_if_its_client_has_said_goodbye() {
+    for says_goodbye in [false, true] {
+        let service = Fixture::new(ServerConfig::default());
+        let (client, _welcome) = service.process();
+        if says_goodbye {
+            send(&client, OwnMessage::Goodbye);
+        }
+        drop(client);
+        assert_eq!(service.ends(), (1, 1));
+        assert_eq!(service.served.closing.load(), u64::from(says_goodbye));
+        assert_eq!(service.sessions.counts().calls, 0, "a goodbye is no call");
+    }
+}
+
+#[test]
+fn a_goodbye_is_heard_behind_a_call_whose_answer_is_not_read() {
+    let service = Fixture::new(ServerConfig::default());
+    let (client, _welcome) = service.process();
+    let key = SlotKey { slot: 0, generation: 0 };
+    for _ in 0..2 {
+        send(&client, OwnMessage::CancelWait { key });
+    }
+    send(&client, OwnMessage::Goodbye);
+    client.shut_down();
+    assert_eq!(service.ends(), (1, 1));
+    assert_eq!(service.served.closing.load(), 1);
+}
+
+#[test]
+fn a_service_that_stops_waits_for_no_work_of_a_client_that_has_said_goodbye() {
+    let mut service = Fixture::new(ServerConfig::default());
+    service.served.work = service.served.platform().event(true);
+    service.sessions = Sessions::new(
+        service.served.platform(),
+        Box::new(service.served.clone()),
+        ServerConfig::default(),
+    );
+    let (client, _welcome) = service.process();
+    send(&client, OwnMessage::Goodbye);
+    service.served.begun.wait();
+    service.sessions.end();
+    assert_eq!(service.ends(), (1, 1));
+    drop(client);
+}
+
+#[test]
+fn a_process_that_is_opened_while_its_service_stops_waits_for_no_work() {
+    let mut served = Served::new(|_| {});
+    served.work = served.platform().event(true);
+    let shared = served.shared(ServerConfig::default());
+    assert!(shared.processes.lock().stop().is_empty());
+    let process = served.open(0, "late", false, 1).unwrap().process;
+    let usage = Usage::new(&shared.platform, 0, "late", None);
+    shared.processes.lock().enter(1, OfSession { usage: Arc::new(usage), process });
+    assert!(served.work.is_set());
 }
 
 #[test]

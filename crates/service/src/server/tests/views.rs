@@ -1,6 +1,7 @@
 //! Rows of processes: their order, their pages, and which adapter they are of.
 
 use super::*;
+use crate::server::shared::Served as OfSession;
 use crate::server::usage::Usage;
 use crate::server::watch;
 use crate::transport::Link;
@@ -8,12 +9,24 @@ use crate::wire::{self, Refusal, Table, WatchCall};
 use serde::de::DeserializeOwned;
 use tidegate_calls::snapshot::PAGE_OBJECTS;
 
+/// A process without an end.
+struct NoProcess;
+
+impl OpenedProcess for NoProcess {
+    fn close(&self) {}
+
+    fn terminate(&self) {}
+
+    fn end_waits_for_work(&self) {}
+}
+
 /// Sessions by number, as (adapter, process, name).
 fn with_sessions(sessions: &[(u64, u32, Option<u32>, &str)]) -> Arc<Shared> {
     let shared = Served::new(|_| {}).shared(ServerConfig::default());
     for (number, adapter, process, name) in sessions {
-        let usage = Usage::new(&shared.platform, *adapter, name, *process);
-        shared.sessions.lock().insert(*number, Arc::new(usage));
+        let usage = Arc::new(Usage::new(&shared.platform, *adapter, name, *process));
+        let served = OfSession { usage, process: Arc::new(NoProcess) };
+        shared.processes.lock().enter(*number, served);
         // A session whose client has left has a socket until it ends.
         shared.links.lock().insert(*number, Arc::new(Link::socket_pair().0));
     }
