@@ -25,7 +25,7 @@ pub(crate) const LOCK_ORDER: &[&str] = &[
     "the driver's gate",
     "moves of fence storage",
     "doorbell transition",
-    "CPU updates of a fence",
+    "CPU updates of fences",
     "reading of fence logs",
     "idle contexts",
     "system process",

@@ -93,6 +93,10 @@ pub struct Config {
     pub fence_history: bool,
     /// Values of a fence's history beyond those in its page.
     pub fence_history_peaks: u32,
+    /// Whether the kernel may store CurrentValue and MonitoredValue of a native fence itself for a
+    /// CPU signal ([`FenceWaitDdi`](tidegate_ddi::driver::FenceWaitDdi)). Otherwise each CPU signal
+    /// and each change of MonitoredValue is a call of the driver.
+    pub kernel_stores_fence_values: bool,
     /// Signals between GPUs that the hardware supports; none in the standard configuration.
     pub peer_signal: PeerSignalCaps,
     /// When the driver requests a lower power state; never in the standard configuration.
@@ -136,6 +140,7 @@ impl Config {
             faults_name: FaultNaming::HwQueue,
             fence_history: true,
             fence_history_peaks: MAX_ANNEX_PEAKS as u32,
+            kernel_stores_fence_values: true,
             peer_signal: PeerSignalCaps::default(),
             idle: IdlePolicy { engine_after_ns: 0, looks_at_queues: true },
             preemption_aware: true,

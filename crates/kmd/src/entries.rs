@@ -67,7 +67,9 @@ entries! { Driver [
     fn engine_reset(&self) -> Option<&dyn EngineResetDdi> { Some(self) }
     fn display(&self) -> Option<&dyn DisplayDdi> { Some(self) }
     fn patching(&self) -> Option<&dyn PatchDdi> { Some(self) }
-    fn fence_waits(&self) -> Option<&dyn FenceWaitDdi> { Some(self) }
+    fn fence_waits(&self) -> Option<&dyn FenceWaitDdi> {
+        self.config.kernel_stores_fence_values.then_some(self)
+    }
     fn peers(&self) -> Option<&dyn PeerDdi> { Some(self) }
 ]
     "DxgkDdiStartDevice"

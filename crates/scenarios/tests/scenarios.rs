@@ -199,7 +199,7 @@ fn a_cpu_signal_that_is_a_store_loses_no_waiter() {
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_cancelled_wait_leaves_no_fence_armed() {
-    is_exhausted_up_to(2, "cancel-against-signal", 3_845).finds_its_bugs();
+    is_exhausted_up_to(2, "cancel-against-signal", 3_466).finds_its_bugs();
 }
 
 // spec: NF-009, NF-021
@@ -598,7 +598,7 @@ fn an_event_is_not_set_after_its_registration_ended() {
 
 #[test]
 fn a_wait_that_is_used_again_ends_with_its_own_signal() {
-    is_exhausted_up_to(1, "reused-wait-against-signal", 6_346).finds_its_bugs();
+    is_exhausted_up_to(1, "reused-wait-against-signal", 2_487).finds_its_bugs();
 }
 
 #[test]

@@ -123,6 +123,11 @@ pub static ALL: &[Variant] = &[
         change: |c| c.driver.fence_history = false,
     },
     Variant {
+        name: "driver-updates",
+        about: "each CPU signal and each change of MonitoredValue is a call of the driver",
+        change: |c| c.driver.kernel_stores_fence_values = false,
+    },
+    Variant {
         name: "local-monitored-value",
         about: "MonitoredValues stand in local memory that the CPU sees",
         change: |c| c.driver.local_monitored_values = true,

@@ -10,7 +10,7 @@
 
 use super::event_set::EventSet;
 use super::instance::Instance;
-use super::monitor;
+use super::monitor::{self, Registration};
 use super::object::FenceTarget;
 use super::object::{Fence, Fences, Waiter};
 use super::waiter_queue::WaiterId;
@@ -59,11 +59,9 @@ struct WaitState {
 type Registrations = SmallVec<[(Weak<Fence>, WaiterId); 1]>;
 
 fn remove_registrations(level: Irql<'_>, registrations: Registrations) {
-    for (fence, id) in registrations {
-        if let Some(fence) = fence.upgrade() {
-            monitor::cancel(level, &fence, id);
-        }
-    }
+    let known: SmallVec<[(Arc<Fence>, WaiterId); 1]> =
+        registrations.into_iter().filter_map(|(fence, id)| Some((fence.upgrade()?, id))).collect();
+    monitor::cancel(level, known.iter().map(|(fence, id)| (&**fence, *id)));
 }
 
 impl WaitState {
@@ -272,13 +270,23 @@ fn register<'a>(
     used: Use,
 ) -> EnteredWait {
     let Use { wait, number } = &used;
+    let of_fences: SmallVec<[_; 1]> = instances.collect();
+    let ids = monitor::register(
+        level,
+        of_fences.iter().map(|(instance, begun)| Registration {
+            fence: &instance.fence,
+            wait: *begun,
+            waiter: wait.clone(),
+            ticket: *number,
+            owner: WaitOwner::Instance(instance.id),
+        }),
+    );
     let mut is_pending = false;
-    for (instance, begun) in instances {
-        let (fence, owner) = (&instance.fence, WaitOwner::Instance(instance.id));
-        match monitor::register(level, fence, begun, wait.clone(), *number, owner) {
+    for ((instance, _), id) in of_fences.iter().zip(ids) {
+        match id {
             Some(id) => {
                 is_pending = true;
-                wait.state.lock().registered.push((Arc::downgrade(fence), id));
+                wait.state.lock().registered.push((Arc::downgrade(&instance.fence), id));
             }
             None => {
                 let ended = wait.state.lock().satisfied();

@@ -269,7 +269,6 @@ pub(super) fn create_fence(
         cross_adapter,
         waiters: Waiters::new(platform, waiters),
         direct,
-        update: platform.mutex("CPU updates of a fence", ()),
         openers: platform.mutex("openers of a fence", Vec::new()),
         mappings: platform.mutex("mappings of a fence", Vec::new()),
         holders: platform.mutex("holders of a fence", 1),
@@ -419,7 +418,7 @@ fn begins_to_end(fence: &Fence) -> bool {
 /// the lock held across their DDI call.
 fn close_waiters(level: &Passive, fence: &Fence) {
     {
-        let _no_signal = fence.update.lock_device();
+        let _no_signal = fence.fences.updates.lock_device();
         let _no_arming = fence.port().interrupt_lock.lock_device();
         let mut waiters = fence.waiters.lock();
         if waiters.is_closed() {

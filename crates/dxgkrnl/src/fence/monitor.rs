@@ -15,11 +15,12 @@ use super::value::FenceValue;
 use super::waiter_queue::WaiterId;
 use super::waiter_set::{Taken, WaitOwner};
 use crate::stats::Count;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::{REACHED, Snapshot};
 use tidegate_ddi::fence::UpdateMonitoredValue;
-use tidegate_ddi::{Irql, OsHandle};
+use tidegate_ddi::{DriverHandle, Irql, OsHandle};
 use tidegate_platform::{Word, planted};
 
 /// Waiters removed from a fence, each with its ticket.
@@ -37,6 +38,16 @@ pub(crate) fn begin_wait(fence: &Fence, value: u64) -> FenceWait {
     }
 }
 
+/// A wait to register.
+pub(crate) struct Registration<'f> {
+    pub(crate) fence: &'f Fence,
+    /// The wait, which was begun.
+    pub(crate) wait: FenceWait,
+    pub(crate) waiter: Arc<dyn Waiter>,
+    pub(crate) ticket: u64,
+    pub(crate) owner: WaitOwner,
+}
+
 /// Registers `waiter` for `value`. Returns `None` if the fence has already reached it. The waiter
 /// is then neither registered nor called.
 ///
@@ -50,62 +61,84 @@ pub(crate) fn wait(
     ticket: u64,
     owner: WaitOwner,
 ) -> Option<WaiterId> {
-    register(level, fence, begin_wait(fence, value), waiter, ticket, owner)
+    let wait = begin_wait(fence, value);
+    register(level, std::iter::once(Registration { fence, wait, waiter, ticket, owner }))[0]
 }
 
-/// Registers `waiter` for a wait that was begun, as [`wait`] does.
+/// Registers waits of fences of one adapter, as [`wait`] does, and returns the registrations in the
+/// same order. The driver is called once for all new minimums.
 // spec: ME-042
-pub(crate) fn register(
+pub(crate) fn register<'f>(
     level: Irql<'_>,
-    fence: &Fence,
-    wait: FenceWait,
-    waiter: Arc<dyn Waiter>,
-    ticket: u64,
-    owner: WaitOwner,
-) -> Option<WaiterId> {
-    // 1. A wait that was satisfied when it began never enters the list.
-    if wait.epoch == REACHED {
-        return None;
+    waits: impl Iterator<Item = Registration<'f>>,
+) -> SmallVec<[Option<WaiterId>; 1]> {
+    let (mut ids, mut rearmed) = (SmallVec::new(), Rearmed::new());
+    let mut registered: SmallVec<[FenceWait; 1]> = SmallVec::new();
+    for Registration { fence, wait, waiter, ticket, owner } in waits {
+        // 1. A wait that was satisfied when it began never enters the list.
+        // 2. Enter. The set of a fence that is being destroyed is closed.
+        let id = (wait.epoch != REACHED)
+            .then(|| fence.waiters.lock().insert(wait, waiter, ticket, owner))
+            .flatten();
+        if id.is_some() {
+            registered.push(wait);
+            rearmed.push(Rearming::of(fence));
+        }
+        ids.push(id);
     }
-    // 2. Enter. The set of a fence that is being destroyed is closed.
-    let id = fence.waiters.lock().insert(wait, waiter, ticket, owner)?;
-    // 3. Arm and collect. If another agent had already published the minimum that this waiter
-    //    needs, it may have collected before this waiter was registered.
-    if !rearm_waiters(level, fence) && is_satisfied(fence, wait) {
-        wake_satisfied(level, fence);
+    // 3. Arm and collect. If another agent had already published the minimum that a waiter needs,
+    //    it may have collected before this waiter was registered.
+    rearm(level, &mut rearmed);
+    for (Rearming { fence, collected, .. }, wait) in rearmed.iter().zip(registered) {
+        if !collected && is_satisfied(fence, wait) {
+            wake_satisfied(level, fence);
+        }
     }
-    Some(id)
+    ids
 }
 
-/// Removes a registration. Returns `false` if it was already satisfied (its waiter was called or is
-/// being called).
-pub(crate) fn cancel(level: Irql<'_>, fence: &Fence, id: WaiterId) -> bool {
-    let removed = fence.waiters.lock().remove(id);
-    if removed {
-        rearm_waiters(level, fence);
-    }
-    removed
+/// Removes registrations of fences of one adapter. One that was already satisfied is left out: its
+/// waiter was called or is being called.
+pub(crate) fn cancel<'f>(level: Irql<'_>, waits: impl Iterator<Item = (&'f Fence, WaiterId)>) {
+    let is_removed = |&(fence, id): &(&Fence, WaiterId)| fence.waiters.lock().remove(id);
+    rearm(level, &mut waits.filter(is_removed).map(|(fence, _)| Rearming::of(fence)).collect());
 }
 
-/// Removes the waits of a context or hardware queue without calling the waiters, because the
-/// queue's work is abandoned.
-pub(crate) fn forget(level: Irql<'_>, fence: &Fence, queue: OsHandle) {
-    let forgotten = fence.waiters.lock().take_of(WaitOwner::Queue(queue));
-    if !forgotten.is_empty() {
-        rearm_waiters(level, fence);
-    }
+/// Removes the waits of contexts or hardware queues without calling the waiters, because the
+/// queues' work is abandoned. The fences are of one adapter.
+pub(crate) fn forget<'f>(level: Irql<'_>, waits: impl Iterator<Item = (&'f Fence, OsHandle)>) {
+    let is_removed = |&(fence, queue): &(&Fence, OsHandle)| {
+        let forgotten = fence.waiters.lock().take_of(WaitOwner::Queue(queue));
+        !forgotten.is_empty()
+    };
+    rearm(level, &mut waits.filter(is_removed).map(|(fence, _)| Rearming::of(fence)).collect());
 }
 
-/// Publishes MonitoredValue and releases satisfied waiters, until neither changes anything. Returns
-/// whether the value was loaded after the last waiter was registered.
-// spec: NF-048, NF-054
-pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
-    let mut collected = false;
-    loop {
-        // 1. Arm, if the minimum has changed.
-        let armed = arm_monitored_value(level, fence).is_some();
-        if !armed && fence.is_armed() {
-            return collected;
+/// Fences of one adapter whose minimum may have changed: mostly one, which takes no memory.
+type Rearmed<'f> = SmallVec<[Rearming<'f>; 1]>;
+
+/// A fence while [`rearm`] runs.
+struct Rearming<'f> {
+    fence: &'f Fence,
+    /// This round has published its value.
+    armed: bool,
+    /// The value was loaded after the last waiter was registered.
+    collected: bool,
+    /// Neither step changes anything any more.
+    done: bool,
+}
+
+impl Rearming<'_> {
+    fn of(fence: &Fence) -> Rearming<'_> {
+        Rearming { fence, armed: false, collected: false, done: false }
+    }
+
+    /// Takes the satisfied waiters, which changes the minimum.
+    fn collect(&mut self) -> Satisfied {
+        let fence = self.fence;
+        if !self.armed && fence.is_armed() {
+            self.done = true;
+            return Satisfied::new();
         }
         if !fence.is_armed() {
             // A monitored fence has no second cell, and an unlinked member always publishes "every
@@ -114,14 +147,45 @@ pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) -> bool {
             // new waiter.
             fence.port().platform.fence();
         }
-        // 2. Release satisfied waiters, which changes the minimum.
-        let after = if armed { Publishing::Ended } else { Publishing::Left };
+        let after = if self.armed { Publishing::Ended } else { Publishing::Left };
         let Collected { satisfied, is_published } = collect_publishing(fence, after);
+        self.collected = true;
+        self.done = satisfied.is_empty() && (is_published || !self.armed);
+        satisfied
+    }
+}
+
+/// Publishes MonitoredValue of one fence, as [`rearm_all`] does.
+pub(super) fn rearm_waiters(level: Irql<'_>, fence: &Fence) {
+    rearm_all(level, std::iter::once(fence));
+}
+
+/// Publishes MonitoredValues of fences of one adapter and releases satisfied waiters, until neither
+/// changes anything.
+pub(super) fn rearm_all<'f>(level: Irql<'_>, fences: impl Iterator<Item = &'f Fence>) {
+    rearm(level, &mut fences.map(Rearming::of).collect());
+}
+
+// spec: NF-048, NF-054
+fn rearm(level: Irql<'_>, fences: &mut Rearmed<'_>) {
+    while fences.iter().any(|of_fence| !of_fence.done) {
+        // 1. Arm those whose minimum has changed.
+        arm_monitored_values(level, fences);
+        // 2. Release satisfied waiters.
         // spec: NF-051, NF-052
-        if !release(level, satisfied) && (is_published || !armed) {
-            return true;
+        let mut satisfied = Satisfied::new();
+        for of_fence in fences.iter_mut().filter(|of_fence| !of_fence.done) {
+            take_over(&mut satisfied, of_fence.collect());
         }
-        collected = true;
+        release(level, satisfied);
+    }
+}
+
+/// Appends `more`. Into an empty list it is moved, without a copy.
+fn take_over(satisfied: &mut Satisfied, more: Satisfied) {
+    match satisfied.is_empty() {
+        true => *satisfied = more,
+        false => satisfied.extend(more),
     }
 }
 
@@ -133,23 +197,50 @@ fn is_satisfied(fence: &Fence, wait: FenceWait) -> bool {
     current.latest().satisfies(wait) || behind()
 }
 
-/// Calls UpdateMonitoredValues if the smallest awaited value has changed. Returns that value.
+/// Calls UpdateMonitoredValues, once, for the fences whose smallest awaited value has changed.
 // spec: NF-037
-fn arm_monitored_value(level: Irql<'_>, fence: &Fence) -> Option<u64> {
-    let native = fence.native.as_ref()?;
-    let port = fence.port();
+fn arm_monitored_values(level: Irql<'_>, fences: &mut [Rearming<'_>]) {
+    let Some(port) = fences
+        .iter()
+        .find(|of_fence| !of_fence.done && of_fence.fence.native.is_some())
+        .map(|of_fence| of_fence.fence.port())
+    else {
+        return;
+    };
     // Before the interrupt lock: a call that wakes the device must be able to interrupt, and the
     // interrupt routine does not wait for an exclusive call of the driver.
     let driver = port.driver(level);
     // spec: NF-049
     let held = port.interrupt_lock.lock_device();
-    // spec: NF-017
-    let monitored_value = &native.monitored.word()?;
-    let value = fence.waiters.lock().take_unpublished()?;
-    let update = UpdateMonitoredValue { fence: native.driver_global, value, monitored_value };
+    let mut changed: SmallVec<[(DriverHandle, u64, Word); 1]> = SmallVec::new();
+    for of_fence in fences.iter_mut().filter(|of_fence| !of_fence.done) {
+        let change = unpublished_value(of_fence.fence);
+        of_fence.armed = change.is_some();
+        changed.extend(change);
+    }
+    if changed.is_empty() {
+        return;
+    }
+    let updates: SmallVec<[UpdateMonitoredValue<'_>; 1]> = changed
+        .iter()
+        .map(|(fence, value, monitored_value)| UpdateMonitoredValue {
+            fence: *fence,
+            value: *value,
+            monitored_value,
+        })
+        .collect();
     port.count(Count::monitored_updates);
-    driver.update_monitored_values(&level.raise_to_dirql(&held), &[update]);
-    Some(value)
+    driver.update_monitored_values(&level.raise_to_dirql(&held), &updates);
+}
+
+/// Returns the value that a native fence has to publish, if it has changed, and where. The caller
+/// holds the interrupt lock.
+fn unpublished_value(fence: &Fence) -> Option<(DriverHandle, u64, Word)> {
+    let native = fence.native.as_ref()?;
+    // spec: NF-017
+    let monitored_value = native.monitored.word()?;
+    let value = fence.waiters.lock().take_unpublished()?;
+    Some((native.driver_global, value, monitored_value))
 }
 
 /// Releases the waiters that a CPU signal satisfies, and raises MonitoredValue to the minimum of
@@ -167,15 +258,25 @@ pub(super) fn wake_by_cpu_signal(level: Irql<'_>, fence: &Fence) {
 /// Releases the satisfied waiters and publishes the minimum of the rest. Returns whether any
 /// was released.
 pub(crate) fn wake_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
-    let released = release_satisfied(level, fence);
-    if released {
-        rearm_waiters(level, fence);
-    }
-    released
+    wake_all_satisfied(level, std::iter::once(fence))
 }
 
-fn release_satisfied(level: Irql<'_>, fence: &Fence) -> bool {
-    release(level, collect_satisfied(fence, None))
+/// As [`wake_satisfied`], for fences of one adapter.
+pub(crate) fn wake_all_satisfied<'f>(
+    level: Irql<'_>,
+    fences: impl Iterator<Item = &'f Fence>,
+) -> bool {
+    let (mut satisfied, mut rearmed) = (Satisfied::new(), Rearmed::new());
+    for fence in fences {
+        let of_fence = collect_satisfied(fence, None);
+        if !of_fence.is_empty() {
+            rearmed.push(Rearming::of(fence));
+            take_over(&mut satisfied, of_fence);
+        }
+    }
+    let released = release(level, satisfied);
+    rearm(level, &mut rearmed);
+    released
 }
 
 /// What a collection does about MonitoredValue under the lock of the waiters.

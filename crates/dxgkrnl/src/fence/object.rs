@@ -90,9 +90,6 @@ pub(crate) struct Fence {
     pub(crate) waiters: Waiters<Arc<dyn Waiter>>,
     /// `None` if each CPU signal calls the driver or is relayed to another adapter.
     pub(super) direct: Option<DirectSignals>,
-    /// Serialises CPU updates of the value, so that the driver is passed the latest one.
-    // spec: NF-140
-    pub(super) update: Mutex<()>,
     /// The open instances.
     pub(super) openers: Mutex<Vec<Opener>>,
     /// Mappings in every process that ever opened the fence. They stay until the fence ends.
@@ -134,6 +131,10 @@ pub(crate) struct Fences {
     pub(crate) port: Arc<DriverPort>,
     pub(super) memory: Arc<Memory>,
     table: Mutex<Registry<Fence>>,
+    /// Serialises CPU updates of values, so that the driver is passed the latest ones. One call of
+    /// the driver names many fences, so the lock is the adapter's.
+    // spec: NF-140
+    pub(super) updates: Mutex<()>,
     /// Ordinals of the adapters whose common doorbell the driver has.
     pub(super) peers: Mutex<BTreeSet<u32>>,
     pub(crate) relays: Port<dyn RelayPort>,
@@ -145,6 +146,7 @@ impl Fences {
         let platform = &memory.driver.platform;
         Arc::new(Fences {
             table: platform.mutex("fence table", Registry::default()),
+            updates: platform.mutex("CPU updates of fences", ()),
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
             relays: Port::default(),
             hardware_waits: Port::default(),

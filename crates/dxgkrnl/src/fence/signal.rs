@@ -1,9 +1,10 @@
 //! Signals from the CPU and from queued packets: flags, rewinds, stores and the releases
 //! they cause.
 //!
-//! A signal call for several fences: 1. in the order of the call, each value is stored and the
-//! waiters that it satisfies are taken; 2. all of them are released; 3. each fence is armed for the
-//! rest and its signal relayed to other adapters.
+//! A signal call for several fences: 1. in the order of the call, the values are stored and the
+//! waiters that they satisfy are taken. Neighbours of one kind are one batch, and one call of the
+//! driver. 2. All waiters are released. 3. The fences are armed for the rest, in one call of the
+//! driver, and the signals relayed to other adapters.
 //!
 //! An unannounced rewind (a value below the present one without AllowFenceRewind) is carried out,
 //! counted and reported with the fence's name. A strict adapter rejects the call before any value
@@ -15,6 +16,7 @@ use super::relay;
 use super::value::FenceValue;
 use crate::driver::{DriverPort, Powered};
 use crate::stats::Count;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::Irql;
@@ -54,11 +56,26 @@ pub(crate) fn check_rewinds(
 pub(crate) fn signal(level: Irql<'_>, targets: &[FenceTarget], flags: SignalFlags) {
     note_rewinds(targets, flags);
     let mut satisfied = Vec::new();
-    for FenceTarget { fence, value } in targets {
-        fence.port().count(Count::cpu_signals);
-        satisfied.push(store_and_collect(level, fence, *value, UpdateCurrentMode::Write));
+    let mut rest = targets;
+    while !rest.is_empty() {
+        let (batch, later) = rest.split_at(batch_len(rest));
+        batch.iter().for_each(|target| target.fence.port().count(Count::cpu_signals));
+        let updates: Updates<'_> = batch.iter().map(|to| (&*to.fence, to.value)).collect();
+        satisfied.extend(store_and_collect(level, &updates, UpdateCurrentMode::Write));
+        rest = later;
     }
     release(level, targets.iter().map(|target| &*target.fence), satisfied);
+}
+
+/// Returns how many of the first targets are stored in one step: fences of one kind, each named
+/// once. A fence that is named again has other waiters between its two values.
+fn batch_len(targets: &[FenceTarget]) -> usize {
+    let starts_another = |index: &usize| {
+        let (earlier, next) = (&targets[..*index], &targets[*index].fence);
+        next.native.is_some() != earlier[0].fence.native.is_some()
+            || earlier.iter().any(|other| Arc::ptr_eq(&other.fence, next))
+    };
+    (1..targets.len()).find(starts_another).unwrap_or(targets.len())
 }
 
 /// What a stored CPU signal leaves to do.
@@ -145,10 +162,14 @@ fn falls_from(targets: &[FenceTarget], index: usize) -> Option<u64> {
 /// signal them.
 // spec: ME-048
 pub(crate) fn signal_always(level: Irql<'_>, fences: &[Arc<Fence>]) {
-    let collect = |fence: &Arc<Fence>| {
-        store_and_collect(level, fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled)
+    let to_maximum = |fence: &Arc<Fence>| fence.native.is_some();
+    let (native, monitored): (Vec<_>, Vec<_>) = fences.iter().cloned().partition(to_maximum);
+    let condemn = |fences: &[Arc<Fence>]| {
+        let updates: Updates<'_> = fences.iter().map(|fence| (&**fence, u64::MAX)).collect();
+        store_and_collect(level, &updates, UpdateCurrentMode::AlwaysSignaled)
     };
-    release(level, fences.iter().map(|fence| &**fence), fences.iter().map(collect).collect());
+    let satisfied = [condemn(&native), condemn(&monitored)].concat();
+    release(level, native.iter().chain(&monitored).map(|fence| &**fence), satisfied);
 }
 
 /// Makes every wait pass because the fence ends, including waits that hardware holds or has yet
@@ -164,30 +185,38 @@ pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
     {
         let driver = fence.port().driver(level);
         let _still = hold_out_of_reach(fence);
-        let _ordered = fence.update.lock_device();
+        let _ordered = fence.fences.updates.lock_device();
         // The hardware condemns a value that no CPU can access.
         let mode = match &fence.current {
             Some(_) => UpdateCurrentMode::NotificationOnly,
             None => UpdateCurrentMode::AlwaysSignaled,
         };
-        update(level, &driver, fence, native, u64::MAX, mode);
+        update(level, &driver, &[(fence, native, u64::MAX)], mode);
     }
 }
 
+/// New values of fences of one adapter and one kind, each named once.
+type Updates<'f> = SmallVec<[(&'f Fence, u64); 1]>;
+
+/// Stores the values, and takes the waiters that they satisfy, of each fence in order.
 fn store_and_collect(
     level: Irql<'_>,
-    fence: &Fence,
-    value: u64,
+    updates: &Updates<'_>,
     mode: UpdateCurrentMode,
-) -> Satisfied {
-    let driver = fence.native.as_ref().map(|native| (native, fence.port().driver(level)));
-    let _still = hold_out_of_reach(fence);
-    let _ordered = fence.update.lock_device();
-    store(level, fence, driver.as_ref(), value, mode);
-    monitor::collect_satisfied(
-        fence,
-        Some(value).filter(|_| !fence.port().declared.caps.fence_history),
-    )
+) -> Vec<Satisfied> {
+    let Some((first, _)) = updates.first() else { return Vec::new() };
+    let driver = first.native.is_some().then(|| first.port().driver(level));
+    let _still = updates.iter().find_map(|(fence, _)| hold_out_of_reach(fence));
+    let _ordered = first.fences.updates.lock_device();
+    match &driver {
+        Some(driver) => store_native(level, driver, updates, mode),
+        None => updates.iter().for_each(|(fence, value)| store_monitored(fence, *value, mode)),
+    }
+    let has_history = first.port().declared.caps.fence_history;
+    let collect = |(fence, value): &(&Fence, u64)| {
+        monitor::collect_satisfied(fence, Some(*value).filter(|_| !has_history))
+    };
+    updates.iter().map(collect).collect()
 }
 
 /// Releases the waiters taken from `fences` (one list per fence), then rearms and relays
@@ -199,10 +228,10 @@ fn release<'a>(
 ) {
     let released: Vec<bool> = satisfied.iter().map(|of_fence| !of_fence.is_empty()).collect();
     monitor::release(level, satisfied.into_iter().flatten().collect());
-    for (fence, released) in fences.zip(released) {
-        if released {
-            monitor::rearm_waiters(level, fence);
-        }
+    let fences: SmallVec<[&Fence; 1]> = fences.collect();
+    let rearmed = fences.iter().zip(released).filter(|(_, released)| *released);
+    monitor::rearm_all(level, rearmed.map(|(fence, _)| *fence));
+    for fence in fences {
         // Relayed even if the value is 0: other members may read it, and no interrupt reports it.
         // spec: NF-156, NF-158, NF-161, NF-162, NF-164
         relay::relay(fence);
@@ -213,87 +242,98 @@ fn release<'a>(
 pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
     let Some(native) = &fence.native else { return };
     let driver = fence.port().driver(level);
-    let _ordered = fence.update.lock_device();
+    let _ordered = fence.fences.updates.lock_device();
     // An ending fence must not be named to the driver.
     if !fence.waiters.lock().is_closed() {
-        update(level, &driver, fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
+        let named = [(fence, native, fence.value())];
+        update(level, &driver, &named, UpdateCurrentMode::NotificationOnly);
     }
 }
 
-fn store(
+// spec: MF-035
+fn store_monitored(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
+    match (&fence.current, mode) {
+        (Some(current), UpdateCurrentMode::AlwaysSignaled) => current.condemn(),
+        (Some(current), _) => {
+            current.store(value);
+        }
+        (None, _) => {}
+    }
+}
+
+/// A fence that is named to the driver, and its new value.
+type Named<'f> = (&'f Fence, &'f NativeParts, u64);
+
+fn store_native(
     level: Irql<'_>,
-    fence: &Fence,
-    native: Option<&(&NativeParts, Powered<'_>)>,
-    value: u64,
+    driver: &Powered<'_>,
+    updates: &[(&Fence, u64)],
     mode: UpdateCurrentMode,
 ) {
-    match native {
-        // The last instance is being closed, so the fence must not be named to the driver. It has
-        // no waiters.
-        Some(_) if fence.waiters.lock().is_closed() => {
+    let mut named: SmallVec<[Named<'_>; 1]> = SmallVec::new();
+    for &(fence, value) in updates {
+        let Some(native) = &fence.native else { continue };
+        if fence.waiters.lock().is_closed() {
+            // The last instance is being closed, so the fence must not be named to the driver. It
+            // has no waiters.
             if let Some(current) = &fence.current {
                 current.store(value);
             }
+        } else {
+            named.push((fence, native, value));
         }
-        Some((native, driver)) if mode == UpdateCurrentMode::AlwaysSignaled => {
-            condemn(level, driver, fence, native);
-        }
+    }
+    match mode {
+        UpdateCurrentMode::AlwaysSignaled => condemn(level, driver, &named),
         // spec: NF-135
-        Some((native, driver)) => update(level, driver, fence, native, value, mode),
-        None => {
-            // spec: MF-035
-            match (&fence.current, mode) {
-                (Some(current), UpdateCurrentMode::AlwaysSignaled) => current.condemn(),
-                (Some(current), _) => {
-                    current.store(value);
-                }
-                (None, _) => {}
-            }
-        }
+        _ => update(level, driver, &named, mode),
     }
 }
 
-/// Makes every wait pass. The driver releases hardware waits without changing the value; the kernel
-/// stores the value that readers see. Order: (1) store the maximum, (2) call the driver, (3) store
-/// the maximum again if an engine stored between 1 and 2. A wait that began in between saw the
-/// engine's value, so the hardware re-checks its queues.
-fn condemn(level: Irql<'_>, driver: &Powered<'_>, fence: &Fence, native: &NativeParts) {
+/// Makes every wait pass. The driver releases hardware waits without changing the values; the
+/// kernel stores the values that readers see. Order: (1) store the maximum, (2) call the driver,
+/// (3) store the maximum again where an engine stored between 1 and 2. A wait that began in between
+/// saw the engine's value, so the hardware re-checks its queues.
+fn condemn(level: Irql<'_>, driver: &Powered<'_>, fences: &[Named<'_>]) {
     // 1.
-    if let Some(current) = &fence.current {
+    for current in fences.iter().filter_map(|(fence, ..)| fence.current.as_ref()) {
         current.store(u64::MAX);
     }
     // 2.
-    update(level, driver, fence, native, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    update(level, driver, fences, UpdateCurrentMode::AlwaysSignaled);
     // 3.
-    if let Some(current) = &fence.current
-        && current.load() != u64::MAX
-    {
-        current.store(u64::MAX);
-        update(level, driver, fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
+    let mut stored_since: SmallVec<[Named<'_>; 1]> = SmallVec::new();
+    for named in fences {
+        if let Some(current) = &named.0.current
+            && current.load() != u64::MAX
+        {
+            current.store(u64::MAX);
+            stored_since.push(*named);
+        }
     }
+    update(level, driver, &stored_since, UpdateCurrentMode::NotificationOnly);
 }
 
-/// Holds the storage of a fence that no CPU can access in place, because the driver changes the
+/// Holds the storage of fences that no CPU can access in place, because the driver changes the
 /// value there.
 fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
     fence.current.is_none().then(|| fence.storage.hold_still(&fence.fences.memory)).flatten()
 }
 
-/// The update lock is held, which a DPC can want. The caller has therefore entered the driver
-/// before: it may wait for power and at the gate.
-fn update(
-    level: Irql<'_>,
-    driver: &Powered<'_>,
-    fence: &Fence,
-    native: &NativeParts,
-    value: u64,
-    mode: UpdateCurrentMode,
-) {
-    let update = UpdateCurrentValue {
-        fence: native.driver_global,
-        value,
-        // spec: NF-011
-        current_value: fence.current.as_ref().map(FenceValue::cell),
-    };
-    driver.update_current_values_from_cpu(&level.raise(), &[update], mode);
+/// Hands all values to the driver in one call. The update lock is held, which a DPC can want. The
+/// caller has therefore entered the driver before: it may wait for power and at the gate.
+fn update(level: Irql<'_>, driver: &Powered<'_>, fences: &[Named<'_>], mode: UpdateCurrentMode) {
+    if fences.is_empty() {
+        return;
+    }
+    let updates: SmallVec<[UpdateCurrentValue<'_>; 1]> = fences
+        .iter()
+        .map(|&(fence, native, value)| UpdateCurrentValue {
+            fence: native.driver_global,
+            value,
+            // spec: NF-011
+            current_value: fence.current.as_ref().map(FenceValue::cell),
+        })
+        .collect();
+    driver.update_current_values_from_cpu(&level.raise(), &updates, mode);
 }

@@ -19,7 +19,7 @@ use tidegate_ddi::{Irql, MonitoredNotification, NodeMetadata, VidSchCaps};
 /// Releases satisfied waiters of named fences. Returns whether any was released.
 // spec: NF-219
 pub(crate) fn wake_named(level: Irql<'_>, fences: &[Arc<Fence>]) -> bool {
-    wake_signalled(level, fences.iter().cloned(), wake)
+    wake_signalled(level, fences, Read::All)
 }
 
 /// Scans every native fence with waiters; returns whether any was released.
@@ -40,11 +40,8 @@ pub(crate) fn scan_monitored(level: Irql<'_>, fences: &Fences) -> bool {
 /// Releases the satisfied waiters of these fences and relays changed values. A wait registered
 /// after this scan arms and collects itself.
 pub(crate) fn scan(level: Irql<'_>, fences: &[Arc<Fence>]) -> bool {
-    let mut released = false;
-    for fence in fences {
-        released |= wake_if_awaited(level, fence);
-        relay::relay_if_changed(fence);
-    }
+    let released = wake(level, fences, Read::Awaited);
+    fences.iter().for_each(|fence| relay::relay_if_changed(fence));
     released
 }
 
@@ -80,7 +77,7 @@ pub(super) fn wake_logged(
             fences.extend(native.map(|fence| (fence.os_handle, fence)));
         }
     }
-    wake_signalled(level, fences.into_values(), wake_if_awaited)
+    wake_signalled(level, &fences.into_values().collect::<Vec<_>>(), Read::Awaited)
 }
 
 /// Scans all native fences after the driver has released a hardware queue, if logs report signals.
@@ -119,26 +116,27 @@ pub(crate) fn unreleased(fences: &Fences) -> Vec<(Arc<Fence>, Snapshot)> {
     satisfied.collect()
 }
 
-fn wake_signalled(
-    level: Irql<'_>,
-    fences: impl Iterator<Item = Arc<Fence>>,
-    wake: impl Fn(Irql<'_>, &Fence) -> bool,
-) -> bool {
-    let mut released = false;
-    for fence in fences {
-        released |= wake(level, &fence);
-        // spec: NF-155
-        relay::relay_interrupt(&fence);
-    }
+/// Which fences are read after a signal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    All,
+    /// Those with waiters.
+    Awaited,
+}
+
+fn wake_signalled(level: Irql<'_>, fences: &[Arc<Fence>], read: Read) -> bool {
+    let released = wake(level, fences, read);
+    // spec: NF-155
+    fences.iter().for_each(|fence| relay::relay_interrupt(fence));
     released
 }
 
-fn wake_if_awaited(level: Irql<'_>, fence: &Fence) -> bool {
-    !fence.waiters.lock().is_empty() && wake(level, fence)
-}
-
 // spec: NF-022, NF-053
-fn wake(level: Irql<'_>, fence: &Fence) -> bool {
-    fence.port().count(Count::fence_reads);
-    monitor::wake_satisfied(level, fence)
+fn wake(level: Irql<'_>, fences: &[Arc<Fence>], read: Read) -> bool {
+    let is_read = |fence: &&Arc<Fence>| read == Read::All || !fence.waiters.lock().is_empty();
+    let read = fences.iter().filter(is_read).map(|fence| {
+        fence.port().count(Count::fence_reads);
+        &**fence
+    });
+    monitor::wake_all_satisfied(level, read)
 }

@@ -4,7 +4,8 @@ use super::payload::{QueuePayload, Signal};
 use super::port::{KernelModeQueue, ReportPort, SchedulingPort};
 use crate::driver::{DdiCall, DriverPort, OutstandingWork};
 use crate::error::BugCheck;
-use crate::fence::{EventSet, FenceTarget, Fences, WaitOwner, Waiter, monitor};
+use crate::fence::monitor::{self, Registration};
+use crate::fence::{EventSet, FenceTarget, Fences, WaitOwner, Waiter};
 use crate::memory::Memory;
 use crate::port::Port;
 use crate::stats::Count;
@@ -184,28 +185,36 @@ impl Scheduling {
         let ScheduledQueue { queue, submitter } = scheduled;
         self.port.count(Count::queued_waits);
         let ticket = self.lock().push_wait(queue, fences, self.now());
-        for target in fences {
-            if !self.register(level, scheduled, target, ticket) {
+        for is_pending in self.register(level, scheduled, fences, ticket) {
+            if !is_pending {
                 self.lock().wait_satisfied(queue, ticket, self.now());
             }
         }
         // The queue may have been abandoned before the waiters were registered.
         if self.objects.get().is_some_and(|objects| !objects.is_active(queue)) {
-            fences.iter().for_each(|target| monitor::forget(level, &target.fence, queue));
+            monitor::forget(level, fences.iter().map(|target| (&*target.fence, queue)));
         }
         self.run(level, submitter);
     }
 
-    /// Registers a queue as a waiter. Returns `false` if the fence has already reached the value.
+    /// Registers a queue as a waiter of each fence. Returns `false` for a fence that has already
+    /// reached its value.
     pub(super) fn register(
         &self,
         level: Irql<'_>,
         ScheduledQueue { queue, submitter }: ScheduledQueue,
-        FenceTarget { fence, value }: &FenceTarget,
+        fences: &[FenceTarget],
         ticket: u64,
-    ) -> bool {
-        let waiter = Arc::new(QueueWaiter { scheduling: self.me.clone(), queue, submitter });
-        monitor::wait(level, fence, *value, waiter, ticket, WaitOwner::Queue(queue)).is_some()
+    ) -> impl Iterator<Item = bool> + use<> {
+        let me = &self.me;
+        let waits = fences.iter().map(|FenceTarget { fence, value }| Registration {
+            fence,
+            wait: monitor::begin_wait(fence, *value),
+            waiter: Arc::new(QueueWaiter { scheduling: me.clone(), queue, submitter }),
+            ticket,
+            owner: WaitOwner::Queue(queue),
+        });
+        monitor::register(level, waits).into_iter().map(|id| id.is_some())
     }
 
     /// Queues one signal packet on contexts or hardware queues of one device. The signal is made
@@ -268,9 +277,8 @@ impl Scheduling {
         level: Irql<'_>,
         abandoned: AbandonedWork<QueuePayload>,
     ) -> Vec<FenceTarget> {
-        for (queue, target) in &abandoned.waits {
-            monitor::forget(level, &target.fence, *queue);
-        }
+        let waits = abandoned.waits.iter();
+        monitor::forget(level, waits.map(|(queue, target)| (&*target.fence, *queue)));
         for submitter in abandoned.submitters {
             self.run(level, submitter);
         }

@@ -164,7 +164,7 @@ impl Scheduling {
                 Some(HwQueueEffect::AwaitProgress(value)) => {
                     // The next iteration sees a value that is already reached.
                     let target = FenceTarget { fence: queue.progress_fence().clone(), value };
-                    self.register(level, scheduled, &target, PROGRESS);
+                    let _known = self.register(level, scheduled, &[target], PROGRESS);
                 }
                 Some(HwQueueEffect::Signal { queues, signal }) => {
                     self.port.platform.spend(Step::VidSchDispatch);

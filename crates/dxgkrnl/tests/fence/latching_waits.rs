@@ -630,6 +630,9 @@ fn a_fence_of_a_lost_device_reads_its_maximum_whatever_an_engine_stores_meanwhil
         w.kernel.mark_device_as_error(w.device, reason).unwrap();
         assert!(waits.is_set());
         assert_eq!(fence.value.load(), u64::MAX);
+        // A queue that began to wait in between saw the engine's value.
+        let (again, mode) = w.calls().current.pop().unwrap();
+        assert_eq!((again.value, mode), (u64::MAX, UpdateCurrentMode::NotificationOnly));
         other.finish(&queue, 1);
     });
 }

@@ -216,7 +216,7 @@ fn a_wait_ends_well_when_its_fence_is_destroyed() {
 }
 
 /// A machine's device whose GPU work has faulted.
-fn lose(w: &World) {
+pub(crate) fn lose(w: &World) {
     let queue = w.hw_queue();
     w.submit(&queue, 1, &[fill(0x10, 4, 0)]);
     w.pass(100_000);

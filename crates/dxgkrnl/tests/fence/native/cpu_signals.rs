@@ -13,8 +13,8 @@ struct App {
     published: Arc<Mutex<Vec<u64>>>,
 }
 
-/// A machine with a changed configuration and a driver without the group `lacks`.
-fn app_with(change: impl FnOnce(&mut MachineConfig), lacks: Option<EntryGroup>) -> App {
+/// A machine with a changed configuration.
+fn app_with(change: impl FnOnce(&mut MachineConfig)) -> App {
     let platform = Platform::virtual_time(StepCosts::free());
     let updates = Arc::new(platform.mutex("updates of CurrentValue", Vec::new()));
     let mut config = MachineConfig::standard(&platform);
@@ -22,12 +22,12 @@ fn app_with(change: impl FnOnce(&mut MachineConfig), lacks: Option<EntryGroup>) 
     let published = Arc::new(platform.mutex("published values", Vec::new()));
     let (seen, monitored) = (updates.clone(), published.clone());
     let machine = Machine::builder(&platform).reference_behind(config, move |inner| {
-        let overrides = lacks.into_iter().fold(Overrides::default(), Overrides::hides);
-        let records =
-            overrides.update_current_values_from_cpu(move |inner, level, fences, mode| {
+        let records = Overrides::default().update_current_values_from_cpu(
+            move |inner, level, fences, mode| {
                 seen.lock().extend(fences.iter().map(|update| (update.value, mode)));
                 inner.update_current_values_from_cpu(level, fences, mode);
-            });
+            },
+        );
         let records = records.update_monitored_values(move |inner, level, fences| {
             monitored.lock().extend(fences.iter().map(|update| update.value));
             inner.update_monitored_values(level, fences);
@@ -40,7 +40,7 @@ fn app_with(change: impl FnOnce(&mut MachineConfig), lacks: Option<EntryGroup>) 
 }
 
 fn app() -> App {
-    app_with(|_| (), None)
+    app_with(|_| ())
 }
 
 impl App {
@@ -127,14 +127,20 @@ fn a_cpu_signal_notifies_the_hardware_that_holds_a_waiting_queue() {
 // spec: NF-135
 #[test]
 fn every_cpu_signal_calls_a_driver_without_waiting_words_or_with_managed_power() {
-    let lacks = || app_with(|_| (), Some(EntryGroup::FenceWaits));
-    let managed = || app_with(|config| config.kernel.power = PowerManagement::Managed, None);
+    let lacks = || app_with(|config| config.driver.kernel_stores_fence_values = false);
+    let managed = || app_with(|config| config.kernel.power = PowerManagement::Managed);
     for app in [lacks as fn() -> App, managed] {
         app().run(|app| {
             let fence = app.fence();
             for value in [1, 2, 1] {
                 assert_eq!(app.signal(&fence, value), [(value, Write)]);
             }
+            // So does every change of MonitoredValue.
+            let events = [5, 9].map(|value| app.event_at(&fence, value));
+            assert_eq!(app.take_published(), [4]);
+            assert_eq!(app.signal(&fence, 5), [(5, Write)]);
+            assert_eq!(app.take_published(), [8]);
+            assert_eq!(events.map(|event| event.is_set()), [true, false]);
         });
     }
 }

@@ -1,6 +1,7 @@
 //! Native fences: the two values, the signalled interrupt, logs, and what engines do without the
 //! CPU.
 
+mod batches;
 mod call_surface;
 mod cpu_signals;
 mod engine_variants;

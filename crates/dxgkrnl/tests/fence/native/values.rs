@@ -181,7 +181,8 @@ fn monitored_value_moves_as_waiters_arrive_and_leave() {
     w.kernel.wait_from_cpu(&wanted, WaitMode::Any, Some(any.clone())).unwrap();
     let _fifty = w.wait_event(&fence, 50);
     let _sixty = w.wait_event(&fence, 60);
-    assert_eq!(w.armed(), [[89], [49], [0]], "only a new smallest value is published");
+    let expected = [vec![89], vec![49, 0]];
+    assert_eq!(w.armed(), expected, "only a new smallest value is published, one call for a wait");
     // One of the two that wait for 50 goes without a signal of this fence: the other is still
     // there.
     w.signal(&other, 1);
