@@ -209,9 +209,8 @@ pub mod feature {
 }
 
 published! {
-    /// The fields of D3DKMDT_FENCESTORAGESURFACEDATA that are before its reserved bytes. How many
-    /// those are, and with it the offset of the driver's AllocationInfo, is not published.
-    FenceStorageSurfaceFields = "D3DKMDT_FENCESTORAGESURFACEDATA", 32 bytes {
+    /// Storage of fences as a standard allocation, for DxgkDdiGetStandardAllocationDriverData.
+    FenceStorageSurface = "D3DKMDT_FENCESTORAGESURFACEDATA", 120 bytes {
         /// Physical adapter.
         0 "PhysicalAdapterIndex" physical_adapter_index: u32,
         /// See [`FenceStorageValueType`].
@@ -224,6 +223,10 @@ published! {
         16 "pPrivateDriverData" private_driver_data: u64,
         /// Reserved.
         24 "Flags" flags: u32,
+        /// Zero.
+        28 "Reserved" reserved: u32,
+        /// The driver's DXGK_ALLOCATIONINFO. Out.
+        32 "AllocationInfo" allocation_info: [u64; 11],
     }
 }
 

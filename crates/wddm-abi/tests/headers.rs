@@ -1,0 +1,238 @@
+//! The C headers of drivers (`include/wddm`): they compile without warnings as C11 and C++17, their
+//! layouts are the published ones for each interface version, and the Rust structures have the same
+//! layouts.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tidegate_wddm_abi::d3dkmddi::{self, *};
+use tidegate_wddm_abi::d3dukmdt::*;
+use tidegate_wddm_abi::{Layout, Published};
+
+const HEADERS: [&str; 5] = ["ntddk", "d3dukmdt", "d3dkmdt", "d3dkmddi", "dispmprt"];
+
+/// The versions that a header knows and a driver can be compiled for.
+const VERSIONS: [&str; 15] = [
+    "WIN8", "WDDM1_3", "WDDM2_0", "WDDM2_1", "WDDM2_2", "WDDM2_3", "WDDM2_4", "WDDM2_5", "WDDM2_6",
+    "WDDM2_7", "WDDM2_8", "WDDM2_9", "WDDM3_0", "WDDM3_1", "WDDM3_2",
+];
+
+/// The oldest and the newest version.
+const ENDS: [&str; 2] = ["WIN8", "WDDM3_2"];
+
+#[derive(Clone, Copy)]
+enum Language {
+    C,
+    Cpp,
+}
+
+use Language::{C, Cpp};
+
+impl Language {
+    /// The compiler and the options that select the language.
+    fn parts(self) -> (&'static str, [&'static str; 3]) {
+        match self {
+            C => ("cc", ["-x", "c", "-std=c11"]),
+            Cpp => ("c++", ["-x", "c++", "-std=c++17"]),
+        }
+    }
+
+    /// Finds the compiler; prints a line if there is none.
+    fn is_available(self) -> bool {
+        let (compiler, _) = self.parts();
+        let found =
+            Command::new(compiler).arg("--version").output().is_ok_and(|o| o.status.success());
+        if !found {
+            println!("skipped: this machine has no {compiler}");
+        }
+        found
+    }
+
+    /// Compiles a source with warnings as errors, as a driver for `version` is compiled.
+    fn compile(self, source: &Path, version: Option<&str>, options: &[&str]) {
+        let (compiler, language) = self.parts();
+        let mut command = Command::new(compiler);
+        command.args(language).arg("-fshort-wchar").args(["-Wall", "-Wextra", "-Wpedantic"]);
+        command.arg("-Werror").arg("-I").arg(folder("../../include/wddm"));
+        if let Some(version) = version {
+            command.arg(format!("-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_{version}"));
+        }
+        let output = command.arg(source).args(options).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let name = source.display();
+        assert!(output.status.success(), "{compiler} {name} for {version:?}:\n{errors}");
+    }
+
+    /// Compiles a text of this test without making a program.
+    fn check(self, name: &str, text: &str, version: Option<&str>) {
+        let source = written(name, self, text);
+        self.compile(&source, version, &["-fsyntax-only"]);
+    }
+}
+
+fn folder(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Writes a source of this test; its name is unique among the tests of this file.
+fn written(name: &str, language: Language, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("headers-{name}-{}", language.parts().0));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn languages() -> impl Iterator<Item = Language> {
+    [C, Cpp].into_iter().filter(|language| language.is_available())
+}
+
+#[test]
+fn each_header_compiles_without_another_before_it() {
+    for language in languages() {
+        for header in HEADERS {
+            let text = format!("#include <{header}.h>\n#include <{header}.h>\n");
+            language.check(header, &text, None);
+        }
+    }
+}
+
+#[test]
+fn the_headers_include_nothing_else() {
+    for header in HEADERS {
+        let text =
+            std::fs::read_to_string(folder("../../include/wddm").join(format!("{header}.h")));
+        for line in text.unwrap().lines().filter_map(|line| line.strip_prefix("#include ")) {
+            let name = line.trim_matches(['<', '>', '"']);
+            let ours = name.strip_suffix(".h").is_some_and(|stem| HEADERS.contains(&stem));
+            assert!(ours || matches!(name, "stddef.h" | "stdint.h"), "{header}.h includes {name}");
+        }
+    }
+}
+
+#[test]
+fn sizes_and_offsets_are_the_published_ones_for_each_version() {
+    let source = folder("tests/headers/layouts.c");
+    for language in languages() {
+        for version in VERSIONS {
+            language.compile(&source, Some(version), &["-fsyntax-only"]);
+        }
+    }
+}
+
+#[test]
+fn bits_are_the_published_ones() {
+    let source = folder("tests/headers/layouts.c");
+    for language in languages() {
+        for version in ENDS {
+            let name = format!("headers-bits-{version}-{}", language.parts().0);
+            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            language.compile(&source, Some(version), &["-o", program.to_str().unwrap()]);
+            let output = Command::new(&program).output().unwrap();
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{version}:\n{printed}");
+            assert!(printed.contains("bit fields"), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn a_small_driver_compiles() {
+    for language in languages() {
+        language.compile(&folder("tests/headers/skeleton.c"), None, &["-fsyntax-only"]);
+    }
+}
+
+macro_rules! layouts {
+    ($($type:ty,)+) => { &[$(<$type as Published>::LAYOUT,)+] };
+}
+
+/// The Rust structures that the headers have, too.
+const LAYOUTS: &[Layout] = layouts![
+    PreemptionCaps,
+    NodeMetadata,
+    IsFeatureEnabledResult,
+    NativeFenceMapping,
+    NativeFenceInfo,
+    LogHeader,
+    LogEntry,
+    NativeFenceCaps,
+    UserModeSubmissionCaps,
+    d3dkmddi::CreateDoorbell,
+    d3dkmddi::ConnectDoorbell,
+    d3dkmddi::DisconnectDoorbell,
+    d3dkmddi::DestroyDoorbell,
+    d3dkmddi::NotifyWorkSubmission,
+    DisconnectDoorbellCallback,
+    FenceStorageSurface,
+    UpdateMonitoredValues,
+    UpdateCurrentValuesFromCpu,
+    d3dkmddi::CreateHwQueue,
+    d3dkmddi::SubmitCommandToHwQueue,
+    NativeFenceSignaled,
+    HwQueuePageFaulted,
+    MonitoredFenceSignaled,
+    SuspendContextCompleted,
+    EngineStateChange,
+    SetNativeFenceLogBuffer,
+    UpdateNativeFenceLogs,
+    d3dkmddi::CreateNativeFence,
+    OpenNativeFence,
+    CloseNativeFence,
+    DestroyNativeFence,
+];
+
+/// A C program that compiles if the headers have the sizes and offsets of the Rust structures. The
+/// name of an arm of a union has the structure before `::`.
+fn assertions() -> String {
+    let mut text = String::from("#include <dispmprt.h>\n");
+    text.push_str("#ifdef __cplusplus\n#define _Static_assert static_assert\n#endif\n");
+    for Layout { name, bytes, fields } in LAYOUTS {
+        let (structure, arm) = name.split_once("::").unwrap_or((name, ""));
+        let (size, before) = if arm.is_empty() {
+            (format!("sizeof({structure})"), String::new())
+        } else {
+            (format!("sizeof((({structure} *)0)->{arm})"), format!("{arm}."))
+        };
+        writeln!(text, "_Static_assert({size} == {bytes}, \"{name}\");").unwrap();
+        for (field, at) in *fields {
+            let start = if arm.is_empty() {
+                String::from("0")
+            } else {
+                format!("offsetof({structure}, {arm})")
+            };
+            writeln!(
+                text,
+                "_Static_assert(offsetof({structure}, {before}{field}) - {start} == {at}, \
+                 \"{name}.{field}\");"
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn the_rust_structures_have_the_layouts_of_the_headers() {
+    for language in languages() {
+        language.check("rust", &assertions(), Some("WDDM3_2"));
+    }
+}
+
+/// Each structure of the module of drivers is in [`LAYOUTS`].
+#[test]
+fn no_structure_of_drivers_is_left_out() {
+    let source = include_str!("../src/d3dkmddi.rs");
+    let names = source.lines().filter_map(|line| {
+        let (_, rest) = line.strip_prefix("    ")?.split_once(" = \"")?;
+        rest.contains(" bytes {").then(|| rest.split('"').next())?
+    });
+    let mut count = 0;
+    for name in names {
+        assert!(
+            LAYOUTS.iter().any(|layout| layout.name == name),
+            "{name} is compared with nothing"
+        );
+        count += 1;
+    }
+    assert!(count > 20, "{count} structures found");
+}
