@@ -16,6 +16,9 @@ extern "C" {
 
 #define DXGK_MAX_ASYMETRICAL_PROCESSING_NODES 64
 #define DXGK_MAX_F_STATES 8
+#define DXGK_POWER_COMPONENT_NAME_SIZE 40 /* number not published */
+#define DXGK_MAX_POWER_COMPONENT_PROVIDERS 16 /* number not published */
+#define DXGK_ALLOCATION_LIST_SIZE_GDICONTEXT 256 /* number not published */
 #define DXGK_PRESENT_SOURCE_INDEX 1
 #define DXGK_PRESENT_DESTINATION_INDEX 2
 #define DXGK_FEATURE_INTERFACE_VERSION_1 1 /* number not published */
@@ -436,6 +439,28 @@ typedef struct _DXGKARGCB_CLOSE_PHYSICAL_MEMORY_OBJECT DXGKARGCB_CLOSE_PHYSICAL_
 WDDM_POINTERS(DXGKARGCB_CLOSE_PHYSICAL_MEMORY_OBJECT);
 typedef struct _DXGKARGCB_PINFRAMEBUFFERFORSAVE2 DXGKARGCB_PINFRAMEBUFFERFORSAVE2;
 WDDM_POINTERS(DXGKARGCB_PINFRAMEBUFFERFORSAVE2);
+typedef const DXGKARG_RECOMMENDFUNCTIONALVIDPN *const
+    IN_CONST_PDXGKARG_RECOMMENDFUNCTIONALVIDPN_CONST;
+typedef const DXGKARG_ENUMVIDPNCOFUNCMODALITY *const
+    IN_CONST_PDXGKARG_ENUMVIDPNCOFUNCMODALITY_CONST;
+typedef const DXGKARG_COMMITVIDPN *const IN_CONST_PDXGKARG_COMMITVIDPN_CONST;
+typedef const DXGKARG_UPDATEACTIVEVIDPNPRESENTPATH *const
+    IN_CONST_PDXGKARG_UPDATEACTIVEVIDPNPRESENTPATH_CONST;
+typedef const DXGKARG_RECOMMENDMONITORMODES *const IN_CONST_PDXGKARG_RECOMMENDMONITORMODES_CONST;
+typedef const DXGKARG_RECOMMENDVIDPNTOPOLOGY *const IN_CONST_PDXGKARG_RECOMMENDVIDPNTOPOLOGY_CONST;
+typedef const DXGKARG_SETTIMINGSFROMVIDPN *PDXGKARG_SETTIMINGSFROMVIDPN_CONST;
+
+/* Codes of PowerRuntimeControlRequest. The names are published, the numbers are ours. */
+
+DEFINE_GUID(
+    GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START, 0x805ADAAF, 0xD52C, 0x5566,
+    0x9E, 0xC0, 0x21, 0x04, 0x35, 0xA4, 0x4F, 0xF4);
+DEFINE_GUID(
+    GUID_DXGKDDI_POWER_MANAGEMENT_STARTED, 0x601BD370, 0x3D3E, 0x5EA9,
+    0xBF, 0xCE, 0xBF, 0x9B, 0x4E, 0x5A, 0x66, 0xEF);
+DEFINE_GUID(
+    GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED, 0xAB238917, 0x36F5, 0x55D1,
+    0x8F, 0x3F, 0xC3, 0xC0, 0x86, 0x3A, 0x0D, 0xA6);
 
 typedef DXGK_NODEMETADATA DXGKARG_GETNODEMETADATA; /* derived */
 WDDM_POINTERS(DXGKARG_GETNODEMETADATA);
@@ -782,6 +807,43 @@ __extension__ typedef struct _DXGK_WDDMDEVICECAPS {
     DXGK_WDDMVERSION WDDMVersion;
 } DXGK_WDDMDEVICECAPS;
 WDDM_POINTERS(DXGK_WDDMDEVICECAPS);
+
+__extension__ typedef struct _DXGK_POWER_RUNTIME_STATE {
+    ULONGLONG TransitionLatency;
+    ULONGLONG ResidencyRequirement;
+    ULONG NominalPower;
+} DXGK_POWER_RUNTIME_STATE;
+WDDM_POINTERS(DXGK_POWER_RUNTIME_STATE);
+
+/* The arms of memory and shared components are not published. */
+__extension__ typedef struct _DXGK_POWER_COMPONENT_MAPPING {
+    DXGK_POWER_COMPONENT_TYPE ComponentType;
+    union {
+        struct {
+            UINT NodeIndex;
+        } EngineDesc;
+        struct {
+            UINT VidPnSourceID;
+        } MonitorRefreshDesc;
+        struct {
+            UINT VidPnTargetID;
+        } MonitorDesc;
+    };
+} DXGK_POWER_COMPONENT_MAPPING;
+WDDM_POINTERS(DXGK_POWER_COMPONENT_MAPPING);
+
+/* The lengths of ComponentName and Providers are ours: no page prints them. */
+__extension__ typedef struct _DXGK_POWER_RUNTIME_COMPONENT {
+    ULONG StateCount;
+    DXGK_POWER_RUNTIME_STATE States[8];
+    DXGK_POWER_COMPONENT_MAPPING ComponentMapping;
+    DXGK_POWER_COMPONENT_FLAGS Flags;
+    GUID ComponentGuid;
+    UCHAR ComponentName[40];
+    ULONG ProviderCount;
+    ULONG Providers[16];
+} DXGK_POWER_RUNTIME_COMPONENT;
+WDDM_POINTERS(DXGK_POWER_RUNTIME_COMPONENT);
 
 /* Bits are derived. */
 __extension__ typedef struct _DXGK_QUERYADAPTERINFOFLAGS {
@@ -1682,24 +1744,6 @@ __extension__ typedef struct _DXGKARG_CLOSEALLOCATION {
 } DXGKARG_CLOSEALLOCATION;
 WDDM_POINTERS(DXGKARG_CLOSEALLOCATION);
 
-__extension__ typedef struct _DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
-    D3DKMDT_STANDARDALLOCATION_TYPE StandardAllocationType;
-    union {
-        VOID *pCreateSharedPrimarySurfaceData;
-        VOID *pCreateShadowSurfaceData;
-        VOID *pCreateStagingSurfaceData;
-        VOID *pCreateGdiSurfaceData;
-        VOID *pCreateVirtualGpuSurfaceData;
-        VOID *pCreateFenceStorageData;
-    };
-    VOID *pAllocationPrivateDriverData;
-    UINT AllocationPrivateDriverDataSize;
-    VOID *pResourcePrivateDriverData;
-    UINT ResourcePrivateDriverDataSize;
-    UINT PhysicalAdapterIndex;
-} DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA;
-WDDM_POINTERS(DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA);
-
 __extension__ typedef struct D3DKMDT_FENCESTORAGESURFACEDATA {
     UINT PhysicalAdapterIndex;
     DXGKARG_FENCESTORAGEVALUETYPE FenceStorageValueType;
@@ -1711,6 +1755,24 @@ __extension__ typedef struct D3DKMDT_FENCESTORAGESURFACEDATA {
     DXGK_ALLOCATIONINFO AllocationInfo;
 } D3DKMDT_FENCESTORAGESURFACEDATA;
 WDDM_POINTERS(D3DKMDT_FENCESTORAGESURFACEDATA);
+
+__extension__ typedef struct _DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
+    D3DKMDT_STANDARDALLOCATION_TYPE StandardAllocationType;
+    union {
+        D3DKMDT_SHAREDPRIMARYSURFACEDATA *pCreateSharedPrimarySurfaceData;
+        D3DKMDT_SHADOWSURFACEDATA *pCreateShadowSurfaceData;
+        D3DKMDT_STAGINGSURFACEDATA *pCreateStagingSurfaceData;
+        D3DKMDT_GDISURFACEDATA *pCreateGdiSurfaceData;
+        D3DKMDT_VIRTUALGPUSURFACEDATA *pCreateVirtualGpuSurfaceData;
+        D3DKMDT_FENCESTORAGESURFACEDATA *pCreateFenceStorageData;
+    };
+    VOID *pAllocationPrivateDriverData;
+    UINT AllocationPrivateDriverDataSize;
+    VOID *pResourcePrivateDriverData;
+    UINT ResourcePrivateDriverDataSize;
+    UINT PhysicalAdapterIndex;
+} DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA;
+WDDM_POINTERS(DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA);
 
 __extension__ typedef struct _DXGK_TRANSFERFLAGS {
     union {
@@ -2886,30 +2948,6 @@ __extension__ typedef struct _DXGKARGCB_ENUMHANDLECHILDREN {
     UINT Index;
 } DXGKARGCB_ENUMHANDLECHILDREN;
 WDDM_POINTERS(DXGKARGCB_ENUMHANDLECHILDREN);
-
-__extension__ typedef struct _DXGK_POWER_RUNTIME_STATE {
-    ULONGLONG TransitionLatency;
-    ULONGLONG ResidencyRequirement;
-    ULONGLONG NominalPower;
-} DXGK_POWER_RUNTIME_STATE;
-WDDM_POINTERS(DXGK_POWER_RUNTIME_STATE);
-
-/* The arms of memory and shared components are not published. */
-__extension__ typedef struct _DXGK_POWER_COMPONENT_MAPPING {
-    DXGK_POWER_COMPONENT_TYPE ComponentType;
-    union {
-        struct {
-            UINT NodeIndex;
-        } EngineDesc;
-        struct {
-            UINT VidPnSourceID;
-        } MonitorRefreshDesc;
-        struct {
-            UINT VidPnTargetID;
-        } MonitorDesc;
-    };
-} DXGK_POWER_COMPONENT_MAPPING;
-WDDM_POINTERS(DXGK_POWER_COMPONENT_MAPPING);
 
 __extension__ typedef struct DXGKARG_QUERYFEATURESUPPORT {
     DXGK_FEATURE_ID FeatureId;

@@ -21,9 +21,54 @@ extern "C" {
 typedef struct _VIDEO_REQUEST_PACKET *PVIDEO_REQUEST_PACKET;
 typedef PVIDEO_REQUEST_PACKET IN_PVIDEO_REQUEST_PACKET;
 typedef struct _LINKED_DEVICE *PLINKED_DEVICE;
-typedef struct _ACPI_EVAL_INPUT_BUFFER_COMPLEX *PACPI_EVAL_INPUT_BUFFER_COMPLEX;
-typedef struct _ACPI_EVAL_OUTPUT_BUFFER *PACPI_EVAL_OUTPUT_BUFFER;
 typedef struct _PCI_DEVICE_PRESENCE_PARAMETERS *PPCI_DEVICE_PRESENCE_PARAMETERS;
+
+/* Evaluation of ACPI methods. Numbers are derived. */
+
+#define ACPI_EVAL_INPUT_BUFFER_SIGNATURE 0x42696541
+#define ACPI_EVAL_INPUT_BUFFER_COMPLEX_SIGNATURE 0x43696541
+#define ACPI_EVAL_OUTPUT_BUFFER_SIGNATURE 0x426F6541
+#define ACPI_METHOD_ARGUMENT_INTEGER 0
+#define ACPI_METHOD_ARGUMENT_STRING 1
+#define ACPI_METHOD_ARGUMENT_BUFFER 2
+#define ACPI_METHOD_ARGUMENT_PACKAGE 3
+#define ACPI_METHOD_HARDWARE_ID 0x4449485Fu
+
+__extension__ typedef struct _ACPI_METHOD_ARGUMENT_V1 {
+    USHORT Type;
+    USHORT DataLength;
+    union {
+        ULONG Argument;
+        UCHAR Data[1];
+    };
+} ACPI_METHOD_ARGUMENT_V1, ACPI_METHOD_ARGUMENT, *PACPI_METHOD_ARGUMENT;
+
+__extension__ typedef struct _ACPI_EVAL_INPUT_BUFFER_COMPLEX_V1 {
+    ULONG Signature;
+    union {
+        UCHAR MethodName[4];
+        ULONG MethodNameAsUlong;
+    };
+    ULONG Size;
+    ULONG ArgumentCount;
+    ACPI_METHOD_ARGUMENT_V1 Argument[1];
+} ACPI_EVAL_INPUT_BUFFER_COMPLEX_V1, ACPI_EVAL_INPUT_BUFFER_COMPLEX,
+    *PACPI_EVAL_INPUT_BUFFER_COMPLEX;
+
+typedef struct _ACPI_EVAL_OUTPUT_BUFFER_V1 {
+    ULONG Signature;
+    ULONG Length;
+    ULONG Count;
+    ACPI_METHOD_ARGUMENT_V1 Argument[1];
+} ACPI_EVAL_OUTPUT_BUFFER_V1, ACPI_EVAL_OUTPUT_BUFFER, *PACPI_EVAL_OUTPUT_BUFFER;
+
+/* An argument has at least 4 bytes of data. */
+#define ACPI_METHOD_ARGUMENT_LENGTH(length) \
+    (FIELD_OFFSET(ACPI_METHOD_ARGUMENT, Data) + \
+     ((length) > sizeof(ULONG) ? (length) : sizeof(ULONG)))
+#define ACPI_METHOD_NEXT_ARGUMENT(argument) \
+    ((PACPI_METHOD_ARGUMENT)( \
+        (PUCHAR)(argument) + ACPI_METHOD_ARGUMENT_LENGTH((argument)->DataLength)))
 
 /* Derived numbers: DxgkServicesFirmwareTable, DxgkServicesIDD, DxgkServicesFeature. */
 typedef enum DXGK_SERVICES {
@@ -32,9 +77,9 @@ typedef enum DXGK_SERVICES {
     DxgkServicesTimedOperation = 2,
     DxgkServicesSPB = 3,
     DxgkServicesBDD = 4,
-    DxgkServicesFirmwareTable = 4,
-    DxgkServicesIDD = 5,
-    DxgkServicesFeature = 6
+    DxgkServicesFirmwareTable = 5,
+    DxgkServicesIDD = 6,
+    DxgkServicesFeature = 7
 } DXGK_SERVICES, *PDXGK_SERVICES;
 
 /* Numbers are derived from the order of the names. */

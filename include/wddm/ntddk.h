@@ -38,11 +38,36 @@ extern "C" {
 #define DECLSPEC_ALIGN(bytes) __attribute__((aligned(bytes)))
 #define DECLSPEC_NORETURN __attribute__((noreturn))
 #define DECLSPEC_NOINLINE __attribute__((noinline))
+#define UNALIGNED
 #define CONST const
 #define VOID void
 #define IN
 #define OUT
 #define OPTIONAL
+
+#define ANYSIZE_ARRAY 1
+#define DUMMYSTRUCTNAME
+#define DUMMYUNIONNAME
+#define __pragma(...)
+#ifndef __forceinline
+#define __forceinline inline __attribute__((always_inline))
+#endif
+#ifndef __declspec
+#define __declspec(attribute) __attribute__((attribute))
+#endif
+
+/*
+ * Structured exceptions do not exist: the body of __try runs, the body of __except never does, and
+ * an access to a bad address ends the process.
+ */
+#ifndef TIDEGATE_NO_STRUCTURED_EXCEPTIONS
+#define __try if (1)
+#define __except(filter) else if (0)
+#define __finally
+#define EXCEPTION_EXECUTE_HANDLER 1
+#define EXCEPTION_CONTINUE_SEARCH 0
+#define GetExceptionCode() 0
+#endif
 
 /* Annotations: without effect */
 
@@ -60,8 +85,10 @@ extern "C" {
 #define _In_z_
 #define _Inout_
 #define _Inout_opt_
+#define _Literal_
 #define _Maybenull_
 #define _Must_inspect_result_
+#define _Notliteral_
 #define _Notnull_
 #define _NullNull_terminated_
 #define _Null_terminated_
@@ -87,15 +114,20 @@ extern "C" {
 #define _Field_range_(...)
 #define _Field_size_(...)
 #define _Field_size_bytes_(...)
+#define _Field_size_bytes_DXGK_(...)
 #define _Field_size_bytes_opt_(...)
 #define _Field_size_opt_(...)
 #define _Function_class_(...)
+#define _Function_class_DXGK_(...)
 #define _Guarded_by_(...)
 #define _IRQL_always_function_max_(...)
 #define _IRQL_raises_(...)
 #define _IRQL_requires_(...)
+#define _IRQL_requires_DXGK_(...)
 #define _IRQL_requires_max_(...)
+#define _IRQL_requires_max_DXGK_(...)
 #define _IRQL_requires_min_(...)
+#define _IRQL_requires_min_DXGK_(...)
 #define _IRQL_restores_global_(...)
 #define _IRQL_saves_global_(...)
 #define _In_range_(...)
@@ -235,8 +267,10 @@ typedef ACCESS_MASK *PACCESS_MASK;
 
 #define TRUE 1
 #define FALSE 0
-#ifndef NULL
-#define NULL ((void *)0)
+#ifdef __cplusplus
+/* A pure virtual function may end with `= NULL` in the code of a driver. */
+#undef NULL
+#define NULL 0
 #endif
 
 #define MAXUCHAR 0xFFu
@@ -267,6 +301,9 @@ typedef ACCESS_MASK *PACCESS_MASK;
 #define C_ASSERT(condition) static_assert(condition, #condition)
 #else
 #define C_ASSERT(condition) _Static_assert(condition, #condition)
+#endif
+/* The C++ library has functions of these names: define NOMINMAX to include its headers. */
+#ifndef NOMINMAX
 #ifndef min
 #define min(a, b) (((a) < (b)) ? (a) : (b))
 #endif
@@ -385,6 +422,7 @@ typedef ACCESS_MASK *PACCESS_MASK;
 #define STATUS_GRAPHICS_SOURCE_NOT_IN_TOPOLOGY ((NTSTATUS)0xC01E0339)
 #define STATUS_MONITOR_NO_DESCRIPTOR ((NTSTATUS)0xC01D0001)
 #define STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA ((NTSTATUS)0xC01D0008)
+#define STATUS_ACPI_INVALID_DATA ((NTSTATUS)0xC014000F)
 
 /* Integers of 64 bits, identifiers, strings, lists */
 
@@ -432,11 +470,18 @@ typedef const GUID &REFGUID;
 typedef const GUID *REFGUID;
 #endif
 
+#ifdef __cplusplus
+#define IsEqualGUID(a, b) (__builtin_memcmp(&(a), &(b), sizeof(GUID)) == 0)
+#else
+#define IsEqualGUID(a, b) (__builtin_memcmp((a), (b), sizeof(GUID)) == 0)
+#endif
+
 /* A file that defines INITGUID before it includes this header defines the identifiers. */
-#ifdef INITGUID
-#define DEFINE_GUID(name, a, b, c, d, e, f, g, h, i, j, k) \
+#define TIDEGATE_DEFINE_GUID(name, a, b, c, d, e, f, g, h, i, j, k) \
     EXTERN_C const GUID name; \
     const GUID name = {a, b, c, {d, e, f, g, h, i, j, k}}
+#ifdef INITGUID
+#define DEFINE_GUID TIDEGATE_DEFINE_GUID
 #else
 #define DEFINE_GUID(name, a, b, c, d, e, f, g, h, i, j, k) EXTERN_C const GUID name
 #endif
@@ -540,7 +585,6 @@ typedef struct _DRIVER_OBJECT DRIVER_OBJECT, *PDRIVER_OBJECT;
 typedef struct _DEVICE_OBJECT DEVICE_OBJECT, *PDEVICE_OBJECT;
 typedef struct _FILE_OBJECT FILE_OBJECT, *PFILE_OBJECT;
 typedef struct _IRP IRP, *PIRP;
-typedef struct _MDL MDL, *PMDL, *PMDLX;
 typedef struct _KTHREAD *PKTHREAD, *PRKTHREAD;
 typedef struct _KTHREAD *PETHREAD;
 typedef struct _EPROCESS *PEPROCESS, *PRKPROCESS;
@@ -549,7 +593,25 @@ typedef struct _KWAIT_BLOCK *PKWAIT_BLOCK;
 typedef struct _IO_WORKITEM *PIO_WORKITEM;
 typedef struct _EX_TIMER *PEX_TIMER;
 typedef struct _OBJECT_TYPE *POBJECT_TYPE;
+extern POBJECT_TYPE *PsThreadType;
 typedef struct _OBJECT_HANDLE_INFORMATION *POBJECT_HANDLE_INFORMATION;
+
+/* The page frame numbers are after the structure: see MmGetMdlPfnArray. */
+typedef struct _MDL {
+    struct _MDL *Next;
+    CSHORT Size;
+    CSHORT MdlFlags;
+    struct _EPROCESS *Process;
+    PVOID MappedSystemVa;
+    PVOID StartVa;
+    ULONG ByteCount;
+    ULONG ByteOffset;
+} MDL, *PMDL, *PMDLX;
+
+/* Derived. */
+#define MDL_MAPPED_TO_SYSTEM_VA 0x0001
+#define MDL_PAGES_LOCKED 0x0002
+#define MDL_SOURCE_IS_NONPAGED_POOL 0x0004
 
 typedef struct _KEVENT {
     ULONG_PTR Opaque[8];
@@ -937,6 +999,19 @@ typedef struct _CM_RESOURCE_LIST {
 
 /* Memory and checks */
 
+#ifndef _STRING_H
+#ifdef __cplusplus
+#define TIDEGATE_NOEXCEPT noexcept
+#else
+#define TIDEGATE_NOEXCEPT
+#endif
+void *memset(void *destination, int value, size_t length) TIDEGATE_NOEXCEPT;
+void *memcpy(void *destination, const void *source, size_t length) TIDEGATE_NOEXCEPT;
+void *memmove(void *destination, const void *source, size_t length) TIDEGATE_NOEXCEPT;
+int memcmp(const void *a, const void *b, size_t length) TIDEGATE_NOEXCEPT;
+#undef TIDEGATE_NOEXCEPT
+#endif
+
 #define RtlZeroMemory(destination, length) ((void)__builtin_memset((destination), 0, (length)))
 #define RtlFillMemory(destination, length, fill) \
     ((void)__builtin_memset((destination), (fill), (length)))
@@ -1198,6 +1273,7 @@ VOID WRITE_PORT_UCHAR(PUCHAR Port, UCHAR Value);
 ULONG64 READ_REGISTER_ULONG64(volatile ULONG64 *Register);
 ULONG READ_REGISTER_NOFENCE_ULONG(volatile ULONG *Register);
 VOID WRITE_REGISTER_NOFENCE_ULONG(volatile ULONG *Register, ULONG Value);
+VOID READ_REGISTER_NOFENCE_BUFFER_ULONG(volatile ULONG *Register, PULONG Buffer, ULONG Count);
 VOID READ_REGISTER_BUFFER_UCHAR(volatile UCHAR *Register, PUCHAR Buffer, ULONG Count);
 VOID WRITE_REGISTER_BUFFER_UCHAR(volatile UCHAR *Register, PUCHAR Buffer, ULONG Count);
 USHORT READ_PORT_USHORT(PUSHORT Port);

@@ -9,7 +9,17 @@ use tidegate_wddm_abi::d3dkmddi::{self, *};
 use tidegate_wddm_abi::d3dukmdt::*;
 use tidegate_wddm_abi::{Layout, Published};
 
-const HEADERS: [&str; 5] = ["ntddk", "d3dukmdt", "d3dkmdt", "d3dkmddi", "dispmprt"];
+const HEADERS: [&str; 9] = [
+    "ntddk",
+    "wdm",
+    "initguid",
+    "ntintsafe",
+    "ntstrsafe",
+    "d3dukmdt",
+    "d3dkmdt",
+    "d3dkmddi",
+    "dispmprt",
+];
 
 /// The versions that a header knows and a driver can be compiled for.
 const VERSIONS: [&str; 15] = [
@@ -68,6 +78,19 @@ impl Language {
         let source = written(name, self, text);
         self.compile(&source, version, &["-fsyntax-only"]);
     }
+
+    /// Compiles a source of `tests/headers`, runs the program, and returns what it printed.
+    fn run(self, source: &str, version: &str) -> String {
+        let name = format!("headers-{source}-{version}-{}", self.parts().0);
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let source = folder("tests/headers").join(source);
+        self.compile(&source, Some(version), &["-o", program.to_str().unwrap()]);
+        let output = Command::new(&program).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{} for {version}:\n{printed}{errors}", source.display());
+        printed
+    }
 }
 
 fn folder(path: &str) -> PathBuf {
@@ -121,17 +144,18 @@ fn sizes_and_offsets_are_the_published_ones_for_each_version() {
 
 #[test]
 fn bits_are_the_published_ones() {
-    let source = folder("tests/headers/layouts.c");
     for language in languages() {
         for version in ENDS {
-            let name = format!("headers-bits-{version}-{}", language.parts().0);
-            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-            language.compile(&source, Some(version), &["-o", program.to_str().unwrap()]);
-            let output = Command::new(&program).output().unwrap();
-            let printed = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{version}:\n{printed}");
+            let printed = language.run("layouts.c", version);
             assert!(printed.contains("bit fields"), "{printed}");
         }
+    }
+}
+
+#[test]
+fn forms_of_published_drivers_compile_and_do_what_their_names_say() {
+    for version in if Cpp.is_available() { &ENDS[..] } else { &[] } {
+        Cpp.run("idioms.cpp", version);
     }
 }
 

@@ -2186,9 +2186,9 @@ IS(DxgkServicesDebugReport, 1);
 IS(DxgkServicesTimedOperation, 2);
 IS(DxgkServicesSPB, 3);
 IS(DxgkServicesBDD, 4);
-IS(DxgkServicesFirmwareTable, 4);
-IS(DxgkServicesIDD, 5);
-IS(DxgkServicesFeature, 6);
+IS(DxgkServicesFirmwareTable, 5);
+IS(DxgkServicesIDD, 6);
+IS(DxgkServicesFeature, 7);
 IS(DXGK_POWER_COMPONENT_ENGINE, 0);
 IS(DXGK_POWER_COMPONENT_MONITOR, 1);
 IS(DXGK_POWER_COMPONENT_MONITOR_REFRESH, 2);
@@ -2587,6 +2587,7 @@ IS(STATUS_GRAPHICS_NO_MORE_ELEMENTS_IN_DATASET, 0x401E034C);
 IS(STATUS_GRAPHICS_SOURCE_NOT_IN_TOPOLOGY, 0xC01E0339);
 IS(STATUS_MONITOR_NO_DESCRIPTOR, 0xC01D0001);
 IS(STATUS_MONITOR_NO_MORE_DESCRIPTOR_DATA, 0xC01D0008);
+IS(STATUS_ACPI_INVALID_DATA, 0xC014000F);
 
 /* Sets one bit field of an empty structure, and compares the word that starts at byte `at`. */
 #define BITS(type, member, at, first, width) \
