@@ -124,6 +124,7 @@ const RACES: &[&Race] = &[
     &object::device_end::AGAINST_RING,
     &object::device_end::AGAINST_TERMINATION,
     &fence::mutex_against_death::RACE,
+    &object::keyed_mutex_against_death::RACE,
     &doorbell::connect_against_connect::RACE,
     &object::create_against_destroy::RACE,
     &object::create_against_end::OF_DEVICE,

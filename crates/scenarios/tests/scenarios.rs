@@ -348,6 +348,11 @@ fn a_terminated_process_waits_for_no_work_of_a_device_that_is_being_destroyed() 
 }
 
 #[test]
+fn a_keyed_mutex_whose_owner_is_terminated_is_passed_on_or_abandoned() {
+    is_sampled("keyed-mutex-against-death").finds_its_bugs();
+}
+
+#[test]
 fn a_mutex_of_a_context_that_ends_is_signalled_for_it() {
     is_sampled("mutex-against-death").finds_its_bugs();
 }
