@@ -415,7 +415,7 @@ pub const UNREACHED: &[(&str, &str)] = &[
     ("render", "the model has no allocation lists; `split_buffers` in the tests has them"),
     (
         "create_keyed_mutex",
-        "the model has no keyed mutexes; `windows.c` has them, as of the next five",
+        "the model has no keyed mutexes; the scenario keyed-mutex-against-death has them",
     ),
     ("open_keyed_mutex", "as of `create_keyed_mutex`"),
     ("open_keyed_mutex_changes", "as of `create_keyed_mutex`"),
