@@ -172,11 +172,11 @@ fn rearm(level: Irql<'_>, fences: &mut Rearmed<'_>) {
         // 1. Arm those whose minimum has changed.
         arm_monitored_values(level, fences);
         // 2. Release satisfied waiters.
-        // spec: NF-051, NF-052
         let mut satisfied = Satisfied::new();
         for of_fence in fences.iter_mut().filter(|of_fence| !of_fence.done) {
             take_over(&mut satisfied, of_fence.collect());
         }
+        // spec: NF-051, NF-052
         release(level, satisfied);
     }
 }

@@ -200,7 +200,7 @@ fn a_user_mode_queue_takes_nothing_from_the_kernel() {
     assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
 }
 
-// spec: UMS-036
+// spec: UMS-036, UMS-089
 #[test]
 fn the_end_of_a_device_is_the_end_of_queues_doorbells_and_rings() {
     let w = world();
