@@ -74,8 +74,8 @@ def check_swarm(place, tidegate, database):
     program.chmod(0o755)
     done = shards(program, "known.parquet", "--shards", "2")
     check(done.returncode == 1, f"swarm_shards.py with a failure: {done.returncode} {done.stdout}{done.stderr}")
-    check("15 programs, 3 failed" in done.stdout, done.stdout)
-    check("1 pairs of operations overlapped in no shard" in done.stdout, done.stdout)
+    check("15 programs, 3 failed" in done.stdout, done.stdout + done.stderr)
+    check("1 pairs of operations overlapped in no shard" in done.stdout, done.stdout + done.stderr)
     found = database.execute("SELECT row, shard, programs, failed, seed, line FROM 'known.parquet'").fetchall()
     line = "swarm/virtual | adapter standard"
     right = [("ground", 0, 7, 0, None, None), ("ground", 1, 8, 3, None, None), ("failure", 1, None, None, 2**64 - 1, line)]

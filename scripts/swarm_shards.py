@@ -33,7 +33,7 @@ def run_shard(command, shard):
     try:
         return shard, json.loads(done.stdout), None
     except json.JSONDecodeError as error:
-        return shard, None, f"its results are no JSON: {error}"
+        return shard, None, done.stderr.strip() or f"its results are no JSON: {error}"
 
 
 def rows_of(shard, results):
