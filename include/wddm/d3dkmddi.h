@@ -271,8 +271,6 @@ typedef HANDLE DXGKARG_RELEASE_HANDLE; /* derived */
 WDDM_POINTERS(DXGKARG_RELEASE_HANDLE);
 typedef struct _DXGKARG_SETPALETTE DXGKARG_SETPALETTE;
 WDDM_POINTERS(DXGKARG_SETPALETTE);
-typedef struct _DXGKARG_ISSUPPORTEDVIDPN DXGKARG_ISSUPPORTEDVIDPN;
-WDDM_POINTERS(DXGKARG_ISSUPPORTEDVIDPN);
 typedef struct _DXGKARG_RECOMMENDFUNCTIONALVIDPN DXGKARG_RECOMMENDFUNCTIONALVIDPN;
 WDDM_POINTERS(DXGKARG_RECOMMENDFUNCTIONALVIDPN);
 typedef struct _DXGKARG_ENUMVIDPNCOFUNCMODALITY DXGKARG_ENUMVIDPNCOFUNCMODALITY;
@@ -285,8 +283,6 @@ typedef struct _DXGKARG_RECOMMENDMONITORMODES DXGKARG_RECOMMENDMONITORMODES;
 WDDM_POINTERS(DXGKARG_RECOMMENDMONITORMODES);
 typedef struct _DXGKARG_RECOMMENDVIDPNTOPOLOGY DXGKARG_RECOMMENDVIDPNTOPOLOGY;
 WDDM_POINTERS(DXGKARG_RECOMMENDVIDPNTOPOLOGY);
-typedef struct _DXGKARG_STOPCAPTURE DXGKARG_STOPCAPTURE;
-WDDM_POINTERS(DXGKARG_STOPCAPTURE);
 typedef struct _DXGKARG_CREATEOVERLAY DXGKARG_CREATEOVERLAY;
 WDDM_POINTERS(DXGKARG_CREATEOVERLAY);
 typedef struct _DXGKARG_UPDATEOVERLAY DXGKARG_UPDATEOVERLAY;
@@ -344,8 +340,6 @@ typedef struct _DXGKARG_GETPOSTCOMPOSITIONCAPS DXGKARG_GETPOSTCOMPOSITIONCAPS;
 WDDM_POINTERS(DXGKARG_GETPOSTCOMPOSITIONCAPS);
 typedef struct _DXGKARG_CREATEPROTECTEDSESSION DXGKARG_CREATEPROTECTEDSESSION;
 WDDM_POINTERS(DXGKARG_CREATEPROTECTEDSESSION);
-typedef struct _DXGKARG_SETVIRTUALMACHINEDATA DXGKARG_SETVIRTUALMACHINEDATA;
-WDDM_POINTERS(DXGKARG_SETVIRTUALMACHINEDATA);
 typedef struct _DXGKARG_SETTRACKEDWORKLOADPOWERLEVEL DXGKARG_SETTRACKEDWORKLOADPOWERLEVEL;
 WDDM_POINTERS(DXGKARG_SETTRACKEDWORKLOADPOWERLEVEL);
 typedef struct _DXGKARG_SAVEMEMORYFORHOTUPDATE DXGKARG_SAVEMEMORYFORHOTUPDATE;
@@ -360,8 +354,6 @@ typedef struct _DXGKARG_CANCELQUEUEDFLIPS DXGKARG_CANCELQUEUEDFLIPS;
 WDDM_POINTERS(DXGKARG_CANCELQUEUEDFLIPS);
 typedef struct _DXGKARG_SETINTERRUPTTARGETPRESENTID DXGKARG_SETINTERRUPTTARGETPRESENTID;
 WDDM_POINTERS(DXGKARG_SETINTERRUPTTARGETPRESENTID);
-typedef struct _DXGKARG_SETALLOCATIONBACKINGSTORE DXGKARG_SETALLOCATIONBACKINGSTORE;
-WDDM_POINTERS(DXGKARG_SETALLOCATIONBACKINGSTORE);
 typedef struct _DXGKARG_CREATECPUEVENT DXGKARG_CREATECPUEVENT;
 WDDM_POINTERS(DXGKARG_CREATECPUEVENT);
 typedef struct _DXGKARG_CANCELFLIPS DXGKARG_CANCELFLIPS;
@@ -391,8 +383,6 @@ typedef struct _DXGK_MONITOR_INTERFACE DXGK_MONITOR_INTERFACE;
 WDDM_POINTERS(DXGK_MONITOR_INTERFACE);
 typedef struct _DXGKARGCB_GETCAPTUREADDRESS DXGKARGCB_GETCAPTUREADDRESS;
 WDDM_POINTERS(DXGKARGCB_GETCAPTUREADDRESS);
-typedef struct _DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE;
-WDDM_POINTERS(DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE);
 typedef struct _DXGKARGCB_PROTECTEDSESSIONSTATUS DXGKARGCB_PROTECTEDSESSIONSTATUS;
 WDDM_POINTERS(DXGKARGCB_PROTECTEDSESSIONSTATUS);
 typedef struct _DXGKARGCB_ALLOCATECONTIGUOUSMEMORY DXGKARGCB_ALLOCATECONTIGUOUSMEMORY;
@@ -411,12 +401,8 @@ typedef struct _DXGKARGCB_MAPFRAMEBUFFERPOINTER DXGKARGCB_MAPFRAMEBUFFERPOINTER;
 WDDM_POINTERS(DXGKARGCB_MAPFRAMEBUFFERPOINTER);
 typedef struct _DXGKARGCB_UNMAPFRAMEBUFFERPOINTER DXGKARGCB_UNMAPFRAMEBUFFERPOINTER;
 WDDM_POINTERS(DXGKARGCB_UNMAPFRAMEBUFFERPOINTER);
-typedef struct _DXGKARGCB_MAPMDLTOIOMMU DXGKARGCB_MAPMDLTOIOMMU;
-WDDM_POINTERS(DXGKARGCB_MAPMDLTOIOMMU);
 typedef struct _DXGKARGCB_UNMAPMDLFROMIOMMU DXGKARGCB_UNMAPMDLFROMIOMMU;
 WDDM_POINTERS(DXGKARGCB_UNMAPMDLFROMIOMMU);
-typedef struct _DXGKARGCB_SIGNALEVENT DXGKARGCB_SIGNALEVENT;
-WDDM_POINTERS(DXGKARGCB_SIGNALEVENT);
 typedef struct _DXGKARGCB_SAVEMEMORYFORHOTUPDATE DXGKARGCB_SAVEMEMORYFORHOTUPDATE;
 WDDM_POINTERS(DXGKARGCB_SAVEMEMORYFORHOTUPDATE);
 typedef struct _DXGKARGCB_NOTIFYCURSORSUPPORTCHANGE DXGKARGCB_NOTIFYCURSORSUPPORTCHANGE;
@@ -815,7 +801,6 @@ __extension__ typedef struct _DXGK_POWER_RUNTIME_STATE {
 } DXGK_POWER_RUNTIME_STATE;
 WDDM_POINTERS(DXGK_POWER_RUNTIME_STATE);
 
-/* The arms of memory and shared components are not published. */
 __extension__ typedef struct _DXGK_POWER_COMPONENT_MAPPING {
     DXGK_POWER_COMPONENT_TYPE ComponentType;
     union {
@@ -828,6 +813,18 @@ __extension__ typedef struct _DXGK_POWER_COMPONENT_MAPPING {
         struct {
             UINT VidPnTargetID;
         } MonitorDesc;
+        struct {
+            UINT SegmentID;
+        } MemoryDesc;
+        struct {
+            union {
+                struct {
+                    WORD SharedTypeFlag;
+                    WORD DriverCustomValueSet;
+                };
+                UINT SharedType;
+            };
+        } SharedDesc;
     };
 } DXGK_POWER_COMPONENT_MAPPING;
 WDDM_POINTERS(DXGK_POWER_COMPONENT_MAPPING);
@@ -845,7 +842,218 @@ __extension__ typedef struct _DXGK_POWER_RUNTIME_COMPONENT {
 } DXGK_POWER_RUNTIME_COMPONENT;
 WDDM_POINTERS(DXGK_POWER_RUNTIME_COMPONENT);
 
-/* Bits are derived. */
+__extension__ typedef struct _DXGKARG_CREATENATIVEFENCE_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGKARG_CREATENATIVEFENCE_FLAGS;
+WDDM_POINTERS(DXGKARG_CREATENATIVEFENCE_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGK_OPENNATIVEFENCE_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGK_OPENNATIVEFENCE_FLAGS;
+WDDM_POINTERS(DXGK_OPENNATIVEFENCE_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGK_CLOSENATIVEFENCE_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGK_CLOSENATIVEFENCE_FLAGS;
+WDDM_POINTERS(DXGK_CLOSENATIVEFENCE_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGK_DESTROYNATIVEFENCE_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGK_DESTROYNATIVEFENCE_FLAGS;
+WDDM_POINTERS(DXGK_DESTROYNATIVEFENCE_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGKARG_UPDATEMONITOREDVALUES_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGKARG_UPDATEMONITOREDVALUES_FLAGS;
+WDDM_POINTERS(DXGKARG_UPDATEMONITOREDVALUES_FLAGS);
+
+__extension__ typedef struct _DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS {
+    union {
+        struct {
+            UINT AlwaysSignaled : 1;
+            UINT NotificationOnly : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS;
+WDDM_POINTERS(DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGKARG_SETNATIVEFENCELOGBUFFER_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGKARG_SETNATIVEFENCELOGBUFFER_FLAGS;
+WDDM_POINTERS(DXGKARG_SETNATIVEFENCELOGBUFFER_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGKARG_UPDATENATIVEFENCELOGS_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGKARG_UPDATENATIVEFENCELOGS_FLAGS;
+WDDM_POINTERS(DXGKARG_UPDATENATIVEFENCELOGS_FLAGS);
+
+__extension__ typedef struct _DXGKARG_CREATEDOORBELL_FLAGS {
+    union {
+        struct {
+            UINT ResizeRingBufferOperation : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} DXGKARG_CREATEDOORBELL_FLAGS;
+WDDM_POINTERS(DXGKARG_CREATEDOORBELL_FLAGS);
+
+__extension__ typedef struct _DXGKARG_CONNECTDOORBELL_FLAGS {
+    union {
+        struct {
+            UINT RequireSecondaryAddress : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} DXGKARG_CONNECTDOORBELL_FLAGS;
+WDDM_POINTERS(DXGKARG_CONNECTDOORBELL_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGKARG_DISCONNECTDOORBELL_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGKARG_DISCONNECTDOORBELL_FLAGS;
+WDDM_POINTERS(DXGKARG_DISCONNECTDOORBELL_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGKARG_NOTIFYWORKSUBMISSION_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGKARG_NOTIFYWORKSUBMISSION_FLAGS;
+WDDM_POINTERS(DXGKARG_NOTIFYWORKSUBMISSION_FLAGS);
+
+/* The bits are derived: all are reserved. */
+__extension__ typedef struct _DXGKARGCB_DISCONNECTDOORBELL_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} DXGKARGCB_DISCONNECTDOORBELL_FLAGS;
+WDDM_POINTERS(DXGKARGCB_DISCONNECTDOORBELL_FLAGS);
+
+__extension__ typedef struct _DXGK_VIRTUALMACHINEDATAFLAGS {
+    union {
+        struct {
+            UINT SecureVirtualMachine : 1;
+            UINT LinuxVirtualMachine : 1;
+        };
+        UINT Value;
+    };
+} DXGK_VIRTUALMACHINEDATAFLAGS;
+WDDM_POINTERS(DXGK_VIRTUALMACHINEDATAFLAGS);
+
+__extension__ typedef struct _DXGKARG_SETVIRTUALMACHINEDATA {
+    HANDLE hKmdVmWorkerProcess;
+    GUID *pVmGuid;
+    DXGK_VIRTUALMACHINEDATAFLAGS Flags;
+} DXGKARG_SETVIRTUALMACHINEDATA;
+WDDM_POINTERS(DXGKARG_SETVIRTUALMACHINEDATA);
+
+__extension__ typedef struct _DXGKARG_STOPCAPTURE {
+    HANDLE hAllocation;
+} DXGKARG_STOPCAPTURE;
+WDDM_POINTERS(DXGKARG_STOPCAPTURE);
+
+__extension__ typedef struct _DXGKARG_ISSUPPORTEDVIDPN {
+    D3DKMDT_HVIDPN hDesiredVidPn;
+    BOOLEAN IsVidPnSupported;
+} DXGKARG_ISSUPPORTEDVIDPN;
+WDDM_POINTERS(DXGKARG_ISSUPPORTEDVIDPN);
+
+__extension__ typedef struct _DXGKARG_SETALLOCATIONBACKINGSTORE {
+    HANDLE hDriverAllocation;
+    VOID *pBackingStore;
+} DXGKARG_SETALLOCATIONBACKINGSTORE;
+WDDM_POINTERS(DXGKARG_SETALLOCATIONBACKINGSTORE);
+
+__extension__ typedef struct _DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE {
+    HANDLE hDxgkProcess;
+    UINT64 SizeInBytes;
+    UINT Alignment;
+    UINT64 StartVirtualAddress;
+    UINT64 BaseAddress;
+    union {
+        struct {
+            UINT AllowUserModeMapping : 1;
+        };
+        UINT Flags;
+    };
+} DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE;
+WDDM_POINTERS(DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE);
+
+__extension__ typedef struct _DXGKARGCB_SIGNALEVENT {
+    HANDLE hDxgkProcess;
+    HANDLE hEvent;
+    union {
+        struct {
+            UINT CpuEventObject : 1;
+            UINT Reserved : 31;
+        };
+        UINT Flags;
+    };
+} DXGKARGCB_SIGNALEVENT;
+WDDM_POINTERS(DXGKARGCB_SIGNALEVENT);
+
+__extension__ typedef struct _DXGKARGCB_MAPMDLTOIOMMU {
+    PMDL pMdl;
+    HANDLE hMemoryHandle;
+} DXGKARGCB_MAPMDLTOIOMMU;
+WDDM_POINTERS(DXGKARGCB_MAPMDLTOIOMMU);
+
 __extension__ typedef struct _DXGK_QUERYADAPTERINFOFLAGS {
     union {
         struct {
@@ -932,7 +1140,6 @@ __extension__ typedef struct _DXGK_PRESENTATIONCAPS {
 } DXGK_PRESENTATIONCAPS;
 WDDM_POINTERS(DXGK_PRESENTATIONCAPS);
 
-/* DdiPresentForIFlip and FlipImmediateOnHSync: bits derived. */
 __extension__ typedef struct _DXGK_FLIPCAPS {
     union {
         struct {
@@ -990,7 +1197,8 @@ __extension__ typedef struct _DXGK_VIDMMCAPS {
             UINT MapAperture2Supported : 1;
             UINT CrossAdapterResourceTexture : 1;
             UINT CrossAdapterResourceScanout : 1;
-            UINT Reserved : 15;
+            UINT AlwaysPoweredVRAM : 1;
+            UINT Reserved : 14;
         };
         UINT Value;
     };
@@ -1005,8 +1213,8 @@ __extension__ typedef struct _DXGK_GPUENGINETOPOLOGY {
 WDDM_POINTERS(DXGK_GPUENGINETOPOLOGY);
 
 /*
- * Derived: the versions of the members HybridIntegrated to MaxQueuedMultiPlaneOverlayFlipVSync, the
- * form of MiscCaps, the bits of it after the first, and the size of HwQueuedFlipCaps.
+ * Derived: the first versions of HybridIntegrated and the members after it up to
+ * MaxQueuedMultiPlaneOverlayFlipVSync, and the size of HwQueuedFlipCaps.
  */
 __extension__ typedef struct _DXGK_DRIVERCAPS {
     PHYSICAL_ADDRESS HighestAcceptableAddress;
@@ -1064,7 +1272,10 @@ __extension__ typedef struct _DXGK_DRIVERCAPS {
                 UINT IndependentVidPnVSyncControl : 1;
                 UINT NoHybridDiscreteDListDllSupport : 1;
                 UINT DisplayableSupport : 1;
-                UINT Reserved : 25;
+                UINT NoHybridDiscreteDListDllMuxSupport : 1;
+                UINT CursorDoesNotSupportXorBlendWithMultiPlaneOverlay : 1;
+                UINT TestOnly : 1;
+                UINT Reserved : 22;
             };
             UINT Value;
         };
@@ -1117,7 +1328,6 @@ __extension__ typedef struct _DXGK_PAGE_TABLE_LEVEL_DESC {
 } DXGK_PAGE_TABLE_LEVEL_DESC;
 WDDM_POINTERS(DXGK_PAGE_TABLE_LEVEL_DESC);
 
-/* AllowHardwareProtectedNoVpr and VirtualCopyEngineSupported: bits derived. */
 __extension__ typedef struct _DXGK_PHYSICALADAPTERFLAGS {
     union {
         struct {
@@ -1127,7 +1337,10 @@ __extension__ typedef struct _DXGK_PHYSICALADAPTERFLAGS {
             UINT VPRPagingContextRequired : 1;
             UINT AllowHardwareProtectedNoVpr : 1;
             UINT VirtualCopyEngineSupported : 1;
-            UINT Reserved : 26;
+            UINT GpuVaIommuRequired : 1;
+            UINT GpuVaIommuGlobalRequired : 1;
+            UINT GpuVaIommuCacheCoherent : 1;
+            UINT Reserved : 23;
         };
         UINT Value;
     };
@@ -1145,7 +1358,6 @@ __extension__ typedef struct _DXGK_PHYSICALADAPTERCAPS {
 } DXGK_PHYSICALADAPTERCAPS;
 WDDM_POINTERS(DXGK_PHYSICALADAPTERCAPS);
 
-/* VprSupported and the members after it: bits derived. */
 __extension__ typedef struct _DXGK_SEGMENTFLAGS {
     union {
         struct {
@@ -1171,7 +1383,8 @@ __extension__ typedef struct _DXGK_SEGMENTFLAGS {
             UINT LocalBudgetGroup : 1;
             UINT NonLocalBudgetGroup : 1;
             UINT PopulatedByReservedDDRByFirmware : 1;
-            UINT Reserved : 10;
+            UINT AperturePreservedDuringStandby : 1;
+            UINT Reserved : 9;
         };
         UINT Value;
     };
@@ -1305,9 +1518,12 @@ __extension__ typedef struct DXGK_PHYSICAL_MEMORY_CAPS {
 } DXGK_PHYSICAL_MEMORY_CAPS;
 WDDM_POINTERS(DXGK_PHYSICAL_MEMORY_CAPS);
 
-/* Types and layout are derived: the pages print names only. */
+/* The first member has its second name in later kits. */
 __extension__ typedef struct DXGK_NATIVE_FENCE_CAPS {
-    UINT MonitoredValueStride;
+    union {
+        UINT MonitoredValueStride;
+        UINT MonitoredValuePadding;
+    };
     BOOLEAN MapToGpuSystemProcess;
     D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
     D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
@@ -1315,7 +1531,6 @@ __extension__ typedef struct DXGK_NATIVE_FENCE_CAPS {
 } DXGK_NATIVE_FENCE_CAPS;
 WDDM_POINTERS(DXGK_NATIVE_FENCE_CAPS);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGK_USERMODESUBMISSION_CAPS {
     union {
         struct {
@@ -1377,7 +1592,6 @@ __extension__ typedef struct _DXGKARG_CREATEDEVICE {
 } DXGKARG_CREATEDEVICE;
 WDDM_POINTERS(DXGKARG_CREATEDEVICE);
 
-/* HwQueueSupported and TestContext: bits derived. */
 __extension__ typedef struct _DXGK_CREATECONTEXTFLAGS {
     union {
         struct {
@@ -1432,7 +1646,6 @@ __extension__ typedef struct _DXGKARG_CREATECONTEXT {
 } DXGKARG_CREATECONTEXT;
 WDDM_POINTERS(DXGKARG_CREATECONTEXT);
 
-/* VirtualMachineProcess and the members after it: bits derived. */
 __extension__ typedef struct _DXGK_CREATEPROCESSFLAGS {
     union {
         struct {
@@ -1615,16 +1828,25 @@ __extension__ typedef struct DXGK_ALLOCATIONINFOFLAGS2 {
 } DXGK_ALLOCATIONINFOFLAGS2;
 WDDM_POINTERS(DXGK_ALLOCATIONINFOFLAGS2);
 
-/* Flags2: place derived. FlagsWddm2 is the arm of drivers for WDDM 2.0 and later. */
+/* FlagsWddm2 is the arm of drivers for WDDM 2.0 and later. */
 __extension__ typedef struct _DXGK_ALLOCATIONINFO {
     VOID *pPrivateDriverData;
     UINT PrivateDriverDataSize;
-    UINT Alignment;
+    union {
+        UINT Alignment;
+        struct {
+            UINT16 MinimumPageSize;
+            UINT16 RecommendedPageSize;
+        };
+    };
     SIZE_T Size;
     SIZE_T PitchAlignedSize;
     DXGK_SEGMENTBANKPREFERENCE HintedBank;
     DXGK_SEGMENTPREFERENCE PreferredSegment;
-    UINT SupportedReadSegmentSet;
+    union {
+        UINT SupportedReadSegmentSet;
+        UINT MmuSet;
+    };
     UINT SupportedWriteSegmentSet;
     UINT EvictionSegmentSet;
     union {
@@ -1881,12 +2103,11 @@ __extension__ typedef struct _DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE {
 } DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE;
 WDDM_POINTERS(DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE);
 
-/* Types of the two virtual addresses are uncertain: the page prints physical ones. */
 __extension__ typedef struct _DXGK_BUILDPAGINGBUFFER_FLUSHTLB {
     D3DGPU_PHYSICAL_ADDRESS RootPageTableAddress;
     HANDLE hProcess;
-    D3DGPU_PHYSICAL_ADDRESS StartVirtualAddress;
-    D3DGPU_PHYSICAL_ADDRESS EndVirtualAddress;
+    D3DGPU_VIRTUAL_ADDRESS StartVirtualAddress;
+    D3DGPU_VIRTUAL_ADDRESS EndVirtualAddress;
 } DXGK_BUILDPAGINGBUFFER_FLUSHTLB;
 WDDM_POINTERS(DXGK_BUILDPAGINGBUFFER_FLUSHTLB);
 
@@ -1923,13 +2144,12 @@ __extension__ typedef struct _DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY {
 } DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY;
 WDDM_POINTERS(DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY);
 
-/* Types are derived: the pages print names only. */
 __extension__ typedef struct DXGK_ADL {
-    UINT PageCount;
+    UINT32 PageCount;
     DXGK_ADL_FLAGS Flags;
     union {
-        UINT64 BasePageNumber;
-        UINT64 *Pages;
+        DXGK_PAGE_NUMBER BasePageNumber;
+        const DXGK_PAGE_NUMBER *Pages;
     };
 } DXGK_ADL;
 WDDM_POINTERS(DXGK_ADL);
@@ -1947,14 +2167,13 @@ __extension__ typedef struct DXGK_NOTIFYALLOCFLAGS {
 } DXGK_NOTIFYALLOCFLAGS;
 WDDM_POINTERS(DXGK_NOTIFYALLOCFLAGS);
 
-/* Types are derived: the pages print names only. */
 __extension__ typedef struct DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC {
     HANDLE hAllocation;
     HANDLE hKmdProcessHandle;
     DXGK_NOTIFYALLOCFLAGS Flags;
     UINT64 OffsetInBytes;
     UINT64 SizeInBytes;
-    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddressAtOffset;
+    UINT64 GpuVirtualAddressAtOffset;
 } DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC;
 WDDM_POINTERS(DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC);
 
@@ -2170,7 +2389,6 @@ __extension__ typedef struct _DXGKARG_PATCH {
 } DXGKARG_PATCH;
 WDDM_POINTERS(DXGKARG_PATCH);
 
-/* VirtualMachineData: bit derived. */
 __extension__ typedef struct _DXGK_SUBMITCOMMANDFLAGS {
     union {
         struct {
@@ -2331,7 +2549,6 @@ __extension__ typedef struct _DXGKARG_COLLECTDBGINFO {
 } DXGKARG_COLLECTDBGINFO;
 WDDM_POINTERS(DXGKARG_COLLECTDBGINFO);
 
-/* Types are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_COLLECTDBGINFO2 {
     UINT Reason;
     VOID *pBuffer;
@@ -2367,7 +2584,7 @@ __extension__ typedef struct _DXGKARG_CREATEHWCONTEXT {
 } DXGKARG_CREATEHWCONTEXT;
 WDDM_POINTERS(DXGKARG_CREATEHWCONTEXT);
 
-/* Types and layout are derived: the pages print names only. */
+/* The type of hHwQueueProgressFence is derived: pages print a D3DKMT_HANDLE there. */
 __extension__ typedef struct DXGKARG_CREATEHWQUEUE {
     HANDLE hHwQueue;
     D3DDDI_CREATEHWQUEUEFLAGS Flags;
@@ -2379,7 +2596,6 @@ __extension__ typedef struct DXGKARG_CREATEHWQUEUE {
 } DXGKARG_CREATEHWQUEUE;
 WDDM_POINTERS(DXGKARG_CREATEHWQUEUE);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct _DXGKARG_SUBMITCOMMANDTOHWQUEUE {
     HANDLE hHwQueue;
     UINT64 HwQueueProgressFenceId;
@@ -2470,12 +2686,11 @@ __extension__ typedef struct _DXGKARG_SIGNALMONITOREDFENCE {
 } DXGKARG_SIGNALMONITOREDFENCE;
 WDDM_POINTERS(DXGKARG_SIGNALMONITOREDFENCE);
 
-/* Types are derived: the pages print names only. */
 __extension__ typedef struct _DXGKARG_SETSCHEDULINGLOGBUFFER {
     UINT NodeOrdinal;
     UINT EngineOrdinal;
     UINT NumberOfEntries;
-    VOID *LogBufferCpuVa;
+    struct _DXGK_SCHEDULING_LOG_BUFFER *LogBufferCpuVa;
     D3DGPU_VIRTUAL_ADDRESS LogBufferGpuVa;
     UINT InterruptEntry;
 } DXGKARG_SETSCHEDULINGLOGBUFFER;
@@ -2493,7 +2708,6 @@ __extension__ typedef struct _DXGK_INVALIDATEHWCONTEXTFLAGS {
 } DXGK_INVALIDATEHWCONTEXTFLAGS;
 WDDM_POINTERS(DXGK_INVALIDATEHWCONTEXTFLAGS);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct _DXGKARGCB_INVALIDATEHWCONTEXT {
     HANDLE hAdapter;
     HANDLE hHwContext;
@@ -2510,97 +2724,82 @@ __extension__ typedef struct _DXGKARG_CALIBRATEGPUCLOCK {
 } DXGKARG_CALIBRATEGPUCLOCK;
 WDDM_POINTERS(DXGKARG_CALIBRATEGPUCLOCK);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_CREATENATIVEFENCE {
     HANDLE hGlobalNativeFence;
     D3DDDI_NATIVEFENCE_TYPE Type;
     D3DGPU_VIRTUAL_ADDRESS CurrentValueSystemProcessGpuVa;
     D3DGPU_VIRTUAL_ADDRESS MonitoredValueSystemProcessGpuVa;
     BYTE pPrivateDriverData[64];
-    UINT Flags;
+    DXGKARG_CREATENATIVEFENCE_FLAGS Flags;
     BYTE Reserved[32];
 } DXGKARG_CREATENATIVEFENCE;
 WDDM_POINTERS(DXGKARG_CREATENATIVEFENCE);
 
-/* Types and layout are derived: the pages print names only. */
+/* Later kits have 64 bytes of private data before Reserved. */
 __extension__ typedef struct DXGKARG_OPENNATIVEFENCE {
     HANDLE hGlobalNativeFence;
     HANDLE hLocalNativeFence;
     HANDLE hDevice;
     D3DGPU_VIRTUAL_ADDRESS CurrentValueGpuVa;
     D3DGPU_VIRTUAL_ADDRESS MonitoredValueGpuVa;
-    UINT Flags;
+    DXGK_OPENNATIVEFENCE_FLAGS Flags;
     BYTE Reserved[32];
 } DXGKARG_OPENNATIVEFENCE;
 WDDM_POINTERS(DXGKARG_OPENNATIVEFENCE);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_CLOSENATIVEFENCE {
     HANDLE hLocalNativeFence;
-    UINT Flags;
+    DXGK_CLOSENATIVEFENCE_FLAGS Flags;
     BYTE Reserved[32];
 } DXGKARG_CLOSENATIVEFENCE;
 WDDM_POINTERS(DXGKARG_CLOSENATIVEFENCE);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_DESTROYNATIVEFENCE {
     HANDLE hGlobalNativeFence;
-    UINT Flags;
+    DXGK_DESTROYNATIVEFENCE_FLAGS Flags;
     BYTE Reserved[32];
 } DXGKARG_DESTROYNATIVEFENCE;
 WDDM_POINTERS(DXGKARG_DESTROYNATIVEFENCE);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_UPDATEMONITOREDVALUES {
     HANDLE *NativeFenceArray;
     UINT64 *UpdatedValueArray;
     VOID **MonitoredValueKernelCpuVa;
     UINT NumFences;
-    UINT Flags;
+    DXGKARG_UPDATEMONITOREDVALUES_FLAGS Flags;
     BYTE Reserved[28];
 } DXGKARG_UPDATEMONITOREDVALUES;
 WDDM_POINTERS(DXGKARG_UPDATEMONITOREDVALUES);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_UPDATECURRENTVALUESFROMCPU {
     HANDLE *NativeFenceArray;
     UINT64 *UpdatedValueArray;
     VOID **CurrentValueKernelCpuVa;
     UINT NumFences;
-    union {
-        struct {
-            UINT AlwaysSignaled : 1;
-            UINT NotificationOnly : 1;
-            UINT ReservedBits : 30;
-        };
-        UINT Value;
-    } Flags;
+    DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS Flags;
     BYTE Reserved[28];
 } DXGKARG_UPDATECURRENTVALUESFROMCPU;
 WDDM_POINTERS(DXGKARG_UPDATECURRENTVALUESFROMCPU);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_SETNATIVEFENCELOGBUFFER {
     HANDLE hHwQueue;
     UINT NumberOfEntries;
-    VOID *LogBufferCpuVa;
+    DXGK_NATIVE_FENCE_LOG_BUFFER *LogBufferCpuVa;
     D3DGPU_VIRTUAL_ADDRESS LogBufferGpuVa;
     D3DGPU_VIRTUAL_ADDRESS LogBufferSystemProcessGpuVa;
-    UINT Flags;
+    DXGKARG_SETNATIVEFENCELOGBUFFER_FLAGS Flags;
     BYTE Reserved[32];
 } DXGKARG_SETNATIVEFENCELOGBUFFER;
 WDDM_POINTERS(DXGKARG_SETNATIVEFENCELOGBUFFER);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_UPDATENATIVEFENCELOGS {
     UINT NumberOfQueues;
     HANDLE *hHWQueue;
-    UINT Flags;
+    DXGKARG_UPDATENATIVEFENCELOGS_FLAGS Flags;
     BYTE Reserved[32];
 } DXGKARG_UPDATENATIVEFENCELOGS;
 WDDM_POINTERS(DXGKARG_UPDATENATIVEFENCELOGS);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_CREATEDOORBELL {
     HANDLE hHwQueue;
     HANDLE hDoorbell;
@@ -2608,26 +2807,13 @@ __extension__ typedef struct DXGKARG_CREATEDOORBELL {
     VOID *PrivateDriverData;
     HANDLE hRingBuffer;
     HANDLE hRingBufferControl;
-    union {
-        struct {
-            UINT ResizeRingBufferOperation : 1;
-            UINT Reserved : 31;
-        };
-        UINT Value;
-    } Flags;
+    DXGKARG_CREATEDOORBELL_FLAGS Flags;
 } DXGKARG_CREATEDOORBELL;
 WDDM_POINTERS(DXGKARG_CREATEDOORBELL);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_CONNECTDOORBELL {
     HANDLE hDoorbell;
-    union {
-        struct {
-            UINT RequireSecondaryAddress : 1;
-            UINT Reserved : 31;
-        };
-        UINT Value;
-    } Flags;
+    DXGKARG_CONNECTDOORBELL_FLAGS Flags;
     VOID *KernelCpuVirtualAddress;
     VOID *SecondaryKernelCpuVirtualAddress;
     D3DDDI_DOORBELLSTATUS Status;
@@ -2637,7 +2823,7 @@ WDDM_POINTERS(DXGKARG_CONNECTDOORBELL);
 /* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_DISCONNECTDOORBELL {
     HANDLE hDoorbell;
-    UINT Flags;
+    DXGKARG_DISCONNECTDOORBELL_FLAGS Flags;
 } DXGKARG_DISCONNECTDOORBELL;
 WDDM_POINTERS(DXGKARG_DISCONNECTDOORBELL);
 
@@ -2650,7 +2836,7 @@ WDDM_POINTERS(DXGKARG_DESTROYDOORBELL);
 /* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_NOTIFYWORKSUBMISSION {
     HANDLE hHwQueue;
-    UINT Flags;
+    DXGKARG_NOTIFYWORKSUBMISSION_FLAGS Flags;
 } DXGKARG_NOTIFYWORKSUBMISSION;
 WDDM_POINTERS(DXGKARG_NOTIFYWORKSUBMISSION);
 
@@ -2658,7 +2844,7 @@ WDDM_POINTERS(DXGKARG_NOTIFYWORKSUBMISSION);
 __extension__ typedef struct DXGKARGCB_DISCONNECTDOORBELL {
     HANDLE hHwQueue;
     HANDLE hDoorbell;
-    UINT Flags;
+    DXGKARGCB_DISCONNECTDOORBELL_FLAGS Flags;
     D3DDDI_DOORBELLSTATUS DisconnectReason;
 } DXGKARGCB_DISCONNECTDOORBELL;
 WDDM_POINTERS(DXGKARGCB_DISCONNECTDOORBELL);
@@ -2701,7 +2887,6 @@ __extension__ typedef struct _DXGKARG_SETVIDPNSOURCEVISIBILITY {
 } DXGKARG_SETVIDPNSOURCEVISIBILITY;
 WDDM_POINTERS(DXGKARG_SETVIDPNSOURCEVISIBILITY);
 
-/* The union is derived. */
 __extension__ typedef struct _DXGKARG_CONTROLINTERRUPT2 {
     DXGK_INTERRUPT_TYPE InterruptType;
     union {
@@ -2711,7 +2896,6 @@ __extension__ typedef struct _DXGKARG_CONTROLINTERRUPT2 {
 } DXGKARG_CONTROLINTERRUPT2;
 WDDM_POINTERS(DXGKARG_CONTROLINTERRUPT2);
 
-/* The union is derived. */
 __extension__ typedef struct DXGKARG_CONTROLINTERRUPT3 {
     DXGK_INTERRUPT_TYPE InterruptType;
     union {
@@ -2729,7 +2913,6 @@ __extension__ typedef struct _DXGKARG_GETSCANLINE {
 } DXGKARG_GETSCANLINE;
 WDDM_POINTERS(DXGKARG_GETSCANLINE);
 
-/* EvaluateLegacyMonitoredFences: bit derived. */
 __extension__ typedef struct _DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS {
     union {
         struct {
@@ -2743,7 +2926,6 @@ __extension__ typedef struct _DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS {
 } DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS;
 WDDM_POINTERS(DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS);
 
-/* NativeFenceSignaled and EngineStateChange: types derived. */
 __extension__ typedef struct _DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     DXGK_INTERRUPT_TYPE InterruptType;
     union {
@@ -2959,7 +3141,6 @@ __extension__ typedef struct DXGKARG_QUERYFEATURESUPPORT {
 } DXGKARG_QUERYFEATURESUPPORT;
 WDDM_POINTERS(DXGKARG_QUERYFEATURESUPPORT);
 
-/* Types are derived: the pages print names only. */
 __extension__ typedef struct DXGKARG_QUERYFEATUREINTERFACE {
     DXGK_FEATURE_ID FeatureId;
     DXGK_FEATURE_VERSION Version;
@@ -3017,12 +3198,11 @@ __extension__ typedef struct DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 {
 } DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1;
 WDDM_POINTERS(DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1);
 
-typedef VOID (APIENTRY *DXGKCB_FEATURE_NATIVEFENCE_GETOSCAPS)(
+typedef VOID (APIENTRY *DXGKCB_FEATURE_NATIVEFENCE_CAPS_1)(
     DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 *pArgs);
 
-/* Names of the types of its functions are ours. */
 __extension__ typedef struct DXGKCBINT_FEATURE_NATIVEFENCE_1 {
-    DXGKCB_FEATURE_NATIVEFENCE_GETOSCAPS GetOSCaps;
+    DXGKCB_FEATURE_NATIVEFENCE_CAPS_1 GetOSCaps;
 } DXGKCBINT_FEATURE_NATIVEFENCE_1;
 WDDM_POINTERS(DXGKCBINT_FEATURE_NATIVEFENCE_1);
 

@@ -210,13 +210,23 @@ __extension__ typedef struct _DXGK_GPUCLOCKDATA_FLAGS {
 } DXGK_GPUCLOCKDATA_FLAGS;
 WDDM_POINTERS(DXGK_GPUCLOCKDATA_FLAGS);
 
+__extension__ typedef struct _DXGK_DISPLAY_INFORMATION {
+    UINT Width;
+    UINT Height;
+    UINT Pitch;
+    D3DDDIFORMAT ColorFormat;
+    PHYSICAL_ADDRESS PhysicAddress;
+    D3DDDI_VIDEO_PRESENT_TARGET_ID TargetId;
+    ULONG AcpiId;
+} DXGK_DISPLAY_INFORMATION;
+WDDM_POINTERS(DXGK_DISPLAY_INFORMATION);
+
 __extension__ typedef struct _D3DKMDT_PREEMPTION_CAPS {
     D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY GraphicsPreemptionGranularity;
     D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY ComputePreemptionGranularity;
 } D3DKMDT_PREEMPTION_CAPS;
 WDDM_POINTERS(D3DKMDT_PREEMPTION_CAPS);
 
-/* Bits are derived: the pages print names only. */
 __extension__ typedef struct _DXGK_NODEMETADATA_FLAGS {
     union {
         struct {
@@ -225,7 +235,8 @@ __extension__ typedef struct _DXGK_NODEMETADATA_FLAGS {
             UINT SupportTrackedWorkload : 1;
             UINT UserModeSubmission : 1;
             UINT SupportBuildTestCommandBuffer : 1;
-            UINT Reserved : 11;
+            UINT SupportFaultAndStall : 1;
+            UINT Reserved : 10;
             UINT MaxInFlightHwQueueBuffers : 16;
         };
         UINT Value;

@@ -83,6 +83,7 @@ typedef struct _RECT {
 /* An identifier is the category in the upper four bits and a number in the category. */
 typedef UINT DXGK_FEATURE_ID;
 typedef USHORT DXGK_FEATURE_VERSION;
+typedef UINT64 DXGK_PAGE_NUMBER; /* derived */
 
 #define DXGK_FEATURE_HWSCH 0
 #define DXGK_FEATURE_HWFLIPQUEUE 1
@@ -393,6 +394,13 @@ __extension__ typedef struct _DXGK_NATIVE_FENCE_LOG_ENTRY {
 } DXGK_NATIVE_FENCE_LOG_ENTRY;
 WDDM_POINTERS(DXGK_NATIVE_FENCE_LOG_ENTRY);
 
+/* The form is derived: a header and entries. */
+__extension__ typedef struct _DXGK_NATIVE_FENCE_LOG_BUFFER {
+    DXGK_NATIVE_FENCE_LOG_HEADER Header;
+    DXGK_NATIVE_FENCE_LOG_ENTRY Entries[1];
+} DXGK_NATIVE_FENCE_LOG_BUFFER;
+WDDM_POINTERS(DXGK_NATIVE_FENCE_LOG_BUFFER);
+
 __extension__ typedef struct _D3DGPU_PHYSICAL_ADDRESS {
     UINT SegmentId;
     UINT Padding;
@@ -464,7 +472,6 @@ __extension__ typedef struct _D3DDDI_CREATEHWCONTEXTFLAGS {
 } D3DDDI_CREATEHWCONTEXTFLAGS;
 WDDM_POINTERS(D3DDDI_CREATEHWCONTEXTFLAGS);
 
-/* Types and layout are derived: the pages print names only. */
 __extension__ typedef struct _D3DDDI_CREATEHWQUEUEFLAGS {
     union {
         struct {
@@ -482,7 +489,6 @@ __extension__ typedef struct _D3DDDI_CREATEHWQUEUEFLAGS {
 } D3DDDI_CREATEHWQUEUEFLAGS;
 WDDM_POINTERS(D3DDDI_CREATEHWQUEUEFLAGS);
 
-/* Types and bits are derived: the pages print names only. */
 __extension__ typedef struct DXGK_ISFEATUREENABLED_RESULT {
     DXGK_FEATURE_VERSION Version;
     union {
@@ -491,7 +497,9 @@ __extension__ typedef struct DXGK_ISFEATUREENABLED_RESULT {
             USHORT KnownFeature : 1;
             USHORT SupportedByDriver : 1;
             USHORT SupportedOnCurrentConfig : 1;
-            USHORT Reserved : 12;
+            USHORT Available : 1;
+            USHORT Experimental : 1;
+            USHORT Reserved : 10;
         };
         USHORT Value;
     };
