@@ -287,10 +287,10 @@ fn checked_process(call: &Call, handle: u64) -> Result<(), Status> {
     if handle == 0 || handle == CURRENT_PROCESS {
         return Ok(());
     }
-    let process = process::of_descriptor(&call.caller.descriptor(handle)?);
-    match process.ok_or(Status::INVALID_HANDLE)? == process::current() {
-        true => Ok(()),
-        false => Err(Status::ACCESS_DENIED),
+    match process::is_own(&call.caller.descriptor(handle)?) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Status::ACCESS_DENIED),
+        None => Err(Status::INVALID_HANDLE),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::caller::Caller;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -44,12 +45,20 @@ impl WaitCallback for CallerEvent {
 
 /// Returns a duplicate of the event of a HANDLE.
 fn duplicate(caller: &Caller, handle: u64) -> Result<File, Status> {
-    let event = caller.descriptor(handle)?;
-    let kind = std::fs::read_link(format!("/proc/self/fd/{}", event.as_raw_fd()));
-    match kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]") {
-        true => Ok(File::from(event)),
-        false => Err(Status::INVALID_HANDLE),
-    }
+    let event = File::from(caller.descriptor(handle)?);
+    let is_event = match std::fs::read_link(format!("/proc/self/fd/{}", event.as_raw_fd())) {
+        Ok(kind) => kind.as_os_str() == "anon_inode:[eventfd]",
+        Err(_) => takes_a_count(&event),
+    };
+    if is_event { Ok(event) } else { Err(Status::INVALID_HANDLE) }
+}
+
+/// Returns whether a descriptor is an eventfd, where `/proc` is not mounted. It has no type of a
+/// file, and a count of 0 can be added to it. Other descriptors without a type refuse the write.
+fn takes_a_count(mut event: &File) -> bool {
+    let untyped = |mode| FileType::from_raw_mode(mode) == FileType::Unknown;
+    let is_untyped = rustix::fs::fstat(event).is_ok_and(|found| untyped(found.st_mode));
+    is_untyped && matches!(event.write(&0u64.to_ne_bytes()), Ok(8))
 }
 
 /// Returns the notice that sets the event of a HANDLE once.
@@ -127,5 +136,33 @@ impl PendingWaits {
     pub(crate) fn cancel_all(&self) {
         let waits = std::mem::take(&mut self.0.lock_device().waits);
         drop(waits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn only_an_event_takes_a_count() {
+        let event = File::from(eventfd(5, EventfdFlags::NONBLOCK).unwrap());
+        assert!(takes_a_count(&event));
+        let mut count = [0; 8];
+        rustix::io::read(&event, &mut count).unwrap();
+        assert_eq!(u64::from_ne_bytes(count), 5, "the probe adds nothing");
+        let epoll = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC);
+        let (_pipe, end) = std::io::pipe().unwrap();
+        let memory = rustix::fs::memfd_create(c"memory", rustix::fs::MemfdFlags::CLOEXEC);
+        let memory = File::from(memory.unwrap());
+        for other in [
+            File::from(epoll.unwrap()),
+            File::from(OwnedFd::from(end)),
+            memory.try_clone().unwrap(),
+        ] {
+            assert!(!takes_a_count(&other));
+        }
+        assert_eq!(memory.metadata().unwrap().len(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! C and C++ programs that are compiled against the header, linked with the shared library, and
 //! run: as they are, and with AddressSanitizer where the compiler has it; on a kernel in their own
-//! process, and on the kernel of a service.
+//! process, on the kernel of a service, and on that kernel from a container.
 
 mod compiler;
 mod restart;
@@ -10,6 +10,7 @@ use compiler::{Compiler, library, root};
 use service::{patient_socket, socket, variants_socket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tidegate_testbed::{Container, ServiceProcess};
 
 /// A program of `tests/c`.
 struct Program {
@@ -55,7 +56,7 @@ impl Program {
             self.run(&program, part, Path::new(""));
             // Timeouts are simulated only by the owner of a machine, not by a client of a service.
             if part != "faults" {
-                self.run(&program, part, socket());
+                self.run_served(&program, part);
             }
         }
     }
@@ -63,19 +64,49 @@ impl Program {
     /// As [`Program::check`], only on the service: the part starts a second process.
     fn check_served(&self, part: &str) {
         let folder = tempfile::tempdir().unwrap();
-        self.make(folder.path()).iter().for_each(|program| self.run(program, part, socket()));
+        self.make(folder.path()).iter().for_each(|program| self.run_served(program, part));
+    }
+
+    /// Runs a part on the service, from here and from a container.
+    fn run_served(&self, program: &Path, part: &str) {
+        self.run(program, part, socket());
+        if let Some(container) = container(program, socket()) {
+            let name = format!("{} in a container", program.display());
+            self.judge(command(&container).arg(part), &name);
+        }
     }
 
     /// Runs a part on the kernel of the service at `socket`, or without one on its own.
     fn run(&self, program: &Path, part: &str, socket: &Path) {
         let mut command = Command::new(program);
-        let output = command.arg(part).env("TIDEGATE_SOCKET", socket).output().unwrap();
+        let name = format!("{} on '{}'", program.display(), socket.display());
+        self.judge(command.arg(part).env("TIDEGATE_SOCKET", socket), &name);
+    }
+
+    /// Runs a command and checks that it has passed.
+    fn judge(&self, command: &mut Command, name: &str) {
+        let output = command.output().unwrap();
         let (out, errors) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let name = format!("{} on '{}'", program.display(), socket.display());
-        assert!(output.status.success(), "{name} {part}: {}\n{out}{errors}", output.status);
+        let name = format!("{} {name}", self.source);
+        assert!(output.status.success(), "{name}: {}\n{out}{errors}", output.status);
         assert!(out.contains("all checks hold"), "{out}");
     }
+}
+
+/// Returns a container that has a program, the library and the socket of a service; `None` if this
+/// machine makes none.
+fn container(program: &Path, socket: &Path) -> Option<Container> {
+    let library = library();
+    let container = Container::new()?.with(program, "program").with(socket, "socket");
+    Some(container.with(&library, "libtidegate_d3dkmt.so.0"))
+}
+
+/// Returns the command that runs the program of a container.
+fn command(container: &Container) -> Command {
+    let mut command = container.command("/client/program");
+    command.env("LD_LIBRARY_PATH", "/client").env("TIDEGATE_SOCKET", "/client/socket");
+    command
 }
 
 static ARGUMENTS: Program = Program::new("cc", "arguments.c");
@@ -89,6 +120,7 @@ static CLIENTS: Program = Program::new("cc", "clients.c");
 static SAMPLE: Program = Program::new("cc", "sample.c");
 static FORKS: Program = Program::new("cc", "forks.c");
 static WINDOWS: Program = Program::new("cc", "windows.c");
+static STREAM: Program = Program::new("cc", "stream.c");
 static CLIENT: Program = Program::new("c++", "client.cpp");
 
 // spec: UMS-022
@@ -97,8 +129,15 @@ fn the_example_submits_without_a_call() {
     let example = Program::new("cc", "../../examples/store.c");
     let folder = tempfile::tempdir().unwrap();
     for program in example.make(folder.path()) {
-        for socket in [Path::new(""), socket()] {
-            let output = Command::new(&program).env("TIDEGATE_SOCKET", socket).output().unwrap();
+        let on = |socket| {
+            let mut command = Command::new(&program);
+            command.env("TIDEGATE_SOCKET", socket);
+            command
+        };
+        let contained = container(&program, socket());
+        let contained = contained.as_ref().map(command);
+        for mut command in [on(Path::new("")), on(socket())].into_iter().chain(contained) {
+            let output = command.output().unwrap();
             let printed = String::from_utf8_lossy(&output.stdout);
             assert_eq!(printed, "the GPU wrote 42\n", "{output:?}");
         }
@@ -433,11 +472,46 @@ fn each_lock_has_one_unlock() {
     WINDOWS.check("locks");
 }
 
+/// A program in a container knows the socket only. Its submissions are stores: 2,000 of them make
+/// as many calls as one. An engine that sleeps is woken by a message, which is counted apart.
+// spec: UMS-191
+#[test]
+fn a_container_submits_without_a_message() {
+    let folder = tempfile::tempdir().unwrap();
+    for program in STREAM.make(folder.path()) {
+        let serve = |folder: &Path| restart::service_command(&folder.join("socket"));
+        let service = ServiceProcess::start(serve);
+        let Some(container) = container(&program, &service.socket()) else { return };
+        let calls = |submissions: &str| {
+            let before = service.counter("calls_total");
+            STREAM.judge(command(&container).arg(submissions), "in a container");
+            service.until_left(usize::MAX);
+            service.counter("calls_total") - before
+        };
+        let (once, often) = (calls("1"), calls("2000"));
+        assert!(once > 0 && once == often, "{once} calls, and {often} for 2,000 submissions");
+    }
+}
+
+/// An event is a descriptor, which is recognised without `/proc`.
+#[test]
+fn a_container_needs_no_proc() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = FENCES.make(folder.path());
+    // AddressSanitizer reads `/proc`.
+    let Some(plain) = programs.first() else { return };
+    let Some(container) = container(plain, socket()) else { return };
+    let container = container.without_proc();
+    for part in ["monitored", "any-and-all", "full-event"] {
+        FENCES.judge(command(&container).arg(part), "without /proc");
+    }
+}
+
 #[test]
 fn each_program_of_the_folder_is_a_test() {
     let programs = [
         &ARGUMENTS, &FENCES, &QUEUES, &LEGACY, &PROCESSES, &RESTART, &RESOURCES, &CLIENTS, &SAMPLE,
-        &FORKS, &WINDOWS, &CLIENT,
+        &FORKS, &WINDOWS, &STREAM, &CLIENT,
     ];
     let sources = std::fs::read_dir(root().join("tests/c")).unwrap();
     for source in sources.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {

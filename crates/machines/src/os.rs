@@ -1,12 +1,13 @@
-//! The system calls: futex wait and wake, barriers of all threads, CPU clocks, eventfd, the
-//! processors of threads, and the size of the heap. One of the rooms that may use `unsafe`.
+//! The system calls: futex wait and wake, barriers of all threads, CPU clocks, eventfd, the peer of
+//! a socket, the processors of threads, and the size of the heap. One of the rooms that may use
+//! `unsafe`.
 
 #![allow(unsafe_code)]
 
 pub mod traps;
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -116,6 +117,41 @@ pub fn eventfd() -> io::Result<OwnedFd> {
     }
     // SAFETY: the descriptor was just created, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Process and user at the other end of a Unix socket, when it was connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketPeer {
+    /// The process ID in the PID namespace of this process; 0 for a process outside of it.
+    pub pid: u32,
+    /// The user ID in the user namespace of this process; for a user that it does not map, the
+    /// number that `/proc/sys/kernel/overflowuid` has.
+    pub uid: u32,
+}
+
+/// Returns the peer of a connected Unix socket. The structure of rustix has no process ID of 0,
+/// which is what the system reports across PID namespaces.
+///
+/// # Errors
+/// The descriptor is not such a socket.
+pub fn socket_peer(socket: BorrowedFd<'_>) -> io::Result<SocketPeer> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure and its size live on this stack until the call returns, and any
+    // integers are valid in the structure.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut bytes,
+        )
+    };
+    match result {
+        0 => Ok(SocketPeer { pid: peer.pid.unsigned_abs(), uid: peer.uid }),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The first socket that the starter of the process passed on (LISTEN_PID, LISTEN_FDS), as systemd

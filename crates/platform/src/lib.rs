@@ -84,6 +84,7 @@ pub mod current {
 /// What the system says of this process, and does for it.
 pub mod os {
     pub use tidegate_machines::os::{
-        heap_bytes, passed_socket, pin_to_cpu, process_cpu_ns, thread_cpu_ns,
+        SocketPeer, heap_bytes, passed_socket, pin_to_cpu, process_cpu_ns, socket_peer,
+        thread_cpu_ns,
     };
 }

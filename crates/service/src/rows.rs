@@ -13,9 +13,10 @@ pub struct ProcessRow {
     pub process: Option<u32>,
     /// The name that it gave.
     pub name: String,
-    /// Process ID of the peer, when it connected.
+    /// Process ID of the peer when it connected, in the service's PID namespace; 0 for a process
+    /// outside of it.
     pub pid: u32,
-    /// User ID of the peer.
+    /// User ID of the peer, in the service's user namespace.
     pub uid: u32,
     /// Calls that were answered.
     pub calls: u64,

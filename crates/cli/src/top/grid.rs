@@ -220,7 +220,8 @@ fn processes(snapshot: &Snapshot, rates: &Rates, users: &Users) -> Grid {
         process: row.process,
         cells: vec![
             row.name.as_str().into(),
-            u64::from(row.pid).into(),
+            // A process outside of the service's PID namespace has no number.
+            optional(Some(u64::from(row.pid)).filter(|pid| *pid != 0)),
             users.get(&row.uid).cloned().unwrap_or_else(|| row.uid.to_string()).into(),
             row.calls.into(),
             rates.calls.get(&row.session).copied().into(),

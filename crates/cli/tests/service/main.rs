@@ -6,6 +6,7 @@
     reason = "threads of the tests wait for processes, outside of any machine"
 )]
 
+mod containers;
 mod record;
 mod serve;
 mod top;

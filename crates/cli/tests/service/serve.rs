@@ -33,7 +33,7 @@ fn run(service: &ServiceProcess, file: &Path, words: &[&str]) -> Output {
 }
 
 /// A service for all workloads: one of them shows pictures, and one transcodes.
-const FOR_ALL: &str =
+pub(super) const FOR_ALL: &str =
     "[engines]\nvideo-decode = 1\nvideo-encode = 1\n[display]\nrefresh_hz = 120\n";
 
 #[test]
@@ -62,7 +62,7 @@ fn each_workload_runs_on_a_service_in_each_model() {
 }
 
 /// Waits for a fence that nothing signals.
-const WAITS_FOR_EVER: &str = "name = \"waits\"\n[[fence]]\nname = \"never\"\n\
+pub(super) const WAITS_FOR_EVER: &str = "name = \"waits\"\n[[fence]]\nname = \"never\"\n\
     [[thread]]\nname = \"t\"\nprogram = [{ cpu_wait = \"never\", value = 1 }]\n";
 
 #[test]

@@ -2,7 +2,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -114,13 +114,10 @@ static inline void store(void *address, UINT64 value) {
     __atomic_store_n((UINT64 *)address, value, __ATOMIC_RELEASE);
 }
 
-/* The open descriptors of this process. */
+/* The open descriptors of this process, which has fewer than 4096. A container may have no /proc. */
 static inline int descriptors(void) {
     int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    CHECK(folder != NULL);
-    while (readdir(folder) != NULL) count++;
-    closedir(folder);
+    for (int file = 0; file < 4096; file++) count += fcntl(file, F_GETFD) >= 0;
     return count;
 }
 

@@ -77,6 +77,23 @@ static inline void reached(const struct marker *marker) {
     OK(wait_cpu(device, marker->fence, marker->value, 0));
 }
 
+/* Submits commands of one buffer to a new context, and waits for their end. */
+static inline void run_commands(D3DGPU_VIRTUAL_ADDRESS commands, UINT bytes) {
+    D3DKMT_HANDLE context = new_context();
+    struct marker marker = new_marker();
+    D3DKMT_SUBMITCOMMAND submit;
+    memset(&submit, 0, sizeof submit);
+    submit.Commands = commands;
+    submit.CommandLength = bytes;
+    submit.BroadcastContextCount = 1;
+    submit.BroadcastContext[0] = context;
+    OK(D3DKMTSubmitCommand(&submit));
+    mark(&marker, context);
+    reached(&marker);
+    destroy_context(context);
+    destroy_fence(marker.fence);
+}
+
 /* Whether the mark is reached within a while in which nothing holds it. */
 static inline int is_held(const struct marker *marker) {
     int event = eventfd(0, EFD_CLOEXEC);

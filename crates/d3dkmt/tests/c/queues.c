@@ -2,39 +2,12 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "check.h"
+#include "memory.h"
 
 /* The software GPU's commands and ring packets; see docs/d3dkmt.md. */
 #define WRITE_VALUE (6u | 3u << 16)
 #define HANG (8u | 1u << 16)
 #define EXECUTE (1u | 1u << 8)
-
-static D3DKMT_HANDLE device;
-
-struct memory {
-    D3DKMT_HANDLE handle;
-    D3DGPU_VIRTUAL_ADDRESS gpu;
-    UINT64 *cpu;
-};
-
-static struct memory allocate(UINT64 bytes, UINT kind) {
-    TIDEGATE_ALLOCATION_DATA data = {bytes, kind, 0};
-    D3DDDI_ALLOCATIONINFO2 info;
-    D3DKMT_CREATEALLOCATION create;
-    memset(&info, 0, sizeof info);
-    memset(&create, 0, sizeof create);
-    info.pPrivateDriverData = &data;
-    info.PrivateDriverDataSize = sizeof data;
-    create.hDevice = device;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    OK(D3DKMTCreateAllocation2(&create));
-    D3DKMT_LOCK2 lock = {device, info.hAllocation, 0, NULL};
-    OK(D3DKMTLock2(&lock));
-    CHECK(info.GpuVirtualAddress != 0 && lock.pData != NULL);
-    struct memory memory = {info.hAllocation, info.GpuVirtualAddress, lock.pData};
-    return memory;
-}
 
 /* Creates an allocation, and destroys it. */
 static NTSTATUS create_described(TIDEGATE_ALLOCATION_DATA *data, UINT bytes) {

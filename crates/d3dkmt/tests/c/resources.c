@@ -167,22 +167,10 @@ static struct resource open_nt_handle(HANDLE handle) {
 
 /* Has an engine store a value to word 8 of the resource, by a command in its second allocation. */
 static void store_by_engine(const struct resource *resource, UINT64 value) {
-    D3DKMT_HANDLE context = new_context();
-    struct marker marker = new_marker();
     store(&resource->cpu[0][16], WRITE_VALUE);
     store(&resource->cpu[0][17], resource->gpu[0] + 64);
     store(&resource->cpu[0][18], value);
-    D3DKMT_SUBMITCOMMAND submit;
-    memset(&submit, 0, sizeof submit);
-    submit.Commands = resource->gpu[0] + 128;
-    submit.CommandLength = 24;
-    submit.BroadcastContextCount = 1;
-    submit.BroadcastContext[0] = context;
-    OK(D3DKMTSubmitCommand(&submit));
-    mark(&marker, context);
-    reached(&marker);
-    destroy_context(context);
-    destroy_fence(marker.fence);
+    run_commands(resource->gpu[0] + 128, 24);
     CHECK(load(&resource->cpu[0][8]) == value);
 }
 

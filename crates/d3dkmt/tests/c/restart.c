@@ -1,6 +1,7 @@
 /* A client whose service is killed and started again. It is told on standard input. */
 #include <sys/eventfd.h>
 #include "contexts.h"
+#include "memory.h"
 
 static void hear(const char *wanted) {
     char line[32];
@@ -54,21 +55,9 @@ static struct objects create_objects(D3DKMT_HANDLE adapter) {
     queue.hDevice = device;
     OK(D3DKMTCreatePagingQueue(&queue));
     made.queue = queue.hPagingQueue;
-    TIDEGATE_ALLOCATION_DATA data = {4096, 0, 0};
-    D3DDDI_ALLOCATIONINFO2 info;
-    D3DKMT_CREATEALLOCATION create;
-    memset(&info, 0, sizeof info);
-    memset(&create, 0, sizeof create);
-    info.pPrivateDriverData = &data;
-    info.PrivateDriverDataSize = sizeof data;
-    create.hDevice = device;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    OK(D3DKMTCreateAllocation2(&create));
-    made.allocation = info.hAllocation;
-    D3DKMT_LOCK2 lock = {device, made.allocation, 0, NULL};
-    OK(D3DKMTLock2(&lock));
-    made.memory = lock.pData;
+    struct memory memory = allocate(4096, 0);
+    made.allocation = memory.handle;
+    made.memory = memory.cpu;
     D3DDDI_RESERVEGPUVIRTUALADDRESS reserve;
     memset(&reserve, 0, sizeof reserve);
     reserve.hPagingQueue = made.queue;

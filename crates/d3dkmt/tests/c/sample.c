@@ -2,6 +2,7 @@
    windows-driver-docs, display/user-mode-work-submission), with a queue and memory around it, and a
    user-mode driver that fills and reads the logs of its queue. */
 #include "contexts.h"
+#include "memory.h"
 
 #define WRITE_VALUE (6u | 3u << 16)
 #define COPY (1u | 4u << 16)
@@ -9,30 +10,6 @@
 #define WAIT (3u | 1u << 8)
 #define SIGNAL (4u | 1u << 8)
 #define SLOTS 16u
-
-struct memory {
-    D3DKMT_HANDLE handle;
-    D3DGPU_VIRTUAL_ADDRESS gpu;
-    UINT64 *cpu;
-};
-
-static struct memory allocate(UINT64 bytes, UINT kind) {
-    TIDEGATE_ALLOCATION_DATA data = {bytes, kind, 0};
-    D3DDDI_ALLOCATIONINFO2 info;
-    D3DKMT_CREATEALLOCATION create;
-    memset(&info, 0, sizeof info);
-    memset(&create, 0, sizeof create);
-    info.pPrivateDriverData = &data;
-    info.PrivateDriverDataSize = sizeof data;
-    create.hDevice = device;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    OK(D3DKMTCreateAllocation2(&create));
-    D3DKMT_LOCK2 lock = {device, info.hAllocation, 0, NULL};
-    OK(D3DKMTLock2(&lock));
-    struct memory memory = {info.hAllocation, info.GpuVirtualAddress, lock.pData};
-    return memory;
-}
 
 static struct memory ring, control;
 static D3DKMT_CREATEHWQUEUE queue;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include "contexts.h"
+#include "memory.h"
 
 #define NT_SHARED 0x3u
 
@@ -306,36 +307,12 @@ static NTSTATUS end(D3DKMT_HANDLE resource, const D3DKMT_HANDLE *allocation) {
 
 /* Has an engine store a value to an allocation. */
 static void store_by_engine(D3DGPU_VIRTUAL_ADDRESS destination, UINT64 value) {
-    TIDEGATE_ALLOCATION_DATA data = {4096, 0, 0};
-    D3DDDI_ALLOCATIONINFO2 info;
-    D3DKMT_CREATEALLOCATION create;
-    memset(&info, 0, sizeof info);
-    memset(&create, 0, sizeof create);
-    info.pPrivateDriverData = &data;
-    info.PrivateDriverDataSize = sizeof data;
-    create.hDevice = device;
-    create.NumAllocations = 1;
-    create.pAllocationInfo2 = &info;
-    OK(D3DKMTCreateAllocation2(&create));
-    D3DKMT_LOCK2 lock = {device, info.hAllocation, 0, NULL};
-    OK(D3DKMTLock2(&lock));
-    UINT64 *words = lock.pData;
-    store(&words[0], 6u | 3u << 16);
-    store(&words[1], destination);
-    store(&words[2], value);
-    D3DKMT_HANDLE context = new_context();
-    struct marker marker = new_marker();
-    D3DKMT_SUBMITCOMMAND submit;
-    memset(&submit, 0, sizeof submit);
-    submit.Commands = info.GpuVirtualAddress;
-    submit.CommandLength = 24;
-    submit.BroadcastContextCount = 1;
-    submit.BroadcastContext[0] = context;
-    OK(D3DKMTSubmitCommand(&submit));
-    mark(&marker, context);
-    reached(&marker);
-    destroy_context(context);
-    OK(end(0, &info.hAllocation));
+    struct memory commands = allocate(4096, 0);
+    store(&commands.cpu[0], 6u | 3u << 16);
+    store(&commands.cpu[1], destination);
+    store(&commands.cpu[2], value);
+    run_commands(commands.gpu, 24);
+    OK(end(0, &commands.handle));
 }
 
 /* test_D3DKMTCreateAllocation: memory of the program, ExistingSysMem. */

@@ -41,12 +41,20 @@ impl Other {
     }
 }
 
-fn start_service(socket: &Path) -> Other {
+/// The line that a service prints when clients can connect.
+const SERVES: &str = "serving on its socket";
+
+/// Returns the command that serves in another process.
+pub(super) fn service_command(socket: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = "restart::a_process_is_a_service";
     command.args([name, "--exact", "--nocapture", "--quiet"]).env(SOCKET, socket);
-    let mut service = Other::start(&mut command);
-    service.read_until("serving");
+    command
+}
+
+fn start_service(socket: &Path) -> Other {
+    let mut service = Other::start(&mut service_command(socket));
+    service.read_until(SERVES);
     service
 }
 
@@ -54,7 +62,7 @@ fn start_service(socket: &Path) -> Other {
 #[test]
 fn a_process_is_a_service() {
     if let Some(socket) = std::env::var_os(SOCKET) {
-        service::serve(Path::new(&socket), || println!("\nserving"));
+        service::serve(Path::new(&socket), || println!("\n{SERVES}"));
     }
 }
 

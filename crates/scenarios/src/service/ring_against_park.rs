@@ -1,5 +1,5 @@
 //! A client of a service rings while the engine goes to sleep. The client sets the doorbell's bit
-//! and reads whether the engine sleeps. The service wakes the engine, by a call.
+//! and reads whether the engine sleeps. The service wakes the engine, by a message.
 //!
 //! The first submission finds the engine asleep. The second one is made while the engine runs the
 //! first and goes to sleep again. Both run, whether the client finds the engine awake or asleep.
@@ -11,7 +11,7 @@ const AWAKE: &str = "the second ring found the engine awake";
 const ASLEEP: &str = "the second ring had the service wake the engine";
 
 const VALUE: usize = notes::OWN;
-const CALLS: usize = notes::OWN + 1;
+const WAKES: usize = notes::OWN + 1;
 
 pub(crate) const RACE: Race = Race {
     name: "served-ring-against-park",
@@ -36,9 +36,9 @@ fn prepare(run: &Run<'_>) -> Prepared {
         let (process, queue, fence) =
             service.connect_with_queue("app", |client| client.connected_queue(0));
         queue.signal(&fence, 1);
-        let before = service.sessions.counts().calls;
+        let before = service.sessions.counts().wakes;
         queue.signal(&fence, 2);
-        probe.note(CALLS, service.sessions.counts().calls - before);
+        probe.note(WAKES, service.sessions.counts().wakes - before);
         sleep_until_idle(platform);
         probe.note(VALUE, fence.value.get().expect("a value"));
         drop((queue, process));
@@ -47,8 +47,8 @@ fn prepare(run: &Run<'_>) -> Prepared {
     world.race_without_pause(main, move |world, end| {
         served.has_ended(end);
         end.eventually("both submissions run", world.probe.seen(VALUE) == Some(2));
-        let calls = world.probe.seen(CALLS);
-        end.sometimes(AWAKE, calls == Some(0));
-        end.sometimes(ASLEEP, calls == Some(1));
+        let wakes = world.probe.seen(WAKES);
+        end.sometimes(AWAKE, wakes == Some(0));
+        end.sometimes(ASLEEP, wakes == Some(1));
     })
 }

@@ -1,5 +1,6 @@
 //! Counts of the service, and their text.
 
+use crate::wire::{Message, OwnMessage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tidegate_platform::{Platform, Word};
@@ -11,18 +12,28 @@ pub(crate) struct Counters {
     pub(super) accepted: Word,
     pub(super) refused: Word,
     pub(super) calls: Word,
+    pub(super) wakes: Word,
     pub(super) sessions_failed: Word,
 }
 
 impl Counters {
     pub(super) fn new(platform: &Platform) -> Counters {
-        let page = platform.page(5);
+        let page = platform.page(6);
         Counters {
             processes: page.word(0),
             accepted: page.word(1),
             refused: page.word(2),
             calls: page.word(3),
             sessions_failed: page.word(4),
+            wakes: page.word(5),
+        }
+    }
+
+    /// Returns the counter of a message.
+    pub(super) fn of(&self, message: &Message) -> &Word {
+        match message {
+            Message::Own(OwnMessage::WakeEngine { .. }) => &self.wakes,
+            _ => &self.calls,
         }
     }
 
@@ -34,6 +45,7 @@ impl Counters {
             accepted: self.accepted.load(),
             refused: self.refused.load(),
             calls: self.calls.load(),
+            wakes: self.wakes.load(),
             sessions_failed: self.sessions_failed.load(),
         }
     }
@@ -55,6 +67,8 @@ pub struct Counts {
     pub refused: u64,
     /// Calls that were answered.
     pub calls: u64,
+    /// Messages that woke a sleeping engine after a ring, which are not counted as calls.
+    pub wakes: u64,
     /// Connections that ended by a fault of the service.
     pub sessions_failed: u64,
 }
@@ -73,6 +87,7 @@ impl fmt::Display for Counts {
                 self.refused,
             ),
             ("calls_total", "counter", "calls that were answered", self.calls),
+            ("wakes_total", "counter", "messages that woke a sleeping engine", self.wakes),
             (
                 "sessions_failed_total",
                 "counter",
@@ -101,6 +116,7 @@ mod tests {
         raise(&counters.accepted, 4);
         raise(&counters.refused, 5);
         raise(&counters.calls, 6);
+        raise(&counters.wakes, 8);
         raise(&counters.sessions_failed, 7);
         let text = counters.read(1, 2).to_string();
         let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with("# HELP ")).collect();
@@ -117,10 +133,12 @@ mod tests {
             "tidegate_connections_refused_total 5",
             "# TYPE tidegate_calls_total counter",
             "tidegate_calls_total 6",
+            "# TYPE tidegate_wakes_total counter",
+            "tidegate_wakes_total 8",
             "# TYPE tidegate_sessions_failed_total counter",
             "tidegate_sessions_failed_total 7",
         ];
         assert_eq!(rows, expected);
-        assert_eq!(text.lines().count(), 21, "a line of help for each");
+        assert_eq!(text.lines().count(), 24, "a line of help for each");
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
             session.is_orderly = true;
             break;
         }
-        shared.counts.calls.fetch_add(1);
+        shared.counts.of(&message).fetch_add(1);
         let mut files = Files { came_with: received.attached, ..Files::default() };
         let traced =
             shared.platform.tracing().then(|| (shared.platform.stamp_ns(), message.name()));

@@ -115,17 +115,32 @@ impl Sessions {
         if live >= u64::from(config.clients) {
             return Some(Refusal::TooManyClients(config.clients));
         }
-        let own = rustix::process::geteuid().as_raw();
         match link.peer() {
-            Ok(peer) if may_connect(peer.uid, own, config) => None,
+            Ok(peer) if may_connect(peer.uid, own_user(), config) => None,
             _ => Some(Refusal::OtherUser),
         }
     }
 }
 
+/// Returns the user of this service. `None` if the number is also reported for each user that the
+/// user namespace does not map, which a service in a container may run as.
+fn own_user() -> Option<u32> {
+    /// The number where `/proc` is not mounted: the system's default.
+    const UNMAPPED: u32 = 65_534;
+    let own = rustix::process::geteuid().as_raw();
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let unmapped = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(UNMAPPED);
+    (own != unmapped || maps_every_user(&read("/proc/self/uid_map"))).then_some(own)
+}
+
+/// Returns whether a user namespace with these mappings is the first one, which has every user.
+fn maps_every_user(mappings: &str) -> bool {
+    mappings.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
 /// Returns whether user `uid` may connect to a service of user `own`.
-fn may_connect(uid: u32, own: u32, config: &ServerConfig) -> bool {
-    config.any_user || uid == own || uid == 0
+fn may_connect(uid: u32, own: Option<u32>, config: &ServerConfig) -> bool {
+    config.any_user || Some(uid) == own || uid == 0
 }
 
 /// The end of a session, also by a panic.
@@ -157,9 +172,19 @@ mod tests {
         let (own, other) = (1000, 1001);
         for (any_user, others) in [(false, false), (true, true)] {
             let config = ServerConfig { any_user, ..ServerConfig::default() };
-            let may = |uid| may_connect(uid, own, &config);
+            let may = |uid| may_connect(uid, Some(own), &config);
             assert_eq!((may(own), may(0), may(other)), (true, true, others));
         }
-        assert!(!may_connect(other, 0, &ServerConfig::default()), "a service of root");
+        assert!(!may_connect(other, Some(0), &ServerConfig::default()), "a service of root");
+    }
+
+    #[test]
+    fn a_service_whose_user_is_not_told_apart_takes_root_only() {
+        let (unmapped, config) = (65_534, ServerConfig::default());
+        assert!(!may_connect(unmapped, None, &config) && may_connect(0, None, &config));
+        assert!(maps_every_user("         0          0 4294967295\n"));
+        for part in ["0 1000 1\n", "0 0 1\n1 100000 65536\n", ""] {
+            assert!(!maps_every_user(part), "{part}");
+        }
     }
 }

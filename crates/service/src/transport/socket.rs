@@ -12,11 +12,12 @@ use super::message::{Heard, MAX_ATTACHMENTS, MAX_MESSAGE_BYTES, Peer, Received};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, sockopt,
+    SendAncillaryMessage, SendFlags, Shutdown,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tidegate_platform::os;
 
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -97,9 +98,8 @@ pub(super) fn shut_down(socket: &OwnedFd) {
 }
 
 pub(super) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
-    let peer = sockopt::socket_peercred(socket)?;
-    let pid = peer.pid.as_raw_nonzero().get().unsigned_abs();
-    Ok(Peer { pid, uid: peer.uid.as_raw() })
+    let peer = os::socket_peer(socket.as_fd())?;
+    Ok(Peer { pid: peer.pid, uid: peer.uid })
 }
 
 pub(super) fn wait_for(socket: &OwnedFd, bell: &OwnedFd) -> Heard {
@@ -127,7 +127,6 @@ mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     use std::io::PipeWriter;
-    use std::os::fd::AsFd;
 
     fn pair() -> (OwnedFd, OwnedFd) {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
