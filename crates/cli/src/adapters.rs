@@ -31,6 +31,8 @@ struct Row {
     /// 0: signals are compared with MonitoredValue in memory.
     shadow_entries: u32,
     posted_fence_writes: bool,
+    /// What else the driver, the hardware or the kernel does.
+    settings: Vec<&'static str>,
     submissions: Vec<&'static str>,
 }
 
@@ -67,6 +69,7 @@ impl Row {
             io_mmu: caps.io_mmu,
             shadow_entries: caps.shadow_entries,
             posted_fence_writes: caps.posted_fence_writes,
+            settings: caps.settings,
             submissions: caps.submissions.iter().map(|s| s.name()).collect(),
         }
     }
@@ -109,11 +112,15 @@ impl Row {
     /// The capabilities that differ from `other`'s; all for `other` itself.
     fn differences(&self, other: &Row) -> String {
         let facts = self.facts();
+        let settings = self.settings.iter().map(|&words| words.to_owned());
         if self.name == other.name {
-            return facts.join(", ");
+            return facts.into_iter().chain(settings).collect::<Vec<_>>().join(", ");
         }
         let differ = facts.into_iter().zip(other.facts()).filter(|(own, other)| own != other);
-        differ.map(|(own, _)| own).collect::<Vec<_>>().join(", ")
+        let without = other.settings.iter().filter(|words| !self.settings.contains(words));
+        let more = settings.filter(|words| !other.settings.contains(&words.as_str()));
+        let less = without.map(|words| format!("no {words}"));
+        differ.map(|(own, _)| own).chain(more).chain(less).collect::<Vec<_>>().join(", ")
     }
 }
 

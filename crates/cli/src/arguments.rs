@@ -152,6 +152,11 @@ pub(crate) struct Reading {
     /// One of the named adapters; `tidegate adapters` lists them (default: standard)
     #[arg(long, value_name = "NAME", value_parser = adapter)]
     pub(crate) adapter: Option<Adapter>,
+    /// Time after the start at which the system sleeps and resumes: the device goes to D3, and back
+    /// to D0, unless a call of the driver is under way; with a unit, as 300us. Can be given several
+    /// times
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) sleep_at: Vec<Time>,
     #[command(flatten)]
     pub(crate) preempting: Preempting,
     /// Check that waits and signals order all conflicting accesses of queues, threads and display,
@@ -248,7 +253,11 @@ pub(crate) struct Run {
     #[arg(
         long,
         value_name = "SOCKET",
-        conflicts_with_all = ["beside", "frames", "timeline", "perfetto", "chrome", "kernels", "summary"]
+        conflicts_with_all = [
+            "beside", "frames", "timeline", "perfetto", "chrome", "kernels", "summary", "clock", "adapter",
+            "local_memory", "doorbells", "doorbell_model", "sleep_at", "preemption", "tdr_delay", "inject",
+            "validate",
+        ]
     )]
     pub(crate) connect: Option<PathBuf>,
     #[command(flatten)]

@@ -27,12 +27,20 @@ use tidegate::{Machine, MachineConfig, Platform, platform, softgpu};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
-    adapter: Option<String>,
+    adapter: Option<Names>,
     engines: BTreeMap<Kind, Bounded<MOST_ENGINES>>,
     display: Option<Display>,
     clients: Option<Bounded<{ u32::MAX }>>,
     any_user: bool,
     limits: FileLimits,
+}
+
+/// The name of one adapter, or of each of several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "the name of an adapter, or a list of names")]
+enum Names {
+    One(String),
+    Each(Vec<String>),
 }
 
 /// A number from 1 to `MOST`. The error of the parser names its line and what is allowed.
@@ -117,15 +125,29 @@ fn machine(platform: &Platform, file: &File, path: Option<&Path>) -> Result<Mach
         None => BadInput(what),
     };
     let engines = file.engines.iter().map(|(kind, count)| (kind.0, count.0)).collect();
-    let mut config = MachineConfig::standard(platform).with_engines(&engines);
-    if let Some(name) = &file.adapter {
+    let standard = || MachineConfig::standard(platform).with_engines(&engines);
+    let of_name = |name: &String| {
         let variant = variants::find(name).map_err(|error| named(format!("adapter: {error}")))?;
+        let mut config = standard();
         variant.apply(&mut config);
+        Ok(config)
+    };
+    let configs = match &file.adapter {
+        None => vec![standard()],
+        Some(Names::One(name)) => vec![of_name(name)?],
+        Some(Names::Each(names)) => names.iter().map(of_name).collect::<Result<_, BadInput>>()?,
+    };
+    if configs.is_empty() {
+        return Err(named("adapter: a machine has at least one adapter".to_owned()));
     }
-    if let Some(display) = &file.display {
-        config = config.with_display(1_000_000_000 / u64::from(display.refresh_hz.0));
+    let mut builder = Machine::builder(platform);
+    for mut config in configs {
+        if let Some(display) = &file.display {
+            config = config.with_display(1_000_000_000 / u64::from(display.refresh_hz.0));
+        }
+        builder = builder.reference(config);
     }
-    Machine::new(platform, config).map_err(|error| named(error.to_string()))
+    builder.start().map_err(|error| named(error.to_string()))
 }
 
 /// `tidegate serve`.

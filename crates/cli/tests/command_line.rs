@@ -281,6 +281,13 @@ fn adapters_are_listed_and_taken_by_name() {
             "{name}"
         );
     }
+    // The log of command buffers is on the timeline.
+    for (name, is_shown) in [("standard", false), ("verbose-logs", true)] {
+        let run = "run workloads/ring-buffer.toml --clock virtual --quiet --chrome t.json";
+        ran(&place, &format!("{run} --adapter {name}"));
+        let timeline = file(&place, "t.json");
+        assert_eq!(timeline.contains("command buffer"), is_shown, "{name}");
+    }
     refused(
         &["run", path, "--adapter", "one-dorbell"],
         &["one-dorbell", "one-doorbell", "tidegate adapters"],

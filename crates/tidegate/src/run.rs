@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::{DeviceOptions, HardwareFences, Validation};
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
-use tidegate_ddi::EngineId;
+use tidegate_ddi::{DevicePowerState, EngineId};
+use tidegate_dxgkrnl::{Adapter, PowerManagement};
 use tidegate_dxgkrnl::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
@@ -58,6 +59,9 @@ pub struct RunRequest {
     /// How long the GPU may take to give up what it runs, in nanoseconds, before it counts as hung
     /// (TdrDelay).
     pub tdr_delay_ns: Option<u64>,
+    /// Times from the start of the run, in nanoseconds, at which the system sleeps: the device goes
+    /// to D3 and comes back. If there are any, power is managed.
+    pub sleeps_at_ns: Vec<u64>,
     /// Submissions that are to hang.
     pub hangs: Vec<HangAt>,
     /// Keep every picture that the display shows.
@@ -87,6 +91,7 @@ impl RunRequest {
             progress: None,
             preemption: PreemptionChoice::default(),
             tdr_delay_ns: None,
+            sleeps_at_ns: Vec::new(),
             hangs: Vec::new(),
             frames: false,
             beside: None,
@@ -310,6 +315,9 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if let Some(delay_ns) = request.tdr_delay_ns {
         config.kernel.tdr.delay_ns = delay_ns;
     }
+    if !request.sleeps_at_ns.is_empty() {
+        config.kernel.power = PowerManagement::Managed;
+    }
     let machine = Arc::new(Machine::new(&platform, config)?);
     let shown = request.frames.then(|| keep_frames(&machine));
     let prepare = |workload: &Arc<Workload>, process_name: String, hangs: Vec<HangAt>| {
@@ -351,8 +359,10 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     }
     let (main, other) =
         (prepared.main(&platform), beside.as_ref().map(|beside| beside.main(&platform)));
-    let spawner = platform.clone();
+    let (spawner, sleeps_at_ns) = (platform.clone(), request.sleeps_at_ns.clone());
+    let sleeper = machine.adapter().clone();
     let (_, report) = machine.run_to_report(move || {
+        sleep_at(&spawner, sleeper, sleeps_at_ns);
         let other = other.map(|other| spawner.spawn("beside", other));
         main();
         if let Some(other) = other {
@@ -386,6 +396,25 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
     let trace = trace.filter(|_| request.tracing);
     Ok(RunResult { outcome, trace, shown, hazards })
+}
+
+/// Has the system sleep at these times after now, and resume at once.
+fn sleep_at(platform: &Platform, adapter: Arc<Adapter>, mut times_ns: Vec<u64>) {
+    if times_ns.is_empty() {
+        return;
+    }
+    times_ns.sort_unstable();
+    let (agent, start) = (platform.clone(), platform.now());
+    platform.spawn_worker("system sleep", move || {
+        for ns in times_ns {
+            agent.sleep_until(start.after(ns));
+            let states = [DevicePowerState::D3, DevicePowerState::D0];
+            // The adapter has ended with the run, or is lost.
+            if states.into_iter().any(|state| adapter.set_power_state(state).is_err()) {
+                return;
+            }
+        }
+    });
 }
 
 /// Keeps each picture that the display shows, from its first refresh.

@@ -7,7 +7,9 @@
 
 use crate::machine::{BadConfig, MachineConfig};
 use tidegate_d3d12::Submission;
-use tidegate_kmd::{DoorbellModel, InterruptMode};
+use tidegate_ddi::feature::NativeFenceOsCaps;
+use tidegate_dxgkrnl::PowerManagement;
+use tidegate_kmd::{DoorbellModel, FaultNaming, InterruptMode};
 use tidegate_softgpu::MIN_REFRESH_PERIOD_NS;
 use tidegate_softgpu::{EngineKind, MAX_ENGINES, MAX_PHYSICAL_GPUS};
 
@@ -129,7 +131,7 @@ pub static ALL: &[Variant] = &[
     },
     Variant {
         name: "local-monitored-value",
-        about: "MonitoredValues stand in local memory that the CPU sees",
+        about: "MonitoredValues are in local memory that the CPU sees, cross-adapter fences' too",
         change: |c| c.driver.local_monitored_values = true,
     },
     Variant {
@@ -261,6 +263,90 @@ pub static ALL: &[Variant] = &[
             c.gpu.posted_log_entries = true;
         },
     },
+    Variant {
+        name: "managed-power",
+        about: "engines that are idle for 20 µs lose power (F1); --sleep-at adds D3",
+        change: |c| {
+            c.kernel.power = PowerManagement::Managed;
+            c.driver.idle.engine_after_ns = 20_000;
+        },
+    },
+    Variant {
+        name: "windows-7-preemption",
+        about: "not PreemptionAware: a packet that has begun runs to its end, or its engine is reset",
+        change: |c| c.driver.preemption_aware = false,
+    },
+    Variant {
+        name: "no-save-areas",
+        about: "packets have no memory for their state: one that has begun is not preempted",
+        change: |c| c.driver.save_areas = false,
+    },
+    Variant {
+        name: "lazy-context-switch",
+        about: "an engine keeps its last context until the kernel switches it away",
+        change: |c| c.driver.lazy_context_switch = true,
+    },
+    Variant {
+        name: "cancel-command-aware",
+        about: "the kernel names packets of lost devices that it will never submit",
+        change: |c| c.driver.cancel_command_aware = true,
+    },
+    Variant {
+        name: "verbose-logs",
+        about: "user-mode queues also log their command buffers, which the timeline shows",
+        change: |c| c.kernel.verbose_logs = true,
+    },
+    Variant {
+        name: "peer-doorbells",
+        about: "signals other adapters of its kind by their doorbells, without the CPU",
+        change: |c| c.driver.peer_signal.common_doorbell = true,
+    },
+    Variant {
+        name: "peer-signals",
+        about: "as peer-doorbells, and a doorbell is written only for a waiting queue",
+        change: |c| {
+            c.driver.peer_signal.common_doorbell = true;
+            c.driver.peer_signal.shared_fence_storage = true;
+        },
+    },
+    Variant {
+        name: "faults-name-context",
+        about: "a page fault of a hardware queue names its context",
+        change: |c| c.driver.faults_name = FaultNaming::HwContext,
+    },
+    Variant {
+        name: "faults-name-process",
+        about: "a page fault of a hardware queue names its process",
+        change: |c| c.driver.faults_name = FaultNaming::Process,
+    },
+    Variant {
+        name: "faults-name-engine",
+        about: "a page fault of a hardware queue names its engine only",
+        change: |c| c.driver.faults_name = FaultNaming::Engine,
+    },
+    Variant {
+        name: "one-doorbell-address",
+        about: "doorbells have no second address",
+        change: |c| c.driver.secondary_doorbells = false,
+    },
+    Variant {
+        name: "default-fences-only",
+        about: "a kernel with DEFAULT fences in system memory, and no other optimised type",
+        change: |c| c.kernel.native_fence_os_caps = NativeFenceOsCaps::empty(),
+    },
+    Variant {
+        name: "untimed-logs",
+        about: "linked, and the second GPU writes no times into its log entries",
+        change: |c| {
+            c.gpu.physical_gpus = 2;
+            c.gpu.skips_log_times_on = Some(1);
+        },
+    },
+    Variant {
+        name: "out-of-order",
+        about: "copies, fills and dispatches of a command buffer without a barrier between them overlap",
+        change: |c| c.gpu.out_of_order = Some(1),
+    },
 ];
 
 /// Copies of MonitoredValue of the variants that keep any: fewer than a program may have fences, so
@@ -342,8 +428,34 @@ pub struct Caps {
     pub shadow_entries: u32,
     /// Stores of fence values are posted.
     pub posted_fence_writes: bool,
+    /// What else the driver, the hardware or the kernel does, in words.
+    pub settings: Vec<&'static str>,
     /// Submission models that every node takes.
     pub submissions: Vec<Submission>,
+}
+
+/// Returns the words for what else a configuration does.
+fn settings(config: &MachineConfig) -> Vec<&'static str> {
+    let (gpu, driver, kernel) = (&config.gpu, &config.driver, &config.kernel);
+    let peers = driver.peer_signal;
+    let words = [
+        (driver.preemption_aware, "PreemptionAware"),
+        (driver.save_areas, "save areas"),
+        (driver.lazy_context_switch, "LazyContextSwitch"),
+        (driver.cancel_command_aware, "CancelCommandAware"),
+        (kernel.power == PowerManagement::Managed, "F1 when idle"),
+        (driver.local_monitored_values, "local MonitoredValues"),
+        (driver.secondary_doorbells, "second doorbell addresses"),
+        (peers.common_doorbell, "peer doorbells"),
+        (peers.shared_fence_storage, "peers share fence storage"),
+        (driver.faults_name != FaultNaming::HwQueue, "faults name no queue"),
+        (kernel.verbose_logs, "logs of command buffers"),
+        (gpu.skips_log_times_on.is_some(), "a GPU without log times"),
+        (gpu.out_of_order.is_some(), "overlapping commands"),
+        (kernel.native_fence_os_caps.is_empty(), "DEFAULT fences only"),
+        (driver.dma_patching, "patching"),
+    ];
+    words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, words)| words).collect()
 }
 
 impl Caps {
@@ -388,6 +500,7 @@ impl Caps {
             io_mmu: gpu.io_mmu,
             shadow_entries: gpu.shadow_entries,
             posted_fence_writes: gpu.posted_fence_writes,
+            settings: settings(config),
             submissions: [Submission::Packet, Submission::Hardware, Submission::User]
                 .into_iter()
                 .filter(offered)
@@ -440,6 +553,136 @@ mod tests {
             assert_eq!(variant.config(&platform).check(), Ok(()), "{}", variant.name);
             assert!(ALL[..number].iter().all(|other| other.name != variant.name));
             assert!(std::ptr::eq(find(variant.name).unwrap(), variant));
+        }
+    }
+
+    /// How a field of the configuration is chosen without writing Rust.
+    enum Chosen {
+        /// By a named adapter, which has another value than the standard one.
+        Adapter,
+        /// By an option of `run` and `compare`, a key of `serve`, or a workload.
+        Option,
+        /// A size, a name or a place that no document has as a choice of the hardware.
+        Internal,
+    }
+
+    /// The fields of a configuration with their values. A new field does not compile here.
+    fn fields(config: MachineConfig) -> Vec<(&'static str, Chosen, String)> {
+        use Chosen::{Adapter, Internal, Option};
+        macro_rules! fields {
+            ($of:ident, $config:expr, $path:path { $($field:ident: $chosen:expr),* $(,)? }) => {{
+                let $path { $($field),* } = $config;
+                $($of.push((stringify!($field), $chosen, format!("{:?}", $field)));)*
+            }};
+        }
+        let mut of = Vec::new();
+        let MachineConfig { gpu, driver, kernel } = config;
+        let first = gpu.nodes[0].clone();
+        fields!(
+            of,
+            first,
+            tidegate_softgpu::NodeConfig {
+                name: Internal,
+                class: Option,
+                writes_fences: Adapter,
+                notifies_fence_writes: Adapter,
+                preemption: Option,
+            }
+        );
+        fields!(
+            of,
+            gpu,
+            tidegate_softgpu::Config {
+                lane_group: Internal,
+                nodes: Option,
+                physical_gpus: Adapter,
+                skips_log_times_on: Adapter,
+                local_memory_base: Internal,
+                local_memory_bytes: Option,
+                groups_per_turn: Internal,
+                grains_per_turn: Internal,
+                slots_per_turn: Internal,
+                service_threads: Internal,
+                interrupt_moderation_ns: Internal,
+                signaled_list_entries: Internal,
+                tells_fence_kinds: Adapter,
+                atomics_64bit: Adapter,
+                io_coherent: Adapter,
+                kept_translations: Internal,
+                io_mmu: Adapter,
+                display: Option,
+                posted_log_entries: Adapter,
+                posted_fence_writes: Adapter,
+                shadow_entries: Adapter,
+                out_of_order: Adapter,
+                rates: Internal,
+            }
+        );
+        fields!(
+            of,
+            driver,
+            tidegate_kmd::Config {
+                description: Internal,
+                user_mode_nodes: Adapter,
+                doorbells: Adapter,
+                secondary_doorbells: Adapter,
+                notify_submissions: Adapter,
+                native_fence: Adapter,
+                fence_stride_bytes: Adapter,
+                system_process_mapping: Adapter,
+                fence_window: Adapter,
+                local_monitored_values: Adapter,
+                interrupt: Adapter,
+                faults_name: Adapter,
+                fence_history: Adapter,
+                fence_history_peaks: Internal,
+                kernel_stores_fence_values: Adapter,
+                peer_signal: Adapter,
+                idle: Adapter,
+                preemption_aware: Adapter,
+                cancel_command_aware: Adapter,
+                lazy_context_switch: Adapter,
+                dma_patching: Adapter,
+                save_areas: Adapter,
+                kernel_ring_slots: Internal,
+            }
+        );
+        fields!(
+            of,
+            kernel,
+            tidegate_dxgkrnl::AdapterConfig {
+                hardware_scheduling: Adapter,
+                native_fence: Internal,
+                user_mode_submission: Internal,
+                native_fence_os_caps: Adapter,
+                fence_storage_budget_bytes: Internal,
+                paging_timeout_ns: Internal,
+                verify_split_buffers: Internal,
+                interrupts: Internal,
+                log_entries: Internal,
+                verbose_logs: Adapter,
+                cpu_wait_poll_ns: Internal,
+                strict_fence_rewind: Internal,
+                power: Adapter,
+                tdr: Option,
+                priority_bands: Internal,
+                quantum_ns: Internal,
+                ordinal: Internal,
+            }
+        );
+        of
+    }
+
+    // spec: NF-302
+    #[test]
+    fn each_switch_that_the_documents_name_has_an_adapter() {
+        let platform = Platform::host();
+        let all: Vec<_> = ALL.iter().map(|variant| fields(variant.config(&platform))).collect();
+        for (place, (name, chosen, standard)) in all[0].iter().enumerate() {
+            let differs = all.iter().any(|fields| fields[place].2 != *standard);
+            if matches!(chosen, Chosen::Adapter) {
+                assert!(differs, "no named adapter changes {name}");
+            }
         }
     }
 

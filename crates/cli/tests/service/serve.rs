@@ -12,7 +12,8 @@ use std::process::{Child, Command, Output, Stdio};
 use tidegate::Platform;
 use tidegate::calls::{DeviceState, Kernel};
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, QueueDesc, Submission, SwapChainDesc,
+    CommandListType, Device, DeviceOptions, FenceDesc, FenceFlags, QueueDesc, Submission,
+    SwapChainDesc,
 };
 use tidegate::service::client;
 use tidegate_testbed::ServiceProcess;
@@ -152,6 +153,12 @@ fn errors_say_what_and_where() {
     let text = String::from_utf8_lossy(&lost.stderr).into_owned();
     assert!(lost.status.code() == Some(2) && text.contains("/nowhere/socket"), "{text}");
 
+    for flags in [&["--adapter", "monitored"][..], &["--sleep-at", "1ms"], &["--validate"]] {
+        let refused = run(&service, &workload("hello.toml"), flags);
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && text.contains(flags[0]), "{text}");
+    }
+
     let none = tidegate().arg("serve").output().unwrap();
     assert!(String::from_utf8_lossy(&none.stderr).contains("--socket PATH"));
 }
@@ -184,6 +191,38 @@ fn the_mode_of_the_socket_admits_the_users_of_the_service() {
         let service = start_with(config);
         let found = std::fs::metadata(service.socket()).unwrap().permissions().mode();
         assert_eq!(found & 0o777, mode, "{config}");
+    }
+}
+
+/// An engine of the first adapter signals a cross-adapter fence for which one of the second waits.
+#[test]
+fn a_service_has_each_adapter_of_a_list() {
+    for name in ["peer-signals", "peer-doorbells", "local-monitored-value", "managed-power"] {
+        let service = start_with(&format!("adapter = [\"{name}\", \"{name}\"]\n"));
+        let platform = Platform::host();
+        let devices = [0, 1].map(|adapter| {
+            let client = client::connect(&platform, &service.socket(), adapter, "both").unwrap();
+            assert_eq!(client.adapters(), 2);
+            Device::new(&platform, client, DeviceOptions::new("both")).unwrap()
+        });
+        let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
+        let desc = FenceDesc::new("between").flags(flags);
+        let fence = devices[0].create_fence_with(desc).unwrap();
+        let handle = devices[0].create_shared_handle(&fence).unwrap();
+        let opened = devices[1].open_shared_handle("between", &handle).unwrap();
+        let done = devices[1].create_fence("done", 0).unwrap();
+        let queues = [0, 1].map(|adapter| {
+            let desc = QueueDesc::new(CommandListType::Compute).submission(Submission::User);
+            devices[adapter].create_queue(desc).unwrap()
+        });
+        for value in 1..=20 {
+            queues[1].wait(&opened, value).unwrap();
+            queues[1].signal(&done, value).unwrap();
+            queues[0].signal(&fence, value).unwrap();
+            done.wait(value).unwrap();
+        }
+        let refused = client::connect(&platform, &service.socket(), 2, "third").unwrap_err();
+        assert!(refused.to_string().contains('2'), "{refused}");
     }
 }
 
@@ -224,6 +263,9 @@ fn a_wrong_configuration_is_refused_with_its_line_and_what_is_allowed() {
         ("[display]\nrefresh_hz = 0\n", "line 2", "from 1 to 1000000"),
         ("[display]\n", "line 1", "refresh_hz"),
         ("adapter = \"nope\"\n", "adapter: ", "tidegate adapters"),
+        ("adapter = [\"oldest\", \"nope\"]\n", "adapter: ", "tidegate adapters"),
+        ("adapter = 1\n", "line 1", "a list of names"),
+        ("adapter = []\n", "bad.toml: ", "at least one"),
         ("client = 1\n", "line 1", "`clients`"),
     ];
     for (config, place, allowed) in cases {

@@ -116,3 +116,39 @@ fn ping_pong(device: &Device, submission: Submission) {
     }
     assert_eq!(done.completed_value(), 50);
 }
+
+#[test]
+fn idle_engines_of_managed_power_lose_it_and_no_submission() {
+    let variant = tidegate::variants::find("managed-power").unwrap();
+    for submission in variant.submissions() {
+        let app = App::new(DeviceOptions::default(), |config| variant.apply(config));
+        let app = app.case(submission).run(move |app| {
+            ping_pong(app, submission);
+            app.pass(1_000_000);
+            ping_pong(app, submission);
+        });
+        let stats = app.machine.adapter().stats();
+        assert!(stats.engines_in_f1 > 0, "{submission}: {stats:?}");
+    }
+}
+
+#[test]
+fn a_run_whose_system_sleeps_loses_no_work() {
+    let workload = workload("ring-buffer.toml");
+    for submission in Submission::ALL {
+        let request = RunRequest {
+            submission: Some(submission),
+            sleeps_at_ns: vec![700_000, 300_000],
+            tracing: true,
+            ..RunRequest::new(workload.clone(), Clock::Virtual)
+        };
+        let result = run_workload(&request).unwrap();
+        let (report, trace) = (&result.outcome.report, result.trace.unwrap());
+        assert!(report.completed && report.verified, "{submission}: {:?}", report.problem_lines());
+        let changes = ["D0 to D3", "D3 to D0", "D0, not D3"]
+            .map(|change| trace.records.iter().filter(|r| trace.name_of(r) == change).count());
+        // The kernel calls the driver for the next packet, and the transition is given up.
+        let given_up = submission == Submission::Packet;
+        assert_eq!(changes, if given_up { [0, 0, 2] } else { [2, 2, 0] }, "{submission}");
+    }
+}

@@ -90,6 +90,8 @@ pub struct AdapterConfig {
     /// Logging is mandatory: 0 makes no logs and is outside of the contract. It is for the bench
     /// that measures the cost of a log entry (decision 14).
     pub log_entries: u32,
+    /// User-mode queues also log their command buffers. `Adapter::set_verbose_logs` changes it.
+    pub verbose_logs: bool,
     /// How long a CPU wait that blocks on one fence polls its value before it registers and sleeps,
     /// in nanoseconds; 0 for never. It polls only while a processor of the process is free for it.
     pub cpu_wait_poll_ns: u64,
@@ -128,6 +130,7 @@ impl AdapterConfig {
             verify_split_buffers: true,
             interrupts,
             log_entries: 84,
+            verbose_logs: false,
             cpu_wait_poll_ns: 20_000,
             strict_fence_rewind: false,
             power: PowerManagement::AlwaysOn,

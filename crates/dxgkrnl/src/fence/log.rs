@@ -163,9 +163,11 @@ pub(super) enum Barrier<'a> {
 impl LogReader {
     pub(crate) fn new(memory: &Arc<Memory>) -> LogReader {
         let platform = &memory.driver.platform;
+        let verbose = memory.driver.config.verbose_logs;
+        let mode = LogMode { verbose, ..LogMode::default() };
         LogReader {
             reading: platform.mutex("reading of fence logs", ()),
-            mode: platform.mutex("mode of fence logs", LogMode::default()),
+            mode: platform.mutex("mode of fence logs", mode),
             faults: platform.mutex("faults in fence logs", Vec::new()),
             clock: GpuClock::default(),
             port: memory.driver.clone(),
