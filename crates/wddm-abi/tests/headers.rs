@@ -3,11 +3,13 @@
 //! layouts.
 
 use std::fmt::Write;
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tidegate_wddm_abi::d3dkmddi::{self, *};
 use tidegate_wddm_abi::d3dukmdt::*;
 use tidegate_wddm_abi::{Layout, Published};
+use windows_sys::Wdk::Graphics::Direct3D as wdk;
 
 const HEADERS: [&str; 9] = [
     "ntddk",
@@ -205,12 +207,80 @@ const LAYOUTS: &[Layout] = layouts![
     DestroyNativeFence,
 ];
 
-/// A C program that compiles if the headers have the sizes and offsets of the Rust structures. The
-/// name of an arm of a union has the structure before `::`.
-fn assertions() -> String {
+macro_rules! bindings {
+    ($($name:ident { $($field:ident),* })+) => {
+        &[$(Layout {
+            name: stringify!($name),
+            bytes: size_of::<wdk::$name>(),
+            fields: &[$((stringify!($field), offset_of!(wdk::$name, $field)),)*],
+        },)+]
+    };
+}
+
+/// Structures of the headers that the public bindings have, too.
+const BINDINGS: &[Layout] = bindings! {
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {}
+    D3DDDI_ALLOCATIONLIST { hAllocation }
+    D3DDDI_CREATEHWCONTEXTFLAGS {}
+    D3DDDI_CREATEHWQUEUEFLAGS {}
+    D3DDDI_ESCAPEFLAGS {}
+    D3DDDI_GAMMA_RAMP_RGB256x3x16 { Red, Green, Blue }
+    D3DDDI_MULTISAMPLINGMETHOD { NumSamples, NumQualityLevels }
+    D3DDDI_PATCHLOCATIONLIST {
+        AllocationIndex, DriverId, AllocationOffset, PatchOffset, SplitOffset
+    }
+    D3DDDI_RATIONAL { Numerator, Denominator }
+    D3DGPU_PHYSICAL_ADDRESS { SegmentId, Padding, SegmentOffset }
+    D3DKMDT_2DREGION { cx, cy }
+    D3DKMDT_COLOR_COEFF_DYNAMIC_RANGES { FirstChannel, SecondChannel, ThirdChannel, FourthChannel }
+    D3DKMDT_GAMMA_RAMP { Type, DataSize, Data }
+    D3DKMDT_GDISURFACEDATA { Width, Height, Format, Type, Flags, Pitch }
+    D3DKMDT_GDISURFACEFLAGS {}
+    D3DKMDT_GRAPHICS_RENDERING_FORMAT {
+        PrimSurfSize, VisibleRegionSize, Stride, PixelFormat, ColorBasis, PixelValueAccessMode
+    }
+    D3DKMDT_MONITOR_SOURCE_MODE {
+        Id, VideoSignalInfo, ColorBasis, ColorCoeffDynamicRanges, Origin, Preference
+    }
+    D3DKMDT_PREEMPTION_CAPS { GraphicsPreemptionGranularity, ComputePreemptionGranularity }
+    D3DKMDT_SHADOWSURFACEDATA { Width, Height, Format, Pitch }
+    D3DKMDT_SHAREDPRIMARYSURFACEDATA { Width, Height, Format, RefreshRate, VidPnSourceId }
+    D3DKMDT_STAGINGSURFACEDATA { Width, Height, Pitch }
+    D3DKMDT_VIDEO_SIGNAL_INFO {
+        VideoStandard, TotalSize, ActiveSize, VSyncFreq, HSyncFreq, PixelRate
+    }
+    D3DKMDT_VIDPN_HW_CAPABILITY {}
+    D3DKMDT_VIDPN_PRESENT_PATH {
+        VidPnSourceId, VidPnTargetId, ImportanceOrdinal, ContentTransformation,
+        VisibleFromActiveTLOffset, VisibleFromActiveBROffset, VidPnTargetColorBasis,
+        VidPnTargetColorCoeffDynamicRanges, Content, CopyProtection, GammaRamp
+    }
+    D3DKMDT_VIDPN_PRESENT_PATH_COPYPROTECTION {
+        CopyProtectionType, APSTriggerBits, OEMCopyProtection, CopyProtectionSupport
+    }
+    D3DKMDT_VIDPN_PRESENT_PATH_COPYPROTECTION_SUPPORT {}
+    D3DKMDT_VIDPN_PRESENT_PATH_ROTATION_SUPPORT {}
+    D3DKMDT_VIDPN_PRESENT_PATH_SCALING_SUPPORT {}
+    D3DKMDT_VIDPN_PRESENT_PATH_TRANSFORMATION { Scaling, ScalingSupport, Rotation, RotationSupport }
+    D3DKMDT_VIDPN_SOURCE_MODE { Id, Type, Format }
+    D3DKMDT_VIDPN_TARGET_MODE { Id, VideoSignalInfo, MinimumVSyncFreq }
+    D3DKMDT_VIRTUALGPUSURFACEDATA { Size, Alignment, DriverSegmentId, PrivateDriverData }
+    DXGK_DISPLAY_INFORMATION { Width, Height, Pitch, ColorFormat, PhysicAddress, TargetId, AcpiId }
+    DXGK_FAULT_ERROR_CODE {}
+    DXGK_GPUCLOCKDATA_FLAGS {}
+    DXGK_MIRACAST_CHUNK_ID {}
+    DXGK_MIRACAST_CHUNK_INFO { ChunkType, ChunkId, ProcessingTime, EncodeRate }
+    DXGK_NODEMETADATA { EngineType, FriendlyName, Flags, GpuMmuSupported, IoMmuSupported }
+    DXGK_NODEMETADATA_FLAGS {}
+    DXGK_PTE {}
+};
+
+/// A C program that compiles if the headers have these sizes and offsets. The name of an arm of a
+/// union has the structure before `::`.
+fn assertions(layouts: &[Layout]) -> String {
     let mut text = String::from("#include <dispmprt.h>\n");
     text.push_str("#ifdef __cplusplus\n#define _Static_assert static_assert\n#endif\n");
-    for Layout { name, bytes, fields } in LAYOUTS {
+    for Layout { name, bytes, fields } in layouts {
         let (structure, arm) = name.split_once("::").unwrap_or((name, ""));
         let (size, before) = if arm.is_empty() {
             (format!("sizeof({structure})"), String::new())
@@ -238,7 +308,14 @@ fn assertions() -> String {
 #[test]
 fn the_rust_structures_have_the_layouts_of_the_headers() {
     for language in languages() {
-        language.check("rust", &assertions(), Some("WDDM3_2"));
+        language.check("rust", &assertions(LAYOUTS), Some("WDDM3_2"));
+    }
+}
+
+#[test]
+fn the_public_bindings_have_the_layouts_of_the_headers() {
+    for language in languages() {
+        language.check("bindings", &assertions(BINDINGS), Some("WDDM3_2"));
     }
 }
 

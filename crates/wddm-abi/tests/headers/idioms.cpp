@@ -96,11 +96,37 @@ NTSTATUS Adapter::OpenAllocation(HANDLE, const DXGKARG_OPENALLOCATION *)
 
 PAGED_BEGIN;
 
+static D3DKMDT_VIDPN_SOURCE_MODE pinned_mode;
+static D3DKMDT_HVIDPN only_network;
+
+static NTSTATUS pin(
+    const DXGK_VIDPN_INTERFACE *network, D3DKMDT_HVIDPN hVidPn,
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID source)
+{
+    D3DKMDT_HVIDPNSOURCEMODESET set = NULL;
+    const DXGK_VIDPNSOURCEMODESET_INTERFACE *modes = NULL;
+    const D3DKMDT_VIDPN_SOURCE_MODE *mode = NULL;
+    NTSTATUS status = network->pfnAcquireSourceModeSet(hVidPn, source, &set, &modes);
+    if (NT_SUCCESS(status)) {
+        status = modes->pfnAcquirePinnedModeInfo(set, &mode);
+        if (NT_SUCCESS(status) && mode->Type == D3DKMDT_RMT_GRAPHICS) {
+            pinned_mode = *mode;
+            status = modes->pfnReleaseModeInfo(set, mode);
+        }
+    }
+    return status;
+}
+
 _Use_decl_annotations_
-NTSTATUS Adapter::CommitVidPn(HANDLE, const DXGKARG_COMMITVIDPN *const)
+NTSTATUS Adapter::CommitVidPn(HANDLE hAdapter, const DXGKARG_COMMITVIDPN *const commit)
 {
     PAGED_CODE();
-    return STATUS_NOT_SUPPORTED;
+    if (commit->Flags.PathPoweredOff) {
+        return STATUS_SUCCESS;
+    }
+    only_network = commit->hFunctionalVidPn;
+    const DXGK_VIDPN_INTERFACE *network = (const DXGK_VIDPN_INTERFACE *)hAdapter;
+    return pin(network, only_network, commit->AffectedVidPnSourceId);
 }
 
 PAGED_END;
@@ -118,6 +144,42 @@ static bool fills_the_table()
     data.DxgkDdiOpenAllocation = Adapter::OpenAllocation;
     data.DxgkDdiCommitVidPn = Adapter::CommitVidPn;
     return data.DxgkDdiStartDevice != NULL && data.DxgkDdiPresent == NULL;
+}
+
+static NTSTATUS acquire_pinned(D3DKMDT_HVIDPNSOURCEMODESET, const D3DKMDT_VIDPN_SOURCE_MODE **mode)
+{
+    static D3DKMDT_VIDPN_SOURCE_MODE only = {};
+    only.Type = D3DKMDT_RMT_GRAPHICS;
+    only.Format.Graphics.PixelFormat = D3DDDIFMT_A8R8G8B8;
+    only.Format.Graphics.PrimSurfSize.cx = 640;
+    *mode = &only;
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS release_mode(D3DKMDT_HVIDPNSOURCEMODESET, const D3DKMDT_VIDPN_SOURCE_MODE *)
+{
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS acquire_set(
+    D3DKMDT_HVIDPN, D3DDDI_VIDEO_PRESENT_SOURCE_ID, D3DKMDT_HVIDPNSOURCEMODESET *,
+    const DXGK_VIDPNSOURCEMODESET_INTERFACE **modes)
+{
+    static DXGK_VIDPNSOURCEMODESET_INTERFACE only = {};
+    only.pfnAcquirePinnedModeInfo = acquire_pinned;
+    only.pfnReleaseModeInfo = release_mode;
+    *modes = &only;
+    return STATUS_SUCCESS;
+}
+
+static bool reads_the_pinned_mode()
+{
+    DXGK_VIDPN_INTERFACE network = {};
+    network.Version = DXGK_VIDPN_INTERFACE_VERSION_V1;
+    network.pfnAcquireSourceModeSet = acquire_set;
+    DXGKARG_COMMITVIDPN commit = {};
+    return Adapter::CommitVidPn(&network, &commit) == STATUS_SUCCESS
+           && pinned_mode.Format.Graphics.PrimSurfSize.cx == 640;
 }
 
 static bool copies_a_command()
@@ -202,6 +264,7 @@ static bool walks_arguments()
 int main()
 {
     NT_ASSERT(fills_the_table());
+    NT_ASSERT(reads_the_pinned_mode());
     NT_ASSERT(copies_a_command());
     NT_ASSERT(keeps_lists());
     NT_ASSERT(appends_lists());
