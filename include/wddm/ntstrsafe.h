@@ -13,6 +13,11 @@ extern "C" {
 
 #define NTSTRSAFE_MAX_CCH 2147483647
 
+typedef PSTR NTSTRSAFE_PSTR;
+typedef PCSTR NTSTRSAFE_PCSTR;
+typedef PWSTR NTSTRSAFE_PWSTR;
+typedef PCWSTR NTSTRSAFE_PCWSTR;
+
 NTSTATUS RtlStringCbPrintfA(PSTR Destination, SIZE_T Bytes, PCSTR Format, ...);
 NTSTATUS RtlStringCbPrintfW(PWSTR Destination, SIZE_T Bytes, PCWSTR Format, ...);
 NTSTATUS RtlStringCchPrintfA(PSTR Destination, SIZE_T Characters, PCSTR Format, ...);
