@@ -164,6 +164,8 @@ pub enum ClientMemory {
     Mappings,
     /// Each page, and each run of bytes, is a file of its own.
     Files,
+    /// As `Files`. Pages that a process may only read can have copies in rooms.
+    FilesAndRooms,
 }
 
 /// The period of the watch's checks once no agent can move, and the number of consecutive equal
@@ -193,6 +195,11 @@ impl Host {
     /// An open host whose memory for processes lies in files.
     pub fn sharing() -> Host {
         Host { memory: ClientMemory::Files, ..Host::new(false) }
+    }
+
+    /// An open host whose memory for processes lies in files, and for guests in rooms.
+    pub fn hosting_guests() -> Host {
+        Host { memory: ClientMemory::FilesAndRooms, ..Host::new(false) }
     }
 
     /// An open host whose pages for processes can be shown at a second address.

@@ -53,8 +53,8 @@ pub use counters::Counters;
 pub use event::{DescriptorError, Event, EventFd, EventId};
 pub use mapping::Mapping;
 pub use memory::{
-    Bulk, CacheType, FoundRegion, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
-    SharedFile, Target, Untrusted, Word,
+    Bulk, CacheType, DeviceMemory, FoundRegion, InRoom, OutOfBounds, Page, PageKind,
+    PhysicalAddress, PhysicalMemory, Room, SharedFile, Target, Untrusted, Word,
 };
 pub use passage::Passage;
 pub use platform::{Instruments, PlantedFault, Platform, PlatformKind};

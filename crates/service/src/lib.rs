@@ -6,8 +6,9 @@
 //! doorbell without one.
 //!
 //! Rooms: [`server`] · [`client`] · `wire` (messages) · `arguments` (in messages) · `transport`
-//! (the socket, or queues of an explored machine) · `long` (bytes beside a message) · `rows` (of a
-//! view) · `nt_handles` (objects behind descriptors, also for a kernel in this process).
+//! (the socket, queues of an explored machine, or the memory of a guest) · `long` (bytes beside a
+//! message) · `rows` (of a view) · `nt_handles` (objects behind descriptors, also for a kernel in
+//! this process).
 
 mod arguments;
 pub mod client;

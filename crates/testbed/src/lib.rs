@@ -37,7 +37,7 @@ pub use queue_calls::{ContextCalls, HwQueueCalls};
 pub use recorded_kernel::{Call, DisconnectOrder, RecordedKernel, ScriptedDoorbell};
 pub use reports::filter_reports;
 pub use save_areas::SaveAreas;
-pub use service::{Held, Service, ServiceProcess};
+pub use service::{Held, Service, ServiceProcess, VirtualMachine};
 pub use user_queue::{
     NoStore, UserQueue, copy_word, doorbell_args, fill, signal_packet, store, wait_packet,
 };

@@ -1,6 +1,6 @@
 //! The 64-bit cells of pages and bulk bytes: memory of this process, or of a file that other
 //! processes map (`shared`); what windows show, by reference (`shown`) and at an address
-//! (`placed`). Cells are zeroed. Those of
+//! (`placed`); parts of a guest's memory (`room`, `mapped`). Cells are zeroed. Those of
 //! this process are committed when touched. Every store to cells of an explored machine goes
 //! through [`Cells::put`] or [`BulkCells::put`], because its longer runs are zeroed for the next
 //! machine where they were written ([`crate::explorer`]). A run of at least a cache line is
@@ -11,8 +11,10 @@
 mod bulk;
 mod guarded;
 mod lines;
+mod mapped;
 mod page;
 mod placed;
+mod room;
 mod runs;
 mod shared;
 mod shown;
@@ -20,8 +22,10 @@ mod shown;
 pub use bulk::BulkCells;
 pub use guarded::{Guarded, Header, Held, HeldHere};
 pub use lines::{LineWords, Lines};
+pub use mapped::MappedCells;
 pub use page::{KeptPage, OwnedPage, Owner, PageCells, PinnedCell, WordRef};
 pub use placed::PlacedPage;
+pub use room::{Place, Room};
 pub use shared::SharedCells;
 pub use shown::{Accesses, MOST_KEPT, Shown, replace, use_announced};
 
@@ -29,6 +33,7 @@ use crate::access::ClientAccess;
 use crate::explorer::spare::{self, Written};
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const LINE_BYTES: usize = 64;
@@ -70,6 +75,10 @@ enum Memory {
         written: Written,
     },
     Shared(SharedCells),
+    /// A part of a room, or of a device.
+    Part {
+        _of: Arc<MappedCells>,
+    },
     /// The cells lie in the page that owns this.
     Beside,
 }
@@ -78,7 +87,7 @@ impl Drop for Cells {
     fn drop(&mut self) {
         let all = match &self.memory {
             Memory::Private { all, .. } | Memory::Kept { all, .. } => *all,
-            Memory::Shared(_) | Memory::Beside => return,
+            Memory::Shared(_) | Memory::Part { .. } | Memory::Beside => return,
         };
         // SAFETY: `private` leaked this box, and nothing else ends it. No reference to its cells
         // outlives `self`.
@@ -142,12 +151,27 @@ impl Cells {
         Cells { at: shared.at(), len, memory: Memory::Shared(shared) }
     }
 
+    /// The `len` cells from number `first` on of a room or a device, which has them.
+    pub fn of_part(memory: &Arc<MappedCells>, first: usize, len: usize) -> Cells {
+        let end = first.checked_add(len);
+        let fits = end.is_some_and(|end| end <= memory.len());
+        assert!(fits, "{len} cells from {first} on of {}", memory.len());
+        // SAFETY: the place is inside of the mapping or at its end.
+        let at = unsafe { memory.at().add(first) };
+        Cells { at, len, memory: Memory::Part { _of: memory.clone() } }
+    }
+
     /// Returns the file that other processes map; `None` for memory of this process.
     pub fn shared(&self) -> Option<&SharedCells> {
         match &self.memory {
-            Memory::Private { .. } | Memory::Kept { .. } | Memory::Beside => None,
             Memory::Shared(shared) => Some(shared),
+            _ => None,
         }
+    }
+
+    /// Returns whether each change must be followed by [`SharedCells::refresh`].
+    pub fn has_copies(&self) -> bool {
+        self.shared().is_some_and(SharedCells::has_copies)
     }
 
     /// Returns what processes may do with the cells that are agents of this machine; `None` for
@@ -155,7 +179,7 @@ impl Cells {
     pub fn client_access(&self) -> Option<ClientAccess> {
         match &self.memory {
             Memory::Private { access, .. } | Memory::Kept { access, .. } => *access,
-            Memory::Shared(_) | Memory::Beside => None,
+            Memory::Shared(_) | Memory::Part { .. } | Memory::Beside => None,
         }
     }
 

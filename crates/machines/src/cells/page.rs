@@ -20,6 +20,8 @@ pub struct PageCells {
     pub id: u32,
     /// Whether the page is one of an explored machine.
     pub explored: bool,
+    /// Whether changes take another path: the page is explored, or has copies in rooms.
+    pub watched: bool,
     hostile: AtomicBool,
     cells: Cells,
     /// The words of a small page of an explored machine, to which `cells` points.
@@ -33,7 +35,8 @@ impl PageCells {
     #[inline]
     fn of(id: u32, explored: bool, cells: Cells) -> PageCells {
         let hostile = AtomicBool::new(false);
-        PageCells { id, explored, hostile, cells, inside: Default::default() }
+        let watched = explored || cells.has_copies();
+        PageCells { id, explored, watched, hostile, cells, inside: Default::default() }
     }
 
     /// Returns the cell at `index`.
@@ -55,6 +58,14 @@ impl PageCells {
     /// Returns whether sleepers on the words may be in other processes.
     pub(crate) fn sharing(&self) -> Sharing {
         if self.cells.shared().is_some() { Sharing::Shared } else { Sharing::Private }
+    }
+
+    /// Brings copies of a cell in rooms to its value.
+    #[cold]
+    pub fn refresh(&self, index: usize) {
+        if let Some(shared) = self.cells.shared() {
+            shared.refresh(index);
+        }
     }
 
     /// Has an explorer return any value to a load of an untrusted word, from now on.
@@ -152,6 +163,8 @@ pub struct PinnedCell<O> {
     pub index: u32,
     /// As in the page.
     pub explored: bool,
+    /// As in the page.
+    pub watched: bool,
 }
 
 // SAFETY: `at` is used only as a reference to an atomic of the page, and both may be shared
@@ -175,7 +188,8 @@ impl<O> PinnedCell<O> {
     /// `index` is past the end.
     pub fn new(page: &OwnedPage<O>, index: u32) -> PinnedCell<O> {
         let at = NonNull::from(page.cell(index as usize));
-        PinnedCell { page: page.clone(), at, index, explored: page.explored }
+        let (explored, watched) = (page.explored, page.watched);
+        PinnedCell { page: page.clone(), at, index, explored, watched }
     }
 
     /// Returns the page.

@@ -122,7 +122,7 @@ mod tests {
         let placed = PlacedPage::reserve().unwrap();
         let address = placed.address();
         placed.store(0, 9);
-        let file = SharedCells::create(64, ClientAccess::ReadWrite).unwrap();
+        let file = SharedCells::create(64, ClientAccess::ReadWrite, false).unwrap();
         let mapping = SharedCells::anonymous(64, ClientAccess::ReadWrite).unwrap();
         // SAFETY: the mapping lives until the end of the test.
         let word = |cells: &SharedCells| unsafe { cells.at().as_ref().load(Ordering::Acquire) };

@@ -11,11 +11,13 @@
 mod bulk;
 mod ordered;
 mod physical;
+mod room;
 mod shared;
 mod untrusted;
 
 pub use bulk::{Bulk, COPY_PIECE_BYTES, OutOfBounds};
 pub use physical::{CacheType, FoundRegion, PhysicalAddress, PhysicalMemory, Target};
+pub use room::{DeviceMemory, InRoom, Room};
 pub use shared::SharedFile;
 pub use untrusted::Untrusted;
 
@@ -122,41 +124,62 @@ impl Page {
     /// Stores to the word at `index`, as [`Word::store`] does.
     #[inline]
     pub fn store(&self, index: usize, value: u64) {
-        if self.inner.explored {
-            world::store(&self.inner, index as u32, value);
+        if self.inner.watched {
+            self.store_watched(index, value);
         } else {
             self.inner.cell(index).store(value, Ordering::Release);
         }
     }
 
+    #[cold]
+    fn store_watched(&self, index: usize, value: u64) {
+        match self.watch(index) {
+            Watch::World(_) => world::store(&self.inner, index as u32, value),
+            Watch::Copies(watched) => watched.change(|cell| cell.store(value, Ordering::SeqCst)),
+        }
+    }
+
+    /// Marked cold, so that the code around a change is laid out for a word of real memory.
+    #[cold]
+    fn watch(&self, index: usize) -> Watch<'_> {
+        Watch::of(&self.inner, index as u32)
+    }
+
     /// Sets bits of the word at `index`, as [`Word::fetch_or`] does.
     #[inline]
     pub fn fetch_or(&self, index: usize, bits: u64) -> u64 {
-        if self.inner.explored {
-            world::exchange(WordRef { page: &self.inner, index: index as u32 }, |v| v | bits)
-        } else {
-            self.inner.cell(index).fetch_or(bits, Ordering::SeqCst)
+        if !self.inner.watched {
+            return self.inner.cell(index).fetch_or(bits, Ordering::SeqCst);
+        }
+        match self.watch(index) {
+            Watch::World(word) => world::exchange(word, |v| v | bits),
+            Watch::Copies(watched) => watched.change(|cell| cell.fetch_or(bits, Ordering::SeqCst)),
         }
     }
 
     /// Adds to the word at `index` and returns the previous value, as [`Word::fetch_add`] does.
     #[inline]
     pub fn fetch_add(&self, index: usize, value: u64) -> u64 {
-        if self.inner.explored {
-            let word = WordRef { page: &self.inner, index: index as u32 };
-            world::exchange(word, |v| v.wrapping_add(value))
-        } else {
-            self.inner.cell(index).fetch_add(value, Ordering::SeqCst)
+        if !self.inner.watched {
+            return self.inner.cell(index).fetch_add(value, Ordering::SeqCst);
+        }
+        match self.watch(index) {
+            Watch::World(word) => world::exchange(word, |v| v.wrapping_add(value)),
+            Watch::Copies(watched) => {
+                watched.change(|cell| cell.fetch_add(value, Ordering::SeqCst))
+            }
         }
     }
 
     /// Stores to the word at `index` and returns the previous value, as [`Word::exchange`] does.
     #[inline]
     pub fn exchange(&self, index: usize, value: u64) -> u64 {
-        if self.inner.explored {
-            world::exchange(WordRef { page: &self.inner, index: index as u32 }, |_| value)
-        } else {
-            self.inner.cell(index).swap(value, Ordering::SeqCst)
+        if !self.inner.watched {
+            return self.inner.cell(index).swap(value, Ordering::SeqCst);
+        }
+        match self.watch(index) {
+            Watch::World(word) => world::exchange(word, |_| value),
+            Watch::Copies(watched) => watched.change(|cell| cell.swap(value, Ordering::SeqCst)),
         }
     }
 
@@ -207,6 +230,34 @@ impl fmt::Debug for Page {
     }
 }
 
+/// What follows a change of a word.
+enum Watch<'a> {
+    /// The world of an explored machine carries it out.
+    World(WordRef<'a>),
+    /// Copies in rooms follow it.
+    Copies(WithCopies<'a>),
+}
+
+/// A word with copies in rooms.
+struct WithCopies<'a>(WordRef<'a>);
+
+impl<'a> Watch<'a> {
+    fn of(page: &'a OwnedPage<Shared>, index: u32) -> Watch<'a> {
+        let word = WordRef { page, index };
+        if page.explored { Watch::World(word) } else { Watch::Copies(WithCopies(word)) }
+    }
+}
+
+impl WithCopies<'_> {
+    /// Changes the word, and then its copies.
+    fn change<R>(&self, change: impl FnOnce(&AtomicU64) -> R) -> R {
+        let WordRef { page, index } = self.0;
+        let result = change(page.cell(index as usize));
+        page.refresh(index as usize);
+        result
+    }
+}
+
 /// A 64-bit protocol word that several agents load and store. Values are never torn.
 #[derive(Clone)]
 pub struct Word {
@@ -222,6 +273,21 @@ impl Word {
     /// Stores without a step, before another agent knows the word.
     pub fn put(&self, value: u64) {
         self.at.page().cells().put(self.at.index as usize, value);
+        if self.at.watched && !self.at.explored {
+            self.at.page().refresh(self.at.index as usize);
+        }
+    }
+
+    /// Returns what follows a change; `None` for a word of plain memory.
+    #[inline]
+    fn watch(&self) -> Option<Watch<'_>> {
+        if self.at.watched { Some(self.watch_ref()) } else { None }
+    }
+
+    /// Marked cold, as [`Word::explored_ref`].
+    #[cold]
+    fn watch_ref(&self) -> Watch<'_> {
+        Watch::of(self.at.page(), self.at.index)
     }
 
     #[inline]
@@ -251,13 +317,23 @@ impl Word {
     }
 
     #[cold]
-    fn store_explored(&self, value: u64) {
-        world::store(self.at.page(), self.at.index, value);
+    fn store_watched(&self, value: u64) {
+        match Watch::of(self.at.page(), self.at.index) {
+            Watch::World(word) => world::store(self.at.page(), word.index, value),
+            Watch::Copies(watched) => watched.change(|cell| cell.store(value, Ordering::SeqCst)),
+        }
     }
 
     #[cold]
-    fn compare_exchange_explored(&self, current: u64, new: u64) -> Result<u64, u64> {
-        let old = world::exchange(self.as_ref(), |v| if v == current { new } else { v });
+    fn compare_exchange_watched(&self, current: u64, new: u64) -> Result<u64, u64> {
+        let word = match Watch::of(self.at.page(), self.at.index) {
+            Watch::World(word) => word,
+            Watch::Copies(watched) => {
+                let order = Ordering::SeqCst;
+                return watched.change(|cell| cell.compare_exchange(current, new, order, order));
+            }
+        };
+        let old = world::exchange(word, |v| if v == current { new } else { v });
         if old == current { Ok(old) } else { Err(old) }
     }
 
@@ -370,8 +446,8 @@ impl Word {
     /// see [`Platform::fence`].
     #[inline]
     pub fn store(&self, value: u64) {
-        if self.at.explored {
-            self.store_explored(value);
+        if self.at.watched {
+            self.store_watched(value);
         } else {
             self.cell().store(value, Ordering::Release);
         }
@@ -381,8 +457,8 @@ impl Word {
     /// full barrier.
     #[inline]
     pub fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
-        if self.at.explored {
-            return self.compare_exchange_explored(current, new);
+        if self.at.watched {
+            return self.compare_exchange_watched(current, new);
         }
         self.cell().compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
     }
@@ -390,18 +466,24 @@ impl Word {
     /// Stores `value` and returns the previous value. A full barrier.
     #[inline]
     pub fn exchange(&self, value: u64) -> u64 {
-        match self.explored() {
+        match self.watch() {
             None => self.cell().swap(value, Ordering::SeqCst),
-            Some(word) => world::exchange(word, |_| value),
+            Some(Watch::World(word)) => world::exchange(word, |_| value),
+            Some(Watch::Copies(watched)) => {
+                watched.change(|cell| cell.swap(value, Ordering::SeqCst))
+            }
         }
     }
 
     /// Adds (wrapping) and returns the previous value. A full barrier.
     #[inline]
     pub fn fetch_add(&self, value: u64) -> u64 {
-        match self.explored() {
+        match self.watch() {
             None => self.cell().fetch_add(value, Ordering::SeqCst),
-            Some(word) => world::exchange(word, |v| v.wrapping_add(value)),
+            Some(Watch::World(word)) => world::exchange(word, |v| v.wrapping_add(value)),
+            Some(Watch::Copies(watched)) => {
+                watched.change(|cell| cell.fetch_add(value, Ordering::SeqCst))
+            }
         }
     }
 
@@ -409,27 +491,36 @@ impl Word {
     /// addition must not carry into `mask`, so that the order of two additions cannot be observed.
     #[inline]
     pub fn add_and_test(&self, value: u64, mask: u64) -> bool {
-        match self.explored() {
+        match self.watch() {
             None => self.cell().fetch_add(value, Ordering::SeqCst) & mask != 0,
-            Some(word) => world::add_and_test(word, value, mask),
+            Some(Watch::World(word)) => world::add_and_test(word, value, mask),
+            Some(Watch::Copies(watched)) => {
+                watched.change(|cell| cell.fetch_add(value, Ordering::SeqCst)) & mask != 0
+            }
         }
     }
 
     /// Sets bits and returns the previous value. A full barrier.
     #[inline]
     pub fn fetch_or(&self, bits: u64) -> u64 {
-        match self.explored() {
+        match self.watch() {
             None => self.cell().fetch_or(bits, Ordering::SeqCst),
-            Some(word) => world::exchange(word, |v| v | bits),
+            Some(Watch::World(word)) => world::exchange(word, |v| v | bits),
+            Some(Watch::Copies(watched)) => {
+                watched.change(|cell| cell.fetch_or(bits, Ordering::SeqCst))
+            }
         }
     }
 
     /// Keeps only `bits` and returns the previous value. A full barrier.
     #[inline]
     pub fn fetch_and(&self, bits: u64) -> u64 {
-        match self.explored() {
+        match self.watch() {
             None => self.cell().fetch_and(bits, Ordering::SeqCst),
-            Some(word) => world::exchange(word, |v| v & bits),
+            Some(Watch::World(word)) => world::exchange(word, |v| v & bits),
+            Some(Watch::Copies(watched)) => {
+                watched.change(|cell| cell.fetch_and(bits, Ordering::SeqCst))
+            }
         }
     }
 

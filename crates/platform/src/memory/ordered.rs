@@ -4,8 +4,8 @@
 //! sequentially consistent one drains it, as on x86. The clocks of the race detector follow the
 //! order that was named.
 
-use super::Word;
-use std::sync::atomic::Ordering;
+use super::{Watch, Word};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_machines::{Step, world};
 
 impl Word {
@@ -19,10 +19,13 @@ impl Word {
 
     /// Stores in this order.
     pub fn store_as(&self, value: u64, order: Ordering) {
-        match self.explored() {
+        match self.watch() {
             None => self.cell().store(value, order),
-            Some(word) if order == Ordering::SeqCst => world::store_through(word, value, order),
-            Some(word) => world::store_as(self.at.page(), word.index, value, order),
+            Some(Watch::World(word)) if order == Ordering::SeqCst => {
+                world::store_through(word, value, order);
+            }
+            Some(Watch::World(word)) => world::store_as(self.at.page(), word.index, value, order),
+            Some(Watch::Copies(watched)) => watched.change(|cell| cell.store(value, order)),
         }
     }
 
@@ -32,11 +35,13 @@ impl Word {
         (update, load): (Ordering, Ordering),
         new: impl FnMut(u64) -> Option<u64>,
     ) -> u64 {
-        match self.explored() {
-            None => match self.cell().fetch_update(update, load, new) {
-                Ok(old) | Err(old) => old,
-            },
-            Some(word) => world::update_as(word, (update, load), new),
+        let in_memory = |cell: &AtomicU64, new| match cell.fetch_update(update, load, new) {
+            Ok(old) | Err(old) => old,
+        };
+        match self.watch() {
+            None => in_memory(self.cell(), new),
+            Some(Watch::World(word)) => world::update_as(word, (update, load), new),
+            Some(Watch::Copies(watched)) => watched.change(|cell| in_memory(cell, new)),
         }
     }
 

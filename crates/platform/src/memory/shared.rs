@@ -41,7 +41,13 @@ impl<'a> SharedFile<'a> {
 impl Platform {
     /// Returns whether the memory of [`Platform::client_page`] can be mapped by other processes.
     pub fn shares_memory(&self) -> bool {
-        self.client_memory() == Some(ClientMemory::Files)
+        let memory = self.client_memory();
+        matches!(memory, Some(ClientMemory::Files | ClientMemory::FilesAndRooms))
+    }
+
+    /// Returns whether memory that a process may only read can have copies in rooms.
+    pub fn hosts_guests(&self) -> bool {
+        self.client_memory() == Some(ClientMemory::FilesAndRooms)
     }
 
     /// `None` on a cooperative platform.
@@ -64,7 +70,8 @@ impl Platform {
                 let explored = self.kind() == PlatformKind::Explored;
                 return Some(Cells::private(cells, explored, Some(access)));
             }
-            Some(ClientMemory::Files) => SharedCells::create(bytes, access),
+            Some(ClientMemory::Files) => SharedCells::create(bytes, access, false),
+            Some(ClientMemory::FilesAndRooms) => SharedCells::create(bytes, access, true),
             Some(ClientMemory::Mappings) => SharedCells::anonymous(bytes, access),
             Some(ClientMemory::Private) => return None,
         };
@@ -110,8 +117,13 @@ impl Platform {
 }
 
 impl Page {
-    /// Returns the file that other processes map; `None` if the page is memory of this process, or
-    /// that of another one.
+    /// Returns whether another process of the system can be handed the page.
+    pub fn can_be_handed(&self) -> bool {
+        self.inner.cells().shared().is_some_and(SharedCells::can_be_handed)
+    }
+
+    /// Returns the file that other processes map, which makes it theirs: it moves into no room any
+    /// more. `None` if the page is memory of this process or of another one, or lies in a room.
     pub fn shared(&self) -> Option<SharedFile<'_>> {
         SharedFile::of(self.inner.cells(), 8 * self.len() as u64)
     }
@@ -128,6 +140,11 @@ impl Bulk {
     /// As [`Page::shared`].
     pub fn shared(&self) -> Option<SharedFile<'_>> {
         SharedFile::of(self.inner.cells(), self.len())
+    }
+
+    /// As [`Page::can_be_handed`].
+    pub fn can_be_handed(&self) -> bool {
+        self.inner.cells().shared().is_some_and(SharedCells::can_be_handed)
     }
 
     /// As [`Page::client_access`].

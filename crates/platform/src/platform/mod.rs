@@ -87,6 +87,12 @@ impl Platform {
         Platform::new(PlatformKind::Host, None, Some(Host::sharing()))
     }
 
+    /// Returns a platform as [`Platform::sharing_host`] does, for processes in guests too
+    /// ([`Room`](crate::Room)). A change of a page that processes may only read costs more.
+    pub fn hosting_guests() -> Platform {
+        Platform::new(PlatformKind::Host, None, Some(Host::hosting_guests()))
+    }
+
     /// Returns a platform as [`Platform::host`] does whose pages for processes can be shown at
     /// addresses that stay ([`Mapping::place`](crate::Mapping::place)), and whose bytes for
     /// processes begin at a page, and can be mapped again by this process.

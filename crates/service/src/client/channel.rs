@@ -3,7 +3,7 @@
 use crate::transport::{Attachment, Bell, Heard, Link};
 use crate::wire::{self, Message, OwnMessage};
 use serde::de::DeserializeOwned;
-use tidegate_calls::Status;
+use tidegate_calls::{Handle, Status};
 use tidegate_platform::planted;
 use tidegate_platform::{Mutex, Platform, Word};
 
@@ -31,6 +31,9 @@ impl Channel {
         call: impl Into<Message>,
         files: &[Attachment],
     ) -> Result<(T, Vec<Attachment>), Status> {
+        if !files.is_empty() && !self.link.carries_attachments() {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let body = wire::encode(&call.into());
         if body.len() > crate::transport::MAX_MESSAGE_BYTES {
             return Err(Status::INVALID_PARAMETER);
@@ -64,6 +67,19 @@ impl Channel {
     /// As [`Channel::call_with`], without files.
     pub(super) fn call<T: DeserializeOwned>(&self, call: impl Into<Message>) -> Result<T, Status> {
         self.call_with(call, &[]).map(|(value, _)| value)
+    }
+
+    /// Wakes the engine of a doorbell that was rung. Its service is gone when this fails, and so is
+    /// the engine.
+    pub(super) fn wake_engine(&self, doorbell: Handle) {
+        if !self.link.wake_engines() {
+            let _: Result<(), Status> = self.call(OwnMessage::WakeEngine { doorbell });
+        }
+    }
+
+    /// Returns whether the service wakes threads that sleep on words of its memory.
+    pub(super) fn wakes_sleepers(&self) -> bool {
+        self.link.wakes_sleepers()
     }
 
     pub(super) fn is_lost(&self) -> bool {

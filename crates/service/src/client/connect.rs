@@ -4,7 +4,7 @@ use super::channel::Channel;
 use super::kernel::RemoteKernel;
 use super::notices::Notices;
 use crate::server::Sessions;
-use crate::transport::{Attachment, Bell, Life, Link};
+use crate::transport::{Attachment, Bell, GuestDevice, GuestEnd, Life, Link};
 use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
@@ -24,6 +24,14 @@ pub enum ConnectError {
     )]
     NoService {
         /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The folder is not that of a device which this process may map.
+    #[error("{path} is no device of a service: {error} (is this root in a guest?)")]
+    NoDevice {
+        /// The folder.
         path: PathBuf,
         /// What the system said.
         error: io::Error,
@@ -50,7 +58,8 @@ pub enum ConnectError {
     Protocol(io::Error),
 }
 
-/// Opens a process on adapter `adapter`, counted from 0, of the service that listens at `path`.
+/// Opens a process on adapter `adapter`, counted from 0, of the service that listens at `path`. In
+/// a guest `path` may be the folder of the PCI device in sysfs ([`GuestDevice::open`]).
 ///
 /// # Errors
 /// No service listens there, it turns the client away, or it does not speak the protocol.
@@ -143,7 +152,38 @@ fn open(
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
     let purpose = Purpose::Process { adapter, name: process_name.to_owned(), only_stores };
+    if path.is_dir() {
+        let no_device = |error| ConnectError::NoDevice { path: path.to_owned(), error };
+        let device = GuestDevice::open(platform, path).map_err(no_device)?;
+        return open_device(platform, device, purpose);
+    }
     let (link, welcome, files) = first_message(path, purpose)?;
+    become_process(platform, link, welcome, files)
+}
+
+/// Opens a process on adapter `adapter` of the service whose device a guest has. A process that the
+/// guest had before has ended.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_device(
+    platform: &Platform,
+    device: GuestDevice,
+    adapter: u32,
+    process_name: &str,
+) -> Result<Arc<RemoteKernel>, ConnectError> {
+    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), only_stores: false };
+    open_device(platform, device, purpose)
+}
+
+fn open_device(
+    platform: &Platform,
+    device: GuestDevice,
+    purpose: Purpose,
+) -> Result<Arc<RemoteKernel>, ConnectError> {
+    let end = GuestEnd::new(platform, device).map_err(ConnectError::Protocol)?;
+    let link = Link::Guest(end);
+    let (welcome, files) = say_hello(&link, purpose)?;
     become_process(platform, link, welcome, files)
 }
 

@@ -130,11 +130,9 @@ impl RingHint for Hint {
     fn rung(&self) {
         let Some(ring) = &self.bits else { return };
         ring.set();
-        // The service wakes the engine. It is gone when this fails, and so is the engine.
         let asleep = ring.sleeper.load() != 0;
         if asleep && !planted!(ring.sleeper.platform(), SleepingEngineIsNotWoken) {
-            let wake = OwnMessage::WakeEngine { doorbell: self.doorbell };
-            let _: Result<(), Status> = self.channel.call(wake);
+            self.channel.wake_engine(self.doorbell);
         }
     }
 

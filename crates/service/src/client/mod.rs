@@ -17,8 +17,10 @@ mod nt_handle;
 mod record;
 mod watch;
 
-pub use crate::transport::Life;
-pub use connect::{ConnectError, connect, connect_agent, connect_published, counts};
+pub use crate::transport::{GuestDevice, Life};
+pub use connect::{
+    ConnectError, connect, connect_agent, connect_device, connect_published, counts,
+};
 pub use kernel::RemoteKernel;
 pub use nt_handle::{copy_nt_handle, nt_handle, nt_handle_file};
 pub use record::Recording;

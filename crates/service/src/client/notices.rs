@@ -128,7 +128,14 @@ impl Notices {
     /// # Errors
     /// Those of the call; CANCELLED when the platform stops; DEVICE_REMOVED when the service is
     /// gone.
-    pub(super) fn block(&self, fences: &[FenceValue], mode: WaitMode) -> Result<(), Status> {
+    pub(super) fn block(
+        self: &Arc<Notices>,
+        fences: &[FenceValue],
+        mode: WaitMode,
+    ) -> Result<(), Status> {
+        if !self.channel.wakes_sleepers() {
+            return self.block_on_bell(fences, mode);
+        }
         let key = self.take(None)?;
         let fences = fences.to_vec();
         let wait = OwnMessage::RegisterWait { fences, mode, key, announced: false };
@@ -138,6 +145,22 @@ impl Notices {
         }
         self.release(key);
         result
+    }
+
+    /// As [`Notices::block`], where the service wakes only the thread that serves events.
+    fn block_on_bell(
+        self: &Arc<Notices>,
+        fences: &[FenceValue],
+        mode: WaitMode,
+    ) -> Result<(), Status> {
+        let over = self.platform.event(true);
+        let wait = self.register(fences, mode, WaitNotice::Event(over.clone()))?;
+        if over.wait() == WaitEnd::Stopped {
+            wait.cancel();
+            return Err(Status::CANCELLED);
+        }
+        // The end of the connection ends all waits.
+        if self.channel.is_lost() { Err(Status::DEVICE_REMOVED) } else { Ok(()) }
     }
 
     fn sleep(&self, key: SlotKey) -> Result<(), Status> {

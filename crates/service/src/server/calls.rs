@@ -6,6 +6,7 @@ use super::notices::Notices;
 use super::shared::{Opened, Shared};
 use super::views::Files;
 use crate::arguments::Lend;
+use crate::transport::GuestRing;
 use crate::wire::{self, Call, Message, OwnMessage};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub(super) struct Rung {
     /// Of the present connect.
     pub(super) hint: Option<Arc<dyn RingHint>>,
     pub(super) announcement: Option<Arc<dyn ConnectAnnouncement>>,
+    /// Has the ring vector of a guest wake the engine.
+    pub(super) guest: Option<GuestRing>,
 }
 
 /// What a service does for a call of the table.

@@ -14,11 +14,14 @@ pub(crate) struct Counters {
     pub(super) calls: Word,
     pub(super) wakes: Word,
     pub(super) sessions_failed: Word,
+    /// Guests that have not left.
+    pub(super) guests: Word,
+    pub(super) guest_wakes: Word,
 }
 
 impl Counters {
     pub(super) fn new(platform: &Platform) -> Counters {
-        let page = platform.page(6);
+        let page = platform.page(8);
         Counters {
             processes: page.word(0),
             accepted: page.word(1),
@@ -26,6 +29,8 @@ impl Counters {
             calls: page.word(3),
             sessions_failed: page.word(4),
             wakes: page.word(5),
+            guests: page.word(6),
+            guest_wakes: page.word(7),
         }
     }
 
@@ -47,6 +52,8 @@ impl Counters {
             calls: self.calls.load(),
             wakes: self.wakes.load(),
             sessions_failed: self.sessions_failed.load(),
+            guests: self.guests.load(),
+            guest_wakes: self.guest_wakes.load(),
         }
     }
 }
@@ -71,6 +78,10 @@ pub struct Counts {
     pub wakes: u64,
     /// Connections that ended by a fault of the service.
     pub sessions_failed: u64,
+    /// Virtual machines that have not left.
+    pub guests: u64,
+    /// Stores of guests to the register that wakes engines which sleep. They are no messages.
+    pub guest_wakes: u64,
 }
 
 impl fmt::Display for Counts {
@@ -93,6 +104,13 @@ impl fmt::Display for Counts {
                 "counter",
                 "connections that ended by a fault of the service",
                 self.sessions_failed,
+            ),
+            ("guests", "gauge", "virtual machines that have not left", self.guests),
+            (
+                "guest_wakes_total",
+                "counter",
+                "stores of guests to the register that wakes engines",
+                self.guest_wakes,
             ),
         ];
         for (name, kind, help, value) in rows {
@@ -118,6 +136,8 @@ mod tests {
         raise(&counters.calls, 6);
         raise(&counters.wakes, 8);
         raise(&counters.sessions_failed, 7);
+        raise(&counters.guests, 8);
+        raise(&counters.guest_wakes, 9);
         let text = counters.read(1, 2).to_string();
         let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with("# HELP ")).collect();
         let expected = [
@@ -137,8 +157,12 @@ mod tests {
             "tidegate_wakes_total 8",
             "# TYPE tidegate_sessions_failed_total counter",
             "tidegate_sessions_failed_total 7",
+            "# TYPE tidegate_guests gauge",
+            "tidegate_guests 8",
+            "# TYPE tidegate_guest_wakes_total counter",
+            "tidegate_guest_wakes_total 9",
         ];
         assert_eq!(rows, expected);
-        assert_eq!(text.lines().count(), 24, "a line of help for each");
+        assert_eq!(text.lines().count(), 30, "a line of help for each");
     }
 }

@@ -1,6 +1,7 @@
 //! The socket of a service: takes clients, and ends them with it.
 
 use super::counts::Counts;
+use super::guests::{GUEST_BYTES, Guests};
 use super::sessions::Sessions;
 use crate::transport::Link;
 use crate::wire::Refusal;
@@ -10,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tidegate_platform::Mutex;
 
 /// Clients that may wait to be taken.
@@ -109,6 +110,32 @@ impl Server {
         let stop = Arc::new(rustix::event::eventfd(0, flags)?);
         let spare = sessions.platform().mutex("spare descriptor", Some(spare_descriptor()?));
         Ok(Server { sessions, listener, stop, spare })
+    }
+
+    /// Takes guests at `listener` ([`super::listen_for_guests`]), one at a time, each with a memory
+    /// of `bytes` bytes, until the service stops.
+    ///
+    /// # Errors
+    /// InvalidInput for `bytes` that are no power of two or outside of [`GUEST_BYTES`]; the system
+    /// has no thread left.
+    ///
+    /// # Panics
+    /// The platform is none of [`Platform::hosting_guests`].
+    ///
+    /// [`Platform::hosting_guests`]: tidegate_platform::Platform::hosting_guests
+    pub fn serve_guests(&self, listener: OwnedFd, bytes: u64) -> io::Result<()> {
+        let platform = self.sessions.platform();
+        assert!(platform.hosts_guests(), "guests need copies of memory that they may only read");
+        let [least, most] = GUEST_BYTES;
+        if !bytes.is_power_of_two() || !(least..=most).contains(&bytes) {
+            let what = format!("{bytes} bytes are no power of two from {least} to {most}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let (sessions, stop) = (self.sessions.clone(), self.stop.clone());
+        let taken = platform.page(1).word(0);
+        let last = platform.mutex("the guest of a socket", Weak::new());
+        let guests = Guests { sessions, listener, bytes, stop, taken, last };
+        platform.spawn_outside("guests", move || guests.serve())
     }
 
     /// Returns what stops the service.

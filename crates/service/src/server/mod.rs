@@ -5,11 +5,13 @@
 //! `usage` (what each process holds) · `watch` (a viewer) ·
 //! `record` (a recording) · `calls` (what a message does) · `special` (calls that are more than
 //! passed on) · `resources` (those that are
-//! shared) · `session` (one client) · `sessions` · `listener` (the socket).
+//! shared) · `session` (one client) · `sessions` · `guests` (of virtual machines) · `listener` (the
+//! socket).
 
 mod calls;
 mod config;
 mod counts;
+mod guests;
 mod ledger;
 mod listener;
 mod notices;
@@ -25,6 +27,7 @@ mod watch;
 
 pub use config::{Limits, ServerConfig};
 pub use counts::Counts;
+pub use guests::{GUEST_BYTES, listen_for_guests};
 pub use listener::{Server, Stopper, listen, raise_descriptor_limit};
 pub use sessions::Sessions;
 pub use shared::{Adapters, Opened, OpenedProcess};

@@ -81,7 +81,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
             break;
         }
         shared.counts.of(&message).fetch_add(1);
-        let mut files = Files { came_with: received.attached, ..Files::default() };
+        let mut files = Files::of_message(link, received.attached);
         let traced =
             shared.platform.tracing().then(|| (shared.platform.stamp_ns(), message.name()));
         let answer = session.answerer.answer(message, &mut files);
@@ -151,7 +151,7 @@ fn begin(
     let limits = shared.config.limits;
     let bell = link.bell().map_err(no_memory)?;
     let notices = Notices::new(&shared.platform, bell, &limits);
-    let mut files = Files::default();
+    let mut files = Files::of_message(link, Vec::new());
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
     files.all.push(notices.bell.attachment().map_err(no_memory)?);
     let opened = shared.adapters.open(adapter, &name, only_stores, limits.queued);

@@ -80,17 +80,31 @@ impl Sessions {
         }
     }
 
-    /// Begins a session, or turns the client away.
-    pub(crate) fn take(&self, link: Link) {
+    /// Counts a connection, or turns the client away.
+    fn admit(&self, link: Link) -> Option<(Arc<Link>, Ended)> {
         let shared = &self.shared;
         if let Some(refusal) = self.refusal(&link) {
-            return self.turn_away(&link, refusal);
+            self.turn_away(&link, refusal);
+            return None;
         }
         let (link, number) = (Arc::new(link), self.last.fetch_add(1) + 1);
         shared.links.lock().insert(number, link.clone());
         shared.live.fetch_add(1);
         shared.counts.accepted.fetch_add(1);
-        let ended = Ended { shared: shared.clone(), number };
+        Some((link, Ended { shared: shared.clone(), number }))
+    }
+
+    /// Serves a client on the calling thread until it ends, or turns it away.
+    pub(super) fn serve(&self, link: Link) {
+        if let Some((link, ended)) = self.admit(link) {
+            session::serve(&ended.shared, &link, ended.number);
+        }
+    }
+
+    /// Begins a session, or turns the client away.
+    pub(crate) fn take(&self, link: Link) {
+        let Some((link, ended)) = self.admit(link) else { return };
+        let (shared, number) = (&self.shared, ended.number);
         let served = link.clone();
         let begun = shared.platform.spawn_outside(&format!("client {number}"), move || {
             let (link, ended) = (served, ended);

@@ -9,10 +9,11 @@ use super::ledger::Charge;
 use super::views::Files;
 use crate::arguments::*;
 use crate::long::from_file;
-use crate::transport::{Attachment, MAX_MESSAGE_BYTES};
+use crate::transport::{Attachment, MAX_MESSAGE_BYTES, Mailbox};
 use crate::wire::{
     AllocationView, ConnectionView, DoorbellView, FenceView, HwQueueView, LogView, MemoryView,
 };
+use std::sync::Arc;
 use tidegate_calls::doorbell::CreateDoorbellFlags;
 use tidegate_calls::snapshot::{QueueKind, shortened};
 use tidegate_calls::*;
@@ -319,6 +320,10 @@ impl Answerer {
 
     /// Adds an NT handle that keeps so much memory to an answer.
     fn export(&self, handle: NtHandle, bytes: u64, files: &mut Files) -> Result<(), Status> {
+        if files.mailbox.is_some() {
+            // A descriptor of the host does not reach a guest.
+            return Err(Status::NOT_SUPPORTED);
+        }
         files.all.push(self.handle_file(handle, bytes)?);
         files.nt_handle = true;
         Ok(())
@@ -433,7 +438,7 @@ impl Answerer {
             private_data: made.private_data,
         };
         let Doorbell { mapping, secondary, .. } = made;
-        let rung = Rung { mapping, secondary, hint: None, announcement: None };
+        let rung = Rung { mapping, secondary, hint: None, announcement: None, guest: None };
         self.doorbells.insert(made.handle, rung);
         Ok(view)
     }
@@ -450,6 +455,8 @@ impl Answerer {
         let rung = self.doorbells.get_mut(&doorbell).ok_or(Status::INVALID_PARAMETER)?;
         let bits = connection.hint.bits();
         let number = connection.announcement.as_ref().map_or(0, |a| a.number());
+        let ring = |mailbox: &Arc<Mailbox>| mailbox.add_ring(doorbell, &connection.hint);
+        rung.guest = files.mailbox.as_ref().map(ring);
         (rung.hint, rung.announcement) = (Some(connection.hint), connection.announcement);
         let page = rung.mapping.page();
         // A doorbell that was disconnected meanwhile shows a page of the kernel's own.

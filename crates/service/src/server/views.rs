@@ -1,7 +1,8 @@
 //! Memory of the kernel's answers as views: what a client needs to map it.
 
-use crate::transport::Attachment;
+use crate::transport::{Attachment, Link, Mailbox};
 use crate::wire::{BitsView, FenceView, LogView, MemoryView, PageView, WordView};
+use std::sync::Arc;
 use tidegate_calls::{AllocationMemory, FenceInstance, LogDetail, ReadOnly, RingBits, Status};
 use tidegate_platform::{Page, Word};
 
@@ -14,9 +15,16 @@ pub(super) struct Files {
     pub(super) all: Vec<Attachment>,
     /// Whether one of them is an NT handle.
     pub(super) nt_handle: bool,
+    /// Where memory for a guest lies.
+    pub(super) mailbox: Option<Arc<Mailbox>>,
 }
 
 impl Files {
+    /// Returns what came with a message over this link.
+    pub(super) fn of_message(link: &Link, came_with: Vec<Attachment>) -> Files {
+        Files { came_with, mailbox: link.mailbox().cloned(), ..Files::default() }
+    }
+
     /// Adds a file. Returns its place.
     fn add(&mut self, file: Attachment) -> u8 {
         self.all.push(file);
@@ -25,15 +33,19 @@ impl Files {
 
     /// Returns whether a client can be handed the page.
     pub(super) fn holds(page: &Page) -> bool {
-        page.shared().is_some() || page.client_access().is_some()
+        page.can_be_handed() || page.client_access().is_some()
     }
 
     /// Adds a page.
     ///
     /// # Errors
-    /// NO_MEMORY for memory that lies in no file, because the system had none left.
+    /// NO_MEMORY for memory that lies in no file, because the system had none left, and for memory
+    /// that does not fit the room of a guest.
     pub(super) fn page(&mut self, page: &Page) -> Result<PageView, Status> {
-        let (file, access) = Attachment::of_page(page).ok_or(Status::NO_MEMORY)?;
+        let (file, access) = match &self.mailbox {
+            Some(mailbox) => mailbox.place_page(page)?,
+            None => Attachment::of_page(page).ok_or(Status::NO_MEMORY)?,
+        };
         Ok(PageView { file: self.add(file), words: page.len() as u32, access })
     }
 
@@ -52,7 +64,10 @@ impl Files {
     pub(super) fn memory(&mut self, memory: &AllocationMemory) -> Result<MemoryView, Status> {
         Ok(match memory {
             AllocationMemory::Bulk(bulk) => {
-                let file = Attachment::of_bulk(bulk).ok_or(Status::NO_MEMORY)?;
+                let file = match &self.mailbox {
+                    Some(mailbox) => mailbox.place_bulk(bulk)?,
+                    None => Attachment::of_bulk(bulk).ok_or(Status::NO_MEMORY)?,
+                };
                 MemoryView::Bulk { file: self.add(file), bytes: bulk.len() }
             }
             AllocationMemory::Protocol(page) => MemoryView::Protocol(self.page(page)?),

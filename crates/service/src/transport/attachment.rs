@@ -1,5 +1,5 @@
 //! Attachments travel beside a message: a file over a socket; over queues the memory itself, or a
-//! copy that is counted.
+//! copy that is counted; to a guest a place in the memory that it has mapped.
 //!
 //! What arrives is not trusted: a file is checked where it is mapped, and its number is the
 //! system's.
@@ -7,7 +7,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use tidegate_platform::{Bulk, ClientAccess, Page, Platform, Word};
+use tidegate_platform::{Bulk, ClientAccess, DeviceMemory, Page, Platform, Word};
 
 /// What travels beside a message.
 #[derive(Debug)]
@@ -20,6 +20,10 @@ enum Form {
     Bulk(Bulk),
     Word(Word),
     Copy(Copied),
+    /// Offset and bytes in the room of a guest, on the host's side.
+    InRoom(u64, u64),
+    /// The same on the guest's side.
+    OfDevice(DeviceMemory, u64, u64),
 }
 
 /// A copy of something without content. The word counts the copies.
@@ -46,6 +50,8 @@ pub(crate) enum Remains {
 pub(crate) type Number = (u64, u64);
 /// The device of what is not a file.
 const NO_DEVICE: u64 = u64::MAX;
+/// The device of memory of a guest's device.
+const GUEST_DEVICE: u64 = u64::MAX - 1;
 
 impl From<OwnedFd> for Attachment {
     fn from(file: OwnedFd) -> Attachment {
@@ -66,6 +72,29 @@ fn no_memory() -> io::Error {
 impl Attachment {
     pub(super) fn of_word(word: &Word) -> Attachment {
         Attachment(Form::Word(word.clone()))
+    }
+
+    /// Returns a place in the room of a guest.
+    pub(super) fn in_room(offset: u64, bytes: u64) -> Attachment {
+        Attachment(Form::InRoom(offset, bytes))
+    }
+
+    /// Returns offset and bytes in the room of a guest, if that is what it is.
+    pub(super) fn place(&self) -> Option<(u64, u64)> {
+        match &self.0 {
+            Form::InRoom(offset, bytes) => Some((*offset, *bytes)),
+            _ => None,
+        }
+    }
+
+    /// Returns a place in the memory of a guest's device.
+    pub(super) fn of_device(memory: &DeviceMemory, offset: u64, bytes: u64) -> Attachment {
+        Attachment(Form::OfDevice(memory.clone(), offset, bytes))
+    }
+
+    /// Returns whether it is memory of a guest's device.
+    pub(super) fn is_of_device(&self) -> bool {
+        matches!(self.0, Form::OfDevice(..))
     }
 
     /// Returns a page for a client, and what the client may do with it. `None` for a page that no
@@ -132,6 +161,10 @@ impl Attachment {
             Form::Page(page) => Form::Page(page.clone()),
             Form::Bulk(bulk) => Form::Bulk(bulk.clone()),
             Form::Word(word) => Form::Word(word.clone()),
+            Form::InRoom(offset, bytes) => Form::InRoom(*offset, *bytes),
+            Form::OfDevice(memory, offset, bytes) => {
+                Form::OfDevice(memory.clone(), *offset, *bytes)
+            }
             Form::Copy(Copied { copies, number }) => {
                 copies.fetch_add(1);
                 Form::Copy(Copied { copies: copies.clone(), number: *number })
@@ -148,7 +181,8 @@ impl Attachment {
             Form::File(file) => file_number(file),
             Form::Page(page) => Ok((NO_DEVICE, page.word(0).cpu_address())),
             Form::Copy(copied) => Ok((NO_DEVICE, copied.number)),
-            Form::Bulk(_) | Form::Word(_) => Err(no_memory()),
+            Form::OfDevice(_, offset, _) => Ok((GUEST_DEVICE, *offset)),
+            Form::Bulk(_) | Form::Word(_) | Form::InRoom(..) => Err(no_memory()),
         }
     }
 
@@ -167,6 +201,10 @@ impl Attachment {
             Form::Page(page) if page.len() == words && page.client_access() == Some(access) => {
                 Ok(page.clone())
             }
+            // The device knows no access: the host has the memory that a guest may only read.
+            Form::OfDevice(memory, offset, bytes) if 8 * words as u64 <= *bytes => {
+                memory.page(platform, *offset, words).ok_or_else(no_memory)
+            }
             _ => Err(no_memory()),
         }
     }
@@ -179,6 +217,9 @@ impl Attachment {
         match &self.0 {
             Form::File(file) => platform.map_bulk(file.try_clone()?, bytes),
             Form::Bulk(bulk) if bulk.len() == bytes as u64 => Ok(bulk.clone()),
+            Form::OfDevice(memory, offset, all) if bytes as u64 <= *all => {
+                memory.bulk(platform, *offset, bytes).ok_or_else(no_memory)
+            }
             _ => Err(no_memory()),
         }
     }

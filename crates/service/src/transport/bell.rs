@@ -1,6 +1,8 @@
-//! The bell wakes a client that sleeps without a call: an eventfd, or a word of a pair of queues.
+//! The bell wakes a client that sleeps without a call: an eventfd, a word of a pair of queues, or
+//! an interrupt of a guest.
 
 use super::attachment::Attachment;
+use super::mailbox::Mailbox;
 use super::queues;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,6 +14,10 @@ use tidegate_platform::{Step, Word};
 pub(crate) enum Bell {
     Eventfd(Arc<OwnedFd>),
     Word(Word),
+    /// The host's side of an interrupt.
+    Guest(Arc<Mailbox>),
+    /// The guest's side.
+    Interrupt,
 }
 
 impl Bell {
@@ -25,6 +31,8 @@ impl Bell {
                 word.fetch_or(queues::RUNG);
                 word.wake(u32::MAX, Step::ThreadWake);
             }
+            Bell::Guest(mailbox) => mailbox.notify(),
+            Bell::Interrupt => {}
         }
     }
 
@@ -35,6 +43,7 @@ impl Bell {
     pub(crate) fn of(attached: Attachment) -> io::Result<Bell> {
         match attached.into_word() {
             Ok(word) => Ok(Bell::Word(word)),
+            Err(attached) if attached.is_of_device() => Ok(Bell::Interrupt),
             Err(attached) => {
                 let refused = || io::Error::new(io::ErrorKind::InvalidData, "what came is no bell");
                 Ok(Bell::Eventfd(Arc::new(attached.into_file().ok_or_else(refused)?)))
@@ -50,6 +59,8 @@ impl Bell {
         match self {
             Bell::Eventfd(descriptor) => Ok(descriptor.try_clone()?.into()),
             Bell::Word(word) => Ok(Attachment::of_word(word)),
+            // The mailbox has the word that changes.
+            Bell::Guest(_) | Bell::Interrupt => Ok(Attachment::in_room(0, 0)),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Messages with attachments between a client and its session, the only seam of the service.
 //!
-//! A [`Link`] is one end of a connection, in one of two forms: a socket (`socket`), or a pair of
+//! A [`Link`] is one end of a connection, in one of three forms: a socket (`socket`), a pair of
 //! queues between agents of one cooperative platform (`queues`), on which sessions and calls are
-//! explored. What travels beside a message is an [`Attachment`]; a [`Bell`] wakes a client that
-//! sleeps for no call. Everything above this file is the same code in both forms.
+//! explored, or the memory that a guest has as a BAR (`mailbox`). What travels beside a message is
+//! an [`Attachment`]; a [`Bell`] wakes a client that sleeps for no call. Everything above this file
+//! is the same code in each form.
 //!
 //! Invariants: a message arrives whole or not at all, and in order. None is longer than
 //! [`MAX_MESSAGE_BYTES`] or brings more than [`message::MAX_ATTACHMENTS`] attachments. Sending
@@ -11,12 +12,17 @@
 
 mod attachment;
 mod bell;
+mod mailbox;
 mod message;
 mod queues;
 mod socket;
 
 pub(crate) use attachment::{Attachment, Number, Remains, ended, file_number};
 pub(crate) use bell::Bell;
+pub use mailbox::GuestDevice;
+pub(crate) use mailbox::{
+    GUEST_PEER, GuestEnd, GuestRing, HOST_PEER, HostEnd, Mailbox, OBJECTS_AT, VECTORS,
+};
 pub(crate) use message::{Heard, MAX_MESSAGE_BYTES, Peer, Received};
 pub use queues::Life;
 
@@ -31,6 +37,10 @@ use tidegate_platform::Platform;
 pub(crate) enum Link {
     Socket(OwnedFd),
     Queues(queues::End),
+    /// The host's end.
+    Host(HostEnd),
+    /// The guest's end.
+    Guest(GuestEnd),
 }
 
 impl Link {
@@ -59,6 +69,11 @@ impl Link {
         match self {
             Link::Socket(socket) => socket::send(socket, body, attached),
             Link::Queues(end) => end.send(body, attached),
+            Link::Host(end) => end.send(body, attached),
+            Link::Guest(end) => match attached.count() {
+                0 => end.send(body),
+                _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "a guest sends no files")),
+            },
         }
     }
 
@@ -71,6 +86,8 @@ impl Link {
         match self {
             Link::Socket(socket) => socket::receive(socket, buffer),
             Link::Queues(end) => Ok(end.receive(buffer)),
+            Link::Host(end) => end.receive(buffer),
+            Link::Guest(end) => end.receive(buffer),
         }
     }
 
@@ -92,6 +109,9 @@ impl Link {
                 socket::shut_down(socket);
             }
             Link::Queues(end) => end.send_last(body),
+            Link::Guest(end) => end.send_last(body),
+            // A session sends no goodbye.
+            Link::Host(end) => end.mailbox().cut_off(),
         }
     }
 
@@ -100,6 +120,8 @@ impl Link {
         match self {
             Link::Socket(socket) => socket::shut_down(socket),
             Link::Queues(end) => end.shut_down(),
+            Link::Host(end) => end.mailbox().cut_off(),
+            Link::Guest(end) => end.shut_down(),
         }
     }
 
@@ -110,7 +132,8 @@ impl Link {
     pub(crate) fn peer(&self) -> io::Result<Peer> {
         match self {
             Link::Socket(socket) => socket::peer(socket),
-            Link::Queues(_) => Ok(Peer {
+            Link::Host(end) => end.peer(),
+            Link::Queues(_) | Link::Guest(_) => Ok(Peer {
                 pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
                 uid: rustix::process::geteuid().as_raw(),
             }),
@@ -128,7 +151,35 @@ impl Link {
                 Ok(Bell::Eventfd(Arc::new(rustix::event::eventfd(0, flags)?)))
             }
             Link::Queues(end) => Ok(Bell::Word(end.bell())),
+            Link::Host(end) => Ok(Bell::Guest(end.mailbox().clone())),
+            Link::Guest(_) => Err(io::ErrorKind::InvalidInput.into()),
         }
+    }
+
+    /// Returns the mailbox of the guest at the other end.
+    pub(crate) fn mailbox(&self) -> Option<&Arc<Mailbox>> {
+        match self {
+            Link::Host(end) => Some(end.mailbox()),
+            _ => None,
+        }
+    }
+
+    /// Wakes the engines of this process by a register; false where only a message does.
+    pub(crate) fn wake_engines(&self) -> bool {
+        let Link::Guest(end) = self else { return false };
+        end.wake_engines();
+        true
+    }
+
+    /// Returns whether messages may have attachments.
+    pub(crate) fn carries_attachments(&self) -> bool {
+        !matches!(self, Link::Guest(_))
+    }
+
+    /// Returns whether a thread of this process that sleeps on a word of shared memory is woken by
+    /// the other end.
+    pub(crate) fn wakes_sleepers(&self) -> bool {
+        !matches!(self, Link::Guest(_))
     }
 
     /// Waits until the bell rings or the connection ends. Messages end no wait. The ring is taken
@@ -137,7 +188,8 @@ impl Link {
         match (self, bell) {
             (Link::Socket(socket), Bell::Eventfd(bell)) => socket::wait_for(socket, bell),
             (_, Bell::Word(word)) => queues::wait_for(word),
-            (Link::Queues(_), Bell::Eventfd(_)) => Heard::End,
+            (Link::Guest(end), _) => end.wait_for_notices(),
+            _ => Heard::End,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The service and its clients.
 //!
 //! The clients of `clients`, `fences`, `views` and `work` are sockets of this process, beside a
-//! service on a thread. The other tests start processes, which are this program again: `process` is
-//! the service, `child` and `peers` are clients.
+//! service on a thread. Those of `guests` are virtual machines of this process. The other tests
+//! start processes, which are this program again: `process` is the service, `child` and `peers` are
+//! clients.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,6 +16,7 @@ mod clients;
 mod crowds;
 mod ends;
 mod fences;
+mod guests;
 mod hostile;
 mod kills;
 mod peers;

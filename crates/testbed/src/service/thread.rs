@@ -1,11 +1,11 @@
 //! A service that a thread of this process serves. It ends when it is dropped.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate::platform::{Event, Step, Word};
 use tidegate::service::client::{self, ConnectError, RemoteKernel};
-use tidegate::service::server::{self, ServerConfig, Stopper};
+use tidegate::service::server::{self, Server, ServerConfig, Stopper};
 use tidegate::{Machine, MachineConfig, Platform};
 
 /// A service of a machine, on a socket in a folder.
@@ -15,6 +15,13 @@ pub struct Service {
     /// 1 once the service has returned without an error.
     served: Word,
     folder: TempDir,
+}
+
+/// Memory of each guest, in bytes.
+const GUEST_BYTES: u64 = 4 << 20;
+
+fn guest_socket(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("guest-{number}"))
 }
 
 impl Service {
@@ -33,9 +40,31 @@ impl Service {
 
     /// Starts a service of `machine`, whose platform shares its memory.
     pub fn of(machine: Arc<Machine>, config: ServerConfig) -> Service {
+        Service::with_server(machine, config, |_, _| {})
+    }
+
+    /// Starts a service of the standard machine that takes guests at `guests` sockets, each with a
+    /// memory of 4 MiB ([`Service::guest_socket`]).
+    pub fn with_guests(config: ServerConfig, guests: usize) -> Service {
+        let platform = Platform::hosting_guests();
+        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+        Service::with_server(Arc::new(machine), config, |server, folder| {
+            for number in 0..guests {
+                let listener = server::listen_for_guests(&guest_socket(folder, number)).unwrap();
+                server.serve_guests(listener, GUEST_BYTES).unwrap();
+            }
+        })
+    }
+
+    fn with_server(
+        machine: Arc<Machine>,
+        config: ServerConfig,
+        prepare: impl FnOnce(&Server, &Path),
+    ) -> Service {
         let folder = TempDir::new().unwrap();
         let listener = server::listen(&folder.path().join("socket")).unwrap();
         let server = machine.service(listener, config).unwrap();
+        prepare(&server, folder.path());
         let (platform, stopper) = (machine.platform().clone(), server.stopper());
         let (ended, served) = (platform.event(true), platform.page(1).word(0));
         let (done, result) = (ended.clone(), served.clone());
@@ -51,6 +80,21 @@ impl Service {
     /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
+    }
+
+    /// Returns the path of a socket for virtual machines.
+    pub fn guest_socket(&self, number: usize) -> PathBuf {
+        guest_socket(self.folder.path(), number)
+    }
+
+    /// Returns a counter of the service by its name.
+    ///
+    /// # Panics
+    /// There is no such counter.
+    pub fn count(&self, name: &str) -> u64 {
+        let text = client::counts(&self.socket()).unwrap();
+        let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        text.lines().find_map(of_name).expect("a counter of the service")
     }
 
     /// Connects a process to the first adapter.

@@ -1,0 +1,338 @@
+//! Guests: processes of virtual machines, whose memory is a BAR.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::calls::{
+    CreateMonitoredFence, FenceValue, Handle, Kernel, SignalFlags, Status, SyncObjectAccess,
+    SyncObjectFlags, WaitMode,
+};
+use tidegate::d3d12::{
+    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, EventDesc, Fence, Queue, QueueDesc,
+    Submission,
+};
+use tidegate::service::client::{self, ConnectError, RemoteKernel};
+use tidegate::service::server::ServerConfig;
+use tidegate_testbed::{Service, VirtualMachine};
+
+fn service() -> Service {
+    Service::with_guests(ServerConfig::default(), 2)
+}
+
+/// A program of a guest that copies on a queue.
+struct Copies {
+    device: Device,
+    queue: Queue,
+    upload: Buffer,
+    back: Buffer,
+    done: Fence,
+    round: u64,
+}
+
+impl Copies {
+    fn new(kernel: Arc<RemoteKernel>, platform: &Platform, submission: Submission) -> Copies {
+        let device = Device::new(platform, kernel, DeviceOptions::new("copies")).unwrap();
+        let queue = QueueDesc::new(CommandListType::Copy).submission(submission);
+        let queue = device.create_queue(queue).unwrap();
+        let upload = device.create_buffer(BufferDesc::upload("upload", 4096)).unwrap();
+        let back = device.create_buffer(BufferDesc::readback("back", 4096)).unwrap();
+        let done = device.create_fence("done", 0).unwrap();
+        Copies { device, queue, upload, back, done, round: 0 }
+    }
+
+    /// Submits a copy and a signal.
+    fn submit(&mut self) {
+        self.round += 1;
+        self.upload.write(0, &[self.round as u8; 4096]).unwrap();
+        let mut list = self.device.create_command_list(CommandListType::Copy);
+        list.copy(&self.back, 0, &self.upload, 0, 4096).unwrap();
+        self.queue.execute(&[&list.close().unwrap()]).unwrap();
+        self.queue.signal(&self.done, self.round).unwrap();
+    }
+
+    /// Checks what the last copy has left.
+    fn check(&self) {
+        let mut seen = vec![0; 4096];
+        self.back.read(0, &mut seen).unwrap();
+        assert_eq!(seen, vec![self.round as u8; 4096]);
+    }
+}
+
+/// A device and a fence of it.
+fn raw_fence(kernel: &RemoteKernel, initial_value: u64) -> (Handle, Handle) {
+    let (device, flags) = (kernel.create_device().unwrap(), SyncObjectFlags::empty());
+    let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity: 0, name: "" };
+    (device, kernel.create_monitored_fence(args).unwrap().handle)
+}
+
+// spec: UMS-191, UMS-193
+#[test]
+fn a_guest_submits_without_a_message_to_the_host() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let platform = Platform::host();
+    let kernel = machine.process(&platform, "guest");
+    let mut copies = Copies::new(kernel, &platform, Submission::User);
+    let round = |copies: &mut Copies| {
+        copies.submit();
+        // Read in the BAR.
+        while copies.done.completed_value() < copies.round {}
+        copies.check();
+    };
+    round(&mut copies);
+    let calls = service.count("tidegate_calls_total");
+    (0..200).for_each(|_| round(&mut copies));
+    assert_eq!(service.count("tidegate_calls_total"), calls, "no message for 200 submissions");
+    assert!(service.count("tidegate_guest_wakes_total") >= 1, "the engine slept before the first");
+}
+
+/// The BARs are files of a folder, and a thread has the part of the register. The process has no
+/// interrupts.
+#[test]
+fn a_process_maps_the_device_by_its_folder_in_sysfs() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let platform = Platform::host();
+    let folder = service.guest_socket(0).with_file_name("device");
+    std::fs::create_dir(&folder).unwrap();
+    let refused = client::connect(&platform, &folder, 0, "guest").unwrap_err();
+    assert!(matches!(&refused, ConnectError::NoDevice { .. }), "{refused}");
+    std::fs::write(folder.join("resource0"), [0xff; 256]).unwrap();
+    std::os::unix::fs::symlink(machine.memory_path(), folder.join("resource2")).unwrap();
+    let open = std::fs::OpenOptions::new().read(true).write(true).open(folder.join("resource0"));
+    let registers = platform.map_device(&OwnedFd::from(open.unwrap())).unwrap();
+    // The doorbell is the upper half.
+    let registers = registers.page(&platform, 8, 1).unwrap();
+    let left = platform.page(1).word(0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while left.load() == 0 {
+                let value = registers.exchange(0, u64::MAX);
+                if value != u64::MAX {
+                    assert!((value >> 32) < 2, "a vector of peer 0");
+                    // Of two stores one may have replaced the other.
+                    [0, 1].into_iter().for_each(|vector| machine.ring(vector));
+                }
+                std::thread::yield_now();
+            }
+        });
+        let kernel = client::connect(&platform, &folder, 0, "guest").unwrap();
+        let mut copies = Copies::new(kernel, &platform, Submission::User);
+        for _ in 0..10 {
+            copies.submit();
+            copies.done.wait(copies.round).unwrap();
+            copies.check();
+        }
+        drop(copies);
+        left.store(1);
+    });
+    assert_eq!(std::fs::read(folder.join("enable")).unwrap(), b"1", "it is switched on");
+}
+
+#[test]
+fn a_waiter_of_a_guest_is_interrupted() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let platform = Platform::host();
+    let kernel = machine.process(&platform, "guest");
+    for submission in [Submission::User, Submission::Hardware, Submission::Packet] {
+        let mut copies = Copies::new(kernel.clone(), &platform, submission);
+        for _ in 0..20 {
+            copies.submit();
+            copies.done.wait(copies.round).unwrap();
+            copies.check();
+        }
+        let event = copies.device.create_event(EventDesc::auto_reset());
+        let registered = copies.done.register_event(copies.round + 1, &event).unwrap();
+        copies.submit();
+        event.wait().unwrap();
+        drop(registered);
+        copies.check();
+    }
+}
+
+#[test]
+fn a_guest_that_is_gone_has_ended_its_objects_and_the_next_one_has_fresh_memory() {
+    let service = service();
+    let path = service.guest_socket(0);
+    for _ in 0..3 {
+        let machine = VirtualMachine::start(&path);
+        let memory = machine.memory();
+        let words = memory.bytes() as usize / 8;
+        let all = memory.page(&Platform::host(), 0, words).unwrap();
+        let used = (8..words).filter(|word| all.load(*word) != 0).count();
+        assert_eq!(used, 0, "behind the header");
+        let platform = Platform::host();
+        let kernel = machine.process(&platform, "guest");
+        let mut copies = Copies::new(kernel.clone(), &platform, Submission::User);
+        copies.submit();
+        copies.done.wait(copies.round).unwrap();
+        assert_eq!(service.count("tidegate_processes"), 1);
+        assert_eq!(service.count("tidegate_guests"), 1);
+        let (_, fence) = raw_fence(&kernel, 0);
+        let event = platform.event(true);
+        let never = [FenceValue { fence, value: 1 }];
+        kernel.wait_from_cpu(&never, WaitMode::All, Some(event.clone())).unwrap();
+        drop(machine);
+        // The end of the service for this guest ends its waits.
+        event.wait();
+        assert!(!kernel.check_connection());
+        while service.count("tidegate_processes") != 0 {}
+    }
+}
+
+#[test]
+fn each_socket_has_one_guest_with_a_memory_of_its_own() {
+    let service = service();
+    let one = VirtualMachine::start(&service.guest_socket(0));
+    assert!(VirtualMachine::try_start(&service.guest_socket(0)).is_none(), "it is taken");
+    let other = VirtualMachine::start(&service.guest_socket(1));
+    let platform = Platform::host();
+    let mut programs = [&one, &other].map(|machine| {
+        Copies::new(machine.process(&platform, "guest"), &platform, Submission::User)
+    });
+    for _ in 0..20 {
+        programs.iter_mut().for_each(Copies::submit);
+        programs.iter().for_each(|program| program.done.wait(program.round).unwrap());
+        programs.iter().for_each(Copies::check);
+    }
+}
+
+#[test]
+fn the_next_process_of_a_guest_ends_the_last_one() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let platform = Platform::host();
+    let first = machine.process(&platform, "first");
+    let device = first.create_device().unwrap();
+    let second = machine.process(&platform, "second");
+    let _device = second.create_device().unwrap();
+    assert_eq!(first.destroy_device(device), Err(Status::DEVICE_REMOVED));
+    assert_eq!(service.count("tidegate_processes"), 1);
+    // Its late end is not that of the second one.
+    drop(first);
+    assert!(second.check_connection());
+    drop(second);
+    let third = machine.process(&platform, "third");
+    assert!(third.check_connection());
+}
+
+#[test]
+fn what_a_guest_cannot_be_handed_is_refused() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let kernel = machine.process(&Platform::host(), "guest");
+    let device = kernel.create_device().unwrap();
+    let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+    let args =
+        CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name: "f" };
+    let fence = kernel.create_monitored_fence(args).unwrap();
+    let all = SyncObjectAccess::all();
+    let refused = kernel.share_objects(&[fence.handle], all, None).map(drop);
+    assert_eq!(refused, Err(Status::NOT_SUPPORTED), "a descriptor");
+    assert!(kernel.check_connection());
+}
+
+/// Numbers for a hostile guest.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % below
+    }
+}
+
+/// A guest that stores anything anywhere in its BAR, and rings, while a process of its own and a
+/// client of the host work.
+#[test]
+fn a_guest_that_stores_anything_anywhere_harms_no_other_client() {
+    let service = service();
+    let platform = Platform::host();
+    let host = service.client("host");
+    let mut beside = Copies::new(host, &platform, Submission::User);
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..12 {
+        let machine = VirtualMachine::start(&service.guest_socket(0));
+        let kernel = machine.process(&platform, "guest");
+        let mut own = Copies::new(kernel.clone(), &platform, Submission::User);
+        own.submit();
+        let memory = machine.memory();
+        let words = memory.bytes() / 8;
+        let all = memory.page(&platform, 0, words as usize).unwrap();
+        for _ in 0..400 {
+            // The mailbox, the objects, or anywhere.
+            let (first, many) =
+                [(512, 64), (0x52000 / 8, 64 * 512), (0, words)][numbers.next(3) as usize];
+            let word = (first + numbers.next(many)) as usize;
+            let value = match numbers.next(4) {
+                0 => numbers.next(8),
+                1 => numbers.next(1 << 20),
+                2 => u64::MAX - numbers.next(4),
+                _ => all.load(word).wrapping_add(1),
+            };
+            all.store(word, value);
+            if numbers.next(4) == 0 {
+                machine.ring(numbers.next(2) as usize);
+            }
+        }
+        beside.submit();
+        beside.done.wait(beside.round).unwrap();
+        beside.check();
+        // What is left of its process cannot be asked for anything.
+        std::mem::forget((own, kernel));
+    }
+    drop(VirtualMachine::start(&service.guest_socket(0)));
+    while service.count("tidegate_processes") != 1 {}
+    assert_eq!(service.count("tidegate_sessions_failed_total"), 0);
+}
+
+/// Requests that no client sends, as words of the mailbox.
+#[test]
+fn a_request_that_is_none_ends_its_process_only() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let platform = Platform::host();
+    let words = machine.memory().page(&platform, 4096, 512).unwrap();
+    let lengths = [0, 1, 5, 160 << 10, (160 << 10) + 1, 1 << 32, u64::MAX];
+    let kinds = [0, 1, 2, 3, u64::MAX];
+    for (kind, bytes) in kinds.into_iter().flat_map(|kind| lengths.map(|bytes| (kind, bytes))) {
+        let kernel = machine.process(&platform, "victim");
+        assert!(kernel.create_device().is_ok());
+        words.store(1, kind);
+        words.store(2, bytes);
+        words.fetch_add(0, 1);
+        machine.ring(0);
+        assert!(!kernel.check_connection(), "{kind} {bytes}");
+    }
+    assert!(machine.process(&platform, "last").check_connection());
+    assert_eq!(service.count("tidegate_sessions_failed_total"), 0);
+}
+
+/// What the kernel knows of a fence's value is outside of the BAR.
+#[test]
+fn a_value_that_a_guest_stores_to_its_copy_releases_no_waiter() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let platform = Platform::host();
+    let kernel = machine.process(&platform, "guest");
+    let (_, fence) = raw_fence(&kernel, 0x5eed);
+    let at = |value| [FenceValue { fence, value }];
+    // The waiter of value 0x7000 is registered with the kernel, which reads no copy.
+    let [early, late] = [(); 2].map(|()| platform.event(true));
+    kernel.wait_from_cpu(&at(0x7000), WaitMode::All, Some(late.clone())).unwrap();
+    let memory = machine.memory();
+    let all = memory.page(&platform, 0, memory.bytes() as usize / 8).unwrap();
+    let copies: Vec<usize> = (0..all.len()).filter(|word| all.load(*word) == 0x5eed).collect();
+    assert!(!copies.is_empty());
+    copies.iter().for_each(|word| all.store(*word, 0x9000));
+    kernel.wait_from_cpu(&at(0x6000), WaitMode::All, Some(early.clone())).unwrap();
+    kernel.signal_from_cpu(&at(0x6000), SignalFlags::empty()).unwrap();
+    early.wait();
+    assert!(!late.is_set());
+    assert!(copies.iter().any(|word| all.load(*word) == 0x6000), "the change is copied");
+    kernel.signal_from_cpu(&at(0x7000), SignalFlags::empty()).unwrap();
+    late.wait();
+}
