@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tidegate::d3d12::{MAX_RING_SLOTS, MIN_RING_SLOTS};
 use tidegate::kmd::DoorbellModel;
+use tidegate::service::server;
 use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
 use tidegate::workload::what_if::WhatIf;
@@ -249,7 +250,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) beside: Option<PathBuf>,
     /// Run as a client of the service that listens at this socket (`tidegate serve`), in real time;
-    /// the machine is the service's, so flags that change one, and timelines, are refused
+    /// in a guest the folder of the device, as /sys/bus/pci/devices/0000:00:03.0; the machine is
+    /// the service's, so flags that change one, and timelines, are refused
     #[arg(
         long,
         value_name = "SOCKET",
@@ -293,6 +295,7 @@ Examples:
   tidegate serve --socket /tmp/tidegate.sock
   tidegate run workloads/ring-buffer.toml --connect /tmp/tidegate.sock
   tidegate serve --config service.toml
+  tidegate serve --socket /tmp/tidegate.sock --ivshmem /tmp/guest.sock
   tidegate serve --socket /tmp/tidegate.sock --counters
   systemd-socket-activate --seqpacket -l /tmp/tidegate.sock tidegate serve
 
@@ -307,10 +310,26 @@ pub(crate) struct Serve {
     /// Machine, limits and rights as TOML (docs/service.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Give one virtual machine at a time the adapters as a PCI device: a socket for QEMU's
+    /// ivshmem-doorbell with vectors=2. May be repeated, for more machines at a time
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ivshmem: Vec<PathBuf>,
+    /// Memory of each virtual machine's device: a power of two of MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = mebibytes, requires = "ivshmem")]
+    pub(crate) ivshmem_mib: u64,
     /// Print the counters of the service that listens at --socket, in Prometheus's text format, and
     /// leave
-    #[arg(long, requires = "socket", conflicts_with = "config")]
+    #[arg(long, requires = "socket", conflicts_with_all = ["config", "ivshmem"])]
     pub(crate) counters: bool,
+}
+
+/// A power of two of MiB.
+fn mebibytes(text: &str) -> Result<u64, String> {
+    let most = server::GUEST_BYTES[1] >> 20;
+    match text.parse() {
+        Ok(mib @ 1u64..) if mib.is_power_of_two() && mib <= most => Ok(mib),
+        _ => Err(format!("a power of two from 1 to {most} is allowed")),
+    }
 }
 
 /// The socket of a service that runs.

@@ -15,6 +15,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate::d3dukmdt::EngineKind;
@@ -159,7 +160,10 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     }
     tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).init();
     let file = read_config(arguments.config.as_deref())?;
-    let platform = Platform::sharing_host();
+    let platform = match arguments.ivshmem.is_empty() {
+        true => Platform::sharing_host(),
+        false => Platform::hosting_guests(),
+    };
     let machine = machine(&platform, &file, arguments.config.as_deref())?;
     let standard = ServerConfig::default();
     let config = ServerConfig {
@@ -175,6 +179,13 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     };
     let machine = Arc::new(machine);
     let server = machine.service(listener, config).map_err(|e| BadInput(e.to_string()))?;
+    let mut guest_sockets = Vec::new();
+    for path in &arguments.ivshmem {
+        let (socket, listener) = Socket::listen_for_guests(path)?;
+        let served = server.serve_guests(listener, arguments.ivshmem_mib << 20);
+        served.map_err(|error| BadInput(format!("--ivshmem {}: {error}", path.display())))?;
+        guest_sockets.push(socket);
+    }
     let stopper = server.stopper();
     let mut signals =
         Signals::new([SIGTERM, SIGINT]).map_err(|error| BadInput(error.to_string()))?;
@@ -186,6 +197,7 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
             }
         })
         .map_err(|error| BadInput(error.to_string()))?;
+    guest_sockets.iter().for_each(|socket| outln!("guests connect to {}", socket.name()));
     // Scripts wait for this line.
     outln!("serving on {}", socket.name());
     let result = server.serve();
@@ -285,6 +297,33 @@ impl<'a> Socket<'a> {
         // Connecting needs the right to write.
         let mode = Permissions::from_mode(if any_user { 0o666 } else { 0o600 });
         std::fs::set_permissions(path, mode).map_err(|error| bad(&error))?;
+        Ok((socket, listener))
+    }
+
+    /// Makes a socket for virtual machines of the service's user.
+    fn listen_for_guests(path: &'a Path) -> Result<(Socket<'a>, OwnedFd), BadInput> {
+        let bad = |what: &dyn std::fmt::Display| {
+            BadInput(format!("--ivshmem {}: {what}", path.display()))
+        };
+        let _lock = PathLock::take(path).map_err(|error| bad(&error))?;
+        match UnixStream::connect(path) {
+            Ok(_) => return Err(bad(&"another service listens there")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let found = std::fs::metadata(path).map_err(|error| bad(&error))?;
+                if !found.file_type().is_socket() {
+                    return Err(bad(&"a file that is no socket is there; name another path"));
+                }
+                if error.kind() != io::ErrorKind::ConnectionRefused {
+                    return Err(bad(&error));
+                }
+                std::fs::remove_file(path).map_err(|error| bad(&error))?;
+            }
+        }
+        let listener = server::listen_for_guests(path).map_err(|error| bad(&error))?;
+        let made = Some(MadeFile { path, number: file_number(path) });
+        let socket = Socket { made };
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|e| bad(&e))?;
         Ok((socket, listener))
     }
 

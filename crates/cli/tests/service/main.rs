@@ -7,6 +7,7 @@
 )]
 
 mod containers;
+mod guest;
 mod record;
 mod serve;
 mod top;
