@@ -29,7 +29,7 @@ fn path_use(argument: &str) -> Option<PathUse> {
             PathUse::Writes
         }
         "frames" | "curves" | "folder" => PathUse::WritesInto,
-        "socket" | "connect" | "killable" | "listening" => PathUse::Socket,
+        "socket" | "connect" | "killable" | "listening" | "ivshmem" => PathUse::Socket,
         _ => return None,
     })
 }
