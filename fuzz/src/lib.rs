@@ -10,14 +10,15 @@
 //! | `unsteady` | process memory that changes between two reads by the hardware, in any schedule |
 //! | `files` | workload files and recorded traces |
 //! | `messages` | the socket of a service: messages, files and shared memory |
+//! | `guests` | the memory that a virtual machine has as a BAR |
 //! | `library` | the C library: names, structures, addresses, descriptors |
 //!
 //! After an input no thread has panicked or hangs, the neighbour's work is complete, its device and
 //! memory are unaffected, the adapter has detected no broken contract, a process that faulted has
 //! lost its device with a reason, and nothing of the process is left. Otherwise the target panics.
 //! Inputs run in virtual time on one thread, several on one machine ([`Series`]), so failures are
-//! reproducible ([`recorded_inputs`], [`replay`]). Those of `messages` run beside the threads of a
-//! service, those of `library` beside the engines of the library's machine.
+//! reproducible ([`recorded_inputs`], [`replay`]). Those of `messages` and `guests` run beside the
+//! threads of a service, those of `library` beside the engines of the library's machine.
 //!
 //! Rooms: `input` (bytes to choices) · `neighbour` (the process that must not be affected) ·
 //! `client` (the hostile process) · `census` (what is left) · `served` (a machine behind a socket)
@@ -66,7 +67,7 @@ impl Target {
 }
 
 /// All targets, in the order of the table above.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target {
         name: "packets",
         about: "decoders of ring slots, commands and log words",
@@ -114,6 +115,12 @@ pub const TARGETS: [Target; 9] = [
         about: "the socket of a service: messages, files and shared memory",
         machines: 1,
         act: targets::messages::run,
+    },
+    Target {
+        name: "guests",
+        about: "the memory that a virtual machine has as a BAR",
+        machines: 1,
+        act: targets::guests::run,
     },
     Target {
         name: "library",

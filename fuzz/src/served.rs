@@ -35,6 +35,9 @@ const CONFIG: ServerConfig = ServerConfig {
     any_user: false,
 };
 
+/// Memory of a guest, in bytes.
+const GUEST_BYTES: u64 = 1 << 20;
+
 /// How often the end of an input is checked before what is left counts as left. Each time is a
 /// round of the neighbour, together seconds for all of them: the process of a client that hangs an
 /// engine ends with the engine's timeout. Far below the time after which the fuzzer calls an input
@@ -73,12 +76,15 @@ fn names_of_open_files() -> Vec<String> {
 
 impl Served {
     pub(crate) fn new(inputs_left: usize) -> Served {
-        let platform = Platform::sharing_host();
+        let platform = Platform::hosting_guests();
         let machine = Machine::new(&platform, MachineConfig::standard(&platform));
         let machine = Arc::new(machine.expect("a machine"));
         let folder = TempDir::new().expect("a folder");
         let listener = server::listen(&socket_in(&folder)).expect("the path is free");
         let server = Arc::new(machine.service(listener, CONFIG).expect("a service"));
+        let guests = server::listen_for_guests(&folder.path().join("guests"));
+        let guests = server.serve_guests(guests.expect("the path is free"), GUEST_BYTES);
+        guests.expect("a thread");
         let ended = platform.page(1).word(0);
         let (served, end) = (server.clone(), ended.clone());
         let thread = platform.spawn_outside("service", move || {

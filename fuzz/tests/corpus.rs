@@ -62,6 +62,11 @@ fn hostile_messages_harm_their_own_process_only() {
 }
 
 #[test]
+fn hostile_guests_harm_their_own_process_only() {
+    run_corpus("guests");
+}
+
+#[test]
 fn every_target_has_a_test() {
     let source = [include_str!("corpus.rs"), include_str!("library.rs")].concat();
     for target in TARGETS {

@@ -45,7 +45,7 @@ const MOST_KEPT: usize = 16;
 const MOST_FILES: usize = 9;
 const LONGEST_ANSWER: usize = 160 << 10;
 /// Calls of the set-up.
-const SET_UP_STEPS: usize = 9;
+pub(super) const SET_UP_STEPS: usize = 9;
 
 fn varint(mut number: u64, out: &mut Vec<u8>) {
     while number > 0x7F {
@@ -154,58 +154,9 @@ impl Client<'_> {
     /// with its file, and a connected user-mode queue with its memory.
     fn set_up(&mut self, steps: u8) {
         for number in 0..usize::from(steps).min(SET_UP_STEPS) {
-            let call = self.set_up_call(number);
+            let call = set_up_call(&self.known, number);
             self.send(&encode(&Message::Call(call)), &[]);
             self.read();
-        }
-    }
-
-    fn set_up_call(&self, number: usize) -> Call {
-        // In the order in which they are made.
-        let known = |number: usize| self.known.get(number).copied().unwrap_or(Handle(0));
-        let memory = |kind| CreateAllocation {
-            device: known(0),
-            bytes: 4096,
-            kind,
-            placement: Placement::System,
-        };
-        let (access, node_ordinal, engine_affinity) = (SyncObjectAccess::all(), 2, 0);
-        match number {
-            0 => Call::CreateDevice {},
-            1 => Call::CreateMonitoredFence {
-                args: CreateMonitoredFenceMessage {
-                    device: known(0),
-                    initial_value: 0,
-                    flags: SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING,
-                    engine_affinity,
-                    name: String::new(),
-                },
-            },
-            2 => Call::CreateAllocation { args: memory(AllocationKind::Bulk) },
-            3 => Call::CreateAllocation { args: memory(AllocationKind::Protocol) },
-            4 => {
-                let args = CreateHwContext { device: known(0), node_ordinal, engine_affinity };
-                Call::CreateHwContext { args }
-            }
-            5 => Call::CreateHwQueue {
-                args: CreateHwQueue {
-                    hw_context: known(4),
-                    user_mode_submission: true,
-                    priority: Priority::Normal,
-                    native_fence_commands: false,
-                },
-            },
-            6 => Call::CreateDoorbell {
-                args: CreateDoorbellMessage {
-                    hw_queue: known(5),
-                    ring: known(2),
-                    control: known(3),
-                    flags: 0,
-                    private_data: Vec::new(),
-                },
-            },
-            7 => Call::ConnectDoorbell { doorbell: known(7) },
-            _ => Call::ShareObjects { objects: vec![known(1)], access, name: None },
         }
     }
 
@@ -280,21 +231,8 @@ impl Client<'_> {
         self.keep_handles(&answer[..bytes]);
     }
 
-    /// Keeps the first numbers of a success that are as long as handles.
     fn keep_handles(&mut self, answer: &[u8]) {
-        let Some((0, mut rest)) = answer.split_first().map(|(first, rest)| (*first, rest)) else {
-            return;
-        };
-        for _ in 0..2 {
-            let Some(last) = rest.iter().position(|byte| byte & 0x80 == 0) else { return };
-            let (number, after) = rest.split_at(last + 1);
-            if number.len() == 5 {
-                let bits =
-                    number.iter().rev().fold(0, |bits, byte| bits << 7 | u64::from(byte & 0x7F));
-                self.known.push(Handle(bits as u32));
-            }
-            rest = after;
-        }
+        self.known.extend(handles_of(answer));
         let excess = self.known.len().saturating_sub(MOST_KEPT);
         self.known.drain(..excess);
     }
@@ -320,8 +258,76 @@ impl Client<'_> {
     }
 }
 
+/// Returns a call of the set-up. `known`: the handles that the calls before have made.
+pub(super) fn set_up_call(known: &[Handle], number: usize) -> Call {
+    // In the order in which they are made.
+    let known = |number: usize| known.get(number).copied().unwrap_or(Handle(0));
+    let memory = |kind| CreateAllocation {
+        device: known(0),
+        bytes: 4096,
+        kind,
+        placement: Placement::System,
+    };
+    let (access, node_ordinal, engine_affinity) = (SyncObjectAccess::all(), 2, 0);
+    match number {
+        0 => Call::CreateDevice {},
+        1 => Call::CreateMonitoredFence {
+            args: CreateMonitoredFenceMessage {
+                device: known(0),
+                initial_value: 0,
+                flags: SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING,
+                engine_affinity,
+                name: String::new(),
+            },
+        },
+        2 => Call::CreateAllocation { args: memory(AllocationKind::Bulk) },
+        3 => Call::CreateAllocation { args: memory(AllocationKind::Protocol) },
+        4 => {
+            let args = CreateHwContext { device: known(0), node_ordinal, engine_affinity };
+            Call::CreateHwContext { args }
+        }
+        5 => Call::CreateHwQueue {
+            args: CreateHwQueue {
+                hw_context: known(4),
+                user_mode_submission: true,
+                priority: Priority::Normal,
+                native_fence_commands: false,
+            },
+        },
+        6 => Call::CreateDoorbell {
+            args: CreateDoorbellMessage {
+                hw_queue: known(5),
+                ring: known(2),
+                control: known(3),
+                flags: 0,
+                private_data: Vec::new(),
+            },
+        },
+        7 => Call::ConnectDoorbell { doorbell: known(7) },
+        _ => Call::ShareObjects { objects: vec![known(1)], access, name: None },
+    }
+}
+
+/// Returns the first numbers of a success that are as long as handles.
+pub(super) fn handles_of(answer: &[u8]) -> Vec<Handle> {
+    let mut found = Vec::new();
+    let Some((0, mut rest)) = answer.split_first().map(|(first, rest)| (*first, rest)) else {
+        return found;
+    };
+    for _ in 0..2 {
+        let Some(last) = rest.iter().position(|byte| byte & 0x80 == 0) else { break };
+        let (number, after) = rest.split_at(last + 1);
+        if number.len() == 5 {
+            let bits = number.iter().rev().fold(0, |bits, byte| bits << 7 | u64::from(byte & 0x7F));
+            found.push(Handle(bits as u32));
+        }
+        rest = after;
+    }
+    found
+}
+
 /// The first message of a client: mostly one that the service takes.
-fn hello(kind: u8) -> Vec<u8> {
+pub(super) fn hello(kind: u8) -> Vec<u8> {
     let mut hello = b"tidegate".to_vec();
     let (version, purpose, adapter) = match kind {
         1 => (0, 0, 0),
@@ -343,6 +349,7 @@ fn hello(kind: u8) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::targets::guests;
     use tidegate::service::hostile::OwnMessage;
 
     /// One test: the open files of the process are counted.
@@ -377,5 +384,6 @@ mod tests {
                 assert!(client.links.is_empty(), "{beyond:?}");
             }
         });
+        guests::tests::the_set_up_of_a_guest_succeeds_but_for_the_descriptor(&mut series);
     }
 }

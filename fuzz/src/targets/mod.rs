@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod commands;
 pub(crate) mod files;
+pub(crate) mod guests;
 pub(crate) mod library;
 pub(crate) mod logs;
 pub(crate) mod messages;

@@ -1,6 +1,7 @@
 //! A virtual machine as a service sees it: the client's side of QEMU's ivshmem server protocol, and
 //! a process of its guest.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
     SocketFlags, SocketType,
@@ -10,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tidegate::Platform;
 use tidegate::platform::DeviceMemory;
 use tidegate::service::client::{self, GuestDevice, RemoteKernel};
@@ -107,6 +109,22 @@ impl VirtualMachine {
     /// The system has no mapping left.
     pub fn memory(&self) -> DeviceMemory {
         Platform::host().map_device(&self.memory).unwrap()
+    }
+
+    /// Waits for an interrupt of the guest and takes it. Returns whether there was one within the
+    /// time.
+    ///
+    /// # Panics
+    /// There is no such vector.
+    pub fn wait_for_interrupt(&self, vector: usize, within: Duration) -> bool {
+        let mut polled = [PollFd::new(&self.own[vector], PollFlags::IN)];
+        let within =
+            Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() };
+        let ready = rustix::event::poll(&mut polled, Some(&within)).is_ok_and(|ready| ready != 0);
+        if ready {
+            let _ = rustix::io::read(&self.own[vector], &mut [0; 8]);
+        }
+        ready
     }
 
     /// Rings a vector of the host, as the register does.
