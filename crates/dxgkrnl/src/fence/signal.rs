@@ -55,16 +55,16 @@ pub(crate) fn check_rewinds(
 // spec: NF-141
 pub(crate) fn signal(level: Irql<'_>, targets: &[FenceTarget], flags: SignalFlags) {
     note_rewinds(targets, flags);
-    let mut satisfied = Vec::new();
+    let mut collected = Collected::new();
     let mut rest = targets;
     while !rest.is_empty() {
         let (batch, later) = rest.split_at(batch_len(rest));
         batch.iter().for_each(|target| target.fence.port().count(Count::cpu_signals));
         let updates: Updates<'_> = batch.iter().map(|to| (&*to.fence, to.value)).collect();
-        satisfied.extend(store_and_collect(level, &updates, UpdateCurrentMode::Write));
+        store_and_collect(level, &updates, UpdateCurrentMode::Write, &mut collected);
         rest = later;
     }
-    release(level, targets.iter().map(|target| &*target.fence), satisfied);
+    release(level, collected);
 }
 
 /// Returns how many of the first targets are stored in one step: fences of one kind, each named
@@ -162,14 +162,15 @@ fn falls_from(targets: &[FenceTarget], index: usize) -> Option<u64> {
 /// signal them.
 // spec: ME-048
 pub(crate) fn signal_always(level: Irql<'_>, fences: &[Arc<Fence>]) {
-    let to_maximum = |fence: &Arc<Fence>| fence.native.is_some();
-    let (native, monitored): (Vec<_>, Vec<_>) = fences.iter().cloned().partition(to_maximum);
-    let condemn = |fences: &[Arc<Fence>]| {
-        let updates: Updates<'_> = fences.iter().map(|fence| (&**fence, u64::MAX)).collect();
-        store_and_collect(level, &updates, UpdateCurrentMode::AlwaysSignaled)
-    };
-    let satisfied = [condemn(&native), condemn(&monitored)].concat();
-    release(level, native.iter().chain(&monitored).map(|fence| &**fence), satisfied);
+    let (native, monitored): (Updates<'_>, Updates<'_>) = fences
+        .iter()
+        .map(|fence| (&**fence, u64::MAX))
+        .partition(|(fence, _)| fence.native.is_some());
+    let mut collected = Collected::new();
+    for batch in [native, monitored] {
+        store_and_collect(level, &batch, UpdateCurrentMode::AlwaysSignaled, &mut collected);
+    }
+    release(level, collected);
 }
 
 /// Makes every wait pass because the fence ends, including waits that hardware holds or has yet
@@ -198,13 +199,17 @@ pub(super) fn let_all_pass(level: Irql<'_>, fence: &Fence) {
 /// New values of fences of one adapter and one kind, each named once.
 type Updates<'f> = SmallVec<[(&'f Fence, u64); 1]>;
 
+/// Fences whose values were stored, each with the waiters that were taken from it.
+type Collected<'f> = SmallVec<[(&'f Fence, Satisfied); 1]>;
+
 /// Stores the values, and takes the waiters that they satisfy, of each fence in order.
-fn store_and_collect(
+fn store_and_collect<'f>(
     level: Irql<'_>,
-    updates: &Updates<'_>,
+    updates: &Updates<'f>,
     mode: UpdateCurrentMode,
-) -> Vec<Satisfied> {
-    let Some((first, _)) = updates.first() else { return Vec::new() };
+    collected: &mut Collected<'f>,
+) {
+    let Some((first, _)) = updates.first() else { return };
     let driver = first.native.is_some().then(|| first.port().driver(level));
     let _still = updates.iter().find_map(|(fence, _)| hold_out_of_reach(fence));
     let _ordered = first.fences.updates.lock_device();
@@ -213,25 +218,25 @@ fn store_and_collect(
         None => updates.iter().for_each(|(fence, value)| store_monitored(fence, *value, mode)),
     }
     let has_history = first.port().declared.caps.fence_history;
-    let collect = |(fence, value): &(&Fence, u64)| {
-        monitor::collect_satisfied(fence, Some(*value).filter(|_| !has_history))
-    };
-    updates.iter().map(collect).collect()
+    collected.extend(updates.iter().map(|&(fence, value)| {
+        let stored = Some(value).filter(|_| !has_history);
+        (fence, monitor::collect_satisfied(fence, stored))
+    }));
 }
 
-/// Releases the waiters taken from `fences` (one list per fence), then rearms and relays
-/// each fence.
-fn release<'a>(
-    level: Irql<'_>,
-    fences: impl Iterator<Item = &'a Fence>,
-    satisfied: Vec<Satisfied>,
-) {
-    let released: Vec<bool> = satisfied.iter().map(|of_fence| !of_fence.is_empty()).collect();
-    monitor::release(level, satisfied.into_iter().flatten().collect());
-    let fences: SmallVec<[&Fence; 1]> = fences.collect();
-    let rearmed = fences.iter().zip(released).filter(|(_, released)| *released);
-    monitor::rearm_all(level, rearmed.map(|(fence, _)| *fence));
-    for fence in fences {
+/// Releases the waiters, then rearms the fences that had some, and relays the signals of all.
+fn release(level: Irql<'_>, mut collected: Collected<'_>) {
+    let mut satisfied = Satisfied::new();
+    let mut rearmed: SmallVec<[&Fence; 1]> = SmallVec::new();
+    for (fence, of_fence) in &mut collected {
+        if !of_fence.is_empty() {
+            rearmed.push(fence);
+            satisfied.extend(std::mem::take(of_fence));
+        }
+    }
+    monitor::release(level, satisfied);
+    monitor::rearm_all(level, rearmed.into_iter());
+    for (fence, _) in collected {
         // Relayed even if the value is 0: other members may read it, and no interrupt reports it.
         // spec: NF-156, NF-158, NF-161, NF-162, NF-164
         relay::relay(fence);
