@@ -232,6 +232,15 @@ struct MadeFile<'a> {
     number: Option<(u64, u64)>,
 }
 
+/// What is at a path where a socket is to be made.
+enum Occupant {
+    Nothing,
+    /// A socket that nothing listens at, left from a service that was killed. The system refuses a
+    /// connection to any other file with the same error.
+    Remains,
+    Service,
+}
+
 /// Returns the device and inode of a file.
 fn file_number(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::symlink_metadata(path).ok()?;
@@ -271,59 +280,58 @@ impl Drop for PathLock {
 }
 
 impl<'a> Socket<'a> {
-    /// Makes a socket. Its mode admits the same users as the service.
+    /// Makes a socket for clients. Its mode admits the same users as the service.
     fn listen(path: &'a Path, any_user: bool) -> Result<(Socket<'a>, OwnedFd), BadInput> {
-        let bad =
-            |what: &dyn std::fmt::Display| BadInput(format!("--socket {}: {what}", path.display()));
-        let _lock = PathLock::take(path).map_err(|error| bad(&error))?;
-        // A socket that nothing listens at is left from a service that was killed. The system
-        // refuses a connection to any other file with the same error.
-        match client::counts(path) {
-            Err(ConnectError::BadPath { error, .. }) => return Err(bad(&error)),
-            Err(ConnectError::NoService { error, .. }) => {
-                if error.kind() == io::ErrorKind::ConnectionRefused {
-                    let found = std::fs::metadata(path).map_err(|error| bad(&error))?;
-                    if !found.file_type().is_socket() {
-                        return Err(bad(&"a file that is no socket is there; name another path"));
-                    }
-                    std::fs::remove_file(path).map_err(|error| bad(&error))?;
-                }
-            }
-            _ => return Err(bad(&"another service listens there")),
-        }
-        let listener = server::listen(path).map_err(|error| bad(&error))?;
-        let made = Some(MadeFile { path, number: file_number(path) });
-        let socket = Socket { made };
+        let occupant = || match client::counts(path) {
+            Err(ConnectError::BadPath { error, .. }) => Err(error),
+            Err(ConnectError::NoService { error, .. }) => Ok(match error.kind() {
+                io::ErrorKind::ConnectionRefused => Occupant::Remains,
+                _ => Occupant::Nothing,
+            }),
+            _ => Ok(Occupant::Service),
+        };
         // Connecting needs the right to write.
-        let mode = Permissions::from_mode(if any_user { 0o666 } else { 0o600 });
-        std::fs::set_permissions(path, mode).map_err(|error| bad(&error))?;
-        Ok((socket, listener))
+        let mode = if any_user { 0o666 } else { 0o600 };
+        Socket::make("--socket", path, mode, occupant, server::listen)
     }
 
     /// Makes a socket for virtual machines of the service's user.
     fn listen_for_guests(path: &'a Path) -> Result<(Socket<'a>, OwnedFd), BadInput> {
-        let bad = |what: &dyn std::fmt::Display| {
-            BadInput(format!("--ivshmem {}: {what}", path.display()))
+        let occupant = || match UnixStream::connect(path) {
+            Ok(_) => Ok(Occupant::Service),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Occupant::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Occupant::Remains),
+            Err(error) => Err(error),
         };
+        Socket::make("--ivshmem", path, 0o600, occupant, server::listen_for_guests)
+    }
+
+    /// Makes a socket at the path that `option` names, in place of the remains of another one.
+    fn make(
+        option: &str,
+        path: &'a Path,
+        mode: u32,
+        occupant: impl FnOnce() -> io::Result<Occupant>,
+        listen: impl FnOnce(&Path) -> io::Result<OwnedFd>,
+    ) -> Result<(Socket<'a>, OwnedFd), BadInput> {
+        let bad =
+            |what: &dyn std::fmt::Display| BadInput(format!("{option} {}: {what}", path.display()));
         let _lock = PathLock::take(path).map_err(|error| bad(&error))?;
-        match UnixStream::connect(path) {
-            Ok(_) => return Err(bad(&"another service listens there")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
+        match occupant().map_err(|error| bad(&error))? {
+            Occupant::Service => return Err(bad(&"another service listens there")),
+            Occupant::Remains => {
                 let found = std::fs::metadata(path).map_err(|error| bad(&error))?;
                 if !found.file_type().is_socket() {
                     return Err(bad(&"a file that is no socket is there; name another path"));
                 }
-                if error.kind() != io::ErrorKind::ConnectionRefused {
-                    return Err(bad(&error));
-                }
                 std::fs::remove_file(path).map_err(|error| bad(&error))?;
             }
+            Occupant::Nothing => {}
         }
-        let listener = server::listen_for_guests(path).map_err(|error| bad(&error))?;
+        let listener = listen(path).map_err(|error| bad(&error))?;
         let made = Some(MadeFile { path, number: file_number(path) });
         let socket = Socket { made };
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|e| bad(&e))?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|e| bad(&e))?;
         Ok((socket, listener))
     }
 
