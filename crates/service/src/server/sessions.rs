@@ -11,10 +11,10 @@ use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::Status;
 use tidegate_platform::planted;
-use tidegate_platform::{Platform, Step, WaitEnd, Word};
+use tidegate_platform::{Platform, Step, WaitEnd, Word, once};
 
 /// The sessions of a service. A clone is the same ones.
 #[derive(Clone)]
@@ -141,10 +141,14 @@ impl Sessions {
 fn own_user() -> Option<u32> {
     /// The number where `/proc` is not mounted: the system's default.
     const UNMAPPED: u32 = 65_534;
-    let own = rustix::process::geteuid().as_raw();
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let unmapped = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(UNMAPPED);
-    (own != unmapped || maps_every_user(&read("/proc/self/uid_map"))).then_some(own)
+    /// It does not change, and each connection needs it.
+    static OWN: OnceLock<Option<u32>> = OnceLock::new();
+    *once::make_alone(&OWN, || {
+        let own = rustix::process::geteuid().as_raw();
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let unmapped = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(UNMAPPED);
+        (own != unmapped || maps_every_user(&read("/proc/self/uid_map"))).then_some(own)
+    })
 }
 
 /// Returns whether a user namespace with these mappings is the first one, which has every user.
