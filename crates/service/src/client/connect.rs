@@ -28,8 +28,8 @@ pub enum ConnectError {
         /// What the system said.
         error: io::Error,
     },
-    /// The folder is not that of a device which this process may map.
-    #[error("{path} is no device of a service: {error} (is this root in a guest?)")]
+    /// The folder belongs to no device that this process may map.
+    #[error("{path} is not a device of a service: {error} (is this root in a guest?)")]
     NoDevice {
         /// The folder.
         path: PathBuf,

@@ -80,7 +80,7 @@ pub struct Counts {
     pub sessions_failed: u64,
     /// Virtual machines that have not left.
     pub guests: u64,
-    /// Stores of guests to the register that wakes engines which sleep. They are no messages.
+    /// Stores of guests to the register that wakes sleeping engines. They send no message.
     pub guest_wakes: u64,
 }
 

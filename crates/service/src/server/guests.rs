@@ -133,7 +133,7 @@ impl Guests {
         }
     }
 
-    /// Returns whether there is no guest. Waits for the end of one whose virtual machine has left.
+    /// Returns whether the socket has no guest. Waits for the end of a guest that has left.
     fn is_free(&self) -> bool {
         let last = self.last.lock_device().upgrade();
         if last.is_some_and(|last| !last.has_left()) {

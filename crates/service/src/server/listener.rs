@@ -3,7 +3,7 @@
 use super::counts::Counts;
 use super::guests::{GUEST_BYTES, Guests};
 use super::sessions::Sessions;
-use crate::transport::Link;
+use crate::transport::{Link, new_eventfd};
 use crate::wire::Refusal;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -106,8 +106,7 @@ impl Server {
     pub fn new(listener: OwnedFd, sessions: Sessions) -> io::Result<Server> {
         let shares = sessions.platform().shares_memory();
         assert!(shares, "a socket's clients need memory that lies in files");
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let stop = Arc::new(rustix::event::eventfd(0, flags)?);
+        let stop = Arc::new(new_eventfd()?);
         let spare = sessions.platform().mutex("spare descriptor", Some(spare_descriptor()?));
         Ok(Server { sessions, listener, stop, spare })
     }
@@ -116,11 +115,11 @@ impl Server {
     /// of `bytes` bytes, until the service stops.
     ///
     /// # Errors
-    /// InvalidInput for `bytes` that are no power of two or outside of [`GUEST_BYTES`]; the system
+    /// InvalidInput for `bytes` outside of [`GUEST_BYTES`], or not a power of two; the system
     /// has no thread left.
     ///
     /// # Panics
-    /// The platform is none of [`Platform::hosting_guests`].
+    /// The platform was not made by [`Platform::hosting_guests`].
     ///
     /// [`Platform::hosting_guests`]: tidegate_platform::Platform::hosting_guests
     pub fn serve_guests(&self, listener: OwnedFd, bytes: u64) -> io::Result<()> {

@@ -2,6 +2,7 @@
 //! an interrupt of a guest.
 
 use super::attachment::Attachment;
+use super::eventfd;
 use super::mailbox::Mailbox;
 use super::queues;
 use std::io;
@@ -23,10 +24,7 @@ pub(crate) enum Bell {
 impl Bell {
     pub(crate) fn ring(&self) {
         match self {
-            Bell::Eventfd(descriptor) => {
-                // A counter that is full is readable, too.
-                let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes());
-            }
+            Bell::Eventfd(descriptor) => eventfd::ring(descriptor),
             Bell::Word(word) => {
                 word.fetch_or(queues::RUNG);
                 word.wake(u32::MAX, Step::ThreadWake);

@@ -12,6 +12,7 @@
 
 mod attachment;
 mod bell;
+mod eventfd;
 mod mailbox;
 mod message;
 mod queues;
@@ -19,6 +20,7 @@ mod socket;
 
 pub(crate) use attachment::{Attachment, Number, Remains, ended, file_number};
 pub(crate) use bell::Bell;
+pub(crate) use eventfd::new_eventfd;
 pub use mailbox::GuestDevice;
 pub(crate) use mailbox::{
     GUEST_PEER, GuestEnd, GuestRing, HOST_PEER, HostEnd, Mailbox, OBJECTS_AT, VECTORS,
@@ -26,7 +28,6 @@ pub(crate) use mailbox::{
 pub(crate) use message::{Heard, MAX_MESSAGE_BYTES, Peer, Received};
 pub use queues::Life;
 
-use rustix::event::EventfdFlags;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -146,10 +147,7 @@ impl Link {
     /// The system has no descriptor left.
     pub(crate) fn bell(&self) -> io::Result<Bell> {
         match self {
-            Link::Socket(_) => {
-                let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-                Ok(Bell::Eventfd(Arc::new(rustix::event::eventfd(0, flags)?)))
-            }
+            Link::Socket(_) => Ok(Bell::Eventfd(Arc::new(new_eventfd()?))),
             Link::Queues(end) => Ok(Bell::Word(end.bell())),
             Link::Host(end) => Ok(Bell::Guest(end.mailbox().clone())),
             Link::Guest(_) => Err(io::ErrorKind::InvalidInput.into()),

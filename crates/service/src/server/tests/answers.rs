@@ -9,9 +9,8 @@ use crate::server::calls::{Answerer, bytes_in_files};
 use crate::server::ledger::Ledger;
 use crate::server::notices::Notices;
 use crate::server::views::Files;
-use crate::transport::{Attachment, Bell};
+use crate::transport::{Attachment, Bell, new_eventfd};
 use crate::wire::{self, AllocationView, Call, Message, OpenedResourceView, OwnMessage};
-use rustix::event::EventfdFlags;
 use rustix::fs::MemfdFlags;
 use serde::de::DeserializeOwned;
 use std::os::fd::OwnedFd;
@@ -43,8 +42,7 @@ impl Process {
 
     fn of(shared: &Arc<Shared>, session: u64, limits: Limits) -> Process {
         let opened = shared.adapters.open(0, "test", false, limits.queued).unwrap();
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = Bell::Eventfd(Arc::new(rustix::event::eventfd(0, flags).unwrap()));
+        let bell = Bell::Eventfd(Arc::new(new_eventfd().unwrap()));
         let notices = Notices::new(&shared.platform, bell, &limits);
         let (shared, ledger) = (shared.clone(), Ledger::new(limits));
         let answerer = Answerer::new(shared, session, opened, notices, ledger);

@@ -4,9 +4,10 @@
 //! interrupt where it has a descriptor for that, and else looks again after a while.
 
 use super::super::attachment::Attachment;
+use super::super::eventfd::{new_eventfd, ring};
 use super::super::message::{Heard, MAX_ATTACHMENTS, MAX_MESSAGE_BYTES, Received};
 use super::*;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -45,7 +46,7 @@ impl GuestDevice {
     /// it on. Needs root.
     ///
     /// # Errors
-    /// There is no such device, or it may not be mapped.
+    /// The device does not exist, or may not be mapped.
     pub fn open(platform: &Platform, folder: &Path) -> io::Result<GuestDevice> {
         std::fs::write(folder.join("enable"), "1")?;
         let map = |name: &str| {
@@ -81,10 +82,7 @@ impl GuestDevice {
                 let value = u32::from(HOST_PEER) << 16 | vector as u32;
                 registers.store_register(DOORBELL_REGISTER, value);
             }
-            // A counter that is full is readable, too.
-            Doorbell::Eventfds(eventfds) => {
-                let _ = rustix::io::write(&eventfds[vector], &1u64.to_ne_bytes());
-            }
+            Doorbell::Eventfds(eventfds) => ring(&eventfds[vector]),
         }
     }
 }
@@ -136,12 +134,11 @@ impl GuestEnd {
             let what = format!("word {word} of the device is {seen:#x}, expected {expected:#x}");
             return Err(invalid(&what));
         }
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(GuestEnd {
             words: page(WORDS_AT)?,
             request: bulk(REQUEST_AT)?,
             answer: bulk(ANSWER_AT)?,
-            shut: rustix::event::eventfd(0, flags)?,
+            shut: new_eventfd()?,
             is_shut: platform.page(1).word(0),
             state: platform.mutex("requests to a host", State::default()),
             device,
@@ -250,7 +247,7 @@ impl GuestEnd {
             self.post(&mut state, kind, body.len());
         }
         drop(state);
-        let _ = rustix::io::write(&self.shut, &1u64.to_ne_bytes());
+        ring(&self.shut);
     }
 
     /// Wakes engines that sleep, by a register of the device and without a message.

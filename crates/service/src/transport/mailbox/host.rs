@@ -4,10 +4,11 @@
 //! free, then the guest reads that it has ended.
 
 use super::super::attachment::Attachment;
+use super::super::eventfd::{new_eventfd, ring};
 use super::super::message::{MAX_ATTACHMENTS, MAX_MESSAGE_BYTES, Peer, Received};
 use super::super::socket;
 use super::*;
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -59,15 +60,6 @@ impl fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Mailbox({:?})", self.machine)
     }
-}
-
-fn new_eventfd() -> io::Result<OwnedFd> {
-    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
-}
-
-fn ring(eventfd: &OwnedFd) {
-    // A counter that is full is readable, too.
-    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
 }
 
 impl Mailbox {
