@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use tidegate_explorer::random_numbers::Numbers;
 use tidegate_platform::{ClientAccess, DeviceMemory, InRoom, Page, Platform, Room, Word};
 
 const PAGE: usize = 4096;
@@ -177,18 +178,6 @@ fn a_guest_reaches_nothing_beyond_the_room() {
     assert!(platform.map_device(&room().1.file().as_fd().try_clone_to_owned().unwrap()).is_ok());
 }
 
-/// Numbers of a test that are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % most
-    }
-}
-
 /// Memory in a room, as a kernel has it, with the values that it has stored.
 struct Kept {
     page: Page,
@@ -202,14 +191,15 @@ fn a_hostile_guest_changes_no_word_that_it_may_only_read_and_places_never_overla
     let (host, room, guest) = room();
     let words = 16 * PAGE / 8;
     let all = seen(&guest, 0, words);
-    let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
+    let mut numbers = Numbers::new(1);
+    let mut below = |most: usize| numbers.below(most as u64) as usize;
     let mut kept: Vec<Kept> = Vec::new();
     for step in 0..20_000 {
-        let chosen = numbers.below(kept.len().max(1));
-        match numbers.below(8) {
+        let chosen = below(kept.len().max(1));
+        match below(8) {
             0 => {
-                let access = [ClientAccess::ReadOnly, ClientAccess::ReadWrite][numbers.below(2)];
-                let page = host.client_page(1 + numbers.below(1200), access);
+                let access = [ClientAccess::ReadOnly, ClientAccess::ReadWrite][below(2)];
+                let page = host.client_page(1 + below(1200), access);
                 // The room may be full.
                 let Ok(place) = room.enter_page(&page) else { continue };
                 kept.push(Kept { values: vec![0; page.len()], page, place });
@@ -217,16 +207,16 @@ fn a_hostile_guest_changes_no_word_that_it_may_only_read_and_places_never_overla
             1 if kept.len() > 4 => drop(kept.swap_remove(chosen)),
             2..5 if !kept.is_empty() => {
                 let Kept { page, values, .. } = &mut kept[chosen];
-                let word = numbers.below(values.len());
+                let word = below(values.len());
                 values[word] = step;
                 page.exchange(word, step);
             }
-            _ => all.store(numbers.below(words), numbers.below(1 << 40) as u64),
+            _ => all.store(below(words), below(1 << 40) as u64),
         }
         let mut places = vec![(0, PAGE as u64)];
         for Kept { page, place, values } in &kept {
             places.push((place.offset, (8 * page.len()).next_multiple_of(PAGE) as u64));
-            let word = numbers.below(values.len());
+            let word = below(values.len());
             if place.is_copy() {
                 assert_eq!(page.load(word), values[word], "step {step}");
             }

@@ -11,6 +11,7 @@ use tidegate::d3d12::{
     Buffer, BufferDesc, CommandListType, Device, DeviceOptions, EventDesc, Fence, Queue, QueueDesc,
     Submission,
 };
+use tidegate::explorer::random_numbers::Numbers;
 use tidegate::service::client::{self, ConnectError, RemoteKernel};
 use tidegate::service::server::ServerConfig;
 use tidegate_testbed::{Service, VirtualMachine};
@@ -161,7 +162,7 @@ fn a_guest_that_is_gone_has_ended_its_objects_and_the_next_one_has_fresh_memory(
         let words = memory.bytes() as usize / 8;
         let all = memory.page(&Platform::host(), 0, words).unwrap();
         let used = (8..words).filter(|word| all.load(*word) != 0).count();
-        assert_eq!(used, 0, "behind the header");
+        assert_eq!(used, 0, "after the header");
         let platform = Platform::host();
         let kernel = machine.process(&platform, "guest");
         let mut copies = Copies::new(kernel.clone(), &platform, Submission::User);
@@ -209,7 +210,7 @@ fn the_next_process_of_a_guest_ends_the_last_one() {
     let _device = second.create_device().unwrap();
     assert_eq!(first.destroy_device(device), Err(Status::DEVICE_REMOVED));
     assert_eq!(service.count("tidegate_processes"), 1);
-    // Its late end is not that of the second one.
+    // Its late end leaves the second one.
     drop(first);
     assert!(second.check_connection());
     drop(second);
@@ -233,18 +234,6 @@ fn what_a_guest_cannot_be_handed_is_refused() {
     assert!(kernel.check_connection());
 }
 
-/// Numbers for a hostile guest.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % below
-    }
-}
-
 /// A guest that stores anything anywhere in its BAR, and rings, while a process of its own and a
 /// client of the host work.
 #[test]
@@ -253,7 +242,7 @@ fn a_guest_that_stores_anything_anywhere_harms_no_other_client() {
     let platform = Platform::host();
     let host = service.client("host");
     let mut beside = Copies::new(host, &platform, Submission::User);
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Numbers::new(1);
     for _ in 0..12 {
         let machine = VirtualMachine::start(&service.guest_socket(0));
         let kernel = machine.process(&platform, "guest");
@@ -265,17 +254,17 @@ fn a_guest_that_stores_anything_anywhere_harms_no_other_client() {
         for _ in 0..400 {
             // The mailbox, the objects, or anywhere.
             let (first, many) =
-                [(512, 64), (0x52000 / 8, 64 * 512), (0, words)][numbers.next(3) as usize];
-            let word = (first + numbers.next(many)) as usize;
-            let value = match numbers.next(4) {
-                0 => numbers.next(8),
-                1 => numbers.next(1 << 20),
-                2 => u64::MAX - numbers.next(4),
+                [(512, 64), (0x52000 / 8, 64 * 512), (0, words)][numbers.below(3) as usize];
+            let word = (first + numbers.below(many)) as usize;
+            let value = match numbers.below(4) {
+                0 => numbers.below(8),
+                1 => numbers.below(1 << 20),
+                2 => u64::MAX - numbers.below(4),
                 _ => all.load(word).wrapping_add(1),
             };
             all.store(word, value);
-            if numbers.next(4) == 0 {
-                machine.ring(numbers.next(2) as usize);
+            if numbers.below(4) == 0 {
+                machine.ring(numbers.below(2) as usize);
             }
         }
         beside.submit();
