@@ -1,7 +1,7 @@
 # Runs a program in a root folder that has the system's programs and libraries, the listed files in
 # /client, and nothing else. The shell is in new user, mount, PID, network, IPC and UTS namespaces.
-# Arguments: an empty folder; `proc` or `no-proc`; pairs of a file or folder and its name in /client; `--`;
-# the program and its arguments.
+# Arguments: an empty folder; `proc` or `no-proc`; pairs of a file or folder and its name in
+# /client; `--`; the program and its arguments.
 set -e
 root=$1
 proc=$2

@@ -122,7 +122,7 @@ impl MappedCells {
         self.bytes / CELL_BYTES
     }
 
-    /// Returns whether there are no cells.
+    /// Returns whether it has no cells.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -140,7 +140,7 @@ impl MappedCells {
     /// Stores to a register of 32 bits, at a multiple of 4 bytes.
     ///
     /// # Panics
-    /// The register lies beyond the end, or its offset is no multiple of 4.
+    /// The register is past the end, or its offset is not a multiple of 4.
     pub fn store_register(&self, offset: usize, value: u32) {
         let bytes = size_of::<AtomicU32>();
         assert!(offset.is_multiple_of(bytes) && offset + bytes <= self.bytes, "register {offset}");
@@ -153,8 +153,8 @@ impl MappedCells {
 
 impl Drop for MappedCells {
     fn drop(&mut self) {
-        // SAFETY: this value made the mapping of so many bytes, and the references to its cells
-        // were borrowed from it. An error leaves the mapping behind, which does no harm.
+        // SAFETY: this value made the mapping of `bytes` bytes, and the references to its cells
+        // were borrowed from it. An error leaves the mapping in place, which does no harm.
         let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
     }
 }

@@ -56,7 +56,7 @@ impl Free {
 }
 
 impl Room {
-    /// Makes a file of `bytes` zeroed bytes. Places begin behind the first `reserved` bytes. Both
+    /// Makes a file of `bytes` zeroed bytes. Places begin after the first `reserved` bytes. Both
     /// are multiples of a page.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Room {
     /// Takes a place of `bytes` bytes, a multiple of a page.
     ///
     /// # Errors
-    /// OutOfMemory if there is no such place.
+    /// OutOfMemory if no free place is large enough.
     pub fn take(self: &Arc<Room>, bytes: usize) -> io::Result<Place> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let first = free.take(bytes).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -144,7 +144,7 @@ mod tests {
         let [one, two, three] = [20, 30, 10].map(|bytes| free.take(bytes).unwrap());
         assert_eq!([one, two, three], [10, 30, 60]);
         free.give(one, 20);
-        assert_eq!(free.take(20), Some(70), "behind the last place");
+        assert_eq!(free.take(20), Some(70), "after the last place");
         free.give(three, 10);
         free.give(two, 30);
         assert_eq!(free.runs, BTreeMap::from([(10, 60), (90, 10)]));

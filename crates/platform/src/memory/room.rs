@@ -48,7 +48,7 @@ impl InRoom {
     }
 }
 
-/// Returns the number of the cell at a byte, if so many bytes fit behind it.
+/// Returns the number of the cell at a byte, if `bytes` bytes from it on are in the memory.
 fn first_cell(memory: &MappedCells, offset: u64, bytes: u64) -> Option<usize> {
     let end = offset.checked_add(bytes)?;
     let fits = end <= memory.bytes() as u64 && offset.is_multiple_of(8);
@@ -159,7 +159,7 @@ impl DeviceMemory {
     /// Stores to a register of 32 bits.
     ///
     /// # Panics
-    /// The register lies beyond the end, or its offset is no multiple of 4.
+    /// The register is past the end, or its offset is not a multiple of 4.
     pub fn store_register(&self, offset: usize, value: u32) {
         self.0.store_register(offset, value);
     }

@@ -90,7 +90,7 @@ impl Service {
     /// Returns a counter of the service by its name.
     ///
     /// # Panics
-    /// There is no such counter.
+    /// The service has no counter with this name.
     pub fn count(&self, name: &str) -> u64 {
         let text = client::counts(&self.socket()).unwrap();
         let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();

@@ -115,7 +115,7 @@ impl VirtualMachine {
     /// time.
     ///
     /// # Panics
-    /// There is no such vector.
+    /// `vector` is past the last vector.
     pub fn wait_for_interrupt(&self, vector: usize, within: Duration) -> bool {
         let mut polled = [PollFd::new(&self.own[vector], PollFlags::IN)];
         let within =
@@ -130,7 +130,7 @@ impl VirtualMachine {
     /// Rings a vector of the host, as the register does.
     ///
     /// # Panics
-    /// There is no such vector.
+    /// `vector` is past the last vector.
     pub fn ring(&self, vector: usize) {
         rustix::io::write(&self.host[vector], &1u64.to_ne_bytes()).unwrap();
     }
