@@ -96,7 +96,7 @@ impl Hostile {
 /// The outcome for the hostile process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
-    /// Number of faults of queues and packets, all of which are its own.
+    /// Number of faults of queues and packets until its device was destroyed. All are its own.
     pub(crate) faults: u64,
     /// Number of lost devices.
     pub(crate) devices_lost: u64,
@@ -226,7 +226,8 @@ impl Kept {
 
     /// Order: 1. the hostile process follows the input while the neighbour does a round; 2. when
     /// the hostile process is done or blocked, its device is destroyed with everything that is
-    /// left; 3. the neighbour does another round; 4. the hostile process is terminated; 5. results,
+    /// left. A fault of a queue that is being destroyed costs nothing any more, so faults are
+    /// counted before; 3. the neighbour does another round; 4. the hostile process is terminated; 5. results,
     /// contracts, devices and numbers of objects are checked.
     fn run(&mut self, hostile: Hostile, act: impl FnOnce(&mut Client) + Send + 'static) -> Outcome {
         let Kept { neighbours, machine, traced, inputs_left, kept_regions } = self;
@@ -258,6 +259,7 @@ impl Kept {
             neighbour.round();
             platform.sleep_until(platform.now().after(1_000_000_000));
             // 2. The process's thread may still be blocked in a call.
+            let at_end = Outcome::so_far(machine);
             let _gone_already = process.destroy_device(device);
             // 3.
             neighbour.round();
@@ -265,8 +267,9 @@ impl Kept {
             process.terminate();
             hostile.join();
             neighbour.assert_active();
+            at_end.faults
         };
-        let (_, report) = machine.run_to_report(main);
+        let (faults, report) = machine.run_to_report(main);
         // 5.
         assert_eq!(report.panics, [""; 0], "no thread panics");
         assert_eq!(report.blocked, [], "no thread hangs");
@@ -281,7 +284,8 @@ impl Kept {
                 .and_then(|()| tidegate::trace::html::write(&trace, &mut page));
             written.expect("writing to memory succeeds");
         }
-        Outcome::so_far(machine).since(before)
+        let faults = faults.expect("the run has ended");
+        Outcome { faults, ..Outcome::so_far(machine) }.since(before)
     }
 }
 

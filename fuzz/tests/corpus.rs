@@ -1,5 +1,5 @@
-//! The corpora of the targets as regression tests. That of `library`, which counts the open files
-//! of its process, is a program of its own.
+//! The corpora of the targets as regression tests. Those of targets that count the open files of
+//! their process are in `open_files.rs`.
 
 mod replay;
 
@@ -57,18 +57,8 @@ fn files_are_parsed_or_refused() {
 }
 
 #[test]
-fn hostile_messages_harm_their_own_process_only() {
-    run_corpus("messages");
-}
-
-#[test]
-fn hostile_guests_harm_their_own_process_only() {
-    run_corpus("guests");
-}
-
-#[test]
 fn every_target_has_a_test() {
-    let source = [include_str!("corpus.rs"), include_str!("library.rs")].concat();
+    let source = [include_str!("corpus.rs"), include_str!("open_files.rs")].concat();
     for target in TARGETS {
         assert!(
             source.contains(&format!("run_corpus(\"{}\")", target.name)),
