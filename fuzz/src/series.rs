@@ -226,9 +226,9 @@ impl Kept {
 
     /// Order: 1. the hostile process follows the input while the neighbour does a round; 2. when
     /// the hostile process is done or blocked, its device is destroyed with everything that is
-    /// left. A fault of a queue that is being destroyed costs nothing any more, so faults are
-    /// counted before; 3. the neighbour does another round; 4. the hostile process is terminated; 5. results,
-    /// contracts, devices and numbers of objects are checked.
+    /// left. Faults are counted before: a fault of a queue that is being destroyed costs nothing
+    /// any more; 3. the neighbour does another round; 4. the hostile process is terminated;
+    /// 5. results, contracts, devices and numbers of objects are checked.
     fn run(&mut self, hostile: Hostile, act: impl FnOnce(&mut Client) + Send + 'static) -> Outcome {
         let Kept { neighbours, machine, traced, inputs_left, kept_regions } = self;
         let (machine, traced, node) = (&*machine, *traced, hostile.node);

@@ -66,6 +66,7 @@ tasks:
   packaging         check which crates the library needs without its features
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
+  fuzz --short      the part that `test` runs: the same inputs each time
   swarm [--seconds N] [--seed N]
                     run random programs of new seeds on every ground, for so long on each
   instructions      count the instructions of single operations with valgrind, and compare with xtask/instructions.toml
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(&root),
         ["documentation"] => facade::documentation(&root),
         ["packaging"] => facade::packaging(&root),
+        ["fuzz", "--short"] => fuzz::short(&root),
         ["fuzz", words @ ..] => match fuzz::request(words) {
             Some(request) => fuzz::run(&root, &request),
             None => Err(USAGE.to_owned()),
