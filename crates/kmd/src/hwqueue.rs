@@ -223,7 +223,7 @@ impl ReferenceDriver {
         if let Ok(queue) = self.objects.lock().hw_queues.get_mut(handle) {
             queue.hardware = queue.hardware.filter(|present| *present != id);
         }
-        self.view.lock_device().queues.remove(&id);
+        self.view.lock_device().remove_queue(id);
         self.mailbox.complete(level, AdminCommand::DestroyQueue { queue: id })?;
         self.end_suspension_of(level, id);
         Ok(())

@@ -66,6 +66,9 @@ pub(crate) struct InterruptView {
     pub(crate) queues: HashMap<QueueId, QueueView>,
     /// The kernel's global handle of the fence whose CurrentValue has this address.
     pub(crate) fences: HashMap<(AddressSpaceId, GpuVa), OsHandle>,
+    /// Queues that a fault has stopped, whose report named the engine only, oldest first. A reset
+    /// of the engine names their contexts.
+    pub(crate) unnamed_faults: Vec<(EngineId, QueueId)>,
 }
 
 impl InterruptView {
@@ -77,7 +80,20 @@ impl InterruptView {
             reported: EngineMap::new(0, 0, |_| 0),
             queues: HashMap::new(),
             fences: HashMap::new(),
+            unnamed_faults: Vec::new(),
         }
+    }
+
+    /// Removes a hardware queue.
+    pub(crate) fn remove_queue(&mut self, id: QueueId) {
+        self.queues.remove(&id);
+        self.unnamed_faults.retain(|(_, queue)| *queue != id);
+    }
+
+    /// Removes and returns the queues of an engine whose fault was reported without them.
+    pub(crate) fn take_unnamed_faults(&mut self, engine: EngineId) -> Vec<QueueId> {
+        let taken = self.unnamed_faults.extract_if(.., |(of, _)| *of == engine);
+        taken.map(|(_, queue)| queue).collect()
     }
 
     /// Adds a reference to `global` at each of these addresses.

@@ -6,6 +6,10 @@
 //! none; 4. the kernel is told which contexts lost work. DxgkDdiResumeHwEngine restores power.
 //! Other queued work is in memory and continues.
 //!
+//! A queue that a fault has stopped keeps its state through resets. If the report of the fault
+//! named the engine only, the next reset of the engine names the queue's context as the culprit.
+//! Until then its work does not count as held back, so detection finds it if no reset follows.
+//!
 //! The engines of this hardware are reset individually. None depends on another.
 
 use crate::interrupt_view::Owner;
@@ -71,7 +75,7 @@ impl ReferenceDriver {
         })
     }
 
-    /// Returns the engine's queues whose work may not run.
+    /// Returns the engine's queues whose work may not run, for a reason that the kernel knows.
     fn held_back_on(&self, engine: EngineId) -> Result<Vec<OsHandle>, KmdError> {
         let queues: Vec<(OsHandle, QueueId)> = {
             let objects = self.objects.lock();
@@ -88,8 +92,14 @@ impl ReferenceDriver {
             if answer == Err(KmdError::Refused(AdminError::NoSuchQueue)) {
                 continue;
             }
-            let state = QueueState::from_number(answer?.0);
-            if !matches!(state, Some(QueueState::Idle | QueueState::Ready)) {
+            let may_run = match QueueState::from_number(answer?.0) {
+                Some(QueueState::Idle | QueueState::Ready) => true,
+                Some(QueueState::Faulted) => {
+                    self.view.lock_device().unnamed_faults.contains(&(engine, queue))
+                }
+                _ => false,
+            };
+            if !may_run {
                 held_back.push(os_handle);
             }
         }
@@ -111,7 +121,7 @@ impl ReferenceDriver {
         let (aborted, cut_off) = self.end_work(level, engine)?;
         self.continue_after(engine, aborted as u32)?;
         self.suspend_again(level, engine)?;
-        self.report_cut_off(level, cut_off, HwContextLoss::Culprit)?;
+        self.report_cut_off(level, engine, cut_off, HwContextLoss::Culprit)?;
         Ok(aborted as u32)
     }
 
@@ -129,7 +139,7 @@ impl ReferenceDriver {
         // 3.
         self.suspend_again(level, engine)?;
         // 4.
-        self.report_cut_off(level, cut_off, HwContextLoss::Culprit)
+        self.report_cut_off(level, engine, cut_off, HwContextLoss::Culprit)
     }
 
     pub(crate) fn resume_queues_of(&self, engine: EngineId) -> Result<(), KmdError> {
@@ -145,7 +155,7 @@ impl ReferenceDriver {
             let submitted = self.objects.lock().started()?.packets[engine].submitted;
             self.continue_after(engine, submitted)?;
             self.suspend_again(level, engine)?;
-            self.report_cut_off(level, cut_off, HwContextLoss::Bystander)?;
+            self.report_cut_off(level, engine, cut_off, HwContextLoss::Bystander)?;
         }
         Ok(())
     }
@@ -172,18 +182,27 @@ impl ReferenceDriver {
         })
     }
 
-    /// `cut_off` is the number of a hardware queue plus one, 0 for none.
+    /// Names the contexts that lost work. `cut_off` is the number of a hardware queue plus one, 0
+    /// for none. It is innocent if a fault of another queue is the cause.
     fn report_cut_off(
         &self,
         level: &Passive,
+        engine: EngineId,
         cut_off: u64,
         loss: HwContextLoss,
     ) -> Result<(), KmdError> {
-        let Some(queue) = cut_off.checked_sub(1) else { return Ok(()) };
         let callbacks = std::sync::Arc::clone(&self.objects.lock().started()?.callbacks);
-        if let Some(context) = self.context_of(QueueId(queue as u32)) {
-            // An unknown context needs no report, because the kernel has destroyed it.
-            let _known = callbacks.invalidate_hw_context(level, context, loss);
+        let named = |queue: QueueId, loss: HwContextLoss| {
+            if let Some(context) = self.context_of(queue) {
+                // An unknown context needs no report, because the kernel has destroyed it.
+                let _known = callbacks.invalidate_hw_context(level, context, loss);
+            }
+        };
+        let faulted = self.view.lock_device().take_unnamed_faults(engine);
+        let loss = if faulted.is_empty() { loss } else { HwContextLoss::Bystander };
+        faulted.into_iter().for_each(|queue| named(queue, HwContextLoss::Culprit));
+        if let Some(queue) = cut_off.checked_sub(1) {
+            named(QueueId(queue as u32), loss);
         }
         Ok(())
     }

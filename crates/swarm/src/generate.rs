@@ -77,6 +77,7 @@ pub fn program(seed: u64, shape: Shape) -> Program {
     let mut program = machine(&mut numbers, shape);
     shorten_histories(&mut Numbers::new(!seed), &mut program, shape);
     choose_fences(&mut Numbers::new(!seed.rotate_left(32)), &mut program);
+    choose_other_variants(&mut Numbers::new(!seed.rotate_left(16)), &mut program);
     let steps = steps(&mut numbers, &program, shape);
     program.steps = steps;
     program
@@ -114,9 +115,8 @@ fn shorten_histories(numbers: &mut Numbers, program: &mut Program, shape: Shape)
     }
 }
 
-/// Named adapters that no program is drawn for. The first three are switches of [`SWITCHES`]. The
-/// model of a program has no rules for the others.
-const NOT_DRAWN: [&str; 15] = [
+/// Named adapters that are drawn apart, like the switches of [`APART`].
+const VARIANTS_APART: [&str; 15] = [
     "managed-power",
     "lazy-context-switch",
     "cancel-command-aware",
@@ -134,8 +134,19 @@ const NOT_DRAWN: [&str; 15] = [
     "out-of-order",
 ];
 
+/// In one program in four the standard adapters are named ones of [`VARIANTS_APART`].
+fn choose_other_variants(numbers: &mut Numbers, program: &mut Program) {
+    if !numbers.chance(4) {
+        return;
+    }
+    for adapter in program.adapters.iter_mut().filter(|a| a.variant() == variants::ALL[0].name) {
+        let name = numbers.pick(&VARIANTS_APART).expect("there are variants");
+        adapter.set_variant(variants::find(name).expect("a variant of the table"));
+    }
+}
+
 fn drawn_variants() -> Vec<&'static Variant> {
-    variants::ALL.iter().filter(|variant| !NOT_DRAWN.contains(&variant.name)).collect()
+    variants::ALL.iter().filter(|variant| !VARIANTS_APART.contains(&variant.name)).collect()
 }
 
 fn adapter(numbers: &mut Numbers) -> AdapterSetup {

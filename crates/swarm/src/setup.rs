@@ -10,7 +10,7 @@ use std::fmt;
 use tidegate::d3d12::{HardwareFences, Submission};
 use tidegate::d3dukmdt::fence_cell::{MAX_ANNEX_PEAKS, peaks_in_page};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
-use tidegate::kmd::{DoorbellModel, IdlePolicy};
+use tidegate::kmd::{DoorbellModel, FaultNaming, IdlePolicy};
 use tidegate::softgpu::EngineKind;
 use tidegate::variants::{self, Caps, Variant};
 use tidegate::{MachineConfig, Platform};
@@ -346,6 +346,11 @@ impl AdapterSetup {
         };
         let nodes = self.config(platform).gpu.nodes;
         nodes.iter().position(|node| node.class == wanted).map(|node| node as u32)
+    }
+
+    /// Returns what the fault report of a hardware queue names.
+    pub(crate) fn faults_name(&self) -> FaultNaming {
+        self.config(&Platform::host()).driver.faults_name
     }
 
     /// Returns whether contexts have save areas.

@@ -170,6 +170,21 @@ fn hardware_that_knows_less_than_the_queue_names_context_process_or_engine() {
     }
 }
 
+/// The engine goes on with the neighbour's work until it is reset.
+// spec: HS-018
+#[test]
+fn a_reset_for_a_fault_without_a_name_blames_the_queue_that_faulted() {
+    world_with(|config| config.driver.faults_name = FaultNaming::Engine).run(|w| {
+        let (queue, neighbour) = (w.hw_queue(), Neighbour::new(w, 0));
+        w.submit(&queue, 1, &[store(NOWHERE, 3)]);
+        neighbour.submit(1, &[Command::Timed { ns: 1_000_000 }]);
+        w.pass(2_000_000);
+        let DeviceState::Hung(hang) = w.state().unwrap() else { panic!("{:?}", w.state()) };
+        assert_eq!(hang.queue, QueueNumber::from(w.calls().queues[0].0.os_handle));
+        assert!(matches!(neighbour.state(), DeviceState::Reset(_)), "{:?}", neighbour.state());
+    });
+}
+
 fn planted(faulted: OsHandle, flags: PageFaultFlags) -> InterruptData {
     let fault = PageFault {
         gpu_va: 0x10,

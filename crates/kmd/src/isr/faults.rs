@@ -18,7 +18,7 @@ struct Place {
 
 impl ReferenceDriver {
     /// Empties the list of faults and returns their reports, oldest first.
-    pub(super) fn take_faults(&self, view: &InterruptView) -> Vec<InterruptData> {
+    pub(super) fn take_faults(&self, view: &mut InterruptView) -> Vec<InterruptData> {
         let mut reports = Vec::new();
         loop {
             let number = self.device.read_register(Register::FAULT_QUEUE);
@@ -67,13 +67,13 @@ fn describe(gpu_va: u64, command: u64, info: u64) -> PageFault {
 }
 
 fn report(
-    view: &InterruptView,
+    view: &mut InterruptView,
     naming: FaultNaming,
     id: QueueId,
     place: Place,
     mut fault: PageFault,
 ) -> Option<InterruptData> {
-    let queue = view.queues.get(&id)?;
+    let queue = *view.queues.get(&id)?;
     let engine = queue.engine;
     Some(match queue.owner {
         Owner::Node => {
@@ -90,7 +90,10 @@ fn report(
                     OsHandle(queue.address_space.0.into()),
                     PageFaultFlags::FENCE_INVALID | PageFaultFlags::PROCESS_HANDLE_VALID,
                 ),
-                FaultNaming::Engine => (OsHandle(0), PageFaultFlags::FENCE_INVALID),
+                FaultNaming::Engine => {
+                    view.unnamed_faults.push((engine, id));
+                    (OsHandle(0), PageFaultFlags::FENCE_INVALID)
+                }
             };
             fault.flags |= flags;
             InterruptData::HwQueuePageFaulted {

@@ -81,6 +81,38 @@ fn the_status_of_an_engine_names_its_context_or_the_queues_whose_work_may_not_ru
     assert_eq!(elsewhere.unwrap().held_back, Some(vec![]));
 }
 
+/// The kernel does not know that the queue is stopped, until a reset names its context.
+#[test]
+fn a_queue_whose_fault_was_reported_without_it_is_not_held_back_until_a_reset_names_it() {
+    for (faults_name, is_known) in [(FaultNaming::Engine, false), (FaultNaming::HwQueue, true)] {
+        let machine = Machine::with(Config { faults_name, ..Config::standard() });
+        let context = machine.owned(5, 1).context;
+        machine.queue(context, 0x50, false, 0x8000);
+        machine.queue(context, 0x51, false, 0x8008);
+        machine.journal.take();
+        engine_runs(&machine, None);
+        machine.answer(&QUERY_QUEUE, (QueueState::Faulted as u64, 0));
+        let held_back = || {
+            let status = machine.driver.query_engine_status(&machine.passive(), ENGINE);
+            status.unwrap().held_back.unwrap()
+        };
+        machine.device.script.lock_device().faults.push_back((KERNEL, 0xDEAD_0000, 12, 1));
+        machine.interrupt_with(Cause::FAULT.0, &[]);
+        let both = [OsHandle(0x50), OsHandle(0x51)];
+        assert_eq!(held_back(), if is_known { &both[..] } else { &both[1..] });
+        // The engine ran the other queue.
+        machine.answer(&reset(1), (0, u64::from(USER.0) + 1));
+        machine.journal.take();
+        machine.driver.reset_hw_engine(&machine.passive(), ENGINE).unwrap();
+        let events = machine.journal.take().into_iter();
+        let named: Vec<_> = events.filter(|e| matches!(e, Event::ContextLoss(..))).collect();
+        let culprit = Event::ContextLoss(CONTEXT, HwContextLoss::Culprit);
+        let cut_off = Event::ContextLoss(CONTEXT, HwContextLoss::Bystander);
+        assert_eq!(named, if is_known { vec![culprit] } else { vec![culprit, cut_off] });
+        assert_eq!(held_back(), both, "the kernel knows the culprit now");
+    }
+}
+
 #[test]
 fn debug_information_describes_the_queues_of_an_engine_and_its_running_command() {
     let (machine, _) = scene();

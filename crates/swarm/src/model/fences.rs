@@ -1,12 +1,13 @@
 //! The rules of fences: their instances, signals and waits.
 
 use super::state::{FenceState, History, QueueState, Signaller};
-use super::{Facts, Model, Refusal, require};
+use super::{Facts, Model, Refusal, adapter_of, require};
 use crate::operation::NewFence;
 use crate::words::{
     Fate, FenceId, FenceKind, Model as Submission, ProcessId, QueueId, Sharing, Surface, ThreadId,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate::kmd::FaultNaming;
 
 /// Values of fences on adapters with 64-bit and with 32-bit atomics.
 const WIDE_LIMIT: u64 = 1 << 62;
@@ -239,6 +240,12 @@ impl Model {
             // A ring that has not come to its wait yet may find it undecided (decision 50).
             let is_doomed = facts.program.is_doomed(process);
             require(is_doomed, "a ring of a steady process may lose its wait")?;
+            // The engine of a fault without a name is reset, and what it ran meanwhile is lost.
+            let is_named = adapter_of(facts, process).faults_name() != FaultNaming::Engine;
+            require(
+                is_named || facts.is_doomed_adapter(process),
+                "the reset for a ring that lost its wait may cut off a steady process",
+            )?;
             self.may_fault.extend(&state.pulsed_rings);
         }
         Ok(())

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::words::{ProcessId, Surface};
 use tidegate::calls::DeviceState;
 use tidegate::d3d12::RemovedReason;
+use tidegate::kmd::FaultNaming;
 use tidegate::platform::RunReport;
 
 impl Stage {
@@ -100,7 +101,10 @@ impl Stage {
             }
             self.judge_faults(*id, raw.as_ref().ok(), api.as_ref());
             if let Ok(DeviceState::Hung(hang)) = raw {
-                let injected = self.injected.lock();
+                let mut injected = self.injected.lock().clone();
+                if self.faults_name(*id) == FaultNaming::Engine {
+                    injected.extend(self.may_fault.lock().iter().cloned());
+                }
                 let of_process =
                     injected.iter().filter(|i| i.process == *id && i.surface == Surface::Raw);
                 let mut queues = of_process.flat_map(|injected| injected.queues.iter());
@@ -110,7 +114,6 @@ impl Stage {
                 });
                 if !forced && !queues.any(|queue| *queue == hang.queue) {
                     let text = format!("{id} hung by queue {}, which did not hang", hang.queue);
-                    drop(injected);
                     self.fail(Failure::Blame(text));
                 }
             }
@@ -119,8 +122,15 @@ impl Stage {
 }
 
 impl Stage {
+    /// Returns what a fault report of the process's adapter names.
+    fn faults_name(&self, id: ProcessId) -> FaultNaming {
+        let adapter = self.program.process(id).adapter;
+        self.program.adapters[usize::from(adapter.0)].faults_name()
+    }
+
     /// A doomed process faults only where a short history has lost the wait of a ring. Its device
-    /// names the ring.
+    /// names the ring. If the hardware knows the context, it names the ring's context; if it knows
+    /// the process, it names no ring, and the process loses its other device too.
     fn judge_faults(&self, id: ProcessId, raw: Option<&DeviceState>, api: Option<&RemovedReason>) {
         let raw = match raw {
             Some(DeviceState::Faulted(report)) => Some((Surface::Raw, report)),
@@ -131,10 +141,17 @@ impl Stage {
             _ => None,
         };
         for (surface, report) in raw.into_iter().chain(api) {
-            let is_of = |ring: &&Injected| (ring.process, ring.surface) == (id, surface);
+            let naming = self.faults_name(id);
+            let is_of = |ring: &&Injected| {
+                ring.process == id && (ring.surface == surface || naming == FaultNaming::Process)
+            };
             let rings = self.may_fault.lock();
             let mut queues = rings.iter().filter(is_of).flat_map(|ring| ring.queues.iter());
-            let is_ring = queues.any(|queue| *queue == report.queue);
+            let is_ring = match naming {
+                FaultNaming::HwQueue => queues.any(|queue| *queue == report.queue),
+                FaultNaming::HwContext | FaultNaming::Process => queues.next().is_some(),
+                FaultNaming::Engine => false,
+            };
             drop(rings);
             if !is_ring || !report.what.contains("history") {
                 let (queue, what) = (report.queue, &report.what);

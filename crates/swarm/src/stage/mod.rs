@@ -42,6 +42,7 @@ use tidegate::service::server::{ServerConfig, Sessions};
 use tidegate::{Machine, MachineError, Platform};
 
 /// A queue in which a step has injected a hang, or whose wait it may have lost.
+#[derive(Clone)]
 struct Injected {
     process: ProcessId,
     surface: Surface,

@@ -286,3 +286,19 @@ fn a_report_that_the_driver_makes_in_a_call_is_taken_without_an_interrupt() {
          t0 execute q4 0; t0 execute q1 0; t1 kill p0; t0 destroy-device",
     );
 }
+
+/// The reset of the engine named what it ran, and the queue that faulted stayed stopped.
+#[test]
+fn the_reset_for_a_fault_without_a_name_ends_the_work_of_the_queue_that_faulted() {
+    assert_holds(
+        "swarm/virtual | service; adapter faults-name-engine history-peaks=0; \
+         process a0 doomed; process a0 doomed; process a0 doomed; thread p0; thread p1; \
+         thread p2; t0 queue q0 api user copy normal; t1 queue q2 api user copy normal; \
+         t2 queue q3 api user copy high; t2 fence f2 raw native shared 0; \
+         t2 queue q4 api packet copy high; t1 fence f3 api native private 1; \
+         t1 pulse-queue q2 f3 7 2; t1 pulse-queue q2 f3 6 2; t1 scratch api 4; \
+         t1 pulse-queue q2 f3 6 1; t1 pulse-queue q2 f3 5 2; \
+         t1 queue q7 raw user copy normal; t2 queue q8 raw hardware copy normal; \
+         t2 scratch api 14; t2 signal f2 raw 3; t2 suspend 127651",
+    );
+}
