@@ -60,7 +60,8 @@ fn weight(kind: Kind) -> u64 {
         Kind::CreateBuffer | Kind::OpenFence | Kind::Evict | Kind::Rest => 4,
         Kind::PageOut | Kind::PageIn | Kind::Broadcast => 4,
         Kind::DropQueue | Kind::DropFence | Kind::DropBuffer | Kind::Cancel | Kind::Query => 3,
-        Kind::SetPriority | Kind::Tiles | Kind::ShareResource | Kind::Semaphore => 2,
+        Kind::SetPriority | Kind::Tiles | Kind::ShareResource => 2,
+        Kind::Semaphore | Kind::KeyedMutex => 2,
         Kind::NameFence | Kind::Vsync | Kind::Flip => 2,
         Kind::Suspend | Kind::SleepResume | Kind::IdleEngines | Kind::ResetEngine => 2,
         Kind::Hang | Kind::MarkDevice | Kind::Kill | Kind::DestroyDevice => 2,
@@ -78,10 +79,14 @@ pub fn program(seed: u64, shape: Shape) -> Program {
     shorten_histories(&mut Numbers::new(!seed), &mut program, shape);
     choose_fences(&mut Numbers::new(!seed.rotate_left(32)), &mut program);
     choose_other_variants(&mut Numbers::new(!seed.rotate_left(16)), &mut program);
-    let steps = steps(&mut numbers, &program, shape);
+    let also = Numbers::new(!seed.rotate_left(48)).chance(4).then_some(KIND_APART);
+    let steps = steps(&mut numbers, &program, shape, also);
     program.steps = steps;
     program
 }
+
+/// The kind that is drawn apart, as these switches are.
+const KIND_APART: Kind = Kind::KeyedMutex;
 
 /// Switches that are drawn apart, so that the other programs of a seed stay as they were.
 const APART: [&str; 2] = [HISTORY, SCHEDULER_FENCES];
@@ -198,10 +203,15 @@ fn machine(numbers: &mut Numbers, shape: Shape) -> Program {
     Program { served, costs, adapters, processes, threads, steps: Vec::new() }
 }
 
-fn steps(numbers: &mut Numbers, program: &Program, shape: Shape) -> Vec<ProgramStep> {
+fn steps(
+    numbers: &mut Numbers,
+    program: &Program,
+    shape: Shape,
+    also: Option<Kind>,
+) -> Vec<ProgramStep> {
     let count = shape.steps;
     let facts = Facts::of(program);
-    let mut proposer = Proposer::new(numbers, &facts, shape);
+    let mut proposer = Proposer::new(numbers, &facts, shape, also);
     let mut model = Model::default();
     let mut steps = Vec::with_capacity(count);
     // A program whose draw leaves out what other kinds need stays short.
@@ -236,10 +246,15 @@ struct Proposer<'f, 'p> {
 }
 
 impl<'f, 'p> Proposer<'f, 'p> {
-    fn new(numbers: &mut Numbers, facts: &'f Facts<'p>, shape: Shape) -> Proposer<'f, 'p> {
+    fn new(
+        numbers: &mut Numbers,
+        facts: &'f Facts<'p>,
+        shape: Shape,
+        also: Option<Kind>,
+    ) -> Proposer<'f, 'p> {
         let (mut kinds, mut total) = (Vec::new(), 0);
         let odds = 1 + numbers.below(4);
-        for kind in Kind::ALL {
+        for kind in Kind::ALL.iter().filter(|kind| **kind != KIND_APART) {
             // Queues and fences are in every program: most kinds need them.
             let is_kept = matches!(kind, Kind::CreateQueue | Kind::CreateFence)
                 || (shape.clients && *kind == Kind::Kill);
@@ -248,6 +263,10 @@ impl<'f, 'p> Proposer<'f, 'p> {
                 total += weight(*kind) * times * (1 + numbers.below(4));
                 kinds.push((*kind, total));
             }
+        }
+        if let Some(kind) = also {
+            total += 4 * weight(kind);
+            kinds.push((kind, total));
         }
         if facts.has_short_history() {
             total += SHORT_HISTORY_PULSES;
@@ -475,6 +494,7 @@ impl<'f, 'p> Proposer<'f, 'p> {
             Kind::Tiles => Operation::Tiles { tiles: 1 + numbers.below(4) },
             Kind::ShareResource => Operation::ShareResource { pages: 1 + numbers.below(16) },
             Kind::Semaphore => Operation::Semaphore { rounds: 1 + numbers.below(4) },
+            Kind::KeyedMutex => Operation::KeyedMutex { rounds: 1 + numbers.below(4) },
             Kind::NameFence => Operation::NameFence { value: 1 + numbers.below(9) },
             Kind::Vsync => Operation::Vsync {},
             Kind::Flip => Operation::Flip { interval: 1 + numbers.below(2) },

@@ -349,6 +349,14 @@ operations! {
         /// Times that it is taken and given back.
         rounds: u64,
     }
+    /// Creates a keyed mutex, opens it, passes it between both instances, and ends both.
+    KeyedMutex "keyed-mutex" [
+        create_keyed_mutex, open_keyed_mutex, open_keyed_mutex_changes, acquire_keyed_mutex,
+        release_keyed_mutex, destroy_keyed_mutex,
+    ] {
+        /// Times that each instance has it.
+        rounds: u64,
+    }
     /// Creates a fence, shares it by a name of the thread, finds it again, and closes all.
     NameFence "name-fence" [share_objects, open_sync_object_nt_handle_from_name] {
         value: u64,
@@ -413,14 +421,5 @@ impl Kind {
 pub const UNREACHED: &[(&str, &str)] = &[
     ("disable_gpu_timeout", "its work may run for ever, so no bound of a wait holds beside it"),
     ("render", "the model has no allocation lists; `split_buffers` in the tests has them"),
-    (
-        "create_keyed_mutex",
-        "the model has no keyed mutexes; the scenario keyed-mutex-against-death has them",
-    ),
-    ("open_keyed_mutex", "as of `create_keyed_mutex`"),
-    ("open_keyed_mutex_changes", "as of `create_keyed_mutex`"),
-    ("acquire_keyed_mutex", "as of `create_keyed_mutex`"),
-    ("release_keyed_mutex", "as of `create_keyed_mutex`"),
-    ("destroy_keyed_mutex", "as of `create_keyed_mutex`"),
     ("open_nt_handle_from_name", "the model has no names of resources; `windows.c` has them"),
 ];

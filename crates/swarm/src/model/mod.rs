@@ -188,7 +188,9 @@ impl Model {
             | Operation::Tiles { .. }
             | Operation::ShareResource { .. } => self.admit_on_memory(facts, process, step),
             Operation::Query { .. } | Operation::IdleEngines {} => Ok(()),
-            Operation::Semaphore { rounds } => require((1..=4).contains(&rounds), "1 to 4 rounds"),
+            Operation::Semaphore { rounds } | Operation::KeyedMutex { rounds } => {
+                require((1..=4).contains(&rounds), "1 to 4 rounds")
+            }
             Operation::NameFence { value } => require((1..1 << 31).contains(&value), "a low value"),
             Operation::Vsync {} => has_display(facts, process),
             Operation::Flip { interval } => {

@@ -95,6 +95,7 @@ impl Objects {
             | Operation::Tiles { .. }
             | Operation::ShareResource { .. }
             | Operation::Semaphore { .. }
+            | Operation::KeyedMutex { .. }
             | Operation::NameFence { .. }
             | Operation::Vsync {}
             | Operation::Flip { .. }

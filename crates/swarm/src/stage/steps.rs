@@ -127,6 +127,7 @@ impl Stage {
                 stories::share_resource(&process.client, pages * PAGE_WORDS * 4)
             }
             Operation::Semaphore { rounds } => stories::semaphore(&process.client, rounds),
+            Operation::KeyedMutex { rounds } => stories::keyed_mutex(&process.client, rounds),
             Operation::NameFence { value } => {
                 stories::name_fence(&process.client, step.thread, value)
             }

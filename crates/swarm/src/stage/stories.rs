@@ -6,10 +6,10 @@
 use super::objects::{CallError, Called};
 use crate::words::ThreadId;
 use tidegate::calls::{
-    AllocationKind, CreateResource, CreateSynchronizationObject, OlderObject,
-    OpenSynchronizationObject, Placement, Present, PresentQueue, Priority,
-    ReserveGpuVirtualAddress, ResourceData, ResourceName, SignalFlags, Status, SyncObjectAccess,
-    SyncObjectFlags, TILE_BYTES, TileOperation, UpdateGpuVirtualAddress,
+    AllocationKind, CreateKeyedMutex, CreateResource, CreateSynchronizationObject,
+    KeyedMutexAcquire, OlderObject, OpenSynchronizationObject, Placement, Present, PresentQueue,
+    Priority, ReleaseKeyedMutex, ReserveGpuVirtualAddress, ResourceData, ResourceName, SignalFlags,
+    Status, SyncObjectAccess, SyncObjectFlags, TILE_BYTES, TileOperation, UpdateGpuVirtualAddress,
 };
 use tidegate::d3dukmdt::{PixelFormat, Surface as Picture};
 use tidegate_testbed::{Client, at};
@@ -86,6 +86,42 @@ pub(super) fn semaphore(client: &Client, rounds: u64) -> Called {
     kernel.destroy_synchronization_object(made.handle)?;
     kernel.destroy_context(context)?;
     Ok(kernel.destroy_synchronization_object(done.handle)?)
+}
+
+pub(super) fn keyed_mutex(client: &Client, rounds: u64) -> Called {
+    let Client { kernel, device, .. } = client;
+    let made = kernel.create_keyed_mutex(CreateKeyedMutex {
+        device: *device,
+        initial_key: 0,
+        data: vec![0],
+        nt_security_sharing: false,
+    })?;
+    let opened = kernel.open_keyed_mutex(ResourceName::Shared(made.shared_handle))?;
+    let changes = kernel.open_keyed_mutex_changes(*device, opened.handle)?;
+    let instances = [made.handle, opened.handle];
+    let passed_on =
+        |value: u64| KeyedMutexAcquire::Acquired { fence_value: value, data: vec![value as u8] };
+    for turn in 0..2 * rounds {
+        let of_turn = |turn: u64| instances[(turn % 2) as usize];
+        let KeyedMutexAcquire::Held { change } =
+            kernel.acquire_keyed_mutex(of_turn(turn + 1), turn + 1)?
+        else {
+            return Err(Status::INTERNAL_ERROR.into());
+        };
+        if kernel.acquire_keyed_mutex(of_turn(turn), turn)? != passed_on(turn) {
+            return Err(Status::INTERNAL_ERROR.into());
+        }
+        kernel.release_keyed_mutex(ReleaseKeyedMutex {
+            mutex: of_turn(turn),
+            key: turn + 1,
+            fence_value: turn + 1,
+            replaces_data: true,
+            data: &[turn as u8 + 1],
+        })?;
+        client.wait(changes.handle, change)?;
+    }
+    kernel.destroy_synchronization_object(changes.handle)?;
+    instances.into_iter().try_for_each(|mutex| Ok(kernel.destroy_keyed_mutex(mutex)?))
 }
 
 pub(super) fn name_fence(client: &Client, thread: ThreadId, value: u64) -> Called {
