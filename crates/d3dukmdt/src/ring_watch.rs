@@ -29,9 +29,10 @@ pub trait Traps: Send + Sync {
     /// Has stores end no wait.
     fn release(&self, window: &Mapping);
 
-    /// Waits until a store to an armed window, a poke, or `deadline`. Returns the addresses of the
-    /// windows that were stored to. They are armed no more.
-    fn wait(&self, deadline: Option<CpuTime>) -> Vec<u64>;
+    /// Waits until a store to an armed window, a poke, or `deadline`. Calls `stopped` with the
+    /// address of each window that is stored to, before the store is carried out. It is armed no
+    /// more afterwards.
+    fn wait(&self, deadline: Option<CpuTime>, stopped: &mut dyn FnMut(u64));
 
     /// Has a wait return, or the next one.
     fn poke(&self);
@@ -46,8 +47,8 @@ impl Traps for StoreTraps {
         StoreTraps::release(self, window);
     }
 
-    fn wait(&self, deadline: Option<CpuTime>) -> Vec<u64> {
-        StoreTraps::wait(self, deadline)
+    fn wait(&self, deadline: Option<CpuTime>, stopped: &mut dyn FnMut(u64)) {
+        StoreTraps::wait(self, deadline, stopped);
     }
 
     fn poke(&self) {
@@ -65,9 +66,8 @@ impl Traps for NoTraps {
 
     fn release(&self, _: &Mapping) {}
 
-    fn wait(&self, deadline: Option<CpuTime>) -> Vec<u64> {
+    fn wait(&self, deadline: Option<CpuTime>, _stopped: &mut dyn FnMut(u64)) {
         let _ended = self.0.wait_for(deadline, "a doorbell to watch");
-        Vec::new()
     }
 
     fn poke(&self) {
@@ -235,16 +235,33 @@ impl RingWatch {
 
     /// Watches until the machine is stopped.
     pub fn run(&self) {
-        let watch = &self.0;
         let mut next = None;
-        while !watch.platform.is_stopped() {
-            let stored = watch.traps.wait(next);
-            next = watch.serve_due(&stored);
+        while !self.0.platform.is_stopped() {
+            next = self.0.turn(next);
         }
     }
 }
 
 impl Watch {
+    /// Waits for a trapped store or until `next`, and reads the doorbells that are due.
+    fn turn(&self, next: Option<CpuTime>) -> Option<CpuTime> {
+        let mut stored = Vec::new();
+        self.traps.wait(next, &mut |address| {
+            self.wake_engine(address);
+            stored.push(address);
+        });
+        self.serve_due(&stored)
+    }
+
+    /// Gives the hint of a doorbell while a store to it is stopped. Afterwards the thread that
+    /// stores may take the processor of this thread and spin, and no hint would be given meanwhile.
+    fn wake_engine(&self, address: u64) {
+        let is_at = |ring: &&Ring| ring.windows.iter().any(|(_, at)| *at == address);
+        let hint = self.rings.lock().all.iter().find(is_at).map(|ring| ring.hint.clone());
+        // A hint may call the kernel.
+        hint.iter().for_each(|hint| hint.rung());
+    }
+
     /// Reads the doorbells that are due and gives their hints; those in `stored` are due soon.
     /// Returns when the next one is due.
     fn serve_due(&self, stored: &[u64]) -> Option<CpuTime> {
@@ -254,8 +271,6 @@ impl Watch {
         for ring in &mut self.rings.lock().all {
             if ring.windows.iter().any(|(_, address)| stored.contains(address)) {
                 ring.begin(now, &self.times);
-                // The store comes soon. Its engine wakes meanwhile.
-                rung.push(ring.hint.clone());
             }
             if ring.next_look.is_some_and(|at| at <= now)
                 && ring.turn(now, &self.times, &*self.traps) == Found::Rung
@@ -303,11 +318,17 @@ mod tests {
         }
     }
 
-    /// Traps that only note what is done with them; a store comes while they are armed.
+    /// The address of the doorbell.
+    const ADDRESS: u64 = 4096;
+
+    /// Traps that only note what is done with them; a store comes while they are armed, or ends a
+    /// wait.
     struct Noted {
         arms: bool,
         armed: Mutex<bool>,
         store_at_arm: Mutex<Option<(Mapping, u64)>>,
+        /// The hint of the doorbell, and its count when the stopped store was carried out.
+        hints_at_store: Mutex<Option<(Arc<Counted>, u64)>>,
     }
 
     impl Traps for Arc<Noted> {
@@ -323,8 +344,11 @@ mod tests {
             *self.armed.lock() = false;
         }
 
-        fn wait(&self, _: Option<CpuTime>) -> Vec<u64> {
-            Vec::new()
+        fn wait(&self, _: Option<CpuTime>, stopped: &mut dyn FnMut(u64)) {
+            stopped(ADDRESS);
+            if let Some((hint, count)) = &mut *self.hints_at_store.lock() {
+                *count = hint.0.load();
+            }
         }
 
         fn poke(&self) {}
@@ -345,10 +369,11 @@ mod tests {
                 arms,
                 armed: platform.mutex("armed", false),
                 store_at_arm: platform.mutex("store", None),
+                hints_at_store: platform.mutex("hints", None),
             });
             let ring = Ring {
                 number: 1,
-                windows: vec![(window.clone(), 4096)],
+                windows: vec![(window.clone(), ADDRESS)],
                 hint: Counted::new(&platform),
                 seen: 0,
                 idle_looks: 0,
@@ -408,6 +433,19 @@ mod tests {
         assert_eq!([bench.turn(), bench.turn()], [(false, Some(700)); 2]);
         bench.window.store(0, 9);
         assert_eq!([bench.turn(), bench.turn()], [(true, Some(40)), (false, Some(40))]);
+    }
+
+    #[test]
+    fn the_hint_of_a_trapped_store_is_given_while_the_store_is_stopped() {
+        let Bench { traps, window, .. } = Bench::new(true);
+        let platform = Platform::host();
+        let hint = Counted::new(&platform);
+        *traps.hints_at_store.lock() = Some((hint.clone(), 0));
+        let watch = RingWatch::new(&platform, TIMES, Box::new(traps.clone()));
+        let _watched = watch.watch(vec![(window, ADDRESS)], hint);
+        watch.0.turn(None);
+        let noted = traps.hints_at_store.lock().take();
+        assert_eq!(noted.map(|(_, count)| count), Some(1));
     }
 
     #[test]

@@ -467,6 +467,7 @@ pub fn spawn_task(owner: &impl OwnsHost, name: String, body: Box<dyn FnOnce() + 
 pub fn spawn_service(owner: &impl OwnsHost, name: String, body: Box<dyn FnOnce() + Send>) {
     let body = move || {
         IS_SERVICE.set(true);
+        os::sleep_with_least_slack();
         body();
     };
     spawn_counted(owner, name, |threads| &mut threads.services, Box::new(body));

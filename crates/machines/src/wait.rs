@@ -38,9 +38,13 @@ impl Deadline {
         !self.in_background && self.time.since(now) <= ns
     }
 
-    /// Returns this deadline moved `ns` nanoseconds earlier.
+    /// Returns when a sleep has to end whose last `ns` nanoseconds are spun. Nothing spins for
+    /// background work.
     pub fn before(self, ns: u64) -> Deadline {
-        Deadline { time: CpuTime(self.time.0.saturating_sub(ns)), ..self }
+        match self.in_background {
+            true => self,
+            false => Deadline { time: CpuTime(self.time.0.saturating_sub(ns)), ..self },
+        }
     }
 
     /// Returns the deadline of a waiter for the earlier of two.

@@ -24,9 +24,10 @@ pub enum Turn {
     Park,
     /// The agent has nothing to do before this time.
     Until(CpuTime),
-    /// As `Until`, for background work: a machine in which no other agent can move counts as
-    /// stalled and does not wait for it. In virtual time it waits for two expirations first, once
-    /// for each stall: what the machine did without a deadline may have to be noticed.
+    /// As `Until`, for background work: the service sleeps until then and does not spin. A machine
+    /// in which no other agent can move counts as stalled and does not wait for it. In virtual time
+    /// it waits for two expirations first, once for each stall: what the machine did without a
+    /// deadline may have to be noticed.
     Background(CpuTime),
 }
 
@@ -178,8 +179,10 @@ fn serve(
                 continue;
             }
             let now = platform.now();
+            let until = *spin_until.get_or_insert(now.after(SPIN_NS));
             let is_near = deadline.is_some_and(|d| d.is_within(SLEEP_SLACK_NS, now));
-            if is_near || now < *spin_until.get_or_insert(now.after(SPIN_NS)) {
+            let is_background = deadline.is_some_and(|d| d.in_background);
+            if is_near || now < until && !is_background {
                 std::hint::spin_loop();
                 continue;
             }

@@ -135,9 +135,9 @@ impl PageTraps {
         let _ = rustix::io::write(&self.poked, &1u64.to_ne_bytes());
     }
 
-    /// Waits until a store is trapped, for a poke, or for `timeout`. Trapped pages are released,
-    /// and their addresses added to `trapped`.
-    pub fn wait(&self, timeout: Option<Duration>, trapped: &mut Vec<u64>) {
+    /// Waits until a store is trapped, for a poke, or for `timeout`. Calls `trapped` with the
+    /// address of each page while the store is stopped, and then releases the page.
+    pub fn wait(&self, timeout: Option<Duration>, mut trapped: impl FnMut(u64)) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut ready = [&self.faults, &self.poked].map(|file| PollFd::new(file, PollFlags::IN));
         // A signal ends the wait, as a poke does.
@@ -148,8 +148,8 @@ impl PageTraps {
             let address = message[ADDRESS].try_into().map_or(0, u64::from_ne_bytes);
             if message[0] == PAGE_FAULT {
                 let page = address - address % self.page_bytes;
+                trapped(page);
                 self.release(page);
-                trapped.push(page);
             }
         }
     }
@@ -165,7 +165,7 @@ mod tests {
     fn trapped(traps: &PageTraps) -> Vec<u64> {
         let mut pages = Vec::new();
         while pages.is_empty() {
-            traps.wait(None, &mut pages);
+            traps.wait(None, |page| pages.push(page));
         }
         pages
     }
@@ -191,6 +191,25 @@ mod tests {
             placed.store(0, 2 * round + 1);
             assert_eq!(placed.load(0), 2 * round + 1, "the trap is released");
         }
+    }
+
+    #[test]
+    fn a_trapped_store_is_reported_before_it_is_carried_out() {
+        let Some(traps) = traps() else { return };
+        let placed = PlacedPage::reserve().unwrap();
+        let memory = SharedCells::anonymous(64, ClientAccess::ReadWrite).unwrap();
+        placed.show(&memory).unwrap();
+        placed.store(0, 1);
+        traps.arm(placed.address()).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| placed.store(0, 2));
+            let mut at_the_trap = Vec::new();
+            while at_the_trap.is_empty() {
+                traps.wait(None, |_| at_the_trap.push(placed.load(0)));
+            }
+            assert_eq!(at_the_trap, [1]);
+        });
+        assert_eq!(placed.load(0), 2);
     }
 
     #[test]
@@ -220,8 +239,8 @@ mod tests {
         let Some(traps) = traps() else { return };
         let mut pages = Vec::new();
         traps.poke();
-        traps.wait(None, &mut pages);
-        traps.wait(Some(Duration::ZERO), &mut pages);
+        traps.wait(None, |page| pages.push(page));
+        traps.wait(Some(Duration::ZERO), |page| pages.push(page));
         assert!(pages.is_empty());
         traps.release(PlacedPage::reserve().unwrap().address());
     }

@@ -33,12 +33,17 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Disarms the window's trap and lets the store try again. Returns the window's number.
-    pub(super) fn release(self) -> Option<u64> {
-        let trap = self.trap.upgrade()?;
-        trap.release();
-        self.passes.set(Step::ThreadWake);
-        Some(trap.number)
+    /// Returns the window's number; `None` once the window has ended.
+    pub(super) fn number(&self) -> Option<u64> {
+        self.trap.upgrade().map(|trap| trap.number)
+    }
+
+    /// Disarms the window's trap and lets the store try again.
+    pub(super) fn release(self) {
+        if let Some(trap) = self.trap.upgrade() {
+            trap.release();
+            self.passes.set(Step::ThreadWake);
+        }
     }
 }
 

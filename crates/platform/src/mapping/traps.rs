@@ -1,12 +1,12 @@
 //! Traps on stores to the addresses of windows.
 //!
-//! An armed window stops the next store to its address. [`StoreTraps::wait`] releases the window
-//! and says which it was; the store is carried out then. A store that was not stopped is visible
+//! An armed window stops the next store to its address. [`StoreTraps::wait`] says which window it
+//! is and then releases it; the store is carried out then. A store that was not stopped is visible
 //! when the call that arms the window returns.
 //!
 //! Below it: `os::traps` of the machines; `stopped` for an explored machine.
 
-use super::stopped::{Stopped, TrapsOfAgents};
+use super::stopped::TrapsOfAgents;
 use super::{Mapping, Window};
 use crate::platform::{Platform, PlatformKind};
 use std::io;
@@ -76,20 +76,24 @@ impl StoreTraps {
         }
     }
 
-    /// Waits for a store that is trapped, for a poke, or until `deadline`. Returns the addresses of
-    /// the windows that were released. It may return early.
-    pub fn wait(&self, deadline: Option<CpuTime>) -> Vec<u64> {
+    /// Waits for a store that is trapped, for a poke, or until `deadline`. Calls `trapped` with the
+    /// address of each window while the store is stopped, and then lets it pass. It may return
+    /// early.
+    pub fn wait(&self, deadline: Option<CpuTime>, mut trapped: impl FnMut(u64)) {
         match &self.kind {
             Kind::OfThreads(traps) => {
                 let now = self.platform.now();
                 let left = deadline.map(|at| Duration::from_nanos(at.0.saturating_sub(now.0)));
-                let mut trapped = Vec::new();
-                traps.wait(left, &mut trapped);
-                trapped
+                traps.wait(left, trapped);
             }
             Kind::OfAgents(traps) => {
                 let _ended = traps.ready.wait_for(deadline, "a trapped store");
-                traps.take().into_iter().filter_map(Stopped::release).collect()
+                for stopped in traps.take() {
+                    if let Some(number) = stopped.number() {
+                        trapped(number);
+                    }
+                    stopped.release();
+                }
             }
         }
     }

@@ -428,6 +428,42 @@ fn background_work_keeps_no_machine_going() {
     }
 }
 
+/// Has background work soon. Counts its turns until the first after the sleep was announced.
+struct BeforeSleep {
+    clock: Platform,
+    wake: Word,
+    awake: Word,
+    announced: Word,
+}
+
+impl Agent for BeforeSleep {
+    fn turn(&mut self) -> Turn {
+        if self.wake.load() != 0 {
+            self.announced.store(1);
+        } else if self.announced.load() == 0 {
+            self.awake.fetch_add(1);
+        }
+        Turn::Background(self.clock.now().after(1_000))
+    }
+}
+
+#[test]
+fn a_service_does_not_spin_for_background_work() {
+    let platform = Platform::host();
+    let [awake, announced] = [0, 1].map(|_| platform.page(1).word(0));
+    let wake = WakeWord::new(&platform);
+    let agent = BeforeSleep {
+        clock: platform.clone(),
+        wake: wake.word(),
+        awake: awake.clone(),
+        announced: announced.clone(),
+    };
+    let service = platform.spawn_service("background", wake, vec![Box::new(agent)]);
+    poll_until(&platform, || announced.load() != 0);
+    assert_eq!(awake.load(), 1);
+    service.stop();
+}
+
 /// Finds, as background work, what a service did after every other agent had gone to sleep.
 struct Finds {
     clock: Platform,

@@ -59,14 +59,13 @@ impl Traps for Noted {
         self.traps.release(window);
     }
 
-    fn wait(&self, deadline: Option<CpuTime>) -> Vec<u64> {
+    fn wait(&self, deadline: Option<CpuTime>, stopped: &mut dyn FnMut(u64)) {
         let late = std::mem::take(&mut *self.late.lock());
         late.iter().for_each(|window| self.traps.arm(window).expect("a trap"));
-        let stored = self.traps.wait(deadline);
-        if !stored.is_empty() {
+        self.traps.wait(deadline, |address| {
             self.count(TRAPS);
-        }
-        stored
+            stopped(address);
+        });
     }
 
     fn poke(&self) {

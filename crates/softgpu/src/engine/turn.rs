@@ -55,9 +55,15 @@ struct Idle {
 /// the driver tells a slow engine from a hung one, are as old as that at most.
 const TURNS_KEPT: u32 = 64;
 
-/// How long an idle engine looks at doorbells whose rings set no bit before it sleeps. A ring in
+/// How long an idle engine looks at doorbells whose rings set no bit before it parks. A ring in
 /// this time needs no help; the next one has to wake the engine (decision 171).
-const LOOKS_FOR_NS: u64 = 100_000;
+const LOOKS_FOR_NS: u64 = 120_000;
+
+/// The sleep between two such looks. The engine does not spin: on its processor may be the thread
+/// that stores. A thread that sleeps is also given a processor before one that spins, which a
+/// thread that yields is not. A trapped store takes about 30 µs from its hint, so that a shorter
+/// sleep would end before it.
+const LOOK_INTERVAL_NS: u64 = 40_000;
 
 /// How a turn left the queue that the engine keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,18 +177,23 @@ impl Engine {
     fn rest(&mut self) -> Turn {
         match &self.rest {
             Some(rest) => Turn::Until(rest.until),
-            None if !self.exec.polled.is_empty() => self.rest_awake(),
+            None if !self.exec.polled.is_empty() => self.rest_between_looks(),
             None if self.idle.report_ns == 0 => Turn::Park,
             None => self.idle(),
         }
     }
 
-    /// Keeps the service awake for a short time, in which each turn looks at the doorbells.
+    /// Has the service sleep for short times only, until the time of looks ends. Each turn looks at
+    /// the doorbells.
     #[cold]
-    fn rest_awake(&mut self) -> Turn {
+    fn rest_between_looks(&mut self) -> Turn {
         let now = self.exec.gpu.platform.now();
         let until = *self.looks_until.get_or_insert(now.after(LOOKS_FOR_NS));
-        if now < until { Turn::Background(until) } else { self.idle() }
+        if now < until {
+            Turn::Background(now.after(LOOK_INTERVAL_NS).min(until))
+        } else {
+            self.idle()
+        }
     }
 
     /// Parks the engine because nothing calls it, and reports it idle after the time that the
@@ -219,7 +230,8 @@ impl Engine {
         let has_new_summaries = self.refresh(&mut cmp);
         self.read_doorbells(&mut cmp);
         self.exec.causes |= std::mem::take(&mut cmp.causes_due);
-        self.rest = None;
+        // A hint may come before the store to which it belongs.
+        (self.rest, self.looks_until) = (None, None);
         cmp.nodes[self.exec.node].recall = false;
         cmp.nodes[self.exec.node].resting = None;
         let picked;
@@ -241,7 +253,6 @@ impl Engine {
         gpu.publish(&mut cmp, self.exec.node as u32);
         if let Some(run) = &run {
             (self.idle.since, self.idle.reported) = (None, false);
-            self.looks_until = None;
             cmp.nodes[self.exec.node].turns += 1;
             if self.task == Task::Execute {
                 cmp.nodes[self.exec.node].current = picked;

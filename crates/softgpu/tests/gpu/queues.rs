@@ -154,6 +154,28 @@ fn an_engine_that_runs_looks_at_doorbells_whose_rings_set_no_bit() {
     });
 }
 
+/// The engine sleeps between its looks, so their times are those of its sleeps.
+#[test]
+fn an_idle_engine_looks_at_such_doorbells_at_an_interval() {
+    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
+        let process = machine.process();
+        let done = process.fence(0, 0);
+        let mut queue = process.queue(COPY);
+        let page = queue.doorbell.clone().expect("connected").0;
+        machine.gpu.poll_doorbell(queue.id);
+        queue.run_until(&[done.signal(1)], &done, 1);
+        let idle = machine.platform.now();
+        for (value, at_ns, found_ns) in [(2, 1_000, 40_000), (3, 90_000, 120_000)] {
+            machine.platform.sleep_until(idle.after(at_ns));
+            queue.put(&done.signal(value));
+            queue.publish();
+            page.store(DOORBELL_VALUE_WORD, queue.written);
+            machine.await_signals(&done, value as usize);
+            assert_eq!(machine.platform.now().since(idle), found_ns);
+        }
+    });
+}
+
 #[test]
 fn a_kick_reads_the_write_pointer_anew() {
     with_process(Config::default(), |machine, process| {
