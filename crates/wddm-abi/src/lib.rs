@@ -1,7 +1,8 @@
 //! Structures, constants and sizes of the public WDDM headers, as they are in memory on x86-64.
 //!
 //! - One module per header: [`d3dukmdt`] (user mode and kernel mode), [`d3dkmthk`] (the D3DKMT
-//!   calls), [`d3dkmddi`] (kernel and driver).
+//!   calls), [`d3dkmddi`] (kernel and driver: fences, queues, doorbells), [`miniport`] (kernel and
+//!   driver: start, packets, paging, recovery).
 //! - Handles, enumerations and flags are plain integers, so every bit pattern is a valid value.
 //!   A pointer is a 64-bit address that no code here follows.
 //! - `public!` structures are compared with the public bindings when the tests are compiled.
@@ -83,6 +84,7 @@ macro_rules! published {
 pub mod d3dkmddi;
 pub mod d3dkmthk;
 pub mod d3dukmdt;
+pub mod miniport;
 
 /// A structure of a public header. Every bit pattern is a valid value of it.
 pub trait Published: Copy + sealed::Sealed {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tidegate_wddm_abi::d3dkmddi::{self, *};
 use tidegate_wddm_abi::d3dukmdt::*;
-use tidegate_wddm_abi::{Layout, Published};
+use tidegate_wddm_abi::{Layout, Published, miniport};
 use windows_sys::Wdk::Graphics::Direct3D as wdk;
 
 const HEADERS: [&str; 9] = [
@@ -205,6 +205,32 @@ const LAYOUTS: &[Layout] = layouts![
     OpenNativeFence,
     CloseNativeFence,
     DestroyNativeFence,
+    miniport::QueryAdapterInfo,
+    miniport::DriverCaps,
+    miniport::GpuMmuCaps,
+    miniport::PageTableLevelDesc,
+    miniport::QuerySegmentOut4,
+    miniport::SegmentDescriptor4,
+    miniport::CreateProcess,
+    miniport::CreateDevice,
+    miniport::CreateContext,
+    miniport::SetRootPageTable,
+    miniport::SubmitCommandVirtual,
+    miniport::PreemptCommand,
+    miniport::CancelCommand,
+    miniport::BuildPagingBuffer,
+    miniport::TransferVirtual,
+    miniport::FillVirtual,
+    miniport::UpdatePageTable,
+    miniport::FlushTlb,
+    miniport::QueryCurrentFence,
+    miniport::ResetEngine,
+    miniport::QueryEngineStatus,
+    miniport::QueryDependentEngineGroup,
+    miniport::CollectDbgInfo,
+    miniport::NotifyInterruptData,
+    miniport::DmaPageFaulted,
+    miniport::DeviceInfo,
 ];
 
 macro_rules! bindings {
@@ -319,11 +345,11 @@ fn the_public_bindings_have_the_layouts_of_the_headers() {
     }
 }
 
-/// Each structure of the module of drivers is in [`LAYOUTS`].
+/// Each structure of the modules of drivers is in [`LAYOUTS`].
 #[test]
 fn no_structure_of_drivers_is_left_out() {
-    let source = include_str!("../src/d3dkmddi.rs");
-    let names = source.lines().filter_map(|line| {
+    let sources = [include_str!("../src/d3dkmddi.rs"), include_str!("../src/miniport.rs")];
+    let names = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
         let (_, rest) = line.strip_prefix("    ")?.split_once(" = \"")?;
         rest.contains(" bytes {").then(|| rest.split('"').next())?
     });
@@ -335,5 +361,5 @@ fn no_structure_of_drivers_is_left_out() {
         );
         count += 1;
     }
-    assert!(count > 20, "{count} structures found");
+    assert!(count > 45, "{count} structures found");
 }
