@@ -325,6 +325,7 @@ typedef ACCESS_MASK *PACCESS_MASK;
 #define STATUS_SUCCESS ((NTSTATUS)0x00000000)
 #define STATUS_WAIT_1 ((NTSTATUS)0x00000001)
 #define STATUS_ABANDONED ((NTSTATUS)0x00000080)
+#define STATUS_ALERTED ((NTSTATUS)0x00000101)
 #define STATUS_TIMEOUT ((NTSTATUS)0x00000102)
 #define STATUS_PENDING ((NTSTATUS)0x00000103)
 #define STATUS_OBJECT_NAME_EXISTS ((NTSTATUS)0x40000000)
@@ -1240,6 +1241,8 @@ PVOID MmAllocateContiguousMemorySpecifyCache(
     PHYSICAL_ADDRESS HighestAcceptableAddress, PHYSICAL_ADDRESS BoundaryAddressMultiple,
     MEMORY_CACHING_TYPE CacheType);
 VOID MmFreeContiguousMemory(PVOID BaseAddress);
+VOID MmFreeContiguousMemorySpecifyCache(
+    PVOID BaseAddress, SIZE_T NumberOfBytes, MEMORY_CACHING_TYPE CacheType);
 PHYSICAL_ADDRESS MmGetPhysicalAddress(PVOID BaseAddress);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 PMDL IoAllocateMdl(

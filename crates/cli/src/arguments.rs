@@ -258,10 +258,14 @@ pub(crate) struct Run {
         conflicts_with_all = [
             "beside", "frames", "timeline", "perfetto", "chrome", "kernels", "summary", "clock", "adapter",
             "local_memory", "doorbells", "doorbell_model", "sleep_at", "preemption", "tdr_delay", "inject",
-            "validate",
+            "validate", "driver",
         ]
     )]
     pub(crate) connect: Option<PathBuf>,
+    /// Run on this kernel-mode driver in C, a shared library (include/wddm/README.md); the
+    /// submission model is packet unless --submission says another
+    #[arg(long, value_name = "DRIVER.so")]
+    pub(crate) driver: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
     /// Write every picture that a presenting workload shows into this folder, as frame-0001.png and

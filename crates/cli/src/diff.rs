@@ -34,7 +34,7 @@ fn load(path: &Path) -> Result<Table, BadInput> {
         return Ok(table);
     }
     let keep = Keep { kernels: true, ..Keep::default() };
-    let result = run_both(&workload, None, None, &reading, keep, costs)?;
+    let result = run_both(&workload, None, None, &reading, keep, costs, None)?;
     if !result.outcome.report.is_right() {
         show_problems(&result.outcome);
         return Err(BadInput(format!(

@@ -20,6 +20,7 @@ mod arguments;
 mod bench;
 mod compare;
 mod diff;
+mod driver;
 mod explore;
 mod kernels;
 mod manual;

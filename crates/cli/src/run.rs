@@ -1,6 +1,7 @@
 //! `tidegate run`: one workload, one submission model, a report, and a timeline on request.
 
 use crate::arguments::{self, Gaps, Reading};
+use crate::driver::DriverFile;
 use crate::kernels;
 use crate::output::Outputs;
 use crate::progress::Progress;
@@ -116,7 +117,7 @@ pub(crate) fn run_once(
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
     let keep = Keep { timeline: tracing, ..Keep::default() };
-    run_both(workload, None, submission, reading, keep, costs)
+    run_both(workload, None, submission, reading, keep, costs, None)
 }
 
 /// Data that a run keeps beside its report.
@@ -129,7 +130,7 @@ pub(crate) struct Keep {
     pub(crate) kernels: bool,
 }
 
-/// Runs a workload with another one beside it.
+/// Runs a workload with another one beside it, on a driver in C or on the reference driver.
 pub(crate) fn run_both(
     workload: &Arc<Workload>,
     beside: Option<&Arc<Workload>>,
@@ -137,6 +138,7 @@ pub(crate) fn run_both(
     reading: &Reading,
     keep: Keep,
     costs: CostModel,
+    driver: Option<&DriverFile>,
 ) -> Result<RunResult, BadInput> {
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, submission)).collect();
@@ -167,9 +169,12 @@ pub(crate) fn run_both(
         frames: keep.frames,
         beside: beside.cloned(),
         validation: if reading.validate { Validation::HAZARDS } else { Validation::empty() },
+        driver: driver.map(DriverFile::make),
     };
     let stopwatch = Platform::host();
     let mut result = run_workload(&request).map_err(|e| BadInput(e.to_string()))?;
+    let broken = driver.into_iter().flat_map(DriverFile::take_problems);
+    result.outcome.report.problems.extend(broken);
     // In virtual time two runs write the same report.
     if request.clock == Clock::Wall {
         result.outcome.report.elapsed_ns = Some(stopwatch.now().0);
@@ -289,8 +294,11 @@ struct Written<'a> {
 pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Result<End, BadInput> {
     let base = read(Some(&arguments.workload), &arguments.reading)?;
     let Read { workload, costs } = &base;
+    let driver = arguments.driver.as_deref().map(DriverFile::new);
+    // Drivers in C have packets only.
+    let submission = arguments.submission.or(driver.as_ref().map(|_| Submission::Packet));
     let submissions: Vec<Submission> =
-        workload.queues.iter().map(|queue| submission_of(queue, arguments.submission)).collect();
+        workload.queues.iter().map(|queue| submission_of(queue, submission)).collect();
     arguments.reading.doorbells(&submissions).map_err(BadInput)?;
     let wants_timeline =
         arguments.timeline.is_some() || arguments.perfetto.is_some() || arguments.chrome.is_some();
@@ -317,12 +325,13 @@ pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Resu
         Some(socket) => run_on_service(workload, socket, arguments)?,
         None => {
             let (beside, reading) = (beside.as_ref(), &arguments.reading);
-            run_both(workload, beside, arguments.submission, reading, keep, costs.clone())?
+            let costs = costs.clone();
+            run_both(workload, beside, submission, reading, keep, costs, driver.as_ref())?
         }
     };
-    let trust = match &arguments.connect {
-        Some(_) => None,
-        None => {
+    let trust = match arguments.connect.is_some() || driver.is_some() {
+        true => None,
+        false => {
             let report = &result.outcome.report;
             trust(Some(&arguments.workload), &arguments.reading, &base, &[report])?
         }

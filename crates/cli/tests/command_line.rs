@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 
 #[path = "command_line/bench.rs"]
 mod bench;
+#[path = "command_line/drivers.rs"]
+mod drivers;
 #[path = "command_line/exploration.rs"]
 mod exploration;
 #[path = "command_line/kernels.rs"]

@@ -88,6 +88,10 @@ impl Register {
     /// Reading takes the next queue whose delayed suspension completed: its number plus one, 0 if
     /// there is none. See [`Cause::QUEUE_SUSPENDED`].
     pub const SUSPENDED_QUEUE: Register = Register(196);
+    /// The number of nodes of each physical GPU.
+    pub const NODE_COUNT: Register = Register(197);
+    /// The size of the CPU-visible local memory of each physical GPU, in bytes.
+    pub const LOCAL_MEMORY_BYTES: Register = Register(198);
     /// First of one register per engine: the preemption fence id of the last answered request.
     pub const PREEMPTED_FENCE: Register = Register(256);
     /// First of one register per engine: the last complete submission fence id at that answer.

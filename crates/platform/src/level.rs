@@ -24,6 +24,19 @@ impl Drop for Raised {
     }
 }
 
+/// Returns the calling agent's level.
+#[inline]
+pub fn current() -> Level {
+    thread::level()
+}
+
+/// Sets the calling agent's level, for foreign code that raises and lowers it in separate calls.
+/// Returns the previous level, which the caller of that code restores.
+#[inline]
+pub fn exchange(level: Level) -> Level {
+    thread::exchange_level(level)
+}
+
 /// Returns whether the calling agent may block: it is at PASSIVE level.
 #[inline]
 pub fn may_block() -> bool {

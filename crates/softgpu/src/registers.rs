@@ -43,6 +43,8 @@ impl Device for SoftGpu {
             Register::SUSPENDED_QUEUE => {
                 gpu.cmp.lock().suspended_late.pop_front().map_or(0, |q| u64::from(q.0) + 1)
             }
+            Register::NODE_COUNT => gpu.config.nodes.len() as u64,
+            Register::LOCAL_MEMORY_BYTES => gpu.config.local_memory_bytes,
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
             Register(n) if is_display(n) => {
                 gpu.display.as_ref().map_or(0, |display| display.read(register))

@@ -142,6 +142,9 @@ pub enum MachineError {
     /// A device could not be made.
     #[error(transparent)]
     Device(#[from] tidegate_d3d12::Error),
+    /// A driver could not be made.
+    #[error("{0}")]
+    Driver(String),
 }
 
 /// A run in which an agent panicked, in which no agent could move before all had ended, or in which
@@ -225,13 +228,17 @@ impl Bus<'_> {
     }
 }
 
-/// The software GPU and the reference driver of an adapter that has them.
+/// The software GPU of an adapter that has it, and the reference driver.
 struct Reference {
     gpu: Arc<SoftGpu>,
-    driver: Arc<ReferenceDriver>,
+    /// `None` with another driver on it.
+    driver: Option<Arc<ReferenceDriver>>,
 }
 
-type Assemble<'a> = Box<dyn FnOnce(&Bus<'_>) -> (AdapterParts, Option<Reference>) + 'a>;
+/// A driver, and the same as the reference driver if it is that one.
+type MadeDriver = (Arc<dyn Driver>, Option<Arc<ReferenceDriver>>);
+type Assembled = (AdapterParts, Option<Reference>);
+type Assemble<'a> = Box<dyn FnOnce(&Bus<'_>) -> Result<Assembled, MachineError> + 'a>;
 
 /// Assembles a machine, adapter by adapter, in the order in which they were added.
 ///
@@ -246,7 +253,7 @@ pub struct MachineBuilder<'a> {
 impl<'a> MachineBuilder<'a> {
     /// Adds an adapter of any hardware and driver.
     pub fn adapter(mut self, assemble: impl FnOnce(&Bus<'_>) -> AdapterParts + 'a) -> Self {
-        self.adapters.push(Box::new(|bus| (assemble(bus), None)));
+        self.adapters.push(Box::new(|bus| Ok((assemble(bus), None))));
         self
     }
 
@@ -257,9 +264,33 @@ impl<'a> MachineBuilder<'a> {
 
     /// Adds the same, with `wrap` around the driver: a recording or a faulty driver.
     pub fn reference_behind(
+        self,
+        config: MachineConfig,
+        wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a,
+    ) -> Self {
+        let driver = config.driver.clone();
+        self.on_software_gpu(config, move |platform, gpu| {
+            let driver = ReferenceDriver::new(platform, gpu, driver);
+            Ok((wrap(driver.clone()), Some(driver)))
+        })
+    }
+
+    /// Adds an adapter of the software GPU and the driver that `make` returns, or its reason why
+    /// there is none. The reference driver's configuration is unused.
+    pub fn driven(
+        self,
+        config: MachineConfig,
+        make: impl FnOnce(&Platform, Arc<SoftGpu>) -> Result<Arc<dyn Driver>, String> + 'a,
+    ) -> Self {
+        self.on_software_gpu(config, move |platform, gpu| {
+            Ok((make(platform, gpu).map_err(MachineError::Driver)?, None))
+        })
+    }
+
+    fn on_software_gpu(
         mut self,
         mut config: MachineConfig,
-        wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver> + 'a,
+        make: impl FnOnce(&Platform, Arc<SoftGpu>) -> Result<MadeDriver, MachineError> + 'a,
     ) -> Self {
         // spec: NF-302
         let checked = config.check();
@@ -270,13 +301,9 @@ impl<'a> MachineBuilder<'a> {
                 config.gpu.lane_group = format!("GPU {ordinal}");
             }
             let gpu = SoftGpu::new(bus.platform, bus.system_memory, config.gpu);
-            let driver = ReferenceDriver::new(bus.platform, gpu.clone(), config.driver);
-            let parts = AdapterParts {
-                hardware: gpu.clone(),
-                driver: wrap(driver.clone()),
-                kernel: config.kernel,
-            };
-            (parts, Some(Reference { gpu, driver }))
+            let (driver, reference) = make(bus.platform, gpu.clone())?;
+            let parts = AdapterParts { hardware: gpu.clone(), driver, kernel: config.kernel };
+            Ok((parts, Some(Reference { gpu, driver: reference })))
         }));
         self
     }
@@ -300,7 +327,7 @@ impl<'a> MachineBuilder<'a> {
             let ordinal = several.then_some(ordinal);
             let bus = Bus { platform: &platform, system_memory: &system_memory, ordinal };
             // 1. and 2.
-            let (AdapterParts { hardware, driver, mut kernel }, reference) = assemble(&bus);
+            let (AdapterParts { hardware, driver, mut kernel }, reference) = assemble(&bus)?;
             kernel.ordinal = ordinal;
             // 3.
             let adapter = Adapter::start(&platform, driver, &system_memory, &names, kernel)?;
@@ -440,12 +467,13 @@ impl Machine {
     /// # Panics
     /// When there is no such adapter, or it has another driver.
     pub fn driver_at(&self, index: usize) -> &Arc<ReferenceDriver> {
-        &self.reference_at(index).driver
+        let driver = self.reference_at(index).driver.as_ref();
+        driver.expect("the adapter has the reference driver")
     }
 
     fn reference_at(&self, index: usize) -> &Reference {
         let reference = self.units[index].reference.as_ref();
-        reference.expect("the adapter has the software GPU and the reference driver")
+        reference.expect("the adapter has the software GPU")
     }
 
     /// The kernel, for its counts.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::{DeviceOptions, HardwareFences, Validation};
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
-use tidegate_ddi::{DevicePowerState, EngineId};
+use tidegate_ddi::{DevicePowerState, Driver, EngineId};
 use tidegate_dxgkrnl::{Adapter, PowerManagement};
 use tidegate_dxgkrnl::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
@@ -20,7 +20,7 @@ use tidegate_runner::recovery::{
 use tidegate_runner::{
     self as runner, HangAt, MachineCounters, MachineProbe, Outcome, Picture, Progress, RunOptions,
 };
-use tidegate_softgpu::{NodeStats, WorkRates};
+use tidegate_softgpu::{NodeStats, SoftGpu, WorkRates};
 use tidegate_trace::Trace;
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
@@ -71,7 +71,13 @@ pub struct RunRequest {
     pub beside: Option<Arc<Workload>>,
     /// Check the workload's use of the machine ([`RunResult::hazards`]).
     pub validation: Validation,
+    /// Makes the driver of the software GPU; `None` is the reference driver.
+    pub driver: Option<MakeDriver>,
 }
+
+/// Makes a driver for a software GPU, or returns why there is none.
+pub type MakeDriver =
+    Arc<dyn Fn(&Platform, Arc<SoftGpu>) -> Result<Arc<dyn Driver>, String> + Send + Sync>;
 
 impl RunRequest {
     /// The workload as it stands, on the standard machine, without a timeline.
@@ -96,6 +102,7 @@ impl RunRequest {
             frames: false,
             beside: None,
             validation: Validation::empty(),
+            driver: None,
         }
     }
 }
@@ -318,7 +325,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if !request.sleeps_at_ns.is_empty() {
         config.kernel.power = PowerManagement::Managed;
     }
-    let machine = Arc::new(Machine::new(&platform, config)?);
+    let machine = Arc::new(start_machine(&platform, config, request)?);
     let shown = request.frames.then(|| keep_frames(&machine));
     let prepare = |workload: &Arc<Workload>, process_name: String, hangs: Vec<HangAt>| {
         let options = DeviceOptions {
@@ -396,6 +403,20 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
     let trace = trace.filter(|_| request.tracing);
     Ok(RunResult { outcome, trace, shown, hazards })
+}
+
+/// Starts the machine with the driver of the request.
+fn start_machine(
+    platform: &Platform,
+    config: MachineConfig,
+    request: &RunRequest,
+) -> Result<Machine, MachineError> {
+    let machine = Machine::builder(platform);
+    let machine = match &request.driver {
+        None => machine.reference(config),
+        Some(make) => machine.driven(config, |platform, gpu| make(platform, gpu)),
+    };
+    machine.start()
 }
 
 /// Has the system sleep at these times after now, and resume at once.

@@ -573,3 +573,53 @@ published! {
         72 "DockingState" docking_state: u32,
     }
 }
+
+/// A version of the driver interface: a value of DXGKDDI_INTERFACE_VERSION, with the sizes of the
+/// structures that grow with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceVersion {
+    /// The number, which is Version of DRIVER_INITIALIZATION_DATA.
+    pub number: u32,
+    /// The driver model: major and minor number.
+    pub wddm: (u8, u8),
+    /// Bytes of DRIVER_INITIALIZATION_DATA.
+    pub initialization_data_bytes: u32,
+    /// Bytes of DXGKRNL_INTERFACE.
+    pub interface_bytes: u32,
+    /// Bytes of DXGK_DRIVERCAPS.
+    pub driver_caps_bytes: u32,
+}
+
+const fn version(number: u32, wddm: (u8, u8), bytes: [u32; 3]) -> InterfaceVersion {
+    let [initialization_data_bytes, interface_bytes, driver_caps_bytes] = bytes;
+    InterfaceVersion { number, wddm, initialization_data_bytes, interface_bytes, driver_caps_bytes }
+}
+
+/// The versions from WDDM 1.2 on.
+#[doc(alias = "DXGKDDI_INTERFACE_VERSION")]
+pub const INTERFACE_VERSIONS: &[InterfaceVersion] = &[
+    version(0x300E, (1, 2), [664, 256, 544]),
+    version(0x4002, (1, 3), [712, 264, 552]),
+    version(0x5023, (2, 0), [832, 312, 576]),
+    version(0x6003, (2, 1), [880, 328, 576]),
+    version(0x700A, (2, 2), [1032, 360, 576]),
+    version(0x8001, (2, 3), [1056, 368, 576]),
+    version(0x9006, (2, 4), [1152, 456, 584]),
+    version(0xA00B, (2, 5), [1192, 464, 584]),
+    version(0xB004, (2, 6), [1224, 480, 584]),
+    version(0xC004, (2, 7), [1232, 480, 584]),
+    version(0xD001, (2, 8), [1232, 488, 584]),
+    version(0xE003, (2, 9), [1264, 568, 592]),
+    version(0xF003, (3, 0), [1296, 568, 592]),
+    version(0x1_0004, (3, 1), [1376, 576, 592]),
+    version(0x1_1007, (3, 2), [1544, 576, 592]),
+];
+
+impl InterfaceVersion {
+    /// Returns the version with this number. The low 12 bits count revisions of a version: one
+    /// page has 0x6002 for the version that the bindings have as 0x6003. `None` for a version that
+    /// is not in the list.
+    pub fn of_number(number: u32) -> Option<&'static InterfaceVersion> {
+        INTERFACE_VERSIONS.iter().find(|version| version.number >> 12 == number >> 12)
+    }
+}

@@ -345,6 +345,36 @@ fn the_public_bindings_have_the_layouts_of_the_headers() {
     }
 }
 
+#[test]
+fn structures_have_the_listed_size_in_each_version() {
+    assert_eq!(miniport::INTERFACE_VERSIONS.len(), VERSIONS.len());
+    for (version, name) in miniport::INTERFACE_VERSIONS.iter().zip(VERSIONS) {
+        let miniport::InterfaceVersion { number, wddm: (major, minor), .. } = *version;
+        let is_named =
+            name == format!("WDDM{major}_{minor}") || (name, major, minor) == ("WIN8", 1, 2);
+        assert!(is_named, "{name} is WDDM {major}.{minor}");
+        assert_eq!(miniport::InterfaceVersion::of_number(number), Some(version));
+        let sizes = [
+            ("DRIVER_INITIALIZATION_DATA", version.initialization_data_bytes),
+            ("DXGKRNL_INTERFACE", version.interface_bytes),
+            ("DXGK_DRIVERCAPS", version.driver_caps_bytes),
+        ];
+        let mut text = String::from("#include <dispmprt.h>\n");
+        text.push_str("#ifdef __cplusplus\n#define _Static_assert static_assert\n#endif\n");
+        writeln!(text, "_Static_assert(DXGKDDI_INTERFACE_VERSION == {number}, \"number\");")
+            .unwrap();
+        for (structure, bytes) in sizes {
+            writeln!(text, "_Static_assert(sizeof({structure}) == {bytes}, \"{structure}\");")
+                .unwrap();
+        }
+        if C.is_available() {
+            C.check(&format!("version-{name}"), &text, Some(name));
+        }
+    }
+    assert_eq!(miniport::InterfaceVersion::of_number(0x6002).map(|v| v.wddm), Some((2, 1)));
+    assert_eq!(miniport::InterfaceVersion::of_number(0x2005), None);
+}
+
 /// Each structure of the modules of drivers is in [`LAYOUTS`].
 #[test]
 fn no_structure_of_drivers_is_left_out() {

@@ -26,6 +26,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/machines/src/os",
     "crates/machines/src/fiber",
     "crates/machines/src/stacks.rs",
+    "crates/ddi-c/src/foreign",
     "crates/d3dkmt/src/caller.rs",
     "crates/d3dkmt/src/exports.rs",
     "crates/peers/src/vulkan.rs",

@@ -1,0 +1,38 @@
+//! A kernel-mode driver in C as the driver of a run (`--driver`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate::ddi::Driver;
+use tidegate::platform::Mutex;
+use tidegate::{MakeDriver, Platform};
+use tidegate_ddi_c::{CDriver, Findings};
+
+/// A driver's library, and what runs find in it.
+pub(crate) struct DriverFile {
+    path: PathBuf,
+    findings: Arc<Mutex<Vec<Findings>>>,
+}
+
+impl DriverFile {
+    pub(crate) fn new(path: &Path) -> DriverFile {
+        let findings = Arc::new(Platform::host().mutex("findings in drivers", Vec::new()));
+        DriverFile { path: path.to_owned(), findings }
+    }
+
+    /// Returns what makes the driver of a machine.
+    pub(crate) fn make(&self) -> MakeDriver {
+        let (path, findings) = (self.path.clone(), Arc::clone(&self.findings));
+        Arc::new(move |platform, gpu| {
+            let driver = CDriver::load(platform, &path, gpu).map_err(|error| error.to_string())?;
+            findings.lock().push(driver.findings());
+            Ok(Arc::new(driver) as Arc<dyn Driver>)
+        })
+    }
+
+    /// Takes the rules that the drivers of ended machines broke.
+    pub(crate) fn take_problems(&self) -> Vec<String> {
+        let findings = std::mem::take(&mut *self.findings.lock());
+        let lines = findings.iter().flat_map(Findings::lines);
+        lines.map(|line| format!("driver {}: {line}", self.path.display())).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! `run --driver`: a kernel-mode driver in C.
+
+use crate::{ended, holds, place, ran, refused, root, text};
+use std::process::Command;
+
+/// Compiles the packet driver into `driver.so` of a place; `false` without a compiler. With a
+/// mistake it is a driver of the tests of `ddi-c`.
+fn compiled(place: &std::path::Path, mistake: Option<u32>) -> bool {
+    if !Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success()) {
+        println!("skipped: this machine has no cc");
+        return false;
+    }
+    let source = match mistake {
+        None => "drivers/packet/packet.c",
+        Some(_) => "crates/ddi-c/tests/mistakes.c",
+    };
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-fshort-wchar", "-fPIC", "-shared", "-I"]);
+    command.arg(root().join("include/wddm")).arg(root().join(source));
+    command.arg(root().join("include/wddm/tidegate_nt.c")).arg("-o").arg(place.join("driver.so"));
+    command.args(mistake.map(|number| format!("-DMISTAKE={number}")));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    true
+}
+
+#[test]
+fn a_workload_runs_on_a_driver_in_c() {
+    let place = place("driver-in-c");
+    if !compiled(&place, None) {
+        return;
+    }
+    for clock in ["virtual", "wall"] {
+        let line = format!("run workloads/ring-buffer.toml --driver driver.so --clock {clock}");
+        holds(&text(&ran(&place, &line)), &["packet"]);
+    }
+}
+
+#[test]
+fn a_broken_rule_of_a_driver_is_a_problem_of_the_run() {
+    let place = place("driver-with-mistake");
+    if !compiled(&place, Some(11)) {
+        return;
+    }
+    let output = ended(&place, 1, "run workloads/hello.toml --driver driver.so --clock virtual");
+    holds(&text(&output), &["driver.so: KeDelayExecutionThread at level 2: the highest is 1"]);
+}
+
+#[test]
+fn a_file_that_is_no_driver_is_refused() {
+    let workload = root().join("workloads/hello.toml");
+    let workload = workload.to_str().unwrap();
+    refused(&["run", workload, "--driver", "missing.so"], &["cannot read the driver missing.so"]);
+    refused(&["run", workload, "--driver", workload], &["cannot link the driver"]);
+}

@@ -1,0 +1,168 @@
+//! A loaded driver: its parts, loading, and the end.
+//!
+//! Order of a load: 1. the library is copied and linked; 2. it gets the host's functions; 3.
+//! DriverEntry, which calls DxgkInitialize; 4. DxgkDdiAddDevice. The drop goes the other way:
+//! DxgkDdiRemoveDevice, DxgkDdiUnload, and the check that the driver has freed its memory.
+
+use crate::LoadError;
+use crate::foreign::{Entries, HostContext, HostTable, Library, resources};
+use crate::host::Host;
+use crate::objects::Objects;
+use std::path::Path;
+use std::sync::Arc;
+use tidegate_ddi::Status;
+use tidegate_gpu_abi::Device;
+use tidegate_platform::level::Level;
+use tidegate_platform::{Mutex, Platform};
+
+/// A driver in C, for one adapter.
+pub struct CDriver {
+    // Dropped in this order.
+    _library: Library,
+    _table: Box<HostTable>,
+    context: Box<HostContext>,
+    pub(crate) entries: Entries,
+    /// MiniportDeviceContext, which is the hAdapter of the entries.
+    pub(crate) adapter: u64,
+    pub(crate) objects: Mutex<Objects>,
+}
+
+/// What was found in a driver. Complete when the driver was unloaded.
+#[derive(Clone)]
+pub struct Findings(Arc<Host>);
+
+impl Findings {
+    /// Returns each broken rule, in order. At most 64 have their text; a last line counts others.
+    pub fn lines(&self) -> Vec<String> {
+        let (count, mut lines) = self.0.violations();
+        let more = count - lines.len() as u64;
+        if more > 0 {
+            lines.push(format!("{more} more"));
+        }
+        lines
+    }
+}
+
+impl CDriver {
+    /// Loads a driver for `device` and adds the device to it.
+    ///
+    /// # Errors
+    /// A file that is no driver; an entry that fails; hardware and machines that drivers in C
+    /// cannot have.
+    pub fn load(
+        platform: &Platform,
+        path: &Path,
+        device: Arc<dyn Device>,
+    ) -> Result<CDriver, LoadError> {
+        if !has_plain_memory(platform) {
+            return Err(LoadError::Explored);
+        }
+        if device.physical_gpu_count() != 1 {
+            return Err(LoadError::LinkedGpus(device.physical_gpu_count()));
+        }
+        // 1.
+        let library = Library::load(path)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let host = Arc::new(Host::new(platform, device, name, resources()));
+        let entries = platform.mutex("driver's entries", None);
+        let context = Box::new(HostContext { host: Arc::clone(&host), entries });
+        let table = Box::new(HostTable::new(&context));
+        // 2.
+        let path = path.to_owned();
+        if library.bind(&table) != Status::SUCCESS {
+            return Err(LoadError::Release { path });
+        }
+        // 3.
+        let status = host.at_level("DriverEntry", Level::Passive, || library.enter(&host.name));
+        let failed = |entry, status| {
+            let (_, found) = host.violations();
+            let reason = found.iter().map(|line| format!("; {line}")).collect();
+            LoadError::Entry { path: path.clone(), entry, status, reason }
+        };
+        if status.0 < 0 {
+            return Err(failed("DriverEntry", status));
+        }
+        let entries = context.entries.lock().take();
+        let Some(entries) = entries else { return Err(LoadError::NoTable { path }) };
+        let missing = entries.missing();
+        if !missing.is_empty() {
+            return Err(LoadError::MissingEntries { path, entries: missing });
+        }
+        // 4.
+        let (mut physical_device, mut adapter) = ([0; 64], 0);
+        let added = host.at_level("DxgkDdiAddDevice", Level::Passive, || {
+            entries.add_device(&mut physical_device, &mut adapter)
+        });
+        let status = added.map_or(Status::NOT_SUPPORTED, Status);
+        if status.0 < 0 {
+            entries.unload();
+            return Err(failed("DxgkDdiAddDevice", status));
+        }
+        let objects = platform.mutex("objects of a driver in C", Objects::default());
+        Ok(CDriver { _library: library, _table: table, context, entries, adapter, objects })
+    }
+
+    /// Returns what is found in the driver, also after its end.
+    pub fn findings(&self) -> Findings {
+        Findings(Arc::clone(&self.context.host))
+    }
+
+    pub(crate) fn context(&self) -> &HostContext {
+        &self.context
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.context.host
+    }
+
+    /// Calls an entry of the driver at PASSIVE level, or at the present one if it is higher.
+    pub(crate) fn call(
+        &self,
+        entry: &'static str,
+        call: impl FnOnce(&Entries) -> Option<i32>,
+    ) -> Result<(), Status> {
+        self.call_at(entry, Level::Passive, call)
+    }
+
+    /// Calls an entry of the driver.
+    ///
+    /// # Errors
+    /// Its status, if that is a failure; NOT_SUPPORTED if the driver lacks the entry.
+    pub(crate) fn call_at(
+        &self,
+        entry: &'static str,
+        level: Level,
+        call: impl FnOnce(&Entries) -> Option<i32>,
+    ) -> Result<(), Status> {
+        let status = self.host().at_level(entry, level, || call(&self.entries));
+        match status.map_or(Status::NOT_SUPPORTED, Status) {
+            status if status.0 < 0 => Err(status),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`CDriver::call`], for an entry that must not fail. A failure is recorded.
+    pub(crate) fn must(&self, entry: &'static str, call: impl FnOnce(&Entries) -> Option<i32>) {
+        if let Err(status) = self.call(entry, call) {
+            self.host().violation(format!("{entry} must not fail: {status}"));
+        }
+    }
+}
+
+/// Returns whether an address of the machine's memory is one at which a driver can load and store.
+/// Memory of an explored machine is not computed on in place.
+fn has_plain_memory(platform: &Platform) -> bool {
+    platform.bulk(64).lines(0, 64).is_some()
+}
+
+impl Drop for CDriver {
+    fn drop(&mut self) {
+        let host = Arc::clone(&self.context.host);
+        if tidegate_platform::current::is_panicking() {
+            return;
+        }
+        self.must("DxgkDdiRemoveDevice", |entries| entries.remove_device(self.adapter));
+        host.at_level("DxgkDdiUnload", Level::Passive, || self.entries.unload());
+        host.check_leaks();
+    }
+}

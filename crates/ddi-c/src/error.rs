@@ -1,0 +1,75 @@
+//! Why a driver is not loaded.
+
+use std::io;
+use std::path::PathBuf;
+use tidegate_ddi::Status;
+
+/// Why a library is no driver that can be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read the driver {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The dynamic linker refuses it.
+    #[error("cannot link the driver {}: {reason}", path.display())]
+    Link {
+        /// The file.
+        path: PathBuf,
+        /// The linker's words, which name an undefined symbol.
+        reason: String,
+    },
+    /// A symbol is missing.
+    #[error(
+        "the driver {} has no symbol {name}: compile DriverEntry and include/wddm/tidegate_nt.c into it",
+        path.display()
+    )]
+    Symbol {
+        /// The file.
+        path: PathBuf,
+        /// The symbol.
+        name: &'static str,
+    },
+    /// `tidegate_nt.c` of another release.
+    #[error("the driver {} has another release of tidegate_nt.c: compile it again", path.display())]
+    Release {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An entry failed.
+    #[error("{entry} of the driver {} failed: {status}{reason}", path.display())]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// The entry.
+        entry: &'static str,
+        /// What it returned.
+        status: Status,
+        /// What the host found.
+        reason: String,
+    },
+    /// DriverEntry succeeded without a call of DxgkInitialize.
+    #[error("DriverEntry of the driver {} did not call DxgkInitialize", path.display())]
+    NoTable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Entries are missing without which no packet runs.
+    #[error("the driver {} lacks {}", path.display(), entries.join(", "))]
+    MissingEntries {
+        /// The file.
+        path: PathBuf,
+        /// Their published names.
+        entries: Vec<&'static str>,
+    },
+    /// The hardware has several linked GPUs.
+    #[error("drivers in C drive one GPU: {0} are linked")]
+    LinkedGpus(u32),
+    /// The machine is explored.
+    #[error("machines that are explored have no drivers in C yet: run it in virtual time")]
+    Explored,
+}

@@ -1,0 +1,198 @@
+//! DRIVER_INITIALIZATION_DATA: the entries of a driver.
+//!
+//! The structure grows with the version in its first word, so a table is read by the length of its
+//! version and not by the length that this program was compiled for.
+
+use std::ffi::c_void;
+use std::mem::transmute;
+use tidegate_wddm_abi::d3dukmdt::NodeMetadata;
+use tidegate_wddm_abi::miniport::{
+    BuildPagingBuffer, CancelCommand, CollectDbgInfo, CreateContext, CreateDevice, CreateProcess,
+    InterfaceVersion, PreemptCommand, QueryAdapterInfo, QueryCurrentFence,
+    QueryDependentEngineGroup, QueryEngineStatus, ResetEngine, SetRootPageTable,
+    SubmitCommandVirtual,
+};
+
+/// The entries that a driver has.
+#[derive(Clone)]
+pub(crate) struct Entries {
+    pub(crate) version: &'static InterfaceVersion,
+    /// Addresses of functions by their place in the structure; place 0 is the version.
+    places: Vec<usize>,
+}
+
+/// DXGK_START_INFO.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct DxgkStartInfo {
+    required_dma_queue_entry: u32,
+    adapter_guid: [u32; 4],
+    adapter_luid: [u32; 2],
+}
+
+/// Declares entries: name, place in DRIVER_INITIALIZATION_DATA, published name, signature.
+macro_rules! entries {
+    ($($name:ident = $place:literal $published:literal
+       fn($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;)*) => {
+        impl Entries {
+            $(
+                #[doc = concat!("Calls `", $published, "`. `None` if the driver lacks it.")]
+                pub(crate) fn $name(&self $(, $arg: $ty)*) -> Option<entries!(@ret $($ret)?)> {
+                    let entry = self.at($place)?;
+                    // SAFETY: the driver's table has a function of this type at this place.
+                    let entry = unsafe {
+                        transmute::<*const c_void, unsafe extern "C-unwind" fn($($ty),*) $(-> $ret)?>(
+                            entry,
+                        )
+                    };
+                    // SAFETY: the arguments are of the published types and live during the call.
+                    Some(unsafe { entry($($arg),*) })
+                }
+            )*
+
+            /// The place and published name of each entry that is called.
+            const PLACES: &[(usize, &str)] = &[$(($place, $published)),*];
+        }
+    };
+    (@ret) => { () };
+    (@ret $ret:ty) => { $ret };
+}
+
+// Arguments that a driver may keep no longer than the call are references. A handle of the driver
+// is a number.
+entries! {
+    add_device = 1 "DxgkDdiAddDevice" fn(physical_device: &mut [u64; 64], context: &mut u64) -> i32;
+    start_device = 2 "DxgkDdiStartDevice" fn(
+        context: u64, start: &mut DxgkStartInfo, interface: *mut u64, sources: &mut u32,
+        children: &mut u32,
+    ) -> i32;
+    stop_device = 3 "DxgkDdiStopDevice" fn(context: u64) -> i32;
+    remove_device = 4 "DxgkDdiRemoveDevice" fn(context: u64) -> i32;
+    interrupt_routine = 6 "DxgkDdiInterruptRoutine" fn(context: u64, message: u32) -> u8;
+    dpc_routine = 7 "DxgkDdiDpcRoutine" fn(context: u64);
+    unload = 14 "DxgkDdiUnload" fn();
+    query_adapter_info = 17 "DxgkDdiQueryAdapterInfo"
+        fn(adapter: u64, args: &mut QueryAdapterInfo) -> i32;
+    create_device = 18 "DxgkDdiCreateDevice" fn(adapter: u64, args: &mut CreateDevice) -> i32;
+    preempt_command = 27 "DxgkDdiPreemptCommand"
+        fn(adapter: u64, args: &mut PreemptCommand) -> i32;
+    build_paging_buffer = 28 "DxgkDdiBuildPagingBuffer"
+        fn(adapter: u64, args: &mut BuildPagingBuffer) -> i32;
+    reset_from_timeout = 32 "DxgkDdiResetFromTimeout" fn(adapter: u64) -> i32;
+    restart_from_timeout = 33 "DxgkDdiRestartFromTimeout" fn(adapter: u64) -> i32;
+    collect_dbg_info = 35 "DxgkDdiCollectDbgInfo"
+        fn(adapter: u64, args: &mut CollectDbgInfo) -> i32;
+    query_current_fence = 36 "DxgkDdiQueryCurrentFence"
+        fn(adapter: u64, args: &mut QueryCurrentFence) -> i32;
+    destroy_device = 50 "DxgkDdiDestroyDevice" fn(device: u64) -> i32;
+    create_context = 58 "DxgkDdiCreateContext" fn(device: u64, args: &mut CreateContext) -> i32;
+    destroy_context = 59 "DxgkDdiDestroyContext" fn(context: u64) -> i32;
+    query_dependent_engine_group = 72 "DxgkDdiQueryDependentEngineGroup"
+        fn(adapter: u64, args: &mut QueryDependentEngineGroup) -> i32;
+    query_engine_status = 73 "DxgkDdiQueryEngineStatus"
+        fn(adapter: u64, args: &mut QueryEngineStatus) -> i32;
+    reset_engine = 74 "DxgkDdiResetEngine" fn(adapter: u64, args: &mut ResetEngine) -> i32;
+    cancel_command = 78 "DxgkDdiCancelCommand" fn(adapter: u64, args: &mut CancelCommand) -> i32;
+    get_node_metadata = 83 "DxgkDdiGetNodeMetadata"
+        fn(adapter: u64, node: u32, metadata: &mut NodeMetadata) -> i32;
+    submit_command_virtual = 90 "DxgkDdiSubmitCommandVirtual"
+        fn(adapter: u64, args: &mut SubmitCommandVirtual) -> i32;
+    set_root_page_table = 91 "DxgkDdiSetRootPageTable"
+        fn(adapter: u64, args: &mut SetRootPageTable);
+    create_process = 96 "DxgkDdiCreateProcess" fn(adapter: u64, args: &mut CreateProcess) -> i32;
+    destroy_process = 97 "DxgkDdiDestroyProcess" fn(adapter: u64, process: u64) -> i32;
+}
+
+impl Entries {
+    /// Copies a driver's structure by the length of its version.
+    ///
+    /// # Safety
+    /// `data` is a DRIVER_INITIALIZATION_DATA of the version in its first word.
+    pub(crate) unsafe fn read(data: *const u32) -> Result<Entries, String> {
+        // SAFETY: every version of the structure begins with its number.
+        let number = unsafe { data.read_unaligned() };
+        let Some(version) = InterfaceVersion::of_number(number) else {
+            return Err(format!(
+                "DxgkInitialize with the version {number:#x}: known are WDDM 1.2 (0x300e) to 3.2 \
+                 (0x11007)"
+            ));
+        };
+        let words = version.initialization_data_bytes as usize / 8;
+        let data = data.cast::<usize>();
+        // SAFETY: the structure of this version has as many words.
+        let places = (0..words).map(|place| unsafe { data.add(place).read_unaligned() }).collect();
+        Ok(Entries { version, places })
+    }
+
+    /// Returns the entries without which no packet runs and that the driver lacks.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let needed = Entries::PLACES.iter().filter(|(place, _)| NEEDED.contains(place));
+        needed.filter(|(place, _)| !self.has(*place)).map(|(_, name)| *name).collect()
+    }
+
+    /// Returns whether the driver has the entry at a place.
+    pub(crate) fn has(&self, place: usize) -> bool {
+        self.at(place).is_some()
+    }
+
+    fn at(&self, place: usize) -> Option<*const c_void> {
+        let address = self.places.get(place).copied().filter(|address| *address != 0)?;
+        Some(std::ptr::with_exposed_provenance(address))
+    }
+}
+
+/// Places of the entries that every driver of packets with GPU virtual addresses has.
+const NEEDED: [usize; 16] = [1, 2, 3, 4, 6, 7, 17, 18, 28, 50, 58, 59, 83, 90, 91, 96];
+
+/// Places of entries that groups of the DDI depend on.
+pub(crate) mod place {
+    pub(crate) const PREEMPT_COMMAND: usize = 27;
+    pub(crate) const RESET_FROM_TIMEOUT: usize = 32;
+    pub(crate) const QUERY_CURRENT_FENCE: usize = 36;
+    pub(crate) const RESET_ENGINE: usize = 74;
+    pub(crate) const CANCEL_COMMAND: usize = 78;
+    pub(crate) const DESTROY_PROCESS: usize = 97;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The headers list the entries in the order of the structure, one pointer each.
+    #[test]
+    fn places_are_those_of_the_header() {
+        let header = include_str!("../../../../include/wddm/dispmprt.h");
+        let start = header.find("typedef struct _DRIVER_INITIALIZATION_DATA {").unwrap();
+        let body =
+            &header[start..][..header[start..].find("} DRIVER_INITIALIZATION_DATA;").unwrap()];
+        let members = body.split(';').filter_map(|member| {
+            let name = member.split_whitespace().last()?;
+            member.contains("PDXGKDDI").then_some(name).or(member.contains("PVOID").then_some(name))
+        });
+        let members: Vec<&str> = members.collect();
+        for (place, name) in Entries::PLACES {
+            // Place 0 is the version.
+            assert_eq!(members[place - 1], *name, "at {place}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_read_by_the_length_of_its_version() {
+        let of_version = |number: u32| {
+            let version = InterfaceVersion::of_number(number)?;
+            // No word behind the table may be read.
+            let mut table = vec![0_usize; version.initialization_data_bytes as usize / 8];
+            table[0] = number as usize;
+            table[3] = 0x1000;
+            // SAFETY: the words are a structure of this version.
+            unsafe { Entries::read(table.as_ptr().cast()) }.ok()
+        };
+        let oldest = of_version(0x300E).unwrap();
+        assert_eq!((oldest.places.len(), oldest.has(3), oldest.has(90)), (83, true, false));
+        assert_eq!(of_version(0x1_1007).unwrap().places.len(), 193);
+        let unknown = [0x2005_u32, 0];
+        // SAFETY: an unknown version is refused by its first word.
+        let refused = unsafe { Entries::read(unknown.as_ptr()) }.err().unwrap();
+        assert!(refused.contains("0x2005"), "{refused}");
+    }
+}

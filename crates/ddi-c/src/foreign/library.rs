@@ -1,0 +1,135 @@
+//! A private copy of a driver's shared library.
+//!
+//! The file is copied into memory first. The dynamic linker takes each copy for another library, so
+//! each has its own variables.
+
+use super::table::HostTable;
+use crate::LoadError;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::ffi::{CStr, CString, c_void};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::ptr::NonNull;
+use tidegate_ddi::Status;
+
+/// `NTSTATUS TidegateBind(const TIDEGATE_HOST *)`
+type Bind = unsafe extern "C-unwind" fn(*const HostTable) -> i32;
+/// `NTSTATUS DriverEntry(PDRIVER_OBJECT, PUNICODE_STRING)`
+type DriverEntry = unsafe extern "C-unwind" fn(*mut [u64; 64], *mut UnicodeString) -> i32;
+
+#[repr(C)]
+struct UnicodeString {
+    length: u16,
+    maximum_length: u16,
+    buffer: *const u16,
+}
+
+/// A loaded library. It is unloaded when this is dropped.
+pub(crate) struct Library {
+    handle: NonNull<c_void>,
+    bind: Bind,
+    driver_entry: DriverEntry,
+    /// Keeps the path of the copy, at which debuggers find symbols.
+    _copy: OwnedFd,
+}
+
+// SAFETY: the handle is used by `dlsym` and `dlclose` only, which any thread may call.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Copies and loads a library, and finds its two functions.
+    pub(crate) fn load(path: &Path) -> Result<Library, LoadError> {
+        let read = |error| LoadError::Read { path: path.to_owned(), error };
+        let copy = copy(path).map_err(read)?;
+        let name = CString::new(format!("/proc/self/fd/{}", copy.as_raw_fd()))
+            .map_err(|error| read(io::Error::from(error)))?;
+        // SAFETY: the name is a C string. The library's initialisers are code that the caller
+        // chose to load.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let Some(handle) = NonNull::new(handle) else {
+            return Err(LoadError::Link { path: path.to_owned(), reason: last_error() });
+        };
+        // Unloads the library if a symbol is missing.
+        struct Loaded(NonNull<c_void>);
+        impl Drop for Loaded {
+            fn drop(&mut self) {
+                // SAFETY: the handle is of `dlopen` and was not closed.
+                unsafe { libc::dlclose(self.0.as_ptr()) };
+            }
+        }
+        let loaded = Loaded(handle);
+        let symbol = |name: &'static CStr| {
+            // SAFETY: the handle is open, and the name is a C string.
+            let found = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
+            NonNull::new(found).ok_or(LoadError::Symbol {
+                path: path.to_owned(),
+                name: name.to_str().unwrap_or(""),
+            })
+        };
+        let (bind, driver_entry) = (symbol(c"TidegateBind")?, symbol(c"DriverEntry")?);
+        std::mem::forget(loaded);
+        // SAFETY: the symbols are functions of these types, by the contract of drivers and of
+        // `tidegate_nt.c`. A function pointer has the size of a data pointer on Linux.
+        let (bind, driver_entry) = unsafe {
+            (
+                std::mem::transmute::<*mut c_void, Bind>(bind.as_ptr()),
+                std::mem::transmute::<*mut c_void, DriverEntry>(driver_entry.as_ptr()),
+            )
+        };
+        Ok(Library { handle, bind, driver_entry, _copy: copy })
+    }
+
+    /// Gives the host's functions to the driver. `table` and its host live until the library is
+    /// unloaded.
+    pub(crate) fn bind(&self, table: &HostTable) -> Status {
+        // SAFETY: the function takes the table, which it keeps and which lives long enough.
+        Status(unsafe { (self.bind)(table) })
+    }
+
+    /// Calls DriverEntry.
+    pub(crate) fn enter(&self, name: &str) -> Status {
+        let path = format!("\\Registry\\Machine\\System\\CurrentControlSet\\Services\\{name}");
+        let mut units: Vec<u16> = path.encode_utf16().collect();
+        units.push(0);
+        let bytes = u16::try_from(2 * units.len()).unwrap_or(u16::MAX);
+        let mut registry_path = UnicodeString {
+            length: bytes.saturating_sub(2),
+            maximum_length: bytes,
+            buffer: units.as_ptr(),
+        };
+        let mut driver_object = [0; 64];
+        // SAFETY: both arguments live during the call. A driver object has no published members,
+        // so the driver only passes it on.
+        Status(unsafe { (self.driver_entry)(&mut driver_object, &mut registry_path) })
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and no function of the library is called afterwards.
+        unsafe { libc::dlclose(self.handle.as_ptr()) };
+    }
+}
+
+/// Copies a file into memory that has a descriptor.
+fn copy(path: &Path) -> io::Result<OwnedFd> {
+    let bytes = std::fs::read(path)?;
+    let mut file = File::from(memfd_create("tidegate driver", MemfdFlags::CLOEXEC)?);
+    file.write_all(&bytes)?;
+    Ok(OwnedFd::from(file))
+}
+
+/// What the dynamic linker says.
+fn last_error() -> String {
+    // SAFETY: called after a failure, on the same thread.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "the dynamic linker gives no reason".to_owned();
+    }
+    // SAFETY: the linker's text is a C string until the next failure on this thread.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,469 @@
+//! What the code of a driver uses: levels, spin locks, memory, registers, time, and interrupts that
+//! it reports. The functions of `foreign` check nothing and call these.
+//!
+//! Locks: `line` is outermost and is held while the interrupt routine, or a function of
+//! DxgkCbSynchronizeExecution, runs. The others are innermost and are never held over a call.
+
+use crate::address::{address_of_first, address_of_shared};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_ddi::{Callbacks, Dirql, Dispatch, InterruptData};
+use tidegate_gpu_abi::{Device, Register};
+use tidegate_platform::level::{self, Level};
+use tidegate_platform::{
+    Bulk, CpuTime, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Step, WaitEnd, Word,
+    current,
+};
+
+/// The address at which a driver sees its registers. It is no address that a CPU accepts, so a
+/// plain access ends the process.
+pub(crate) const REGISTERS_AT: u64 = 0x7D6E_0000_0000_0000;
+/// The bus address of the registers.
+pub(crate) const REGISTERS_BUS: u64 = 0xE000_0000_0000;
+/// Bytes of the registers: 8 for each register that a device can have.
+pub(crate) const REGISTERS_BYTES: u32 = 1 << 28;
+/// Bytes of a register.
+const REGISTER_BYTES: u64 = 8;
+
+/// Published numbers of levels.
+const DISPATCH_LEVEL: u32 = 2;
+/// The level of the device's interrupt; x86-64 has 3 to 12 for devices.
+const DEVICE_LEVEL: u32 = 5;
+
+/// Violations that are kept with their text. Later ones are only counted.
+const KEPT_VIOLATIONS: usize = 64;
+
+/// Unlocked, locked, and locked with waiters.
+const FREE: u64 = 0;
+const LOCKED: u64 = 1;
+const CONTENDED: u64 = 2;
+
+/// The kernel around one driver.
+pub(crate) struct Host {
+    pub(crate) platform: Platform,
+    pub(crate) device: Arc<dyn Device>,
+    /// The name of the driver, for messages.
+    pub(crate) name: String,
+    /// Held while code at the device's level runs.
+    pub(crate) line: Mutex<()>,
+    /// What the code at that level has reported, in order. Forwarded when it returns.
+    reports: Mutex<Reports>,
+    kernel: Mutex<Option<Kernel>>,
+    /// Spin locks by their address. A driver that initialises the memory again gets a free lock.
+    locks: Mutex<BTreeMap<u64, Word>>,
+    pool: Mutex<BTreeMap<u64, (u64, u32)>>,
+    contiguous: Mutex<BTreeMap<u64, Contiguous>>,
+    /// CM_RESOURCE_LIST of the device, as words.
+    resources: Vec<u64>,
+    /// Private data of DMA buffers, by node and submission fence id.
+    private_data: Mutex<BTreeMap<(u32, u32), Vec<u64>>>,
+    violations: Mutex<Violations>,
+}
+
+/// What a driver gets from the kernel at start.
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    pub(crate) callbacks: Arc<dyn Callbacks>,
+    pub(crate) system_memory: PhysicalMemory,
+}
+
+#[derive(Default)]
+struct Reports {
+    data: Vec<InterruptData>,
+    queue_dpc: bool,
+}
+
+/// Memory of a driver that its device reaches.
+struct Contiguous {
+    at: PhysicalAddress,
+    bytes: u64,
+    /// Keeps the memory. It is a page of words or a run of bytes.
+    _memory: Memory,
+}
+
+enum Memory {
+    Words(#[expect(dead_code, reason = "held")] Page),
+    Bytes(#[expect(dead_code, reason = "held")] Bulk),
+}
+
+#[derive(Default)]
+struct Violations {
+    count: u64,
+    kept: Vec<String>,
+}
+
+impl Host {
+    pub(crate) fn new(
+        platform: &Platform,
+        device: Arc<dyn Device>,
+        name: String,
+        resources: Vec<u64>,
+    ) -> Host {
+        Host {
+            platform: platform.clone(),
+            device,
+            name,
+            line: platform.mutex("driver's interrupt line", ()),
+            reports: platform.mutex("driver's reports", Reports::default()),
+            kernel: platform.mutex("driver's kernel", None),
+            locks: platform.mutex("driver's spin locks", BTreeMap::new()),
+            pool: platform.mutex("driver's pool", BTreeMap::new()),
+            contiguous: platform.mutex("driver's contiguous memory", BTreeMap::new()),
+            resources,
+            private_data: platform.mutex("driver's private data", BTreeMap::new()),
+            violations: platform.mutex("driver's violations", Violations::default()),
+        }
+    }
+
+    /// Returns the address of the device's resources.
+    pub(crate) fn resources_at(&self) -> u64 {
+        address_of_shared(&self.resources)
+    }
+
+    /// Prints a message of the driver.
+    pub(crate) fn print(&self, text: &str) {
+        eprintln!("driver {}: {text}", self.name);
+    }
+
+    /// Sets or clears what the kernel has given at start.
+    pub(crate) fn set_kernel(&self, kernel: Option<Kernel>) {
+        *self.kernel.lock() = kernel;
+    }
+
+    pub(crate) fn kernel(&self) -> Option<Kernel> {
+        self.kernel.lock().clone()
+    }
+
+    /// Records a broken rule.
+    pub(crate) fn violation(&self, text: impl Into<String>) {
+        let mut violations = self.violations.lock();
+        violations.count += 1;
+        if violations.kept.len() < KEPT_VIOLATIONS {
+            violations.kept.push(text.into());
+        }
+    }
+
+    pub(crate) fn violations(&self) -> (u64, Vec<String>) {
+        let violations = self.violations.lock();
+        (violations.count, violations.kept.clone())
+    }
+
+    // Levels.
+
+    /// Returns the published number of the level.
+    pub(crate) fn level() -> u32 {
+        match level::current() {
+            Level::Passive => 0,
+            Level::Dispatch => DISPATCH_LEVEL,
+            Level::Dirql => DEVICE_LEVEL,
+        }
+    }
+
+    /// Sets the level. Returns the previous one.
+    pub(crate) fn set_level(number: u32) -> u32 {
+        let before = Host::level();
+        level::exchange(match number {
+            0..DISPATCH_LEVEL => Level::Passive,
+            DISPATCH_LEVEL => Level::Dispatch,
+            _ => Level::Dirql,
+        });
+        before
+    }
+
+    /// Returns whether the level is at most `highest`, and records the call of `function` if not.
+    pub(crate) fn check_level(&self, function: &str, highest: u32) -> bool {
+        let now = Host::level();
+        if now > highest {
+            self.violation(format!("{function} at level {now}: the highest is {highest}"));
+        }
+        now <= highest
+    }
+
+    /// Runs code of the driver at a level, and checks that it leaves the level unchanged.
+    pub(crate) fn at_level<R>(&self, entry: &str, at: Level, call: impl FnOnce() -> R) -> R {
+        current::assert_no_guards("an entry of a driver in C");
+        self.platform.spend(Step::DdiCall);
+        let raised = level::raise(at);
+        let before = Host::level();
+        let result = call();
+        let after = Host::set_level(before);
+        if after != before {
+            self.violation(format!("{entry} returned at level {after}: it was called at {before}"));
+        }
+        drop(raised);
+        result
+    }
+
+    // Spin locks.
+
+    fn lock_word(&self, at: u64) -> Word {
+        let mut locks = self.locks.lock();
+        let made = || self.platform.page(1).named("a driver's spin lock").word(0);
+        locks.entry(at).or_insert_with(made).clone()
+    }
+
+    pub(crate) fn forget_lock(&self, at: u64) {
+        self.locks.lock().remove(&at);
+    }
+
+    pub(crate) fn try_lock(&self, at: u64) -> bool {
+        self.lock_word(at).compare_exchange(FREE, LOCKED).is_ok()
+    }
+
+    /// Waits until the lock is free. The holder is at DISPATCH level on another agent and needs
+    /// nothing of this one.
+    pub(crate) fn acquire_lock(&self, at: u64) {
+        let word = self.lock_word(at);
+        if word.compare_exchange(FREE, LOCKED).is_ok() {
+            return;
+        }
+        while word.exchange(CONTENDED) != FREE {
+            if word.wait_while(CONTENDED as u32, None, "a spin lock of the driver")
+                == WaitEnd::Stopped
+            {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn release_lock(&self, at: u64) {
+        let word = self.lock_word(at);
+        match word.exchange(FREE) {
+            LOCKED => {}
+            CONTENDED => word.wake(1, Step::ThreadWake),
+            _ => self.violation(format!("the spin lock at {at:#x} was released but not held")),
+        }
+    }
+
+    // Pool.
+
+    pub(crate) fn pool_allocated(&self, at: u64, bytes: u64, tag: u32) {
+        self.pool.lock().insert(at, (bytes, tag));
+    }
+
+    /// Returns whether the memory was allocated and not freed, with this tag unless it is 0.
+    pub(crate) fn pool_freed(&self, at: u64, tag: u32) -> bool {
+        let removed = self.pool.lock().remove(&at);
+        match removed {
+            None => {
+                self.violation(format!("a free of {at:#x}, which is no allocated pool memory"));
+            }
+            Some((bytes, of)) if tag != 0 && of != tag => self.violation(format!(
+                "pool memory of {bytes} bytes with tag {} was freed with tag {}",
+                tag_text(of),
+                tag_text(tag)
+            )),
+            Some(_) => {}
+        }
+        removed.is_some()
+    }
+
+    /// Records the memory that a driver has not freed, by tag, when it is unloaded.
+    pub(crate) fn check_leaks(&self) {
+        let pool = std::mem::take(&mut *self.pool.lock());
+        let mut by_tag: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for (bytes, tag) in pool.into_values() {
+            let (blocks, sum) = by_tag.entry(tag).or_default();
+            (*blocks, *sum) = (*blocks + 1, *sum + bytes);
+        }
+        for (tag, (blocks, bytes)) in by_tag {
+            let tag = tag_text(tag);
+            self.violation(format!(
+                "the driver was unloaded with {blocks} blocks of pool memory with tag {tag}, {bytes} bytes"
+            ));
+        }
+        let contiguous = self.contiguous.lock().len();
+        if contiguous > 0 {
+            self.violation(format!(
+                "the driver was unloaded with {contiguous} blocks of contiguous memory"
+            ));
+        }
+    }
+
+    // Contiguous memory.
+
+    /// Allocates memory that the device reaches: words, which it accesses one at a time, or bytes.
+    /// Returns 0 before the device is started.
+    pub(crate) fn allocate_contiguous(&self, bytes: u64, words: bool) -> u64 {
+        let Some(Kernel { system_memory, .. }) = self.kernel() else {
+            self.violation("contiguous memory is allocated from DxgkDdiStartDevice on");
+            return 0;
+        };
+        let Ok(size) = usize::try_from(bytes) else { return 0 };
+        if size == 0 {
+            self.violation("an allocation of 0 bytes of contiguous memory");
+            return 0;
+        }
+        let (at, cpu, memory) = if words {
+            let (at, page) = system_memory.protocol(size.div_ceil(8));
+            (at, Some(page.word(0).cpu_address()), Memory::Words(page))
+        } else {
+            let (at, bulk) = system_memory.bulk(size);
+            (at, bulk.cpu_address(), Memory::Bytes(bulk))
+        };
+        let Some(cpu) = cpu else { return 0 };
+        self.contiguous.lock().insert(cpu, Contiguous { at, bytes, _memory: memory });
+        cpu
+    }
+
+    /// Frees memory of [`Host::allocate_contiguous`], also after the device was stopped.
+    pub(crate) fn free_contiguous(&self, at: u64) -> bool {
+        let removed = self.contiguous.lock().remove(&at);
+        let Some(removed) = removed else {
+            self.violation(format!("a free of {at:#x}, which is no contiguous memory"));
+            return false;
+        };
+        if let Some(kernel) = self.kernel() {
+            kernel.system_memory.remove(removed.at);
+        }
+        true
+    }
+
+    /// Returns the bus address of contiguous memory, or 0.
+    pub(crate) fn physical_address(&self, at: u64) -> u64 {
+        let contiguous = self.contiguous.lock();
+        let found = contiguous.range(..=at).next_back();
+        let found = found.filter(|(start, memory)| at - **start < memory.bytes);
+        let address = found.map(|(start, memory)| memory.at.0 + (at - start));
+        drop(contiguous);
+        address.unwrap_or_else(|| {
+            self.violation(format!("{at:#x} has no bus address: it is no contiguous memory"));
+            0
+        })
+    }
+
+    // Registers.
+
+    fn register(&self, at: u64, bytes: u32) -> Option<Register> {
+        let offset = at.checked_sub(REGISTERS_AT).filter(|o| *o < u64::from(REGISTERS_BYTES));
+        let whole = u64::from(bytes) == REGISTER_BYTES;
+        match offset.filter(|o| o.is_multiple_of(REGISTER_BYTES) && whole) {
+            Some(offset) => Some(Register((offset / REGISTER_BYTES) as u32)),
+            None => {
+                self.violation(format!(
+                    "an access of {bytes} bytes at {at:#x}: registers have 8 bytes each, from {REGISTERS_AT:#x}"
+                ));
+                None
+            }
+        }
+    }
+
+    /// Reads a register. An access that hits none returns all ones, as a bus does.
+    pub(crate) fn read_register(&self, at: u64, bytes: u32) -> u64 {
+        self.register(at, bytes).map_or(u64::MAX, |register| self.device.read_register(register))
+    }
+
+    pub(crate) fn write_register(&self, at: u64, bytes: u32, value: u64) {
+        if let Some(register) = self.register(at, bytes) {
+            self.device.write_register(register, value);
+        }
+    }
+
+    // Time.
+
+    /// Blocks for units of 100 ns. Returns `false` if the machine stops.
+    pub(crate) fn delay(&self, units: u64) -> bool {
+        let end = self.platform.now().after(units.saturating_mul(100));
+        self.platform.sleep_until(end) != WaitEnd::Stopped
+    }
+
+    pub(crate) fn stall(&self, microseconds: u32) {
+        self.platform.busy(u64::from(microseconds) * 1_000);
+    }
+
+    /// Returns the time in units of 100 ns.
+    pub(crate) fn time(&self) -> u64 {
+        let CpuTime(ns) = self.platform.now();
+        ns / 100
+    }
+
+    // Interrupts.
+
+    /// Takes a report at the device's level.
+    pub(crate) fn notify_interrupt(&self, data: InterruptData) {
+        if level::current() != Level::Dirql {
+            let now = Host::level();
+            self.violation(format!(
+                "DxgkCbNotifyInterrupt at level {now}: call it in the interrupt routine or in \
+                 DxgkCbSynchronizeExecution"
+            ));
+        }
+        self.reports.lock().data.push(data);
+    }
+
+    pub(crate) fn queue_dpc(&self) {
+        self.reports.lock().queue_dpc = true;
+    }
+
+    /// Gives the reports to the kernel. The caller holds `line`.
+    pub(crate) fn forward(&self, level: &Dirql<'_>) {
+        let reports = std::mem::take(&mut *self.reports.lock());
+        let Some(Kernel { callbacks, .. }) = self.kernel() else { return };
+        let notified = !reports.data.is_empty();
+        for data in reports.data {
+            self.drop_private_data(&data);
+            callbacks.notify_interrupt(level, data);
+        }
+        if reports.queue_dpc {
+            callbacks.queue_dpc(level);
+        } else if notified {
+            self.violation(
+                "DxgkCbNotifyInterrupt without DxgkCbQueueDpc: no DPC calls DxgkCbNotifyDpc",
+            );
+        }
+    }
+
+    /// Keeps the private data of a packet until it is complete. Returns its address.
+    pub(crate) fn keep_private_data(&self, node: u32, fence_id: u32, bytes: u32) -> u64 {
+        let mut data = vec![0; bytes.div_ceil(8) as usize];
+        let at = address_of_first(&mut data);
+        self.private_data.lock().insert((node, fence_id), data);
+        at
+    }
+
+    /// Drops the private data of packets that are complete or back with the kernel.
+    fn drop_private_data(&self, data: &InterruptData) {
+        let (node, up_to) = match *data {
+            InterruptData::DmaCompleted { engine, submission_fence_id } => {
+                (engine.node_ordinal, Some(submission_fence_id))
+            }
+            InterruptData::DmaPreempted { engine, .. } => (engine.node_ordinal, None),
+            _ => return,
+        };
+        let is_done = |id: u32| up_to.is_none_or(|last| last.wrapping_sub(id) <= u32::MAX / 2);
+        self.private_data.lock().retain(|(of, id), _| *of != node || !is_done(*id));
+    }
+
+    /// Runs a function at the device's level, ordered with the interrupt routine
+    /// (DxgkCbSynchronizeExecution).
+    pub(crate) fn synchronize(&self, call: impl FnOnce() -> bool) -> Option<bool> {
+        if !self.check_level("DxgkCbSynchronizeExecution", DISPATCH_LEVEL) {
+            return None;
+        }
+        let line = self.line.lock_device();
+        let result = {
+            let _raised = level::raise(Level::Dirql);
+            call()
+        };
+        self.forward(&Dispatch::enter().raise_to_dirql(&line));
+        Some(result)
+    }
+
+    /// DxgkCbNotifyDpc.
+    pub(crate) fn notify_dpc(&self) {
+        let now = Host::level();
+        if now != DISPATCH_LEVEL {
+            self.violation(format!("DxgkCbNotifyDpc at level {now}: the level must be DISPATCH"));
+            return;
+        }
+        if let Some(Kernel { callbacks, .. }) = self.kernel() {
+            callbacks.notify_dpc(&Dispatch::enter());
+        }
+    }
+}
+
+/// Returns the four characters of a tag.
+fn tag_text(tag: u32) -> String {
+    let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
+    format!("'{}'", tag.to_le_bytes().map(letter).iter().collect::<String>())
+}

@@ -1,0 +1,32 @@
+//! Kernel-mode drivers in C, with the published interface of display miniport drivers.
+//!
+//! A driver is a shared library with `DriverEntry`. It is compiled against `include/wddm`, together
+//! with `include/wddm/tidegate_nt.c`, which has the functions of the NT kernel. [`CDriver`] loads
+//! it and is the `ddi::Driver` that the graphics kernel calls. It translates the calls into the
+//! entries of DRIVER_INITIALIZATION_DATA, and the driver's callbacks into `ddi::Callbacks`
+//! (decisions/0173).
+//!
+//! Rooms, each using those before it: `address` · `error` · `objects` · `host` (what the driver's
+//! code uses: levels, locks, memory, registers, reports) · `foreign` (all unsafe code: the library,
+//! the two tables of functions, calls into the driver) · `driver` (the driver's state, loading and
+//! ending) · `start` (start, stop, capabilities) · `memory` (page tables and paging) · `packets`
+//! (contexts, packets, interrupts, recovery).
+//!
+//! Invariants:
+//! - each [`CDriver`] has its own copy of the library, so static variables belong to one adapter;
+//! - no lock of the host is held while the driver's code runs, except `line`, which orders the
+//!   interrupt routine and DxgkCbSynchronizeExecution;
+//! - a broken rule of the driver is a text in [`CDriver::findings`], not a panic.
+
+mod address;
+mod driver;
+mod error;
+mod foreign;
+mod host;
+mod memory;
+mod objects;
+mod packets;
+mod start;
+
+pub use driver::{CDriver, Findings};
+pub use error::LoadError;

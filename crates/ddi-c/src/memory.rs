@@ -1,0 +1,212 @@
+//! The memory manager's calls as operations of DxgkDdiBuildPagingBuffer.
+//!
+//! - The kernel counts levels of page tables from the root, the published interface from the
+//!   tables that map pages.
+//! - Page tables are written by the CPU (DXGK_PAGETABLEUPDATE_CPU_VIRTUAL). Afterwards
+//!   DXGK_OPERATION_FLUSH_TLB invalidates translations, if an entry was in use.
+//! - Operations on fence storage are not published, and a driver in C has none of them.
+
+use crate::CDriver;
+use crate::address::address_of_first;
+use tidegate_ddi::Status;
+use tidegate_ddi::memory::{PageTableEntry, PagingBuffer, PagingOperation, UpdatePageTable};
+use tidegate_ddi::queue::SetRootPageTable;
+use tidegate_platform::PhysicalAddress;
+use tidegate_wddm_abi::Published;
+use tidegate_wddm_abi::miniport::{
+    self, BuildPagingBuffer, FillVirtual, FlushTlb, PageTableEntryFlags, PagingOperation as Number,
+    TransferVirtual,
+};
+
+/// Bytes of a buffer for the commands of one operation.
+const BUFFER_BYTES: u32 = 4096;
+/// Bytes of a page of page tables.
+const PAGE_SHIFT: u32 = 12;
+
+/// An operation's number and arguments.
+fn operation(number: Number, arm: [u64; 32]) -> BuildPagingBuffer {
+    BuildPagingBuffer {
+        dma_buffer: 0,
+        dma_size: 0,
+        dma_buffer_private_data: 0,
+        dma_buffer_private_data_size: 0,
+        operation: number as u32,
+        multipass_offset: 0,
+        arm,
+        system_context: 0,
+        dma_buffer_gpu_virtual_address: 0,
+        dma_buffer_write_offset: 0,
+    }
+}
+
+/// Returns the arguments of an operation as words: these fields, and 0 in all others. The union
+/// has bytes that belong to no field of the structure, so it is not written as the structure.
+fn arm<T: Published>(fields: &[(&str, u64)]) -> [u64; 32] {
+    let mut words = [0; 32];
+    for (name, value) in fields {
+        let (_, at) = T::LAYOUT
+            .fields
+            .iter()
+            .find(|(field, _)| field == name)
+            .unwrap_or_else(|| unreachable!("{} has no field {name}", T::LAYOUT.name));
+        // Fields of 4 bytes may be in the upper half of a word.
+        words[at / 8] |= value << (8 * (at % 8));
+    }
+    words
+}
+
+/// Translates an entry of a page table.
+fn encode(entry: &PageTableEntry) -> Result<miniport::PageTableEntry, Status> {
+    let of = |flags: PageTableEntryFlags, at: PhysicalAddress| miniport::PageTableEntry {
+        flags: (flags | PageTableEntryFlags::VALID).bits(),
+        page_address: at.0 >> PAGE_SHIFT,
+    };
+    Ok(match *entry {
+        PageTableEntry::Invalid => miniport::PageTableEntry { flags: 0, page_address: 0 },
+        PageTableEntry::Table(at) => of(PageTableEntryFlags::empty(), at),
+        // DXGK_PTE has no bit for pages of native fences.
+        PageTableEntry::Page { fence_values: true, .. } => return Err(Status::NOT_SUPPORTED),
+        PageTableEntry::Page { at, writable, cache_coherent, .. } => {
+            let mut flags = PageTableEntryFlags::empty();
+            flags.set(PageTableEntryFlags::READ_ONLY, !writable);
+            flags.set(PageTableEntryFlags::CACHE_COHERENT, cache_coherent);
+            of(flags, at)
+        }
+    })
+}
+
+impl CDriver {
+    /// Carries out an operation that has no commands.
+    fn build(&self, mut args: BuildPagingBuffer) -> Result<(), Status> {
+        let mut buffer = vec![0_u64; BUFFER_BYTES as usize / 8];
+        let at = address_of_first(&mut buffer);
+        (args.dma_buffer, args.dma_size) = (at, BUFFER_BYTES);
+        self.call("DxgkDdiBuildPagingBuffer", |e| e.build_paging_buffer(self.adapter, &mut args))?;
+        if args.dma_buffer != at {
+            self.host().violation(format!(
+                "DxgkDdiBuildPagingBuffer wrote commands for the operation {}, which the CPU \
+                 carries out during the call",
+                args.operation
+            ));
+            return Err(Status::NOT_SUPPORTED);
+        }
+        Ok(())
+    }
+
+    /// Appends the commands of an operation to the kernel's buffer.
+    fn append(&self, mut args: BuildPagingBuffer, to: &PagingBuffer) -> Result<(), Status> {
+        let mut buffer = vec![0_u64; BUFFER_BYTES as usize / 8];
+        let at = address_of_first(&mut buffer);
+        (args.dma_buffer, args.dma_size) = (at, BUFFER_BYTES);
+        self.call("DxgkDdiBuildPagingBuffer", |e| e.build_paging_buffer(self.adapter, &mut args))?;
+        let written = args.dma_buffer.wrapping_sub(at);
+        if written == 0 || written > u64::from(BUFFER_BYTES) {
+            self.host().violation(format!(
+                "DxgkDdiBuildPagingBuffer moved pDmaBuffer by {written} bytes for the operation {}: \
+                 it must stand behind the commands",
+                args.operation
+            ));
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).collect();
+        to.append(&bytes[..written as usize])
+    }
+
+    pub(crate) fn page(&self, paging: PagingOperation<'_>) -> Result<(), Status> {
+        match paging {
+            PagingOperation::VirtualTransfer { bytes: 0, .. }
+            | PagingOperation::NotifyFenceResidency(_) => Ok(()),
+            PagingOperation::VirtualTransfer {
+                source_gpu_va,
+                destination_gpu_va,
+                bytes,
+                buffer,
+            } => {
+                let arm = arm::<TransferVirtual>(&[
+                    ("TransferSizeInBytes", bytes),
+                    ("SourceVirtualAddress", source_gpu_va),
+                    ("DestinationVirtualAddress", destination_gpu_va),
+                ]);
+                self.append(operation(Number::VirtualTransfer, arm), buffer)
+            }
+            PagingOperation::VirtualFill { destination_gpu_va, bytes, value, buffer } => {
+                let arm = arm::<FillVirtual>(&[
+                    ("FillSizeInBytes", bytes),
+                    ("FillPattern", value.into()),
+                    ("DestinationVirtualAddress", destination_gpu_va),
+                ]);
+                self.append(operation(Number::VirtualFill, arm), buffer)
+            }
+            // A context allocation is one that the driver created, and it has no callback for that
+            // yet. The operations on fence storage are not published.
+            PagingOperation::InitContextResource { .. }
+            | PagingOperation::HoldEngines
+            | PagingOperation::ReleaseEngines
+            | PagingOperation::TransferFenceValues { .. } => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
+    pub(crate) fn write_page_table(&self, args: &UpdatePageTable<'_>) -> Result<(), Status> {
+        let (levels, entry_bytes) = {
+            let shape = self.objects.lock().shape.ok_or(Status::NOT_SUPPORTED)?;
+            (shape.levels, shape.table_bytes >> shape.index_bits)
+        };
+        if args.level >= levels {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let mut entries = args.entries.iter().map(encode).collect::<Result<Vec<_>, Status>>()?;
+        let (start, count) = (args.start_index, entries.len() as u64);
+        let mut before = vec![0; (count * entry_bytes) as usize];
+        let table = args.table.cpu_address().ok_or(Status::INVALID_PARAMETER)?;
+        args.table.read(start * entry_bytes, &mut before).map_err(|_| Status::INVALID_PARAMETER)?;
+        let (process, is_rooted) = self.process_of(args.address_space);
+        let arm = arm::<miniport::UpdatePageTable>(&[
+            ("PageTableLevel", (levels - 1 - args.level).into()),
+            ("PageTableAddress", table),
+            ("pPageTableEntries", address_of_first(&mut entries)),
+            ("StartIndex", start),
+            ("NumPageTableEntries", count),
+            ("hProcess", process),
+        ]);
+        self.build(operation(Number::UpdatePageTable, arm))?;
+        self.host().platform.fence();
+        // Entries that were zero are cached by no device.
+        if is_rooted && before.iter().any(|byte| *byte != 0) {
+            self.flush(args.address_space, process)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self, address_space: u32, process: u64) -> Result<(), Status> {
+        let root = self.objects.lock().root_of(address_space);
+        let arm = arm::<FlushTlb>(&[("hProcess", process), ("EndVirtualAddress", u64::MAX)]);
+        let mut args = operation(Number::FlushTlb, arm);
+        // SegmentOffset of RootPageTableAddress; its SegmentId is 0.
+        args.arm[1] = root;
+        self.build(args)
+    }
+
+    /// Creates or destroys the process, and gives its root page table to its contexts.
+    pub(crate) fn set_root(&self, args: SetRootPageTable) -> Result<(), Status> {
+        let Some(root) = args.root else { return self.end_process(args.address_space) };
+        self.begin_process(args.address_space)?;
+        let contexts = self.objects.lock().set_root(args.address_space, root.0);
+        contexts.into_iter().for_each(|context| self.set_root_of(context, root.0));
+        Ok(())
+    }
+
+    /// DxgkDdiSetRootPageTable, which returns nothing.
+    pub(crate) fn set_root_of(&self, context: u64, root: u64) {
+        let entries = self.objects.lock().shape.map_or(0, |shape| 1_u32 << shape.index_bits);
+        let mut args = miniport::SetRootPageTable {
+            context,
+            segment_id: 0,
+            padding: 0,
+            segment_offset: root,
+            entries,
+        };
+        let _done = self.call("DxgkDdiSetRootPageTable", |e| {
+            e.set_root_page_table(self.adapter, &mut args).map(|()| Status::SUCCESS.0)
+        });
+    }
+}

@@ -1,0 +1,46 @@
+//! What the host keeps of a driver's objects: what the published calls name besides handles of the
+//! driver.
+
+use std::collections::BTreeMap;
+use tidegate_ddi::memory::PageTableShape;
+
+/// What the host keeps of the driver's objects.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub(crate) shape: Option<PageTableShape>,
+    /// By address space.
+    pub(crate) processes: BTreeMap<u32, Process>,
+    /// The address space of each device.
+    pub(crate) devices: BTreeMap<u64, u32>,
+    pub(crate) contexts: BTreeMap<u64, Context>,
+}
+
+pub(crate) struct Process {
+    /// hKmdProcess
+    pub(crate) handle: u64,
+    /// Bus address of the root page table; 0 before the first.
+    pub(crate) root: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) address_space: u32,
+    pub(crate) private_data_bytes: u32,
+}
+
+impl Objects {
+    /// Keeps a root page table. Returns the contexts that get it.
+    pub(crate) fn set_root(&mut self, address_space: u32, root: u64) -> Vec<u64> {
+        if let Some(process) = self.processes.get_mut(&address_space) {
+            process.root = root;
+        }
+        let of_space = |(handle, context): (&u64, &Context)| {
+            (context.address_space == address_space).then_some(*handle)
+        };
+        self.contexts.iter().filter_map(of_space).collect()
+    }
+
+    pub(crate) fn root_of(&self, address_space: u32) -> u64 {
+        self.processes.get(&address_space).map_or(0, |process| process.root)
+    }
+}

@@ -1,0 +1,318 @@
+//! Start and stop of the device, and its capabilities.
+
+use crate::CDriver;
+use crate::address::{address_of, address_of_first};
+use crate::foreign::{DxgkStartInfo, Interface};
+use crate::host::Kernel;
+use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
+use tidegate_ddi::memory::{PageTableShape, Segment};
+use tidegate_ddi::{
+    AdapterCaps, MonitoredNotification, NodeMetadata, PreemptionCaps, StartInfo, Status, VidSchCaps,
+};
+use tidegate_gpu_abi::Register;
+use tidegate_gpu_abi::regs::NodeTraits;
+use tidegate_platform::level::Level;
+use tidegate_wddm_abi::d3dkmddi::HW_QUEUE_PACKET_CAP_SHIFT;
+use tidegate_wddm_abi::d3dukmdt::{self, NodeMetadataFlags};
+use tidegate_wddm_abi::miniport::{
+    DriverCaps, GpuMmuCaps, GpuMmuCapsFlags, PageTableLevelDesc, QueryAdapterInfo,
+    QuerySegmentOut4, SegmentDescriptor4, SegmentFlags,
+};
+
+/// DXGKQAITYPE_DRIVERCAPS and the other queries.
+const DRIVERCAPS: u32 = 1;
+const QUERYSEGMENT4: u32 = 11;
+const GPUMMUCAPS: u32 = 13;
+const PAGETABLELEVELDESC: u32 = 14;
+
+/// FlipOnVSyncMmIo of DXGK_FLIPCAPS.
+const FLIP_ON_VSYNC_MMIO: u32 = 1 << 1;
+/// The four bits of HwQueuePacketCap.
+const PACKET_CAP: u32 = 0xF << HW_QUEUE_PACKET_CAP_SHIFT;
+/// Segments of an adapter.
+const MOST_SEGMENTS: u32 = 32;
+
+impl CDriver {
+    pub(crate) fn start(&self, info: StartInfo) -> Result<(), Status> {
+        let StartInfo { callbacks, system_memory, .. } = info;
+        self.host().set_kernel(Some(Kernel { callbacks, system_memory }));
+        let started = self.start_miniport();
+        if started.is_err() {
+            self.host().set_kernel(None);
+        }
+        started
+    }
+
+    fn start_miniport(&self) -> Result<(), Status> {
+        let version = self.entries.version;
+        let mut interface = Interface::new(self.context(), version.number, version.interface_bytes);
+        let mut start = DxgkStartInfo::default();
+        let (mut sources, mut children) = (0, 0);
+        self.call("DxgkDdiStartDevice", |entries| {
+            let words = interface.words.as_mut_ptr();
+            entries.start_device(self.adapter, &mut start, words, &mut sources, &mut children)
+        })?;
+        if (sources, children) != (0, 0) {
+            self.host().violation(format!(
+                "DxgkDdiStartDevice reports {sources} sources and {children} children: drivers in \
+                 C only render yet"
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stop(&self) {
+        self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
+        self.host().set_kernel(None);
+    }
+
+    /// DxgkDdiQueryAdapterInfo. `bytes` is the size of the output in the driver's version.
+    fn query<I, O>(
+        &self,
+        query_type: u32,
+        input: Option<&mut I>,
+        output: &mut O,
+        bytes: u32,
+    ) -> Result<(), Status> {
+        let input_data_size = if input.is_some() { size_of::<I>() as u32 } else { 0 };
+        let mut args = QueryAdapterInfo {
+            query_type,
+            input_data: input.map_or(0, address_of),
+            input_data_size,
+            output_data: address_of(output),
+            output_data_size: bytes,
+            flags: 0,
+            kmd_process_handle: 0,
+        };
+        self.call("DxgkDdiQueryAdapterInfo", |e| e.query_adapter_info(self.adapter, &mut args))
+    }
+
+    /// As [`CDriver::query`], without an input. A refusal is recorded: the adapter does not start.
+    fn query_or_default<O>(&self, query_type: u32, output: &mut O, bytes: u32) {
+        if let Err(status) = self.query(query_type, None::<&mut u32>, output, bytes) {
+            self.host().violation(format!(
+                "DxgkDdiQueryAdapterInfo of the type {query_type} failed: {status}; without the \
+                 answer the adapter does not start"
+            ));
+        }
+    }
+
+    pub(crate) fn caps(&self) -> AdapterCaps {
+        let mut caps = no_driver_caps();
+        let bytes = self.entries.version.driver_caps_bytes;
+        self.query_or_default(DRIVERCAPS, &mut caps, bytes);
+        let scheduling = VidSchCaps::from_bits_truncate(caps.scheduling_caps & !PACKET_CAP);
+        let nodes = caps.nodes.min(self.host().device.node_count());
+        if nodes != caps.nodes {
+            self.host().violation(format!(
+                "NbAsymetricProcessingNodes is {}: the device has {nodes} nodes",
+                caps.nodes
+            ));
+        }
+        AdapterCaps {
+            description: format!("driver {}", self.host().name),
+            scheduling,
+            hw_queue_packet_cap: (caps.scheduling_caps & PACKET_CAP) >> HW_QUEUE_PACKET_CAP_SHIFT,
+            preemption: PreemptionCaps {
+                graphics: GraphicsPreemption::from_number(caps.graphics_preemption)
+                    .unwrap_or(GraphicsPreemption::None),
+                compute: ComputePreemption::from_number(caps.compute_preemption)
+                    .unwrap_or(ComputePreemption::None),
+            },
+            max_allocation_list_slot_id: caps.max_allocation_list_slot_id,
+            per_engine_tdr: caps.support_per_engine_tdr != 0,
+            flip_on_vsync_mmio: caps.flip_caps & FLIP_ON_VSYNC_MMIO != 0,
+            nodes: (0..nodes).map(|node| self.node(node)).collect(),
+            physical_adapters: 1,
+            monitored_values_in_memory: true,
+            cache_coherent_memory: self
+                .mmu_caps()
+                .contains(GpuMmuCapsFlags::CACHE_COHERENT_MEMORY_SUPPORTED),
+            ..AdapterCaps::default()
+        }
+    }
+
+    /// DxgkDdiGetNodeMetadata. What user-mode drivers know about the engines of their hardware, and
+    /// no query reports, is read from the device.
+    fn node(&self, node: u32) -> NodeMetadata {
+        let mut metadata = d3dukmdt::NodeMetadata {
+            engine_type: 0,
+            friendly_name: [0; 32],
+            flags: 0,
+            gpu_mmu_supported: 0,
+            iommu_supported: 0,
+        };
+        self.must("DxgkDdiGetNodeMetadata", |entries| {
+            entries.get_node_metadata(self.adapter, node, &mut metadata)
+        });
+        let (engine_type, flags) = (metadata.engine_type, metadata.flags);
+        let name: Vec<u16> =
+            { metadata.friendly_name }.into_iter().take_while(|unit| *unit != 0).collect();
+        let has = |flag: NodeMetadataFlags| flags & flag.bits() != 0;
+        let device = &self.host().device;
+        let traits = NodeTraits(device.read_register(Register::NODE_TRAITS.offset(node)));
+        let mut kinds = EngineKind::ALL.iter().copied();
+        NodeMetadata {
+            engine_type: kinds
+                .find(|kind| kind.engine_type() == engine_type)
+                .unwrap_or(EngineKind::Compute),
+            friendly_name: String::from_utf16_lossy(&name),
+            context_scheduling: has(NodeMetadataFlags::CONTEXT_SCHEDULING_SUPPORTED),
+            user_mode_submission: has(NodeMetadataFlags::USER_MODE_SUBMISSION),
+            max_in_flight_hw_queue_buffers: (flags >> 16) as u16,
+            writes_fences: !traits.has(NodeTraits::NO_FENCE_WRITES),
+            monitored_notification: match traits.has(NodeTraits::NOTIFIES_FENCE_WRITES) {
+                true => MonitoredNotification::Advanced,
+                false => MonitoredNotification::Basic,
+            },
+        }
+    }
+
+    fn mmu_caps(&self) -> GpuMmuCapsFlags {
+        let mut caps = no_mmu_caps();
+        self.query_or_default(GPUMMUCAPS, &mut caps, size_of::<GpuMmuCaps>() as u32);
+        GpuMmuCapsFlags::from_bits_truncate(caps.flags)
+    }
+
+    /// GPUMMUCAPS, then PAGETABLELEVELDESC for each level. All levels must be alike.
+    pub(crate) fn shape(&self) -> PageTableShape {
+        let mut caps = no_mmu_caps();
+        self.query_or_default(GPUMMUCAPS, &mut caps, size_of::<GpuMmuCaps>() as u32);
+        let level = |mut number: u32| {
+            let mut level = PageTableLevelDesc {
+                page_table_index_bit_count: 0,
+                page_table_segment_id: 0,
+                paging_process_page_table_segment_id: 0,
+                page_table_size_in_bytes: 0,
+                page_table_alignment_in_bytes: 0,
+            };
+            let bytes = size_of::<PageTableLevelDesc>() as u32;
+            let queried = self.query(PAGETABLELEVELDESC, Some(&mut number), &mut level, bytes);
+            if let Err(status) = queried {
+                self.host().violation(format!("PAGETABLELEVELDESC {number} failed: {status}"));
+            }
+            (level.page_table_index_bit_count, level.page_table_size_in_bytes)
+        };
+        let levels: Vec<(u32, u32)> = (0..caps.page_table_level_count.min(8)).map(level).collect();
+        let Some(&(index_bits, table_bytes)) = levels.first() else {
+            self.host().violation("PageTableLevelCount is 0: page tables have 1 level or more");
+            return PageTableShape::default();
+        };
+        if levels.iter().any(|level| *level != (index_bits, table_bytes)) {
+            self.host().violation(format!(
+                "levels of page tables differ: index bits and bytes are {levels:?}; all levels \
+                 must be alike"
+            ));
+        }
+        let page_bytes = tidegate_gpu_abi::PAGE_BYTES;
+        let covered = page_bytes.trailing_zeros() + index_bits * levels.len() as u32;
+        if covered != caps.virtual_address_bit_count {
+            self.host().violation(format!(
+                "VirtualAddressBitCount is {}: the levels cover {covered} bits",
+                caps.virtual_address_bit_count
+            ));
+        }
+        PageTableShape {
+            page_bytes,
+            levels: levels.len() as u32,
+            index_bits,
+            table_bytes: table_bytes.into(),
+        }
+    }
+
+    /// QUERYSEGMENT4, for the number and then for the segments. An aperture is system memory. A
+    /// memory segment is the device's local memory.
+    pub(crate) fn segments(&self) -> Vec<Segment> {
+        let mut out = QuerySegmentOut4 {
+            segments: 0,
+            segment_descriptor: 0,
+            paging_buffer_segment_id: 0,
+            paging_buffer_size: 0,
+            paging_buffer_private_data_size: 0,
+            segment_descriptor_stride: size_of::<SegmentDescriptor4>() as u64,
+        };
+        let bytes = size_of::<QuerySegmentOut4>() as u32;
+        self.query_or_default(QUERYSEGMENT4, &mut out, bytes);
+        let count = out.segments.min(MOST_SEGMENTS) as usize;
+        let mut descriptors = vec![no_segment(); count];
+        out.segment_descriptor = address_of_first(&mut descriptors);
+        self.query_or_default(QUERYSEGMENT4, &mut out, bytes);
+        let device = &self.host().device;
+        let mut segments = Vec::new();
+        for (descriptor, number) in descriptors.iter().zip(1..) {
+            let flags = SegmentFlags::from_bits_truncate(descriptor.flags);
+            match device.local_memory(0) {
+                _ if flags.contains(SegmentFlags::APERTURE) => {}
+                Some(memory) if segments.is_empty() => segments.push(Segment {
+                    memory: memory.clone(),
+                    physical_adapter: 0,
+                    cpu_visible: flags.contains(SegmentFlags::CPU_VISIBLE),
+                    bytes: descriptor.size.min(device.local_memory_bytes()),
+                }),
+                _ => self.host().violation(format!(
+                    "segment {number} is a memory segment: the device has one local memory"
+                )),
+            }
+        }
+        segments
+    }
+
+    /// Calls the interrupt routine. The line orders it with DxgkCbSynchronizeExecution.
+    pub(crate) fn interrupt(&self, level: &tidegate_ddi::Dirql<'_>) -> bool {
+        let line = self.host().line.lock_device();
+        let ours = self.host().at_level("DxgkDdiInterruptRoutine", Level::Dirql, || {
+            self.entries.interrupt_routine(self.adapter, 0)
+        });
+        self.host().forward(level);
+        drop(line);
+        ours.is_some_and(|ours| ours != 0)
+    }
+}
+
+fn no_driver_caps() -> DriverCaps {
+    DriverCaps {
+        highest_acceptable_address: 0,
+        max_allocation_list_slot_id: 0,
+        aperture_segment_commit_limit: 0,
+        pointer_to_gamma: [0; 7],
+        presentation_caps: 0,
+        max_queued_flip_on_vsync: 0,
+        flip_caps: 0,
+        scheduling_caps: 0,
+        memory_management_caps: [0; 2],
+        nodes: 0,
+        topology_reserved: [0; 64],
+        wddm_version: 0,
+        reserved: [0; 47],
+        graphics_preemption: 0,
+        compute_preemption: 0,
+        support_non_vga: 0,
+        support_smooth_rotation: 0,
+        support_per_engine_tdr: 0,
+        display_and_later: [0; 53],
+    }
+}
+
+fn no_mmu_caps() -> GpuMmuCaps {
+    GpuMmuCaps {
+        flags: 0,
+        page_table_update_mode: 0,
+        virtual_address_bit_count: 0,
+        leaf_table_bytes_64k: 0,
+        page_table_level_count: 0,
+        legacy_behaviors: 0,
+    }
+}
+
+fn no_segment() -> SegmentDescriptor4 {
+    SegmentDescriptor4 {
+        flags: 0,
+        base_address: 0,
+        size: 0,
+        commit_limit: 0,
+        system_memory_end_address: 0,
+        cpu_translated_address: [0; 2],
+        invalid_memory_ranges: 0,
+        protected_regions: [0; 4],
+    }
+}

@@ -1,0 +1,114 @@
+/*
+ * The packet driver with one mistake, by its number in MISTAKE. Entries are replaced between the
+ * driver's table and DxgkInitialize.
+ */
+#define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
+#include <ntddk.h>
+#include <dispmprt.h>
+
+static NTSTATUS Planted(
+    PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data);
+
+#define DxgkInitialize Planted
+#include "../../../drivers/packet/packet.c"
+#undef DxgkInitialize
+
+#define OTHER_TAG 0x6B61656Cu /* 'leak' */
+
+static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCreateDevice) {
+    PUCHAR block = (PUCHAR)ExAllocatePoolWithTag(NonPagedPoolNx, 24, TAG);
+    KSPIN_LOCK lock;
+    KIRQL level = KeGetCurrentIrql();
+    KeInitializeSpinLock(&lock);
+    switch (MISTAKE) {
+    case 1: /* a leak */
+        (void)ExAllocatePoolWithTag(NonPagedPoolNx, 40, OTHER_TAG);
+        break;
+    case 2: /* a store behind the block */
+        block[24] = 1;
+        break;
+    case 3: /* a second free */
+        ExFreePoolWithTag(block, TAG);
+        break;
+    case 4: /* a free with another tag */
+        ExFreePoolWithTag(block, OTHER_TAG);
+        block = NULL;
+        break;
+    case 5: /* a level that stays raised */
+        KeRaiseIrql(DISPATCH_LEVEL, &level);
+        break;
+    case 6: /* a lock that is not held */
+        KeReleaseSpinLock(&lock, level);
+        break;
+    case 7: /* half a register */
+        (void)READ_REGISTER_ULONG((volatile ULONG *)((PADAPTER)hAdapter)->Registers);
+        break;
+    case 8: /* a lock for code at DISPATCH level */
+        KeAcquireSpinLockAtDpcLevel(&lock);
+        KeReleaseSpinLockFromDpcLevel(&lock);
+        break;
+    case 9: /* new memory that is taken for zero */
+        NT_ASSERT(block[3] == 0);
+        break;
+    case 10: /* an address that the device cannot have */
+        (void)MmGetPhysicalAddress(&lock);
+        break;
+    default:
+        break;
+    }
+    if (block != NULL) {
+        ExFreePoolWithTag(block, TAG);
+    }
+    return CreateDevice(hAdapter, pCreateDevice);
+}
+
+static VOID PlantedDpcRoutine(PVOID MiniportDeviceContext) {
+    LARGE_INTEGER interval;
+    interval.QuadPart = -10;
+    switch (MISTAKE) {
+    case 11: /* a wait in a DPC */
+        (void)KeDelayExecutionThread(KernelMode, FALSE, &interval);
+        break;
+    case 12: /* paged code in a DPC */
+        PAGED_CODE();
+        break;
+    case 13: /* paged pool in a DPC */
+        ExFreePool(ExAllocatePoolWithTag(PagedPool, 8, TAG));
+        break;
+    default:
+        break;
+    }
+    DpcRoutine(MiniportDeviceContext);
+}
+
+static BOOLEAN PlantedInterruptRoutine(PVOID MiniportDeviceContext, ULONG MessageNumber) {
+    PADAPTER adapter = (PADAPTER)MiniportDeviceContext;
+    if (MISTAKE == 14) { /* a callback above its level */
+        adapter->Kernel.DxgkCbNotifyDpc(adapter->Kernel.DeviceHandle);
+    }
+    return InterruptRoutine(MiniportDeviceContext, MessageNumber);
+}
+
+static NTSTATUS PlantedDestroyDevice(HANDLE hDevice) {
+    NTSTATUS status = DestroyDevice(hDevice);
+    return MISTAKE == 15 ? STATUS_UNSUCCESSFUL : status; /* an entry that must not fail */
+}
+
+static NTSTATUS Planted(
+    PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
+    data->DxgkDdiCreateDevice = PlantedCreateDevice;
+    data->DxgkDdiDestroyDevice = PlantedDestroyDevice;
+    data->DxgkDdiDpcRoutine = PlantedDpcRoutine;
+    data->DxgkDdiInterruptRoutine = PlantedInterruptRoutine;
+    if (MISTAKE == 16) {
+        data->Version = 0x2005;
+    }
+    if (MISTAKE == 17) {
+        data->DxgkDdiSubmitCommandVirtual = NULL;
+        data->DxgkDdiStopDevice = NULL;
+    }
+    if (MISTAKE == 18) {
+        data->Version = DXGKDDI_INTERFACE_VERSION_WIN8;
+    }
+    return MISTAKE == 19 ? STATUS_SUCCESS : DxgkInitialize(DriverObject, RegistryPath, data);
+}

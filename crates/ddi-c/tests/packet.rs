@@ -1,0 +1,145 @@
+//! `drivers/packet`, compiled with cc, runs workloads on the software GPU. A machine without cc
+//! prints a line.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use tidegate::runner::report::Report;
+use tidegate::workload::expect::Clock;
+use tidegate::workload::model::Submission;
+use tidegate::workload::{self, LoadOptions};
+use tidegate::{MakeDriver, RunRequest, run_workload};
+use tidegate_ddi::Driver;
+use tidegate_ddi_c::{CDriver, Findings};
+use tidegate_platform::{Mutex, Platform};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compiles sources into a driver, with more options; `None` without a compiler.
+fn compile(folder: &Path, sources: &[PathBuf], options: &[&str]) -> Option<PathBuf> {
+    let found = Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !found {
+        println!("skipped: this machine has no cc");
+        return None;
+    }
+    let library = folder.join("driver.so");
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-g", "-O1", "-fshort-wchar", "-fPIC", "-shared"]);
+    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+    command.arg(root().join("include/wddm")).args(sources);
+    command.arg(root().join("include/wddm/tidegate_nt.c")).arg("-o").arg(&library).args(options);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(library)
+}
+
+/// The packet driver, with definitions that plant mistakes.
+fn packet_driver(folder: &Path, options: &[&str]) -> Option<PathBuf> {
+    let sources = [root().join("drivers/packet/packet.c")];
+    compile(folder, &sources, &[&["-Wl,-z,defs"], options].concat())
+}
+
+/// Runs a workload with packets on a driver. Returns its report and the driver's findings, or why
+/// it did not run.
+fn try_run(library: &Path, name: &str, clock: Clock) -> Result<(Report, Vec<String>), String> {
+    let path = root().join("workloads").join(name);
+    let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
+    let seen: Arc<Mutex<Option<Findings>>> =
+        Arc::new(Platform::host().mutex("findings of the test", None));
+    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
+    let make: MakeDriver = Arc::new(move |platform, gpu| {
+        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
+        *kept.lock() = Some(driver.findings());
+        Ok(Arc::new(driver) as Arc<dyn Driver>)
+    });
+    let request = RunRequest {
+        submission: Some(Submission::Packet),
+        driver: Some(make),
+        ..RunRequest::new(Arc::new(workload), clock)
+    };
+    let result = run_workload(&request).map_err(|error| error.to_string())?;
+    let findings = seen.lock().take().unwrap().lines();
+    Ok((result.outcome.report, findings))
+}
+
+fn check(library: &Path, name: &str, clock: Clock) {
+    let (report, findings) = try_run(library, name, clock).unwrap();
+    assert!(report.are_right(), "{name}: {:?}", report.problem_lines());
+    assert!(report.queues.iter().any(|queue| queue.packets > 0), "{name} ran without packets");
+    assert_eq!(findings, [""; 0], "{name}");
+}
+
+#[test]
+fn workloads_run_on_a_driver_in_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = packet_driver(folder.path(), &[]) else { return };
+    for name in ["ring-buffer.toml", "frame-graph.toml", "high-priority-compute.toml"] {
+        check(&library, name, Clock::Virtual);
+    }
+    check(&library, "ring-buffer.toml", Clock::Wall);
+}
+
+/// The packet driver with a mistake of `mistakes.c`.
+fn with_mistake(folder: &Path, mistake: u32) -> Option<PathBuf> {
+    let sources = [root().join("crates/ddi-c/tests/mistakes.c")];
+    compile(folder, &sources, &["-Wl,-z,defs", &format!("-DMISTAKE={mistake}")])
+}
+
+#[test]
+fn each_mistake_of_a_driver_is_a_finding() {
+    let expected = [
+        "1 blocks of pool memory with tag 'leak', 40 bytes",
+        "pool memory of 24 bytes was written after its end",
+        "which is no allocated pool memory",
+        "with tag 'pckt' was freed with tag 'leak'",
+        "DxgkDdiCreateDevice returned at level 2: it was called at 0",
+        "was released but not held",
+        "an access of 4 bytes at 0x7d6e000000000000",
+        "KeAcquireSpinLockAtDpcLevel at level 0",
+        "the assertion block[3] == 0 failed",
+        "has no bus address",
+        "KeDelayExecutionThread at level 2: the highest is 1",
+        "PAGED_CODE at level 2",
+        "ExAllocatePoolWithTag at level 2: the highest is 1",
+        "DxgkCbNotifyDpc at level 5: the level must be DISPATCH",
+        "DxgkDdiDestroyDevice must not fail",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (mistake, expected) in (1..).zip(expected) {
+        let Some(library) = with_mistake(folder.path(), mistake) else { return };
+        let (report, findings) = try_run(&library, "hello.toml", Clock::Virtual).unwrap();
+        assert!(report.are_right(), "mistake {mistake}: {:?}", report.problem_lines());
+        let found = findings.iter().any(|finding| finding.contains(expected));
+        assert!(found, "mistake {mistake}: {findings:?}");
+    }
+    let clean = with_mistake(folder.path(), 0);
+    let (_, findings) = try_run(&clean.unwrap(), "hello.toml", Clock::Virtual).unwrap();
+    assert_eq!(findings, [""; 0]);
+}
+
+#[test]
+fn a_library_that_is_no_driver_is_refused_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let refusal = |library: &Path| try_run(library, "hello.toml", Clock::Virtual).err().unwrap();
+    for (mistake, expected) in [
+        (16, "DxgkInitialize with the version 0x2005"),
+        (17, "lacks DxgkDdiStopDevice, DxgkDdiSubmitCommandVirtual"),
+        (18, "lacks DxgkDdiGetNodeMetadata"),
+        (19, "did not call DxgkInitialize"),
+    ] {
+        let Some(library) = with_mistake(folder.path(), mistake) else { return };
+        let refused = refusal(&library);
+        assert!(refused.contains(expected), "{mistake}: {refused}");
+    }
+    let source = folder.path().join("lacking.c");
+    let text = "#include <ntddk.h>\nNTSTATUS DriverEntry(PDRIVER_OBJECT o, PUNICODE_STRING p) {\n\
+                (void)o; (void)p; return ZwClose(0);\n}\n";
+    std::fs::write(&source, text).unwrap();
+    let library = compile(folder.path(), &[source], &[]).unwrap();
+    let refused = refusal(&library);
+    assert!(refused.contains("undefined symbol: ZwClose"), "{refused}");
+    let missing = refusal(&folder.path().join("missing.so"));
+    assert!(missing.starts_with("cannot read the driver"), "{missing}");
+}

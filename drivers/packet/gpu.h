@@ -1,0 +1,79 @@
+/*
+ * The software GPU as a driver sees it (crates/gpu-abi): registers of 64 bits, commands of its
+ * mailbox, slots of a ring, commands in DMA buffers, entries of page tables.
+ */
+#ifndef PACKET_GPU_H
+#define PACKET_GPU_H
+
+/* Registers, by number. A register is at 8 times its number. "Takes" means that a read clears. */
+#define REG_MAILBOX 0u         /* 16 words of a command */
+#define REG_MAILBOX_RUN 32u    /* a write runs the command */
+#define REG_MAILBOX_STATUS 33u /* 0 done, MAILBOX_PENDING, or an error */
+#define REG_MAILBOX_RESULT 34u
+#define REG_INTERRUPT_CAUSE 40u /* takes the causes and lowers the line */
+#define REG_FAULT_QUEUE 44u     /* number of the queue plus 1, 0 for no fault */
+#define REG_FAULT_VA 45u
+#define REG_FAULT_POSITION 46u /* submission fence id of a packet */
+#define REG_FAULT_INFO 47u     /* takes the fault; the low byte is its kind */
+#define REG_COMPLETED_FENCE 64u /* + engine */
+#define REG_DEVICE_TRAITS 192u
+#define REG_MONITORED_ENGINES 193u /* takes a bitmap of engines */
+#define REG_PREEMPTED_ENGINES 195u /* takes a bitmap of engines */
+#define REG_NODE_COUNT 197u
+#define REG_LOCAL_MEMORY_BYTES 198u
+#define REG_PREEMPTED_FENCE 256u     /* + engine */
+#define REG_PREEMPTED_COMPLETED 320u /* + engine */
+#define REG_NODE_CLASS 448u          /* + node: 0 3D, 1 compute, 2 copy, 3 decode, 4 encode */
+
+#define CAUSE_FAULT 8u
+#define CAUSE_MONITORED_SIGNALED 16u
+#define CAUSE_DMA_PREEMPTED 64u
+#define CAUSE_ENGINE(engine) (1ull << (8 + (engine)))
+#define NO_DEVICE (~0ull)
+
+#define TRAIT_NOT_IO_COHERENT 8u
+#define FAULT_WRITE_UNMAPPED 2u
+#define FAULT_READ_UNMAPPED 1u
+
+#define MAX_NODES 48u
+
+/* Mailbox */
+#define MAILBOX_WORDS 16u
+#define MAILBOX_PENDING (1ull << 32)
+#define CMD_SET_ADDRESS_SPACE 1u /* space, root, GPU */
+#define CMD_INVALIDATE_TLB 2u    /* space, GPU */
+#define CMD_CREATE_QUEUE 3u
+#define CMD_DESTROY_QUEUE 4u /* queue */
+#define CMD_KICK_QUEUE 9u    /* queue */
+#define CMD_HOLD_ENGINES 17u
+#define CMD_RELEASE_ENGINES 18u
+#define CMD_PREEMPT_NODE 40u /* engine, preemption fence id */
+#define CMD_RESET_ENGINE 41u /* engine; result: last packet */
+#define CMD_QUERY_ENGINE 42u /* engine; result: bit 0 if it responds */
+#define CMD_CONTINUE 43u     /* ticket, at once */
+#define QUEUE_KIND_NODE 2u
+#define BAND_NORMAL 1u
+
+/* A ring: slots of 8 words, and a control area with the two pointers. */
+#define SLOT_WORDS 8u
+#define CONTROL_BYTES 128u
+#define CONTROL_WRITE 0u
+#define CONTROL_READ 8u
+#define SLOT_EXECUTE_DMA (2ull | 1ull << 8)
+#define DMA_RESUME 1ull
+#define DMA_CONTEXT_SWITCH 2ull
+
+/* Commands of DMA buffers: the opcode, and the words of the command above it. */
+#define GPU_COPY (1ull | 4ull << 16) /* source, destination, bytes */
+#define GPU_FILL (2ull | 4ull << 16) /* destination, bytes, value */
+#define COMMAND_BYTES 32u
+
+/* Page tables: 4 levels of 512 entries, pages of 4 KiB. */
+#define TABLE_LEVELS 4u
+#define TABLE_INDEX_BITS 9u
+#define TABLE_BYTES 4096u
+#define PTE_VALID 1ull
+#define PTE_WRITABLE 2ull
+#define PTE_COHERENT 8ull
+
+#endif
