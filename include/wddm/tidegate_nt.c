@@ -50,6 +50,22 @@ typedef struct _TIDEGATE_HOST {
     /* Time in units of 100 ns. */
     UINT64 (*Time)(PVOID);
     VOID (*Barrier)(PVOID);
+    VOID (*InitializeEvent)(PVOID, PVOID event, BOOLEAN manual, BOOLEAN set);
+    BOOLEAN (*SetEvent)(PVOID, PVOID event);
+    BOOLEAN (*ClearEvent)(PVOID, PVOID event);
+    BOOLEAN (*ReadEvent)(PVOID, PVOID event);
+    /* 0 done, 1 timed out, 2 the machine stops. */
+    ULONG (*Wait)(PVOID, PVOID object, BOOLEAN bounded, UINT64 units);
+    BOOLEAN (*InsertDpc)(
+        PVOID, PVOID dpc, UINT64 routine, UINT64 context, UINT64 one, UINT64 two);
+    BOOLEAN (*RemoveDpc)(PVOID, PVOID dpc);
+    VOID (*FlushDpcs)(PVOID);
+    BOOLEAN (*SetTimer)(
+        PVOID, PVOID timer, UINT64 units, ULONG milliseconds, PVOID dpc, UINT64 routine,
+        UINT64 context);
+    BOOLEAN (*CancelTimer)(PVOID, PVOID timer);
+    PVOID (*StartThread)(PVOID, UINT64 routine, UINT64 context);
+    VOID (*EndThread)(PVOID);
 } TIDEGATE_HOST;
 
 static const TIDEGATE_HOST *host;
@@ -436,6 +452,152 @@ LARGE_INTEGER KeQueryPerformanceCounter(PLARGE_INTEGER PerformanceFrequency) {
     }
     now.QuadPart = (LONGLONG)host->Time(host->Host);
     return now;
+}
+
+/* Events and waits. Threads and timers are waited for as well. */
+
+VOID KeInitializeEvent(PRKEVENT Event, EVENT_TYPE Type, BOOLEAN State) {
+    host->InitializeEvent(host->Host, (PVOID)Event, Type == NotificationEvent, State);
+}
+
+LONG KeSetEvent(PRKEVENT Event, KPRIORITY Increment, BOOLEAN Wait) {
+    UNREFERENCED_PARAMETER(Increment);
+    UNREFERENCED_PARAMETER(Wait);
+    check("KeSetEvent", DISPATCH_LEVEL);
+    return host->SetEvent(host->Host, (PVOID)Event);
+}
+
+VOID KeClearEvent(PRKEVENT Event) {
+    check("KeClearEvent", DISPATCH_LEVEL);
+    (void)host->ClearEvent(host->Host, (PVOID)Event);
+}
+
+LONG KeResetEvent(PRKEVENT Event) {
+    check("KeResetEvent", DISPATCH_LEVEL);
+    return host->ClearEvent(host->Host, (PVOID)Event);
+}
+
+LONG KeReadStateEvent(PRKEVENT Event) {
+    check("KeReadStateEvent", DISPATCH_LEVEL);
+    return host->ReadEvent(host->Host, (PVOID)Event);
+}
+
+NTSTATUS KeWaitForSingleObject(
+    PVOID Object, KWAIT_REASON WaitReason, KPROCESSOR_MODE WaitMode, BOOLEAN Alertable,
+    PLARGE_INTEGER Timeout) {
+    UINT64 units = Timeout == NULL ? 0 : units_until(Timeout);
+    BOOLEAN polls = Timeout != NULL && units == 0;
+    UNREFERENCED_PARAMETER(WaitReason);
+    UNREFERENCED_PARAMETER(WaitMode);
+    UNREFERENCED_PARAMETER(Alertable);
+    if (!check("KeWaitForSingleObject", polls ? DISPATCH_LEVEL : APC_LEVEL)) {
+        return STATUS_UNSUCCESSFUL;
+    }
+    switch (host->Wait(host->Host, Object, Timeout != NULL, units)) {
+    case 0:
+        return STATUS_SUCCESS;
+    case 1:
+        return STATUS_TIMEOUT;
+    default:
+        return STATUS_ALERTED;
+    }
+}
+
+/* DPCs and timers. A KDPC holds its routine and its context. */
+
+VOID KeInitializeDpc(PRKDPC Dpc, PKDEFERRED_ROUTINE DeferredRoutine, PVOID DeferredContext) {
+    RtlZeroMemory(Dpc, sizeof(*Dpc));
+    Dpc->Opaque[0] = (ULONG_PTR)DeferredRoutine;
+    Dpc->Opaque[1] = (ULONG_PTR)DeferredContext;
+}
+
+BOOLEAN KeInsertQueueDpc(PRKDPC Dpc, PVOID SystemArgument1, PVOID SystemArgument2) {
+    return host->InsertDpc(
+        host->Host, (PVOID)Dpc, Dpc->Opaque[0], Dpc->Opaque[1], (UINT64)(ULONG_PTR)SystemArgument1,
+        (UINT64)(ULONG_PTR)SystemArgument2);
+}
+
+BOOLEAN KeRemoveQueueDpc(PRKDPC Dpc) {
+    return host->RemoveDpc(host->Host, (PVOID)Dpc);
+}
+
+VOID KeFlushQueuedDpcs(VOID) {
+    if (check("KeFlushQueuedDpcs", PASSIVE_LEVEL)) {
+        host->FlushDpcs(host->Host);
+    }
+}
+
+VOID KeInitializeTimerEx(PKTIMER Timer, TIMER_TYPE Type) {
+    UNREFERENCED_PARAMETER(Type);
+    check("KeInitializeTimer", DISPATCH_LEVEL);
+    host->InitializeEvent(host->Host, (PVOID)Timer, TRUE, FALSE);
+}
+
+VOID KeInitializeTimer(PKTIMER Timer) {
+    KeInitializeTimerEx(Timer, NotificationTimer);
+}
+
+BOOLEAN KeSetTimerEx(PKTIMER Timer, LARGE_INTEGER DueTime, LONG Period, PKDPC Dpc) {
+    check("KeSetTimer", DISPATCH_LEVEL);
+    return host->SetTimer(
+        host->Host, (PVOID)Timer, units_until(&DueTime), (ULONG)Period, (PVOID)Dpc,
+        Dpc == NULL ? 0 : Dpc->Opaque[0], Dpc == NULL ? 0 : Dpc->Opaque[1]);
+}
+
+BOOLEAN KeSetTimer(PKTIMER Timer, LARGE_INTEGER DueTime, PKDPC Dpc) {
+    return KeSetTimerEx(Timer, DueTime, 0, Dpc);
+}
+
+BOOLEAN KeCancelTimer(PKTIMER Timer) {
+    check("KeCancelTimer", DISPATCH_LEVEL);
+    return host->CancelTimer(host->Host, (PVOID)Timer);
+}
+
+/* Threads. A handle is the address of the thread's object. */
+
+NTSTATUS PsCreateSystemThread(
+    PHANDLE ThreadHandle, ULONG DesiredAccess, POBJECT_ATTRIBUTES ObjectAttributes,
+    HANDLE ProcessHandle, PCLIENT_ID ClientId, PKSTART_ROUTINE StartRoutine, PVOID StartContext) {
+    UNREFERENCED_PARAMETER(DesiredAccess);
+    UNREFERENCED_PARAMETER(ObjectAttributes);
+    UNREFERENCED_PARAMETER(ProcessHandle);
+    UNREFERENCED_PARAMETER(ClientId);
+    if (!check("PsCreateSystemThread", PASSIVE_LEVEL)) {
+        return STATUS_UNSUCCESSFUL;
+    }
+    *ThreadHandle = host->StartThread(
+        host->Host, (UINT64)(ULONG_PTR)StartRoutine, (UINT64)(ULONG_PTR)StartContext);
+    return STATUS_SUCCESS;
+}
+
+/* Does not return in a thread of the driver. */
+NTSTATUS PsTerminateSystemThread(NTSTATUS ExitStatus) {
+    check("PsTerminateSystemThread", PASSIVE_LEVEL);
+    host->EndThread(host->Host);
+    return ExitStatus;
+}
+
+NTSTATUS ObReferenceObjectByHandle(
+    HANDLE Handle, ACCESS_MASK DesiredAccess, POBJECT_TYPE ObjectType, KPROCESSOR_MODE AccessMode,
+    PVOID *Object, POBJECT_HANDLE_INFORMATION HandleInformation) {
+    UNREFERENCED_PARAMETER(DesiredAccess);
+    UNREFERENCED_PARAMETER(ObjectType);
+    UNREFERENCED_PARAMETER(AccessMode);
+    UNREFERENCED_PARAMETER(HandleInformation);
+    check("ObReferenceObjectByHandle", PASSIVE_LEVEL);
+    *Object = (PVOID)Handle;
+    return STATUS_SUCCESS;
+}
+
+VOID ObDereferenceObject(PVOID Object) {
+    UNREFERENCED_PARAMETER(Object);
+    check("ObDereferenceObject", DISPATCH_LEVEL);
+}
+
+NTSTATUS ZwClose(HANDLE Handle) {
+    UNREFERENCED_PARAMETER(Handle);
+    check("ZwClose", PASSIVE_LEVEL);
+    return STATUS_SUCCESS;
 }
 
 /* Atomics: full barriers */

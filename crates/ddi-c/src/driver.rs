@@ -5,7 +5,7 @@
 //! DxgkDdiRemoveDevice, DxgkDdiUnload, and the check that the driver has freed its memory.
 
 use crate::LoadError;
-use crate::foreign::{Entries, HostContext, HostTable, Library, resources};
+use crate::foreign::{Entries, HostContext, HostTable, Library, ROUTINES, resources};
 use crate::host::Host;
 use crate::objects::Objects;
 use std::path::Path;
@@ -18,9 +18,9 @@ use tidegate_platform::{Mutex, Platform};
 /// A driver in C, for one adapter.
 pub struct CDriver {
     // Dropped in this order.
-    _library: Library,
-    _table: Box<HostTable>,
-    context: Box<HostContext>,
+    library: Library,
+    _table: Arc<HostTable>,
+    context: Arc<HostContext>,
     pub(crate) entries: Entries,
     /// MiniportDeviceContext, which is the hAdapter of the entries.
     pub(crate) adapter: u64,
@@ -63,17 +63,19 @@ impl CDriver {
         // 1.
         let library = Library::load(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let host = Arc::new(Host::new(platform, device, name, resources()));
+        let host = Arc::new(Host::new(platform, device, name, resources(), ROUTINES));
         let entries = platform.mutex("driver's entries", None);
-        let context = Box::new(HostContext { host: Arc::clone(&host), entries });
-        let table = Box::new(HostTable::new(&context));
+        let context = Arc::new(HostContext { host: Arc::clone(&host), entries });
+        let table = Arc::new(HostTable::new(&context));
         // 2.
         let path = path.to_owned();
         if library.bind(&table) != Status::SUCCESS {
             return Err(LoadError::Release { path });
         }
         // 3.
-        let status = host.at_level("DriverEntry", Level::Passive, || library.enter(&host.name));
+        let driver_object = host.driver_object_at();
+        let status = host
+            .at_level("DriverEntry", Level::Passive, || library.enter(driver_object, &host.name));
         let failed = |entry, status| {
             let (_, found) = host.violations();
             let reason = found.iter().map(|line| format!("; {line}")).collect();
@@ -89,9 +91,9 @@ impl CDriver {
             return Err(LoadError::MissingEntries { path, entries: missing });
         }
         // 4.
-        let (mut physical_device, mut adapter) = ([0; 64], 0);
+        let mut adapter = 0;
         let added = host.at_level("DxgkDdiAddDevice", Level::Passive, || {
-            entries.add_device(&mut physical_device, &mut adapter)
+            entries.add_device(host.device_object_at(), &mut adapter)
         });
         let status = added.map_or(Status::NOT_SUPPORTED, Status);
         if status.0 < 0 {
@@ -99,7 +101,7 @@ impl CDriver {
             return Err(failed("DxgkDdiAddDevice", status));
         }
         let objects = platform.mutex("objects of a driver in C", Objects::default());
-        Ok(CDriver { _library: library, _table: table, context, entries, adapter, objects })
+        Ok(CDriver { library, _table: table, context, entries, adapter, objects })
     }
 
     /// Returns what is found in the driver, also after its end.
@@ -163,6 +165,10 @@ impl Drop for CDriver {
         }
         self.must("DxgkDdiRemoveDevice", |entries| entries.remove_device(self.adapter));
         host.at_level("DxgkDdiUnload", Level::Passive, || self.entries.unload());
+        // Unloads no code that a thread runs.
+        if !host.end_agents() {
+            self.library.keep();
+        }
         host.check_leaks();
     }
 }

@@ -5,6 +5,7 @@
 //! DxgkCbSynchronizeExecution, runs. The others are innermost and are never held over a call.
 
 use crate::address::{address_of_first, address_of_shared};
+use crate::dpc_queue::{Agents, Routines};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_ddi::{Callbacks, Dirql, Dispatch, InterruptData};
@@ -33,6 +34,9 @@ const DEVICE_LEVEL: u32 = 5;
 /// Violations that are kept with their text. Later ones are only counted.
 const KEPT_VIOLATIONS: usize = 64;
 
+/// Words of an object of the kernel.
+const OBJECT_WORDS: usize = 64;
+
 /// Unlocked, locked, and locked with waiters.
 const FREE: u64 = 0;
 const LOCKED: u64 = 1;
@@ -53,8 +57,13 @@ pub(crate) struct Host {
     locks: Mutex<BTreeMap<u64, Word>>,
     pool: Mutex<BTreeMap<u64, (u64, u32)>>,
     contiguous: Mutex<BTreeMap<u64, Contiguous>>,
+    /// Events, DPCs, timers, threads.
+    pub(crate) agents: Agents,
     /// CM_RESOURCE_LIST of the device, as words.
     resources: Vec<u64>,
+    /// DRIVER_OBJECT and DEVICE_OBJECT. A driver keeps their addresses and reads no member.
+    driver_object: Vec<u64>,
+    device_object: Vec<u64>,
     /// Private data of DMA buffers, by node and submission fence id.
     private_data: Mutex<BTreeMap<(u32, u32), Vec<u64>>>,
     violations: Mutex<Violations>,
@@ -98,6 +107,7 @@ impl Host {
         device: Arc<dyn Device>,
         name: String,
         resources: Vec<u64>,
+        routines: Routines,
     ) -> Host {
         Host {
             platform: platform.clone(),
@@ -109,7 +119,10 @@ impl Host {
             locks: platform.mutex("driver's spin locks", BTreeMap::new()),
             pool: platform.mutex("driver's pool", BTreeMap::new()),
             contiguous: platform.mutex("driver's contiguous memory", BTreeMap::new()),
+            agents: Agents::new(platform, routines),
             resources,
+            driver_object: vec![0; OBJECT_WORDS],
+            device_object: vec![0; OBJECT_WORDS],
             private_data: platform.mutex("driver's private data", BTreeMap::new()),
             violations: platform.mutex("driver's violations", Violations::default()),
         }
@@ -118,6 +131,14 @@ impl Host {
     /// Returns the address of the device's resources.
     pub(crate) fn resources_at(&self) -> u64 {
         address_of_shared(&self.resources)
+    }
+
+    pub(crate) fn driver_object_at(&self) -> u64 {
+        address_of_shared(&self.driver_object)
+    }
+
+    pub(crate) fn device_object_at(&self) -> u64 {
+        address_of_shared(&self.device_object)
     }
 
     /// Prints a message of the driver.
@@ -364,7 +385,11 @@ impl Host {
     /// Blocks for units of 100 ns. Returns `false` if the machine stops.
     pub(crate) fn delay(&self, units: u64) -> bool {
         let end = self.platform.now().after(units.saturating_mul(100));
-        self.platform.sleep_until(end) != WaitEnd::Stopped
+        let slept = self.platform.sleep_until(end) != WaitEnd::Stopped;
+        if !slept {
+            self.end_stopped_thread();
+        }
+        slept
     }
 
     pub(crate) fn stall(&self, microseconds: u32) {

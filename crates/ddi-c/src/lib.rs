@@ -6,11 +6,12 @@
 //! entries of DRIVER_INITIALIZATION_DATA, and the driver's callbacks into `ddi::Callbacks`
 //! (decisions/0173).
 //!
-//! Rooms, each using those before it: `address` · `error` · `objects` · `host` (what the driver's
-//! code uses: levels, locks, memory, registers, reports) · `foreign` (all unsafe code: the library,
-//! the two tables of functions, calls into the driver) · `driver` (the driver's state, loading and
-//! ending) · `start` (start, stop, capabilities) · `memory` (page tables and paging) · `packets`
-//! (contexts, packets, interrupts, recovery).
+//! Rooms, each using those before it: `address` · `error` · `objects` · `dpc_queue` · `host` (what
+//! the driver's code uses: levels, locks, memory, registers, reports) · `agents` (events, DPCs,
+//! timers, threads) · `foreign` (all unsafe code: the library, the two tables of functions, calls
+//! into the driver) · `driver` (the driver's state, loading and ending) · `start` (start, stop,
+//! capabilities) · `memory` (page tables and paging) · `packets` (contexts, packets, interrupts,
+//! recovery).
 //!
 //! Invariants:
 //! - each [`CDriver`] has its own copy of the library, so static variables belong to one adapter;
@@ -19,6 +20,8 @@
 //! - a broken rule of the driver is a text in [`CDriver::findings`], not a panic.
 
 mod address;
+mod agents;
+mod dpc_queue;
 mod driver;
 mod error;
 mod foreign;

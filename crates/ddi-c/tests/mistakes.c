@@ -94,6 +94,12 @@ static NTSTATUS PlantedDestroyDevice(HANDLE hDevice) {
     return MISTAKE == 15 ? STATUS_UNSUCCESSFUL : status; /* an entry that must not fail */
 }
 
+static NTSTATUS PlantedResetEngine(HANDLE hAdapter, DXGKARG_RESETENGINE *pResetEngine) {
+    UNREFERENCED_PARAMETER(hAdapter);
+    UNREFERENCED_PARAMETER(pResetEngine);
+    return STATUS_UNSUCCESSFUL;
+}
+
 static NTSTATUS Planted(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
     data->DxgkDdiCreateDevice = PlantedCreateDevice;
@@ -109,6 +115,9 @@ static NTSTATUS Planted(
     }
     if (MISTAKE == 18) {
         data->Version = DXGKDDI_INTERFACE_VERSION_WIN8;
+    }
+    if (MISTAKE == 20) { /* allowed: the adapter is reset then */
+        data->DxgkDdiResetEngine = PlantedResetEngine;
     }
     return MISTAKE == 19 ? STATUS_SUCCESS : DxgkInitialize(DriverObject, RegistryPath, data);
 }

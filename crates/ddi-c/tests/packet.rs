@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use tidegate::runner::HangAt;
 use tidegate::runner::report::Report;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
@@ -44,6 +45,16 @@ fn packet_driver(folder: &Path, options: &[&str]) -> Option<PathBuf> {
 /// Runs a workload with packets on a driver. Returns its report and the driver's findings, or why
 /// it did not run.
 fn try_run(library: &Path, name: &str, clock: Clock) -> Result<(Report, Vec<String>), String> {
+    try_run_with(library, name, clock, &[])
+}
+
+/// As [`try_run`], with submissions that hang.
+fn try_run_with(
+    library: &Path,
+    name: &str,
+    clock: Clock,
+    hangs: &[HangAt],
+) -> Result<(Report, Vec<String>), String> {
     let path = root().join("workloads").join(name);
     let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
     let seen: Arc<Mutex<Option<Findings>>> =
@@ -57,6 +68,7 @@ fn try_run(library: &Path, name: &str, clock: Clock) -> Result<(Report, Vec<Stri
     let request = RunRequest {
         submission: Some(Submission::Packet),
         driver: Some(make),
+        hangs: hangs.to_vec(),
         ..RunRequest::new(Arc::new(workload), clock)
     };
     let result = run_workload(&request).map_err(|error| error.to_string())?;
@@ -79,6 +91,27 @@ fn workloads_run_on_a_driver_in_c() {
         check(&library, name, Clock::Virtual);
     }
     check(&library, "ring-buffer.toml", Clock::Wall);
+    let (report, _) = try_run(&library, "high-priority-compute.toml", Clock::Virtual).unwrap();
+    let requested: u64 = report.engines.iter().map(|engine| engine.preemptions_requested).sum();
+    assert!(requested > 0, "no packet was preempted");
+}
+
+/// A hang ends with a reset of the engine, or of the adapter if the driver cannot reset the engine.
+#[test]
+fn a_hang_on_a_driver_in_c_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    for (mistake, code, outcome) in
+        [(0, 0x141, "the engine was reset"), (20, 0x117, "the adapter was reset")]
+    {
+        let Some(library) = with_mistake(folder.path(), mistake) else { return };
+        let hangs = [HangAt { queue: "frames".to_owned(), submission: 3 }];
+        let (report, findings) =
+            try_run_with(&library, "priorities.toml", Clock::Virtual, &hangs).unwrap();
+        let [recovery] = &report.recoveries[..] else { panic!("{:?}", report.recoveries) };
+        assert_eq!((recovery.code, recovery.outcome.as_str()), (code, outcome));
+        assert!(recovery.lost.iter().any(|lost| lost.queue == "frames" && lost.guilty));
+        assert_eq!(findings, [""; 0]);
+    }
 }
 
 /// The packet driver with a mistake of `mistakes.c`.
@@ -119,6 +152,20 @@ fn each_mistake_of_a_driver_is_a_finding() {
     assert_eq!(findings, [""; 0]);
 }
 
+/// A timer, its DPC and a thread run beside packets, on both clocks.
+#[test]
+fn timers_dpcs_and_threads_of_a_driver_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [root().join("crates/ddi-c/tests/agents.c")];
+    let made = |mistake| compile(folder.path(), &sources, &["-Wl,-z,defs", mistake]);
+    let Some(library) = made("-DMISTAKE=0") else { return };
+    check(&library, "ring-buffer.toml", Clock::Virtual);
+    check(&library, "ring-buffer.toml", Clock::Wall);
+    let library = made("-DMISTAKE=1").unwrap();
+    let (_, findings) = try_run(&library, "ring-buffer.toml", Clock::Virtual).unwrap();
+    assert_eq!(findings, ["1 timers of the driver are set after its end"]);
+}
+
 #[test]
 fn a_library_that_is_no_driver_is_refused_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,11 +182,11 @@ fn a_library_that_is_no_driver_is_refused_with_its_reason() {
     }
     let source = folder.path().join("lacking.c");
     let text = "#include <ntddk.h>\nNTSTATUS DriverEntry(PDRIVER_OBJECT o, PUNICODE_STRING p) {\n\
-                (void)o; (void)p; return ZwClose(0);\n}\n";
+                (void)o; (void)p; return ZwFlushKey(0);\n}\n";
     std::fs::write(&source, text).unwrap();
     let library = compile(folder.path(), &[source], &[]).unwrap();
     let refused = refusal(&library);
-    assert!(refused.contains("undefined symbol: ZwClose"), "{refused}");
+    assert!(refused.contains("undefined symbol: ZwFlushKey"), "{refused}");
     let missing = refusal(&folder.path().join("missing.so"));
     assert!(missing.starts_with("cannot read the driver"), "{missing}");
 }

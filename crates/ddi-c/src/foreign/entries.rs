@@ -61,7 +61,7 @@ macro_rules! entries {
 // Arguments that a driver may keep no longer than the call are references. A handle of the driver
 // is a number.
 entries! {
-    add_device = 1 "DxgkDdiAddDevice" fn(physical_device: &mut [u64; 64], context: &mut u64) -> i32;
+    add_device = 1 "DxgkDdiAddDevice" fn(physical_device: u64, context: &mut u64) -> i32;
     start_device = 2 "DxgkDdiStartDevice" fn(
         context: u64, start: &mut DxgkStartInfo, interface: *mut u64, sources: &mut u32,
         children: &mut u32,

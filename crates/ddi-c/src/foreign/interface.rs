@@ -87,7 +87,7 @@ unsafe extern "C-unwind" fn get_device_information(handle: Handle, info: *mut De
     }
     let filled = DeviceInfo {
         miniport_device_context: 0,
-        physical_device_object: 0,
+        physical_device_object: host.device_object_at(),
         device_registry_path: [0; 2],
         translated_resource_list: host.resources_at(),
         system_memory_size: 1 << 40,

@@ -17,7 +17,7 @@ use tidegate_ddi::Status;
 /// `NTSTATUS TidegateBind(const TIDEGATE_HOST *)`
 type Bind = unsafe extern "C-unwind" fn(*const HostTable) -> i32;
 /// `NTSTATUS DriverEntry(PDRIVER_OBJECT, PUNICODE_STRING)`
-type DriverEntry = unsafe extern "C-unwind" fn(*mut [u64; 64], *mut UnicodeString) -> i32;
+type DriverEntry = unsafe extern "C-unwind" fn(u64, *mut UnicodeString) -> i32;
 
 #[repr(C)]
 struct UnicodeString {
@@ -31,6 +31,8 @@ pub(crate) struct Library {
     handle: NonNull<c_void>,
     bind: Bind,
     driver_entry: DriverEntry,
+    /// Whether the code stays when this is dropped.
+    is_kept: bool,
     /// Keeps the path of the copy, at which debuggers find symbols.
     _copy: OwnedFd,
 }
@@ -80,7 +82,12 @@ impl Library {
                 std::mem::transmute::<*mut c_void, DriverEntry>(driver_entry.as_ptr()),
             )
         };
-        Ok(Library { handle, bind, driver_entry, _copy: copy })
+        Ok(Library { handle, bind, driver_entry, is_kept: false, _copy: copy })
+    }
+
+    /// Keeps the code in memory for ever: a thread still runs it.
+    pub(crate) fn keep(&mut self) {
+        self.is_kept = true;
     }
 
     /// Gives the host's functions to the driver. `table` and its host live until the library is
@@ -90,8 +97,8 @@ impl Library {
         Status(unsafe { (self.bind)(table) })
     }
 
-    /// Calls DriverEntry.
-    pub(crate) fn enter(&self, name: &str) -> Status {
+    /// Calls DriverEntry with the address of a driver object, which lives as long as the library.
+    pub(crate) fn enter(&self, driver_object: u64, name: &str) -> Status {
         let path = format!("\\Registry\\Machine\\System\\CurrentControlSet\\Services\\{name}");
         let mut units: Vec<u16> = path.encode_utf16().collect();
         units.push(0);
@@ -101,15 +108,17 @@ impl Library {
             maximum_length: bytes,
             buffer: units.as_ptr(),
         };
-        let mut driver_object = [0; 64];
         // SAFETY: both arguments live during the call. A driver object has no published members,
-        // so the driver only passes it on.
-        Status(unsafe { (self.driver_entry)(&mut driver_object, &mut registry_path) })
+        // so the driver only passes its address on.
+        Status(unsafe { (self.driver_entry)(driver_object, &mut registry_path) })
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
         // SAFETY: the handle is open, and no function of the library is called afterwards.
         unsafe { libc::dlclose(self.handle.as_ptr()) };
     }

@@ -16,9 +16,11 @@
 mod entries;
 mod interface;
 mod library;
+mod routines;
 mod table;
 
 pub(crate) use entries::{DxgkStartInfo, Entries, place};
 pub(crate) use interface::{Interface, resources};
 pub(crate) use library::Library;
+pub(crate) use routines::ROUTINES;
 pub(crate) use table::{HostContext, HostTable};

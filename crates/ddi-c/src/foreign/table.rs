@@ -2,6 +2,8 @@
 //! the same order.
 
 use super::entries::Entries;
+use crate::agents::Waited;
+use crate::dpc_queue::Dpc;
 use crate::host::Host;
 use std::ffi::{CStr, c_char, c_void};
 use tidegate_ddi::Status;
@@ -131,5 +133,54 @@ host_table! {
     }
     barrier: fn(context) {
         context.host.platform.fence();
+    }
+    initialize_event: fn(context, at: *mut c_void, manual_reset: u8, is_set: u8) {
+        context.host.initialize_event(number(at), manual_reset != 0, is_set != 0);
+    }
+    set_event: fn(context, at: *mut c_void) -> u8 {
+        u8::from(context.host.set_event(number(at)))
+    }
+    clear_event: fn(context, at: *mut c_void) -> u8 {
+        u8::from(context.host.clear_event(number(at)))
+    }
+    read_event: fn(context, at: *mut c_void) -> u8 {
+        u8::from(context.host.is_event_set(number(at)))
+    }
+    wait: fn(context, at: *mut c_void, is_bounded: u8, units: u64) -> u32 {
+        match context.host.wait_for(number(at), (is_bounded != 0).then_some(units)) {
+            Waited::Done => 0,
+            Waited::TimedOut => 1,
+            Waited::Stopped => 2,
+        }
+    }
+    insert_dpc: fn(
+        context, dpc: *mut c_void, routine: u64, argument: u64, one: u64, two: u64
+    ) -> u8 {
+        let arguments = [one, two];
+        let dpc = Dpc { at: number(dpc), routine, context: argument, arguments };
+        u8::from(context.host.insert_dpc(dpc))
+    }
+    remove_dpc: fn(context, dpc: *mut c_void) -> u8 {
+        u8::from(context.host.remove_dpc(number(dpc)))
+    }
+    flush_dpcs: fn(context) {
+        context.host.flush_dpcs();
+    }
+    set_timer: fn(
+        context, timer: *mut c_void, units: u64, period_ms: u32, dpc: *mut c_void, routine: u64,
+        argument: u64
+    ) -> u8 {
+        let of_dpc = Dpc { at: number(dpc), routine, context: argument, arguments: [0; 2] };
+        let dpc = (!dpc.is_null()).then_some(of_dpc);
+        u8::from(context.host.set_timer(number(timer), units, period_ms, dpc))
+    }
+    cancel_timer: fn(context, timer: *mut c_void) -> u8 {
+        u8::from(context.host.cancel_timer(number(timer)))
+    }
+    start_thread: fn(context, routine: u64, argument: u64) -> *mut c_void {
+        pointer(context.host.start_thread(routine, argument))
+    }
+    end_thread: fn(context) {
+        context.host.end_thread();
     }
 }

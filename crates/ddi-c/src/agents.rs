@@ -1,0 +1,289 @@
+//! Events, DPCs, timers and threads of a driver. Each thread is an agent of the platform, and one
+//! more agent runs the DPCs and the timers. It starts with the first of them.
+//!
+//! Invariants: a DPC is in the queue once. The lock of the queue is innermost and is not held while
+//! a routine runs. At the end of a run every wait ends; a thread of the driver then ends in that
+//! wait, because it would wait again for ever.
+
+use crate::dpc_queue::{Dpc, Timer};
+use crate::host::Host;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use tidegate_platform::level::Level;
+use tidegate_platform::{CpuTime, Event, Step, WaitEnd, current};
+
+/// What a wait came to.
+pub(crate) enum Waited {
+    Done,
+    TimedOut,
+    Stopped,
+}
+
+/// The payload of the unwinding that ends a thread of the driver.
+struct ThreadEnd;
+
+/// Addresses of thread objects. No CPU accepts them.
+const THREADS_AT: u64 = 0x7D6F_0000_0000_0000;
+
+impl Host {
+    // Events.
+
+    pub(crate) fn initialize_event(&self, at: u64, manual_reset: bool, is_set: bool) {
+        let event = self.platform.event(manual_reset);
+        if is_set {
+            event.set(Step::ThreadWake);
+        }
+        self.agents.events.lock().insert(at, event);
+    }
+
+    fn event(&self, at: u64, function: &str) -> Option<Event> {
+        let event = self.agents.events.lock().get(&at).cloned();
+        if event.is_none() {
+            self.violation(format!("{function} of {at:#x}, which was not initialised"));
+        }
+        event
+    }
+
+    /// Sets an event. Returns whether it was set.
+    pub(crate) fn set_event(&self, at: u64) -> bool {
+        let Some(event) = self.event(at, "KeSetEvent") else { return false };
+        let was_set = event.is_set();
+        event.set(Step::ThreadWake);
+        was_set
+    }
+
+    /// Clears an event. Returns whether it was set.
+    pub(crate) fn clear_event(&self, at: u64) -> bool {
+        let Some(event) = self.event(at, "KeClearEvent") else { return false };
+        let was_set = event.is_set();
+        event.reset();
+        was_set
+    }
+
+    pub(crate) fn is_event_set(&self, at: u64) -> bool {
+        self.event(at, "KeReadStateEvent").is_some_and(|event| event.is_set())
+    }
+
+    /// Waits for an event, a timer or a thread, for units of 100 ns.
+    pub(crate) fn wait_for(&self, at: u64, units: Option<u64>) -> Waited {
+        let Some(event) = self.event(at, "KeWaitForSingleObject") else { return Waited::Done };
+        if units == Some(0) {
+            return if event.try_take() { Waited::Done } else { Waited::TimedOut };
+        }
+        let deadline = units.map(|units| self.platform.now().after(units.saturating_mul(100)));
+        match event.wait_for(deadline, "an object of the driver") {
+            WaitEnd::Woken => Waited::Done,
+            WaitEnd::TimedOut => Waited::TimedOut,
+            WaitEnd::Stopped => {
+                self.end_stopped_thread();
+                Waited::Stopped
+            }
+        }
+    }
+
+    /// Ends the calling agent if it is a thread of the driver.
+    pub(crate) fn end_stopped_thread(&self) {
+        let name = current::name();
+        if self.agents.queue.lock().threads.contains(&name) {
+            resume_unwind(Box::new(ThreadEnd));
+        }
+    }
+
+    /// PsTerminateSystemThread. Returns on an agent that is no thread of the driver.
+    pub(crate) fn end_thread(&self) {
+        self.end_stopped_thread();
+        self.violation("PsTerminateSystemThread outside of a thread of the driver");
+    }
+
+    // DPCs and timers.
+
+    /// Queues a DPC. Returns `false` if it is queued already.
+    pub(crate) fn insert_dpc(self: &Arc<Host>, dpc: Dpc) -> bool {
+        {
+            let mut queue = self.agents.queue.lock();
+            if queue.dpcs.iter().any(|queued| queued.at == dpc.at) {
+                return false;
+            }
+            queue.dpcs.push_back(dpc);
+        }
+        self.wake_agent();
+        true
+    }
+
+    /// Removes a DPC that has not begun.
+    pub(crate) fn remove_dpc(&self, at: u64) -> bool {
+        let mut queue = self.agents.queue.lock();
+        let before = queue.dpcs.len();
+        queue.dpcs.retain(|dpc| dpc.at != at);
+        queue.dpcs.len() < before
+    }
+
+    /// Waits until every queued DPC has run.
+    pub(crate) fn flush_dpcs(&self) {
+        loop {
+            {
+                let queue = self.agents.queue.lock();
+                if !queue.is_running && queue.dpcs.is_empty() {
+                    return;
+                }
+                self.agents.flushed.reset();
+            }
+            if self.agents.flushed.wait_for(None, "DPCs of the driver") == WaitEnd::Stopped {
+                return;
+            }
+        }
+    }
+
+    /// Sets a timer. Returns whether it was set already.
+    pub(crate) fn set_timer(
+        self: &Arc<Host>,
+        at: u64,
+        units: u64,
+        period_ms: u32,
+        dpc: Option<Dpc>,
+    ) -> bool {
+        self.initialize_event(at, true, false);
+        let timer = Timer {
+            due: self.platform.now().after(units.saturating_mul(100)),
+            period_ns: u64::from(period_ms) * 1_000_000,
+            dpc,
+        };
+        let replaced = self.agents.queue.lock().timers.insert(at, timer);
+        self.wake_agent();
+        replaced.is_some()
+    }
+
+    pub(crate) fn cancel_timer(&self, at: u64) -> bool {
+        self.agents.queue.lock().timers.remove(&at).is_some()
+    }
+
+    fn wake_agent(self: &Arc<Host>) {
+        let starts = {
+            let mut queue = self.agents.queue.lock();
+            !std::mem::replace(&mut queue.has_agent, true)
+        };
+        self.agents.wake.set(Step::ThreadWake);
+        if starts {
+            self.agents.ended.reset();
+            let host = Arc::clone(self);
+            let name = format!("DPCs of the driver {}", self.name);
+            self.platform.spawn_worker(name, move || host.run_dpcs());
+        }
+    }
+
+    /// Takes the next DPC, after those of expired timers were queued. Without one, returns when the
+    /// next timer expires.
+    fn next_dpc(&self) -> Result<Dpc, Option<CpuTime>> {
+        let now = self.platform.now();
+        let mut expired = Vec::new();
+        let next = {
+            let mut queue = self.agents.queue.lock();
+            let queue = &mut *queue;
+            for (at, timer) in &mut queue.timers {
+                if timer.due > now {
+                    continue;
+                }
+                expired.push((*at, timer.period_ns == 0));
+                timer.due = now.after(timer.period_ns);
+                let dpc = timer.dpc.filter(|dpc| queue.dpcs.iter().all(|of| of.at != dpc.at));
+                queue.dpcs.extend(dpc);
+            }
+            for (at, _) in expired.iter().filter(|(_, ends)| *ends) {
+                queue.timers.remove(at);
+            }
+            let next = queue.dpcs.pop_front();
+            queue.is_running = next.is_some();
+            next.ok_or_else(|| queue.timers.values().map(|timer| timer.due).min())
+        };
+        for (at, _) in expired {
+            self.set_event(at);
+        }
+        next
+    }
+
+    fn run_dpcs(&self) {
+        loop {
+            match self.next_dpc() {
+                Ok(Dpc { at, routine, context, arguments: [one, two] }) => {
+                    self.at_level("a DPC of the driver", Level::Dispatch, || {
+                        (self.agents.routines.deferred)(routine, [at, context, one, two]);
+                    });
+                    let is_last = {
+                        let mut queue = self.agents.queue.lock();
+                        queue.is_running = false;
+                        queue.dpcs.is_empty()
+                    };
+                    if is_last {
+                        self.agents.flushed.set(Step::ThreadWake);
+                    }
+                }
+                Err(due) => {
+                    let ends = self.agents.queue.lock().ends;
+                    let end = match ends {
+                        true => WaitEnd::Stopped,
+                        false => self.agents.wake.wait_for(due, "DPCs and timers of the driver"),
+                    };
+                    if end == WaitEnd::Stopped {
+                        break;
+                    }
+                }
+            }
+        }
+        {
+            let mut queue = self.agents.queue.lock();
+            queue.has_agent = false;
+            // The machine stops, or the driver was unloaded.
+            queue.dpcs.clear();
+        }
+        self.agents.flushed.set(Step::ThreadWake);
+        self.agents.ended.set(Step::ThreadWake);
+    }
+
+    // Threads.
+
+    /// Starts a thread. Returns the address of its object.
+    pub(crate) fn start_thread(self: &Arc<Host>, routine: u64, context: u64) -> u64 {
+        let (number, name) = {
+            let mut queue = self.agents.queue.lock();
+            queue.threads_started += 1;
+            let name = format!("thread {} of the driver {}", queue.threads_started, self.name);
+            queue.threads.push(name.clone());
+            (queue.threads_started, name)
+        };
+        let at = THREADS_AT + 16 * number;
+        self.initialize_event(at, true, false);
+        let (host, of) = (Arc::clone(self), name.clone());
+        self.platform.spawn_worker(name, move || {
+            let start = || (host.agents.routines.start)(routine, context);
+            let ended = catch_unwind(AssertUnwindSafe(start));
+            host.agents.queue.lock().threads.retain(|thread| *thread != of);
+            host.set_event(at);
+            match ended {
+                Err(payload) if !payload.is::<ThreadEnd>() => resume_unwind(payload),
+                _ => {}
+            }
+        });
+        at
+    }
+
+    /// Ends the agent of DPCs and checks that the driver has left nothing that runs. Returns
+    /// whether its code can be unloaded.
+    pub(crate) fn end_agents(&self) -> bool {
+        let (timers, has_agent, threads) = {
+            let mut queue = self.agents.queue.lock();
+            queue.ends = true;
+            (queue.timers.len(), queue.has_agent, queue.threads.len())
+        };
+        if timers > 0 {
+            self.violation(format!("{timers} timers of the driver are set after its end"));
+        }
+        if threads > 0 {
+            self.violation(format!("{threads} threads of the driver run after its end"));
+        }
+        if has_agent && !self.platform.is_cooperative() {
+            self.agents.wake.set(Step::ThreadWake);
+            self.agents.ended.wait_for(None, "the end of the driver's DPCs");
+        }
+        threads == 0
+    }
+}
