@@ -18,6 +18,10 @@ use syn::{Arm, BinOp, Block, Expr, FieldValue, Lit, Pat, ReturnType, Stmt, Type}
 /// Most switches inside one node, after the switches of the node itself.
 const MOST_INSIDE: usize = 12;
 
+/// Types of std whose `new()` is their default.
+const EMPTY_WHEN_NEW: [&str; 8] =
+    ["BTreeMap", "BTreeSet", "BinaryHeap", "HashMap", "HashSet", "String", "Vec", "VecDeque"];
+
 /// The call that a switch makes; the driver adds this function to each crate.
 pub const CALL: &str = "crate::mutant_is_on";
 
@@ -302,7 +306,7 @@ fn is_default(expression: &Expr) -> bool {
                     path.path.segments.iter().map(|s| s.ident.to_string()).collect();
                 match &words[..] {
                     [.., last] if last == "default" => true,
-                    [.., of, last] if last == "new" => of == "Vec" || of == "String",
+                    [.., of, last] if last == "new" => EMPTY_WHEN_NEW.contains(&of.as_str()),
                     _ => false,
                 }
             }
@@ -656,7 +660,8 @@ mod tests {
     #[test]
     fn a_default_is_not_replaced_by_a_default() {
         let written = ["None", "0", "false", "(\"\", Vec::new())", "A::default()", "{}", "vec![]"];
-        for value in written.into_iter().chain(["0.0", "[0.0f32; 3]", "[0, 0]"]) {
+        for value in written.into_iter().chain(["0.0", "[0.0f32; 3]", "[0, 0]", "VecDeque::new()"])
+        {
             let text = format!("fn a() {{\n    let x = {value};\n}}");
             let all = planted(&text, 2);
             assert!(all.iter().all(|text| !text.contains("Default::default()")), "{all:?}");

@@ -3,6 +3,7 @@
 
 use tidegate::d3d12::TILE_BYTES;
 use tidegate::platform::hazard::{AccessKind, Hazard, TimelineKind};
+use tidegate::programs::Saxpy;
 use tidegate_testbed::prelude::*;
 
 const UNIT: u64 = 64 << 10;
@@ -182,6 +183,40 @@ fn dispatches_that_touch_different_halves_of_a_buffer_are_no_hazard() {
     assert_eq!((hazard.resource.as_deref(), hazard.bytes.clone()), (Some("data"), 4096..8192));
     assert_eq!((hazard.first.submission, hazard.second.submission), (2, 1));
     assert!(hazard.first.what.starts_with("dispatch of fill_pattern"), "{hazard}");
+}
+
+/// What the side of this timeline did.
+fn access_of(hazard: &Hazard, timeline: &str) -> Option<AccessKind> {
+    sides(hazard).iter().find(|side| side.0 == timeline).map(|side| side.2)
+}
+
+// A block that lies in one page is read and written where it is, without a copy.
+#[test]
+fn a_block_that_a_program_reads_and_writes_in_place_is_an_access_of_each_kind() {
+    const ELEMENTS: u32 = 1024;
+    type Touch = fn(&App, &Queue, [&Buffer; 2]);
+    fn program(app: &App, [graphics, compute]: [Queue; 2], touch: Touch) {
+        let [x, y] = ["x", "y"]
+            .map(|name| app.create_buffer(BufferDesc::new(name, u64::from(4 * ELEMENTS))).unwrap());
+        let saxpy = Saxpy { x: x.at(0), y: y.at(0), n: ELEMENTS, a: 2.0 };
+        app.execute(&graphics, |list| list.dispatch(&saxpy, saxpy.groups()));
+        touch(app, &compute, [&x, &y]);
+    }
+    let written = only(hazards_of(&Submission::ALL, |app, queues| {
+        program(app, queues, |app, queue, [_, y]| {
+            let target = app.readback(y.bytes());
+            app.execute(queue, |list| list.copy(&target, 0, y, 0, y.bytes()));
+        });
+    }));
+    assert_eq!((written.resource.as_deref(), written.bytes.clone()), (Some("y"), 0..4096));
+    assert_eq!(access_of(&written, "graphics"), Some(AccessKind::Write));
+    let read = only(hazards_of(&Submission::ALL, |app, queues| {
+        program(app, queues, |app, queue, [x, _]| {
+            app.execute(queue, |list| list.clear_uint(x, 0, x.bytes(), 7));
+        });
+    }));
+    assert_eq!((read.resource.as_deref(), read.bytes.clone()), (Some("x"), 0..4096));
+    assert_eq!(access_of(&read, "graphics"), Some(AccessKind::Read));
 }
 
 #[test]

@@ -587,6 +587,60 @@ fn power_takes_the_screen_along_and_brings_it_back() {
     assert_eq!(shown.stats().shown, 2);
 }
 
+// spec: PRE-052
+#[test]
+fn a_reset_that_loses_the_device_of_the_picture_frees_the_screen() {
+    let shown = machine(|_| ());
+    let (lost, device) = (shown.painter(Submission::Packet, chain_of(2, 1)), shown.device());
+    let kernel = shown.machine.open("tool").unwrap();
+    let (clock, adapter) = (shown.platform.clone(), shown.machine.adapter().clone());
+    shown.run(move || {
+        lost.show(1..=1, PERIOD / 10, 1);
+        kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        clock.sleep_until(clock.now().after(3 * PERIOD));
+        assert_eq!(adapter.display_stats().shown, 1);
+        assert!(matches!(lost.chain.present(1), Err(Error::DeviceRemoved(_))));
+        // The lost device is still open.
+        let queue = queue(&device, "graphics", Submission::Packet, Priority::Normal);
+        let chain = device.create_swap_chain(&queue, chain_of(2, 1)).unwrap();
+        let next = Painter { device, queue, chain };
+        next.show(2..=2, PERIOD / 10, 1);
+        drop((lost, next, kernel));
+    });
+    let numbers: Vec<u32> = shown.pictures().unwrap().into_iter().map(|(n, _)| n).collect();
+    assert_eq!(numbers, [1, 2]);
+}
+
+// spec: PRE-052
+#[test]
+fn a_reset_that_the_device_of_the_picture_survives_shows_it_again() {
+    let shown = machine(|_| ());
+    let kernel = shown.machine.open("in system memory").unwrap();
+    let device = kernel.create_device().unwrap();
+    let client = Client::of(&shown.platform, kernel, device);
+    let clock = shown.platform.clone();
+    shown.run(move || {
+        let (context, picture) =
+            (client.context(0), client.allocate_in(PICTURE_BYTES, Placement::System));
+        let args = Present {
+            queue: PresentQueue::Context(context),
+            allocation: picture.handle,
+            surface: Surface::packed(WIDTH, HEIGHT, PixelFormat::A8B8G8R8),
+            vid_pn_source_id: 0,
+            sync_interval: 1,
+            shown: None,
+        };
+        client.kernel.present(args).unwrap();
+        clock.sleep_until(clock.now().after(3 * PERIOD));
+        client.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        assert_eq!(client.state(), Ok(DeviceState::Active));
+        clock.sleep_until(clock.now().after(3 * PERIOD));
+        drop(client);
+    });
+    let numbers: Vec<u32> = shown.pictures().unwrap().into_iter().map(|(n, _)| n).collect();
+    assert_eq!(numbers, [0, 0]);
+}
+
 /// The workload that comes with the project: each picture has its own horizon, where it is
 /// brightest.
 // spec: PRE-018

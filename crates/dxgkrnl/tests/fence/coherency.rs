@@ -146,6 +146,7 @@ fn behind_an_io_mmu_engines_reach_fences_by_cpu_addresses() {
         assert!(w.kernel.query_adapter_info().io_mmu);
         for fence in fences(w) {
             assert_ne!(fence.value_cpu_va, fence.current_value_gpu_va);
+            assert_ne!(fence.current_value_gpu_va, 0, "0 is no access by a GPU");
             assert_eq!(fence.value_cpu_va % 8, 0);
             engines_reach(w, &fence);
         }

@@ -622,6 +622,47 @@ fn an_adapter_that_no_gpu_can_signal_ends_the_link() {
     }
 }
 
+/// Each call of a join that a driver can refuse, and the adapter whose driver refuses it.
+const REFUSED_JOINS: [(usize, Entry); 4] = [
+    (2, Entry::CommonDoorbell),
+    (0, Entry::ConnectPeer),
+    (2, Entry::LinkNativeFence),
+    (0, Entry::LinkNativeFence),
+];
+
+#[test]
+fn a_driver_that_refuses_a_new_member_ends_the_link_of_all() {
+    for caps in LINKED {
+        for (refusing, entry) in REFUSED_JOINS {
+            linked(&virtual_time(), &[Kind::CAPABLE; 3], caps).run(move |w| {
+                let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
+                let one =
+                    w.devices[0].create_fence_with(FenceDesc::new("shared").flags(flags)).unwrap();
+                let handle = w.devices[0].create_shared_handle(&one).unwrap();
+                let two = w.devices[1].open_shared_handle("shared", &handle).unwrap();
+                let event = w.devices[1].create_event(EventDesc::manual_reset());
+                two.set_event_on_completion(2, &event).unwrap();
+                w.drivers[refusing].fail_next(entry, Status::INSUFFICIENT_RESOURCES);
+                let three = w.devices[2].open_shared_handle("shared", &handle).unwrap();
+                let armed = w.drivers[1].calls().monitored.last().unwrap().value;
+                assert_eq!(armed, 0, "{entry:?} of {refusing}: every signal interrupts");
+                let late = w.devices[2].create_event(EventDesc::manual_reset());
+                three.set_event_on_completion(1, &late).unwrap();
+                let queue = w.queue(0, Submission::User);
+                queue.signal(&one, 1).unwrap();
+                late.wait().unwrap();
+                queue.signal(&one, 2).unwrap();
+                event.wait().unwrap();
+                let back = w.queue(2, Submission::User);
+                let done = w.devices[0].create_event(EventDesc::manual_reset());
+                one.set_event_on_completion(3, &done).unwrap();
+                back.signal(&three, 3).unwrap();
+                done.wait().unwrap();
+            });
+        }
+    }
+}
+
 #[test]
 fn a_link_ends_with_its_members_and_comes_back_with_new_ones() {
     for caps in LINKED {

@@ -20,6 +20,7 @@ fn another_process_opens_and_closes_and_the_global_fence_stays() {
         let (first, second) =
             (&instances[instances.len() - 2].0, &instances[instances.len() - 1].0);
         assert!(first.global == second.global && first.device != second.device);
+        assert_ne!(first.os_handle, second.os_handle, "each instance has its own");
         // Each process uses its own handle for the same fence.
         let event = creator.wait_event(&made, 5);
         other.signal(&opened, 5);

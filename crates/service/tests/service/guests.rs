@@ -183,6 +183,21 @@ fn a_guest_that_is_gone_has_ended_its_objects_and_the_next_one_has_fresh_memory(
 }
 
 #[test]
+fn a_process_of_a_guest_that_ends_is_ended_before_the_next_one_comes() {
+    let service = service();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let platform = Platform::host();
+    for name in ["first", "second"] {
+        let process = machine.process(&platform, name);
+        let _device = process.create_device().unwrap();
+        assert_eq!(service.count("tidegate_processes"), 1);
+        drop(process);
+        while service.count("tidegate_processes") != 0 {}
+        assert_eq!(service.count("tidegate_guests"), 1, "the guest itself goes on");
+    }
+}
+
+#[test]
 fn each_socket_has_one_guest_with_a_memory_of_its_own() {
     let service = service();
     let one = VirtualMachine::start(&service.guest_socket(0));

@@ -278,4 +278,20 @@ mod tests {
         monitored.store(0, 2);
         assert_eq!((stop, bench.peers.take_due(None)), (Ok(()), false));
     }
+
+    #[test]
+    fn a_value_that_was_gone_before_the_link_calls_for_no_interrupt() {
+        let bench = Bench::new();
+        let (start, page) = bench.system.protocol(PAGE_WORDS);
+        let (monitored_at, _monitored) = bench.monitored(2);
+        let cell = FenceCell::in_fence_page(page.word(0), 0);
+        cell.renew(0, VALUE_BYTES, MAX_ANNEX_PEAKS);
+        cell.store(5);
+        cell.store(1);
+        bench.peers.watch(&bench.bus, start, monitored_at, true).unwrap();
+        assert!(!bench.peers.take_due(None));
+        cell.store(5);
+        cell.store(1);
+        assert!(bench.peers.take_due(None), "and one after it does");
+    }
 }
