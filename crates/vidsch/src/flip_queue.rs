@@ -352,6 +352,16 @@ mod tests {
         flips
     }
 
+    #[test]
+    fn a_cancelled_flip_of_another_device_leaves_the_owners_flips() {
+        let mut f: FlipQueue<Flip> = FlipQueue::default();
+        assert!(f.begin(A) && f.begin(A));
+        f.cancel(B);
+        assert_eq!(f.queued(), 2);
+        f.cancel(A);
+        assert_eq!((f.queued(), f.owner()), (1, Some(A)));
+    }
+
     // spec: PRE-081, PRE-084
     #[test]
     fn flips_are_shown_in_order_and_the_interrupt_is_off_when_idle() {

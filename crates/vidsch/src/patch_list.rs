@@ -207,6 +207,9 @@ mod tests {
         let part =
             next_part(&rebound, 64, 16, &Bindings::from([(0, 0), (1, 1)]), |_| true).unwrap();
         assert_eq!(part.needs, BTreeSet::from([0, 2]), "slot 1 is rebound where the part begins");
+        let bound = Bindings::from([(0, 0), (1, 1)]);
+        let none = next_part(&rebound, 64, 16, &bound, |needs| needs.is_empty());
+        assert_eq!(none.err(), Some(BadList::NoRoom(16)), "what is bound already needs room");
     }
 
     // spec: PRE-035

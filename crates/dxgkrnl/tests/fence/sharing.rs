@@ -126,6 +126,15 @@ fn which_fences_are_shared_and_what_an_instance_may_do() {
         let shared = creator.kernel.share_objects(&[private.handle], SyncObjectAccess::all(), None);
         assert_eq!(shared.unwrap_err(), Status::INVALID_PARAMETER);
         let made = creator.try_native(0, SHARED).unwrap();
+        let handles = [made.handle; 2];
+        for (objects, access) in [
+            (&handles[..1], SyncObjectAccess::empty()),
+            (&handles[..0], SyncObjectAccess::all()),
+            (&handles[..], SyncObjectAccess::all()),
+        ] {
+            let shared = creator.kernel.share_objects(objects, access, None);
+            assert_eq!(shared.unwrap_err(), Status::INVALID_PARAMETER, "{objects:?} {access:?}");
+        }
         let handle = creator.share_all(&made);
         let open = |flags| other.open_shared(&handle, flags);
         let (no_signal, no_wait) = (SyncObjectFlags::NO_SIGNAL, SyncObjectFlags::NO_WAIT);

@@ -315,6 +315,13 @@ fn commands_reach_what_is_listed_and_nothing_else() {
         let (own, other, context) = (on_demand(w), on_demand(w), context(w, COPY, 0));
         let fill_at = |destination, bytes| tidegate_testbed::fill(destination, bytes, 1);
         let dispatch = Command::Dispatch { program: 1, groups: [1; 3], args: vec![own.gpu_va] };
+        let wait = Command::WaitFence {
+            current_value: GpuVa(own.gpu_va),
+            value: 1,
+            epoch: 0,
+            fence_handle: 0,
+            log_entry: u32::MAX,
+        };
         for (commands, listed) in [
             (vec![fill(&other, 1)], (&own, true)),
             (vec![fill(&own, 1)], (&own, false)),
@@ -324,6 +331,7 @@ fn commands_reach_what_is_listed_and_nothing_else() {
             (vec![fill_at(u64::MAX - 3, 8)], (&own, true)),
             (vec![store(own.gpu_va + BYTES - 4, 1)], (&own, true)),
             (vec![dispatch], (&own, true)),
+            (vec![wait], (&own, true)),
             // A good command before a bad one does not run either.
             (vec![fill(&own, 5), fill(&other, 5)], (&own, true)),
         ] {

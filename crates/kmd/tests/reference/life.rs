@@ -1,8 +1,8 @@
 //! From start to stop: features and caps, the order of creation and destruction, and what becomes
 //! of old handles.
 
-use tidegate_ddi::FeatureDdi;
-use tidegate_ddi::feature::DriverFeatureTable;
+use tidegate_ddi::feature::{DriverFeatureTable, FeatureInterface, KernelFeatureTable};
+use tidegate_ddi::{FeatureDdi, FeatureState};
 use tidegate_kmd::Kind;
 use tidegate_testbed::prelude::driver::*;
 
@@ -134,6 +134,41 @@ fn an_enabled_feature_has_a_table_at_its_version() {
     assert_eq!(table(FeatureId::NATIVE_FENCE, 2), Err(Status::INVALID_PARAMETER));
     assert_eq!(table(FeatureId::USER_MODE_SUBMISSION, 1), Err(Status::NOT_SUPPORTED));
     assert_eq!(table(FeatureId(1), 1), Err(Status::NOT_SUPPORTED));
+}
+
+/// A kernel that has enabled each feature and has a table for none.
+struct WithoutTables;
+
+impl FeatureInterface for WithoutTables {
+    fn is_feature_enabled(&self, _level: &Passive, _feature: FeatureId) -> FeatureState {
+        FeatureState {
+            version: 1,
+            enabled: true,
+            known: true,
+            supported_by_driver: true,
+            supported_on_current_config: true,
+        }
+    }
+
+    fn query_feature_interface(
+        &self,
+        _level: &Passive,
+        _query: QueryFeatureInterface,
+    ) -> Result<KernelFeatureTable, Status> {
+        Err(Status::INVALID_PARAMETER)
+    }
+}
+
+#[test]
+fn a_kernel_without_the_table_of_an_enabled_feature_fails_the_start() {
+    let machine = Machine::cold(&Platform::host(), Config::standard());
+    let start = tidegate_ddi::StartInfo {
+        callbacks: machine.kernel.clone(),
+        features: Arc::new(WithoutTables),
+        system_memory: machine.system.clone(),
+    };
+    let refused = machine.driver.start_device(&machine.passive(), start);
+    assert_eq!(refused, Err(Status::NOT_SUPPORTED));
 }
 
 #[test]

@@ -3,11 +3,14 @@
 
 use Missing::{Refused, Tolerated};
 use std::ops::Deref;
+use tidegate_ddi::memory::{
+    FenceStorageSurfaceData, FenceStorageValueType, StandardAllocation, StandardAllocationType,
+};
 use tidegate_ddi::queue::CreateDevice;
 use tidegate_ddi::scheduling::{
     SchedulingProperties, SetContextSchedulingProperties, SetupPriorityBands,
 };
-use tidegate_ddi::{PeerDoorbell, PowerAction, PowerDdi, PriorityBandDdi};
+use tidegate_ddi::{NativeFenceDdi, PeerDoorbell, PowerAction, PowerDdi, PriorityBandDdi};
 use tidegate_testbed::prelude::driver::*;
 
 const ENGINE: EngineId = EngineId::of_node(1);
@@ -617,4 +620,22 @@ fn arguments_outside_of_what_the_adapter_has_are_refused() {
     driver.update_current_values_from_cpu(&dispatch, &[update], write);
     let errors = driver.violations().into_iter().map(|violation| Status::from(violation.error));
     assert_eq!(errors.collect::<Vec<_>>(), [invalid]);
+}
+
+#[test]
+fn fence_storage_is_in_the_memory_of_the_first_physical_adapter() {
+    let (machine, level) = Machine::at_passive();
+    let segments = |physical_adapter_index| {
+        let surface = FenceStorageSurfaceData {
+            physical_adapter_index,
+            value: FenceStorageValueType::MonitoredValue,
+            fence_type: NativeFenceType::Default,
+            private_driver_data: &[],
+        };
+        let allocation_type = StandardAllocationType::FenceStorage;
+        let args = StandardAllocation { allocation_type, surface };
+        machine.driver.get_standard_allocation_driver_data(&level, args)
+    };
+    assert_ne!(segments(0), segments(1));
+    assert_eq!(segments(1), Err(Status::INVALID_PARAMETER));
 }

@@ -167,7 +167,7 @@ pub(crate) struct Links {
 impl Links {
     /// Refreshes the copy if the watchers have changed.
     #[cold]
-    pub(crate) fn refresh(&mut self, peers: &Peers) {
+    fn refresh(&mut self, peers: &Peers) {
         let changes = peers.changes.load();
         if changes != self.changes {
             self.watchers.clone_from(&peers.table.lock().watchers);
@@ -280,18 +280,20 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_gone_before_the_link_calls_for_no_interrupt() {
+    fn the_first_check_after_a_link_sees_the_values_since_the_link_only() {
         let bench = Bench::new();
-        let (start, page) = bench.system.protocol(PAGE_WORDS);
         let (monitored_at, _monitored) = bench.monitored(2);
-        let cell = FenceCell::in_fence_page(page.word(0), 0);
-        cell.renew(0, VALUE_BYTES, MAX_ANNEX_PEAKS);
-        cell.store(5);
-        cell.store(1);
-        bench.peers.watch(&bench.bus, start, monitored_at, true).unwrap();
-        assert!(!bench.peers.take_due(None));
-        cell.store(5);
-        cell.store(1);
-        assert!(bench.peers.take_due(None), "and one after it does");
+        for is_pulsed in [false, true] {
+            let (start, page) = bench.system.protocol(PAGE_WORDS);
+            let cell = FenceCell::in_fence_page(page.word(0), 0);
+            cell.renew(0, VALUE_BYTES, MAX_ANNEX_PEAKS);
+            let pulse = || [5, 1].map(|value| cell.store(value));
+            pulse();
+            bench.peers.watch(&bench.bus, start, monitored_at, true).unwrap();
+            if is_pulsed {
+                pulse();
+            }
+            assert_eq!(bench.peers.take_due(Some(start)), is_pulsed);
+        }
     }
 }

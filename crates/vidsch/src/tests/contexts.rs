@@ -256,3 +256,16 @@ fn a_wait_at_the_head_of_its_queue_counts_while_it_goes_on() {
     assert_eq!(blocked(&s, 15), Some((1, 10)));
     assert_eq!(blocked(&s, 20), Some((1, 10 + 5)), "the next one has been at the head since 15");
 }
+
+#[test]
+fn a_context_of_an_engine_that_is_not_there_is_not_added_and_has_no_hardware_queue() {
+    let mut s = with_contexts(&[Priority::Normal], CONFIG);
+    let nowhere = OsHandle(9);
+    s.add_context(nowhere, EngineId::of_node(7), Priority::Normal);
+    s.push_command(nowhere, command(10), NOW);
+    assert!(!s.holds_work(nowhere));
+    s.push_command(A, command(11), NOW);
+    assert!(s.holds_work(A));
+    assert_eq!((s.announced_progress(A), s.submitted_progress(A)), (0, (0, 0)));
+    assert_eq!(s.oldest_in_flight(A, 0), None);
+}
