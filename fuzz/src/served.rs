@@ -33,6 +33,7 @@ const CONFIG: ServerConfig = ServerConfig {
         queued: 64,
     },
     any_user: false,
+    may_raise_priority: Vec::new(),
 };
 
 /// Memory of a guest, in bytes.

@@ -266,6 +266,10 @@ pub(crate) struct Run {
     /// submission model is packet unless --submission says another
     #[arg(long, value_name = "DRIVER.so")]
     pub(crate) driver: Option<PathBuf>,
+    /// Connect as a client that is older than user-mode submission: the service shows it no node
+    /// that offers user-mode queues, and refuses them and their doorbells
+    #[arg(long, requires = "connect")]
+    pub(crate) kernel_queues_only: bool,
     #[command(flatten)]
     pub(crate) reading: Reading,
     /// Write every picture that a presenting workload shows into this folder, as frame-0001.png and

@@ -193,6 +193,7 @@ fn run_on_service(
         workload: workload.clone(),
         socket: socket.to_owned(),
         adapter: 0,
+        kernel_queues_only: arguments.kernel_queues_only,
         submission: arguments.submission,
         ring_slots: arguments.reading.ring_slots,
         hardware_fences: arguments.reading.hardware_fences.into(),

@@ -33,6 +33,8 @@ struct File {
     display: Option<Display>,
     clients: Option<Bounded<{ u32::MAX }>>,
     any_user: bool,
+    /// User IDs.
+    may_raise_priority: Vec<u32>,
     limits: FileLimits,
 }
 
@@ -170,6 +172,7 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
         clients: file.clients.map_or(standard.clients, |most| most.0),
         limits: file.limits.limits(),
         any_user: file.any_user,
+        may_raise_priority: file.may_raise_priority,
     };
     server::raise_descriptor_limit();
     // The listener is closed before the socket's file is removed.

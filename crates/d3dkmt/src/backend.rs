@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::dxgkrnl::{Process, ProcessKind};
-use tidegate::service::client::{self, ConnectError, RemoteKernel};
+use tidegate::service::client::{self, ClientKind, ConnectError, RemoteKernel};
 use tidegate::{Machine, MachineConfig, MachineError};
 use tidegate_calls::{Kernel, Status};
 use tidegate_platform::Platform;
@@ -122,7 +122,8 @@ impl Connection {
 
 /// The adapters of a service, each with a connection of its own.
 fn of_service(platform: &Platform, socket: &Path) -> Result<Connection, ConnectError> {
-    let connect = |adapter| client::connect_published(platform, socket, adapter, &process_name());
+    let kind = ClientKind { only_stores: true, ..ClientKind::default() };
+    let connect = |adapter| client::connect_as(platform, socket, (adapter, kind), &process_name());
     let first = connect(0)?;
     let adapters = first.adapters();
     let mut remote = vec![first];

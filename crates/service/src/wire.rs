@@ -13,7 +13,7 @@ use tidegate_platform::{CacheType, ClientAccess, Part};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,9 +27,7 @@ pub(crate) struct Hello {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Purpose {
     /// To be a process of this adapter, counted from 0.
-    ///
-    /// `only_stores`: the process stores write pointers to its doorbells without a base.
-    Process { adapter: u32, name: String, only_stores: bool },
+    Process { adapter: u32, name: String, kind: ClientKind },
     /// For the counters, as text. The connection ends with the answer.
     Counts,
     /// To view the machine. After the answer, which has no content, each [`WatchCall`] is answered.
@@ -37,6 +35,17 @@ pub(crate) enum Purpose {
     /// To record the machine. After the answer, which has no content, each [`RecordCall`] is
     /// answered.
     Record,
+}
+
+/// What a process knows of user-mode submission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientKind {
+    /// It stores write pointers to its doorbells without a base, as the published contract says. A
+    /// doorbell whose location does not name the queue reads CONNECTED_NOTIFY.
+    pub only_stores: bool,
+    /// It knows kernel queues only, as a process that is older than user-mode submission. The
+    /// adapter shows it no node that offers user-mode submission.
+    pub kernel_queues_only: bool,
 }
 
 /// A request of a recording client, for what is new. `end`: nothing later is wanted.
@@ -363,16 +372,20 @@ mod tests {
     };
 
     fn hello(version: u32) -> Vec<u8> {
-        let purpose = Purpose::Process { adapter: 3, name: "app".to_owned(), only_stores: true };
+        let kind = ClientKind { only_stores: true, kernel_queues_only: false };
+        let purpose = Purpose::Process { adapter: 3, name: "app".to_owned(), kind };
         encode(&Hello { magic: MAGIC, version, purpose })
     }
 
     #[test]
     fn the_first_message_is_read_whole() {
         let bytes = hello(VERSION);
-        assert_eq!(bytes, [&b"tidegate"[..], &[VERSION as u8, 0, 3, 3], b"app", &[1]].concat());
+        assert_eq!(bytes, [&b"tidegate"[..], &[VERSION as u8, 0, 3, 3], b"app", &[1, 0]].concat());
         match read_hello(&bytes) {
-            Ok(Purpose::Process { adapter: 3, name, only_stores: true }) => assert_eq!(name, "app"),
+            Ok(Purpose::Process { adapter: 3, name, kind }) => {
+                assert_eq!((&name[..], kind.only_stores), ("app", true));
+                assert!(!kind.kernel_queues_only);
+            }
             other => panic!("{other:?}"),
         }
         for length in 0..bytes.len() {

@@ -16,8 +16,10 @@ use tidegate_dxgkrnl::{EngineWait, Process, ProcessKind};
 use tidegate_platform::{Platform, QueueNumber, WorkStats};
 use tidegate_runner::recovery::{EngineRow, RecoveryRow};
 use tidegate_runner::{self as runner, MachineCounters, MachineProbe, Progress, RunOptions};
-use tidegate_service::client::{self, RemoteKernel};
-use tidegate_service::server::{Adapters, Opened, OpenedProcess, Server, ServerConfig, Sessions};
+use tidegate_service::client::{self, ClientKind, RemoteKernel};
+use tidegate_service::server::{
+    Adapters, Grant, Opened, OpenedProcess, Server, ServerConfig, Sessions,
+};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
 
@@ -49,14 +51,16 @@ impl Adapters for Served {
         &self,
         adapter: u32,
         process_name: &str,
-        only_stores: bool,
-        queued: u32,
+        client: ClientKind,
+        grant: Grant,
     ) -> Result<Opened, Status> {
+        let ClientKind { only_stores, kernel_queues_only } = client;
         let kind = ProcessKind {
             only_stores,
+            kernel_queues_only,
+            may_raise_priority: grant.may_raise_priority,
             maps_doorbells: true,
-            queued: Some(queued),
-            ..ProcessKind::default()
+            queued: Some(grant.queued),
         };
         let process = self.0.process_of_kind(adapter as usize, process_name, kind);
         let process = process.map_err(|error| match error {
@@ -147,6 +151,8 @@ pub struct ConnectedRun {
     pub socket: PathBuf,
     /// The adapter, counted from 0.
     pub adapter: u32,
+    /// Whether the run knows kernel queues only ([`ClientKind::kernel_queues_only`]).
+    pub kernel_queues_only: bool,
     /// Submission model of all queues; `None` leaves it to the workload.
     pub submission: Option<Submission>,
     /// Slots in the ring of each user-mode queue; `None` takes what fits the workload.
@@ -196,7 +202,9 @@ impl MachineProbe for NoProbe {
 pub fn run_connected(request: &ConnectedRun) -> Result<RunResult, RunError> {
     let platform = Platform::host();
     let name = &request.workload.name;
-    let kernel = client::connect(&platform, &request.socket, request.adapter, name)?;
+    let kind =
+        ClientKind { kernel_queues_only: request.kernel_queues_only, ..ClientKind::default() };
+    let kernel = client::connect_as(&platform, &request.socket, (request.adapter, kind), name)?;
     let result = run_on(&platform, kernel.clone(), request);
     match result {
         Ok(result) if result.outcome.report.verified => Ok(result),

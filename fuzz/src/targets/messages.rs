@@ -341,7 +341,8 @@ pub(super) fn hello(kind: u8) -> Vec<u8> {
     if purpose == 0 {
         hello.push(adapter);
         bytes(b"hostile", &mut hello);
-        hello.push(kind & 1);
+        // What it knows: stores without a base; kernel queues only.
+        hello.extend([kind & 1, u8::from(kind == 6)]);
     }
     hello
 }

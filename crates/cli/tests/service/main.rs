@@ -8,6 +8,7 @@
 
 mod containers;
 mod guest;
+mod older;
 mod record;
 mod serve;
 mod top;

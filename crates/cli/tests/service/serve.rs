@@ -62,6 +62,30 @@ fn each_workload_runs_on_a_service_in_each_model() {
     assert!(runs > 40, "{runs} runs");
 }
 
+#[test]
+fn users_that_the_configuration_names_may_raise_priorities() {
+    let own = rustix::process::geteuid().as_raw();
+    let grants = [String::new(), format!("may_raise_priority = [{}]\n", own + 1)];
+    let grants = grants.map(|config| (config, false));
+    for (config, granted) in
+        grants.into_iter().chain([(format!("may_raise_priority = [{own}]\n"), true)])
+    {
+        let service = start_with(&config);
+        let text = std::fs::read_to_string(workload("hello.toml")).unwrap();
+        let urgent =
+            text.replace("engine = \"copy\"\n", "engine = \"copy\"\npriority = \"realtime\"\n");
+        assert_ne!(urgent, text);
+        let file = service.folder().join("urgent.toml");
+        std::fs::write(&file, urgent).unwrap();
+        for model in ["user", "hardware", "packet"] {
+            let output = run(&service, &file, &["--submission", model]);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), granted, "{config}{model}: {errors}");
+            assert!(granted || errors.contains("may_raise_priority"), "{errors}");
+        }
+    }
+}
+
 /// Waits for a fence that nothing signals.
 pub(super) const WAITS_FOR_EVER: &str = "name = \"waits\"\n[[fence]]\nname = \"never\"\n\
     [[thread]]\nname = \"t\"\nprogram = [{ cpu_wait = \"never\", value = 1 }]\n";

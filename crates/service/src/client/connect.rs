@@ -5,7 +5,7 @@ use super::kernel::RemoteKernel;
 use super::notices::Notices;
 use crate::server::Sessions;
 use crate::transport::{Attachment, Bell, GuestDevice, GuestEnd, Life, Link};
-use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
+use crate::wire::{self, ClientKind, Hello, Purpose, Refusal, Welcome};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use std::io;
@@ -69,21 +69,27 @@ pub fn connect(
     adapter: u32,
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
-    open(platform, path, (adapter, false), process_name)
+    connect_as(platform, path, (adapter, ClientKind::default()), process_name)
 }
 
-/// As [`connect`], for a process that knows only the published contract: it stores write pointers
-/// to its doorbells without a base, and reads CONNECTED_NOTIFY where that does not name the queue.
+/// As [`connect`], for a process of this kind.
 ///
 /// # Errors
 /// As [`connect`].
-pub fn connect_published(
+pub fn connect_as(
     platform: &Platform,
     path: &Path,
-    adapter: u32,
+    (adapter, kind): (u32, ClientKind),
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
-    open(platform, path, (adapter, true), process_name)
+    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), kind };
+    if path.is_dir() {
+        let no_device = |error| ConnectError::NoDevice { path: path.to_owned(), error };
+        let device = GuestDevice::open(platform, path).map_err(no_device)?;
+        return open_device(platform, device, purpose);
+    }
+    let (link, welcome, files) = first_message(path, purpose)?;
+    become_process(platform, link, welcome, files)
 }
 
 /// Reads the counters of the service that listens at `path`, in the text format of Prometheus.
@@ -145,22 +151,6 @@ fn say_hello<T: DeserializeOwned>(
     Ok((answer?, received.attached))
 }
 
-fn open(
-    platform: &Platform,
-    path: &Path,
-    (adapter, only_stores): (u32, bool),
-    process_name: &str,
-) -> Result<Arc<RemoteKernel>, ConnectError> {
-    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), only_stores };
-    if path.is_dir() {
-        let no_device = |error| ConnectError::NoDevice { path: path.to_owned(), error };
-        let device = GuestDevice::open(platform, path).map_err(no_device)?;
-        return open_device(platform, device, purpose);
-    }
-    let (link, welcome, files) = first_message(path, purpose)?;
-    become_process(platform, link, welcome, files)
-}
-
 /// Opens a process on adapter `adapter` of the service whose device a guest has. A process that the
 /// guest had before has ended.
 ///
@@ -172,7 +162,8 @@ pub fn connect_device(
     adapter: u32,
     process_name: &str,
 ) -> Result<Arc<RemoteKernel>, ConnectError> {
-    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), only_stores: false };
+    let (name, kind) = (process_name.to_owned(), ClientKind::default());
+    let purpose = Purpose::Process { adapter, name, kind };
     open_device(platform, device, purpose)
 }
 
@@ -200,7 +191,8 @@ pub fn connect_agent(
     let platform = sessions.platform();
     let (link, session, life) = Link::pair(platform);
     sessions.take(session);
-    let purpose = Purpose::Process { adapter, name: process_name.to_owned(), only_stores: false };
+    let (name, kind) = (process_name.to_owned(), ClientKind::default());
+    let purpose = Purpose::Process { adapter, name, kind };
     let (welcome, files) = say_hello(&link, purpose)?;
     Ok((become_process(platform, link, welcome, files)?, life))
 }

@@ -42,10 +42,18 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Whether clients may run as another user than the service. Root always may.
     pub any_user: bool,
+    /// User IDs of clients that have the privilege to raise priorities. They are user IDs as the
+    /// service sees them. The clients of a guest are of the user that runs the virtual machine.
+    pub may_raise_priority: Vec<u32>,
 }
 
 impl Default for ServerConfig {
     fn default() -> ServerConfig {
-        ServerConfig { clients: 1_024, limits: Limits::default(), any_user: false }
+        ServerConfig {
+            clients: 1_024,
+            limits: Limits::default(),
+            any_user: false,
+            may_raise_priority: Vec::new(),
+        }
     }
 }

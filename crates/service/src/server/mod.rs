@@ -2,7 +2,7 @@
 //!
 //! Files, each using those before it: `config` · `counts` · `ledger` (limits) ·
 //! `notices` (ends of waits) · `views` (memory of the answers) · `shared` (by all sessions) ·
-//! `usage` (what each process holds) · `watch` (a viewer) ·
+//! `usage` (what each process holds) · `users` (of clients) · `watch` (a viewer) ·
 //! `record` (a recording) · `calls` (what a message does) · `special` (calls that are more than
 //! passed on) · `resources` (those that are
 //! shared) · `session` (one client) · `sessions` · `guests` (of virtual machines) · `listener` (the
@@ -22,6 +22,7 @@ mod sessions;
 mod shared;
 mod special;
 mod usage;
+mod users;
 mod views;
 mod watch;
 
@@ -30,7 +31,7 @@ pub use counts::Counts;
 pub use guests::{GUEST_BYTES, listen_for_guests};
 pub use listener::{Server, Stopper, listen, raise_descriptor_limit};
 pub use sessions::Sessions;
-pub use shared::{Adapters, Opened, OpenedProcess};
+pub use shared::{Adapters, Grant, Opened, OpenedProcess};
 pub(crate) use special::MOVING_PIECE_BYTES;
 
 #[cfg(test)]

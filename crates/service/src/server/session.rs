@@ -10,9 +10,10 @@ use super::calls::Answerer;
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::record;
-use super::shared::{Served, Shared};
+use super::shared::{Grant, Served, Shared};
 use super::special::MOST_NAME_BYTES;
 use super::usage::Usage;
+use super::users::may_raise_priority;
 use super::views::Files;
 use super::watch;
 use crate::transport::{Link, Received};
@@ -128,9 +129,9 @@ fn begin(
 ) -> Result<Option<Session>, Refusal> {
     let received = link.receive(buffer).ok().flatten();
     let Received { body, .. } = received.ok_or(Refusal::NotAClient)?;
-    let (adapter, name, only_stores) = match wire::read_hello(body)? {
-        Purpose::Process { adapter, name, only_stores } => {
-            (adapter, shortened(&name, MOST_NAME_BYTES), only_stores)
+    let (adapter, name, kind) = match wire::read_hello(body)? {
+        Purpose::Process { adapter, name, kind } => {
+            (adapter, shortened(&name, MOST_NAME_BYTES), kind)
         }
         Purpose::Counts => {
             let counts: Result<String, Refusal> = Ok(shared.counts().to_string());
@@ -154,7 +155,11 @@ fn begin(
     let mut files = Files::of_message(link, Vec::new());
     let page = files.page(&notices.page).map_err(Refusal::Open)?;
     files.all.push(notices.bell.attachment().map_err(no_memory)?);
-    let opened = shared.adapters.open(adapter, &name, only_stores, limits.queued);
+    let grant = Grant {
+        queued: limits.queued,
+        may_raise_priority: may_raise_priority(link, &shared.config),
+    };
+    let opened = shared.adapters.open(adapter, &name, kind, grant);
     let opened = opened.map_err(Refusal::Open)?;
     shared.counts.processes.fetch_add(1);
     let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));

@@ -7,14 +7,15 @@ use super::config::ServerConfig;
 use super::counts::{Counters, Counts};
 use super::session;
 use super::shared::{Adapters, Processes, Recorder, Shared};
+use super::users::{may_connect, own_user};
 use crate::nt_handles::NtHandles;
 use crate::transport::Link;
 use crate::wire::{self, Refusal, Welcome};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_platform::planted;
-use tidegate_platform::{Platform, Step, WaitEnd, Word, once};
+use tidegate_platform::{Platform, Step, WaitEnd, Word};
 
 /// The sessions of a service. A clone is the same ones.
 #[derive(Clone)]
@@ -136,31 +137,6 @@ impl Sessions {
     }
 }
 
-/// Returns the user of this service. `None` if the number is also reported for each user that the
-/// user namespace does not map, which a service in a container may run as.
-fn own_user() -> Option<u32> {
-    /// The number where `/proc` is not mounted: the system's default.
-    const UNMAPPED: u32 = 65_534;
-    /// It does not change, and each connection needs it.
-    static OWN: OnceLock<Option<u32>> = OnceLock::new();
-    *once::make_alone(&OWN, || {
-        let own = rustix::process::geteuid().as_raw();
-        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let unmapped = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(UNMAPPED);
-        (own != unmapped || maps_every_user(&read("/proc/self/uid_map"))).then_some(own)
-    })
-}
-
-/// Returns whether a user namespace with these mappings is the first one, which has every user.
-fn maps_every_user(mappings: &str) -> bool {
-    mappings.split_whitespace().eq(["0", "0", "4294967295"])
-}
-
-/// Returns whether user `uid` may connect to a service of user `own`.
-fn may_connect(uid: u32, own: Option<u32>, config: &ServerConfig) -> bool {
-    config.any_user || Some(uid) == own || uid == 0
-}
-
 /// The end of a session, also by a panic.
 struct Ended {
     shared: Arc<Shared>,
@@ -177,32 +153,6 @@ impl Drop for Ended {
         // The fault is the mistake that the scenario served-stop-against-wait must find.
         if !planted!(self.shared.platform, LastSessionUnseen) {
             self.shared.live.wake(u32::MAX, Step::ThreadWake);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_service_takes_its_own_user_and_root_and_others_only_if_told_so() {
-        let (own, other) = (1000, 1001);
-        for (any_user, others) in [(false, false), (true, true)] {
-            let config = ServerConfig { any_user, ..ServerConfig::default() };
-            let may = |uid| may_connect(uid, Some(own), &config);
-            assert_eq!((may(own), may(0), may(other)), (true, true, others));
-        }
-        assert!(!may_connect(other, Some(0), &ServerConfig::default()), "a service of root");
-    }
-
-    #[test]
-    fn a_service_whose_user_is_not_told_apart_takes_root_only() {
-        let (unmapped, config) = (65_534, ServerConfig::default());
-        assert!(!may_connect(unmapped, None, &config) && may_connect(0, None, &config));
-        assert!(maps_every_user("         0          0 4294967295\n"));
-        for part in ["0 1000 1\n", "0 0 1\n1 100000 65536\n", ""] {
-            assert!(!maps_every_user(part), "{part}");
         }
     }
 }

@@ -5,6 +5,7 @@ use super::counts::{Counters, Counts};
 use super::usage::Usage;
 use crate::nt_handles::NtHandles;
 use crate::transport::Link;
+use crate::wire::ClientKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::snapshot::{
@@ -37,13 +38,21 @@ pub trait OpenedProcess: Send + Sync {
     fn end_waits_for_work(&self);
 }
 
+/// What a service grants a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The work that it may have queued with the kernel.
+    pub queued: u32,
+    /// It has the privilege to raise priorities.
+    pub may_raise_priority: bool,
+}
+
 /// The adapters of a machine whose platform shares its memory.
 pub trait Adapters: Send + Sync {
     /// How many there are.
     fn count(&self) -> u32;
 
-    /// Opens a process on one of them. `only_stores`: it stores write pointers to its doorbells
-    /// without a base. `queued`: what it may have queued with the kernel.
+    /// Opens a process on one of them.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -51,8 +60,8 @@ pub trait Adapters: Send + Sync {
         &self,
         adapter: u32,
         process_name: &str,
-        only_stores: bool,
-        queued: u32,
+        kind: ClientKind,
+        grant: Grant,
     ) -> Result<Opened, Status>;
 
     /// Returns an adapter as a whole. This one and those below are called for adapters that exist.

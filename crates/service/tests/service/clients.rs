@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateResource, DeviceState, FenceValue, Handle, Kernel,
-    Placement, ResourceData, ResourceName, Status, SyncObjectFlags, WaitMode, WaitNotice,
+    AllocationKind, CreateAllocation, CreateHwContext, CreateHwQueue, CreateResource, DeviceState,
+    FenceValue, Handle, Kernel, Placement, Priority, ResourceData, ResourceName, Status,
+    SyncObjectFlags, WaitMode, WaitNotice,
 };
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission, Validation,
 };
 use tidegate::service::Refusal;
-use tidegate::service::client::{self, ConnectError, RemoteKernel};
+use tidegate::service::client::{self, ClientKind, ConnectError, RemoteKernel};
 use tidegate::service::server::{Limits, ServerConfig};
 use tidegate_testbed::{Client, Service, at};
 
@@ -51,11 +52,35 @@ fn user_mode_queues_work_over_the_service() {
     copies_on(Submission::User);
 }
 
-// spec: UMS-192
 #[test]
 fn hardware_queues_and_packets_work_over_the_service() {
     copies_on(Submission::Hardware);
     copies_on(Submission::Packet);
+}
+
+// spec: UMS-192
+#[test]
+fn a_client_that_knows_kernel_queues_only_is_offered_no_other() {
+    let service = Service::start(ServerConfig::default());
+    let (platform, newer) = (Platform::host(), service.client("newer"));
+    let kind = ClientKind { kernel_queues_only: true, ..ClientKind::default() };
+    let older = client::connect_as(&platform, &service.socket(), (0, kind), "older").unwrap();
+    let offers = |kernel: &RemoteKernel| {
+        kernel.query_adapter_info().nodes.iter().any(|node| node.user_mode_submission)
+    };
+    assert_eq!((offers(&older), offers(&newer)), (false, true));
+    // What it is not offered it does not get either.
+    let queue_of = |kernel: &RemoteKernel, user_mode_submission| {
+        let device = kernel.create_device().unwrap();
+        let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 1 };
+        let hw_context = kernel.create_hw_context(context).unwrap();
+        let (priority, native_fence_commands) = (Priority::Normal, false);
+        let args =
+            CreateHwQueue { hw_context, user_mode_submission, priority, native_fence_commands };
+        kernel.create_hw_queue(args).map(drop)
+    };
+    assert_eq!(queue_of(&older, true), Err(Status::NOT_SUPPORTED));
+    assert_eq!([queue_of(&older, false), queue_of(&newer, true)], [Ok(()), Ok(())]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn files_that_no_call_takes_are_closed() {
 
 /// The first message of a client.
 const HELLO: &[u8] = &{
-    let mut hello = *b"tidegate\x00\x00\x00\x04mute\x00";
+    let mut hello = *b"tidegate\x00\x00\x00\x04mute\x00\x00";
     hello[8] = PROTOCOL_VERSION as u8;
     hello
 };

@@ -45,7 +45,7 @@ impl Process {
         let nodes = caps.nodes.iter().map(|n| NodeInfo {
             engine_type: n.engine_type.engine_type(),
             name: n.friendly_name.clone(),
-            user_mode_submission: n.user_mode_submission,
+            user_mode_submission: n.user_mode_submission && !self.kind.kernel_queues_only,
             writes_fences: n.writes_fences,
         });
         AdapterInfo {
@@ -410,6 +410,10 @@ impl Process {
         let level = &entered();
         let context = self.hw_context(args.hw_context)?;
         context.device.check()?;
+        // spec: UMS-192
+        if args.user_mode_submission && self.kind.kernel_queues_only {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let desc = HwQueueDesc {
             user_mode_submission: args.user_mode_submission,
             native_fence_commands: args.native_fence_commands,
@@ -460,7 +464,6 @@ impl Process {
         let queue = self.kernel_mode_queue(args.hw_queue)?;
         let commands = CommandRange { gpu_va: args.commands_gpu_va, bytes: args.command_bytes };
         self.take_room_for_commands(commands)?;
-        // spec: UMS-192
         queue.submit_command(level, args.progress_fence_id, commands)
     }
 

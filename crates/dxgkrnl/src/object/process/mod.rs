@@ -107,6 +107,9 @@ pub struct ProcessKind {
     /// base that a connect returns. A doorbell whose base is not 0 reads CONNECTED_NOTIFY and shows
     /// no hardware, because such a store would be another queue's.
     pub only_stores: bool,
+    /// It is older than user-mode submission: the adapter shows it no node that offers user-mode
+    /// queues, and creating one returns NOT_SUPPORTED. A doorbell needs such a queue.
+    pub kernel_queues_only: bool,
     /// It maps the pages of its doorbells itself, after the call that connects them. The status
     /// reads CONNECTED when the process has said that it has (`ConnectAnnouncement`).
     pub maps_doorbells: bool,

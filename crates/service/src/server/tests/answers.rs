@@ -41,7 +41,8 @@ impl Process {
     }
 
     fn of(shared: &Arc<Shared>, session: u64, limits: Limits) -> Process {
-        let opened = shared.adapters.open(0, "test", false, limits.queued).unwrap();
+        let grant = Grant { queued: limits.queued, may_raise_priority: false };
+        let opened = shared.adapters.open(0, "test", ClientKind::default(), grant).unwrap();
         let bell = Bell::Eventfd(Arc::new(new_eventfd().unwrap()));
         let notices = Notices::new(&shared.platform, bell, &limits);
         let (shared, ledger) = (shared.clone(), Ledger::new(limits));

@@ -7,8 +7,9 @@ mod views;
 
 use super::config::{Limits, ServerConfig};
 use super::counts::Counters;
-use super::shared::{Adapters, Opened, OpenedProcess, Processes, Recorder, Shared};
+use super::shared::{Adapters, Grant, Opened, OpenedProcess, Processes, Recorder, Shared};
 use crate::nt_handles::NtHandles;
+use crate::wire::ClientKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate::dxgkrnl::{Process, ProcessKind};
@@ -109,16 +110,21 @@ impl Adapters for Served {
         2
     }
 
-    fn open(&self, _: u32, name: &str, only_stores: bool, queued: u32) -> Result<Opened, Status> {
+    fn open(&self, _: u32, name: &str, client: ClientKind, grant: Grant) -> Result<Opened, Status> {
         match self.refusal.load() {
             0 => {}
             1 => panic!("a kernel with a fault"),
             status => return Err(Status((status as u32).cast_signed())),
         }
         self.opened.fetch_add(1);
-        let queued = Some(queued);
-        let kind =
-            ProcessKind { only_stores, maps_doorbells: true, queued, ..ProcessKind::default() };
+        let ClientKind { only_stores, kernel_queues_only } = client;
+        let kind = ProcessKind {
+            only_stores,
+            kernel_queues_only,
+            may_raise_priority: grant.may_raise_priority,
+            maps_doorbells: true,
+            queued: Some(grant.queued),
+        };
         let process = self.machine.process_of_kind(0, name, kind).unwrap();
         let (kernel, number) = (process.clone(), process.number());
         let process = Arc::new(CountedEnd { process, served: self.clone() });

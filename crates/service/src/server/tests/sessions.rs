@@ -44,7 +44,7 @@ impl Fixture {
 }
 
 fn purpose(adapter: u32) -> Purpose {
-    Purpose::Process { adapter, name: "client".to_owned(), only_stores: false }
+    Purpose::Process { adapter, name: "client".to_owned(), kind: ClientKind::default() }
 }
 
 fn say(client: &Link, purpose: Purpose) {
@@ -195,7 +195,8 @@ fn a_process_that_is_opened_while_its_service_stops_waits_for_no_work() {
     served.work = served.platform().event(true);
     let shared = served.shared(ServerConfig::default());
     assert!(shared.processes.lock().stop().is_empty());
-    let process = served.open(0, "late", false, 1).unwrap().process;
+    let grant = Grant { queued: 1, may_raise_priority: false };
+    let process = served.open(0, "late", ClientKind::default(), grant).unwrap().process;
     let usage = Usage::new(&shared.platform, 0, "late", None);
     shared.processes.lock().enter(1, OfSession { usage: Arc::new(usage), process });
     assert!(served.work.is_set());
