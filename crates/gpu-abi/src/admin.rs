@@ -143,8 +143,8 @@ commands! {
     7 => ConnectDoorbell {
         /// The queue.
         queue: QueueId,
-        /// Whether the doorbell is the location that all queues of its process share. Otherwise it
-        /// gets a fresh page.
+        /// Whether the doorbell is the location that all queues of its process share, or of all
+        /// processes, as the hardware has it. Otherwise it gets a fresh page.
         global: bool,
         /// Whether to add a second page that rings the same queue.
         secondary: bool,

@@ -10,9 +10,10 @@
 //! the leaves' bits; 3. load the doorbells. The next scan finds a bit that is set after its word
 //! was taken.
 //!
-//! A global doorbell is one location that all queues of a process share. Its value also names the
-//! queue. Memory keeps only the last ring, where a bus delivers each. The summary names the queues
-//! whose rings were overwritten.
+//! A global doorbell is one location that all queues of a process share, or of all processes. Its
+//! value also names the queue. Memory keeps only the last ring, where a bus delivers each. The
+//! summary names the queues whose rings were overwritten. The value at a location of all processes
+//! is not read.
 
 use crate::QueueId;
 use std::ops::Range;

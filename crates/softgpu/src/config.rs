@@ -152,6 +152,9 @@ pub struct Config {
     /// buffer that no barrier separates; `None` runs them one after the other. Draws are never
     /// overlapped, and copies and fills keep their order.
     pub out_of_order: Option<u64>,
+    /// Whether a global doorbell is one location for all processes. Otherwise each process has its
+    /// location.
+    pub one_global_doorbell: bool,
     /// The cost of work in virtual time.
     pub rates: WorkRates,
 }
@@ -182,6 +185,7 @@ impl Default for Config {
             posted_fence_writes: false,
             shadow_entries: 0,
             out_of_order: None,
+            one_global_doorbell: false,
             rates: WorkRates::default(),
         }
     }

@@ -1,5 +1,5 @@
-//! Doorbells (a fresh page for each connect, or one location that the queues of a process share),
-//! and the summaries by which an engine finds rung doorbells.
+//! Doorbells (a fresh page for each connect, or one location that the queues of a process or of all
+//! processes share), and the summaries by which an engine finds rung doorbells.
 //!
 //! Each address space and node has a group of doorbells with one summary, and another group when it
 //! is full. The groups of a removed address space are vacant: they have no summary, and are reused
@@ -20,16 +20,27 @@ use tidegate_platform::{ClientAccess, Page, Platform, Untrusted, WakeWord, Word}
 pub(crate) struct Seat {
     pub(crate) page: Page,
     pub(crate) secondary: Option<Page>,
-    global: bool,
+    sharing: Sharing,
     queue: QueueId,
     group: usize,
     bit: u32,
 }
 
-/// The driver's parameters of a connect.
+/// The queues whose doorbells are one location.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// One queue, until the next connect.
+    Queue,
+    /// The queues of a process.
+    Process,
+    /// The queues of all processes.
+    All,
+}
+
+/// The parameters of a connect.
 #[derive(Clone, Copy)]
 pub(crate) struct Placement {
-    pub(crate) global: bool,
+    pub(crate) sharing: Sharing,
     pub(crate) secondary: bool,
 }
 
@@ -45,7 +56,8 @@ pub(crate) struct Bell {
 pub(crate) enum Reading {
     /// The write pointer that was rung last.
     Pointer(u64),
-    /// Another queue's ring has overwritten this queue's. The control area has the write pointer.
+    /// Another queue's ring has overwritten this queue's, or other processes ring there too. The
+    /// control area has the write pointer.
     Overwritten,
 }
 
@@ -64,16 +76,18 @@ impl Bell {
 impl Seat {
     /// Returns the group and bit of a doorbell that no other queue shares.
     pub(crate) fn own_bit(&self) -> Option<(usize, u32)> {
-        (!self.global).then_some((self.group, self.bit))
+        (self.sharing == Sharing::Queue).then_some((self.group, self.bit))
     }
 
     /// Returns the words that the engine of `queue` reads.
     pub(crate) fn bell(&self, queue: QueueId) -> Bell {
         let word = |page: &Page| Untrusted::new(page.word(DOORBELL_VALUE_WORD));
-        Bell {
-            words: [Some(word(&self.page)), self.secondary.as_ref().map(word)],
-            among: self.global.then_some(queue.place()),
-        }
+        let words = match self.sharing {
+            // Another process may store there what it likes. Its rings set no bit of this queue.
+            Sharing::All => [None, None],
+            _ => [Some(word(&self.page)), self.secondary.as_ref().map(word)],
+        };
+        Bell { words, among: (self.sharing != Sharing::Queue).then_some(queue.place()) }
     }
 }
 
@@ -120,6 +134,8 @@ pub(crate) struct Doorbells {
     groups: Vec<Group>,
     /// The shared locations of each process: primary and secondary.
     global: BTreeMap<AddressSpaceId, [Page; 2]>,
+    /// The locations that all processes share.
+    global_of_all: Option<[Page; 2]>,
     /// The common doorbell and its group's number.
     common: Option<(usize, CommonDoorbell)>,
     /// Doorbells whose rings set no bit, by group and bit.
@@ -199,7 +215,8 @@ impl Doorbells {
         });
         let bit = self.groups[group].seat(queue);
         let secondary = placement.secondary.then_some(second);
-        (Seat { page, secondary, global: placement.global, queue, group, bit }, found.is_none())
+        let sharing = placement.sharing;
+        (Seat { page, secondary, sharing, queue, group, bit }, found.is_none())
     }
 
     /// Returns a doorbell's page and its secondary page, which is the same page if none was
@@ -218,7 +235,17 @@ impl Doorbells {
             page.word(DOORBELL_VALUE_WORD).named("the doorbell");
             page
         };
-        if placement.global {
+        if placement.sharing == Sharing::All {
+            // Its value is never read. It is handed out as a file from the start, so that it never
+            // moves into the memory of one guest.
+            let handed = || {
+                let page = fresh();
+                let _file = page.shared();
+                page
+            };
+            return self.global_of_all.get_or_insert_with(|| [handed(), handed()]).clone();
+        }
+        if placement.sharing == Sharing::Process {
             let pages = self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]);
             for word in pages.each_ref().map(|page| page.word(DOORBELL_VALUE_WORD)) {
                 let value = Untrusted::new(word.clone()).load_once();
@@ -250,7 +277,7 @@ impl Doorbells {
     /// share is not looked at. Returns whether that is new.
     pub(crate) fn poll(&mut self, seat: &Seat) -> bool {
         let place = (seat.group, seat.bit);
-        !seat.global && self.polled.insert(place, seat.clone()).is_none()
+        seat.sharing == Sharing::Queue && self.polled.insert(place, seat.clone()).is_none()
     }
 
     /// Returns the doorbells at which an engine of `node` looks. A ring from before counts as one
@@ -327,8 +354,13 @@ mod tests {
         }
 
         /// Connects a doorbell of node 0. Returns whether the node has a new summary.
-        fn connect(&mut self, queue: QueueId, space: AddressSpaceId, global: bool) -> (Seat, bool) {
-            let placement = Placement { global, secondary: false };
+        fn connect(
+            &mut self,
+            queue: QueueId,
+            space: AddressSpaceId,
+            sharing: Sharing,
+        ) -> (Seat, bool) {
+            let placement = Placement { sharing, secondary: false };
             let owner = SeatOwner { queue, address_space: space, node: 0 };
             self.doorbells.connect(&self.platform, &self.wake, owner, placement)
         }
@@ -338,17 +370,18 @@ mod tests {
     fn a_seat_is_freed_once_and_only_by_the_queue_that_has_it() {
         let mut gpu = Gpu::new();
         let queues: Vec<QueueId> = (0..5).map(|place| QueueId::new(place, 0)).collect();
-        let (first, _) = gpu.connect(queues[0], PROCESS, false);
+        let (first, _) = gpu.connect(queues[0], PROCESS, Sharing::Queue);
         assert_eq!(gpu.doorbells.forget_space(PROCESS), [0]);
-        let (second, fresh) = gpu.connect(queues[1], AddressSpaceId(4), false);
+        let (second, fresh) = gpu.connect(queues[1], AddressSpaceId(4), Sharing::Queue);
         assert_eq!((second.own_bit(), fresh), (first.own_bit(), true), "the seat has a new queue");
         gpu.doorbells.disconnect(&first);
         assert_eq!(gpu.doorbells.owner(0, 0), Some(queues[1]));
 
         gpu.doorbells.disconnect(&second);
         gpu.doorbells.disconnect(&second);
-        let bits = [2, 3, 4]
-            .map(|place| gpu.connect(queues[place], AddressSpaceId(4), false).0.own_bit().unwrap());
+        let bits = [2, 3, 4].map(|place| {
+            gpu.connect(queues[place], AddressSpaceId(4), Sharing::Queue).0.own_bit().unwrap()
+        });
         assert_eq!(bits, [(0, 0), (0, 1), (0, 2)]);
         assert_eq!(gpu.doorbells.in_use(), (1, 3));
     }
@@ -357,10 +390,10 @@ mod tests {
     fn a_group_has_as_many_doorbells_as_its_summary_has_bits() {
         let mut gpu = Gpu::new();
         for place in 0..SUMMARY_BITS {
-            let (seat, fresh) = gpu.connect(QueueId::new(place, 0), PROCESS, true);
+            let (seat, fresh) = gpu.connect(QueueId::new(place, 0), PROCESS, Sharing::Process);
             assert_eq!((seat.group, seat.bit, fresh), (0, place, place == 0));
         }
-        let (seat, fresh) = gpu.connect(QueueId::new(SUMMARY_BITS, 0), PROCESS, true);
+        let (seat, fresh) = gpu.connect(QueueId::new(SUMMARY_BITS, 0), PROCESS, Sharing::Process);
         assert_eq!((seat.group, seat.bit, fresh), (1, 0, true));
         assert_eq!((gpu.doorbells.of_node(0).len(), gpu.doorbells.of_node(1).len()), (2, 0));
         assert_eq!(gpu.doorbells.in_use(), (2, SUMMARY_BITS as usize + 1));
@@ -371,16 +404,33 @@ mod tests {
     fn the_shared_location_of_a_process_ends_with_it() {
         let mut gpu = Gpu::new();
         let (one, other) = (QueueId::new(1, 0), QueueId::new(2, 0));
-        let (seat, _) = gpu.connect(one, PROCESS, true);
+        let (seat, _) = gpu.connect(one, PROCESS, Sharing::Process);
         let rung = tidegate_gpu_abi::doorbell::global_base(one) + 7;
         seat.page.store(DOORBELL_VALUE_WORD, rung);
-        let (beside, _) = gpu.connect(other, PROCESS, true);
+        let (beside, _) = gpu.connect(other, PROCESS, Sharing::Process);
         assert_eq!(seat.bell(one).read(), Reading::Pointer(7));
         assert_eq!(beside.bell(other).read(), Reading::Overwritten);
 
         gpu.doorbells.forget_space(PROCESS);
-        let (later, _) = gpu.connect(other, PROCESS, true);
+        let (later, _) = gpu.connect(other, PROCESS, Sharing::Process);
         assert_eq!(later.page.load(DOORBELL_VALUE_WORD), 0, "a process of the same number");
         assert_eq!(later.bell(one).read(), Reading::Overwritten);
+    }
+
+    #[test]
+    fn a_location_of_all_processes_says_nothing_about_write_pointers() {
+        let mut gpu = Gpu::new();
+        let (one, other) = (QueueId::new(1, 0), QueueId::new(2, 0));
+        let (seat, _) = gpu.connect(one, PROCESS, Sharing::All);
+        let (beside, _) = gpu.connect(other, AddressSpaceId(4), Sharing::All);
+        assert!(seat.page.same(&beside.page));
+        assert_ne!(seat.group, beside.group, "each process rings with its summary");
+        // Whichever process has stored it.
+        let rung = tidegate_gpu_abi::doorbell::global_base(one) + 7;
+        beside.page.store(DOORBELL_VALUE_WORD, rung);
+        assert_eq!(seat.bell(one).read(), Reading::Overwritten);
+        gpu.doorbells.forget_space(PROCESS);
+        let (again, _) = gpu.connect(one, PROCESS, Sharing::All);
+        assert!(again.page.same(&beside.page), "it outlives a process");
     }
 }

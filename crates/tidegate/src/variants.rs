@@ -347,6 +347,14 @@ pub static ALL: &[Variant] = &[
         about: "copies, fills and dispatches of a command buffer without a barrier between them overlap",
         change: |c| c.gpu.out_of_order = Some(1),
     },
+    Variant {
+        name: "global-doorbell-of-all",
+        about: "one doorbell that the queues of all processes share",
+        change: |c| {
+            c.driver.doorbells = DoorbellModel::Global;
+            c.gpu.one_global_doorbell = true;
+        },
+    },
 ];
 
 /// Copies of MonitoredValue of the variants that keep any: fewer than a program may have fences, so
@@ -615,6 +623,7 @@ mod tests {
                 posted_fence_writes: Adapter,
                 shadow_entries: Adapter,
                 out_of_order: Adapter,
+                one_global_doorbell: Adapter,
                 rates: Internal,
             }
         );

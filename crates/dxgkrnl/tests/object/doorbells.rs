@@ -309,6 +309,43 @@ fn another_process_has_another_location() {
     assert!(!other.doorbell.mapping.page().same(&queue.doorbell.mapping.page()));
 }
 
+// spec: UMS-029
+#[test]
+fn one_location_of_all_processes_reaches_no_queue_of_another_process() {
+    let w = world_with(|config| {
+        tidegate::variants::find("global-doorbell-of-all").unwrap().apply(config);
+    });
+    w.run(|w| {
+        let other = w.client("other");
+        let queues = [w.connected_queue(0), other.connected_queue(0)];
+        let fences = [w.native(0), other.native(0)];
+        let page = queues[0].doorbell.mapping.page();
+        assert!(queues[1].doorbell.mapping.page().same(&page));
+        for round in 1..=20 {
+            // Both ring before an engine reads: the word keeps the last ring, and each is served.
+            for (queue, fence) in queues.iter().zip(&fences) {
+                queue.signal(fence, round);
+            }
+            w.wait(fences[0].handle, round).unwrap();
+            other.wait(fences[1].handle, round).unwrap();
+        }
+        // The other process names this process's queue, with write pointers that it never stored.
+        let (queue, fence) = (&queues[0], &fences[0]);
+        let base = w.kernel.connect_doorbell(queue.doorbell.handle).unwrap().value_base;
+        w.pass(SETTLED_NS);
+        queue.put(&signal_packet(fence, 21, u32::MAX));
+        for pointer in [0, 21, 64, 1 << 40] {
+            queues[1].doorbell.mapping.store(DOORBELL_VALUE_WORD, base + pointer);
+            other.kernel.connect_doorbell(queues[1].doorbell.handle).unwrap().hint.rung();
+            w.pass(SETTLED_NS);
+            assert_eq!(fence.value.load(), 20, "a ring of another process with {pointer}");
+        }
+        queue.ring();
+        w.wait(fence.handle, 21).unwrap();
+        assert_eq!(w.gpu_stats().signals, 2 * 20 + 1, "each packet runs once");
+    });
+}
+
 #[test]
 // spec: UMS-007
 fn the_least_recently_rung_doorbell_gives_way() {

@@ -2,7 +2,6 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use tidegate::Platform;
 use tidegate::calls::{
     CreateMonitoredFence, FenceValue, Handle, Kernel, SignalFlags, Status, SyncObjectAccess,
     SyncObjectFlags, WaitMode,
@@ -14,7 +13,8 @@ use tidegate::d3d12::{
 use tidegate::explorer::random_numbers::Numbers;
 use tidegate::service::client::{self, ConnectError, RemoteKernel};
 use tidegate::service::server::ServerConfig;
-use tidegate_testbed::{Service, VirtualMachine};
+use tidegate::{Platform, variants};
+use tidegate_testbed::{Client, Service, VirtualMachine};
 
 fn service() -> Service {
     Service::with_guests(ServerConfig::default(), 2)
@@ -247,6 +247,34 @@ fn what_a_guest_cannot_be_handed_is_refused() {
     let refused = kernel.share_objects(&[fence.handle], all, None).map(drop);
     assert_eq!(refused, Err(Status::NOT_SUPPORTED), "a descriptor");
     assert!(kernel.check_connection());
+}
+
+#[test]
+fn a_location_of_all_processes_lies_in_no_guest() {
+    let service = Service::with_guests_of_machine(ServerConfig::default(), 1, |config| {
+        variants::find("global-doorbell-of-all").unwrap().apply(config);
+    });
+    let platform = Platform::host();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    let kernel = machine.process(&platform, "guest");
+    let device = kernel.create_device().unwrap();
+    let guest = Client::of(&platform, kernel, device);
+    assert_eq!(guest.user_queue(0).connect().err(), Some(Status::NO_MEMORY));
+    // Processes of the host share it, and the guest has kernel queues.
+    let clients: Vec<_> = ["one", "other"].into_iter().map(|name| service.client(name)).collect();
+    let mut copies: Vec<_> = clients
+        .into_iter()
+        .map(|kernel| Copies::new(kernel, &platform, Submission::User))
+        .collect();
+    let kernel = machine.process(&platform, "next");
+    copies.push(Copies::new(kernel, &platform, Submission::Hardware));
+    for _ in 0..20 {
+        copies.iter_mut().for_each(Copies::submit);
+        for copies in &copies {
+            copies.done.wait(copies.round).unwrap();
+            copies.check();
+        }
+    }
 }
 
 /// A guest that stores anything anywhere in its BAR, and rings, while a process of its own and a

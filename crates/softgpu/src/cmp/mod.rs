@@ -499,7 +499,7 @@ impl Cmp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doorbell::{Placement, SeatOwner};
+    use crate::doorbell::{Placement, SeatOwner, Sharing};
     use tidegate_platform::WakeWord;
 
     #[test]
@@ -511,7 +511,7 @@ mod tests {
             cmp.renew_space(space, 0, None);
             let queue = QueueId::new(place, 0);
             let owner = SeatOwner { queue, address_space: space, node: 1 };
-            let placement = Placement { global: false, secondary: false };
+            let placement = Placement { sharing: Sharing::Queue, secondary: false };
             cmp.doorbells.connect(&platform, &wake, owner, placement);
         }
         let seen: Vec<_> = cmp.nodes.iter().map(|node| node.summaries).collect();

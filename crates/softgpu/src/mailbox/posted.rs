@@ -9,7 +9,7 @@
 use super::{address_spaces, doorbells, power, queues, recovery};
 use crate::cmp::Cmp;
 use crate::cmp::posted::{Posted, Until};
-use crate::doorbell::Placement;
+use crate::doorbell::{Placement, Sharing};
 use crate::hardware::Hardware;
 use tidegate_gpu_abi::admin::{AdminAnswer, DONE};
 use tidegate_gpu_abi::{AdminCommand, AdminError};
@@ -119,7 +119,12 @@ fn finish(gpu: &Hardware, cmp: MutexGuard<'_, Cmp>, command: AdminCommand) -> Ad
         AdminCommand::SuspendQueue { queue } => queues::suspend(gpu, cmp, queue),
         AdminCommand::ResumeQueue { queue } => queues::resume(gpu, cmp, queue),
         AdminCommand::ConnectDoorbell { queue, global, secondary } => {
-            doorbells::connect(gpu, cmp, queue, Placement { global, secondary })
+            let sharing = match global {
+                false => Sharing::Queue,
+                true if gpu.config.one_global_doorbell => Sharing::All,
+                true => Sharing::Process,
+            };
+            doorbells::connect(gpu, cmp, queue, Placement { sharing, secondary })
         }
         AdminCommand::DisconnectDoorbell { queue } => doorbells::disconnect(gpu, cmp, queue),
         AdminCommand::HoldEngines => DONE,

@@ -46,8 +46,19 @@ impl Service {
     /// Starts a service of the standard machine that takes guests at `guests` sockets, each with a
     /// memory of 4 MiB ([`Service::guest_socket`]).
     pub fn with_guests(config: ServerConfig, guests: usize) -> Service {
+        Service::with_guests_of_machine(config, guests, |_| {})
+    }
+
+    /// As [`Service::with_guests`], of a machine with a changed configuration.
+    pub fn with_guests_of_machine(
+        config: ServerConfig,
+        guests: usize,
+        change: impl FnOnce(&mut MachineConfig),
+    ) -> Service {
         let platform = Platform::hosting_guests();
-        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+        let mut machine = MachineConfig::standard(&platform);
+        change(&mut machine);
+        let machine = Machine::new(&platform, machine).unwrap();
         Service::with_server(Arc::new(machine), config, |server, folder| {
             for number in 0..guests {
                 let listener = server::listen_for_guests(&guest_socket(folder, number)).unwrap();
