@@ -169,6 +169,8 @@ pub enum Commands {
     Here(Vec<u8>),
     /// So many bytes in the message's file (`long`).
     File(u32),
+    /// So many bytes in the pieces that were sent before, where a message has no file.
+    Pieces(u32),
 }
 
 #[derive(Debug, Serialize, Deserialize)]

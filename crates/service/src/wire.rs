@@ -219,6 +219,8 @@ pub enum OwnMessage {
     WakeEngine { doorbell: Handle },
     /// The client has mapped the page of the connection with this number.
     PageIsMapped { doorbell: Handle, number: u64 },
+    /// A piece of the commands of the next render call, which ends them.
+    SendCommands { piece: Vec<u8> },
     /// The last message: the process ends after its queued work. It has no answer. A connection
     /// that closes without it ends the process abnormally.
     Goodbye,
@@ -234,6 +236,7 @@ impl OwnMessage {
             OwnMessage::WriteAllocation { .. } => "write_allocation",
             OwnMessage::WakeEngine { .. } => "wake_engine",
             OwnMessage::PageIsMapped { .. } => "page_is_mapped",
+            OwnMessage::SendCommands { .. } => "send_commands",
             OwnMessage::Goodbye => "goodbye",
         }
     }
@@ -430,7 +433,7 @@ mod tests {
         let key = SlotKey { slot: 7, generation: u64::MAX >> 1 };
         let fences = vec![FenceValue { fence: device, value: u64::MAX }; 2];
         let (mode, data) = (WaitMode::Any, vec![0, 255]);
-        let messages: [(Message, &str); 10] = [
+        let messages: [(Message, &str); 11] = [
             (
                 OwnMessage::RegisterWait { fences: fences.clone(), mode, key, announced: true }
                     .into(),
@@ -448,6 +451,7 @@ mod tests {
             ),
             (OwnMessage::WakeEngine { doorbell }.into(), "wake_engine"),
             (OwnMessage::PageIsMapped { doorbell, number: 5 }.into(), "page_is_mapped"),
+            (OwnMessage::SendCommands { piece: vec![8; 3] }.into(), "send_commands"),
             (OwnMessage::Goodbye.into(), "goodbye"),
             (Call::DestroyDevice { device }.into(), "destroy_device"),
             (Call::WaitFromGpu { context: allocation, fences }.into(), "wait_from_gpu"),

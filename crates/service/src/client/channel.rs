@@ -82,6 +82,11 @@ impl Channel {
         self.link.wakes_sleepers()
     }
 
+    /// Returns whether calls may hand over files.
+    pub(super) fn carries_files(&self) -> bool {
+        self.link.carries_attachments()
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load() != 0
     }

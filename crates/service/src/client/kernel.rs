@@ -38,6 +38,8 @@ pub struct RemoteKernel {
     doorbells: Doorbells,
     /// The values of open fences that the process may wait for.
     values: Mutex<BTreeMap<Handle, OpenFence>>,
+    /// Held over the pieces of a call's commands.
+    pieces: Mutex<()>,
 }
 
 /// A fence that is open until its device or paging queue ends.
@@ -77,6 +79,7 @@ impl RemoteKernel {
             mapped: Mapped::new(platform),
             doorbells: Doorbells::new(platform),
             values: platform.mutex("values of fences", BTreeMap::new()),
+            pieces: platform.mutex("pieces of commands", ()),
         }
     }
 
@@ -322,6 +325,13 @@ impl Kernel for RemoteKernel {
         }
         if args.commands.len() > MAX_RENDER_BYTES {
             return Err(Status::INVALID_PARAMETER);
+        }
+        if !self.channel.carries_files() {
+            let _turn = self.pieces.lock_device();
+            for piece in args.commands.chunks(long::MAX_INLINE_BYTES) {
+                self.channel.call::<()>(OwnMessage::SendCommands { piece: piece.to_vec() })?;
+            }
+            return self.channel.call(render(Commands::Pieces(args.commands.len() as u32)));
         }
         let file = long::into_file(args.commands).map_err(|_| Status::NO_MEMORY)?;
         let file = Attachment::from(file);

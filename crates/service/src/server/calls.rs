@@ -97,6 +97,8 @@ pub(super) struct Answerer {
     pub(super) notices: Notices,
     pub(super) ledger: Ledger,
     pub(super) doorbells: BTreeMap<Handle, Rung>,
+    /// The commands of the next render call, as far as they were sent.
+    pub(super) commands: Vec<u8>,
 }
 
 /// The notice of a wait that is entered for its checks.
@@ -118,7 +120,8 @@ impl Answerer {
         notices: Notices,
         ledger: Ledger,
     ) -> Answerer {
-        Answerer { shared, session, opened, notices, ledger, doorbells: BTreeMap::new() }
+        let (doorbells, commands) = (BTreeMap::new(), Vec::new());
+        Answerer { shared, session, opened, notices, ledger, doorbells, commands }
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -193,6 +196,7 @@ impl Answerer {
                 }
                 encode(rung.map(|_| ()).ok_or(Status::INVALID_PARAMETER))
             }
+            OwnMessage::SendCommands { piece } => encode(self.take_commands(&piece)),
             // The session takes it, and sends no answer.
             OwnMessage::Goodbye => encode(Ok(())),
         }

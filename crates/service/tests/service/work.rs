@@ -9,7 +9,7 @@ use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate::platform::Event;
 use tidegate::service::server::ServerConfig;
 use tidegate::{Platform, variants};
-use tidegate_testbed::{Client, Service};
+use tidegate_testbed::{Client, Service, VirtualMachine};
 
 fn client(service: &Service) -> Client {
     let kernel = service.client("works");
@@ -58,10 +58,18 @@ fn a_queued_event_is_set_when_its_context_reaches_it_or_ends() {
 
 #[test]
 fn commands_of_a_render_call_may_be_longer_than_a_message() {
-    let service = Service::with_machine(ServerConfig::default(), |config| {
+    let service = Service::with_guests_of_machine(ServerConfig::default(), 1, |config| {
         variants::find("patching").unwrap().apply(config);
     });
-    let client = client(&service);
+    renders_long_commands(&client(&service));
+    // A guest sends them in pieces.
+    let (platform, machine) = (Platform::host(), VirtualMachine::start(&service.guest_socket(0)));
+    let kernel = machine.process(&platform, "works in a guest");
+    let device = kernel.create_device().unwrap();
+    renders_long_commands(&Client::of(&platform, kernel, device));
+}
+
+fn renders_long_commands(client: &Client) {
     let (context, fence) = (client.context(0), client.monitored(0).handle);
     let target = client.allocate_in(4096, Placement::LocalOnDemand);
     let fill =

@@ -186,6 +186,7 @@ fn long_commands_travel_in_a_file() {
             Some(match commands {
                 Commands::Here(commands) => (commands.len(), false),
                 Commands::File(bytes) => (bytes as usize, true),
+                Commands::Pieces(_) => panic!("pieces over a socket"),
             })
         }
         _ => None,

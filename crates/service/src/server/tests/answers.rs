@@ -198,6 +198,35 @@ fn commands_come_in_the_message_or_in_a_sealed_file_that_has_them_all() {
     for (number, (commands, came_with)) in wrong.into_iter().enumerate() {
         assert_eq!(render(commands, came_with), Err(REFUSED), "case {number}");
     }
+    // In pieces, which the next call takes.
+    let pieces = |process: &mut Process, lengths: &[usize]| {
+        for &length in lengths {
+            let piece = bytes[..length].to_vec();
+            assert_eq!(process.request::<()>(OwnMessage::SendCommands { piece }), Ok(()));
+        }
+    };
+    let render = |process: &mut Process, bytes| {
+        let allocations = vec![(target.handle, true)];
+        let commands = Commands::Pieces(bytes);
+        let args = RenderMessage { contexts: vec![context], commands, allocations };
+        process.request::<()>(Call::Render { args })
+    };
+    pieces(&mut process, &[bytes.len()]);
+    assert_eq!(render(&mut process, count), Ok(()));
+    assert_eq!(render(&mut process, count), Err(REFUSED), "the call before took them");
+    pieces(&mut process, &[bytes.len(), 8]);
+    assert_eq!(render(&mut process, count), Err(REFUSED), "one that is too long");
+    assert_eq!(render(&mut process, 0), Err(REFUSED), "no commands");
+    // No more than a call may have. What was sent is forgotten then.
+    let piece = vec![0; MAX_RENDER_BYTES / 8];
+    for _ in 0..8 {
+        let piece = piece.clone();
+        assert_eq!(process.request::<()>(OwnMessage::SendCommands { piece }), Ok(()));
+    }
+    let piece = vec![0];
+    assert_eq!(process.request::<()>(OwnMessage::SendCommands { piece }), Err(REFUSED));
+    pieces(&mut process, &[bytes.len()]);
+    assert_eq!(render(&mut process, count), Ok(()));
 }
 
 #[test]
