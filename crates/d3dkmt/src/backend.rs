@@ -30,7 +30,7 @@ pub(crate) enum Backend {
         /// Keeps the kernel alive.
         machine: Machine,
     },
-    /// The service that listens at this socket.
+    /// The service that listens at this socket, or whose device has this folder in a guest.
     Service(PathBuf),
 }
 
@@ -42,7 +42,8 @@ pub(crate) struct Connection {
     remote: Vec<Arc<RemoteKernel>>,
 }
 
-/// Names the socket of a service. Without it the kernel is in this process.
+/// Names the socket of a service, or in a guest the folder of its device in sysfs. Without it the
+/// kernel is in this process.
 const SOCKET: &str = "TIDEGATE_SOCKET";
 /// Gives the process the privilege to raise priorities on a machine of its own, if it is "1".
 const RAISES_PRIORITY: &str = "TIDEGATE_MAY_RAISE_PRIORITY";
@@ -120,12 +121,13 @@ impl Connection {
     }
 }
 
-/// The adapters of a service, each with a connection of its own.
+/// The adapters of a service, each with its connection; in a guest the first adapter.
 fn of_service(platform: &Platform, socket: &Path) -> Result<Connection, ConnectError> {
     let kind = ClientKind { only_stores: true, ..ClientKind::default() };
     let connect = |adapter| client::connect_as(platform, socket, (adapter, kind), &process_name());
     let first = connect(0)?;
-    let adapters = first.adapters();
+    // A guest has one process at a time: a second connection would end the first one.
+    let adapters = if socket.is_dir() { 1 } else { first.adapters() };
     let mut remote = vec![first];
     for adapter in 1..adapters {
         remote.push(connect(adapter)?);

@@ -3,6 +3,7 @@
 //! process, on the kernel of a service, and on that kernel from a container.
 
 mod compiler;
+mod guest;
 mod restart;
 mod service;
 

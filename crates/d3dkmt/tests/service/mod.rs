@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use tempfile::TempDir;
 use tidegate::platform::once;
-use tidegate::service::server::{self, Server, ServerConfig};
+use tidegate::service::server::{self, Counts, Server, ServerConfig};
 use tidegate::{Machine, MachineBuilder, MachineConfig, Platform, variants};
 
 /// The socket of the service, which lives as long as the tests.
@@ -61,6 +62,40 @@ fn server(platform: &Platform, path: &Path, adapters: Vec<MachineConfig>) -> Ser
     let builder = adapters.into_iter().fold(Machine::builder(platform), MachineBuilder::reference);
     let machine = builder.start().unwrap();
     Arc::new(machine).service(listener, ServerConfig::default()).unwrap()
+}
+
+/// A service with a socket for a guest.
+pub struct GuestService {
+    server: Arc<Server>,
+    folder: TempDir,
+}
+
+impl GuestService {
+    pub fn start() -> GuestService {
+        let folder = TempDir::new().unwrap();
+        let platform = Platform::hosting_guests();
+        let adapters = vec![MachineConfig::standard(&platform)];
+        let server = Arc::new(server(&platform, &folder.path().join("socket"), adapters));
+        let service = GuestService { server: server.clone(), folder };
+        let listener = server::listen_for_guests(&service.socket()).unwrap();
+        server.serve_guests(listener, 16 << 20).unwrap();
+        platform.spawn_outside("service", move || server.serve().unwrap()).unwrap();
+        service
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("guests")
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.server.counts()
+    }
+}
+
+impl Drop for GuestService {
+    fn drop(&mut self) {
+        self.server.stopper().stop();
+    }
 }
 
 /// Serves in this thread. Clients can connect when `listens` is called.

@@ -7,7 +7,7 @@ use crate::access::ClientAccess;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -17,6 +17,8 @@ const CELL_BYTES: usize = size_of::<AtomicU64>();
 pub struct MappedCells {
     at: NonNull<AtomicU64>,
     bytes: usize,
+    /// Kept for a device, whose pages can be shown at a second address.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: the memory is used only through atomics, and belongs to no thread.
@@ -71,7 +73,7 @@ impl MappedCells {
 
     fn at_address(at: *mut AtomicU64, bytes: usize) -> io::Result<MappedCells> {
         let at = NonNull::new(at).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        Ok(MappedCells { at, bytes })
+        Ok(MappedCells { at, bytes, file: None })
     }
 
     /// Maps the memory of a device, or a file of memory that cannot shrink.
@@ -92,7 +94,14 @@ impl MappedCells {
         if size < CELL_BYTES as u64 {
             return refuse("the file has no memory");
         }
-        MappedCells::of_file(file, size, ClientAccess::ReadWrite)
+        let mut mapped = MappedCells::of_file(file, size, ClientAccess::ReadWrite)?;
+        mapped.file = Some(file.try_clone()?);
+        Ok(mapped)
+    }
+
+    /// Returns the file of a device.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(OwnedFd::as_fd)
     }
 
     /// Has the addresses show bytes of `file` from `offset` on, which are multiples of a page. The

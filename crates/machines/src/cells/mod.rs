@@ -77,7 +77,8 @@ enum Memory {
     Shared(SharedCells),
     /// A part of a room, or of a device.
     Part {
-        _of: Arc<MappedCells>,
+        of: Arc<MappedCells>,
+        first: usize,
     },
     /// The cells lie in the page that owns this.
     Beside,
@@ -158,13 +159,21 @@ impl Cells {
         assert!(fits, "{len} cells from {first} on of {}", memory.len());
         // SAFETY: the place is inside of the mapping or at its end.
         let at = unsafe { memory.at().add(first) };
-        Cells { at, len, memory: Memory::Part { _of: memory.clone() } }
+        Cells { at, len, memory: Memory::Part { of: memory.clone(), first } }
     }
 
     /// Returns the file that other processes map; `None` for memory of this process.
     pub fn shared(&self) -> Option<&SharedCells> {
         match &self.memory {
             Memory::Shared(shared) => Some(shared),
+            _ => None,
+        }
+    }
+
+    /// Returns the mapping of a device, and the offset there in bytes; `None` for other memory.
+    fn of_device(&self) -> Option<(&MappedCells, u64)> {
+        match &self.memory {
+            Memory::Part { of, first } => Some((of, (first * size_of::<AtomicU64>()) as u64)),
             _ => None,
         }
     }

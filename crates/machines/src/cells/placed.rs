@@ -1,10 +1,10 @@
-//! A page of addresses that stay, and show the memory of one page at a time: the doorbell of a
-//! program that only stores.
+//! A page of addresses that stay, and show one page at a time, of memory or of a device: the
+//! doorbell of a program that only stores.
 //!
 //! Invariants: the addresses are mapped, for loads and stores, as long as the value lives. The
 //! system replaces what they show in one step, so a store reaches the old memory or the new one.
 
-use super::SharedCells;
+use super::{Cells, MappedCells, SharedCells};
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::io;
@@ -59,6 +59,39 @@ impl PlacedPage {
             self.hide();
             error.into()
         })
+    }
+
+    /// Shows the first page of `cells`, which are memory that can be shared or a device's, from now
+    /// on and whatever becomes of `cells`.
+    ///
+    /// # Errors
+    /// Unsupported for other memory, or cells of a device that begin at no page. The system has no
+    /// mapping left. The page shows zeroed memory then.
+    pub fn show_cells(&self, cells: &Cells) -> io::Result<()> {
+        if let Some(memory) = cells.shared() {
+            return self.show(memory);
+        }
+        let shown = match cells.of_device() {
+            // A device's mapping cannot be duplicated as that of memory can.
+            Some((device, offset)) => self.show_device(device, offset),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        };
+        shown.inspect_err(|_| self.hide())
+    }
+
+    fn show_device(&self, device: &MappedCells, offset: u64) -> io::Result<()> {
+        let fits = offset.saturating_add(self.bytes as u64) <= device.bytes() as u64;
+        let (true, true, Some(file)) =
+            (offset.is_multiple_of(self.bytes as u64), fits, device.file())
+        else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the new mapping replaces that of this page, which is used only through atomics.
+        // The device has the bytes.
+        unsafe { rustix::mm::mmap(self.start(), self.bytes, access, flags, file, offset)? };
+        Ok(())
     }
 
     /// Shows zeroed memory of its own.
@@ -116,6 +149,7 @@ impl Drop for PlacedPage {
 mod tests {
     use super::*;
     use crate::ClientAccess;
+    use std::sync::Arc;
 
     #[test]
     fn the_addresses_stay_and_show_one_page_after_another() {
@@ -137,6 +171,32 @@ mod tests {
         assert_eq!((placed.load(0), placed.address()), (0, address));
         placed.store(0, 1);
         assert_eq!((word(&file), word(&mapping)), (7, 6), "a store after that reaches none");
+    }
+
+    #[test]
+    fn it_shows_pages_of_a_device_and_no_others() {
+        let page = rustix::param::page_size();
+        let file = SharedCells::create(2 * page as u64, ClientAccess::ReadWrite, false).unwrap();
+        let file = file.file().unwrap().try_clone().unwrap();
+        let device = Arc::new(MappedCells::device(&file).unwrap());
+        let placed = PlacedPage::reserve().unwrap();
+        let second = Cells::of_part(&device, page / 8, 8);
+        second.at(0).store(4, Ordering::Release);
+        placed.show_cells(&second).unwrap();
+        assert_eq!(placed.load(0), 4);
+        placed.store(0, 5);
+        assert_eq!(second.at(0).load(Ordering::Acquire), 5);
+        // Inside of a page; past the last page; memory of this process.
+        let others = [
+            Cells::of_part(&device, 8, 8),
+            Cells::of_part(&device, 2 * page / 8, 0),
+            Cells::private(8, false, None),
+        ];
+        for cells in &others {
+            placed.show_cells(&second).unwrap();
+            placed.show_cells(cells).unwrap_err();
+            assert_eq!(placed.load(0), 0, "the page shows no memory of others");
+        }
     }
 
     #[test]

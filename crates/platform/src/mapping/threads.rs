@@ -30,7 +30,8 @@ impl ShownToThreads {
     pub(super) fn replace(&self, page: Page) -> Page {
         let placed = self.placed();
         if let Some(placed) = &*placed {
-            show(placed, &page);
+            // After a failure the last queued value tells the kernel of work.
+            let _is_shown = page.show_at(placed);
         }
         self.shown.replace(page)
     }
@@ -39,18 +40,9 @@ impl ShownToThreads {
         let mut placed = self.placed();
         if placed.is_none() {
             let new = PlacedPage::reserve()?;
-            self.shown.with(|page| show(&new, page));
+            let _is_shown = self.shown.with(|page| page.show_at(&new));
             *placed = Some(new);
         }
         Ok(placed.as_ref().map_or(0, PlacedPage::address))
-    }
-}
-
-fn show(placed: &PlacedPage, page: &Page) {
-    // After a failure the address shows no memory of others. The last queued value then tells the
-    // kernel of work.
-    let is_shown = page.placeable().is_some_and(|memory| placed.show(memory).is_ok());
-    if !is_shown {
-        placed.hide();
     }
 }

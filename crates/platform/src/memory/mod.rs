@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use tidegate_machines::cells::{Cells, OwnedPage, PinnedCell, SharedCells, WordRef};
+use tidegate_machines::cells::{Cells, OwnedPage, PinnedCell, PlacedPage, WordRef};
 use tidegate_machines::{CpuTime, Deadline, Object, Step, WaitEnd, world};
 
 /// Protocol words or bulk bytes.
@@ -80,9 +80,10 @@ impl Page {
         Page { inner: OwnedPage::of(owner, platform.new_object_id(), explored, cells) }
     }
 
-    /// Returns the memory that can be shown at a second address, if the page lies in such.
-    pub(crate) fn placeable(&self) -> Option<&SharedCells> {
-        self.inner.cells().shared()
+    /// Shows the page at a second address. Returns `false` if it cannot be shown there, which then
+    /// shows no memory of others.
+    pub(crate) fn show_at(&self, placed: &PlacedPage) -> bool {
+        placed.show_cells(self.inner.cells()).is_ok()
     }
 
     /// Returns the number in the explored world; 0 elsewhere.
