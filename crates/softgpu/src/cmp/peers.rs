@@ -167,7 +167,7 @@ pub(crate) struct Links {
 impl Links {
     /// Refreshes the copy if the watchers have changed.
     #[cold]
-    fn refresh(&mut self, peers: &Peers) {
+    pub(crate) fn refresh(&mut self, peers: &Peers) {
         let changes = peers.changes.load();
         if changes != self.changes {
             self.watchers.clone_from(&peers.table.lock().watchers);

@@ -163,6 +163,14 @@ impl Port {
         notify_peers(&mut self.links, &self.gpu, at, value);
     }
 
+    /// Refreshes the copy of the GPUs that watch fences, so that a signal of the turn takes no lock
+    /// between its store and its check.
+    pub(super) fn refresh_links(&mut self) {
+        if let Some(peers) = self.gpu.peers.get() {
+            self.links.refresh(peers);
+        }
+    }
+
     /// Checks that a range is writable without writing to it.
     fn check_writable(&mut self, space: Space, va: GpuVa, len: u64) -> Result<(), Fault> {
         let mut done = 0;

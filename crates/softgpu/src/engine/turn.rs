@@ -378,6 +378,7 @@ impl Engine {
     /// A turn on the queue that the engine has kept.
     #[inline]
     fn go_on(&mut self, mut run: Box<Run>) -> Turn {
+        self.exec.port.refresh_links();
         self.turns_left -= 1;
         let taken = run.state.taken;
         let outcome = self.exec.execute(&mut run);
@@ -507,6 +508,7 @@ impl Engine {
     fn serve(&mut self) -> Turn {
         let gpu = Arc::clone(&self.exec.gpu);
         let (run, has_new_summaries) = self.check_out(&gpu);
+        self.exec.port.refresh_links();
         let idle = !self.receive_payloads() && run.is_none();
         if let Some(mut run) = run {
             self.exec.begin_queue();
