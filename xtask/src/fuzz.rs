@@ -18,7 +18,7 @@ use std::thread;
 
 use crate::{cargo, tree};
 
-/// What `cargo xtask test` gives each target at most: enough to meet again what is easily met.
+/// What `cargo xtask test` gives each target at most: enough to find easy failures again.
 const SHORT_SECONDS: u32 = 5;
 /// Inputs of the bounded form that a slow machine runs in that time, so that a fast one stops where
 /// it does.
@@ -98,8 +98,8 @@ pub fn request<'a>(words: &[&'a str]) -> Option<Request<'a>> {
     Some(request)
 }
 
-/// The bounded form, for every change: the same draws, begun with the corpus alone, and the same
-/// number of them on each machine, so that what one change is refused for is not luck.
+/// The bounded form, for every change. It begins with the corpus only, and its draws and their
+/// number are the same on each machine, so that a change is not refused by chance.
 pub fn short(root: &Path) -> Result<(), String> {
     let (seconds, seed) = (SHORT_SECONDS, Some(1));
     run(root, &Request { target: None, seconds, seed, profile: CHEAP })

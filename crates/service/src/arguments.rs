@@ -167,9 +167,9 @@ pub struct RenderMessage {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Commands {
     Here(Vec<u8>),
-    /// So many bytes in the message's file (`long`).
+    /// The byte count of the message's file (`long`).
     File(u32),
-    /// So many bytes in the pieces that were sent before, where a message has no file.
+    /// The byte count of the pieces that were sent before, where a message has no file.
     Pieces(u32),
 }
 

@@ -37,13 +37,13 @@ pub(crate) enum Purpose {
     Record,
 }
 
-/// What a process knows of user-mode submission.
+/// How a process uses user-mode submission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientKind {
     /// It stores write pointers to its doorbells without a base, as the published contract says. A
     /// doorbell whose location does not name the queue reads CONNECTED_NOTIFY.
     pub only_stores: bool,
-    /// It knows kernel queues only, as a process that is older than user-mode submission. The
+    /// It uses kernel queues only, as a process that is older than user-mode submission. The
     /// adapter shows it no node that offers user-mode submission.
     pub kernel_queues_only: bool,
 }

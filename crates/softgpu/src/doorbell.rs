@@ -83,7 +83,7 @@ impl Seat {
     pub(crate) fn bell(&self, queue: QueueId) -> Bell {
         let word = |page: &Page| Untrusted::new(page.word(DOORBELL_VALUE_WORD));
         let words = match self.sharing {
-            // Another process may store there what it likes. Its rings set no bit of this queue.
+            // Another process may store any value there. Its rings set no bit of this queue.
             Sharing::All => [None, None],
             _ => [Some(word(&self.page)), self.secondary.as_ref().map(word)],
         };

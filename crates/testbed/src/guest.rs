@@ -178,13 +178,14 @@ impl Guest {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        BootedGuest { process, _folder: self.folder }
+        BootedGuest { process: Some(process), _folder: self.folder }
     }
 }
 
 /// A guest that has started.
 pub struct BootedGuest {
-    process: Child,
+    /// `None` once it is waited for.
+    process: Option<Child>,
     _folder: TempDir,
 }
 
@@ -193,10 +194,21 @@ impl BootedGuest {
     ///
     /// # Panics
     /// QEMU has failed.
-    pub fn output(self) -> String {
-        let output = self.process.wait_with_output().unwrap();
+    pub fn output(mut self) -> String {
+        let process = self.process.take().expect("a guest is waited for once");
+        let output = process.wait_with_output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{errors}");
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for BootedGuest {
+    /// The virtual machine of a test that has failed ends with it.
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ended_already = process.kill();
+            let _status = process.wait();
+        }
     }
 }

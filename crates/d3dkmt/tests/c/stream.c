@@ -1,11 +1,11 @@
 /* A stream of submissions of one user-mode queue. Between the connected doorbell and the last value
    of the progress fence the program makes no call but sched_yield.
 
-   stream COUNT [SLOTS BATCHES]: the number of submissions of a batch. With the slots of the ring and a
-   number of batches it prints the time for each submission, median of the batches after the first. The
-   engines then have processor 1, and the program has processor 0, as in `tidegate bench`.
-   stream COUNT SLOTS 0: prints the time from the doorbell of one submission to its progress fence after
-   20 ms of rest, median of COUNT. The system places the threads. */
+   stream COUNT [SLOTS BATCHES]: the number of submissions of a batch. With the slots of the ring and
+   a number of batches it prints the time for each submission, median of the batches after the first.
+   The engines then have processor 1, and the program has processor 0, as in `tidegate bench`.
+   stream COUNT SLOTS 0: prints the time from the doorbell of one submission to its progress fence
+   after 20 ms of rest, median of COUNT. The system places the threads. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include <time.h>
@@ -40,8 +40,8 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Waits until no more than `most` submissions are left. The fence's line belongs to the engine, so it
-   is loaded only when the ring seems full. */
+/* Waits until no more than `most` submissions are left. The fence's line belongs to the engine, so
+   it is loaded only when the ring seems full. */
 static void wait_until_left(UINT64 most) {
     while (finished + most < submitted && (finished = load(progress)) + most < submitted)
         sched_yield();

@@ -51,6 +51,7 @@ fn c_programs_submit_from_a_guest_without_messages() {
     for run in &runs {
         assert!(output.contains(&format!("guest: {run} ended with 0")), "{run}: {output}");
     }
+    while service.counts().guests != 0 {}
     let counts = service.counts();
     assert_eq!((counts.sessions_failed, counts.wakes), (0, 0), "{counts:?}");
     assert!(counts.guest_wakes > 0, "{counts:?}");

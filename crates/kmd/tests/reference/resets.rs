@@ -81,7 +81,7 @@ fn the_status_of_an_engine_names_its_context_or_the_queues_whose_work_may_not_ru
     assert_eq!(elsewhere.unwrap().held_back, Some(vec![]));
 }
 
-/// The kernel does not know that the queue is stopped, until a reset names its context.
+/// The queue is not held back until a reset names its context.
 #[test]
 fn a_queue_whose_fault_was_reported_without_it_is_not_held_back_until_a_reset_names_it() {
     for (faults_name, is_known) in [(FaultNaming::Engine, false), (FaultNaming::HwQueue, true)] {

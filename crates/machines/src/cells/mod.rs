@@ -170,7 +170,7 @@ impl Cells {
         }
     }
 
-    /// Returns the mapping of a device, and the offset there in bytes; `None` for other memory.
+    /// Returns the mapping that these cells are a part of, and the offset there in bytes.
     fn of_device(&self) -> Option<(&MappedCells, u64)> {
         match &self.memory {
             Memory::Part { of, first } => Some((of, (first * size_of::<AtomicU64>()) as u64)),

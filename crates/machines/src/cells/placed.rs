@@ -61,8 +61,8 @@ impl PlacedPage {
         })
     }
 
-    /// Shows the first page of `cells`, which are memory that can be shared or a device's, from now
-    /// on and whatever becomes of `cells`.
+    /// Shows the first page of `cells`, which are memory that can be shared or a device's. The page
+    /// shows it also after `cells` is dropped.
     ///
     /// # Errors
     /// Unsupported for other memory, or cells of a device that begin at no page. The system has no

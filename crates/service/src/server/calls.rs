@@ -97,8 +97,11 @@ pub(super) struct Answerer {
     pub(super) notices: Notices,
     pub(super) ledger: Ledger,
     pub(super) doorbells: BTreeMap<Handle, Rung>,
-    /// The commands of the next render call, as far as they were sent.
+    /// The commands of the next render call in pieces, as far as they were sent.
     pub(super) commands: Vec<u8>,
+    /// Whether commands may come in pieces: only where a message has no file, because no limit
+    /// counts them.
+    pub(super) takes_pieces: bool,
 }
 
 /// The notice of a wait that is entered for its checks.
@@ -119,9 +122,10 @@ impl Answerer {
         opened: Opened,
         notices: Notices,
         ledger: Ledger,
+        takes_pieces: bool,
     ) -> Answerer {
         let (doorbells, commands) = (BTreeMap::new(), Vec::new());
-        Answerer { shared, session, opened, notices, ledger, doorbells, commands }
+        Answerer { shared, session, opened, notices, ledger, doorbells, commands, takes_pieces }
     }
 
     pub(super) fn ledger(&self) -> &Ledger {

@@ -162,7 +162,14 @@ fn begin(
     let opened = shared.adapters.open(adapter, &name, kind, grant);
     let opened = opened.map_err(Refusal::Open)?;
     shared.counts.processes.fetch_add(1);
-    let answerer = Answerer::new(shared.clone(), number, opened, notices, Ledger::new(limits));
+    let answerer = Answerer::new(
+        shared.clone(),
+        number,
+        opened,
+        notices,
+        Ledger::new(limits),
+        !link.carries_attachments(),
+    );
     let usage = Usage::new(&shared.platform, adapter, &name, answerer.process());
     let usage = Arc::new(usage);
     let served = Served { usage: usage.clone(), process: answerer.opened.process.clone() };

@@ -167,8 +167,12 @@ impl Answerer {
         self.end_without_view(view, made.handle, |kernel, queue| kernel.destroy_hw_queue(queue))
     }
 
-    /// Keeps a piece of the next render call's commands, up to the most that a call takes.
+    /// Keeps a piece of the commands of the next render call in pieces, up to the most that a call
+    /// takes.
     pub(super) fn take_commands(&mut self, piece: &[u8]) -> Result<(), Status> {
+        if !self.takes_pieces {
+            return Err(Status::NOT_SUPPORTED);
+        }
         if piece.len() > MAX_RENDER_BYTES - self.commands.len() {
             self.commands = Vec::new();
             return Err(Status::INVALID_PARAMETER);
@@ -179,10 +183,15 @@ impl Answerer {
 
     pub(super) fn render(&mut self, args: RenderMessage, files: &mut Files) -> Result<(), Status> {
         let file = files.came_with.pop().and_then(Attachment::into_file);
-        let pieces = std::mem::take(&mut self.commands);
         let commands = match (args.commands, file) {
             (Commands::Here(commands), None) => commands,
-            (Commands::Pieces(bytes), None) if bytes as usize == pieces.len() => pieces,
+            (Commands::Pieces(bytes), None) => {
+                let pieces = std::mem::take(&mut self.commands);
+                if bytes as usize != pieces.len() {
+                    return Err(Status::INVALID_PARAMETER);
+                }
+                pieces
+            }
             (Commands::File(bytes), Some(file)) if bytes as usize <= MAX_RENDER_BYTES => {
                 from_file(file, bytes as usize).map_err(|_| Status::INVALID_PARAMETER)?
             }

@@ -46,7 +46,7 @@ impl Process {
         let bell = Bell::Eventfd(Arc::new(new_eventfd().unwrap()));
         let notices = Notices::new(&shared.platform, bell, &limits);
         let (shared, ledger) = (shared.clone(), Ledger::new(limits));
-        let answerer = Answerer::new(shared, session, opened, notices, ledger);
+        let answerer = Answerer::new(shared, session, opened, notices, ledger, true);
         let mut process = Process { answerer, device: Handle(0) };
         process.device = process.request(Call::CreateDevice {}).unwrap();
         process
@@ -212,6 +212,13 @@ fn commands_come_in_the_message_or_in_a_sealed_file_that_has_them_all() {
         process.request::<()>(Call::Render { args })
     };
     pieces(&mut process, &[bytes.len()]);
+    let args = RenderMessage {
+        contexts: vec![context],
+        commands: here(),
+        allocations: vec![(target.handle, true)],
+    };
+    let of_another_thread = process.request::<()>(Call::Render { args });
+    assert_eq!(of_another_thread, Ok(()), "it takes no pieces");
     assert_eq!(render(&mut process, count), Ok(()));
     assert_eq!(render(&mut process, count), Err(REFUSED), "the call before took them");
     pieces(&mut process, &[bytes.len(), 8]);
@@ -227,6 +234,10 @@ fn commands_come_in_the_message_or_in_a_sealed_file_that_has_them_all() {
     assert_eq!(process.request::<()>(OwnMessage::SendCommands { piece }), Err(REFUSED));
     pieces(&mut process, &[bytes.len()]);
     assert_eq!(render(&mut process, count), Ok(()));
+    // A client that can send a file sends no pieces.
+    process.answerer.takes_pieces = false;
+    let message = OwnMessage::SendCommands { piece: bytes };
+    assert_eq!(process.request::<()>(message), Err(Status::NOT_SUPPORTED));
 }
 
 #[test]
