@@ -261,7 +261,28 @@ pub fn check(root: &Path) -> Result<(), String> {
             "{stale} exceptions are no longer needed: `cargo xtask spec --prune` removes them"
         );
     }
-    report("spec", coverage.findings())
+    let mut findings = coverage.findings();
+    findings.extend(tests_of_no_program(&coverage.tags, |file| root.join(file).is_file()));
+    report("spec", findings)
+}
+
+/// Tagged tests in a folder of `tests` that is named like no test program. The program that runs
+/// them is found by that name.
+fn tests_of_no_program(tags: &[Tag], exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
+    let is_lost = |tag: &&Tag| {
+        let parents: Vec<&Path> = tag.file.ancestors().collect();
+        let folder =
+            parents.iter().find(|path| path.parent().is_some_and(|p| p.ends_with("tests")));
+        folder.is_some_and(|folder| {
+            !exists(folder)
+                && !exists(&folder.join("main.rs"))
+                && !exists(&folder.with_extension("rs"))
+        })
+    };
+    let what = "a tagged test in a folder that is named like no test program: move it to the folder \
+                of its program";
+    let tests = tags.iter().filter(|tag| tag.side == Side::Test).filter(is_lost);
+    tests.map(|tag| Finding::at(&tag.file, tag.line + 1, what.to_owned())).collect()
 }
 
 /// Prints every must that lacks a tag and has no exception.
@@ -311,6 +332,20 @@ mod tests {
             exceptions: Exceptions::parse(exceptions).unwrap(),
             verdicts: Ledger::default(),
         }
+    }
+
+    #[test]
+    fn a_tagged_test_is_in_the_folder_of_its_program() {
+        let found = |file: &str| {
+            let tags = tag::in_rust(Path::new(file), "// spec: NF-001\n#[test]\nfn a() {}", true);
+            let exists = ["crates/x/tests/t.rs", "crates/x/tests/u/main.rs"];
+            tests_of_no_program(&tags, |file| exists.iter().any(|known| file == Path::new(known)))
+                .len()
+        };
+        for file in ["tests/t.rs", "tests/t/a.rs", "tests/u/main.rs", "tests/u/a.rs", "src/a.rs"] {
+            assert_eq!(found(&format!("crates/x/{file}")), 0, "{file}");
+        }
+        assert_eq!(found("crates/x/tests/guest/mod.rs"), 1);
     }
 
     fn put_off(id: &str, missing: &str) -> String {

@@ -3,6 +3,7 @@
 //! process, on the kernel of a service, and on that kernel from a container.
 
 mod compiler;
+#[path = "programs/guest.rs"]
 mod guest;
 mod restart;
 mod service;
