@@ -21,7 +21,9 @@
 extern "C" {
 #endif
 
-/* The host's functions, as crates/ddi-c/src/foreign/table.rs has them. Each takes the host first. */
+/*
+ * The host's functions, as crates/ddi-c/src/foreign/table.rs has them. Each takes the host first.
+ */
 typedef struct _TIDEGATE_HOST {
     UINT64 Bytes;
     PVOID Host;
@@ -528,9 +530,8 @@ VOID KeFlushQueuedDpcs(VOID) {
 }
 
 VOID KeInitializeTimerEx(PKTIMER Timer, TIMER_TYPE Type) {
-    UNREFERENCED_PARAMETER(Type);
     check("KeInitializeTimer", DISPATCH_LEVEL);
-    host->InitializeEvent(host->Host, (PVOID)Timer, TRUE, FALSE);
+    host->InitializeEvent(host->Host, (PVOID)Timer, Type == NotificationTimer, FALSE);
 }
 
 VOID KeInitializeTimer(PKTIMER Timer) {

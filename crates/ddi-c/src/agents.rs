@@ -5,7 +5,7 @@
 //! a routine runs. At the end of a run every wait ends; a thread of the driver then ends in that
 //! wait, because it would wait again for ever.
 
-use crate::dpc_queue::{Dpc, Timer};
+use crate::dpc_queue::{Dpc, Queue, Timer};
 use crate::host::Host;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -17,6 +17,15 @@ pub(crate) enum Waited {
     Done,
     TimedOut,
     Stopped,
+}
+
+/// What the agent of DPCs does next.
+enum Next {
+    Run(Dpc),
+    /// Waits, until the next timer expires if there is one.
+    Wait(Option<CpuTime>),
+    /// The driver was unloaded.
+    End,
 }
 
 /// The payload of the unwinding that ends a thread of the driver.
@@ -142,13 +151,18 @@ impl Host {
         period_ms: u32,
         dpc: Option<Dpc>,
     ) -> bool {
-        self.initialize_event(at, true, false);
+        let Some(event) = self.event(at, "KeSetTimer") else { return false };
         let timer = Timer {
             due: self.platform.now().after(units.saturating_mul(100)),
             period_ns: u64::from(period_ms) * 1_000_000,
             dpc,
+            event: event.clone(),
         };
-        let replaced = self.agents.queue.lock().timers.insert(at, timer);
+        let replaced = {
+            let mut queue = self.agents.queue.lock();
+            event.reset();
+            queue.timers.insert(at, timer)
+        };
         self.wake_agent();
         replaced.is_some()
     }
@@ -171,40 +185,37 @@ impl Host {
         }
     }
 
-    /// Takes the next DPC, after those of expired timers were queued. Without one, returns when the
-    /// next timer expires.
-    fn next_dpc(&self) -> Result<Dpc, Option<CpuTime>> {
+    /// Takes the next DPC, after those of expired timers were queued. The events of these timers
+    /// are set under the lock, so that a timer which is set again is not signalled by its old
+    /// expiry.
+    fn next_dpc(&self) -> Next {
         let now = self.platform.now();
-        let mut expired = Vec::new();
-        let next = {
-            let mut queue = self.agents.queue.lock();
-            let queue = &mut *queue;
-            for (at, timer) in &mut queue.timers {
-                if timer.due > now {
-                    continue;
-                }
-                expired.push((*at, timer.period_ns == 0));
-                timer.due = now.after(timer.period_ns);
-                let dpc = timer.dpc.filter(|dpc| queue.dpcs.iter().all(|of| of.at != dpc.at));
-                queue.dpcs.extend(dpc);
-            }
-            for (at, _) in expired.iter().filter(|(_, ends)| *ends) {
-                queue.timers.remove(at);
-            }
-            let next = queue.dpcs.pop_front();
-            queue.is_running = next.is_some();
-            next.ok_or_else(|| queue.timers.values().map(|timer| timer.due).min())
-        };
-        for (at, _) in expired {
-            self.set_event(at);
+        let mut queue = self.agents.queue.lock();
+        if queue.ends {
+            return Next::End;
         }
-        next
+        let Queue { dpcs, timers, .. } = &mut *queue;
+        timers.retain(|_, timer| {
+            if timer.due > now {
+                return true;
+            }
+            timer.event.set(Step::ThreadWake);
+            timer.due = now.after(timer.period_ns);
+            dpcs.extend(timer.dpc.filter(|dpc| dpcs.iter().all(|of| of.at != dpc.at)));
+            timer.period_ns != 0
+        });
+        let next = dpcs.pop_front();
+        queue.is_running = next.is_some();
+        match next {
+            Some(dpc) => Next::Run(dpc),
+            None => Next::Wait(queue.timers.values().map(|timer| timer.due).min()),
+        }
     }
 
     fn run_dpcs(&self) {
         loop {
             match self.next_dpc() {
-                Ok(Dpc { at, routine, context, arguments: [one, two] }) => {
+                Next::Run(Dpc { at, routine, context, arguments: [one, two] }) => {
                     self.at_level("a DPC of the driver", Level::Dispatch, || {
                         (self.agents.routines.deferred)(routine, [at, context, one, two]);
                     });
@@ -217,16 +228,13 @@ impl Host {
                         self.agents.flushed.set(Step::ThreadWake);
                     }
                 }
-                Err(due) => {
-                    let ends = self.agents.queue.lock().ends;
-                    let end = match ends {
-                        true => WaitEnd::Stopped,
-                        false => self.agents.wake.wait_for(due, "DPCs and timers of the driver"),
-                    };
+                Next::Wait(due) => {
+                    let end = self.agents.wake.wait_for(due, "DPCs and timers of the driver");
                     if end == WaitEnd::Stopped {
                         break;
                     }
                 }
+                Next::End => break,
             }
         }
         {
@@ -266,13 +274,15 @@ impl Host {
         at
     }
 
-    /// Ends the agent of DPCs and checks that the driver has left nothing that runs. Returns
-    /// whether its code can be unloaded.
+    /// Drops timers and queued DPCs, ends the agent of DPCs, and checks that the driver has left
+    /// nothing that runs. Returns whether its code can be unloaded.
     pub(crate) fn end_agents(&self) -> bool {
         let (timers, has_agent, threads) = {
             let mut queue = self.agents.queue.lock();
             queue.ends = true;
-            (queue.timers.len(), queue.has_agent, queue.threads.len())
+            queue.dpcs.clear();
+            let timers = std::mem::take(&mut queue.timers).len();
+            (timers, queue.has_agent, queue.threads.len())
         };
         if timers > 0 {
             self.violation(format!("{timers} timers of the driver are set after its end"));
@@ -282,8 +292,11 @@ impl Host {
         }
         if has_agent && !self.platform.is_cooperative() {
             self.agents.wake.set(Step::ThreadWake);
-            self.agents.ended.wait_for(None, "the end of the driver's DPCs");
+            let end = self.agents.ended.wait_for(None, "the end of the driver's DPCs");
+            if end == WaitEnd::Stopped {
+                return false;
+            }
         }
-        threads == 0
+        threads == 0 && !self.agents.queue.lock().is_running
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Timer {
     /// 0 for a timer that expires once.
     pub(crate) period_ns: u64,
     pub(crate) dpc: Option<Dpc>,
+    /// What the expiry sets.
+    pub(crate) event: Event,
 }
 
 #[derive(Default)]

@@ -17,14 +17,30 @@ use tidegate_platform::{Mutex, Platform};
 
 /// A driver in C, for one adapter.
 pub struct CDriver {
-    // Dropped in this order.
-    library: Library,
-    _table: Arc<HostTable>,
-    context: Arc<HostContext>,
+    code: Code,
     pub(crate) entries: Entries,
     /// MiniportDeviceContext, which is the hAdapter of the entries.
     pub(crate) adapter: u64,
     pub(crate) objects: Mutex<Objects>,
+}
+
+/// The code of a driver and what it reaches. The drop ends its agents, then unloads it.
+struct Code {
+    // Dropped in this order.
+    library: Library,
+    table: Arc<HostTable>,
+    context: Arc<HostContext>,
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        let host = &self.context.host;
+        // Unloads no code that a thread runs.
+        if tidegate_platform::current::is_panicking() || !host.end_agents() {
+            self.library.keep();
+            std::mem::forget((Arc::clone(&self.table), Arc::clone(&self.context)));
+        }
+    }
 }
 
 /// What was found in a driver. Complete when the driver was unloaded.
@@ -47,8 +63,13 @@ impl CDriver {
     /// Loads a driver for `device` and adds the device to it.
     ///
     /// # Errors
-    /// A file that is no driver; an entry that fails; hardware and machines that drivers in C
-    /// cannot have.
+    /// - `Explored`: the machine is explored;
+    /// - `LinkedGpus`: the device has several linked GPUs;
+    /// - `Read`, `Link`: the file cannot be read, or the dynamic linker refuses it;
+    /// - `Symbol`, `Release`: `tidegate_nt.c` was not compiled into it, or one of another release;
+    /// - `Entry`: DriverEntry or DxgkDdiAddDevice fails;
+    /// - `NoTable`: DriverEntry does not call DxgkInitialize;
+    /// - `MissingEntries`: the driver lacks entries without which no packet runs.
     pub fn load(
         platform: &Platform,
         path: &Path,
@@ -67,15 +88,17 @@ impl CDriver {
         let entries = platform.mutex("driver's entries", None);
         let context = Arc::new(HostContext { host: Arc::clone(&host), entries });
         let table = Arc::new(HostTable::new(&context));
+        let code = Code { library, table, context };
         // 2.
         let path = path.to_owned();
-        if library.bind(&table) != Status::SUCCESS {
+        if code.library.bind(&code.table) != Status::SUCCESS {
             return Err(LoadError::Release { path });
         }
         // 3.
         let driver_object = host.driver_object_at();
-        let status = host
-            .at_level("DriverEntry", Level::Passive, || library.enter(driver_object, &host.name));
+        let status = host.at_level("DriverEntry", Level::Passive, || {
+            code.library.enter(driver_object, &host.name)
+        });
         let failed = |entry, status| {
             let (_, found) = host.violations();
             let reason = found.iter().map(|line| format!("; {line}")).collect();
@@ -84,7 +107,7 @@ impl CDriver {
         if status.0 < 0 {
             return Err(failed("DriverEntry", status));
         }
-        let entries = context.entries.lock().take();
+        let entries = code.context.entries.lock().take();
         let Some(entries) = entries else { return Err(LoadError::NoTable { path }) };
         let missing = entries.missing();
         if !missing.is_empty() {
@@ -101,20 +124,20 @@ impl CDriver {
             return Err(failed("DxgkDdiAddDevice", status));
         }
         let objects = platform.mutex("objects of a driver in C", Objects::default());
-        Ok(CDriver { library, _table: table, context, entries, adapter, objects })
+        Ok(CDriver { code, entries, adapter, objects })
     }
 
     /// Returns what is found in the driver, also after its end.
     pub fn findings(&self) -> Findings {
-        Findings(Arc::clone(&self.context.host))
+        Findings(Arc::clone(&self.code.context.host))
     }
 
     pub(crate) fn context(&self) -> &HostContext {
-        &self.context
+        &self.code.context
     }
 
     pub(crate) fn host(&self) -> &Host {
-        &self.context.host
+        &self.code.context.host
     }
 
     /// Calls an entry of the driver at PASSIVE level, or at the present one if it is higher.
@@ -159,16 +182,11 @@ fn has_plain_memory(platform: &Platform) -> bool {
 
 impl Drop for CDriver {
     fn drop(&mut self) {
-        let host = Arc::clone(&self.context.host);
         if tidegate_platform::current::is_panicking() {
             return;
         }
         self.must("DxgkDdiRemoveDevice", |entries| entries.remove_device(self.adapter));
-        host.at_level("DxgkDdiUnload", Level::Passive, || self.entries.unload());
-        // Unloads no code that a thread runs.
-        if !host.end_agents() {
-            self.library.keep();
-        }
-        host.check_leaks();
+        self.host().at_level("DxgkDdiUnload", Level::Passive, || self.entries.unload());
+        self.host().check_leaks();
     }
 }

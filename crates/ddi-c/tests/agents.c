@@ -1,6 +1,7 @@
 /*
  * The packet driver with a timer, a DPC and a thread. The timer's DPC sets an event for which the
- * thread waits. With MISTAKE 1 the timer stays set at the end.
+ * thread waits. With MISTAKE 1 the timer stays set at the end. With MISTAKE 2 DxgkDdiAddDevice fails
+ * and leaves a thread that runs.
  */
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
 #include <ntddk.h>
@@ -14,11 +15,14 @@ static NTSTATUS Extended(
 #undef DxgkInitialize
 
 static KTIMER timer;
+static KTIMER again;
 static KDPC dpc;
+static KEVENT begun;
 static KEVENT ticked;
 static KEVENT woken;
 static PVOID thread;
 static LONG dpcs;
+static LONG rearmed;
 static LONG stops;
 
 static VOID Tick(PRKDPC Dpc, PVOID DeferredContext, PVOID SystemArgument1, PVOID SystemArgument2) {
@@ -27,11 +31,34 @@ static VOID Tick(PRKDPC Dpc, PVOID DeferredContext, PVOID SystemArgument1, PVOID
     UNREFERENCED_PARAMETER(SystemArgument1);
     UNREFERENCED_PARAMETER(SystemArgument2);
     (void)InterlockedIncrement(&dpcs);
+    /* A thread that waits for a timer wakes if the timer is set again. */
+    if (KeReadStateEvent(&begun) != 0 && InterlockedIncrement(&rearmed) == 1) {
+        LARGE_INTEGER due;
+        due.QuadPart = -10;
+        NT_ASSERT(KeSetTimer(&again, due, NULL));
+    }
     (void)KeSetEvent(&ticked, 0, FALSE);
+}
+
+/* A synchronization timer releases one wait for each expiry. */
+static VOID WaitOnce(VOID) {
+    KTIMER once;
+    LARGE_INTEGER due, now;
+    due.QuadPart = -10;
+    now.QuadPart = 0;
+    KeInitializeTimerEx(&once, SynchronizationTimer);
+    NT_ASSERT(!KeSetTimer(&once, due, NULL));
+    NT_ASSERT(
+        KeWaitForSingleObject(&once, Executive, KernelMode, FALSE, NULL) == STATUS_SUCCESS);
+    NT_ASSERT(
+        KeWaitForSingleObject(&once, Executive, KernelMode, FALSE, &now) == STATUS_TIMEOUT);
 }
 
 static VOID Serve(PVOID StartContext) {
     NT_ASSERT(StartContext == &woken);
+    WaitOnce();
+    (void)KeSetEvent(&begun, 0, FALSE);
+    (void)KeWaitForSingleObject(&again, Executive, KernelMode, FALSE, NULL);
     for (;;) {
         (void)KeWaitForSingleObject(&ticked, Executive, KernelMode, FALSE, NULL);
         (void)KeSetEvent(&woken, 0, FALSE);
@@ -44,17 +71,21 @@ static VOID Serve(PVOID StartContext) {
 static NTSTATUS ExtendedStartDevice(
     PVOID MiniportDeviceContext, PDXGK_START_INFO DxgkStartInfo, PDXGKRNL_INTERFACE DxgkInterface,
     PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
-    LARGE_INTEGER due, now;
+    LARGE_INTEGER due, late, now;
     HANDLE handle;
     NTSTATUS status;
     due.QuadPart = -10;
+    late.QuadPart = -36000000000; /* an hour */
     now.QuadPart = 0;
+    KeInitializeEvent(&begun, NotificationEvent, FALSE);
     KeInitializeEvent(&ticked, SynchronizationEvent, FALSE);
     KeInitializeEvent(&woken, NotificationEvent, FALSE);
     NT_ASSERT(
         KeWaitForSingleObject(&woken, Executive, KernelMode, FALSE, &now) == STATUS_TIMEOUT);
     KeInitializeDpc(&dpc, Tick, &ticked);
     KeInitializeTimer(&timer);
+    KeInitializeTimer(&again);
+    NT_ASSERT(!KeSetTimer(&again, late, NULL));
     status = PsCreateSystemThread(&handle, 0, NULL, NULL, NULL, Serve, &woken);
     if (!NT_SUCCESS(status)) {
         return status;
@@ -68,6 +99,7 @@ static NTSTATUS ExtendedStartDevice(
 }
 
 static NTSTATUS ExtendedStopDevice(PVOID MiniportDeviceContext) {
+    (void)KeWaitForSingleObject(&woken, Executive, KernelMode, FALSE, NULL);
     if (MISTAKE != 1) {
         NT_ASSERT(KeCancelTimer(&timer));
         NT_ASSERT(!KeCancelTimer(&timer));
@@ -82,8 +114,31 @@ static NTSTATUS ExtendedStopDevice(PVOID MiniportDeviceContext) {
     return StopDevice(MiniportDeviceContext);
 }
 
+static VOID Remain(PVOID StartContext) {
+    LARGE_INTEGER interval;
+    UNREFERENCED_PARAMETER(StartContext);
+    interval.QuadPart = -1000;
+    do {
+        (void)KeSetEvent(&begun, 0, FALSE);
+    } while (KeDelayExecutionThread(KernelMode, FALSE, &interval) == STATUS_SUCCESS);
+}
+
+static NTSTATUS FailingAddDevice(
+    const PDEVICE_OBJECT PhysicalDeviceObject, PVOID *MiniportDeviceContext) {
+    HANDLE handle;
+    UNREFERENCED_PARAMETER(PhysicalDeviceObject);
+    UNREFERENCED_PARAMETER(MiniportDeviceContext);
+    KeInitializeEvent(&begun, NotificationEvent, FALSE);
+    (void)PsCreateSystemThread(&handle, 0, NULL, NULL, NULL, Remain, NULL);
+    (void)KeWaitForSingleObject(&begun, Executive, KernelMode, FALSE, NULL);
+    return STATUS_UNSUCCESSFUL;
+}
+
 static NTSTATUS Extended(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
+    if (MISTAKE == 2) {
+        data->DxgkDdiAddDevice = FailingAddDevice;
+    }
     data->DxgkDdiStartDevice = ExtendedStartDevice;
     data->DxgkDdiStopDevice = ExtendedStopDevice;
     return DxgkInitialize(DriverObject, RegistryPath, data);

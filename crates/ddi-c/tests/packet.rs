@@ -164,6 +164,11 @@ fn timers_dpcs_and_threads_of_a_driver_run() {
     let library = made("-DMISTAKE=1").unwrap();
     let (_, findings) = try_run(&library, "ring-buffer.toml", Clock::Virtual).unwrap();
     assert_eq!(findings, ["1 timers of the driver are set after its end"]);
+    // The code that a thread runs stays in memory. It is not taken for the code of another driver.
+    let library = made("-DMISTAKE=2").unwrap();
+    let refused = try_run(&library, "ring-buffer.toml", Clock::Wall).err().unwrap();
+    assert!(refused.contains("DxgkDdiAddDevice"), "{refused}");
+    check(&packet_driver(folder.path(), &[]).unwrap(), "ring-buffer.toml", Clock::Virtual);
 }
 
 #[test]

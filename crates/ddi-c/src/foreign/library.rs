@@ -9,6 +9,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::{CStr, CString, c_void};
 use std::fs::File;
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -28,19 +29,45 @@ struct UnicodeString {
 
 /// A loaded library. It is unloaded when this is dropped.
 pub(crate) struct Library {
-    handle: NonNull<c_void>,
+    loaded: Loaded,
     bind: Bind,
     driver_entry: DriverEntry,
+}
+
+/// A library of the dynamic linker.
+struct Loaded {
+    handle: NonNull<c_void>,
+    /// The path of the copy. The linker returns a library that it has under this name, so the
+    /// descriptor in it stays open as long as the library is in memory.
+    name: CString,
+    copy: ManuallyDrop<OwnedFd>,
     /// Whether the code stays when this is dropped.
     is_kept: bool,
-    /// Keeps the path of the copy, at which debuggers find symbols.
-    _copy: OwnedFd,
 }
 
 // SAFETY: the handle is used by `dlsym` and `dlclose` only, which any thread may call.
-unsafe impl Send for Library {}
+unsafe impl Send for Loaded {}
 // SAFETY: as above.
-unsafe impl Sync for Library {}
+unsafe impl Sync for Loaded {}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        // SAFETY: the handle is open, and no function of the library is called afterwards.
+        unsafe { libc::dlclose(self.handle.as_ptr()) };
+        // SAFETY: the name is a C string. This only looks the library up.
+        let left = unsafe { libc::dlopen(self.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if left.is_null() {
+            // SAFETY: the descriptor is dropped here only, once.
+            unsafe { ManuallyDrop::drop(&mut self.copy) };
+        } else {
+            // SAFETY: the handle is that of the line above. The library was linked to stay.
+            unsafe { libc::dlclose(left) };
+        }
+    }
+}
 
 impl Library {
     /// Copies and loads a library, and finds its two functions.
@@ -55,15 +82,7 @@ impl Library {
         let Some(handle) = NonNull::new(handle) else {
             return Err(LoadError::Link { path: path.to_owned(), reason: last_error() });
         };
-        // Unloads the library if a symbol is missing.
-        struct Loaded(NonNull<c_void>);
-        impl Drop for Loaded {
-            fn drop(&mut self) {
-                // SAFETY: the handle is of `dlopen` and was not closed.
-                unsafe { libc::dlclose(self.0.as_ptr()) };
-            }
-        }
-        let loaded = Loaded(handle);
+        let loaded = Loaded { handle, name, copy: ManuallyDrop::new(copy), is_kept: false };
         let symbol = |name: &'static CStr| {
             // SAFETY: the handle is open, and the name is a C string.
             let found = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
@@ -73,7 +92,6 @@ impl Library {
             })
         };
         let (bind, driver_entry) = (symbol(c"TidegateBind")?, symbol(c"DriverEntry")?);
-        std::mem::forget(loaded);
         // SAFETY: the symbols are functions of these types, by the contract of drivers and of
         // `tidegate_nt.c`. A function pointer has the size of a data pointer on Linux.
         let (bind, driver_entry) = unsafe {
@@ -82,12 +100,12 @@ impl Library {
                 std::mem::transmute::<*mut c_void, DriverEntry>(driver_entry.as_ptr()),
             )
         };
-        Ok(Library { handle, bind, driver_entry, is_kept: false, _copy: copy })
+        Ok(Library { loaded, bind, driver_entry })
     }
 
     /// Keeps the code in memory for ever: a thread still runs it.
     pub(crate) fn keep(&mut self) {
-        self.is_kept = true;
+        self.loaded.is_kept = true;
     }
 
     /// Gives the host's functions to the driver. `table` and its host live until the library is
@@ -111,16 +129,6 @@ impl Library {
         // SAFETY: both arguments live during the call. A driver object has no published members,
         // so the driver only passes its address on.
         Status(unsafe { (self.driver_entry)(driver_object, &mut registry_path) })
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        if self.is_kept {
-            return;
-        }
-        // SAFETY: the handle is open, and no function of the library is called afterwards.
-        unsafe { libc::dlclose(self.handle.as_ptr()) };
     }
 }
 
