@@ -5,7 +5,8 @@
  * Locks:
  * - the interrupt level (the interrupt routine, and DxgkCbSynchronizeExecution) guards Reported;
  * - a node's lock guards its ring and Submitted;
- * - the mailbox lock guards the mailbox registers, and is taken last.
+ * - the mailbox lock guards the mailbox registers.
+ * They are taken in the order node, interrupt level, mailbox.
  *
  * A command that the device answers with "pending" is repeated at PASSIVE level without a lock.
  */
@@ -516,6 +517,7 @@ static NTSTATUS SubmitCommandVirtual(
     ULONG64 *slot;
     COMMAND command;
     KIRQL level;
+    NTSTATUS status;
     if (pSubmitCommand->Flags.ContextSwitch) {
         flags |= DMA_CONTEXT_SWITCH;
         bytes = 0;
@@ -525,7 +527,10 @@ static NTSTATUS SubmitCommandVirtual(
     }
     KeAcquireSpinLock(&node->Lock, &level);
     /* The kernel keeps fewer packets on a node than the ring has slots. */
-    NT_ASSERT(node->Written - node->Control[CONTROL_READ] < RING_SLOTS);
+    if (node->Written - node->Control[CONTROL_READ] >= RING_SLOTS) {
+        KeReleaseSpinLock(&node->Lock, level);
+        return STATUS_INSUFFICIENT_RESOURCES;
+    }
     slot = node->Slots + node->Written % RING_SLOTS * SLOT_WORDS;
     slot[0] = SLOT_EXECUTE_DMA | (ULONG64)pSubmitCommand->SubmissionFenceId << 32;
     slot[1] = pSubmitCommand->DmaBufferVirtualAddress;
@@ -538,9 +543,9 @@ static NTSTATUS SubmitCommandVirtual(
     KeMemoryBarrier();
     node->Control[CONTROL_WRITE] = node->Written;
     Fill(&command, CMD_KICK_QUEUE, node->Queue, 0, 0);
-    (void)Run(adapter, &command);
+    status = Run(adapter, &command);
     KeReleaseSpinLock(&node->Lock, level);
-    return STATUS_SUCCESS;
+    return status;
 }
 
 static NTSTATUS CancelCommand(HANDLE hAdapter, const DXGKARG_CANCELCOMMAND *pCancelCommand) {
@@ -673,7 +678,7 @@ typedef struct _PREEMPTION {
     ULONG FenceId;
 } PREEMPTION;
 
-/* Answers a request if every packet is complete and reported. */
+/* Answers a request if every packet is complete and reported. The caller holds the node's lock. */
 static BOOLEAN AnswerPreemption(PVOID SynchronizeContext) {
     PREEMPTION *preemption = (PREEMPTION *)SynchronizeContext;
     PADAPTER adapter = preemption->Adapter;
@@ -691,12 +696,15 @@ static NTSTATUS PreemptCommand(HANDLE hAdapter, const DXGKARG_PREEMPTCOMMAND *pP
     PREEMPTION preemption;
     BOOLEAN answered = FALSE;
     COMMAND command;
+    KIRQL level;
     NTSTATUS status;
     preemption.Adapter = adapter;
     preemption.Node = pPreemptCommand->NodeOrdinal;
     preemption.FenceId = pPreemptCommand->PreemptionFenceId;
+    KeAcquireSpinLock(&adapter->Node[preemption.Node].Lock, &level);
     status = adapter->Kernel.DxgkCbSynchronizeExecution(
         adapter->Kernel.DeviceHandle, AnswerPreemption, &preemption, 0, &answered);
+    KeReleaseSpinLock(&adapter->Node[preemption.Node].Lock, level);
     if (!NT_SUCCESS(status) || answered) {
         return status;
     }
@@ -745,16 +753,20 @@ static BOOLEAN SetCompleted(PVOID SynchronizeContext) {
 }
 
 static NTSTATUS Reset(PADAPTER adapter, ULONG number, BOOLEAN all, ULONG *last) {
+    NODE *node = &adapter->Node[number];
     COMMAND command;
     COMPLETION completion;
     BOOLEAN set = FALSE;
+    KIRQL level;
     NTSTATUS status;
     Fill(&command, CMD_RESET_ENGINE, number, 0, 0);
     status = Complete(adapter, &command);
     if (!NT_SUCCESS(status)) {
         return status;
     }
-    *last = all ? adapter->Node[number].Submitted : (ULONG)command.Result;
+    KeAcquireSpinLock(&node->Lock, &level);
+    *last = all ? node->Submitted : (ULONG)command.Result;
+    KeReleaseSpinLock(&node->Lock, level);
     completion.Adapter = adapter;
     completion.Node = number;
     completion.FenceId = *last;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use tidegate_ddi::Status;
 
-/// Why a library is no driver that can be loaded.
+/// Errors of loading a driver.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.

@@ -16,8 +16,8 @@ use tidegate_platform::{
     current,
 };
 
-/// The address at which a driver sees its registers. It is no address that a CPU accepts, so a
-/// plain access ends the process.
+/// The address at which a driver sees its registers. It is a non-canonical address, so a plain
+/// access ends the process.
 pub(crate) const REGISTERS_AT: u64 = 0x7D6E_0000_0000_0000;
 /// The bus address of the registers.
 pub(crate) const REGISTERS_BUS: u64 = 0xE000_0000_0000;
@@ -86,6 +86,8 @@ struct Reports {
 struct Contiguous {
     at: PhysicalAddress,
     bytes: u64,
+    /// The bus that has it, also after the device was stopped.
+    bus: PhysicalMemory,
     /// Keeps the memory. It is a page of words or a run of bytes.
     _memory: Memory,
 }
@@ -323,7 +325,8 @@ impl Host {
             (at, bulk.cpu_address(), Memory::Bytes(bulk))
         };
         let Some(cpu) = cpu else { return 0 };
-        self.contiguous.lock().insert(cpu, Contiguous { at, bytes, _memory: memory });
+        let contiguous = Contiguous { at, bytes, bus: system_memory, _memory: memory };
+        self.contiguous.lock().insert(cpu, contiguous);
         cpu
     }
 
@@ -334,9 +337,7 @@ impl Host {
             self.violation(format!("a free of {at:#x}, which is no contiguous memory"));
             return false;
         };
-        if let Some(kernel) = self.kernel() {
-            kernel.system_memory.remove(removed.at);
-        }
+        removed.bus.remove(removed.at);
         true
     }
 
@@ -416,8 +417,15 @@ impl Host {
         self.reports.lock().data.push(data);
     }
 
+    /// DxgkCbQueueDpc. At the device's level the DPC is queued when that code returns.
     pub(crate) fn queue_dpc(&self) {
-        self.reports.lock().queue_dpc = true;
+        let queue = || self.reports.lock().queue_dpc = true;
+        if level::current() == Level::Dirql {
+            return queue();
+        }
+        let line = self.line.lock_device();
+        queue();
+        self.forward(&Dispatch::enter().raise_to_dirql(&line));
     }
 
     /// Gives the reports to the kernel. The caller holds `line`.

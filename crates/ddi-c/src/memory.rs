@@ -103,7 +103,7 @@ impl CDriver {
         if written == 0 || written > u64::from(BUFFER_BYTES) {
             self.host().violation(format!(
                 "DxgkDdiBuildPagingBuffer moved pDmaBuffer by {written} bytes for the operation {}: \
-                 it must stand behind the commands",
+                 it must point past the commands",
                 args.operation
             ));
             return Err(Status::INVALID_PARAMETER);
@@ -148,7 +148,7 @@ impl CDriver {
 
     pub(crate) fn write_page_table(&self, args: &UpdatePageTable<'_>) -> Result<(), Status> {
         let (levels, entry_bytes) = {
-            let shape = self.objects.lock().shape.ok_or(Status::NOT_SUPPORTED)?;
+            let shape = self.objects.lock().declared.shape;
             (shape.levels, shape.table_bytes >> shape.index_bits)
         };
         if args.level >= levels {
@@ -197,7 +197,7 @@ impl CDriver {
 
     /// DxgkDdiSetRootPageTable, which returns nothing.
     pub(crate) fn set_root_of(&self, context: u64, root: u64) {
-        let entries = self.objects.lock().shape.map_or(0, |shape| 1_u32 << shape.index_bits);
+        let entries = 1_u32 << self.objects.lock().declared.shape.index_bits;
         let mut args = miniport::SetRootPageTable {
             context,
             segment_id: 0,

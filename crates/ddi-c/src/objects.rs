@@ -2,17 +2,26 @@
 //! driver.
 
 use std::collections::BTreeMap;
-use tidegate_ddi::memory::PageTableShape;
+use tidegate_ddi::AdapterCaps;
+use tidegate_ddi::memory::{PageTableShape, Segment};
 
 /// What the host keeps of the driver's objects.
 #[derive(Default)]
 pub(crate) struct Objects {
-    pub(crate) shape: Option<PageTableShape>,
+    pub(crate) declared: Declared,
     /// By address space.
     pub(crate) processes: BTreeMap<u32, Process>,
     /// The address space of each device.
     pub(crate) devices: BTreeMap<u64, u32>,
     pub(crate) contexts: BTreeMap<u64, Context>,
+}
+
+/// What the driver has answered to the queries of its start; empty before.
+#[derive(Default)]
+pub(crate) struct Declared {
+    pub(crate) caps: AdapterCaps,
+    pub(crate) shape: PageTableShape,
+    pub(crate) segments: Vec<Segment>,
 }
 
 pub(crate) struct Process {

@@ -75,6 +75,10 @@ impl CDriver {
         Ok(())
     }
 
+    fn has_all(&self, places: &[usize]) -> bool {
+        places.iter().all(|place| self.entries.has(*place))
+    }
+
     fn add_device(&self, args: CreateDevice) -> Result<DriverHandle, Status> {
         let (kmd_process, _) = self.process_of(args.address_space);
         let mut c =
@@ -176,12 +180,21 @@ impl Driver for CDriver {
     }
 
     fn adapter_reset(&self) -> Option<&dyn AdapterResetDdi> {
-        let needed = [place::RESET_FROM_TIMEOUT, place::QUERY_CURRENT_FENCE];
-        needed.iter().all(|place| self.entries.has(*place)).then_some(self)
+        self.has_all(&[
+            place::RESET_FROM_TIMEOUT,
+            place::RESTART_FROM_TIMEOUT,
+            place::QUERY_CURRENT_FENCE,
+        ])
+        .then_some(self)
     }
 
     fn engine_reset(&self) -> Option<&dyn EngineResetDdi> {
-        self.entries.has(place::RESET_ENGINE).then_some(self)
+        self.has_all(&[
+            place::QUERY_DEPENDENT_ENGINE_GROUP,
+            place::QUERY_ENGINE_STATUS,
+            place::RESET_ENGINE,
+        ])
+        .then_some(self)
     }
 
     fn start_device(&self, _level: &Passive, start: StartInfo) -> Result<(), Status> {
@@ -193,17 +206,15 @@ impl Driver for CDriver {
     }
 
     fn query_adapter_caps(&self, _level: &Passive) -> AdapterCaps {
-        self.caps()
+        self.objects.lock().declared.caps.clone()
     }
 
     fn page_table_shape(&self, _level: &Passive) -> PageTableShape {
-        let shape = self.shape();
-        self.objects.lock().shape = Some(shape);
-        shape
+        self.objects.lock().declared.shape
     }
 
     fn query_segments(&self, _level: &Passive) -> Vec<Segment> {
-        self.segments()
+        self.objects.lock().declared.segments.clone()
     }
 
     fn update_page_table(&self, _level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {

@@ -4,6 +4,7 @@ use crate::CDriver;
 use crate::address::{address_of, address_of_first};
 use crate::foreign::{DxgkStartInfo, Interface};
 use crate::host::Kernel;
+use crate::objects::Declared;
 use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
@@ -31,16 +32,39 @@ const FLIP_ON_VSYNC_MMIO: u32 = 1 << 1;
 const PACKET_CAP: u32 = 0xF << HW_QUEUE_PACKET_CAP_SHIFT;
 /// Segments of an adapter.
 const MOST_SEGMENTS: u32 = 32;
+/// Levels of page tables.
+const MOST_LEVELS: u32 = 8;
+/// Bits of a GPU virtual address.
+const MOST_ADDRESS_BITS: u64 = 63;
+/// Bytes of an entry of a page table are this or more.
+const LEAST_ENTRY_BYTES: u128 = 8;
+
+const NO_INPUT: Option<&mut u32> = None;
 
 impl CDriver {
     pub(crate) fn start(&self, info: StartInfo) -> Result<(), Status> {
         let StartInfo { callbacks, system_memory, .. } = info;
         self.host().set_kernel(Some(Kernel { callbacks, system_memory }));
-        let started = self.start_miniport();
-        if started.is_err() {
-            self.host().set_kernel(None);
+        let started = self.start_miniport().and_then(|()| {
+            let declared = self.declare();
+            if declared.is_err() {
+                self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
+            }
+            declared
+        });
+        match started {
+            Ok(declared) => self.objects.lock().declared = declared,
+            Err(status) => {
+                self.host().set_kernel(None);
+                return Err(status);
+            }
         }
-        started
+        Ok(())
+    }
+
+    /// Queries the capabilities of the started device.
+    fn declare(&self) -> Result<Declared, Status> {
+        Ok(Declared { caps: self.caps()?, shape: self.shape()?, segments: self.segments()? })
     }
 
     fn start_miniport(&self) -> Result<(), Status> {
@@ -87,20 +111,26 @@ impl CDriver {
         self.call("DxgkDdiQueryAdapterInfo", |e| e.query_adapter_info(self.adapter, &mut args))
     }
 
-    /// As [`CDriver::query`], without an input. A refusal is recorded: the adapter does not start.
-    fn query_or_default<O>(&self, query_type: u32, output: &mut O, bytes: u32) {
-        if let Err(status) = self.query(query_type, None::<&mut u32>, output, bytes) {
+    /// As [`CDriver::query`]. A refusal is recorded: the adapter does not start.
+    fn need<I, O>(
+        &self,
+        query_type: u32,
+        input: Option<&mut I>,
+        output: &mut O,
+        bytes: u32,
+    ) -> Result<(), Status> {
+        self.query(query_type, input, output, bytes).inspect_err(|status| {
             self.host().violation(format!(
                 "DxgkDdiQueryAdapterInfo of the type {query_type} failed: {status}; without the \
                  answer the adapter does not start"
             ));
-        }
+        })
     }
 
-    pub(crate) fn caps(&self) -> AdapterCaps {
+    fn caps(&self) -> Result<AdapterCaps, Status> {
         let mut caps = no_driver_caps();
         let bytes = self.entries.version.driver_caps_bytes;
-        self.query_or_default(DRIVERCAPS, &mut caps, bytes);
+        self.need(DRIVERCAPS, NO_INPUT, &mut caps, bytes)?;
         let scheduling = VidSchCaps::from_bits_truncate(caps.scheduling_caps & !PACKET_CAP);
         let nodes = caps.nodes.min(self.host().device.node_count());
         if nodes != caps.nodes {
@@ -109,7 +139,7 @@ impl CDriver {
                 caps.nodes
             ));
         }
-        AdapterCaps {
+        Ok(AdapterCaps {
             description: format!("driver {}", self.host().name),
             scheduling,
             hw_queue_packet_cap: (caps.scheduling_caps & PACKET_CAP) >> HW_QUEUE_PACKET_CAP_SHIFT,
@@ -125,11 +155,10 @@ impl CDriver {
             nodes: (0..nodes).map(|node| self.node(node)).collect(),
             physical_adapters: 1,
             monitored_values_in_memory: true,
-            cache_coherent_memory: self
-                .mmu_caps()
+            cache_coherent_memory: GpuMmuCapsFlags::from_bits_truncate(self.mmu_caps()?.flags)
                 .contains(GpuMmuCapsFlags::CACHE_COHERENT_MEMORY_SUPPORTED),
             ..AdapterCaps::default()
-        }
+        })
     }
 
     /// DxgkDdiGetNodeMetadata. What user-mode drivers know about the engines of their hardware, and
@@ -168,16 +197,15 @@ impl CDriver {
         }
     }
 
-    fn mmu_caps(&self) -> GpuMmuCapsFlags {
+    fn mmu_caps(&self) -> Result<GpuMmuCaps, Status> {
         let mut caps = no_mmu_caps();
-        self.query_or_default(GPUMMUCAPS, &mut caps, size_of::<GpuMmuCaps>() as u32);
-        GpuMmuCapsFlags::from_bits_truncate(caps.flags)
+        self.need(GPUMMUCAPS, NO_INPUT, &mut caps, size_of::<GpuMmuCaps>() as u32)?;
+        Ok(caps)
     }
 
     /// GPUMMUCAPS, then PAGETABLELEVELDESC for each level. All levels must be alike.
-    pub(crate) fn shape(&self) -> PageTableShape {
-        let mut caps = no_mmu_caps();
-        self.query_or_default(GPUMMUCAPS, &mut caps, size_of::<GpuMmuCaps>() as u32);
+    fn shape(&self) -> Result<PageTableShape, Status> {
+        let caps = self.mmu_caps()?;
         let level = |mut number: u32| {
             let mut level = PageTableLevelDesc {
                 page_table_index_bit_count: 0,
@@ -187,17 +215,17 @@ impl CDriver {
                 page_table_alignment_in_bytes: 0,
             };
             let bytes = size_of::<PageTableLevelDesc>() as u32;
-            let queried = self.query(PAGETABLELEVELDESC, Some(&mut number), &mut level, bytes);
-            if let Err(status) = queried {
-                self.host().violation(format!("PAGETABLELEVELDESC {number} failed: {status}"));
-            }
-            (level.page_table_index_bit_count, level.page_table_size_in_bytes)
+            self.need(PAGETABLELEVELDESC, Some(&mut number), &mut level, bytes)?;
+            Ok((level.page_table_index_bit_count, level.page_table_size_in_bytes))
         };
-        let levels: Vec<(u32, u32)> = (0..caps.page_table_level_count.min(8)).map(level).collect();
-        let Some(&(index_bits, table_bytes)) = levels.first() else {
-            self.host().violation("PageTableLevelCount is 0: page tables have 1 level or more");
-            return PageTableShape::default();
-        };
+        let described = caps.page_table_level_count.min(MOST_LEVELS);
+        let levels = (0..described).map(level).collect::<Result<Vec<(u32, u32)>, Status>>()?;
+        let of_first = levels.first().copied().unwrap_or_default();
+        if let Some(reason) = wild_shape(caps.page_table_level_count, of_first) {
+            self.host().violation(format!("{reason}; the adapter does not start"));
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let (index_bits, table_bytes) = of_first;
         if levels.iter().any(|level| *level != (index_bits, table_bytes)) {
             self.host().violation(format!(
                 "levels of page tables differ: index bits and bytes are {levels:?}; all levels \
@@ -212,17 +240,17 @@ impl CDriver {
                 caps.virtual_address_bit_count
             ));
         }
-        PageTableShape {
+        Ok(PageTableShape {
             page_bytes,
             levels: levels.len() as u32,
             index_bits,
             table_bytes: table_bytes.into(),
-        }
+        })
     }
 
     /// QUERYSEGMENT4, for the number and then for the segments. An aperture is system memory. A
     /// memory segment is the device's local memory.
-    pub(crate) fn segments(&self) -> Vec<Segment> {
+    fn segments(&self) -> Result<Vec<Segment>, Status> {
         let mut out = QuerySegmentOut4 {
             segments: 0,
             segment_descriptor: 0,
@@ -232,11 +260,11 @@ impl CDriver {
             segment_descriptor_stride: size_of::<SegmentDescriptor4>() as u64,
         };
         let bytes = size_of::<QuerySegmentOut4>() as u32;
-        self.query_or_default(QUERYSEGMENT4, &mut out, bytes);
+        self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
         let count = out.segments.min(MOST_SEGMENTS) as usize;
         let mut descriptors = vec![no_segment(); count];
         out.segment_descriptor = address_of_first(&mut descriptors);
-        self.query_or_default(QUERYSEGMENT4, &mut out, bytes);
+        self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
         let device = &self.host().device;
         let mut segments = Vec::new();
         for (descriptor, number) in descriptors.iter().zip(1..) {
@@ -254,7 +282,7 @@ impl CDriver {
                 )),
             }
         }
-        segments
+        Ok(segments)
     }
 
     /// Calls the interrupt routine. The line orders it with DxgkCbSynchronizeExecution.
@@ -267,6 +295,27 @@ impl CDriver {
         drop(line);
         ours.is_some_and(|ours| ours != 0)
     }
+}
+
+/// Returns why page tables of a number of levels, of these index bits and bytes each, cannot be.
+fn wild_shape(levels: u32, (index_bits, table_bytes): (u32, u32)) -> Option<String> {
+    if levels == 0 || levels > MOST_LEVELS {
+        return Some(format!("PageTableLevelCount is {levels}: 1 to {MOST_LEVELS} are possible"));
+    }
+    let page_bits = u64::from(tidegate_gpu_abi::PAGE_BYTES.trailing_zeros());
+    let covered = page_bits + u64::from(index_bits) * u64::from(levels);
+    if index_bits == 0 || covered > MOST_ADDRESS_BITS {
+        return Some(format!(
+            "PageTableIndexBitCount is {index_bits}: {levels} levels cover {covered} bits, of at \
+             most {MOST_ADDRESS_BITS}"
+        ));
+    }
+    let needed = LEAST_ENTRY_BYTES << index_bits;
+    (u128::from(table_bytes) < needed).then(|| {
+        format!(
+            "PageTableSizeInBytes is {table_bytes}: {index_bits} index bits need {needed} bytes"
+        )
+    })
 }
 
 fn no_driver_caps() -> DriverCaps {

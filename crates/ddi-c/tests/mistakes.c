@@ -15,6 +15,10 @@ static NTSTATUS Planted(
 
 #define OTHER_TAG 0x6B61656Cu /* 'leak' */
 
+static KEVENT called;
+static LONG devices;
+static LONG expected;
+
 static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCreateDevice) {
     PUCHAR block = (PUCHAR)ExAllocatePoolWithTag(NonPagedPoolNx, 24, TAG);
     KSPIN_LOCK lock;
@@ -24,7 +28,7 @@ static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCrea
     case 1: /* a leak */
         (void)ExAllocatePoolWithTag(NonPagedPoolNx, 40, OTHER_TAG);
         break;
-    case 2: /* a store behind the block */
+    case 2: /* a store after the block */
         block[24] = 1;
         break;
     case 3: /* a second free */
@@ -53,6 +57,18 @@ static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCrea
     case 10: /* an address that the device cannot have */
         (void)MmGetPhysicalAddress(&lock);
         break;
+    case 21: { /* allowed: a DPC without an interrupt */
+        const DXGKRNL_INTERFACE *kernel = &((PADAPTER)hAdapter)->Kernel;
+        if (InterlockedIncrement(&devices) == 1) { /* of the kernel: no DPC runs yet */
+            break;
+        }
+        KeInitializeEvent(&called, NotificationEvent, FALSE);
+        (void)InterlockedIncrement(&expected);
+        NT_ASSERT(kernel->DxgkCbQueueDpc(kernel->DeviceHandle));
+        (void)KeWaitForSingleObject(&called, Executive, KernelMode, FALSE, NULL);
+        (void)InterlockedDecrement(&expected);
+        break;
+    }
     default:
         break;
     }
@@ -71,6 +87,11 @@ static VOID PlantedDpcRoutine(PVOID MiniportDeviceContext) {
         break;
     case 12: /* paged code in a DPC */
         PAGED_CODE();
+        break;
+    case 21:
+        if (InterlockedOr(&expected, 0) != 0) {
+            (void)KeSetEvent(&called, 0, FALSE);
+        }
         break;
     case 13: /* paged pool in a DPC */
         ExFreePool(ExAllocatePoolWithTag(PagedPool, 8, TAG));
@@ -100,9 +121,32 @@ static NTSTATUS PlantedResetEngine(HANDLE hAdapter, DXGKARG_RESETENGINE *pResetE
     return STATUS_UNSUCCESSFUL;
 }
 
+static NTSTATUS PlantedQueryAdapterInfo(
+    HANDLE hAdapter, const DXGKARG_QUERYADAPTERINFO *pQueryAdapterInfo) {
+    NTSTATUS status = QueryAdapterInfo(hAdapter, pQueryAdapterInfo);
+    PVOID output = pQueryAdapterInfo->pOutputData;
+    if (pQueryAdapterInfo->Type == DXGKQAITYPE_PAGETABLELEVELDESC) {
+        DXGK_PAGE_TABLE_LEVEL_DESC *level = (DXGK_PAGE_TABLE_LEVEL_DESC *)output;
+        if (MISTAKE == 22) {
+            level->PageTableIndexBitCount = 64;
+        }
+        if (MISTAKE == 23) {
+            level->PageTableSizeInBytes /= 2;
+        }
+    }
+    if (MISTAKE == 24 && pQueryAdapterInfo->Type == DXGKQAITYPE_GPUMMUCAPS) {
+        ((DXGK_GPUMMUCAPS *)output)->PageTableLevelCount = 0;
+    }
+    if (MISTAKE == 25 && pQueryAdapterInfo->Type == DXGKQAITYPE_DRIVERCAPS) {
+        return STATUS_UNSUCCESSFUL;
+    }
+    return status;
+}
+
 static NTSTATUS Planted(
     PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
     data->DxgkDdiCreateDevice = PlantedCreateDevice;
+    data->DxgkDdiQueryAdapterInfo = PlantedQueryAdapterInfo;
     data->DxgkDdiDestroyDevice = PlantedDestroyDevice;
     data->DxgkDdiDpcRoutine = PlantedDpcRoutine;
     data->DxgkDdiInterruptRoutine = PlantedInterruptRoutine;
@@ -118,6 +162,9 @@ static NTSTATUS Planted(
     }
     if (MISTAKE == 20) { /* allowed: the adapter is reset then */
         data->DxgkDdiResetEngine = PlantedResetEngine;
+    }
+    if (MISTAKE == 26) { /* declared: recovery of engines */
+        data->DxgkDdiQueryEngineStatus = NULL;
     }
     return MISTAKE == 19 ? STATUS_SUCCESS : DxgkInitialize(DriverObject, RegistryPath, data);
 }

@@ -148,7 +148,10 @@ const NEEDED: [usize; 16] = [1, 2, 3, 4, 6, 7, 17, 18, 28, 50, 58, 59, 83, 90, 9
 pub(crate) mod place {
     pub(crate) const PREEMPT_COMMAND: usize = 27;
     pub(crate) const RESET_FROM_TIMEOUT: usize = 32;
+    pub(crate) const RESTART_FROM_TIMEOUT: usize = 33;
     pub(crate) const QUERY_CURRENT_FENCE: usize = 36;
+    pub(crate) const QUERY_DEPENDENT_ENGINE_GROUP: usize = 72;
+    pub(crate) const QUERY_ENGINE_STATUS: usize = 73;
     pub(crate) const RESET_ENGINE: usize = 74;
     pub(crate) const CANCEL_COMMAND: usize = 78;
     pub(crate) const DESTROY_PROCESS: usize = 97;
@@ -180,7 +183,7 @@ mod tests {
     fn a_table_is_read_by_the_length_of_its_version() {
         let of_version = |number: u32| {
             let version = InterfaceVersion::of_number(number)?;
-            // No word behind the table may be read.
+            // No word after the table may be read.
             let mut table = vec![0_usize; version.initialization_data_bytes as usize / 8];
             table[0] = number as usize;
             table[3] = 0x1000;

@@ -67,12 +67,12 @@ pub(crate) fn resources() -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-/// Every callback that is not carried out. The caller removes the arguments, whatever they are.
+/// Every callback that is not carried out. The caller removes the arguments.
 unsafe extern "C-unwind" fn unavailable() -> i32 {
     Status::NOT_SUPPORTED.0
 }
 
-/// The context behind a handle.
+/// The context of a handle.
 fn of<'a>(handle: Handle) -> &'a HostContext {
     // SAFETY: the driver passes the DeviceHandle of its interface, which is a pointer to a context
     // that outlives the library.
@@ -96,7 +96,7 @@ unsafe extern "C-unwind" fn get_device_information(handle: Handle, info: *mut De
         agp_aperture_size: 0,
         docking_state: 0,
     };
-    // SAFETY: the driver passes a DXGK_DEVICE_INFO of its own.
+    // SAFETY: the driver passes its DXGK_DEVICE_INFO.
     unsafe { info.write_unaligned(filled) };
     Status::SUCCESS.0
 }
