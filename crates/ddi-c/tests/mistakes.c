@@ -15,9 +15,8 @@ static NTSTATUS Planted(
 
 #define OTHER_TAG 0x6B61656Cu /* 'leak' */
 
-static KEVENT called;
-static LONG devices;
-static LONG expected;
+static LONG interrupts;
+static LONG dpcs;
 
 static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCreateDevice) {
     PUCHAR block = (PUCHAR)ExAllocatePoolWithTag(NonPagedPoolNx, 24, TAG);
@@ -59,14 +58,7 @@ static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCrea
         break;
     case 21: { /* allowed: a DPC without an interrupt */
         const DXGKRNL_INTERFACE *kernel = &((PADAPTER)hAdapter)->Kernel;
-        if (InterlockedIncrement(&devices) == 1) { /* of the kernel: no DPC runs yet */
-            break;
-        }
-        KeInitializeEvent(&called, NotificationEvent, FALSE);
-        (void)InterlockedIncrement(&expected);
         NT_ASSERT(kernel->DxgkCbQueueDpc(kernel->DeviceHandle));
-        (void)KeWaitForSingleObject(&called, Executive, KernelMode, FALSE, NULL);
-        (void)InterlockedDecrement(&expected);
         break;
     }
     default:
@@ -89,8 +81,8 @@ static VOID PlantedDpcRoutine(PVOID MiniportDeviceContext) {
         PAGED_CODE();
         break;
     case 21:
-        if (InterlockedOr(&expected, 0) != 0) {
-            (void)KeSetEvent(&called, 0, FALSE);
+        if (InterlockedIncrement(&dpcs) == 1) {
+            NT_ASSERT(InterlockedOr(&interrupts, 0) == 0);
         }
         break;
     case 13: /* paged pool in a DPC */
@@ -104,6 +96,7 @@ static VOID PlantedDpcRoutine(PVOID MiniportDeviceContext) {
 
 static BOOLEAN PlantedInterruptRoutine(PVOID MiniportDeviceContext, ULONG MessageNumber) {
     PADAPTER adapter = (PADAPTER)MiniportDeviceContext;
+    (void)InterlockedIncrement(&interrupts);
     if (MISTAKE == 14) { /* a callback above its level */
         adapter->Kernel.DxgkCbNotifyDpc(adapter->Kernel.DeviceHandle);
     }

@@ -313,7 +313,7 @@ bitflags::bitflags! {
 published! {
     /// An operation of the memory manager. `arm` is the union of the operations' arguments.
     BuildPagingBuffer = "DXGKARG_BUILDPAGINGBUFFER", 320 bytes {
-        /// Where commands go. In and out: the driver moves it behind its commands.
+        /// Where commands go. In and out: the driver moves it past its commands.
         0 "pDmaBuffer" dma_buffer: u64,
         /// Bytes that are left.
         8 "DmaSize" dma_size: u32,
