@@ -425,7 +425,7 @@ impl Host {
         }
         let line = self.line.lock_device();
         queue();
-        self.forward(&Dispatch::enter().raise_to_dirql(&line));
+        self.forward_with(&line);
     }
 
     /// Gives the reports to the kernel. The caller holds `line`.
@@ -444,6 +444,11 @@ impl Host {
                 "DxgkCbNotifyInterrupt without DxgkCbQueueDpc: no DPC calls DxgkCbNotifyDpc",
             );
         }
+    }
+
+    /// As [`Host::forward`], at DISPATCH level or below. `line` is the guard of the line.
+    fn forward_with<G>(&self, line: &G) {
+        self.forward(&Dispatch::enter().raise_to_dirql(line));
     }
 
     /// Keeps the private data of a packet until it is complete. Returns its address.
@@ -478,7 +483,7 @@ impl Host {
             let _raised = level::raise(Level::Dirql);
             call()
         };
-        self.forward(&Dispatch::enter().raise_to_dirql(&line));
+        self.forward_with(&line);
         Some(result)
     }
 
