@@ -169,9 +169,9 @@ impl Link {
         true
     }
 
-    /// Returns whether messages may have attachments.
+    /// Returns whether messages of the client may have attachments.
     pub(crate) fn carries_attachments(&self) -> bool {
-        !matches!(self, Link::Guest(_))
+        !matches!(self, Link::Host(_) | Link::Guest(_))
     }
 
     /// Returns whether a thread of this process that sleeps on a word of shared memory is woken by
