@@ -82,6 +82,9 @@ def main():
     parser.add_argument("--target", type=pathlib.Path, default=ROOT / "target" / "quick", help="the folder of the build")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
+    for name in ("tidegate", "libtidegate_d3dkmt.so"):
+        if not (arguments.target / name).is_file():
+            parser.error(f"{arguments.target} has no {name}: build it with the first line of the usage")
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(arguments.target.resolve(), pathlib.Path(folder))
         socket = machine.folder / "socket"
