@@ -98,7 +98,7 @@ impl Host {
         }
     }
 
-    /// PsTerminateSystemThread. Returns on an agent that is no thread of the driver.
+    /// PsTerminateSystemThread. Returns on an agent that is not a thread of the driver.
     pub(crate) fn end_thread(&self) {
         self.end_stopped_thread();
         self.violation("PsTerminateSystemThread outside of a thread of the driver");

@@ -75,7 +75,7 @@ pub struct RunRequest {
     pub driver: Option<MakeDriver>,
 }
 
-/// Makes a driver for a software GPU, or returns why there is none.
+/// Makes a driver for a software GPU, or returns why it cannot be made.
 pub type MakeDriver =
     Arc<dyn Fn(&Platform, Arc<SoftGpu>) -> Result<Arc<dyn Driver>, String> + Send + Sync>;
 

@@ -63,7 +63,7 @@ impl Drop for Loaded {
             // SAFETY: the descriptor is dropped here only, once.
             unsafe { ManuallyDrop::drop(&mut self.copy) };
         } else {
-            // SAFETY: the handle is that of the line above. The library was linked to stay.
+            // SAFETY: `handle` was returned by the line above. The library was linked to stay.
             unsafe { libc::dlclose(left) };
         }
     }

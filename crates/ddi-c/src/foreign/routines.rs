@@ -14,7 +14,8 @@ type Start = unsafe extern "C-unwind" fn(u64);
 pub(crate) const ROUTINES: Routines = Routines { deferred, start };
 
 fn deferred(routine: u64, [dpc, context, one, two]: [u64; 4]) {
-    // SAFETY: the address is that of a function of this type, by the contract of KeInitializeDpc.
+    // SAFETY: the driver passes the address of a function of this type, by the contract of
+    // KeInitializeDpc.
     let routine = unsafe { transmute::<*const c_void, Deferred>(code(routine)) };
     // SAFETY: the arguments are those that the driver gave.
     unsafe { routine(dpc, context, one, two) }

@@ -88,7 +88,7 @@ impl PlacedPage {
         };
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the new mapping replaces that of this page, which is used only through atomics.
+        // SAFETY: the new mapping replaces the old one, which is used only through atomics.
         // The device has the bytes.
         unsafe { rustix::mm::mmap(self.start(), self.bytes, access, flags, file, offset)? };
         Ok(())
@@ -97,7 +97,7 @@ impl PlacedPage {
     /// Shows zeroed memory of its own.
     pub fn hide(&self) {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: the new mapping replaces that of this page, which is used only through atomics.
+        // SAFETY: the new mapping replaces the old one, which is used only through atomics.
         // A system without a mapping left keeps the old one: a late store there reaches a page
         // that no engine reads.
         let _ = unsafe { map_zeroed(self.start(), self.bytes, flags) };

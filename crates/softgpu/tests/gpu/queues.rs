@@ -154,7 +154,7 @@ fn an_engine_that_runs_looks_at_doorbells_whose_rings_set_no_bit() {
     });
 }
 
-/// The engine sleeps between its looks, so their times are those of its sleeps.
+/// The engine sleeps between its looks, so it looks when a sleep ends.
 #[test]
 fn an_idle_engine_looks_at_such_doorbells_at_an_interval() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
