@@ -371,8 +371,13 @@ impl UserQueue {
     pub(crate) fn connect_doorbell(&self) -> Result {
         let mut state = self.state.lock_device();
         let Present::User(user) = &mut state.present else { return Ok(()) };
-        let connected = user.submitter.connect_ahead(&self.id);
-        connected.or_else(|failure| self.recreate(&mut state.present, failure))
+        let Err(failure) = user.submitter.connect_ahead(&self.id) else { return Ok(()) };
+        self.recreate(&mut state.present, failure)?;
+        match &mut state.present {
+            // A new ring without unfinished work is not connected yet.
+            Present::User(user) => user.submitter.connect_ahead(&self.id),
+            Present::Hardware(..) => Ok(()),
+        }
     }
 
     pub(crate) fn wait_idle(self: &Arc<Self>, by: Option<CpuTime>) -> Result {

@@ -145,6 +145,30 @@ fn an_aborted_queue_says_so_and_stays_so() {
 }
 
 #[test]
+fn a_connect_ahead_reports_a_doorbell_that_no_new_queue_can_connect() {
+    bench(|b| {
+        let queues = [OnAbort::RecreateUser, OnAbort::Report].map(|on| b.queue_on_abort(on));
+        let as_hardware = b.queue_on_abort(OnAbort::RecreateHardware);
+        b.kernel.refuse("connect_doorbell", Status::NO_MEMORY);
+        for queue in &queues {
+            let refused = Error::Call {
+                call: "D3DKMTConnectDoorbell",
+                object: "queue 'upload'".to_owned(),
+                status: Status::NO_MEMORY,
+            };
+            assert_eq!(queue.connect_doorbells(), Err(refused));
+        }
+        assert_eq!(as_hardware.connect_doorbells(), Ok(()));
+        assert_eq!(as_hardware.submission(), Submission::Hardware);
+        b.kernel.refuse_nothing();
+        b.kernel.take();
+        assert_eq!(queues[0].connect_doorbells(), Ok(()));
+        queues[0].execute(&[&b.list(1)]).unwrap();
+        assert_eq!(b.kernel.take_names(), ["connect_doorbell"]);
+    });
+}
+
+#[test]
 // spec: UMS-085
 fn a_doorbell_that_is_lost_every_time_is_told_of_through_the_kernel_in_the_end() {
     bench(|b| {
