@@ -82,19 +82,8 @@ impl Archive {
     }
 }
 
-/// The first program of the guest. It finds the device by its number.
-const INIT: &str = "#!/bin/busybox sh
-/bin/busybox mount -t proc proc /proc
-/bin/busybox mount -t sysfs sysfs /sys
-/bin/busybox mount -t devtmpfs dev /dev
-for device in /sys/bus/pci/devices/*; do
-  if [ \"$(/bin/busybox cat $device/device)\" = 0x1110 ]; then
-    export device
-    /bin/busybox sh /script
-  fi
-done
-/bin/busybox poweroff -f
-";
+/// The first program of the guest.
+const INIT: &str = include_str!("guest_init.sh");
 
 /// A guest that has not started.
 pub struct Guest {

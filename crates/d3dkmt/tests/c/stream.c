@@ -3,12 +3,14 @@
 
    stream COUNT [SLOTS BATCHES]: the number of submissions of a batch. With the slots of the ring and
    a number of batches it prints the time for each submission, median of the batches after the first.
-   The engines then have processor 1, and the program has processor 0, as in `tidegate bench`.
+   The engines then have processor 1, and the program has processor 0, as in `tidegate bench`; with
+   one processor nothing is pinned.
    stream COUNT SLOTS 0: prints the time from the doorbell of one submission to its progress fence
    after 20 ms of rest, median of COUNT. The system places the threads. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include <time.h>
+#include <unistd.h>
 
 #define WRITE_VALUE (6u | 3u << 16)
 #define EXECUTE (1u | 1u << 8)
@@ -23,6 +25,8 @@ static const UINT64 *progress;
 static UINT64 submitted, finished;
 
 static void pin(int processor) {
+    if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+        return;
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(processor, &set);
