@@ -94,8 +94,8 @@ pub mod gpu {
 pub mod driver {
     pub use super::*;
     pub use crate::bare_driver::{
-        ALL, ALL_AND_INTRA_GPU, Event, Machine, context_args, doorbell_args, fence_args, open_args,
-        queue_args,
+        ALL, ALL_AND_INTRA_GPU, Event, Features, Machine, context_args, doorbell_args, fence_args,
+        open_args, queue_args,
     };
     pub use tidegate::ddi::queue::{CreateContext, SetRootPageTable, SubmitCommandToHwQueue};
     pub use tidegate::ddi::{

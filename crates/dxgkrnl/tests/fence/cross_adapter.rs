@@ -1,6 +1,7 @@
 //! Fences of several adapters: one value, propagation by the kernel, every pair of waiter and
 //! signaller.
 
+use tidegate::d3d12::Event;
 use tidegate::ddi::fence::UpdateCurrentMode::{AlwaysSignaled, NotificationOnly, Write};
 use tidegate_testbed::prelude::*;
 
@@ -596,18 +597,24 @@ fn linked_gpus_interrupt_for_their_own_cpu_waiters_alone() {
     }
 }
 
+/// A fence as adapters 0 and 1 have it, and its handle. Adapter 1 waits for the value 2, with the
+/// event.
+fn awaited_fence(w: &Adapters) -> ([Fence; 2], NtHandle, Event) {
+    let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
+    let fence = w.devices[0].create_fence_with(FenceDesc::new("shared").flags(flags)).unwrap();
+    let handle = w.devices[0].create_shared_handle(&fence).unwrap();
+    let opened = w.devices[1].open_shared_handle("shared", &handle).unwrap();
+    let event = w.devices[1].create_event(EventDesc::manual_reset());
+    opened.set_event_on_completion(2, &event).unwrap();
+    ([fence, opened], handle, event)
+}
+
 #[test]
 fn an_adapter_that_no_gpu_can_signal_ends_the_link() {
     for caps in LINKED {
         let kinds = [Kind::CAPABLE, Kind::CAPABLE, Kind::PLAIN];
         linked(&virtual_time(), &kinds, caps).run(|w| {
-            let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
-            let one =
-                w.devices[0].create_fence_with(FenceDesc::new("shared").flags(flags)).unwrap();
-            let handle = w.devices[0].create_shared_handle(&one).unwrap();
-            let two = w.devices[1].open_shared_handle("shared", &handle).unwrap();
-            let event = w.devices[1].create_event(EventDesc::manual_reset());
-            two.set_event_on_completion(2, &event).unwrap();
+            let ([one, _two], handle, event) = awaited_fence(w);
             let three = w.devices[2].open_shared_handle("shared", &handle).unwrap();
             assert_eq!(w.drivers[1].calls().monitored.last().unwrap().value, 0);
             let plain = w.devices[2].create_event(EventDesc::manual_reset());
@@ -635,13 +642,7 @@ fn a_driver_that_refuses_a_new_member_ends_the_link_of_all() {
     for caps in LINKED {
         for (refusing, entry) in REFUSED_JOINS {
             linked(&virtual_time(), &[Kind::CAPABLE; 3], caps).run(move |w| {
-                let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
-                let one =
-                    w.devices[0].create_fence_with(FenceDesc::new("shared").flags(flags)).unwrap();
-                let handle = w.devices[0].create_shared_handle(&one).unwrap();
-                let two = w.devices[1].open_shared_handle("shared", &handle).unwrap();
-                let event = w.devices[1].create_event(EventDesc::manual_reset());
-                two.set_event_on_completion(2, &event).unwrap();
+                let ([one, _two], handle, event) = awaited_fence(w);
                 w.drivers[refusing].fail_next(entry, Status::INSUFFICIENT_RESOURCES);
                 let three = w.devices[2].open_shared_handle("shared", &handle).unwrap();
                 let armed = w.drivers[1].calls().monitored.last().unwrap().value;

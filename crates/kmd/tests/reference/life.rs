@@ -136,18 +136,12 @@ fn an_enabled_feature_has_a_table_at_its_version() {
     assert_eq!(table(FeatureId(1), 1), Err(Status::NOT_SUPPORTED));
 }
 
-/// A kernel that has enabled each feature and has a table for none.
-struct WithoutTables;
+/// A kernel that has enabled these features and has a table for none.
+struct WithoutTables(Features);
 
 impl FeatureInterface for WithoutTables {
-    fn is_feature_enabled(&self, _level: &Passive, _feature: FeatureId) -> FeatureState {
-        FeatureState {
-            version: 1,
-            enabled: true,
-            known: true,
-            supported_by_driver: true,
-            supported_on_current_config: true,
-        }
+    fn is_feature_enabled(&self, level: &Passive, feature: FeatureId) -> FeatureState {
+        self.0.is_feature_enabled(level, feature)
     }
 
     fn query_feature_interface(
@@ -164,7 +158,7 @@ fn a_kernel_without_the_table_of_an_enabled_feature_fails_the_start() {
     let machine = Machine::cold(&Platform::host(), Config::standard());
     let start = tidegate_ddi::StartInfo {
         callbacks: machine.kernel.clone(),
-        features: Arc::new(WithoutTables),
+        features: Arc::new(WithoutTables(Features(ALL))),
         system_memory: machine.system.clone(),
     };
     let refused = machine.driver.start_device(&machine.passive(), start);

@@ -12,9 +12,9 @@ mod kernel;
 
 pub use device::{Script, Scripted};
 pub use journal::{Event, Journal};
-pub use kernel::{ALL, ALL_AND_INTRA_GPU, ScriptedKernel, Watch};
+pub use kernel::{ALL, ALL_AND_INTRA_GPU, Features, ScriptedKernel, Watch};
 
-use kernel::{Features, InlineInterrupts};
+use kernel::InlineInterrupts;
 use std::ops::Deref;
 use std::sync::Arc;
 use tidegate::ddi::doorbell::{CreateDoorbell, CreateDoorbellFlags};
