@@ -12,6 +12,9 @@ use tidegate_platform::{Platform, once};
 /// traps on stores are used if it has them.
 const INTERVAL: &str = "TIDEGATE_DOORBELL_INTERVAL_US";
 
+/// The least interval: the thread sleeps between two looks.
+const LEAST_NS: u64 = 1_000;
+
 /// The watch, whose thread starts with the first connected doorbell.
 pub(crate) struct Rings {
     watch: RingWatch,
@@ -23,7 +26,7 @@ impl Rings {
     pub(crate) fn new(platform: &Platform) -> Rings {
         let watch = match interval_us() {
             Some(us) => {
-                let idle_ns = us.saturating_mul(1_000).max(LookTimes::default().first_ns);
+                let idle_ns = us.saturating_mul(1_000).max(LEAST_NS);
                 let times = LookTimes { idle_ns, ..LookTimes::default() };
                 RingWatch::without_traps(platform, times)
             }

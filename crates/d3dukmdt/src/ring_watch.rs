@@ -5,11 +5,13 @@
 //! The thread looks at a doorbell often for a short time after each ring. Then it sleeps: a trap is
 //! armed on the doorbell's address, the doorbell is looked at again, and the thread waits. The
 //! second look finds a ring that comes before the trap, and a later ring wakes the thread, once.
-//! Where the system has no traps, the thread looks at an interval.
+//! Where the system has no traps, the thread looks at an interval that grows with the time since
+//! the last ring.
 //!
 //! A trapped store gives the hint before it is carried out, so that the engine wakes meanwhile and
-//! looks at the doorbell itself; a look that finds a new write pointer gives the hint, too. A hint
-//! too many has no effect.
+//! looks at the doorbell itself for a short time. The thread does not look in this time, because it
+//! could need the processor of the engine or of the program. A later look that finds a new write
+//! pointer gives the hint, too. A hint too many has no effect.
 //!
 //! Entry points: [`RingWatch::watch`], [`RingWatch::run`].
 
@@ -78,22 +80,23 @@ impl Traps for NoTraps {
 /// How often a doorbell is looked at. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookTimes {
-    /// The first pause after a trapped store, which is carried out a little later. Each further
-    /// pause is twice as long.
-    pub first_ns: u64,
-    /// The longest pause in the time after a ring.
+    /// The pause in the time after a ring or a trapped store.
     pub busy_ns: u64,
     /// So many looks that find nothing end that time.
     pub looks: u32,
-    /// The pause after that, without traps.
+    /// The longest pause after that, without traps.
     pub idle_ns: u64,
 }
 
 impl Default for LookTimes {
     fn default() -> LookTimes {
-        LookTimes { first_ns: 1_000, busy_ns: 200_000, looks: 3, idle_ns: 5_000_000 }
+        LookTimes { busy_ns: 200_000, looks: 3, idle_ns: 5_000_000 }
     }
 }
+
+/// Without traps each pause of an idle doorbell is longer than the last one by this part of it. So
+/// a ring is found after about this part of the time for which the doorbell was idle.
+const GROWTH: u64 = 32;
 
 /// A doorbell that is watched.
 struct Ring {
@@ -143,14 +146,10 @@ impl Ring {
             }
             self.release(traps);
             if found == Found::Nothing {
-                self.pause_ns = times.idle_ns;
+                self.pause_ns = (self.pause_ns + self.pause_ns.div_ceil(GROWTH)).min(times.idle_ns);
             }
         }
         self.next_look = Some(now.after(self.pause_ns));
-        self.pause_ns = match self.pause_ns < times.busy_ns {
-            true => (2 * self.pause_ns).min(times.busy_ns),
-            false => self.pause_ns,
-        };
         found
     }
 
@@ -161,8 +160,8 @@ impl Ring {
     /// A store was trapped, and is carried out soon.
     fn begin(&mut self, now: CpuTime, times: &LookTimes) {
         // Without the pause a thread that is slow to go on could meet the next trap, and again.
-        (self.idle_looks, self.pause_ns) = (0, 2 * times.first_ns);
-        self.next_look = Some(now.after(times.first_ns));
+        (self.idle_looks, self.pause_ns) = (0, times.busy_ns);
+        self.next_look = Some(now.after(times.busy_ns));
     }
 }
 
@@ -302,7 +301,7 @@ mod tests {
     use super::*;
     use tidegate_platform::Word;
 
-    const TIMES: LookTimes = LookTimes { first_ns: 10, busy_ns: 40, looks: 3, idle_ns: 700 };
+    const TIMES: LookTimes = LookTimes { busy_ns: 40, looks: 3, idle_ns: 700 };
 
     struct Counted(Word);
 
@@ -408,11 +407,11 @@ mod tests {
     }
 
     #[test]
-    fn a_trapped_store_is_looked_for_soon_and_then_more_and_more_rarely() {
+    fn a_trapped_store_is_looked_for_after_a_pause_although_it_is_late() {
         let mut bench = Bench::new(true);
         bench.ring.begin(CpuTime(1_000), &TIMES);
-        assert_eq!(bench.ring.next_look, Some(CpuTime(1_010)));
-        assert_eq!([bench.turn(), bench.turn()], [(false, Some(20)), (false, Some(40))]);
+        assert_eq!(bench.ring.next_look, Some(CpuTime(1_040)));
+        assert_eq!([bench.turn(), bench.turn()], [(false, Some(40)); 2]);
         bench.window.store(0, 1);
         assert_eq!([bench.turn(), bench.turn()], [(true, Some(40)), (false, Some(40))]);
     }
@@ -427,9 +426,16 @@ mod tests {
     }
 
     #[test]
-    fn without_traps_an_idle_doorbell_is_looked_at_rarely() {
+    fn without_traps_an_idle_doorbell_is_looked_at_more_and_more_rarely() {
         let mut bench = Bench::new(false);
         assert_eq!([bench.turn(), bench.turn()], [(false, Some(40)); 2]);
+        let (start, mut pause) = (bench.at, 40);
+        while pause < TIMES.idle_ns {
+            let (found, next) = bench.turn();
+            let (last, idle_ns) = (std::mem::replace(&mut pause, next.unwrap()), bench.at - start);
+            assert!(!found && pause > last);
+            assert!(pause <= TIMES.busy_ns + idle_ns / 16, "{pause} after {idle_ns}");
+        }
         assert_eq!([bench.turn(), bench.turn()], [(false, Some(700)); 2]);
         bench.window.store(0, 9);
         assert_eq!([bench.turn(), bench.turn()], [(true, Some(40)), (false, Some(40))]);

@@ -1,8 +1,8 @@
 //! Traps on stores to pages of this process (userfaultfd).
 //!
 //! A store to an armed page stops its thread. A trap takes effect once: the thread that waits for
-//! traps releases the page and learns its address, and the stopped store is carried out. Arming a
-//! page executes a barrier on every processor that runs a thread of the process, so a store that
+//! traps lets later stores pass, learns the page's address, and lets the stopped store pass. Arming
+//! a page executes a barrier on every processor that runs a thread of the process, so a store that
 //! was not stopped is visible afterwards.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,7 +22,8 @@ const PROTECTS_SHARED_MEMORY: u64 = 1 << 0 | 1 << 12;
 /// UFFDIO_REGISTER_MODE_WP and UFFDIO_WRITEPROTECT_MODE_WP.
 const REGISTER_FOR_STORES: u64 = 1 << 1;
 const PROTECT: u64 = 1 << 0;
-const UNPROTECT: u64 = 0;
+/// UFFDIO_WRITEPROTECT_MODE_DONTWAKE: no protection, and a stopped store stays stopped.
+const UNPROTECT: u64 = 1 << 1;
 /// UFFD_EVENT_PAGEFAULT.
 const PAGE_FAULT: u8 = 0x12;
 /// `struct uffd_msg`: the event in the first byte, the address of a page fault from byte 16.
@@ -121,10 +122,20 @@ impl PageTraps {
 
     /// Lets stores to the page at this address pass, also one that was stopped.
     pub fn release(&self, page: u64) {
+        self.disarm(page);
+        self.wake(page);
+    }
+
+    /// Lets later stores to the page at this address pass.
+    fn disarm(&self, page: u64) {
         // A page that shows another mapping by now has no trap any more.
         let _ = self.protect(page, UNPROTECT);
+    }
+
+    /// Lets a stopped store to the page at this address pass, also one that was stopped before the
+    /// window was rotated.
+    fn wake(&self, page: u64) {
         let mut range = self.range(page);
-        // A store that was stopped before the window was rotated waits still.
         // SAFETY: as in `new`.
         let _ = self.command(unsafe { Wake::new(&mut range) });
     }
@@ -136,7 +147,8 @@ impl PageTraps {
     }
 
     /// Waits until a store is trapped, for a poke, or for `timeout`. Calls `trapped` with the
-    /// address of each page while the store is stopped, and then releases the page.
+    /// address of each page while the store is stopped, and then lets it pass. Stores of other
+    /// threads pass meanwhile.
     pub fn wait(&self, timeout: Option<Duration>, mut trapped: impl FnMut(u64)) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut ready = [&self.faults, &self.poked].map(|file| PollFd::new(file, PollFlags::IN));
@@ -148,8 +160,11 @@ impl PageTraps {
             let address = message[ADDRESS].try_into().map_or(0, u64::from_ne_bytes);
             if message[0] == PAGE_FAULT {
                 let page = address - address % self.page_bytes;
+                // The longer call comes first. The callback wakes the engine, and the sooner the
+                // store follows, the sooner a look of the engine finds it.
+                self.disarm(page);
                 trapped(page);
-                self.release(page);
+                self.wake(page);
             }
         }
     }
@@ -210,6 +225,27 @@ mod tests {
             assert_eq!(at_the_trap, [1]);
         });
         assert_eq!(placed.load(0), 2);
+    }
+
+    #[test]
+    fn other_stores_pass_while_a_trapped_one_is_stopped() {
+        let Some(traps) = traps() else { return };
+        let placed = PlacedPage::reserve().unwrap();
+        let memory = SharedCells::anonymous(64, ClientAccess::ReadWrite).unwrap();
+        placed.show(&memory).unwrap();
+        traps.arm(placed.address()).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| placed.store(0, 2));
+            let mut words = None;
+            while words.is_none() {
+                traps.wait(None, |_| {
+                    placed.store(1, 3);
+                    words = Some([placed.load(0), placed.load(1)]);
+                });
+            }
+            assert_eq!(words, Some([0, 3]));
+        });
+        assert_eq!([placed.load(0), placed.load(1)], [2, 3]);
     }
 
     #[test]

@@ -33,15 +33,17 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Returns the window's number; `None` once the window has ended.
-    pub(super) fn number(&self) -> Option<u64> {
-        self.trap.upgrade().map(|trap| trap.number)
+    /// Disarms the window's trap: later stores pass. Returns the window's number; `None` once the
+    /// window has ended.
+    pub(super) fn disarm(&self) -> Option<u64> {
+        let trap = self.trap.upgrade()?;
+        trap.release();
+        Some(trap.number)
     }
 
-    /// Disarms the window's trap and lets the store try again.
-    pub(super) fn release(self) {
-        if let Some(trap) = self.trap.upgrade() {
-            trap.release();
+    /// Lets the store try again.
+    pub(super) fn pass(self) {
+        if self.trap.strong_count() > 0 {
             self.passes.set(Step::ThreadWake);
         }
     }

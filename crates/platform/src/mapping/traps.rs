@@ -1,8 +1,8 @@
 //! Traps on stores to the addresses of windows.
 //!
-//! An armed window stops the next store to its address. [`StoreTraps::wait`] says which window it
-//! is and then releases it; the store is carried out then. A store that was not stopped is visible
-//! when the call that arms the window returns.
+//! An armed window stops the next store to its address. [`StoreTraps::wait`] lets later stores
+//! pass, says which window it is, and lets the stopped store pass. A store that was not stopped is
+//! visible when the call that arms the window returns.
 //!
 //! Below it: `os::traps` of the machines; `stopped` for an explored machine.
 
@@ -89,10 +89,10 @@ impl StoreTraps {
             Kind::OfAgents(traps) => {
                 let _ended = traps.ready.wait_for(deadline, "a trapped store");
                 for stopped in traps.take() {
-                    if let Some(number) = stopped.number() {
+                    if let Some(number) = stopped.disarm() {
                         trapped(number);
                     }
-                    stopped.release();
+                    stopped.pass();
                 }
             }
         }
