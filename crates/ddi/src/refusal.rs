@@ -10,11 +10,18 @@ use tidegate_d3dukmdt::Status;
 pub(crate) trait Refusal {
     /// Returns the result of a call that is refused with `status`.
     fn refused(status: Status) -> Self;
+
+    /// Returns the status of the result, where it has one.
+    fn status(&self) -> Option<Status>;
 }
 
 impl<T> Refusal for Result<T, Status> {
     fn refused(status: Status) -> Self {
         Err(status)
+    }
+
+    fn status(&self) -> Option<Status> {
+        Some(self.as_ref().err().copied().unwrap_or(Status::SUCCESS))
     }
 }
 
@@ -23,6 +30,10 @@ macro_rules! default_refusals {
         impl Refusal for $ty {
             fn refused(_status: Status) -> Self {
                 Self::default()
+            }
+
+            fn status(&self) -> Option<Status> {
+                None
             }
         }
     )*};

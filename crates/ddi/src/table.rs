@@ -55,7 +55,7 @@ macro_rules! forward_entries {
     )*};
 }
 
-/// Methods of a driver that is a layer: `before` first, then the layer's method.
+/// Methods of a driver that is a layer: `before`, the layer's method, `after`.
 macro_rules! enter_entries {
     ($(
         $(#[$meta:meta])*
@@ -66,7 +66,12 @@ macro_rules! enter_entries {
         fn $f(&self, $level: $Level $(, $arg: $ty)*) $(-> $ret)? {
             let call = || DdiCall::$Entry { $($arg: crate::record::Record::record(&$arg)),* };
             match DriverLayer::before(self, Entry::$Entry, &call) {
-                Ok(()) => DriverLayer::$f(self, $level $(, $arg)*),
+                Ok(()) => {
+                    let result = DriverLayer::$f(self, $level $(, $arg)*);
+                    let status = crate::refusal::Refusal::status(&result);
+                    DriverLayer::after(self, Entry::$Entry, status);
+                    result
+                }
                 Err(status) => crate::refusal::Refusal::refused(status),
             }
         }
@@ -305,6 +310,12 @@ macro_rules! ddi_table {
             fn before(&self, entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
                 let _ = (entry, call);
                 Ok(())
+            }
+
+            /// Runs at the end of each call. `status` is what the entry returned; `None` for an
+            /// entry without a status.
+            fn after(&self, entry: Entry, status: Option<Status>) {
+                let _ = (entry, status);
             }
 
             /// Whether the layer hides a group that the driver behind it may have.

@@ -1,0 +1,121 @@
+//! The clauses: one table for each family, in `families`.
+
+use crate::families;
+use crate::twin::Twin;
+use std::fmt;
+
+/// What clauses are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Which capability needs which entry, and which answer.
+    Capabilities,
+    /// The statuses that each entry may return.
+    Statuses,
+    /// Packets: completion, order, interrupts.
+    Packets,
+    /// Preemption of packets.
+    Preemption,
+    /// Hangs and resets.
+    Recovery,
+    /// Hardware queues, native fences, doorbells.
+    Queues,
+    /// Paging operations and page tables.
+    Paging,
+    /// Flips and vertical syncs.
+    Display,
+    /// D-states.
+    Power,
+    /// Start, stop, and the handles of objects.
+    Life,
+}
+
+impl Family {
+    /// All families, in the order in which they are reported.
+    pub const ALL: [Family; 10] = [
+        Family::Capabilities,
+        Family::Statuses,
+        Family::Packets,
+        Family::Preemption,
+        Family::Recovery,
+        Family::Queues,
+        Family::Paging,
+        Family::Display,
+        Family::Power,
+        Family::Life,
+    ];
+
+    /// The name, as a user types it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Capabilities => "capabilities",
+            Family::Statuses => "statuses",
+            Family::Packets => "packets",
+            Family::Preemption => "preemption",
+            Family::Recovery => "recovery",
+            Family::Queues => "queues",
+            Family::Paging => "paging",
+            Family::Display => "display",
+            Family::Power => "power",
+            Family::Life => "life",
+        }
+    }
+
+    /// Returns the family of this name.
+    pub fn of_name(name: &str) -> Option<Family> {
+        Family::ALL.into_iter().find(|family| family.name() == name)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One rule.
+pub struct Clause {
+    /// The id, which begins with the family's name.
+    pub id: &'static str,
+    /// The family.
+    pub family: Family,
+    /// The rule, in one sentence.
+    pub rule: &'static str,
+    /// Where the rule comes from: requirements of `spec/`, or a published page.
+    pub source: &'static str,
+    /// The situations in which the twin is tried.
+    pub(crate) situations: &'static [&'static str],
+    /// A mistake that breaks the rule.
+    pub(crate) twin: Twin,
+    /// Clauses that the same mistake necessarily breaks, too.
+    pub(crate) also: &'static [&'static str],
+}
+
+impl Clause {
+    /// Returns the names of the situations in which [`crate::Subject::with_mistake`] shows.
+    pub fn situations(&self) -> &'static [&'static str] {
+        self.situations
+    }
+
+    /// Returns the clauses that the twin breaks beside this one.
+    pub fn also(&self) -> &'static [&'static str] {
+        self.also
+    }
+}
+
+/// Returns all clauses, by family.
+pub fn clauses() -> impl Iterator<Item = &'static Clause> {
+    families::all()
+}
+
+/// There is no clause of this id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no clause is called '{0}': `tidegate conform --list` lists all")]
+pub struct UnknownClause(pub String);
+
+/// Returns the clause of an id.
+///
+/// # Errors
+/// There is none.
+pub fn clause(id: &str) -> Result<&'static Clause, UnknownClause> {
+    clauses().find(|clause| clause.id == id).ok_or_else(|| UnknownClause(id.to_owned()))
+}

@@ -1,0 +1,198 @@
+//! The examination: each situation runs, and the clauses are judged from its journal.
+
+use crate::clause::{Clause, Family, clauses};
+use crate::families;
+use crate::journal::{Event, Journal};
+use crate::report::{Finding, Report, Row, Verdict};
+use crate::situation::{Accident, Situation, situations};
+use crate::subject::Subject;
+use crate::tally::{Broken, Judged, Tally};
+use crate::watch::{Log, Watch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate::ddi::{AdapterCaps, Driver, Overrides};
+use tidegate::platform::Mutex;
+use tidegate::{MachineError, MakeDriver, Platform, RunError, run_workload};
+
+/// What is examined of a driver.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// These families; all, if there are none.
+    pub families: Vec<Family>,
+    /// These situations, by name; all, if there are none.
+    pub situations: Vec<&'static str>,
+}
+
+impl Selection {
+    fn has_family(&self, family: Family) -> bool {
+        self.families.is_empty() || self.families.contains(&family)
+    }
+
+    fn has_situation(&self, situation: &Situation) -> bool {
+        self.situations.is_empty() || self.situations.contains(&situation.name)
+    }
+}
+
+/// Why a driver was not examined.
+#[derive(Debug, thiserror::Error)]
+pub enum ExamError {
+    /// The driver could not be made.
+    #[error("{0}")]
+    Driver(String),
+    /// The machine was not built for another reason than the driver's declarations.
+    #[error(transparent)]
+    Run(RunError),
+}
+
+/// Examines a driver in each situation.
+///
+/// # Errors
+/// Everything in [`ExamError`].
+pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamError> {
+    let mut rows: Vec<Row> = clauses()
+        .filter(|clause| selection.has_family(clause.family))
+        .map(|clause| Row { clause, checks: 0, verdict: Verdict::NotReached, findings: Vec::new() })
+        .collect();
+    let mut report = Report::new(subject.name.clone());
+    let mut caps: Option<Box<AdapterCaps>> = None;
+    for situation in situations().iter().filter(|s| selection.has_situation(s)) {
+        if let Some(caps) = &caps
+            && !(situation.needs)(caps)
+        {
+            report.left_out.push((situation.name, situation.lacks.to_owned()));
+            continue;
+        }
+        let run = run(subject, situation)?;
+        let journal = &run.journal;
+        if caps.is_none() {
+            caps = journal.seen.iter().find_map(|seen| match &seen.event {
+                Event::Caps(caps) => Some(caps.clone()),
+                _ => None,
+            });
+        }
+        let mut tally = Tally::new(journal);
+        families::judge(&mut tally);
+        let mut judged = tally.judged;
+        if journal.stopped {
+            keep_first(&mut judged);
+        }
+        let broken = judged.values().filter(|judged| judged.broken.is_some()).count();
+        if let (Some(reason), 0) = (run.cannot_run, broken) {
+            report.left_out.push((situation.name, reason));
+            continue;
+        }
+        for row in &mut rows {
+            let Some(judged) = judged.get(row.clause.id) else { continue };
+            row.take(situation.name, judged.checks, judged.broken.as_ref());
+        }
+        for line in &run.findings {
+            report.unexplained.push((situation.name, line.clone()));
+        }
+        // A problem that a broken clause explains is not told twice.
+        if broken == 0 && situation.accident == Accident::None {
+            let problems = journal.problems.iter();
+            report.unexplained.extend(problems.map(|line| (situation.name, line.clone())));
+        }
+        report.ran.push(situation.name);
+    }
+    report.rows = rows;
+    Ok(report)
+}
+
+impl Row {
+    fn take(&mut self, situation: &'static str, checks: u64, broken: Option<&Broken>) {
+        self.checks += checks;
+        match broken {
+            Some(broken) => {
+                self.verdict = Verdict::Broken;
+                let (at_ns, what) = (broken.at.0, broken.what.clone());
+                self.findings.push(Finding { situation, at_ns, place: broken.place, what });
+            }
+            None if checks > 0 && self.verdict == Verdict::NotReached => {
+                self.verdict = Verdict::Kept;
+            }
+            None => {}
+        }
+    }
+}
+
+/// Keeps the first break only: what comes after the violation that stopped the adapter is a
+/// consequence.
+fn keep_first(judged: &mut BTreeMap<&'static str, Judged>) {
+    let places = judged.values().filter_map(|judged| Some(judged.broken.as_ref()?.place));
+    let Some(first) = places.min() else { return };
+    judged.retain(|_, judged| judged.broken.as_ref().is_none_or(|broken| broken.place == first));
+}
+
+struct Run {
+    journal: Journal,
+    /// Why the program does not fit the driver.
+    cannot_run: Option<String>,
+    findings: Vec<String>,
+}
+
+/// Runs one situation.
+fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
+    let logs: Arc<Mutex<Vec<Log>>> = Arc::new(Platform::host().mutex("journals", Vec::new()));
+    let make = watched(subject, situation, Arc::clone(&logs));
+    let result = run_workload(&situation.request(make, subject.adapter));
+    let log = logs.lock().pop();
+    let overdue = log.as_ref().is_some_and(Log::is_overdue);
+    let seen = log.map_or(Vec::new(), |log| log.take());
+    let findings = subject.findings.as_ref().map_or(Vec::new(), |take| take());
+    let (mut refused, mut cannot_run, mut stopped) = (None, None, true);
+    let problems = match result {
+        Ok(result) => {
+            stopped = !result.violations.is_empty();
+            let violations = result.violations.iter().map(ToString::to_string);
+            let limit =
+                overdue.then(|| "kernel and driver go on after 60 s of virtual time".to_owned());
+            violations.chain(limit).chain(result.outcome.problems).collect()
+        }
+        Err(RunError::Machine(MachineError::Start(why))) => {
+            refused = Some(why);
+            Vec::new()
+        }
+        Err(RunError::Machine(MachineError::Driver(text))) => {
+            return Err(ExamError::Driver([vec![text], findings].concat().join("; ")));
+        }
+        Err(RunError::Workload(why)) => {
+            cannot_run = Some(why.to_string());
+            Vec::new()
+        }
+        Err(error) if seen.is_empty() => return Err(ExamError::Run(error)),
+        // A call of the program's preparation failed, because of what the driver returned.
+        Err(error) => vec![error.to_string()],
+    };
+    let journal = Journal {
+        seen,
+        refused,
+        problems,
+        hangs: situation.accident == Accident::Hang,
+        faults: situation.accident == Accident::Fault,
+        loses_interrupts: situation.accident == Accident::Lost,
+        doubled: situation.doubled,
+        results: situation.accident == Accident::None,
+        stopped,
+    };
+    Ok(Run { journal, cannot_run, findings })
+}
+
+/// Returns what makes the driver: the kernel's changes, the watch, the mistake, the driver.
+fn watched(subject: &Subject, situation: &Situation, logs: Arc<Mutex<Vec<Log>>>) -> MakeDriver {
+    let (make, kernel) = (Arc::clone(&subject.make), situation.kernel);
+    let mistake: Option<&'static Clause> = subject.mistake;
+    Arc::new(move |platform, gpu| {
+        let mut driver: Arc<dyn Driver> = make(platform, Arc::clone(&gpu))?;
+        if let Some(clause) = mistake {
+            driver = clause.twin.before(platform, driver);
+        }
+        let log = Log::new(platform);
+        logs.lock().push(log.clone());
+        let watch: Arc<dyn Driver> = Arc::new(Watch { inner: driver, log, gpu });
+        Ok(match kernel {
+            Some(change) => change(Overrides::default()).before(watch),
+            None => watch,
+        })
+    })
+}

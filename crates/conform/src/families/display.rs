@@ -1,0 +1,69 @@
+//! Flips and vertical syncs.
+
+use crate::clause::{Clause, Family};
+use crate::journal::Event;
+use crate::tally::Tally;
+use crate::twin::Twin;
+use std::collections::BTreeSet;
+use tidegate::ddi::{DdiCall, InterruptData};
+use tidegate::platform::PhysicalAddress;
+
+const LATCHED: &str = "display-latched";
+const SHOWN: &str = "display-shown";
+
+const fn clause(id: &'static str, rule: &'static str, source: &'static str, twin: Twin) -> Clause {
+    let (family, situations) = (Family::Display, &["flips"]);
+    Clause { id, family, rule, source, situations, twin, also: &[] }
+}
+
+pub(super) static CLAUSES: [Clause; 2] = [
+    clause(
+        LATCHED,
+        "each address of DxgkDdiSetVidPnSourceAddress is reported by a CRTC_VSYNC",
+        "page DXGKDDI_SETVIDPNSOURCEADDRESS",
+        Twin::Reports(|reports, _| {
+            reports.retain(|report| !matches!(report, InterruptData::CrtcVsync { .. }));
+        }),
+    ),
+    Clause {
+        also: &[LATCHED],
+        ..clause(
+            SHOWN,
+            "CRTC_VSYNC carries an address that the source was set to",
+            "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+            Twin::Reports(|reports, _| {
+                if let [InterruptData::CrtcVsync { physical_address, .. }] = &mut reports[..] {
+                    physical_address.0 += 0x1000_0000;
+                }
+            }),
+        )
+    },
+];
+
+pub(super) fn judge(tally: &mut Tally<'_>) {
+    let journal = tally.journal;
+    let mut known: BTreeSet<PhysicalAddress> = BTreeSet::new();
+    let mut unlatched: Option<PhysicalAddress> = None;
+    for (place, event) in journal.events() {
+        match event {
+            Event::Called(DdiCall::SetVidPnSourceAddress { args }) => {
+                known.insert(args.primary_address);
+                unlatched = Some(args.primary_address);
+            }
+            Event::Report(InterruptData::CrtcVsync { physical_address, .. }) => {
+                if unlatched == Some(*physical_address) {
+                    unlatched = None;
+                }
+                tally.check(SHOWN, place, known.contains(physical_address), || {
+                    format!("the source was never set to {:#x}", physical_address.0)
+                });
+            }
+            _ => {}
+        }
+    }
+    if !known.is_empty() {
+        tally.check_at_end(LATCHED, unlatched.is_none(), || {
+            format!("{:#x} was never reported", unlatched.map_or(0, |at| at.0))
+        });
+    }
+}

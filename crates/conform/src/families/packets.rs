@@ -1,0 +1,170 @@
+//! Packets: completion, order, interrupts.
+
+use crate::clause::{Clause, Family};
+use crate::journal::Event;
+use crate::tally::Tally;
+use crate::twin::{Twin, Wrong};
+use tidegate::ddi::{DdiCall, Entry, InterruptData};
+
+pub(super) const KNOWN: &str = "packets-known";
+pub(super) const ORDER: &str = "packets-order";
+pub(super) const ENDS: &str = "packets-end";
+pub(super) const FAULTED: &str = "packets-faulted";
+pub(super) const CURRENT: &str = "packets-current-fence";
+const DPC: &str = "packets-dpc";
+const NOTIFY_DPC: &str = "packets-notify-dpc";
+const CLAIMED: &str = "packets-claimed";
+const FOREIGN: &str = "packets-foreign";
+
+const fn clause(
+    id: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    situation: &'static [&'static str],
+    twin: Twin,
+) -> Clause {
+    Clause { id, family: Family::Packets, rule, source, situations: situation, twin, also: &[] }
+}
+
+/// Changes the id of completed packets from the third report on.
+fn completed(reports: &mut Vec<InterruptData>, number: u64, change: impl Fn(u32) -> Vec<u32>) {
+    let [InterruptData::DmaCompleted { engine, submission_fence_id }] = reports[..] else { return };
+    if number >= 3 {
+        let ids = change(submission_fence_id).into_iter();
+        let report =
+            |submission_fence_id| InterruptData::DmaCompleted { engine, submission_fence_id };
+        *reports = ids.map(report).collect();
+    }
+}
+
+pub(super) static CLAUSES: [Clause; 9] = [
+    clause(
+        KNOWN,
+        "DMA_COMPLETED names a packet that was submitted to the engine",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        &["packets"],
+        Twin::Reports(|reports, number| completed(reports, number, |id| vec![id + 1000])),
+    ),
+    clause(
+        ORDER,
+        "packets of an engine are reported as complete in the order of their submission",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        &["packets"],
+        Twin::Callbacks(Wrong::Disorder),
+    ),
+    clause(
+        ENDS,
+        "each submitted packet is completed, faulted or returned",
+        "page DXGKDDI_SUBMITCOMMANDVIRTUAL",
+        &["packets"],
+        Twin::Reports(|reports, number| completed(reports, number, |_| Vec::new())),
+    ),
+    clause(
+        FAULTED,
+        "a page fault of packets names a packet that is in flight",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        &["packets-fault"],
+        Twin::Reports(|reports, _| {
+            if let [InterruptData::DmaPageFaulted { faulted_fence_id, .. }] = &mut reports[..] {
+                *faulted_fence_id += 1000;
+            }
+        }),
+    ),
+    clause(
+        CURRENT,
+        "DxgkDdiQueryCurrentFence returns the last complete packet of the engine",
+        "page DXGKDDI_QUERYCURRENTFENCE",
+        &["packets-lost"],
+        Twin::Layer(|overrides| {
+            overrides.query_current_fence(|inner, level, engine| {
+                inner.query_current_fence(level, engine).map(|id| id + 1000)
+            })
+        }),
+    ),
+    clause(
+        DPC,
+        "an interrupt that reports requests a DPC",
+        "page DXGKCB_QUEUE_DPC",
+        &["packets"],
+        Twin::Callbacks(Wrong::NoDpc),
+    ),
+    clause(
+        NOTIFY_DPC,
+        "the DPC after a report calls DxgkCbNotifyDpc",
+        "page DXGKCB_NOTIFY_DPC",
+        &["packets"],
+        Twin::Callbacks(Wrong::NoNotifyDpc),
+    ),
+    clause(
+        CLAIMED,
+        "DxgkDdiInterruptRoutine returns TRUE when it has reported",
+        "page DXGKDDI_INTERRUPT_ROUTINE",
+        &["packets"],
+        Twin::Layer(|overrides| {
+            overrides.interrupt_routine(|inner, level| {
+                inner.interrupt_routine(level);
+                false
+            })
+        }),
+    ),
+    clause(
+        FOREIGN,
+        "DxgkDdiInterruptRoutine returns FALSE when the device has no cause",
+        "page DXGKDDI_INTERRUPT_ROUTINE",
+        &["packets-doubled"],
+        Twin::Layer(|overrides| {
+            overrides.interrupt_routine(|inner, level| {
+                inner.interrupt_routine(level);
+                true
+            })
+        }),
+    ),
+];
+
+/// Judges the clauses of interrupt routine and DPC.
+pub(super) fn judge_interrupts(tally: &mut Tally<'_>) {
+    let journal = tally.journal;
+    let (mut reported, mut unqueued, mut unnotified) = (0_u64, None, None);
+    let mut dpc_began = None;
+    let mut unclaimed = 0_u64;
+    for (place, event) in journal.events() {
+        match event {
+            Event::Called(DdiCall::InterruptRoutine { .. }) => reported = 0,
+            Event::Called(DdiCall::DpcRoutine { .. }) => dpc_began = Some(place),
+            Event::Report(_) => {
+                reported += 1;
+                unqueued = unqueued.or(Some(place));
+                unnotified = unnotified.or(Some(place));
+            }
+            Event::QueuedDpc => unqueued = None,
+            Event::NotifiedDpc => unnotified = None,
+            Event::Interrupted(ours) => {
+                if reported > 0 {
+                    tally.check(CLAIMED, place, *ours, || {
+                        format!("it returned FALSE after {reported} reports")
+                    });
+                    tally.check(DPC, place, unqueued.is_none(), || {
+                        "a report was made and no DPC requested".to_owned()
+                    });
+                }
+                unclaimed += u64::from(!ours);
+            }
+            Event::Returned(Entry::DpcRoutine, _) => {
+                let late =
+                    unnotified.filter(|report| dpc_began.is_some_and(|began| *report < began));
+                if dpc_began.take().is_some() {
+                    tally.check(NOTIFY_DPC, place, late.is_none(), || {
+                        let report = late.unwrap_or_default();
+                        format!("the report of event {report} was not followed by it")
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    if journal.doubled {
+        tally.check_at_end(FOREIGN, unclaimed > 0, || {
+            "each interrupt came twice, and it returned TRUE for all".to_owned()
+        });
+    }
+}

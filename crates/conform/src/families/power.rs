@@ -1,0 +1,63 @@
+//! D-states.
+
+use crate::clause::{Clause, Family};
+use crate::journal::Event;
+use crate::tally::Tally;
+use crate::twin::Twin;
+use tidegate::ddi::{DdiCall, DevicePowerState, Entry, Overrides, Status};
+
+const D0: &str = "power-d0";
+const D3: &str = "power-d3";
+
+const fn clause(
+    id: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    twin: fn(Overrides) -> Overrides,
+) -> Clause {
+    let (family, situations) = (Family::Power, &["user-sleep"]);
+    Clause { id, family, rule, source, situations, twin: Twin::Layer(twin), also: &[] }
+}
+
+pub(super) static CLAUSES: [Clause; 2] = [
+    clause(
+        D0,
+        "DxgkDdiSetPowerState to D0 succeeds",
+        "page DXGKDDI_SET_POWER_STATE",
+        |overrides| {
+            overrides.set_power_state(|inner, level, state, action| match state {
+                DevicePowerState::D0 => Err(Status::INTERNAL_ERROR),
+                DevicePowerState::D3 => inner.set_power_state(level, state, action),
+            })
+        },
+    ),
+    clause(
+        D3,
+        "DxgkDdiSetPowerState to D3 succeeds when the system sleeps",
+        "page DXGKDDI_SET_POWER_STATE",
+        |overrides| {
+            overrides.set_power_state(|inner, level, state, action| match state {
+                DevicePowerState::D3 => Err(Status::INTERNAL_ERROR),
+                DevicePowerState::D0 => inner.set_power_state(level, state, action),
+            })
+        },
+    ),
+];
+
+pub(super) fn judge(tally: &mut Tally<'_>) {
+    let journal = tally.journal;
+    let mut device = None;
+    for (place, event) in journal.events() {
+        match event {
+            Event::Called(DdiCall::SetPowerState { state, .. }) => device = Some(*state),
+            Event::Returned(Entry::SetPowerState, Some(status)) => {
+                let id = match device {
+                    Some(DevicePowerState::D3) => D3,
+                    _ => D0,
+                };
+                tally.check(id, place, status.is_success(), || format!("it returned {status:?}"));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Preemption of packets. Judged with the packets, in `work`.
+
+use crate::clause::{Clause, Family};
+use crate::twin::Twin;
+use tidegate::ddi::InterruptData;
+
+pub(super) const ANSWERS: &str = "preemption-answers";
+pub(super) const LAST_COMPLETED: &str = "preemption-last-completed";
+pub(super) const ANSWERED: &str = "preemption-answered";
+pub(super) const RETURNED: &str = "preemption-returned";
+
+const fn clause(
+    id: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    change: fn(&mut Vec<InterruptData>, u64),
+) -> Clause {
+    let situations = &["preemption"];
+    let twin = Twin::Reports(change);
+    Clause { id, family: Family::Preemption, rule, source, situations, twin, also: &[] }
+}
+
+pub(super) static CLAUSES: [Clause; 4] = [
+    clause(ANSWERS, "DMA_PREEMPTED carries the id of an open request", "PRE-019", |reports, _| {
+        if let [InterruptData::DmaPreempted { preemption_fence_id, .. }] = &mut reports[..] {
+            *preemption_fence_id += 1000;
+        }
+    }),
+    clause(
+        LAST_COMPLETED,
+        "LastCompletedFenceId of DMA_PREEMPTED is the last complete packet",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        |reports, _| {
+            if let [InterruptData::DmaPreempted { last_completed_fence_id, .. }] = &mut reports[..]
+            {
+                *last_completed_fence_id += 1000;
+            }
+        },
+    ),
+    clause(
+        ANSWERED,
+        "each preemption request is answered by DMA_PREEMPTED",
+        "PRE-019, PRE-023",
+        |reports, _| reports.retain(|report| !matches!(report, InterruptData::DmaPreempted { .. })),
+    ),
+    clause(
+        RETURNED,
+        "a packet that a preemption returned is not reported as complete before it is submitted again",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        |reports, _| {
+            if let [InterruptData::DmaPreempted { engine, last_completed_fence_id, .. }] =
+                reports[..]
+            {
+                let submission_fence_id = last_completed_fence_id + 1;
+                reports.push(InterruptData::DmaCompleted { engine, submission_fence_id });
+            }
+        },
+    ),
+];

@@ -1,0 +1,165 @@
+//! Hardware queues, native fences, doorbells.
+
+use crate::clause::{Clause, Family};
+use crate::journal::Event;
+use crate::tally::Tally;
+use crate::twin::Twin;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate::d3dukmdt::DoorbellStatus;
+use tidegate::ddi::{DdiCall, DriverHandle, Entry, InterruptData, OsHandle};
+
+const FENCES: &str = "queues-signaled-fences";
+const SUSPENSION: &str = "queues-suspension";
+const SUSPENDED: &str = "queues-suspended";
+const CONNECTED: &str = "queues-connected";
+const FAULTS: &str = "queues-faulted";
+
+const fn clause(
+    id: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    situations: &'static [&'static str],
+    twin: Twin,
+) -> Clause {
+    Clause { id, family: Family::Queues, rule, source, situations, twin, also: &[] }
+}
+
+/// A report with a wrong fence leaves the request open.
+const fn with_suspended(clause: Clause) -> Clause {
+    Clause { also: &[SUSPENDED], ..clause }
+}
+
+pub(super) static CLAUSES: [Clause; 5] = [
+    clause(
+        FENCES,
+        "NATIVE_FENCE_SIGNALED names fences of the adapter",
+        "NF-120",
+        &["hw-queues"],
+        Twin::Reports(|reports, _| {
+            if let [InterruptData::NativeFenceSignaled { fences, .. }] = &mut reports[..] {
+                *fences = Some(vec![OsHandle(0xDEAD)]);
+            }
+        }),
+    ),
+    with_suspended(clause(
+        SUSPENSION,
+        "SUSPEND_CONTEXT_COMPLETED carries the fence of an open request",
+        "UMS-048",
+        &["hw-hang"],
+        Twin::Reports(|reports, _| {
+            let [InterruptData::SuspendContextCompleted { suspend_fence, .. }] = &mut reports[..]
+            else {
+                return;
+            };
+            *suspend_fence += 1000;
+        }),
+    )),
+    clause(
+        SUSPENDED,
+        "each suspension that is pending is completed by SUSPEND_CONTEXT_COMPLETED",
+        "UMS-048",
+        &["hw-hang"],
+        Twin::Reports(|reports, _| {
+            reports.retain(|of| !matches!(of, InterruptData::SuspendContextCompleted { .. }));
+        }),
+    ),
+    clause(
+        CONNECTED,
+        "DxgkDdiConnectDoorbell returns the status CONNECTED or CONNECTED_NOTIFY_KMD",
+        "UMS-065",
+        &["user-queues"],
+        Twin::Layer(|overrides| {
+            overrides.connect_doorbell(|inner, level, doorbell, flags| {
+                let mut connected = inner.connect_doorbell(level, doorbell, flags)?;
+                connected.status = DoorbellStatus::DisconnectedRetry;
+                Ok(connected)
+            })
+        }),
+    ),
+    clause(
+        FAULTS,
+        "HWQUEUE_PAGE_FAULTED names a hardware queue of the adapter",
+        "HS-014",
+        &["hw-fault"],
+        Twin::Reports(|reports, _| {
+            if let [InterruptData::HwQueuePageFaulted { faulted, .. }] = &mut reports[..] {
+                *faulted = OsHandle(0xDEAD);
+            }
+        }),
+    ),
+];
+
+pub(super) fn judge(tally: &mut Tally<'_>) {
+    let journal = tally.journal;
+    let mut fences: BTreeSet<OsHandle> = BTreeSet::new();
+    let mut objects: BTreeSet<OsHandle> = BTreeSet::new();
+    // Suspensions by the kernel's handle of the context and the fence.
+    let mut requests: BTreeSet<(OsHandle, u64)> = BTreeSet::new();
+    let mut pending: BTreeSet<(OsHandle, u64)> = BTreeSet::new();
+    let mut contexts: BTreeMap<DriverHandle, OsHandle> = BTreeMap::new();
+    let (mut creating, mut suspending) = (OsHandle(0), OsHandle(0));
+    for (place, event) in journal.events() {
+        match event {
+            // The device may name a fence until it has seen its destruction, so handles stay known.
+            Event::Called(DdiCall::CreateNativeFence { args }) => {
+                fences.insert(args.os_handle);
+            }
+            Event::Called(DdiCall::CreateHwQueue { args }) => {
+                objects.insert(args.os_handle);
+            }
+            Event::Called(DdiCall::CreateContext { args }) => {
+                objects.insert(args.os_handle);
+                creating = args.os_handle;
+            }
+            Event::Made(Entry::CreateContext, handle) => {
+                contexts.insert(*handle, creating);
+            }
+            Event::Called(DdiCall::SuspendContext { context, suspend_fence }) => {
+                suspending = contexts.get(context).copied().unwrap_or_default();
+                requests.insert((suspending, *suspend_fence));
+            }
+            Event::Suspended { suspend_fence, complete } => {
+                let request = (suspending, *suspend_fence);
+                if *complete {
+                    requests.remove(&request);
+                } else if requests.contains(&request) {
+                    // The report has not come before the call returned.
+                    pending.insert(request);
+                }
+            }
+            Event::Report(InterruptData::SuspendContextCompleted { context, suspend_fence }) => {
+                let open = requests.remove(&(*context, *suspend_fence));
+                pending.remove(&(*context, *suspend_fence));
+                tally.check(SUSPENSION, place, open, || {
+                    format!(
+                        "fence {suspend_fence} of context {:#x} is of no open request",
+                        context.0
+                    )
+                });
+            }
+            Event::Report(InterruptData::NativeFenceSignaled { fences: Some(named), .. }) => {
+                let unknown = named.iter().find(|fence| !fences.contains(fence));
+                tally.check(FENCES, place, unknown.is_none(), || {
+                    format!("fence {:#x} was never created", unknown.map_or(0, |fence| fence.0))
+                });
+            }
+            Event::Report(InterruptData::HwQueuePageFaulted { faulted, .. }) => {
+                let known = faulted.0 == 0 || objects.contains(faulted);
+                tally.check(FAULTS, place, known, || {
+                    format!("object {:#x} was never created", faulted.0)
+                });
+            }
+            Event::Connected(status) => {
+                let connected =
+                    matches!(status, DoorbellStatus::Connected | DoorbellStatus::ConnectedNotify);
+                tally.check(CONNECTED, place, connected, || format!("the status is {status:?}"));
+            }
+            _ => {}
+        }
+    }
+    if !requests.is_empty() || !pending.is_empty() || tally.judged.contains_key(SUSPENSION) {
+        tally.check_at_end(SUSPENDED, pending.is_empty(), || {
+            format!("suspensions {pending:?} (context, fence) were not completed")
+        });
+    }
+}

@@ -1,0 +1,121 @@
+//! Hangs and resets. What is about ids of packets is judged in `work`.
+
+use crate::clause::{Clause, Family};
+use crate::journal::Event;
+use crate::tally::Tally;
+use crate::twin::{Twin, Wrong};
+use std::collections::BTreeSet;
+use tidegate::ddi::timeout::{EngineStatus, HwContextLoss};
+use tidegate::ddi::{DdiCall, Entry, OsHandle};
+
+pub(super) const LAST_ABORTED: &str = "recovery-last-aborted";
+pub(super) const QUIET: &str = "recovery-quiet";
+const GROUP: &str = "recovery-group";
+const CULPRIT: &str = "recovery-culprit";
+const RUNNING: &str = "recovery-running";
+const INVALIDATES: &str = "recovery-invalidates";
+
+const fn clause(
+    id: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    situations: &'static [&'static str],
+    twin: Twin,
+) -> Clause {
+    Clause { id, family: Family::Recovery, rule, source, situations, twin, also: &[] }
+}
+
+pub(super) static CLAUSES: [Clause; 6] = [
+    clause(
+        LAST_ABORTED,
+        "LastAbortedFenceId of DxgkDdiResetEngine is a packet in flight, or the last complete one",
+        "PRE-049",
+        &["hang"],
+        Twin::Layer(|overrides| {
+            overrides.reset_engine(|inner, level, engine| {
+                inner.reset_engine(level, engine).map(|id| id + 1000)
+            })
+        }),
+    ),
+    clause(
+        QUIET,
+        "no packet is reported between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout",
+        "PRE-052",
+        &["hang-adapter"],
+        Twin::Callbacks(Wrong::ReportsWhileReset),
+    ),
+    clause(
+        GROUP,
+        "DxgkDdiQueryDependentEngineGroup names the node itself",
+        "PRE-046",
+        &["hang"],
+        Twin::Layer(|overrides| overrides.query_dependent_engine_group(|_, _, _| Ok(0))),
+    ),
+    clause(
+        CULPRIT,
+        "DxgkDdiResetHwEngine of an engine that hangs names the context whose work was cut off",
+        "PRE-104",
+        &["hw-hang"],
+        Twin::Callbacks(Wrong::NoInvalidation),
+    ),
+    clause(
+        INVALIDATES,
+        "DxgkCbInvalidateHwContext is called inside of DxgkDdiResetHwEngine",
+        "page DXGKCB_INVALIDATEHWCONTEXT",
+        &["hw-hang"],
+        Twin::Callbacks(Wrong::LateInvalidation),
+    ),
+    clause(
+        RUNNING,
+        "DxgkDdiQueryEngineStatus names a context that exists, or none",
+        "PRE-103",
+        &["hw-hang"],
+        Twin::Layer(|overrides| {
+            overrides.query_engine_status(|inner, level, engine| {
+                let status = inner.query_engine_status(level, engine)?;
+                Ok(EngineStatus { hw_context: Some(OsHandle(0xDEAD)), ..status })
+            })
+        }),
+    ),
+];
+
+pub(super) fn judge(tally: &mut Tally<'_>) {
+    let journal = tally.journal;
+    let (mut inside, mut culprits) = (0_u32, 0_u32);
+    let mut contexts: BTreeSet<OsHandle> = BTreeSet::new();
+    for (place, event) in journal.events() {
+        match event {
+            Event::DependentEngines(engine, group) => {
+                let itself = 1_u64.checked_shl(engine.node_ordinal).unwrap_or(0);
+                tally.check(GROUP, place, group & itself != 0, || {
+                    format!("the group of node {} is {group:#x}", engine.node_ordinal)
+                });
+            }
+            Event::Called(DdiCall::CreateContext { args }) => {
+                contexts.insert(args.os_handle);
+            }
+            Event::EngineStatus(status) => {
+                let unknown = status.hw_context.filter(|context| !contexts.contains(context));
+                tally.check(RUNNING, place, unknown.is_none(), || {
+                    format!("it named context {:#x}", unknown.map_or(0, |context| context.0))
+                });
+            }
+            Event::Called(DdiCall::ResetHwEngine { .. }) => (inside, culprits) = (inside + 1, 0),
+            Event::Returned(Entry::ResetHwEngine, status) => {
+                inside = inside.saturating_sub(1);
+                if journal.hangs && status.is_some_and(|status| status.is_success()) {
+                    tally.check(CULPRIT, place, culprits > 0, || {
+                        "no context was named whose work hung".to_owned()
+                    });
+                }
+            }
+            Event::Invalidated(context, loss) => {
+                culprits += u32::from(*loss == HwContextLoss::Culprit);
+                tally.check(INVALIDATES, place, inside > 0, || {
+                    format!("context {:#x} is named outside of it", context.0)
+                });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The packets of each engine, from their submission to their end. Clauses of packets, preemption
+//! and recovery are judged here, because they are about one order of ids.
+//!
+//! Ids are 32 bits and wrap, so they are compared by their place in the order of submission and
+//! never by size.
+
+use super::{packets, preemption, recovery};
+use crate::journal::Event;
+use crate::tally::Tally;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tidegate::ddi::{DdiCall, EngineId, Entry, InterruptData};
+
+/// What an engine has completed before its first packet.
+const FRESH: u32 = 0;
+
+/// The packets of one engine.
+#[derive(Default)]
+struct Packets {
+    /// Submitted and not ended, in order.
+    in_flight: VecDeque<u32>,
+    /// The last packet that was reported as complete, or returned by a reset.
+    completed: Option<u32>,
+    /// Reported as complete before the last one.
+    older: BTreeSet<u32>,
+    /// Returned by a preemption and not submitted again.
+    returned: BTreeSet<u32>,
+    /// Cut off by a reset.
+    aborted: BTreeSet<u32>,
+    /// Preemption requests that are not answered.
+    requests: Vec<u32>,
+}
+
+impl Packets {
+    fn submitted(&mut self, id: u32) {
+        self.in_flight.push_back(id);
+        self.returned.remove(&id);
+    }
+
+    /// Ends packets in flight up to this one.
+    fn complete_up_to(&mut self, id: u32) {
+        while let Some(first) = self.in_flight.pop_front() {
+            self.older.extend(self.completed.replace(first));
+            if first == id {
+                return;
+            }
+        }
+    }
+
+    /// Cuts off everything.
+    fn reset(&mut self) {
+        self.aborted.extend(self.in_flight.drain(..));
+        self.requests.clear();
+    }
+}
+
+/// The walk over one journal.
+struct Walk<'t, 'j> {
+    tally: &'t mut Tally<'j>,
+    engines: BTreeMap<EngineId, Packets>,
+    /// Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout.
+    is_reset: bool,
+    /// The last submission, until its entry returns.
+    submitting: Option<(EngineId, u32)>,
+}
+
+/// Judges the clauses.
+pub(super) fn judge(tally: &mut Tally<'_>) {
+    let journal = tally.journal;
+    let engines = BTreeMap::new();
+    let mut walk = Walk { tally, engines, is_reset: false, submitting: None };
+    for (place, event) in journal.events() {
+        walk.event(place, event);
+    }
+    walk.end();
+}
+
+impl Walk<'_, '_> {
+    fn event(&mut self, place: usize, event: &Event) {
+        match event {
+            Event::Called(call) => self.called(call),
+            Event::Returned(entry, status) => {
+                let failed = status.is_some_and(|status| !status.is_success());
+                self.returned(*entry, failed);
+            }
+            Event::Report(data) => self.report(place, data),
+            Event::EngineReset(engine, id) => self.engine_reset(place, *engine, *id),
+            Event::CurrentFence(engine, id) => self.current_fence(place, *engine, *id),
+            _ => {}
+        }
+    }
+
+    fn called(&mut self, call: &DdiCall) {
+        match call {
+            DdiCall::SubmitCommandVirtual { args } => {
+                self.submit(args.engine, args.submission_fence_id);
+            }
+            DdiCall::SubmitCommand { args } => self.submit(args.engine, args.submission_fence_id),
+            DdiCall::PreemptCommand { args } => {
+                let packets = self.engines.entry(args.engine).or_default();
+                packets.requests.push(args.preemption_fence_id);
+            }
+            _ => {}
+        }
+    }
+
+    fn submit(&mut self, engine: EngineId, id: u32) {
+        self.engines.entry(engine).or_default().submitted(id);
+        self.submitting = Some((engine, id));
+    }
+
+    fn returned(&mut self, entry: Entry, failed: bool) {
+        match entry {
+            Entry::SubmitCommandVirtual | Entry::SubmitCommand => {
+                if let Some((engine, id)) = self.submitting.take()
+                    && failed
+                {
+                    let packets = self.engines.entry(engine).or_default();
+                    packets.in_flight.retain(|of| *of != id);
+                }
+            }
+            Entry::ResetFromTimeout if !failed => {
+                self.is_reset = true;
+                self.engines.values_mut().for_each(Packets::reset);
+            }
+            Entry::RestartFromTimeout => self.is_reset = false,
+            _ => {}
+        }
+    }
+
+    fn report(&mut self, place: usize, data: &InterruptData) {
+        let of_packets = matches!(
+            data,
+            InterruptData::DmaCompleted { .. }
+                | InterruptData::DmaPreempted { .. }
+                | InterruptData::DmaPageFaulted { .. }
+        );
+        if of_packets {
+            let is_quiet = !self.is_reset;
+            self.tally.check(recovery::QUIET, place, is_quiet, || format!("it reported {data:?}"));
+        }
+        match data {
+            InterruptData::DmaCompleted { engine, submission_fence_id } => {
+                self.completed(place, *engine, *submission_fence_id);
+            }
+            InterruptData::DmaPageFaulted { engine, faulted_fence_id, .. } => {
+                self.faulted(place, *engine, *faulted_fence_id);
+            }
+            InterruptData::DmaPreempted {
+                engine,
+                preemption_fence_id,
+                last_completed_fence_id,
+            } => self.preempted(place, *engine, *preemption_fence_id, *last_completed_fence_id),
+            _ => {}
+        }
+    }
+
+    fn completed(&mut self, place: usize, engine: EngineId, id: u32) {
+        let packets = self.engines.entry(engine).or_default();
+        let tally = &mut *self.tally;
+        let in_flight = packets.in_flight.contains(&id);
+        // The last complete packet may be reported again: a report means all packets up to it.
+        let again = packets.completed.map_or(id == FRESH, |completed| completed == id);
+        let older = packets.older.contains(&id);
+        let returned = packets.returned.contains(&id);
+        let told = in_flight || again || older || returned || packets.aborted.contains(&id);
+        let text = |what: &str| format!("packet {id} of {engine} {what}");
+        tally.check(packets::KNOWN, place, told, || text("was not submitted"));
+        tally.check(packets::ORDER, place, in_flight || !older, || {
+            let last = packets.completed.unwrap_or_default();
+            text(&format!("is reported after the later packet {last}"))
+        });
+        tally.check(preemption::RETURNED, place, in_flight || !returned, || {
+            text("was returned by a preemption and not submitted again")
+        });
+        if in_flight {
+            packets.complete_up_to(id);
+        }
+    }
+
+    fn faulted(&mut self, place: usize, engine: EngineId, id: u32) {
+        let packets = self.engines.entry(engine).or_default();
+        let known = packets.in_flight.contains(&id);
+        self.tally.check(packets::FAULTED, place, known, || {
+            format!("packet {id} of {engine}, which is not in flight, faulted")
+        });
+        packets.in_flight.retain(|of| *of != id);
+    }
+
+    fn preempted(&mut self, place: usize, engine: EngineId, request: u32, last: u32) {
+        let packets = self.engines.entry(engine).or_default();
+        let tally = &mut *self.tally;
+        let known = packets.requests.contains(&request);
+        tally.check(preemption::ANSWERS, place, known, || {
+            let asked = &packets.requests;
+            format!("request {request} of {engine} is answered; requests are {asked:?}")
+        });
+        packets.requests.retain(|of| *of != request);
+        let in_flight = packets.in_flight.contains(&last);
+        let right = in_flight || packets.completed.unwrap_or(FRESH) == last;
+        tally.check(preemption::LAST_COMPLETED, place, right, || {
+            let completed = packets.completed.unwrap_or_default();
+            format!("LastCompletedFenceId of {engine} is {last}; {completed} was complete last")
+        });
+        if in_flight {
+            packets.complete_up_to(last);
+        }
+        packets.returned.extend(packets.in_flight.drain(..));
+    }
+
+    fn engine_reset(&mut self, place: usize, engine: EngineId, id: u32) {
+        let packets = self.engines.entry(engine).or_default();
+        let known = packets.in_flight.contains(&id) || packets.completed.unwrap_or(FRESH) == id;
+        self.tally.check(recovery::LAST_ABORTED, place, known, || {
+            format!("LastAbortedFenceId of {engine} is {id}, which is neither in flight nor the last complete packet")
+        });
+        self.overdue(place, engine);
+        let packets = self.engines.entry(engine).or_default();
+        if packets.in_flight.contains(&id) {
+            packets.completed = Some(id);
+        }
+        packets.reset();
+    }
+
+    /// A request that is open when the engine is reset was not answered in time. A hang or a lost
+    /// interrupt may be the cause.
+    fn overdue(&mut self, place: usize, engine: EngineId) {
+        if self.tally.journal.hangs || self.tally.journal.loses_interrupts {
+            return;
+        }
+        let open = self.engines.get(&engine).map_or(0, |packets| packets.requests.len());
+        self.tally.check(preemption::ANSWERED, place, open == 0, || {
+            format!("{open} requests of {engine} have no answer when it is reset")
+        });
+    }
+
+    fn current_fence(&mut self, place: usize, engine: EngineId, id: u32) {
+        let Some(packets) = self.engines.get(&engine) else { return };
+        let holds = packets.in_flight.contains(&id) || packets.completed.unwrap_or(FRESH) == id;
+        self.tally.check(packets::CURRENT, place, holds, || {
+            let completed = packets.completed.unwrap_or_default();
+            format!("it returned {id} for {engine}; {completed} was reported last")
+        });
+    }
+
+    fn end(self) {
+        for (engine, packets) in &self.engines {
+            let left = &packets.in_flight;
+            if !self.tally.journal.loses_interrupts {
+                self.tally.check_at_end(packets::ENDS, left.is_empty(), || {
+                    format!("packets {left:?} of {engine} have no end")
+                });
+            }
+            let open = &packets.requests;
+            self.tally.check_at_end(preemption::ANSWERED, open.is_empty(), || {
+                format!("requests {open:?} of {engine} have no answer")
+            });
+        }
+    }
+}

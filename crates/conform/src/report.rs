@@ -1,0 +1,178 @@
+//! The verdicts of an examination, and their text, JSON and JUnit forms.
+
+use crate::clause::Clause;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The verdict on a clause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It was checked, and each check held.
+    Kept,
+    /// A check failed.
+    Broken,
+    /// No situation that ran checks it.
+    NotReached,
+}
+
+/// A check that failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// The situation.
+    pub situation: &'static str,
+    /// Virtual time of the event, in nanoseconds.
+    pub at_ns: u64,
+    /// Number of the event in the journal of the run.
+    pub place: usize,
+    /// What was seen.
+    pub what: String,
+}
+
+/// A clause and its verdict.
+pub struct Row {
+    /// The clause.
+    pub clause: &'static Clause,
+    /// Checks in all situations.
+    pub checks: u64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The first failed check of each situation.
+    pub findings: Vec<Finding>,
+}
+
+/// The verdicts on a driver.
+pub struct Report {
+    /// The driver.
+    pub driver: String,
+    /// Situations that ran.
+    pub ran: Vec<&'static str>,
+    /// Situations that the driver's capabilities do not allow, with the reason.
+    pub left_out: Vec<(&'static str, String)>,
+    /// One row for each selected clause.
+    pub rows: Vec<Row>,
+    /// Wrong results and findings of the kernel that no broken clause explains, by situation.
+    pub unexplained: Vec<(&'static str, String)>,
+}
+
+#[derive(Serialize)]
+struct JsonReport<'a> {
+    driver: &'a str,
+    conforms: bool,
+    situations: &'a [&'static str],
+    left_out: Vec<JsonLeftOut<'a>>,
+    clauses: Vec<JsonRow<'a>>,
+    unexplained: Vec<JsonProblem<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonLeftOut<'a> {
+    situation: &'static str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    id: &'static str,
+    family: &'static str,
+    rule: &'static str,
+    source: &'static str,
+    verdict: Verdict,
+    checks: u64,
+    findings: &'a [Finding],
+}
+
+#[derive(Serialize)]
+struct JsonProblem<'a> {
+    situation: &'static str,
+    what: &'a str,
+}
+
+impl Report {
+    pub(crate) fn new(driver: String) -> Report {
+        let (ran, left_out, rows) = (Vec::new(), Vec::new(), Vec::new());
+        Report { driver, ran, left_out, rows, unexplained: Vec::new() }
+    }
+
+    /// Returns whether no clause is broken and nothing else is wrong.
+    pub fn conforms(&self) -> bool {
+        self.broken().next().is_none() && self.unexplained.is_empty()
+    }
+
+    /// Returns the rows of broken clauses.
+    pub fn broken(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.verdict == Verdict::Broken)
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    }
+
+    /// Returns the report for people: each broken clause as a failed test, then a summary.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for row in self.broken() {
+            let clause = row.clause;
+            let _ = writeln!(text, "{}: {}", clause.id, clause.rule);
+            let _ = writeln!(text, "  source: {}", clause.source);
+            for finding in &row.findings {
+                let Finding { situation, at_ns, place, what } = finding;
+                let _ = writeln!(text, "  in '{situation}' at {at_ns} ns (event {place}): {what}");
+            }
+            let _ = writeln!(
+                text,
+                "  again: --family {} --situation {}",
+                clause.family, row.findings[0].situation
+            );
+        }
+        for (situation, what) in &self.unexplained {
+            let _ = writeln!(text, "in '{situation}': {what}");
+        }
+        for (situation, reason) in &self.left_out {
+            let _ = writeln!(text, "not run: '{situation}': {reason}");
+        }
+        let (kept, broken, not_reached) = (
+            self.count(Verdict::Kept),
+            self.count(Verdict::Broken),
+            self.count(Verdict::NotReached),
+        );
+        let verdict = if self.conforms() { "conforms" } else { "does not conform" };
+        let _ = writeln!(
+            text,
+            "{} {verdict}: {} clauses: {kept} kept, {broken} broken, {not_reached} not reached; {} \
+             situations ran",
+            self.driver,
+            self.rows.len(),
+            self.ran.len()
+        );
+        text
+    }
+
+    /// Returns the report as JSON.
+    pub fn json(&self) -> String {
+        let rows = self.rows.iter().map(|row| JsonRow {
+            id: row.clause.id,
+            family: row.clause.family.name(),
+            rule: row.clause.rule,
+            source: row.clause.source,
+            verdict: row.verdict,
+            checks: row.checks,
+            findings: &row.findings,
+        });
+        let left_out = self.left_out.iter();
+        let unexplained = self.unexplained.iter();
+        let report = JsonReport {
+            driver: &self.driver,
+            conforms: self.conforms(),
+            situations: &self.ran,
+            left_out: left_out
+                .map(|(situation, reason)| JsonLeftOut { situation, reason })
+                .collect(),
+            clauses: rows.collect(),
+            unexplained: unexplained
+                .map(|(situation, what)| JsonProblem { situation, what })
+                .collect(),
+        };
+        serde_json::to_string_pretty(&report).expect("strings and numbers")
+    }
+}

@@ -1,0 +1,234 @@
+//! The situations: programs that every driver runs, and what happens meanwhile.
+
+use std::sync::Arc;
+use tidegate::d3d12::Validation;
+use tidegate::ddi::{AdapterCaps, EntryGroup, Overrides};
+use tidegate::runner::HangAt;
+use tidegate::variants::Variant;
+use tidegate::workload::expect::Clock;
+use tidegate::workload::model::Submission;
+use tidegate::workload::{self, LoadOptions, model::Workload};
+use tidegate::{MakeDriver, Platform, RunRequest};
+
+/// A program and what happens while it runs.
+pub struct Situation {
+    /// The name.
+    pub name: &'static str,
+    /// What happens, in one sentence.
+    pub about: &'static str,
+    file: &'static str,
+    text: &'static str,
+    submission: Submission,
+    /// Whether a driver with these caps can be in it.
+    pub(crate) needs: fn(&AdapterCaps) -> bool,
+    /// What the driver lacks otherwise.
+    pub(crate) lacks: &'static str,
+    happens: fn(&mut RunRequest),
+    /// What the kernel does otherwise than usual, as a layer between kernel and watch.
+    pub(crate) kernel: Option<fn(Overrides) -> Overrides>,
+    /// What happens to work of the program.
+    pub(crate) accident: Accident,
+    /// Whether each interrupt comes twice.
+    pub(crate) doubled: bool,
+}
+
+/// What happens to work of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accident {
+    /// Nothing: its results are right.
+    None,
+    /// It hangs.
+    Hang,
+    /// It faults.
+    Fault,
+    /// Interrupts get lost, so its end is late.
+    Lost,
+}
+
+/// Interrupts of a situation in which later ones get lost.
+const INTERRUPTS_THAT_COME: u64 = 6;
+
+/// TdrDelay of situations with a hang.
+const DELAY_NS: u64 = 10_000_000;
+
+fn any(_: &AdapterCaps) -> bool {
+    true
+}
+
+fn has_hw_queues(caps: &AdapterCaps) -> bool {
+    !caps.nodes.is_empty() && caps.nodes.iter().all(|node| node.context_scheduling)
+}
+
+fn has_user_queues(caps: &AdapterCaps) -> bool {
+    !caps.nodes.is_empty() && caps.nodes.iter().all(|node| node.user_mode_submission)
+}
+
+fn hang_of_frames(request: &mut RunRequest) {
+    request.tdr_delay_ns = Some(DELAY_NS);
+    request.hangs = vec![HangAt { queue: "frames".to_owned(), submission: 2 }];
+}
+
+fn sleep_twice(request: &mut RunRequest) {
+    request.sleeps_at_ns = vec![200_000, 600_000];
+}
+
+/// The driver has no reset of single engines: the adapter is reset.
+fn without_engine_reset(overrides: Overrides) -> Overrides {
+    overrides.hides(EntryGroup::EngineReset).query_adapter_caps(|inner, level| {
+        let mut caps = inner.query_adapter_caps(level);
+        caps.per_engine_tdr = false;
+        caps
+    })
+}
+
+/// Each interrupt comes twice: the second has no cause, as if another device shared the line.
+fn doubled_interrupts(overrides: Overrides) -> Overrides {
+    overrides.interrupt_routine(|inner, level| {
+        let ours = inner.interrupt_routine(level);
+        inner.interrupt_routine(level);
+        ours
+    })
+}
+
+/// Interrupts after the first few get lost.
+fn lost_interrupts(overrides: Overrides) -> Overrides {
+    let count = Platform::host().mutex("interrupts", 0_u64);
+    overrides.interrupt_routine(move |inner, level| {
+        let earlier = {
+            let mut count = count.lock_device();
+            *count += 1;
+            *count - 1
+        };
+        earlier < INTERRUPTS_THAT_COME && inner.interrupt_routine(level)
+    })
+}
+
+const MIXED: (&str, &str) = ("mixed.toml", include_str!("../situations/mixed.toml"));
+const URGENT: (&str, &str) = ("urgent.toml", include_str!("../situations/urgent.toml"));
+const MEMORY: (&str, &str) = ("memory.toml", include_str!("../situations/memory.toml"));
+const FAULT: (&str, &str) = ("fault.toml", include_str!("../situations/fault.toml"));
+const FLIPS: (&str, &str) = ("flips.toml", include_str!("../situations/flips.toml"));
+
+const NO_HW_QUEUES: &str = "the driver declares no hardware queues on each node";
+const NO_USER_QUEUES: &str = "the driver declares no user-mode submission on each node";
+
+const fn of(
+    name: &'static str,
+    about: &'static str,
+    (file, text): (&'static str, &'static str),
+    submission: Submission,
+) -> Situation {
+    let (needs, lacks): (fn(&AdapterCaps) -> bool, _) = match submission {
+        Submission::Packet => (any, ""),
+        Submission::Hardware => (has_hw_queues, NO_HW_QUEUES),
+        Submission::User => (has_user_queues, NO_USER_QUEUES),
+    };
+    Situation {
+        name,
+        about,
+        file,
+        text,
+        submission,
+        needs,
+        lacks,
+        happens: |_| {},
+        kernel: None,
+        accident: Accident::None,
+        doubled: false,
+    }
+}
+
+static SITUATIONS: [Situation; 19] = [
+    of("packets", "packets of two engines that wait for each other", MIXED, Submission::Packet),
+    Situation {
+        kernel: Some(doubled_interrupts),
+        doubled: true,
+        ..of("packets-doubled", "the same; each interrupt comes twice", MIXED, Submission::Packet)
+    },
+    Situation {
+        happens: |request| request.tdr_delay_ns = Some(DELAY_NS),
+        kernel: Some(lost_interrupts),
+        accident: Accident::Lost,
+        ..of("packets-lost", "the same; interrupts get lost", MIXED, Submission::Packet)
+    },
+    Situation {
+        happens: |request| request.beside = Some(Arc::clone(&request.workload)),
+        ..of("packets-beside", "the same in two processes", MIXED, Submission::Packet)
+    },
+    of("preemption", "urgent packets preempt frames", URGENT, Submission::Packet),
+    Situation {
+        happens: hang_of_frames,
+        accident: Accident::Hang,
+        ..of("hang", "a packet hangs: its engine is reset", URGENT, Submission::Packet)
+    },
+    Situation {
+        happens: hang_of_frames,
+        kernel: Some(without_engine_reset),
+        accident: Accident::Hang,
+        ..of("hang-adapter", "a packet hangs: the adapter is reset", URGENT, Submission::Packet)
+    },
+    Situation {
+        accident: Accident::Fault,
+        ..of("packets-fault", "a packet reads an address without memory", FAULT, Submission::Packet)
+    },
+    Situation {
+        happens: sleep_twice,
+        ..of("sleep", "the adapter sleeps while packets run", MIXED, Submission::Packet)
+    },
+    of("memory", "buffers are moved, because local memory is small", MEMORY, Submission::Packet),
+    of("flips", "pictures on a display beside urgent packets", FLIPS, Submission::Packet),
+    of("hw-queues", "hardware queues that wait for each other", MIXED, Submission::Hardware),
+    of("hw-urgent", "urgent hardware queues beside frames", URGENT, Submission::Hardware),
+    Situation {
+        happens: hang_of_frames,
+        accident: Accident::Hang,
+        ..of("hw-hang", "a command of a hardware queue hangs", URGENT, Submission::Hardware)
+    },
+    Situation {
+        accident: Accident::Fault,
+        ..of("hw-fault", "the same on a hardware queue", FAULT, Submission::Hardware)
+    },
+    of("user-queues", "user-mode queues that wait for each other", MIXED, Submission::User),
+    Situation {
+        happens: sleep_twice,
+        ..of("user-sleep", "the adapter sleeps while user-mode queues run", MIXED, Submission::User)
+    },
+    Situation {
+        happens: hang_of_frames,
+        accident: Accident::Hang,
+        ..of("user-hang", "a command of a user-mode queue hangs", URGENT, Submission::User)
+    },
+    of("user-memory", "buffers of user-mode queues are moved", MEMORY, Submission::User),
+];
+
+/// Returns all situations.
+pub fn situations() -> &'static [Situation] {
+    &SITUATIONS
+}
+
+impl Situation {
+    /// Returns the run of a driver in the situation.
+    pub(crate) fn request(
+        &self,
+        make: MakeDriver,
+        adapter: Option<&'static Variant>,
+    ) -> RunRequest {
+        let mut request = RunRequest {
+            submission: Some(self.submission),
+            driver: Some(make),
+            adapter,
+            validation: Validation::empty(),
+            ..RunRequest::new(self.workload(), Clock::Virtual)
+        };
+        (self.happens)(&mut request);
+        request
+    }
+
+    /// # Panics
+    /// For a program that does not load; a test loads all.
+    fn workload(&self) -> Arc<Workload> {
+        let loaded = workload::load_bytes(self.text.as_bytes(), self.file, &LoadOptions::default());
+        let (workload, _) = loaded.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        Arc::new(workload)
+    }
+}

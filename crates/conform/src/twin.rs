@@ -1,0 +1,335 @@
+//! Mistakes for the clauses: layers in front of a driver.
+
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::ddi::doorbell::CreateDoorbell;
+use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
+use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue};
+use tidegate::ddi::timeout::HwContextLoss;
+use tidegate::ddi::{
+    AdapterCaps, CallbackLayer, Callbacks, DdiCall, Dirql, Dispatch, Driver, DriverHandle,
+    DriverLayer, EngineId, Entry, InterruptData, NativeFenceCaps, OsHandle, Overrides, Passive,
+    StartInfo, Status,
+};
+use tidegate::platform::{Mutex, Word};
+
+/// How a twin breaks its clause.
+#[derive(Clone, Copy)]
+pub(crate) enum Twin {
+    /// The entry returns this status from the second call on, or from the first.
+    Fails(Entry, Status, Calls),
+    /// The caps are changed.
+    Caps(fn(&mut AdapterCaps)),
+    /// The caps of native fences are changed.
+    FenceCaps(fn(&mut NativeFenceCaps)),
+    /// Entries are replaced.
+    Layer(fn(Overrides) -> Overrides),
+    /// Reports are changed: the function gets the number of the report, from 0.
+    Reports(fn(&mut Vec<InterruptData>, u64)),
+    /// The kernel's functions are called otherwise.
+    Callbacks(Wrong),
+    /// The entry returns the handle of the first object again.
+    SameHandle(Entry),
+}
+
+/// Which calls fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// All.
+    All,
+    /// All but the first.
+    AfterFirst,
+}
+
+/// Mistakes with callbacks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// DxgkCbQueueDpc is not called.
+    NoDpc,
+    /// DxgkCbNotifyDpc is not called.
+    NoNotifyDpc,
+    /// The completion before is reported once more after the present one.
+    Disorder,
+    /// A packet is reported while the adapter is reset.
+    ReportsWhileReset,
+    /// DxgkCbInvalidateHwContext is not called.
+    NoInvalidation,
+    /// DxgkCbInvalidateHwContext is called again after the reset.
+    LateInvalidation,
+}
+
+impl Twin {
+    /// Returns the driver with the mistake.
+    pub(crate) fn before(self, platform: &Platform, inner: Arc<dyn Driver>) -> Arc<dyn Driver> {
+        let overrides = Overrides::default();
+        match self {
+            Twin::Fails(entry, status, calls) => {
+                Arc::new(Failing { inner, entry, status, calls, count: counter(platform) })
+            }
+            Twin::Caps(change) => overrides
+                .query_adapter_caps(move |inner, level| {
+                    let mut caps = inner.query_adapter_caps(level);
+                    change(&mut caps);
+                    caps
+                })
+                .before(inner),
+            Twin::FenceCaps(change) => overrides
+                .query_native_fence_caps(move |inner, level| {
+                    let mut caps = inner.query_native_fence_caps(level);
+                    change(&mut caps);
+                    caps
+                })
+                .before(inner),
+            Twin::Layer(layer) => layer(overrides).before(inner),
+            Twin::Reports(change) => Liar::before(platform, inner, Change::Reports(change)),
+            Twin::Callbacks(wrong) => Liar::before(platform, inner, Change::Callbacks(wrong)),
+            Twin::SameHandle(entry) => Liar::before(platform, inner, Change::SameHandle(entry)),
+        }
+    }
+}
+
+/// A counter that agents of the platform share.
+fn counter(platform: &Platform) -> Word {
+    platform.page(1).word(0).named("a count of calls")
+}
+
+struct Failing {
+    inner: Arc<dyn Driver>,
+    entry: Entry,
+    status: Status,
+    calls: Calls,
+    count: Word,
+}
+
+impl DriverLayer for Failing {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn before(&self, entry: Entry, _call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
+        if entry != self.entry {
+            return Ok(());
+        }
+        let earlier = self.count.fetch_add(1);
+        let fails = self.calls == Calls::All || earlier > 0;
+        if fails { Err(self.status) } else { Ok(()) }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Change {
+    Reports(fn(&mut Vec<InterruptData>, u64)),
+    Callbacks(Wrong),
+    SameHandle(Entry),
+}
+
+/// What a driver that lies remembers.
+#[derive(Default)]
+struct Memory {
+    callbacks: Option<Arc<dyn Callbacks>>,
+    /// Reports so far.
+    reports: u64,
+    /// The handle of the first object.
+    handle: Option<DriverHandle>,
+    /// The last report of a complete packet.
+    last_completed: Option<InterruptData>,
+    invalidated: Vec<(OsHandle, HwContextLoss)>,
+}
+
+/// A driver that calls back and returns otherwise than the driver behind it.
+struct Liar {
+    inner: Arc<dyn Driver>,
+    change: Change,
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl Liar {
+    fn before(platform: &Platform, inner: Arc<dyn Driver>, change: Change) -> Arc<dyn Driver> {
+        let memory = Arc::new(platform.mutex("memory of a planted mistake", Memory::default()));
+        Arc::new(Liar { inner, change, memory })
+    }
+
+    fn does(&self, wrong: Wrong) -> bool {
+        matches!(self.change, Change::Callbacks(of) if of == wrong)
+    }
+
+    fn callbacks(&self) -> Option<Arc<dyn Callbacks>> {
+        self.memory.lock().callbacks.clone()
+    }
+
+    /// Returns the handle, or the first one where that is the mistake.
+    fn handle(
+        &self,
+        entry: Entry,
+        made: Result<DriverHandle, Status>,
+    ) -> Result<DriverHandle, Status> {
+        match self.change {
+            Change::SameHandle(of) if of == entry => {
+                let made = made?;
+                Ok(*self.memory.lock().handle.get_or_insert(made))
+            }
+            _ => made,
+        }
+    }
+}
+
+impl DriverLayer for Liar {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        let callbacks: Arc<dyn Callbacks> = Arc::new(Lies {
+            inner: Arc::clone(&start.callbacks),
+            change: self.change,
+            memory: Arc::clone(&self.memory),
+        });
+        self.memory.lock().callbacks = Some(Arc::clone(&start.callbacks));
+        self.inner.start_device(level, StartInfo { callbacks, ..start })
+    }
+
+    fn stop_device(&self, level: &Passive) {
+        self.memory.lock().callbacks = None;
+        self.inner.stop_device(level);
+    }
+
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.handle(Entry::CreateDevice, self.inner.create_device(level, args))
+    }
+
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        self.handle(Entry::CreateContext, self.inner.create_context(level, args))
+    }
+
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
+        self.handle(Entry::CreateHwQueue, self.inner.create_hw_queue(level, args))
+    }
+
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        let (handle, data) = self.inner.create_native_fence(level, args)?;
+        self.handle(Entry::CreateNativeFence, Ok(handle)).map(|handle| (handle, data))
+    }
+
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
+        self.handle(Entry::OpenNativeFence, self.inner.open_native_fence(level, args))
+    }
+
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
+        self.handle(Entry::CreateDoorbell, self.inner.create_doorbell(level, args))
+    }
+
+    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        let last = self.memory.lock().last_completed.clone();
+        if self.does(Wrong::ReportsWhileReset)
+            && let (Some(report), Some(callbacks)) = (last, self.callbacks())
+        {
+            callbacks.notify_interrupt(&level.raise_to_dirql(&()), report);
+        }
+        self.inner.restart_from_timeout(level)
+    }
+
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        let invalidated = std::mem::take(&mut self.memory.lock().invalidated);
+        if let Some(callbacks) = self.callbacks() {
+            for (context, loss) in invalidated {
+                let _refused = callbacks.invalidate_hw_context(level, context, loss);
+            }
+        }
+        self.inner.resume_hw_engine(level, engine)
+    }
+}
+
+/// Returns whether the second report is of a later packet of the same engine.
+fn is_later(earlier: Option<&InterruptData>, later: &InterruptData) -> bool {
+    matches!(
+        (earlier, later),
+        (
+            Some(InterruptData::DmaCompleted { engine, submission_fence_id: first }),
+            InterruptData::DmaCompleted { engine: of, submission_fence_id: second },
+        ) if engine == of && *first != 0 && first != second
+    )
+}
+
+/// The kernel behind a driver that lies.
+struct Lies {
+    inner: Arc<dyn Callbacks>,
+    change: Change,
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl Lies {
+    fn does(&self, wrong: Wrong) -> bool {
+        matches!(self.change, Change::Callbacks(of) if of == wrong)
+    }
+}
+
+impl CallbackLayer for Lies {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.inner
+    }
+
+    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
+        let mut reports = vec![data];
+        let number = {
+            let mut memory = self.memory.lock_device();
+            let earlier = memory.last_completed.clone();
+            if let [InterruptData::DmaCompleted { .. }] = reports[..] {
+                memory.last_completed = Some(reports[0].clone());
+            }
+            if self.does(Wrong::Disorder) && is_later(earlier.as_ref(), &reports[0]) {
+                reports.extend(earlier);
+            }
+            memory.reports += 1;
+            memory.reports - 1
+        };
+        if let Change::Reports(change) = self.change {
+            change(&mut reports, number);
+        }
+        for report in reports {
+            self.inner.notify_interrupt(level, report);
+        }
+    }
+
+    fn queue_dpc(&self, level: &Dirql<'_>) {
+        if !self.does(Wrong::NoDpc) {
+            self.inner.queue_dpc(level);
+        }
+    }
+
+    fn notify_dpc(&self, level: &Dispatch) {
+        if !self.does(Wrong::NoNotifyDpc) {
+            self.inner.notify_dpc(level);
+        }
+    }
+
+    fn invalidate_hw_context(
+        &self,
+        level: &Passive,
+        context: OsHandle,
+        loss: HwContextLoss,
+    ) -> Result<(), Status> {
+        if self.does(Wrong::LateInvalidation) {
+            self.memory.lock().invalidated.push((context, loss));
+        }
+        match self.does(Wrong::NoInvalidation) {
+            true => Ok(()),
+            false => self.inner.invalidate_hw_context(level, context, loss),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The layer in front of a driver that keeps the journal. It changes no call.
+
+use crate::journal::{Event, Seen};
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::ddi::doorbell::CreateDoorbell;
+use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
+use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue};
+use tidegate::ddi::timeout::{EngineStatus, HwContextLoss};
+use tidegate::ddi::{
+    AdapterCaps, CallbackLayer, Callbacks, ConnectDoorbellFlags, ConnectedDoorbell, DdiCall,
+    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry, InterruptData,
+    OsHandle, Passive, StartInfo, Status,
+};
+use tidegate::platform::{Mutex, WaitEnd};
+use tidegate::softgpu::SoftGpu;
+
+/// Events of a run that are kept. A situation has some hundreds.
+const MOST_EVENTS: usize = 10_000;
+
+/// Virtual time of a run. A situation has some tens of milliseconds, and time-outs of seconds.
+const MOST_NS: u64 = 60_000_000_000;
+
+/// The events of a run, shared between the two sides of the interface.
+#[derive(Clone)]
+pub(crate) struct Log {
+    platform: Platform,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    limited: Arc<Mutex<Option<()>>>,
+    overdue: Arc<Mutex<bool>>,
+}
+
+impl Log {
+    pub(crate) fn new(platform: &Platform) -> Log {
+        let seen = Arc::new(platform.mutex("journal of a driver", Vec::new()));
+        let limited = Arc::new(platform.mutex("whether a run has a limit", None));
+        let overdue = Arc::new(platform.mutex("whether a run was ended", false));
+        Log { platform: platform.clone(), seen, limited, overdue }
+    }
+
+    pub(crate) fn take(&self) -> Vec<Seen> {
+        std::mem::take(&mut *self.seen.lock())
+    }
+
+    fn note(&self, event: Event) {
+        let at = self.platform.now();
+        let mut seen = self.seen.lock_device();
+        if seen.len() < MOST_EVENTS {
+            seen.push(Seen { at, event });
+        }
+    }
+
+    /// Stops the GPU if the run has not ended after [`MOST_NS`], so that it ends as a standstill.
+    fn limit(&self, gpu: &Arc<SoftGpu>) {
+        if self.limited.lock_device().replace(()).is_some() {
+            return;
+        }
+        let (platform, gpu, overdue) = (self.platform.clone(), gpu.clone(), self.overdue.clone());
+        let end = platform.now().after(MOST_NS);
+        self.platform.spawn_worker("end of a situation", move || {
+            if platform.sleep_until(end) != WaitEnd::Stopped {
+                *overdue.lock() = true;
+                gpu.stop();
+            }
+        });
+    }
+
+    /// Returns whether the run was ended.
+    pub(crate) fn is_overdue(&self) -> bool {
+        *self.overdue.lock()
+    }
+}
+
+/// A driver whose calls and reports are kept.
+pub(crate) struct Watch {
+    pub(crate) inner: Arc<dyn Driver>,
+    pub(crate) log: Log,
+    pub(crate) gpu: Arc<SoftGpu>,
+}
+
+impl Watch {
+    fn made(
+        &self,
+        entry: Entry,
+        result: Result<DriverHandle, Status>,
+    ) -> Result<DriverHandle, Status> {
+        if let Ok(handle) = result {
+            self.log.note(Event::Made(entry, handle));
+        }
+        result
+    }
+}
+
+impl DriverLayer for Watch {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn ddi_version(&self) -> DdiVersion {
+        self.inner.ddi_version()
+    }
+
+    fn before(&self, _entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
+        self.log.note(Event::Called(call()));
+        Ok(())
+    }
+
+    fn after(&self, entry: Entry, status: Option<Status>) {
+        self.log.note(Event::Returned(entry, status));
+    }
+
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        let callbacks = Arc::new(Reports { inner: start.callbacks, log: self.log.clone() });
+        self.inner.start_device(level, StartInfo { callbacks, ..start })
+    }
+
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
+        let caps = self.inner.query_adapter_caps(level);
+        self.log.note(Event::Caps(Box::new(caps.clone())));
+        caps
+    }
+
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.made(Entry::CreateDevice, self.inner.create_device(level, args))
+    }
+
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        self.made(Entry::CreateContext, self.inner.create_context(level, args))
+    }
+
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
+        self.made(Entry::CreateHwQueue, self.inner.create_hw_queue(level, args))
+    }
+
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        let result = self.inner.create_native_fence(level, args);
+        if let Ok((handle, _)) = result {
+            self.log.note(Event::Made(Entry::CreateNativeFence, handle));
+        }
+        result
+    }
+
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
+        self.made(Entry::OpenNativeFence, self.inner.open_native_fence(level, args))
+    }
+
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
+        self.made(Entry::CreateDoorbell, self.inner.create_doorbell(level, args))
+    }
+
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
+        let result = self.inner.connect_doorbell(level, doorbell, flags);
+        if let Ok(connected) = &result {
+            self.log.note(Event::Connected(connected.status));
+        }
+        result
+    }
+
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        let result = self.inner.suspend_context(level, context, suspend_fence);
+        if let Ok(complete) = result {
+            self.log.note(Event::Suspended { suspend_fence, complete });
+        }
+        result
+    }
+
+    fn dpc_routine(&self, level: &Dispatch) {
+        // Begun in a run: an agent that is started earlier would keep a machine that never runs.
+        self.log.limit(&self.gpu);
+        self.inner.dpc_routine(level);
+    }
+
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        let ours = self.inner.interrupt_routine(level);
+        self.log.note(Event::Interrupted(ours));
+        ours
+    }
+
+    fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        let result = self.inner.query_current_fence(level, engine);
+        if let Ok(id) = result {
+            self.log.note(Event::CurrentFence(engine, id));
+        }
+        result
+    }
+
+    fn query_dependent_engine_group(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<u64, Status> {
+        let result = self.inner.query_dependent_engine_group(level, engine);
+        if let Ok(group) = result {
+            self.log.note(Event::DependentEngines(engine, group));
+        }
+        result
+    }
+
+    fn query_engine_status(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, Status> {
+        let result = self.inner.query_engine_status(level, engine);
+        if let Ok(status) = &result {
+            self.log.note(Event::EngineStatus(status.clone()));
+        }
+        result
+    }
+
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        let result = self.inner.reset_engine(level, engine);
+        if let Ok(id) = result {
+            self.log.note(Event::EngineReset(engine, id));
+        }
+        result
+    }
+}
+
+/// The kernel as the driver sees it, with what the driver reports.
+struct Reports {
+    inner: Arc<dyn Callbacks>,
+    log: Log,
+}
+
+impl CallbackLayer for Reports {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.inner
+    }
+
+    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
+        self.log.note(Event::Report(data.clone()));
+        self.inner.notify_interrupt(level, data);
+    }
+
+    fn queue_dpc(&self, level: &Dirql<'_>) {
+        self.log.note(Event::QueuedDpc);
+        self.inner.queue_dpc(level);
+    }
+
+    fn notify_dpc(&self, level: &Dispatch) {
+        self.log.note(Event::NotifiedDpc);
+        self.inner.notify_dpc(level);
+    }
+
+    fn invalidate_hw_context(
+        &self,
+        level: &Passive,
+        context: OsHandle,
+        loss: HwContextLoss,
+    ) -> Result<(), Status> {
+        self.log.note(Event::Invalidated(context, loss));
+        self.inner.invalidate_hw_context(level, context, loss)
+    }
+}

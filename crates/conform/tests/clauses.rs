@@ -1,0 +1,50 @@
+//! The reference driver keeps every clause, and each planted mistake breaks its clause and no other.
+
+use std::collections::BTreeSet;
+use tidegate_conform::{Clause, Report, Selection, Subject, Verdict, clauses, examine};
+
+fn broken(report: &Report) -> BTreeSet<&'static str> {
+    report.broken().map(|row| row.clause.id).collect()
+}
+
+#[test]
+fn the_reference_driver_keeps_every_clause() {
+    let report = examine(&Subject::reference(None), &Selection::default()).unwrap();
+    let text = report.text();
+    assert!(report.conforms(), "{text}");
+    let reached = |row: &&tidegate_conform::Row| row.verdict == Verdict::NotReached;
+    let left: Vec<&str> = report.rows.iter().filter(reached).map(|row| row.clause.id).collect();
+    assert_eq!(left, [""; 0], "{text}");
+}
+
+/// Returns the clauses that the twin of a clause breaks, and the text of its report.
+fn twin(clause: &'static Clause) -> (BTreeSet<&'static str>, String) {
+    let subject = Subject::reference(None).with_mistake(clause);
+    let selection = Selection { situations: clause.situations().to_vec(), ..Selection::default() };
+    let report = examine(&subject, &selection).unwrap();
+    (broken(&report), report.text())
+}
+
+#[test]
+fn each_planted_mistake_breaks_its_clause_and_no_other() {
+    let mut wrong = Vec::new();
+    for clause in clauses() {
+        let expected: BTreeSet<&str> =
+            std::iter::once(clause.id).chain(clause.also().iter().copied()).collect();
+        let (broken, text) = twin(clause);
+        if broken != expected {
+            wrong.push(format!("{}: {broken:?}, expected {expected:?}\n{text}", clause.id));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of the twins:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn clauses_have_different_ids_that_begin_with_their_family() {
+    let ids: Vec<&str> = clauses().map(|clause| clause.id).collect();
+    let different: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), different.len());
+    for clause in clauses() {
+        assert!(clause.id.starts_with(clause.family.name()), "{}", clause.id);
+    }
+}
