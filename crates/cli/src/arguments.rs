@@ -10,6 +10,7 @@ use tidegate::service::server;
 use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
 use tidegate::workload::what_if::WhatIf;
+use tidegate_conform::{Clause, Family, UnknownSituation};
 use tidegate_swarm::hunt::Ground;
 
 /// GPU synchronisation and submission, in user space: run multi-engine workloads under three
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Explore(Explore),
     /// Run random programs on the whole machine, and shrink those that fail
     Swarm(Swarm),
+    /// Check a kernel-mode driver against the contract of the driver interface
+    Conform(Conform),
     /// Replay a line that `explore` or `swarm` printed
     Replay(Replay),
     /// List the named adapters for `run` and `compare`, with their capabilities
@@ -482,6 +485,52 @@ pub(crate) struct Explore {
     /// standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) junit: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tidegate conform ./driver.so                          a driver in C
+  tidegate conform ./driver.so --family packets --situation preemption
+  tidegate conform reference --adapter one-doorbell     the reference driver on a named adapter
+  tidegate conform reference --faulty packets-order     with a planted mistake
+  tidegate conform --list                               the clauses and situations
+
+Exit code 1: a clause is broken, or results are wrong. The driver runs in virtual time.")]
+pub(crate) struct Conform {
+    /// The library of a driver in C, or 'reference'
+    #[arg(value_name = "DRIVER", required_unless_present = "list")]
+    pub(crate) driver: Option<PathBuf>,
+    /// The named adapter of the reference driver (default: standard)
+    #[arg(long, value_name = "NAME", value_parser = adapter)]
+    pub(crate) adapter: Option<Adapter>,
+    /// Judge only the clauses of this family; can be repeated
+    #[arg(long, value_name = "FAMILY", value_parser = family)]
+    pub(crate) family: Vec<Family>,
+    /// Run only this situation; can be repeated
+    #[arg(long, value_name = "NAME", value_parser = situation)]
+    pub(crate) situation: Vec<&'static str>,
+    /// Put a mistake in front of the driver that breaks this clause
+    #[arg(long, value_name = "CLAUSE", value_parser = tidegate_conform::clause)]
+    pub(crate) faulty: Option<&'static Clause>,
+    /// List the clauses and the situations, and run nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Write the verdicts as JSON (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the verdicts as JUnit XML, a test case for each clause (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) junit: Option<PathBuf>,
+}
+
+fn family(name: &str) -> Result<Family, String> {
+    let all = || Family::ALL.map(Family::name).join(", ");
+    Family::of_name(name).ok_or_else(|| format!("the families are {}", all()))
+}
+
+fn situation(name: &str) -> Result<&'static str, UnknownSituation> {
+    tidegate_conform::situation(name).map(|situation| situation.name)
 }
 
 #[derive(Args)]

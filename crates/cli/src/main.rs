@@ -5,7 +5,7 @@
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
 //! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
-//! `explore` (and replay) · `swarm` · `bench` · `serve` (a machine for other processes) · `top`
+//! `explore` (and replay) · `swarm` · `conform` (checks of a driver) · `bench` · `serve` (a machine for other processes) · `top`
 //! (its view) · `record` (its timeline) · `manual` (completions, man pages) · `output` (files,
 //! checked before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -19,6 +19,7 @@ mod adapters;
 mod arguments;
 mod bench;
 mod compare;
+mod conform;
 mod diff;
 mod driver;
 mod explore;
@@ -90,6 +91,7 @@ fn carry_out(command: Command, outputs: &mut Outputs) -> Result<End, BadInput> {
         Command::Diff(diff) => diff::command(&diff, outputs),
         Command::Explore(explore) => explore::command(&explore, outputs),
         Command::Swarm(swarm) => swarm::command(&swarm, outputs),
+        Command::Conform(conform) => conform::command(&conform, outputs),
         Command::Replay(replay) => explore::replay::command(&replay, outputs),
         Command::Adapters(adapters) => adapters::command(&adapters, outputs),
         Command::Bench(bench) => bench::command(&bench, outputs),

@@ -25,5 +25,5 @@ mod watch;
 pub use clause::{Clause, Family, UnknownClause, clause, clauses};
 pub use exam::{ExamError, Selection, examine};
 pub use report::{Finding, Report, Row, Verdict};
-pub use situation::{Situation, situations};
+pub use situation::{Situation, UnknownSituation, situation, situations};
 pub use subject::Subject;

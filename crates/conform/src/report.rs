@@ -1,4 +1,4 @@
-//! The verdicts of an examination, and their text, JSON and JUnit forms.
+//! The verdicts of an examination, and their form for people and for JSON.
 
 use crate::clause::Clause;
 use serde::Serialize;
@@ -39,6 +39,24 @@ pub struct Row {
     pub verdict: Verdict,
     /// The first failed check of each situation.
     pub findings: Vec<Finding>,
+}
+
+impl Row {
+    /// Returns the broken clause as a failed test: the rule, its source, what was seen, and the
+    /// arguments that run it again.
+    pub fn text(&self) -> String {
+        let clause = self.clause;
+        let mut text = format!("{}: {}\n  source: {}\n", clause.id, clause.rule, clause.source);
+        for finding in &self.findings {
+            let Finding { situation, at_ns, place, what } = finding;
+            let _ = writeln!(text, "  in '{situation}' at {at_ns} ns (event {place}): {what}");
+        }
+        if let Some(finding) = self.findings.first() {
+            let (family, situation) = (clause.family, finding.situation);
+            let _ = writeln!(text, "  again: --family {family} --situation {situation}");
+        }
+        text
+    }
 }
 
 /// The verdicts on a driver.
@@ -112,18 +130,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for row in self.broken() {
-            let clause = row.clause;
-            let _ = writeln!(text, "{}: {}", clause.id, clause.rule);
-            let _ = writeln!(text, "  source: {}", clause.source);
-            for finding in &row.findings {
-                let Finding { situation, at_ns, place, what } = finding;
-                let _ = writeln!(text, "  in '{situation}' at {at_ns} ns (event {place}): {what}");
-            }
-            let _ = writeln!(
-                text,
-                "  again: --family {} --situation {}",
-                clause.family, row.findings[0].situation
-            );
+            let _ = write!(text, "{}", row.text());
         }
         for (situation, what) in &self.unexplained {
             let _ = writeln!(text, "in '{situation}': {what}");
@@ -148,8 +155,8 @@ impl Report {
         text
     }
 
-    /// Returns the report as JSON.
-    pub fn json(&self) -> String {
+    /// Returns the report in the form that is written as JSON.
+    pub fn for_json(&self) -> impl Serialize + '_ {
         let rows = self.rows.iter().map(|row| JsonRow {
             id: row.clause.id,
             family: row.clause.family.name(),
@@ -161,7 +168,7 @@ impl Report {
         });
         let left_out = self.left_out.iter();
         let unexplained = self.unexplained.iter();
-        let report = JsonReport {
+        JsonReport {
             driver: &self.driver,
             conforms: self.conforms(),
             situations: &self.ran,
@@ -172,7 +179,6 @@ impl Report {
             unexplained: unexplained
                 .map(|(situation, what)| JsonProblem { situation, what })
                 .collect(),
-        };
-        serde_json::to_string_pretty(&report).expect("strings and numbers")
+        }
     }
 }

@@ -201,6 +201,20 @@ static SITUATIONS: [Situation; 19] = [
     of("user-memory", "buffers of user-mode queues are moved", MEMORY, Submission::User),
 ];
 
+/// There is no situation of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no situation is called '{0}': `tidegate conform --list` lists all")]
+pub struct UnknownSituation(pub String);
+
+/// Returns the situation of a name.
+///
+/// # Errors
+/// There is none.
+pub fn situation(name: &str) -> Result<&'static Situation, UnknownSituation> {
+    let found = SITUATIONS.iter().find(|situation| situation.name == name);
+    found.ok_or_else(|| UnknownSituation(name.to_owned()))
+}
+
 /// Returns all situations.
 pub fn situations() -> &'static [Situation] {
     &SITUATIONS

@@ -1,4 +1,4 @@
-//! `run --driver`: a kernel-mode driver in C.
+//! `run --driver` and `conform`: kernel-mode drivers in C, and the clauses of the contract.
 
 use crate::{ended, holds, place, ran, refused, root, text};
 use std::process::Command;
@@ -52,4 +52,49 @@ fn a_file_that_is_no_driver_is_refused() {
     let workload = workload.to_str().unwrap();
     refused(&["run", workload, "--driver", "missing.so"], &["cannot read the driver missing.so"]);
     refused(&["run", workload, "--driver", workload], &["cannot link the driver"]);
+}
+
+#[test]
+fn the_packet_driver_conforms() {
+    let place = place("driver-conforms");
+    if !compiled(&place, None) {
+        return;
+    }
+    let output = text(&ran(&place, "conform driver.so --junit driver.xml --json driver.json"));
+    holds(&output, &["driver.so conforms", "0 broken", "not run: 'user-queues'"]);
+    holds(&read(&place, "driver.xml"), &["preemption-answered", "<skipped"]);
+    holds(&read(&place, "driver.json"), &["\"verdict\": \"kept\"", "\"conforms\": true"]);
+}
+
+#[test]
+fn a_mistake_of_a_driver_breaks_its_clause() {
+    let place = place("driver-does-not-conform");
+    let line = "conform reference --faulty packets-known --situation packets";
+    let output = text(&ended(&place, 1, line));
+    let expected = [
+        "packets-known: DMA_COMPLETED names a packet that was submitted to the engine",
+        "in 'packets' at",
+        "was not submitted",
+        "again: --family packets --situation packets",
+        "does not conform",
+    ];
+    holds(&output, &expected);
+    if !compiled(&place, Some(11)) {
+        return;
+    }
+    let output = text(&ended(&place, 1, "conform driver.so"));
+    holds(&output, &["KeDelayExecutionThread at level 2: the highest is 1"]);
+}
+
+#[test]
+fn clauses_are_listed_and_unknown_ones_refused() {
+    let place = place("clauses");
+    holds(&text(&ran(&place, "conform --list")), &["statuses-PreemptCommand", "hang-adapter"]);
+    refused(
+        &["conform", "reference", "--faulty", "packets-x"],
+        &["no clause is called 'packets-x'"],
+    );
+    refused(&["conform", "reference", "--family", "x"], &["the families are capabilities"]);
+    refused(&["conform", "x.so", "--adapter", "standard"], &["is for the reference driver"]);
+    refused(&["conform", "missing.so"], &["cannot read the driver missing.so"]);
 }
