@@ -84,6 +84,9 @@ pub struct Clause {
     pub source: &'static str,
     /// The situations in which the twin is tried.
     pub(crate) situations: &'static [&'static str],
+    /// The named machine on which the twin is tried with the reference driver; `None` is the
+    /// standard one.
+    pub(crate) adapter: Option<&'static str>,
     /// A mistake that breaks the rule.
     pub(crate) twin: Twin,
     /// Clauses that the same mistake necessarily breaks, too.
@@ -94,6 +97,16 @@ impl Clause {
     /// Returns the names of the situations in which [`crate::Subject::with_mistake`] shows.
     pub fn situations(&self) -> &'static [&'static str] {
         self.situations
+    }
+
+    /// Returns the named machine on which the reference driver with the mistake shows it.
+    pub fn adapter(&self) -> Option<&'static str> {
+        self.adapter
+    }
+
+    /// The clause, tried on a named machine.
+    pub(crate) const fn on(self, adapter: &'static str) -> Clause {
+        Clause { adapter: Some(adapter), ..self }
     }
 
     /// Returns the clauses that the twin breaks beside this one.

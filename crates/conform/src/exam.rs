@@ -141,9 +141,11 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
     let seen = log.map_or(Vec::new(), |log| log.take());
     let findings = subject.findings.as_ref().map_or(Vec::new(), |take| take());
     let (mut refused, mut cannot_run, mut stopped) = (None, None, true);
+    let mut faults_of_driver = Vec::new();
     let problems = match result {
         Ok(result) => {
             stopped = !result.violations.is_empty();
+            faults_of_driver = result.driver_faults;
             let violations = result.violations.iter().map(ToString::to_string);
             let limit =
                 overdue.then(|| "kernel and driver go on after 60 s of virtual time".to_owned());
@@ -166,6 +168,7 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
     };
     let journal = Journal {
         seen,
+        faults_of_driver,
         refused,
         problems,
         hangs: situation.accident == Accident::Hang,

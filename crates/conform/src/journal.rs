@@ -5,7 +5,7 @@ use tidegate::ddi::timeout::{EngineStatus, HwContextLoss};
 use tidegate::ddi::{
     AdapterCaps, DdiCall, DriverHandle, EngineId, Entry, InterruptData, OsHandle, Status,
 };
-use tidegate::dxgkrnl::StartError;
+use tidegate::dxgkrnl::{DriverFault, StartError};
 use tidegate::platform::CpuTime;
 
 /// One event.
@@ -29,6 +29,14 @@ pub(crate) enum Event {
     DependentEngines(EngineId, u64),
     /// DxgkDdiSuspendContext returned whether the context is suspended already.
     Suspended { suspend_fence: u64, complete: bool },
+    /// DxgkDdiCollectDbgInfo returned this many bytes of text.
+    DebugText(usize),
+    /// DxgkCbDisconnectDoorbell was called.
+    Disconnects(OsHandle),
+    /// DxgkCbCreateContextAllocation returned.
+    SaveArea(OsHandle),
+    /// DxgkCbDestroyContextAllocation was called.
+    SaveAreaEnds(OsHandle),
     /// DxgkDdiConnectDoorbell returned.
     Connected(DoorbellStatus),
     /// DxgkDdiInterruptRoutine returned whether the interrupt was the adapter's.
@@ -57,6 +65,8 @@ pub(crate) struct Journal {
     pub(crate) refused: Option<StartError>,
     /// What was wrong with the results of the program, and what the kernel found.
     pub(crate) problems: Vec<String>,
+    /// What the kernel worked around.
+    pub(crate) faults_of_driver: Vec<DriverFault>,
     /// Whether work of the program hangs.
     pub(crate) hangs: bool,
     /// Whether work of the program faults.

@@ -7,9 +7,9 @@ use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue};
 use tidegate::ddi::timeout::HwContextLoss;
 use tidegate::ddi::{
-    AdapterCaps, CallbackLayer, Callbacks, DdiCall, Dirql, Dispatch, Driver, DriverHandle,
-    DriverLayer, EngineId, Entry, InterruptData, NativeFenceCaps, OsHandle, Overrides, Passive,
-    StartInfo, Status,
+    AdapterCaps, CallbackLayer, Callbacks, DdiCall, Dirql, DisconnectReason, Dispatch, Driver,
+    DriverHandle, DriverLayer, EngineId, Entry, InterruptData, NativeFenceCaps, OsHandle,
+    Overrides, Passive, StartInfo, Status,
 };
 use tidegate::platform::{Mutex, Word};
 
@@ -50,6 +50,14 @@ pub(crate) enum Wrong {
     NoNotifyDpc,
     /// The completion before is reported once more after the present one.
     Disorder,
+    /// DxgkCbDisconnectDoorbell names a doorbell that does not exist.
+    DisconnectsUnknown,
+    /// DxgkCbDestroyContextAllocation is not called.
+    KeepsSaveAreas,
+    /// DxgkCbDestroyContextAllocation is called twice.
+    EndsSaveAreasTwice,
+    /// The last complete packet is reported after a vertical sync.
+    VsyncFirst,
     /// A packet is reported while the adapter is reset.
     ReportsWhileReset,
     /// DxgkCbInvalidateHwContext is not called.
@@ -255,6 +263,9 @@ impl DriverLayer for Liar {
     }
 }
 
+/// A handle that the kernel never gives.
+pub(crate) const UNKNOWN: OsHandle = OsHandle(0xDEAD);
+
 /// Returns whether the second report is of a later packet of the same engine.
 fn is_later(earlier: Option<&InterruptData>, later: &InterruptData) -> bool {
     matches!(
@@ -293,7 +304,11 @@ impl CallbackLayer for Lies {
                 memory.last_completed = Some(reports[0].clone());
             }
             if self.does(Wrong::Disorder) && is_later(earlier.as_ref(), &reports[0]) {
-                reports.extend(earlier);
+                reports.extend(earlier.clone());
+            }
+            let vsync = matches!(reports[0], InterruptData::CrtcVsync { .. });
+            if self.does(Wrong::VsyncFirst) && vsync {
+                reports.extend(earlier.clone());
             }
             memory.reports += 1;
             memory.reports - 1
@@ -316,6 +331,34 @@ impl CallbackLayer for Lies {
         if !self.does(Wrong::NoNotifyDpc) {
             self.inner.notify_dpc(level);
         }
+    }
+
+    fn disconnect_doorbell(
+        &self,
+        level: &Passive,
+        hw_queue: OsHandle,
+        doorbell: OsHandle,
+        reason: DisconnectReason,
+    ) -> Result<(), Status> {
+        if self.does(Wrong::DisconnectsUnknown) {
+            let _refused = self.inner.disconnect_doorbell(level, hw_queue, UNKNOWN, reason);
+        }
+        self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
+    }
+
+    fn destroy_context_allocation(
+        &self,
+        level: &Passive,
+        allocation: OsHandle,
+    ) -> Result<(), Status> {
+        if self.does(Wrong::KeepsSaveAreas) {
+            return Ok(());
+        }
+        let ended = self.inner.destroy_context_allocation(level, allocation);
+        if self.does(Wrong::EndsSaveAreasTwice) {
+            let _refused = self.inner.destroy_context_allocation(level, allocation);
+        }
+        ended
     }
 
     fn invalidate_hw_context(

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
 use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
+use tidegate::ddi::preemption::{ContextAllocation, CreateContextAllocation};
 use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue};
-use tidegate::ddi::timeout::{EngineStatus, HwContextLoss};
+use tidegate::ddi::timeout::{DebugInfo, DebugReason, EngineStatus, HwContextLoss};
 use tidegate::ddi::{
     AdapterCaps, CallbackLayer, Callbacks, ConnectDoorbellFlags, ConnectedDoorbell, DdiCall,
-    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry, InterruptData,
-    OsHandle, Passive, StartInfo, Status,
+    DdiVersion, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
+    Entry, InterruptData, OsHandle, Passive, StartInfo, Status,
 };
 use tidegate::platform::{Mutex, WaitEnd};
 use tidegate::softgpu::SoftGpu;
@@ -234,6 +235,17 @@ impl DriverLayer for Watch {
         result
     }
 
+    fn collect_debug_info(
+        &self,
+        level: &Passive,
+        engine: Option<EngineId>,
+        reason: DebugReason,
+    ) -> Result<DebugInfo, Status> {
+        let info = self.inner.collect_debug_info(level, engine, reason)?;
+        self.log.note(Event::DebugText(info.text.len()));
+        Ok(info)
+    }
+
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
         let result = self.inner.reset_engine(level, engine);
         if let Ok(id) = result {
@@ -267,6 +279,36 @@ impl CallbackLayer for Reports {
     fn notify_dpc(&self, level: &Dispatch) {
         self.log.note(Event::NotifiedDpc);
         self.inner.notify_dpc(level);
+    }
+
+    fn disconnect_doorbell(
+        &self,
+        level: &Passive,
+        hw_queue: OsHandle,
+        doorbell: OsHandle,
+        reason: DisconnectReason,
+    ) -> Result<(), Status> {
+        self.log.note(Event::Disconnects(doorbell));
+        self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
+    }
+
+    fn create_context_allocation(
+        &self,
+        level: &Passive,
+        args: CreateContextAllocation,
+    ) -> Result<ContextAllocation, Status> {
+        let made = self.inner.create_context_allocation(level, args)?;
+        self.log.note(Event::SaveArea(made.os_handle));
+        Ok(made)
+    }
+
+    fn destroy_context_allocation(
+        &self,
+        level: &Passive,
+        allocation: OsHandle,
+    ) -> Result<(), Status> {
+        self.log.note(Event::SaveAreaEnds(allocation));
+        self.inner.destroy_context_allocation(level, allocation)
     }
 
     fn invalidate_hw_context(

@@ -8,7 +8,7 @@ use tidegate_calls::{DisplayStats, PendingWait};
 use tidegate_d3d12::{DeviceOptions, HardwareFences, Validation};
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_ddi::{DevicePowerState, Driver, EngineId};
-use tidegate_dxgkrnl::{Adapter, BugCheck, PowerManagement};
+use tidegate_dxgkrnl::{Adapter, BugCheck, DriverFault, PowerManagement};
 use tidegate_dxgkrnl::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
@@ -158,6 +158,8 @@ pub struct RunResult {
     pub hazards: Option<tidegate_platform::hazard::Report>,
     /// The violations of the driver's contract that stopped the adapter.
     pub violations: Vec<BugCheck>,
+    /// What else the driver did wrong, and the kernel worked around.
+    pub driver_faults: Vec<DriverFault>,
 }
 
 struct Probe(Arc<Machine>);
@@ -379,6 +381,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         }
     });
     let violations = machine.adapter().bug_checks();
+    let driver_faults = machine.adapter().driver_faults();
     // Before the results are read, which is not an access of the workload.
     let hazards = platform.hazard_report();
     prepared.check_hangs()?;
@@ -405,7 +408,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     }
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
     let trace = trace.filter(|_| request.tracing);
-    Ok(RunResult { outcome, trace, shown, hazards, violations })
+    Ok(RunResult { outcome, trace, shown, hazards, violations, driver_faults })
 }
 
 /// Starts the machine with the driver of the request.

@@ -244,5 +244,12 @@ fn run_on(
     let report = platform.run_scoped(main);
     let mut outcome = prepared.finish(&report, None, prepared.started_ns());
     outcome.report.remote_machine = true;
-    Ok(RunResult { outcome, trace: None, shown: Vec::new(), hazards: None, violations: Vec::new() })
+    Ok(RunResult {
+        outcome,
+        trace: None,
+        shown: Vec::new(),
+        hazards: None,
+        violations: Vec::new(),
+        driver_faults: Vec::new(),
+    })
 }

@@ -24,13 +24,19 @@ const fn rule(
 ) -> Rule {
     let family = Family::Capabilities;
     let (situations, also): (&[&str], &[&str]) = (&["packets"], &[]);
-    Rule { clause: Clause { id, family, rule, source, situations, twin, also }, is }
+    Rule { clause: Clause { id, family, rule, source, situations, twin, also, adapter: None }, is }
 }
 
 /// The same, in a situation with a display.
 const fn on_display(of: Rule) -> Rule {
     let Rule { clause, is } = of;
     Rule { clause: Clause { situations: &["flips"], ..clause }, is }
+}
+
+/// The same, on a named machine.
+const fn on(adapter: &'static str, of: Rule) -> Rule {
+    let Rule { clause, is } = of;
+    Rule { clause: clause.on(adapter), is }
 }
 
 macro_rules! rests {
@@ -308,6 +314,37 @@ pub(crate) static RULES: &[Rule] = &[
         |error| matches!(error, StartError::FenceWindow(..)),
         Twin::FenceCaps(|caps| window(caps, (1 << 30) + 8, (1 << 30) + 64)),
     ),
+    on(
+        "monitored",
+        rule(
+            "capabilities-native-fences-enabled",
+            "a driver declares NativeGpuFence only if the feature is enabled",
+            "NF-058",
+            |error| matches!(error, StartError::NativeFenceNotEnabled),
+            Twin::Caps(|caps| caps.scheduling.insert(VidSchCaps::NATIVE_GPU_FENCE)),
+        ),
+    ),
+    on(
+        "packets-only",
+        rule(
+            "capabilities-hw-queues-enabled",
+            "a node has ContextSchedulingSupported only if hardware scheduling is enabled",
+            "NF-068",
+            |error| matches!(error, StartError::HardwareSchedulingNotEnabled(_)),
+            Twin::Caps(|caps| caps.nodes[0].context_scheduling = true),
+        ),
+    ),
+    on(
+        "no-user-mode",
+        rule(
+            "capabilities-doorbells-enabled",
+            "a node has user-mode submission only if the feature is enabled",
+            "NF-068",
+            |error| matches!(error, StartError::UserModeSubmissionNotEnabled(_)),
+            Twin::Caps(|caps| caps.nodes[0].user_mode_submission = true),
+        ),
+    ),
+    on("peer-doorbells", entries!("peer-entries", "a common doorbell", Peers, "PRE-091")),
 ];
 
 /// Checks the reason for which the adapter did not start, or that it did.

@@ -1,11 +1,14 @@
-//! The handles of objects.
+//! The handles of objects, and save areas.
 
 use crate::clause::{Clause, Family};
 use crate::journal::Event;
 use crate::tally::Tally;
-use crate::twin::Twin;
+use crate::twin::{Twin, Wrong};
 use std::collections::BTreeSet;
-use tidegate::ddi::{DdiCall, DriverHandle, Entry};
+use tidegate::ddi::{DdiCall, DriverHandle, Entry, OsHandle};
+
+const SAVE_AREAS: &str = "life-save-areas";
+const SAVE_AREA_ONCE: &str = "life-save-area-once";
 
 /// A kind of object, the clause of its handles, and the entry that creates it.
 const KINDS: [(Entry, &str); 6] = [
@@ -27,8 +30,27 @@ macro_rules! handles {
             situations: &[$situation],
             twin: Twin::SameHandle(Entry::$Entry),
             also: &[],
+            adapter: None,
         }
     };
+}
+
+const fn save_areas(id: &'static str, rule: &'static str, wrong: Wrong) -> Clause {
+    Clause {
+        id,
+        family: Family::Life,
+        rule,
+        source: "PRE-013, PRE-014",
+        situations: &["packets"],
+        twin: Twin::Callbacks(wrong),
+        also: &[],
+        adapter: None,
+    }
+}
+
+/// The reports of the second fence name the first.
+const fn with_lost_signals(clause: Clause) -> Clause {
+    Clause { also: &["queues-signals"], ..clause }
 }
 
 /// The second queue rings the doorbell of the first, so it runs what is not there.
@@ -36,18 +58,34 @@ const fn with_faults(clause: Clause) -> Clause {
     Clause { also: &["paging-maps"], ..clause }
 }
 
-pub(super) static CLAUSES: [Clause; 6] = [
+pub(super) static CLAUSES: [Clause; 8] = [
     handles!("life-devices", "devices", CreateDevice, "packets-beside"),
     handles!("life-contexts", "contexts", CreateContext, "packets"),
     handles!("life-hw-queues", "hardware queues", CreateHwQueue, "hw-queues"),
-    handles!("life-native-fences", "native fences", CreateNativeFence, "hw-queues"),
+    with_lost_signals(handles!(
+        "life-native-fences",
+        "native fences",
+        CreateNativeFence,
+        "hw-queues"
+    )),
     handles!("life-fence-instances", "instances of fences", OpenNativeFence, "hw-queues"),
     with_faults(handles!("life-doorbells", "doorbells", CreateDoorbell, "user-queues")),
+    save_areas(
+        SAVE_AREAS,
+        "each save area is freed before DxgkDdiStopDevice returns",
+        Wrong::KeepsSaveAreas,
+    ),
+    save_areas(
+        SAVE_AREA_ONCE,
+        "DxgkCbDestroyContextAllocation names a save area that exists",
+        Wrong::EndsSaveAreasTwice,
+    ),
 ];
 
 pub(super) fn judge(tally: &mut Tally<'_>) {
     let journal = tally.journal;
     let mut alive: BTreeSet<(usize, DriverHandle)> = BTreeSet::new();
+    let mut areas: BTreeSet<OsHandle> = BTreeSet::new();
     let kind = |of: Entry| KINDS.iter().position(|(entry, _)| *entry == of);
     for (place, event) in journal.events() {
         match event {
@@ -56,6 +94,20 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
                 let new = alive.insert((kind, *handle));
                 tally.check(KINDS[kind].1, place, new, || {
                     format!("{entry} returned {:#x} again", handle.0)
+                });
+            }
+            Event::SaveArea(area) => {
+                areas.insert(*area);
+            }
+            Event::SaveAreaEnds(area) => {
+                let existed = areas.remove(area);
+                tally.check(SAVE_AREA_ONCE, place, existed, || {
+                    format!("save area {:#x} does not exist", area.0)
+                });
+            }
+            Event::Returned(Entry::StopDevice, _) => {
+                tally.check(SAVE_AREAS, place, areas.is_empty(), || {
+                    format!("{} save areas are left", areas.len())
                 });
             }
             Event::Called(call) => {

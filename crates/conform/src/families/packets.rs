@@ -4,7 +4,7 @@ use crate::clause::{Clause, Family};
 use crate::journal::Event;
 use crate::tally::Tally;
 use crate::twin::{Twin, Wrong};
-use tidegate::ddi::{DdiCall, Entry, InterruptData};
+use tidegate::ddi::{DdiCall, EngineId, Entry, InterruptData};
 
 pub(super) const KNOWN: &str = "packets-known";
 pub(super) const ORDER: &str = "packets-order";
@@ -14,6 +14,8 @@ pub(super) const CURRENT: &str = "packets-current-fence";
 const DPC: &str = "packets-dpc";
 const NOTIFY_DPC: &str = "packets-notify-dpc";
 const CLAIMED: &str = "packets-claimed";
+const ENGINE: &str = "packets-engine";
+const VSYNC: &str = "packets-vsync-last";
 const FOREIGN: &str = "packets-foreign";
 
 const fn clause(
@@ -23,7 +25,16 @@ const fn clause(
     situation: &'static [&'static str],
     twin: Twin,
 ) -> Clause {
-    Clause { id, family: Family::Packets, rule, source, situations: situation, twin, also: &[] }
+    Clause {
+        id,
+        family: Family::Packets,
+        rule,
+        source,
+        situations: situation,
+        twin,
+        also: &[],
+        adapter: None,
+    }
 }
 
 /// Changes the id of completed packets from the third report on.
@@ -37,7 +48,26 @@ fn completed(reports: &mut Vec<InterruptData>, number: u64, change: impl Fn(u32)
     }
 }
 
-pub(super) static CLAUSES: [Clause; 9] = [
+pub(super) static CLAUSES: [Clause; 11] = [
+    clause(
+        ENGINE,
+        "each report names an engine of the adapter",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        &["packets"],
+        Twin::Reports(|reports, _| {
+            if let [InterruptData::MonitoredFenceSignaled { engine }] = &mut reports[..] {
+                engine.node_ordinal += 64;
+            }
+        }),
+    )
+    .on("advanced-notification"),
+    clause(
+        VSYNC,
+        "an interrupt reports a vertical sync after the packets that are complete",
+        "PRE-080",
+        &["flips"],
+        Twin::Callbacks(Wrong::VsyncFirst),
+    ),
     clause(
         KNOWN,
         "DMA_COMPLETED names a packet that was submitted to the engine",
@@ -121,17 +151,47 @@ pub(super) static CLAUSES: [Clause; 9] = [
     ),
 ];
 
+/// Returns the engine that a report names.
+fn engine_of(data: &InterruptData) -> Option<EngineId> {
+    match data {
+        InterruptData::DmaCompleted { engine, .. }
+        | InterruptData::DmaPreempted { engine, .. }
+        | InterruptData::MonitoredFenceSignaled { engine }
+        | InterruptData::NativeFenceSignaled { engine, .. }
+        | InterruptData::HwQueuesSignaled { engine, .. }
+        | InterruptData::DmaPageFaulted { engine, .. }
+        | InterruptData::HwQueuePageFaulted { engine, .. }
+        | InterruptData::EngineStateChange { engine, .. } => Some(*engine),
+        InterruptData::CrtcVsync { .. } | InterruptData::SuspendContextCompleted { .. } => None,
+    }
+}
+
 /// Judges the clauses of interrupt routine and DPC.
 pub(super) fn judge_interrupts(tally: &mut Tally<'_>) {
     let journal = tally.journal;
     let (mut reported, mut unqueued, mut unnotified) = (0_u64, None, None);
     let mut dpc_began = None;
-    let mut unclaimed = 0_u64;
+    let (mut unclaimed, mut synced) = (0_u64, false);
+    let mut engines: Option<Vec<EngineId>> = None;
     for (place, event) in journal.events() {
         match event {
-            Event::Called(DdiCall::InterruptRoutine { .. }) => reported = 0,
+            Event::Caps(caps) => engines = Some(caps.engines().collect()),
+            Event::Called(DdiCall::InterruptRoutine { .. }) => (reported, synced) = (0, false),
             Event::Called(DdiCall::DpcRoutine { .. }) => dpc_began = Some(place),
-            Event::Report(_) => {
+            Event::Report(data) => {
+                if let (Some(engines), Some(engine)) = (&engines, engine_of(data)) {
+                    tally.check(ENGINE, place, engines.contains(&engine), || {
+                        format!("the adapter has no {engine}")
+                    });
+                }
+                let of_packets = matches!(
+                    data,
+                    InterruptData::DmaCompleted { .. } | InterruptData::DmaPreempted { .. }
+                );
+                tally.check(VSYNC, place, !(of_packets && synced), || {
+                    format!("{data:?} is reported after a vertical sync")
+                });
+                synced |= matches!(data, InterruptData::CrtcVsync { .. });
                 reported += 1;
                 unqueued = unqueued.or(Some(place));
                 unnotified = unnotified.or(Some(place));

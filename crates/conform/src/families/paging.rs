@@ -19,6 +19,7 @@ pub(super) static CLAUSES: [Clause; 2] = [
         situations: &["memory"],
         twin: Twin::Layer(|overrides| overrides.build_paging_buffer(half)),
         also: &[],
+        adapter: None,
     },
     Clause {
         id: MAPS,
@@ -28,6 +29,7 @@ pub(super) static CLAUSES: [Clause; 2] = [
         situations: &["packets"],
         twin: Twin::Layer(|overrides| overrides.update_page_table(of_first_space)),
         also: &[],
+        adapter: None,
     },
 ];
 

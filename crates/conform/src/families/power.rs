@@ -1,12 +1,13 @@
-//! D-states.
+//! D-states and F-states.
 
 use crate::clause::{Clause, Family};
 use crate::journal::Event;
 use crate::tally::Tally;
 use crate::twin::Twin;
-use tidegate::ddi::{DdiCall, DevicePowerState, Entry, Overrides, Status};
+use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, Entry, Overrides, Status};
 
 const D0: &str = "power-d0";
+const F0: &str = "power-f0";
 const D3: &str = "power-d3";
 
 const fn clause(
@@ -16,10 +17,19 @@ const fn clause(
     twin: fn(Overrides) -> Overrides,
 ) -> Clause {
     let (family, situations) = (Family::Power, &["user-sleep"]);
-    Clause { id, family, rule, source, situations, twin: Twin::Layer(twin), also: &[] }
+    Clause {
+        id,
+        family,
+        rule,
+        source,
+        situations,
+        twin: Twin::Layer(twin),
+        also: &[],
+        adapter: None,
+    }
 }
 
-pub(super) static CLAUSES: [Clause; 2] = [
+pub(super) static CLAUSES: [Clause; 3] = [
     clause(
         D0,
         "DxgkDdiSetPowerState to D0 succeeds",
@@ -42,14 +52,38 @@ pub(super) static CLAUSES: [Clause; 2] = [
             })
         },
     ),
+    Clause {
+        situations: &["packets", "user-queues", "sleep", "user-sleep", "flips"],
+        ..clause(
+            F0,
+            "DxgkDdiSetPowerComponentFState to F0 succeeds",
+            "page DXGKDDISETPOWERCOMPONENTFSTATE",
+            |overrides| {
+                overrides.set_power_component_f_state(|inner, level, engine, state| match state {
+                    ComponentState::F0 => Err(Status::INTERNAL_ERROR),
+                    ComponentState::F1 => inner.set_power_component_f_state(level, engine, state),
+                })
+            },
+        )
+    }
+    .on("managed-power"),
 ];
 
 pub(super) fn judge(tally: &mut Tally<'_>) {
     let journal = tally.journal;
-    let mut device = None;
+    let (mut device, mut component) = (None, None);
     for (place, event) in journal.events() {
         match event {
             Event::Called(DdiCall::SetPowerState { state, .. }) => device = Some(*state),
+            Event::Called(DdiCall::SetPowerComponentFState { state, .. }) => {
+                component = Some(*state);
+            }
+            Event::Returned(Entry::SetPowerComponentFState, Some(status))
+                if component == Some(ComponentState::F0) =>
+            {
+                let holds = status.is_success();
+                tally.check(F0, place, holds, || format!("it returned {status:?}"));
+            }
             Event::Returned(Entry::SetPowerState, Some(status)) => {
                 let id = match device {
                     Some(DevicePowerState::D3) => D3,

@@ -17,7 +17,16 @@ const fn clause(
 ) -> Clause {
     let situations = &["preemption"];
     let twin = Twin::Reports(change);
-    Clause { id, family: Family::Preemption, rule, source, situations, twin, also: &[] }
+    Clause {
+        id,
+        family: Family::Preemption,
+        rule,
+        source,
+        situations,
+        twin,
+        also: &[],
+        adapter: None,
+    }
 }
 
 pub(super) static CLAUSES: [Clause; 4] = [

@@ -3,15 +3,20 @@
 use crate::clause::{Clause, Family};
 use crate::journal::Event;
 use crate::tally::Tally;
-use crate::twin::Twin;
+use crate::twin::{Twin, Wrong};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate::d3dukmdt::DoorbellStatus;
-use tidegate::ddi::{DdiCall, DriverHandle, Entry, InterruptData, OsHandle};
+use tidegate::ddi::{DdiCall, DriverHandle, Entry, InterruptData, OsHandle, PageFaultFlags};
 
 const FENCES: &str = "queues-signaled-fences";
 const SUSPENSION: &str = "queues-suspension";
 const SUSPENDED: &str = "queues-suspended";
 const CONNECTED: &str = "queues-connected";
+const VICTIM: &str = "queues-victim";
+const OPTIMIZED: &str = "queues-signaled-queue";
+const ARRAY: &str = "queues-signaled-queues";
+const DECLARED: &str = "queues-array-declared";
+const SIGNALS: &str = "queues-signals";
 const FAULTS: &str = "queues-faulted";
 
 const fn clause(
@@ -21,7 +26,7 @@ const fn clause(
     situations: &'static [&'static str],
     twin: Twin,
 ) -> Clause {
-    Clause { id, family: Family::Queues, rule, source, situations, twin, also: &[] }
+    Clause { id, family: Family::Queues, rule, source, situations, twin, also: &[], adapter: None }
 }
 
 /// A report with a wrong fence leaves the request open.
@@ -29,7 +34,62 @@ const fn with_suspended(clause: Clause) -> Clause {
     Clause { also: &[SUSPENDED], ..clause }
 }
 
-pub(super) static CLAUSES: [Clause; 5] = [
+pub(super) static CLAUSES: [Clause; 10] = [
+    clause(
+        VICTIM,
+        "DxgkCbDisconnectDoorbell names a doorbell that exists",
+        "UMS-069",
+        &["user-queues"],
+        Twin::Callbacks(Wrong::DisconnectsUnknown),
+    )
+    .on("one-doorbell"),
+    clause(
+        OPTIMIZED,
+        "the optimised NATIVE_FENCE_SIGNALED names a hardware queue that exists, or none",
+        "NF-232",
+        &["hw-queues"],
+        Twin::Reports(|reports, _| {
+            if let [InterruptData::NativeFenceSignaled { hw_queue, .. }] = &mut reports[..] {
+                *hw_queue = Some(DriverHandle(0xDEAD));
+            }
+        }),
+    )
+    .on("queue-interrupt"),
+    clause(
+        ARRAY,
+        "an array of signalled hardware queues names queues that exist",
+        "NF-232",
+        &["hw-queues"],
+        Twin::Reports(|reports, _| {
+            if let [InterruptData::HwQueuesSignaled { hw_queues, .. }] = &mut reports[..] {
+                *hw_queues = vec![DriverHandle(0xDEAD)];
+            }
+        }),
+    )
+    .on("queue-array-interrupt"),
+    clause(
+        DECLARED,
+        "an array of signalled hardware queues comes from a driver that declares it",
+        "NF-233",
+        &["hw-queues"],
+        Twin::Layer(|overrides| {
+            overrides.query_adapter_caps(|inner, level| {
+                let mut caps = inner.query_adapter_caps(level);
+                caps.signaled_hw_queue_array = false;
+                caps
+            })
+        }),
+    )
+    .on("queue-array-interrupt"),
+    clause(
+        SIGNALS,
+        "a signal that passes MonitoredValue is reported",
+        "NF-054",
+        &["hw-queues"],
+        Twin::Reports(|reports, _| {
+            reports.retain(|report| !matches!(report, InterruptData::NativeFenceSignaled { .. }));
+        }),
+    ),
     clause(
         FENCES,
         "NATIVE_FENCE_SIGNALED names fences of the adapter",
@@ -78,7 +138,7 @@ pub(super) static CLAUSES: [Clause; 5] = [
     ),
     clause(
         FAULTS,
-        "HWQUEUE_PAGE_FAULTED names a hardware queue of the adapter",
+        "HWQUEUE_PAGE_FAULTED names a hardware queue or context of the adapter",
         "HS-014",
         &["hw-fault"],
         Twin::Reports(|reports, _| {
@@ -97,6 +157,8 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
     let mut requests: BTreeSet<(OsHandle, u64)> = BTreeSet::new();
     let mut pending: BTreeSet<(OsHandle, u64)> = BTreeSet::new();
     let mut contexts: BTreeMap<DriverHandle, OsHandle> = BTreeMap::new();
+    let (mut queues, mut doorbells) = (BTreeSet::new(), BTreeSet::new());
+    let mut array = false;
     let (mut creating, mut suspending) = (OsHandle(0), OsHandle(0));
     for (place, event) in journal.events() {
         match event {
@@ -143,10 +205,36 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
                     format!("fence {:#x} was never created", unknown.map_or(0, |fence| fence.0))
                 });
             }
-            Event::Report(InterruptData::HwQueuePageFaulted { faulted, .. }) => {
-                let known = faulted.0 == 0 || objects.contains(faulted);
+            Event::Report(InterruptData::HwQueuePageFaulted { faulted, fault, .. }) => {
+                // No call tells the driver's handle of a process.
+                let of_process = fault.flags.contains(PageFaultFlags::PROCESS_HANDLE_VALID);
+                let known = faulted.0 == 0 || of_process || objects.contains(faulted);
                 tally.check(FAULTS, place, known, || {
                     format!("object {:#x} was never created", faulted.0)
+                });
+            }
+            Event::Caps(caps) => array = caps.signaled_hw_queue_array,
+            Event::Made(Entry::CreateHwQueue, handle) => {
+                queues.insert(*handle);
+            }
+            Event::Called(DdiCall::CreateDoorbell { args }) => {
+                doorbells.insert(args.os_handle);
+            }
+            Event::Disconnects(doorbell) => {
+                tally.check(VICTIM, place, doorbells.contains(doorbell), || {
+                    format!("doorbell {:#x} was never created", doorbell.0)
+                });
+            }
+            Event::Report(InterruptData::NativeFenceSignaled { hw_queue: Some(queue), .. }) => {
+                tally.check(OPTIMIZED, place, queues.contains(queue), || {
+                    format!("hardware queue {:#x} was never created", queue.0)
+                });
+            }
+            Event::Report(InterruptData::HwQueuesSignaled { hw_queues, .. }) => {
+                tally.check(DECLARED, place, array, || "it is not declared".to_owned());
+                let unknown = hw_queues.iter().find(|queue| !queues.contains(queue));
+                tally.check(ARRAY, place, unknown.is_none(), || {
+                    format!("hardware queue {:#x} was never created", unknown.map_or(0, |q| q.0))
                 });
             }
             Event::Connected(status) => {
@@ -160,6 +248,13 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
     if !requests.is_empty() || !pending.is_empty() || tally.judged.contains_key(SUSPENSION) {
         tally.check_at_end(SUSPENDED, pending.is_empty(), || {
             format!("suspensions {pending:?} (context, fence) were not completed")
+        });
+    }
+    // The kernel releases a waiter that no report released, and notes it.
+    if !fences.is_empty() && journal.results {
+        let fault = journal.faults_of_driver.first();
+        tally.check_at_end(SIGNALS, fault.is_none(), || {
+            fault.map_or_else(String::new, ToString::to_string)
         });
     }
 }

@@ -5,7 +5,7 @@ use crate::journal::Event;
 use crate::tally::Tally;
 use crate::twin::{Twin, Wrong};
 use std::collections::BTreeSet;
-use tidegate::ddi::timeout::{EngineStatus, HwContextLoss};
+use tidegate::ddi::timeout::{DebugInfo, EngineStatus, HwContextLoss};
 use tidegate::ddi::{DdiCall, Entry, OsHandle};
 
 pub(super) const LAST_ABORTED: &str = "recovery-last-aborted";
@@ -13,6 +13,8 @@ pub(super) const QUIET: &str = "recovery-quiet";
 const GROUP: &str = "recovery-group";
 const CULPRIT: &str = "recovery-culprit";
 const RUNNING: &str = "recovery-running";
+const DEBUG_TEXT: &str = "recovery-debug-text";
+const RESPONSIVE: &str = "recovery-responsive";
 const INVALIDATES: &str = "recovery-invalidates";
 
 const fn clause(
@@ -22,10 +24,46 @@ const fn clause(
     situations: &'static [&'static str],
     twin: Twin,
 ) -> Clause {
-    Clause { id, family: Family::Recovery, rule, source, situations, twin, also: &[] }
+    Clause {
+        id,
+        family: Family::Recovery,
+        rule,
+        source,
+        situations,
+        twin,
+        also: &[],
+        adapter: None,
+    }
 }
 
-pub(super) static CLAUSES: [Clause; 6] = [
+/// The most text of DxgkDdiCollectDbgInfo.
+const MOST_TEXT: usize = 4096;
+
+pub(super) static CLAUSES: [Clause; 8] = [
+    clause(
+        DEBUG_TEXT,
+        "DxgkDdiCollectDbgInfo returns 4096 bytes of text at most",
+        "page DXGKARG_COLLECTDBGINFO",
+        &["hang"],
+        Twin::Layer(|overrides| {
+            overrides.collect_debug_info(|inner, level, engine, reason| {
+                let info = inner.collect_debug_info(level, engine, reason)?;
+                Ok(DebugInfo { text: "x".repeat(MOST_TEXT + 1), ..info })
+            })
+        }),
+    ),
+    clause(
+        RESPONSIVE,
+        "DxgkDdiQueryEngineStatus says that an engine whose work hangs is not responsive",
+        "PRE-045",
+        &["hw-hang"],
+        Twin::Layer(|overrides| {
+            overrides.query_engine_status(|inner, level, engine| {
+                let status = inner.query_engine_status(level, engine)?;
+                Ok(EngineStatus { responsive: true, ..status })
+            })
+        }),
+    ),
     clause(
         LAST_ABORTED,
         "LastAbortedFenceId of DxgkDdiResetEngine is a packet in flight, or the last complete one",
@@ -82,6 +120,7 @@ pub(super) static CLAUSES: [Clause; 6] = [
 pub(super) fn judge(tally: &mut Tally<'_>) {
     let journal = tally.journal;
     let (mut inside, mut culprits) = (0_u32, 0_u32);
+    let (mut asked, mut unresponsive) = (0_u64, 0_u64);
     let mut contexts: BTreeSet<OsHandle> = BTreeSet::new();
     for (place, event) in journal.events() {
         match event {
@@ -94,7 +133,12 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
             Event::Called(DdiCall::CreateContext { args }) => {
                 contexts.insert(args.os_handle);
             }
+            Event::DebugText(bytes) => {
+                tally.check(DEBUG_TEXT, place, *bytes <= MOST_TEXT, || format!("it has {bytes}"));
+            }
             Event::EngineStatus(status) => {
+                asked += 1;
+                unresponsive += u64::from(!status.responsive);
                 let unknown = status.hw_context.filter(|context| !contexts.contains(context));
                 tally.check(RUNNING, place, unknown.is_none(), || {
                     format!("it named context {:#x}", unknown.map_or(0, |context| context.0))
@@ -117,5 +161,10 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
             }
             _ => {}
         }
+    }
+    if journal.hangs && asked > 0 {
+        tally.check_at_end(RESPONSIVE, unresponsive > 0, || {
+            format!("all {asked} answers say that the engine is responsive")
+        });
     }
 }

@@ -26,9 +26,18 @@ macro_rules! rule_text {
     };
 }
 
+macro_rules! adapter {
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
+}
+
 macro_rules! rules {
-    ($($Entry:ident $name:literal [$($legal:ident),*] in $situation:literal, $calls:ident,
-        $source:literal;)*) => {
+    ($($Entry:ident $name:literal [$($legal:ident),*] in $situation:literal $(on $adapter:literal)?,
+        $calls:ident, $source:literal;)*) => {
         pub(crate) static RULES: &[Rule] = &[$(Rule {
             clause: Clause {
                 id: concat!("statuses-", stringify!($Entry)),
@@ -38,6 +47,7 @@ macro_rules! rules {
                 situations: &[$situation],
                 twin: Twin::Fails(Entry::$Entry, Status::INTERNAL_ERROR, Calls::$calls),
                 also: &[],
+                adapter: adapter!($($adapter)?),
             },
             entry: Entry::$Entry,
             legal: &[$(Status::$legal),*],
@@ -81,6 +91,7 @@ rules! {
         in "user-queues", AfterFirst, "UMS-064";
     ConnectDoorbell "DxgkDdiConnectDoorbell" [DEVICE_REMOVED] in "user-queues", All, "UMS-065";
     PreemptCommand "DxgkDdiPreemptCommand" [] in "preemption", All, "PRE-019";
+    CancelCommand "DxgkDdiCancelCommand" [] in "hang" on "cancel-command-aware", All, "PRE-071";
     QueryCurrentFence "DxgkDdiQueryCurrentFence" [] in "packets-lost", All,
         "page DXGKDDI_QUERYCURRENTFENCE";
     ResetFromTimeout "DxgkDdiResetFromTimeout" [] in "hang-adapter", All, "PRE-052";
