@@ -57,12 +57,12 @@ fn of_file(path: &Path) -> Subject {
 }
 
 fn list() {
-    let mut rows = table(&["clause", "rule", "source"]);
+    let mut rows = table(["clause", "rule", "source"]);
     for clause in clauses() {
         rows.add_row([clause.id, clause.rule, clause.source]);
     }
     outln!("{rows}");
-    let mut rows = table(&["situation", "what happens"]);
+    let mut rows = table(["situation", "what happens"]);
     for situation in situations() {
         rows.add_row([situation.name, situation.about]);
     }

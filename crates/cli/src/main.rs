@@ -5,7 +5,8 @@
 //! closed pipe. Results go to standard output, progress and errors to standard error; colours only
 //! on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (their output)
 //! · `kernels` (tables of kernels) · `diff` · `progress` · `preemption` (its flags) · `adapters` ·
-//! `explore` (and replay) · `swarm` · `conform` (checks of a driver) · `bench` · `serve` (a machine for other processes) · `top`
+//! `explore` (and replay) · `swarm` · `conform` (checks of a driver) · `bench` · `serve` (a
+//! machine for other processes) · `top`
 //! (its view) · `record` (its timeline) · `manual` (completions, man pages) · `output` (files,
 //! checked before and written after a run) · `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -1,6 +1,5 @@
-//! The clauses: one table for each family, in `families`.
+//! What a clause is. The clauses are in `families`.
 
-use crate::families;
 use crate::twin::Twin;
 use std::fmt;
 
@@ -113,22 +112,4 @@ impl Clause {
     pub fn also(&self) -> &'static [&'static str] {
         self.also
     }
-}
-
-/// Returns all clauses, by family.
-pub fn clauses() -> impl Iterator<Item = &'static Clause> {
-    families::all()
-}
-
-/// There is no clause of this id.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no clause is called '{0}': `tidegate conform --list` lists all")]
-pub struct UnknownClause(pub String);
-
-/// Returns the clause of an id.
-///
-/// # Errors
-/// There is none.
-pub fn clause(id: &str) -> Result<&'static Clause, UnknownClause> {
-    clauses().find(|clause| clause.id == id).ok_or_else(|| UnknownClause(id.to_owned()))
 }

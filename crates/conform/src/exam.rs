@@ -1,7 +1,7 @@
 //! The examination: each situation runs, and the clauses are judged from its journal.
 
-use crate::clause::{Clause, Family, clauses};
-use crate::families;
+use crate::clause::{Clause, Family};
+use crate::families::{clauses, judge};
 use crate::journal::{Event, Journal};
 use crate::report::{Finding, Report, Row, Verdict};
 use crate::situation::{Accident, Situation, situations};
@@ -71,7 +71,7 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
             });
         }
         let mut tally = Tally::new(journal);
-        families::judge(&mut tally);
+        judge(&mut tally);
         let mut judged = tally.judged;
         if journal.stopped {
             keep_first(&mut judged);

@@ -22,8 +22,9 @@ mod tally;
 mod twin;
 mod watch;
 
-pub use clause::{Clause, Family, UnknownClause, clause, clauses};
+pub use clause::{Clause, Family};
 pub use exam::{ExamError, Selection, examine};
+pub use families::{UnknownClause, clause, clauses};
 pub use report::{Finding, Report, Row, Verdict};
 pub use situation::{Situation, UnknownSituation, situation, situations};
 pub use subject::Subject;

@@ -1,6 +1,9 @@
-//! The reference driver keeps every clause, and each planted mistake breaks its clause and no other.
+//! The reference driver keeps every clause, and each planted mistake breaks its clause and no
+//! other.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use tidegate::variants;
 use tidegate_conform::{Clause, Report, Selection, Subject, Verdict, clauses, examine};
 
@@ -55,5 +58,20 @@ fn clauses_have_different_ids_that_begin_with_their_family() {
     assert_eq!(ids.len(), different.len());
     for clause in clauses() {
         assert!(clause.id.starts_with(clause.family.name()), "{}", clause.id);
+    }
+}
+
+/// A source is a requirement of `spec/`, or a published page.
+#[test]
+fn sources_are_requirements_or_pages() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let spec: String = files.map(|path| fs::read_to_string(path).unwrap()).collect();
+    for clause in clauses() {
+        for source in clause.source.split(", ").filter(|source| !source.starts_with("page ")) {
+            let known =
+                source.starts_with("reference: ") || spec.contains(&format!("id = \"{source}\""));
+            assert!(known, "{}: {source}", clause.id);
+        }
     }
 }

@@ -39,6 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("workload", &["d3dukmdt", "programs", "trace"]),
     ("runner", &["workload", "d3d12", "calls", "platform", "programs", "trace", "hazard"]),
     ("tidegate", BELOW_THE_FACADE),
+    ("conform", &["tidegate"]),
     ("d3dkmt", &["tidegate", "calls", "d3dukmdt", "platform", "wddm-abi"]),
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
@@ -67,6 +68,7 @@ const WITH_THE_TESTBED: &[&str] = &[
 ];
 
 const WITH_SCENARIOS: &[&str] = &[
+    "conform",
     "trace",
     "hazard",
     "d3dukmdt",

@@ -1,4 +1,4 @@
-//! Flips and vertical syncs.
+//! Clauses of the addresses that flips latch and vertical syncs report.
 
 use crate::clause::{Clause, Family};
 use crate::journal::Event;

@@ -15,8 +15,8 @@ mod work;
 use crate::clause::Clause;
 use crate::tally::Tally;
 
-/// Returns the clauses of all families.
-pub(crate) fn all() -> impl Iterator<Item = &'static Clause> {
+/// Returns all clauses, by family.
+pub fn clauses() -> impl Iterator<Item = &'static Clause> {
     let capabilities = capabilities::RULES.iter().map(|rule| &rule.clause);
     let statuses = statuses::RULES.iter().map(|rule| &rule.clause);
     let others = [
@@ -45,4 +45,17 @@ pub(crate) fn judge(tally: &mut Tally<'_>) {
     life::judge(tally);
     // Last: it takes wrong results that nothing else explains.
     paging::judge(tally);
+}
+
+/// There is no clause of this id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no clause is called '{0}': `tidegate conform --list` lists all")]
+pub struct UnknownClause(pub String);
+
+/// Returns the clause of an id.
+///
+/// # Errors
+/// There is none.
+pub fn clause(id: &str) -> Result<&'static Clause, UnknownClause> {
+    clauses().find(|clause| clause.id == id).ok_or_else(|| UnknownClause(id.to_owned()))
 }

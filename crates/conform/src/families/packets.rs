@@ -1,4 +1,4 @@
-//! Packets: completion, order, interrupts.
+//! Clauses of packets: which ids complete, in which order, and what interrupt routine and DPC do.
 
 use crate::clause::{Clause, Family};
 use crate::journal::Event;

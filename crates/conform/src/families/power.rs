@@ -1,4 +1,4 @@
-//! D-states and F-states.
+//! Clauses of the transitions between D-states, and of F0.
 
 use crate::clause::{Clause, Family};
 use crate::journal::Event;
