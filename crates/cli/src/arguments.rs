@@ -492,6 +492,7 @@ pub(crate) struct Explore {
 Examples:
   tidegate conform ./driver.so                          a driver in C
   tidegate conform ./driver.so --family packets --situation preemption
+  tidegate conform ./driver.so --workload workloads/frame-graph.toml
   tidegate conform reference --adapter one-doorbell     the reference driver on a named adapter
   tidegate conform reference --faulty packets-order     with a planted mistake
   tidegate conform --list                               the clauses and situations
@@ -509,7 +510,10 @@ pub(crate) struct Conform {
     pub(crate) family: Vec<Family>,
     /// Run only this situation; can be repeated
     #[arg(long, value_name = "NAME", value_parser = situation)]
-    pub(crate) situation: Vec<&'static str>,
+    pub(crate) situation: Vec<String>,
+    /// Run this workload under each submission model instead of the situations; can be repeated
+    #[arg(long, value_name = "FILE", conflicts_with = "situation")]
+    pub(crate) workload: Vec<PathBuf>,
     /// Put a mistake in front of the driver that breaks this clause
     #[arg(long, value_name = "CLAUSE", value_parser = tidegate_conform::clause)]
     pub(crate) faulty: Option<&'static Clause>,
@@ -529,8 +533,8 @@ fn family(name: &str) -> Result<Family, String> {
     Family::of_name(name).ok_or_else(|| format!("the families are {}", all()))
 }
 
-fn situation(name: &str) -> Result<&'static str, UnknownSituation> {
-    tidegate_conform::situation(name).map(|situation| situation.name)
+fn situation(name: &str) -> Result<String, UnknownSituation> {
+    tidegate_conform::situation(name).map(|situation| situation.name.clone().into_owned())
 }
 
 #[derive(Args)]

@@ -7,8 +7,10 @@ use crate::tables::table;
 use crate::{BadInput, End, arguments};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate::workload::model::Workload;
+use tidegate::workload::{self, LoadOptions};
 use tidegate_conform::{Report, Row, Selection, Subject, Verdict, clauses, examine, situations};
 
 /// The name of the reference driver on the command line.
@@ -31,8 +33,11 @@ pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Resu
         Some(clause) => subject.with_mistake(clause),
         None => subject,
     };
-    let selection =
-        Selection { families: arguments.family.clone(), situations: arguments.situation.clone() };
+    let selection = Selection {
+        families: arguments.family.clone(),
+        situations: arguments.situation.clone(),
+        workloads: workloads(&arguments.workload)?,
+    };
     let report = examine(&subject, &selection).map_err(|error| BadInput(error.to_string()))?;
     if let Some(path) = &arguments.json {
         outputs.write_json(path, &report.for_json())?;
@@ -56,6 +61,14 @@ fn of_file(path: &Path) -> Subject {
     subject.with_findings(move || file.take_problems())
 }
 
+fn workloads(paths: &[PathBuf]) -> Result<Vec<Arc<Workload>>, BadInput> {
+    let load = |path: &PathBuf| match workload::load(path, &LoadOptions::default()) {
+        Ok((workload, _)) => Ok(Arc::new(workload)),
+        Err(error) => Err(BadInput(error.to_string())),
+    };
+    paths.iter().map(load).collect()
+}
+
 fn list() {
     let mut rows = table(["clause", "rule", "source"]);
     for clause in clauses() {
@@ -64,7 +77,7 @@ fn list() {
     outln!("{rows}");
     let mut rows = table(["situation", "what happens"]);
     for situation in situations() {
-        rows.add_row([situation.name, situation.about]);
+        rows.add_row([&*situation.name, situation.about]);
     }
     outln!("{rows}");
 }
@@ -82,7 +95,7 @@ fn write_junit(path: &Path, report: &Report, outputs: &Outputs) -> Result<(), Ba
     for (situation, what) in &report.unexplained {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
         status.set_message(what);
-        others.add_test_case(TestCase::new(*situation, status));
+        others.add_test_case(TestCase::new(&**situation, status));
     }
     junit.add_test_suite(others);
     outputs.write(path, |out| junit.serialize(out).map_err(io::Error::other))

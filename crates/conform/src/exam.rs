@@ -7,12 +7,16 @@ use crate::report::{Finding, Report, Row, Verdict};
 use crate::situation::{Accident, Situation, situations};
 use crate::subject::Subject;
 use crate::tally::{Broken, Judged, Tally};
-use crate::watch::{Log, Watch};
+use crate::watch::{Log, MOST_EVENTS, Watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate::ddi::{AdapterCaps, Driver, Overrides};
 use tidegate::platform::Mutex;
+use tidegate::workload::model::{Submission, Workload};
 use tidegate::{MachineError, MakeDriver, Platform, RunError, run_workload};
+
+/// Nanoseconds of a second.
+const NS: u64 = 1_000_000_000;
 
 /// What is examined of a driver.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +24,9 @@ pub struct Selection {
     /// These families; all, if there are none.
     pub families: Vec<Family>,
     /// These situations, by name; all, if there are none.
-    pub situations: Vec<&'static str>,
+    pub situations: Vec<String>,
+    /// These workloads instead, each under every submission model.
+    pub workloads: Vec<Arc<Workload>>,
 }
 
 impl Selection {
@@ -29,7 +35,8 @@ impl Selection {
     }
 
     fn has_situation(&self, situation: &Situation) -> bool {
-        self.situations.is_empty() || self.situations.contains(&situation.name)
+        let is_named = |name: &String| *name == situation.name;
+        self.situations.is_empty() || self.situations.iter().any(is_named)
     }
 }
 
@@ -55,11 +62,16 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
         .collect();
     let mut report = Report::new(subject.name.clone());
     let mut caps: Option<Box<AdapterCaps>> = None;
-    for situation in situations().iter().filter(|s| selection.has_situation(s)) {
+    let chosen: Vec<Situation> = match selection.workloads.is_empty() {
+        true => situations().into_iter().filter(|s| selection.has_situation(s)).collect(),
+        false => selection.workloads.iter().flat_map(under_each_model).collect(),
+    };
+    for situation in &chosen {
+        let name = || situation.name.clone().into_owned();
         if let Some(caps) = &caps
             && !(situation.needs)(caps)
         {
-            report.left_out.push((situation.name, situation.lacks.to_owned()));
+            report.left_out.push((name(), situation.lacks.to_owned()));
             continue;
         }
         let run = run(subject, situation)?;
@@ -78,35 +90,40 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
         }
         let broken = judged.values().filter(|judged| judged.broken.is_some()).count();
         if let (Some(reason), 0) = (run.cannot_run, broken) {
-            report.left_out.push((situation.name, reason));
+            report.left_out.push((name(), reason));
             continue;
         }
         for row in &mut rows {
             let Some(judged) = judged.get(row.clause.id) else { continue };
-            row.take(situation.name, judged.checks, judged.broken.as_ref());
+            row.take(&situation.name, judged.checks, judged.broken.as_ref());
         }
         for line in &run.findings {
-            report.unexplained.push((situation.name, line.clone()));
+            report.unexplained.push((name(), line.clone()));
         }
         // A problem that a broken clause explains is not told twice.
         if broken == 0 && situation.accident == Accident::None {
             let problems = journal.problems.iter();
-            report.unexplained.extend(problems.map(|line| (situation.name, line.clone())));
+            report.unexplained.extend(problems.map(|line| (name(), line.clone())));
         }
-        report.ran.push(situation.name);
+        report.ran.push(name());
     }
     report.rows = rows;
     Ok(report)
 }
 
 impl Row {
-    fn take(&mut self, situation: &'static str, checks: u64, broken: Option<&Broken>) {
+    fn take(&mut self, situation: &str, checks: u64, broken: Option<&Broken>) {
         self.checks += checks;
         match broken {
             Some(broken) => {
                 self.verdict = Verdict::Broken;
                 let (at_ns, what) = (broken.at.0, broken.what.clone());
-                self.findings.push(Finding { situation, at_ns, place: broken.place, what });
+                self.findings.push(Finding {
+                    situation: situation.to_owned(),
+                    at_ns,
+                    place: broken.place,
+                    what,
+                });
             }
             None if checks > 0 && self.verdict == Verdict::NotReached => {
                 self.verdict = Verdict::Kept;
@@ -114,6 +131,12 @@ impl Row {
             None => {}
         }
     }
+}
+
+/// Returns the situations of a workload. The first is the one that each driver can be in.
+fn under_each_model(workload: &Arc<Workload>) -> [Situation; 3] {
+    let models = [Submission::Packet, Submission::Hardware, Submission::User];
+    models.map(|model| Situation::of_workload(Arc::clone(workload), model))
 }
 
 /// Keeps the first break only: what comes after the violation that stopped the adapter is a
@@ -147,8 +170,12 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
             stopped = !result.violations.is_empty();
             faults_of_driver = result.driver_faults;
             let violations = result.violations.iter().map(ToString::to_string);
-            let limit =
-                overdue.then(|| "kernel and driver go on after 60 s of virtual time".to_owned());
+            let limit = overdue.then(|| {
+                format!(
+                    "kernel and driver go on after {} s of virtual time",
+                    situation.limit_ns() / NS
+                )
+            });
             violations.chain(limit).chain(result.outcome.problems).collect()
         }
         Err(RunError::Machine(MachineError::Start(why))) => {
@@ -167,6 +194,8 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
         Err(error) => vec![error.to_string()],
     };
     let journal = Journal {
+        was_ended: overdue,
+        is_whole: seen.len() < MOST_EVENTS,
         seen,
         faults_of_driver,
         refused,
@@ -184,13 +213,14 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
 /// Returns what makes the driver: the kernel's changes, the watch, the mistake, the driver.
 fn watched(subject: &Subject, situation: &Situation, logs: Arc<Mutex<Vec<Log>>>) -> MakeDriver {
     let (make, kernel) = (Arc::clone(&subject.make), situation.kernel);
+    let limit_ns = situation.limit_ns();
     let mistake: Option<&'static Clause> = subject.mistake;
     Arc::new(move |platform, gpu| {
         let mut driver: Arc<dyn Driver> = make(platform, Arc::clone(&gpu))?;
         if let Some(clause) = mistake {
             driver = clause.twin.before(platform, driver);
         }
-        let log = Log::new(platform);
+        let log = Log::new(platform, limit_ns);
         logs.lock().push(log.clone());
         let watch: Arc<dyn Driver> = Arc::new(Watch { inner: driver, log, gpu });
         Ok(match kernel {

@@ -61,6 +61,10 @@ pub(crate) struct Seen {
 /// A run of a situation.
 pub(crate) struct Journal {
     pub(crate) seen: Vec<Seen>,
+    /// Whether it has each event of the run.
+    pub(crate) is_whole: bool,
+    /// Whether the GPU was stopped because the run did not end.
+    pub(crate) was_ended: bool,
     /// Why the adapter did not start.
     pub(crate) refused: Option<StartError>,
     /// What was wrong with the results of the program, and what the kernel found.

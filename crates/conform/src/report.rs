@@ -20,7 +20,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// The situation.
-    pub situation: &'static str,
+    pub situation: String,
     /// Virtual time of the event, in nanoseconds.
     pub at_ns: u64,
     /// Number of the event in the journal of the run.
@@ -52,7 +52,7 @@ impl Row {
             let _ = writeln!(text, "  in '{situation}' at {at_ns} ns (event {place}): {what}");
         }
         if let Some(finding) = self.findings.first() {
-            let (family, situation) = (clause.family, finding.situation);
+            let (family, situation) = (clause.family, &finding.situation);
             let _ = writeln!(text, "  again: --family {family} --situation {situation}");
         }
         text
@@ -64,20 +64,20 @@ pub struct Report {
     /// The driver.
     pub driver: String,
     /// Situations that ran.
-    pub ran: Vec<&'static str>,
+    pub ran: Vec<String>,
     /// Situations that the driver's capabilities do not allow, with the reason.
-    pub left_out: Vec<(&'static str, String)>,
+    pub left_out: Vec<(String, String)>,
     /// One row for each selected clause.
     pub rows: Vec<Row>,
     /// Wrong results and findings of the kernel that no broken clause explains, by situation.
-    pub unexplained: Vec<(&'static str, String)>,
+    pub unexplained: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
 struct JsonReport<'a> {
     driver: &'a str,
     conforms: bool,
-    situations: &'a [&'static str],
+    situations: &'a [String],
     left_out: Vec<JsonLeftOut<'a>>,
     clauses: Vec<JsonRow<'a>>,
     unexplained: Vec<JsonProblem<'a>>,
@@ -85,7 +85,7 @@ struct JsonReport<'a> {
 
 #[derive(Serialize)]
 struct JsonLeftOut<'a> {
-    situation: &'static str,
+    situation: &'a str,
     reason: &'a str,
 }
 
@@ -102,7 +102,7 @@ struct JsonRow<'a> {
 
 #[derive(Serialize)]
 struct JsonProblem<'a> {
-    situation: &'static str,
+    situation: &'a str,
     what: &'a str,
 }
 

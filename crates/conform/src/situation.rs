@@ -1,5 +1,6 @@
 //! The situations: programs that every driver runs, and what happens meanwhile.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
 use tidegate::ddi::{AdapterCaps, EntryGroup, Overrides};
@@ -13,11 +14,10 @@ use tidegate::{MakeDriver, Platform, RunRequest};
 /// A program and what happens while it runs.
 pub struct Situation {
     /// The name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What happens, in one sentence.
     pub about: &'static str,
-    file: &'static str,
-    text: &'static str,
+    program: Program,
     submission: Submission,
     /// Whether a driver with these caps can be in it.
     pub(crate) needs: fn(&AdapterCaps) -> bool,
@@ -47,6 +47,19 @@ pub(crate) enum Accident {
 
 /// Interrupts of a situation in which later ones get lost.
 const INTERRUPTS_THAT_COME: u64 = 6;
+
+/// What runs.
+enum Program {
+    /// A file of `situations`, and its text.
+    Ours(&'static str, &'static str),
+    /// A workload of the user.
+    Theirs(Arc<Workload>),
+}
+
+/// Virtual time of a situation. It has some tens of milliseconds, and time-outs of seconds.
+const LIMIT_NS: u64 = 60_000_000_000;
+/// Virtual time of a workload of the user.
+const LIMIT_OF_WORKLOADS_NS: u64 = 3_600_000_000_000;
 
 /// TdrDelay of situations with a hang.
 const DELAY_NS: u64 = 10_000_000;
@@ -112,7 +125,7 @@ const FLIPS: (&str, &str) = ("flips.toml", include_str!("../situations/flips.tom
 const NO_HW_QUEUES: &str = "the driver declares no hardware queues on each node";
 const NO_USER_QUEUES: &str = "the driver declares no user-mode submission on each node";
 
-const fn of(
+fn of(
     name: &'static str,
     about: &'static str,
     (file, text): (&'static str, &'static str),
@@ -124,10 +137,9 @@ const fn of(
         Submission::User => (has_user_queues, NO_USER_QUEUES),
     };
     Situation {
-        name,
+        name: Cow::Borrowed(name),
         about,
-        file,
-        text,
+        program: Program::Ours(file, text),
         submission,
         needs,
         lacks,
@@ -138,68 +150,91 @@ const fn of(
     }
 }
 
-static SITUATIONS: [Situation; 19] = [
-    of("packets", "packets of two engines that wait for each other", MIXED, Submission::Packet),
-    Situation {
-        kernel: Some(doubled_interrupts),
-        doubled: true,
-        ..of("packets-doubled", "the same; each interrupt comes twice", MIXED, Submission::Packet)
-    },
-    Situation {
-        happens: |request| request.tdr_delay_ns = Some(DELAY_NS),
-        kernel: Some(lost_interrupts),
-        accident: Accident::Lost,
-        ..of("packets-lost", "the same; interrupts get lost", MIXED, Submission::Packet)
-    },
-    Situation {
-        happens: |request| request.beside = Some(Arc::clone(&request.workload)),
-        ..of("packets-beside", "the same in two processes", MIXED, Submission::Packet)
-    },
-    of("preemption", "urgent packets preempt frames", URGENT, Submission::Packet),
-    Situation {
-        happens: hang_of_frames,
-        accident: Accident::Hang,
-        ..of("hang", "a packet hangs: its engine is reset", URGENT, Submission::Packet)
-    },
-    Situation {
-        happens: hang_of_frames,
-        kernel: Some(without_engine_reset),
-        accident: Accident::Hang,
-        ..of("hang-adapter", "a packet hangs: the adapter is reset", URGENT, Submission::Packet)
-    },
-    Situation {
-        accident: Accident::Fault,
-        ..of("packets-fault", "a packet reads an address without memory", FAULT, Submission::Packet)
-    },
-    Situation {
-        happens: sleep_twice,
-        ..of("sleep", "the adapter sleeps while packets run", MIXED, Submission::Packet)
-    },
-    of("memory", "buffers are moved, because local memory is small", MEMORY, Submission::Packet),
-    of("flips", "pictures on a display beside urgent packets", FLIPS, Submission::Packet),
-    of("hw-queues", "hardware queues that wait for each other", MIXED, Submission::Hardware),
-    of("hw-urgent", "urgent hardware queues beside frames", URGENT, Submission::Hardware),
-    Situation {
-        happens: hang_of_frames,
-        accident: Accident::Hang,
-        ..of("hw-hang", "a command of a hardware queue hangs", URGENT, Submission::Hardware)
-    },
-    Situation {
-        accident: Accident::Fault,
-        ..of("hw-fault", "the same on a hardware queue", FAULT, Submission::Hardware)
-    },
-    of("user-queues", "user-mode queues that wait for each other", MIXED, Submission::User),
-    Situation {
-        happens: sleep_twice,
-        ..of("user-sleep", "the adapter sleeps while user-mode queues run", MIXED, Submission::User)
-    },
-    Situation {
-        happens: hang_of_frames,
-        accident: Accident::Hang,
-        ..of("user-hang", "a command of a user-mode queue hangs", URGENT, Submission::User)
-    },
-    of("user-memory", "buffers of user-mode queues are moved", MEMORY, Submission::User),
-];
+/// Returns all situations.
+pub fn situations() -> Vec<Situation> {
+    vec![
+        of("packets", "packets of two engines that wait for each other", MIXED, Submission::Packet),
+        Situation {
+            kernel: Some(doubled_interrupts),
+            doubled: true,
+            ..of(
+                "packets-doubled",
+                "the same; each interrupt comes twice",
+                MIXED,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: |request| request.tdr_delay_ns = Some(DELAY_NS),
+            kernel: Some(lost_interrupts),
+            accident: Accident::Lost,
+            ..of("packets-lost", "the same; interrupts get lost", MIXED, Submission::Packet)
+        },
+        Situation {
+            happens: |request| request.beside = Some(Arc::clone(&request.workload)),
+            ..of("packets-beside", "the same in two processes", MIXED, Submission::Packet)
+        },
+        of("preemption", "urgent packets preempt frames", URGENT, Submission::Packet),
+        Situation {
+            happens: hang_of_frames,
+            accident: Accident::Hang,
+            ..of("hang", "a packet hangs: its engine is reset", URGENT, Submission::Packet)
+        },
+        Situation {
+            happens: hang_of_frames,
+            kernel: Some(without_engine_reset),
+            accident: Accident::Hang,
+            ..of("hang-adapter", "a packet hangs: the adapter is reset", URGENT, Submission::Packet)
+        },
+        Situation {
+            accident: Accident::Fault,
+            ..of(
+                "packets-fault",
+                "a packet reads an address without memory",
+                FAULT,
+                Submission::Packet,
+            )
+        },
+        Situation {
+            happens: sleep_twice,
+            ..of("sleep", "the adapter sleeps while packets run", MIXED, Submission::Packet)
+        },
+        of(
+            "memory",
+            "buffers are moved, because local memory is small",
+            MEMORY,
+            Submission::Packet,
+        ),
+        of("flips", "pictures on a display beside urgent packets", FLIPS, Submission::Packet),
+        of("hw-queues", "hardware queues that wait for each other", MIXED, Submission::Hardware),
+        of("hw-urgent", "urgent hardware queues beside frames", URGENT, Submission::Hardware),
+        Situation {
+            happens: hang_of_frames,
+            accident: Accident::Hang,
+            ..of("hw-hang", "a command of a hardware queue hangs", URGENT, Submission::Hardware)
+        },
+        Situation {
+            accident: Accident::Fault,
+            ..of("hw-fault", "the same on a hardware queue", FAULT, Submission::Hardware)
+        },
+        of("user-queues", "user-mode queues that wait for each other", MIXED, Submission::User),
+        Situation {
+            happens: sleep_twice,
+            ..of(
+                "user-sleep",
+                "the adapter sleeps while user-mode queues run",
+                MIXED,
+                Submission::User,
+            )
+        },
+        Situation {
+            happens: hang_of_frames,
+            accident: Accident::Hang,
+            ..of("user-hang", "a command of a user-mode queue hangs", URGENT, Submission::User)
+        },
+        of("user-memory", "buffers of user-mode queues are moved", MEMORY, Submission::User),
+    ]
+}
 
 /// There is no situation of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -210,17 +245,20 @@ pub struct UnknownSituation(pub String);
 ///
 /// # Errors
 /// There is none.
-pub fn situation(name: &str) -> Result<&'static Situation, UnknownSituation> {
-    let found = SITUATIONS.iter().find(|situation| situation.name == name);
+pub fn situation(name: &str) -> Result<Situation, UnknownSituation> {
+    let found = situations().into_iter().find(|situation| situation.name == name);
     found.ok_or_else(|| UnknownSituation(name.to_owned()))
 }
 
-/// Returns all situations.
-pub fn situations() -> &'static [Situation] {
-    &SITUATIONS
-}
-
 impl Situation {
+    /// Returns the virtual time after which a run is ended.
+    pub(crate) fn limit_ns(&self) -> u64 {
+        match self.program {
+            Program::Ours(..) => LIMIT_NS,
+            Program::Theirs(_) => LIMIT_OF_WORKLOADS_NS,
+        }
+    }
+
     /// Returns the run of a driver in the situation.
     pub(crate) fn request(
         &self,
@@ -238,10 +276,21 @@ impl Situation {
         request
     }
 
+    /// A situation in which a workload runs under a submission model, on a driver that supports it.
+    pub fn of_workload(workload: Arc<Workload>, submission: Submission) -> Situation {
+        let name = Cow::Owned(format!("{} ({})", workload.name, submission));
+        let program = Program::Theirs(workload);
+        Situation { name, program, ..of("", "a workload runs", ("", ""), submission) }
+    }
+
     /// # Panics
     /// For a program that does not load; a test loads all.
     fn workload(&self) -> Arc<Workload> {
-        let loaded = workload::load_bytes(self.text.as_bytes(), self.file, &LoadOptions::default());
+        let (file, text) = match &self.program {
+            Program::Ours(file, text) => (file, text),
+            Program::Theirs(workload) => return Arc::clone(workload),
+        };
+        let loaded = workload::load_bytes(text.as_bytes(), file, &LoadOptions::default());
         let (workload, _) = loaded.unwrap_or_else(|error| panic!("{}: {error}", self.name));
         Arc::new(workload)
     }

@@ -48,14 +48,14 @@ impl<'j> Tally<'j> {
     }
 
     /// As [`Tally::check`], for an obligation that is due at the end of the run. Void if a
-    /// violation has stopped the adapter.
+    /// violation has stopped the adapter, or if the journal ends before the run.
     pub(crate) fn check_at_end(
         &mut self,
         id: &'static str,
         holds: bool,
         what: impl FnOnce() -> String,
     ) {
-        if !self.journal.stopped {
+        if !self.journal.stopped && self.journal.is_whole {
             self.check(id, self.journal.seen.len(), holds, what);
         }
     }

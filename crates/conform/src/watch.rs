@@ -16,27 +16,26 @@ use tidegate::ddi::{
 use tidegate::platform::{Mutex, WaitEnd};
 use tidegate::softgpu::SoftGpu;
 
-/// Events of a run that are kept. A situation has some hundreds.
-const MOST_EVENTS: usize = 10_000;
-
-/// Virtual time of a run. A situation has some tens of milliseconds, and time-outs of seconds.
-const MOST_NS: u64 = 60_000_000_000;
+/// Events of a run that are kept. A situation has some hundreds. With more, obligations that are
+/// due at the end are not judged.
+pub(crate) const MOST_EVENTS: usize = 200_000;
 
 /// The events of a run, shared between the two sides of the interface.
 #[derive(Clone)]
 pub(crate) struct Log {
     platform: Platform,
     seen: Arc<Mutex<Vec<Seen>>>,
+    limit_ns: u64,
     limited: Arc<Mutex<Option<()>>>,
     overdue: Arc<Mutex<bool>>,
 }
 
 impl Log {
-    pub(crate) fn new(platform: &Platform) -> Log {
+    pub(crate) fn new(platform: &Platform, limit_ns: u64) -> Log {
         let seen = Arc::new(platform.mutex("journal of a driver", Vec::new()));
         let limited = Arc::new(platform.mutex("whether a run has a limit", None));
         let overdue = Arc::new(platform.mutex("whether a run was ended", false));
-        Log { platform: platform.clone(), seen, limited, overdue }
+        Log { platform: platform.clone(), seen, limit_ns, limited, overdue }
     }
 
     pub(crate) fn take(&self) -> Vec<Seen> {
@@ -51,13 +50,13 @@ impl Log {
         }
     }
 
-    /// Stops the GPU if the run has not ended after [`MOST_NS`], so that it ends as a standstill.
+    /// Stops the GPU if the run has not ended in time, so that it ends as a standstill.
     fn limit(&self, gpu: &Arc<SoftGpu>) {
         if self.limited.lock_device().replace(()).is_some() {
             return;
         }
         let (platform, gpu, overdue) = (self.platform.clone(), gpu.clone(), self.overdue.clone());
-        let end = platform.now().after(MOST_NS);
+        let end = platform.now().after(self.limit_ns);
         self.platform.spawn_worker("end of a situation", move || {
             if platform.sleep_until(end) != WaitEnd::Stopped {
                 *overdue.lock() = true;

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate::variants;
+use tidegate::workload::model::Workload;
+use tidegate::workload::{self, LoadOptions};
 use tidegate_conform::{Clause, Report, Selection, Subject, Verdict, clauses, examine};
 
 fn broken(report: &Report) -> BTreeSet<&'static str> {
@@ -32,7 +35,10 @@ fn the_reference_driver_keeps_every_clause_on_every_adapter() {
 fn twin(clause: &'static Clause) -> (BTreeSet<&'static str>, String) {
     let adapter = clause.adapter().map(|name| variants::find(name).unwrap());
     let subject = Subject::reference(adapter).with_mistake(clause);
-    let selection = Selection { situations: clause.situations().to_vec(), ..Selection::default() };
+    let selection = Selection {
+        situations: clause.situations().iter().map(ToString::to_string).collect(),
+        ..Selection::default()
+    };
     let report = examine(&subject, &selection).unwrap();
     (broken(&report), report.text())
 }
@@ -73,5 +79,25 @@ fn sources_are_requirements_or_pages() {
                 source.starts_with("reference: ") || spec.contains(&format!("id = \"{source}\""));
             assert!(known, "{}: {source}", clause.id);
         }
+    }
+}
+
+/// Workloads that were not made for the clauses find nothing in the reference driver.
+#[test]
+fn no_clause_is_broken_by_other_workloads() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|of| of == "toml"));
+    let load = |path: PathBuf| Arc::new(workload::load(&path, &LoadOptions::default()).unwrap().0);
+    // The long ones are tried by the command.
+    let long = ["stress-many-queues", "frame-graph"];
+    let short = |workload: &Arc<Workload>| !long.contains(&workload.name.as_str());
+    let workloads: Vec<Arc<Workload>> = files.map(load).filter(short).collect();
+    assert!(workloads.len() >= 10);
+    for adapter in ["standard", "one-doorbell", "managed-power"] {
+        let subject = Subject::reference(Some(variants::find(adapter).unwrap()));
+        let selection = Selection { workloads: workloads.clone(), ..Selection::default() };
+        let report = examine(&subject, &selection).unwrap();
+        assert!(report.conforms(), "{adapter}: {}", report.text());
     }
 }
