@@ -4,12 +4,13 @@ use crate::{ended, file, holds, place, printed, ran, root, text, tidegate};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "run",
     "serve",
     "top",
     "record",
     "compare",
+    "conform",
     "diff",
     "explore",
     "swarm",
