@@ -144,3 +144,20 @@ impl DpcQueue {
         self.reported.lock().ignored.remove(&engine);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::start_driver;
+
+    /// A report of another adapter may come after the stop. It would keep its fence for ever.
+    #[test]
+    fn an_adapter_that_has_stopped_keeps_no_report() {
+        let (port, _driver) = start_driver();
+        let queue = DpcQueue::new(&port.platform);
+        assert!(queue.reported.lock().push(&port, Reported::Monitored));
+        queue.forget();
+        assert!(!queue.reported.lock().push(&port, Reported::Monitored));
+        assert!(queue.reported.lock().list.is_empty());
+    }
+}

@@ -314,14 +314,13 @@ impl Doorbell {
         self.rings.lock().0.iter().map(|ring| Arc::clone(ring)).collect()
     }
 
+    /// Ends the doorbell (D3DKMTDestroyDoorbell). The agent that has removed its handle calls it.
     // spec: UMS-181
-    /// Ends the doorbell (D3DKMTDestroyDoorbell). Idempotent.
     pub(crate) fn end(&self, level: &Passive) {
         let driver = self.port().driver(level);
         let transition = self.all.transition.lock_device();
-        if std::mem::replace(&mut self.state.lock().ended, true) {
-            return;
-        }
+        let again = std::mem::replace(&mut self.state.lock().ended, true);
+        debug_assert!(!again, "a handle is removed once");
         // 1. Remove the doorbell from the table.
         self.all.table.lock().remove(self.queue.os_handle, self.os_handle);
         // 2. Status first, then the mapping. After this, no method of this doorbell calls

@@ -192,10 +192,9 @@ impl Power {
                 Found::Awake
             }
             unpowered => {
-                let Some(level) = level.passive() else {
-                    debug_assert!(false, "a device keeps its power while a DPC runs");
-                    return Found::Pass;
-                };
+                let level = level.passive();
+                debug_assert!(level.is_some(), "a device keeps its power while a DPC runs");
+                let Some(level) = level else { return Found::Pass };
                 if let Device::Changing(change) = unpowered {
                     return Found::Wait(change.clone());
                 }
@@ -311,4 +310,73 @@ pub(super) fn end_change(
         engine.users += users;
     }
     change.set(Step::ThreadWake);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::power::managed_device;
+    use tidegate_ddi::{DevicePowerState, Dispatch};
+    use tidegate_platform::StepCosts;
+    use tidegate_platform::level::{Level, raise};
+
+    /// A call in a DPC cannot wait for power, and the device has it: `begin_dpc` says so.
+    #[test]
+    #[should_panic(expected = "a device keeps its power while a DPC runs")]
+    fn a_call_at_dispatch_level_on_a_device_without_power_is_a_mistake_of_the_kernel() {
+        let (port, power) = managed_device(&Platform::closed_host());
+        power.power.state.lock().device = Device::D3;
+        let _level = raise(Level::Dispatch);
+        let _driver = port.driver(&Dispatch::enter());
+    }
+
+    /// What waits while the machine stops.
+    #[derive(Clone, Copy, Debug)]
+    enum Waits {
+        /// The way to D3, for the end of a DPC.
+        PowerDown,
+        /// A call of the driver, for the end of the way to D3.
+        Call,
+        /// A user of an engine, for the end of the engine's way to F1.
+        Engine,
+    }
+
+    /// A machine that stands still ends every wait for power, and the agent that waited goes on
+    /// without a count that it would have to give back.
+    #[test]
+    fn a_wait_for_power_ends_with_the_machine() {
+        for waits in [Waits::PowerDown, Waits::Call, Waits::Engine] {
+            let platform = Platform::virtual_time(StepCosts::free());
+            let ended = platform.page(1).word(0);
+            let (world, noted) = (platform.clone(), ended.clone());
+            let report = platform.run(move || {
+                let level = &Passive::enter();
+                let (port, power) = managed_device(&world);
+                match waits {
+                    Waits::PowerDown => {
+                        assert!(port.begin_dpc());
+                        let state = power.set_device_state(level, DevicePowerState::D3);
+                        assert_eq!(state, Ok(DevicePowerState::D0), "the DPC has its power");
+                        port.end_dpc();
+                    }
+                    Waits::Call => {
+                        let change = world.event(true);
+                        power.power.state.lock().device = Device::Changing(change);
+                        drop(port.driver(level));
+                        assert_eq!(power.power.state.lock().calls, 0);
+                    }
+                    Waits::Engine => {
+                        let engine = EngineId::of_node(0);
+                        let change = world.event(true);
+                        power.power.state.lock().engines[engine].state =
+                            EngineState::Changing(change);
+                        drop(port.engine_in_use(level, engine));
+                        assert_eq!(power.power.state.lock().engines[engine].users, 0);
+                    }
+                }
+                noted.store(1);
+            });
+            assert_eq!((report.blocked.len(), ended.load()), (1, 1), "{waits:?}: {report:?}");
+        }
+    }
 }

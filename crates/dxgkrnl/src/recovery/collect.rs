@@ -8,7 +8,7 @@ use crate::fence::FenceTarget;
 use crate::object::hw_queue::HwQueue;
 use tidegate_calls::PendingWait;
 use tidegate_ddi::{DebugInfo, DebugReason, EngineId, OsHandle, Passive, RunningCommand};
-use tidegate_vidsch::{Command, CommandKind, PacketInFlight};
+use tidegate_vidsch::{Command, CommandKind};
 
 /// Maximum number of work items, and of waiters, in one report.
 const NAMED: usize = 16;
@@ -93,7 +93,7 @@ pub(super) fn work_of(
                 context: packet.context,
                 device: context.map_or(OsHandle(0), |context| context.device.os_handle),
                 running: running.is_some(),
-                command: packet_text(&packet),
+                command: packet_text(packet.id, packet.command),
                 fence_id: packet.id.into(),
                 commands_gpu_va: packet.command.address(),
                 command_number: running.map_or(0, |c| c.number),
@@ -105,8 +105,7 @@ pub(super) fn work_of(
     work
 }
 
-fn packet_text(packet: &PacketInFlight<FenceTarget>) -> String {
-    let (id, Command { bytes, gpu_va, kind, .. }) = (packet.id, packet.command);
+fn packet_text(id: u32, Command { bytes, gpu_va, kind, .. }: Command) -> String {
     match kind {
         CommandKind::Render => format!("packet {id}, {bytes} bytes of commands at {gpu_va:#x}"),
         CommandKind::Patched { .. } => {
@@ -145,4 +144,26 @@ fn driver_info(
     let mut info = driver.collect_debug_info(level, engine, reason).unwrap_or_default();
     info.text.truncate(info.text.floor_char_boundary(DRIVER_BYTES));
     info
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_each_kind_of_command_by_what_it_is() {
+        for (kind, text) in [
+            (CommandKind::Render, "packet 7, 64 bytes of commands at 0x1000"),
+            (
+                CommandKind::Patched { last: true },
+                "packet 7, 64 bytes of commands with physical addresses",
+            ),
+            (CommandKind::Paging, "packet 7, a paging operation"),
+            (CommandKind::ContextSwitch, "packet 7, a context switch"),
+            (CommandKind::HwQueue { progress_fence_id: 3 }, "command 7 of a hardware queue"),
+        ] {
+            let command = Command { gpu_va: 0x1000, bytes: 64, queued_ns: 0, link: 0, kind };
+            assert_eq!(packet_text(7, command), text);
+        }
+    }
 }

@@ -87,13 +87,13 @@ impl QueuedPart {
     }
 
     /// Submits the part, patched for the current addresses. Returns `None`, without effect, if it
-    /// needs a patch in a DPC.
+    /// needs a patch in a DPC. A failure has the name of the entry.
     pub(super) fn submit(
         &self,
         level: Irql<'_>,
         port: &DriverPort,
         packet: SubmitCommandPhysical,
-    ) -> Option<Result<(), Status>> {
+    ) -> Option<Result<(), (&'static str, Status)>> {
         let QueuedPart { buffer, part, .. } = self;
         if self.needs_patch() {
             // A DPC leaves the patch to an agent that may block.
@@ -108,13 +108,14 @@ impl QueuedPart {
                 allocations: &places,
             };
             if let Err(status) = port.driver(level).patch(level, patch) {
-                return Some(Err(status));
+                return Some(Err(("DxgkDdiPatch", status)));
             }
             *self.patched.lock() = Some(places);
         }
         let (start_offset, end_offset) = (part.bytes.start, part.bytes.end);
         let packet =
             SubmitCommandPhysical { dma_buffer: buffer.at, start_offset, end_offset, ..packet };
-        Some(port.driver(level).submit_command(&level.raise(), packet))
+        let done = port.driver(level).submit_command(&level.raise(), packet);
+        Some(done.map_err(|status| ("DxgkDdiSubmitCommand", status)))
     }
 }

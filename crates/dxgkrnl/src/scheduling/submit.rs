@@ -273,20 +273,22 @@ impl Scheduling {
                 (CommandKind::Patched { .. }, Some(part)) => {
                     part.submit(level, port, physical(&args))?
                 }
-                (CommandKind::Patched { .. }, None) => Err(Status::INVALID_PARAMETER),
-                _ => port.driver(level).submit_command_virtual(&level.raise(), args),
+                (CommandKind::Patched { .. }, None) => {
+                    Err(("DxgkDdiSubmitCommand", Status::INVALID_PARAMETER))
+                }
+                _ => {
+                    let done = port.driver(level).submit_command_virtual(&level.raise(), args);
+                    done.map_err(|status| ("DxgkDdiSubmitCommandVirtual", status))
+                }
             }
         };
         match result {
             Ok(()) => {}
-            Err(Status::INVALID_PARAMETER) => {
+            Err((_, Status::INVALID_PARAMETER)) => {
                 objects.command_refused(level, context, fence_id.into(), command.gpu_va);
                 self.lock().not_accepted(engine, fence_id, self.now());
             }
-            Err(status) => {
-                let ddi = "DxgkDdiSubmitCommandVirtual";
-                port.bug_check(level, BugCheck::DdiFailed { ddi, status });
-            }
+            Err((ddi, status)) => port.bug_check(level, BugCheck::DdiFailed { ddi, status }),
         }
         Some(())
     }

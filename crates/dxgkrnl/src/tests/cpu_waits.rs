@@ -90,3 +90,32 @@ fn a_signal_under_way_gives_no_notice_of_a_cancelled_wait() {
     }
     assert!(!event.try_take());
 }
+
+/// A blocking wait is used again while a signal of an earlier use may still call it. The number of
+/// the use tells them apart.
+#[test]
+fn a_late_signal_of_an_earlier_use_does_not_end_the_next_wait() {
+    let level = &Passive::enter();
+    let made = FencesOfDevice::new(&Platform::closed_host());
+    let (instance, spare) = (made.instance(0), SpareWaits::new(&made.port.platform));
+    let enter = |value| {
+        let waits = begun(&[(&instance, value)]).into_iter();
+        cpu_wait::enter(level.into(), &made.fences, waits, WaitMode::All, None, &spare)
+    };
+    let first = enter(3);
+    // The signal has taken the waiter and calls it twice: now, and when the wait is used again.
+    let taken = instance.fence.waiters.lock().take_all();
+    let wake = || {
+        let mut events = EventSet::of(1);
+        for (waiter, ticket) in &taken {
+            waiter.wake(level.into(), *ticket, &mut events);
+        }
+    };
+    wake();
+    assert_eq!(first.block(level.into(), &spare, &[]), Ok(()));
+    let second = enter(4);
+    wake();
+    let registered = second.into_registered();
+    assert!(!registered.is_over(), "no signal has reached 4");
+    registered.cancel(level.into());
+}

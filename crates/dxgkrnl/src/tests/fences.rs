@@ -3,6 +3,7 @@
 use super::on_driver;
 use crate::driver::DriverPort;
 use crate::fence::FenceTarget;
+use crate::fence::instance;
 use crate::fence::storage::FencePool;
 use crate::fence::{
     CreateFence, EventSet, Fences, Instance, InstanceOwner, WaitOwner, Waiter, monitor, signal,
@@ -110,4 +111,23 @@ fn a_satisfied_wait_counts_as_missed_where_every_engine_interrupts_for_its_write
         fence.current.as_ref().unwrap().store(4);
         assert_eq!(signaled::unreleased(&made.fences).len(), missed, "{nodes:?}");
     }
+}
+
+/// A removal ends the fences that only NT handles keep, and may meet one that its last holder ends.
+#[test]
+fn a_fence_ends_once_however_often_its_adapter_is_removed() {
+    let level = &Passive::enter();
+    let made = FencesOfDevice::new(&Platform::closed_host());
+    let (instance, released) = (made.instance(0), Released::new(&made.port.platform));
+    let fence = instance.fence.clone();
+    let owner = WaitOwner::Kernel;
+    monitor::wait(level.into(), &fence, 4, released.clone(), 7, owner).unwrap();
+    instance::end_with_adapter(level, &fence);
+    assert_eq!((made.fences.len(), released.0.lock().clone()), (0, vec![7]));
+    let next = made.instance(1);
+    instance::end_with_adapter(level, &fence);
+    drop(instance);
+    assert_eq!(made.fences.len(), 1, "the next fence, which may have the same place");
+    drop(next);
+    assert_eq!((made.fences.len(), released.0.lock().len()), (0, 1));
 }

@@ -3,7 +3,7 @@
 mod cpu_waits;
 pub(crate) mod fences;
 mod packet_driver;
-mod power;
+pub(crate) mod power;
 pub(crate) mod scheduling;
 
 use crate::config::AdapterConfig;
@@ -44,7 +44,7 @@ impl DevicePower for AlwaysOn {
 }
 
 /// A driver that has started, and its port, on threads.
-fn start_driver() -> (Arc<DriverPort>, Arc<PacketDriver>) {
+pub(crate) fn start_driver() -> (Arc<DriverPort>, Arc<PacketDriver>) {
     let platform = Platform::closed_host();
     start_driver_on(&platform, AdapterConfig::standard(&platform), |_| Arc::new(AlwaysOn))
 }

@@ -19,7 +19,7 @@ use tidegate_platform::level::{Level, raise};
 use tidegate_platform::{MemoryModel, Platform, once};
 
 /// A device whose power is managed.
-fn managed_device(platform: &Platform) -> (Arc<DriverPort>, Arc<PowerTransitions>) {
+pub(crate) fn managed_device(platform: &Platform) -> (Arc<DriverPort>, Arc<PowerTransitions>) {
     let mut config = AdapterConfig::standard(platform);
     config.power = PowerManagement::Managed;
     let made = OnceLock::new();

@@ -176,3 +176,20 @@ fn a_snapshot_has_the_completion_that_no_dpc_has_taken() {
     *above.pending.lock() = Some(1);
     assert_eq!(scheduling.snapshot(ENGINE).0, 2);
 }
+
+/// A part that its context does not keep any more cannot be submitted: there is nothing to patch.
+#[test]
+fn a_part_that_its_context_does_not_keep_is_refused_and_leaves_the_engine() {
+    let level = &Passive::enter();
+    let [context, other] = [OsHandle(1), OsHandle(2)];
+    let (scheduling, driver, above) = scheduler([context, other]);
+    scheduling.submit_command(
+        level,
+        context,
+        CommandKind::Patched { last: true },
+        CommandRange { gpu_va: 7, bytes: 64 },
+        Queued::default(),
+    );
+    assert_eq!(*above.refused.lock(), [(context, 1, 7)]);
+    assert_eq!((driver.submitted(), scheduling.lock().has_packets(ENGINE)), (0, false));
+}

@@ -1,3 +1,4 @@
 //! The display: flips, and what is on the screen, refresh by refresh.
 
 mod flips;
+mod queued_flips;

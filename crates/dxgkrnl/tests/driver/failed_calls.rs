@@ -153,3 +153,15 @@ fn a_connect_that_does_not_fit_the_doorbell_breaks_the_contract() {
         assert_eq!(w.adapter().bug_checks(), [BugCheck::DoorbellStatus]);
     }
 }
+
+#[test]
+fn a_state_of_an_engine_that_is_not_there_breaks_the_contract() {
+    for state in [EngineState::Hung, EngineState::TransitionToF1, EngineState::Active] {
+        let (w, _) = world().run_to_report(move |w| {
+            w.hooked.raise(&[engine_state_change(9, state)]);
+            w.pass(SETTLED_NS);
+            assert_eq!(w.state(), Ok(DeviceState::Stopped));
+        });
+        assert_eq!(w.adapter().bug_checks(), [BugCheck::UnknownNode(9)]);
+    }
+}

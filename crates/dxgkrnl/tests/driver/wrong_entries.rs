@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use tidegate::ddi::doorbell::ConnectedDoorbell;
+use tidegate::ddi::{CallbackLayer, Callbacks, Dirql, StartInfo};
 use tidegate::platform::once;
 use tidegate_testbed::prelude::*;
 
@@ -21,10 +22,23 @@ enum Wrong {
     Doorbells,
     /// The interrupt routine reports nothing.
     InterruptRoutine,
+    /// The interrupt routine reports, and does not call DxgkCbQueueDpc.
+    QueueDpc,
     /// The deferred routine does not call DxgkCbNotifyDpc.
     DpcRoutine,
     /// The new MonitoredValue is not stored.
     UpdateMonitoredValues,
+}
+
+/// The kernel, without the call that queues a DPC.
+struct NoDpc(Arc<dyn Callbacks>);
+
+impl CallbackLayer for NoDpc {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.0
+    }
+
+    fn queue_dpc(&self, _: &Dirql<'_>) {}
 }
 
 /// The reference driver's entries, one of them wrong.
@@ -55,6 +69,10 @@ fn overrides(wrong: Wrong, platform: &Platform) -> Overrides {
             })
         }
         Wrong::InterruptRoutine => filter_reports(|_| false),
+        Wrong::QueueDpc => Overrides::default().start_device(|inner, level, start| {
+            let callbacks = Arc::new(NoDpc(start.callbacks));
+            inner.start_device(level, StartInfo { callbacks, ..start })
+        }),
         Wrong::DpcRoutine => Overrides::default().dpc_routine(|_, _| ()),
         Wrong::UpdateMonitoredValues => Overrides::default().update_monitored_values(|_, _, _| ()),
     }
@@ -224,13 +242,18 @@ fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
 // spec: PRE-098
 #[test]
 fn reports_that_no_deferred_routine_takes_are_taken_and_counted() {
-    run(Wrong::DpcRoutine, |w| {
-        let done = packet_done(w, w.context(0));
-        w.wait(done.handle, 1).unwrap();
-        assert_eq!(w.stats().missed_dpcs, 1);
-        contains(&faults(w)[0], &["DxgkDdiDpcRoutine", "did not call DxgkCbNotifyDpc"]);
-        assert_eq!(w.adapter().recoveries(), []);
-    });
+    for (wrong, named) in [
+        (Wrong::DpcRoutine, ["DxgkDdiDpcRoutine", "did not call DxgkCbNotifyDpc"]),
+        (Wrong::QueueDpc, ["DxgkDdiInterruptRoutine", "did not call DxgkCbQueueDpc"]),
+    ] {
+        run(wrong, move |w| {
+            let done = packet_done(w, w.context(0));
+            w.wait(done.handle, 1).unwrap();
+            assert_eq!(w.stats().missed_dpcs, 1);
+            contains(&faults(w)[0], &named);
+            assert_eq!(w.adapter().recoveries(), []);
+        });
+    }
 }
 
 // spec: PRE-097

@@ -523,3 +523,143 @@ fn a_buffer_stays_in_memory_while_its_packet_runs_though_its_context_has_gone() 
         assert_eq!((regions(), word(&own, 0)), (with_buffer - 1, twice(7)));
     });
 }
+
+/// Local memory may be taken after the check of all parts. The first part has run then, so the
+/// buffer cannot be refused: its device is lost, and says at which byte and why.
+// spec: PRE-037
+#[test]
+fn a_buffer_of_which_a_part_runs_and_the_rest_finds_no_room_costs_its_device_alone() {
+    world(3).run(|w| {
+        let n = w.client("innocent");
+        let (small, context) = (on_demand(w), context(w, COPY, 0));
+        let large = w.allocate_in(3 * BYTES, Placement::LocalOnDemand);
+        let (own, queue) = (n.allocate_in(BYTES, Placement::LocalOnDemand), n.paging_queue());
+        let (taker, taken) = (n.clone(), own.clone());
+        w.hooked.once(Entry::Patch, move || _ = taker.make_resident(&queue, &[&taken]));
+        let commands = [fill(&small, 1), tidegate_testbed::fill(large.gpu_va, 3 * BYTES, 2)];
+        let list = [(&small, true), (&large, true)];
+        assert_eq!(render(w, &[context], &commands, &list), Err(Status::DEVICE_REMOVED));
+        let Ok(DeviceState::Faulted(report)) = w.state() else { panic!("{:?}", w.state()) };
+        assert_eq!(report.queue, w.number(context));
+        assert!(report.gpu_va > 0, "the byte at which the second part begins");
+        assert!(report.what.contains("do not fit in local memory"), "{}", report.what);
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+        assert_eq!(word(&own, 0), 0, "no part stored there");
+        assert_eq!(w.adapter().bug_checks(), []);
+    });
+}
+
+/// A removal ends the wait for the room of the next part. The device is removed, not at fault.
+#[test]
+fn a_removal_ends_the_wait_of_a_part_for_room() {
+    let (_w, report) = world_with(|config| {
+        patching(1)(config);
+        config.kernel.paging_timeout_ns = u64::MAX;
+    })
+    .run_to_report(|w| {
+        let (all, context, gate) = ([0; 2].map(|_| on_demand(w)), context(w, COPY, 0), w.native(0));
+        w.on(context).wait(&gate, 1);
+        let waiting = (**w).clone();
+        let commands = bytes(&[fill(&all[0], 1), fill(&all[1], 2)]);
+        let allocations = all.each_ref().map(|a| (a.handle, true));
+        let agent = w.platform.spawn("renders", move || {
+            let contexts = &[context];
+            let args = Render { contexts, commands: &commands, allocations: &allocations };
+            assert_eq!(waiting.kernel.render(args), Err(Status::DEVICE_REMOVED));
+        });
+        w.pass(1_000_000);
+        w.machine.remove_adapter(0);
+        agent.join();
+        assert_eq!(w.state(), Ok(DeviceState::Removed));
+    });
+    assert!(report.completed(), "{report:?}");
+}
+
+/// What a driver answers to the patch or to the submission of a part, and what that costs.
+#[test]
+fn a_part_that_the_driver_refuses_costs_its_device_or_stops_the_adapter_with_the_name_of_the_entry()
+{
+    for (entry, named) in
+        [(Entry::Patch, "DxgkDdiPatch"), (Entry::SubmitCommand, "DxgkDdiSubmitCommand")]
+    {
+        for status in [Status::INVALID_PARAMETER, Status::INSUFFICIENT_RESOURCES] {
+            let (w, report) = world(4).run_to_report(move |w| {
+                let (own, context) = (on_demand(w), context(w, COPY, 0));
+                w.hooked.fail_next(entry, status);
+                let _queued = render(w, &[context], &[fill(&own, 1)], &[(&own, true)]);
+                w.pass(1_000_000);
+                let state = w.state().unwrap();
+                match status {
+                    Status::INVALID_PARAMETER => {
+                        assert!(matches!(state, DeviceState::Faulted(_)), "{entry:?}: {state:?}");
+                        let n = w.client("innocent");
+                        n.on(n.context(COPY)).run(&[Command::Timed { ns: 10 }]).complete();
+                    }
+                    _ => assert_eq!(state, DeviceState::Stopped, "{entry:?}"),
+                }
+            });
+            assert!(report.completed(), "{entry:?} {status}: {report:?}");
+            let broken = match status {
+                Status::INVALID_PARAMETER => vec![],
+                _ => vec![BugCheck::DdiFailed { ddi: named, status }],
+            };
+            assert_eq!(w.adapter().bug_checks(), broken);
+        }
+    }
+}
+
+/// A hang in a part is reported as such, with the call that submitted it.
+// spec: PRE-104
+#[test]
+fn a_part_that_hangs_is_reported_as_commands_with_physical_addresses() {
+    world(4).run(|w| {
+        let (own, context) = (on_demand(w), context(w, COPY, 0));
+        let commands = [fill(&own, 1), Command::Hang];
+        render(w, &[context], &commands, &[(&own, true)]).unwrap();
+        w.pass(1_000_000);
+        let calls: Vec<&str> =
+            w.adapter().outstanding_work().iter().flat_map(|w| &w.calls).map(|c| c.entry).collect();
+        assert_eq!(calls, ["DxgkDdiSubmitCommand"]);
+        w.pass(20_000_000_000);
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(_))), "{:?}", w.state());
+        let reports = w.adapter().recoveries();
+        let text = reports[0].to_string();
+        for part in [
+            "bytes of commands with physical addresses",
+            "last calls DxgkDdiSubmitCommand 2 at 0 ms",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    });
+}
+
+/// A context drops its parts that are over when it gets another one. A part that is not yet on all
+/// its queues is not over.
+#[test]
+fn a_buffer_that_is_queued_beside_another_one_of_its_context_leaves_that_one_its_parts() {
+    world(4).run(|w| {
+        let (first, second, context) = (on_demand(w), on_demand(w), context(w, COPY, 0));
+        // It is in local memory, so the other call does not wait for the pager.
+        render(w, &[context], &[fill(&second, 1)], &[(&second, true)]).unwrap();
+        w.on(context).complete();
+        w.driver.take();
+        let (patching, beside) = (w.platform.event(true), (**w).clone());
+        let (seen, commands, handle) =
+            (patching.clone(), bytes(&[fill(&second, 6)]), second.handle);
+        let other = w.platform.spawn("beside", move || {
+            assert_eq!(seen.wait(), WaitEnd::Woken);
+            let (contexts, allocations) = (&[context], &[(handle, true)]);
+            beside.kernel.render(Render { contexts, commands: &commands, allocations }).unwrap();
+        });
+        let platform = w.platform.clone();
+        w.hooked.once(Entry::Patch, move || {
+            patching.set(Step::ThreadWake);
+            platform.sleep_until(platform.now().after(1_000));
+        });
+        render(w, &[context], &[fill(&first, 5)], &[(&first, true)]).unwrap();
+        other.join();
+        w.on(context).complete();
+        assert_eq!((word(&first, 0), word(&second, 0)), (twice(5), twice(6)));
+        assert_eq!((parts(w).len(), w.state()), (2, Ok(DeviceState::Active)));
+    });
+}

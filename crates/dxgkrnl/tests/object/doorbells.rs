@@ -215,6 +215,45 @@ fn a_doorbell_takes_ring_and_control_area_of_its_own_device_only() {
     another(&w, &queue, CreateDoorbellFlags::empty()).unwrap().connect().unwrap();
 }
 
+/// A ring is bytes, and a control area is words that both sides store to.
+#[test]
+fn a_ring_and_a_control_area_of_the_other_kind_are_refused() {
+    let w = world();
+    let queue = w.user_queue(0);
+    w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+    w.driver.take();
+    let (ring, control) = (&queue.ring, &queue.control);
+    for (ring, control) in [(control, control), (ring, ring), (control, ring)] {
+        let args = doorbell_args(queue.queue.handle, ring, control);
+        assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
+    }
+    assert!(!w.driver.take_names().contains(&"CreateDoorbell"));
+    w.kernel.create_doorbell(queue.doorbell_args()).unwrap();
+}
+
+/// The driver releases the ring of the old doorbell in its disconnect, which it gets for a doorbell
+/// without hardware as well.
+// spec: UMS-030
+#[test]
+fn a_resize_ends_a_doorbell_that_has_no_hardware() {
+    world().run(|w| {
+        let (old, fence) = (w.user_queue(0), w.native(0));
+        w.driver.take();
+        let new = another(w, &old, CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION).unwrap();
+        let called: Vec<&str> =
+            w.driver.take_names().into_iter().filter(|name| name.contains("Doorbell")).collect();
+        assert_eq!(
+            called,
+            ["CreateDoorbell", "DestroyDoorbell", "CreateDoorbell", "DisconnectDoorbell"]
+        );
+        assert_eq!(old.status(), DoorbellStatus::DisconnectedAbort);
+        assert_eq!(old.connect(), Err(Status::DEVICE_REMOVED));
+        new.connect().unwrap();
+        new.signal_and_wait(&fence, 1);
+        assert_eq!(w.machine.driver().violations(), []);
+    });
+}
+
 #[test]
 // spec: UMS-096
 fn the_page_is_the_dummy_page_again_when_a_doorbell_is_disconnected() {

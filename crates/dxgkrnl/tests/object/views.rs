@@ -62,6 +62,25 @@ fn a_queue_is_shown_with_its_engine_and_what_was_announced() {
     });
 }
 
+/// A doorbell that loses its hardware again and again rings by calls for a while.
+#[test]
+fn a_doorbell_that_rings_by_notifications_is_shown_so() {
+    world().run(|w| {
+        let queue = w.user_queue(0);
+        while queue.status() != DoorbellStatus::ConnectedNotify {
+            w.disconnect_last_doorbell(&Passive::enter(), DisconnectReason::Retry).unwrap();
+            queue.connect().unwrap();
+        }
+        let shown = || w.adapter().doorbell_rows(&ALL).rows[0].state;
+        assert_eq!(shown(), DoorbellState::ConnectedNotify);
+        w.kernel.notify_work_submission(queue.doorbell.handle).unwrap();
+        assert_eq!(
+            (shown(), queue.status()),
+            (DoorbellState::DisconnectedRetry, DoorbellStatus::DisconnectedRetry)
+        );
+    });
+}
+
 #[test]
 fn a_doorbell_shows_the_state_that_the_process_reads() {
     world().run(|w| {

@@ -205,3 +205,25 @@ fn work_runs_after_every_order_of_ring_suspension_and_loss_of_power() {
         }
     }
 }
+
+/// Timeouts are ignored for a debugger, so the device whose context hangs is not lost. Its context
+/// may still be on the GPU, so the device keeps its power.
+#[test]
+fn a_device_keeps_its_power_while_a_context_that_hangs_is_not_recovered() {
+    world_with(|config| {
+        config.kernel.power = PowerManagement::Managed;
+        config.kernel.tdr.debug_mode = TdrDebugMode::Ignore;
+    })
+    .run(|w| {
+        let (queue, fence) = (w.connected_queue(0), w.native(0));
+        w.hooked.plant(|answers| answers.suspends_later = true);
+        let state = w.adapter().set_power_state(DevicePowerState::D3);
+        assert_eq!((state, w.state()), (Ok(DevicePowerState::D0), Ok(DeviceState::Active)));
+        let outcomes = w.adapter().recoveries().into_iter().map(|report| report.outcome);
+        assert_eq!(outcomes.collect::<Vec<_>>(), [RecoveryOutcome::Ignored]);
+        w.hooked.plant(|answers| answers.suspends_later = false);
+        queue.put(&signal_packet(&fence, 1, u32::MAX));
+        ring(&queue);
+        w.wait(fence.handle, 1).unwrap();
+    });
+}

@@ -5,6 +5,7 @@ mod blame;
 mod ended_work;
 mod engine_reset;
 mod lost_calls;
+mod named_work;
 mod page_faults;
 mod removal;
 mod rest;

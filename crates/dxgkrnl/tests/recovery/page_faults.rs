@@ -338,3 +338,29 @@ fn an_adapter_that_a_fault_wants_reset_is_reset_unless_recovery_is_off() {
     let without_recovery = world_with(|config| config.kernel.tdr.level = TdrLevel::Off);
     without_recovery.run(move |w| assert_eq!(faults(w), 0));
 }
+
+/// A fault may be reported while the queue or the context that it names is being destroyed. Nothing
+/// is left that it could cost, and the contract is kept.
+// spec: HS-017
+#[test]
+fn a_fault_of_an_object_that_is_being_destroyed_costs_nothing() {
+    let by_context = PageFaultFlags::FENCE_INVALID | PageFaultFlags::HW_CONTEXT_VALID;
+    for (entry, flags) in
+        [(Entry::DestroyHwQueue, PageFaultFlags::empty()), (Entry::DestroyContext, by_context)]
+    {
+        world_with(tidegate_testbed::inline).run(move |w| {
+            let (n, mine) = (w.client("ends"), w.hw_queue());
+            let _queue = n.hw_queue();
+            let calls = w.calls();
+            let named = match entry {
+                Entry::DestroyHwQueue => calls.queues.last().unwrap().0.os_handle,
+                _ => calls.contexts.last().unwrap().0.os_handle,
+            };
+            let hooked = w.hooked.clone();
+            w.hooked.once(entry, move || hooked.interrupt(planted(named, flags)));
+            n.kernel.destroy_device(n.device).unwrap();
+            w.on_queue(&mine).run(1, &[Command::Timed { ns: 1_000 }]).finish();
+            assert_eq!((w.state(), w.stats().engine_timeouts), (Ok(DeviceState::Active), 0));
+        });
+    }
+}

@@ -410,3 +410,34 @@ fn a_call_during_a_removal_says_that_the_device_was_removed() {
         });
     }
 }
+
+/// A call that does not leave the driver holds up no removal for ever: two delays pass, and the
+/// adapter ends without DxgkDdiStopDevice.
+// spec: PRE-093
+#[test]
+fn a_call_that_does_not_leave_the_driver_holds_up_a_removal_for_a_bounded_time() {
+    let (w, report) = world().run_to_report(|w| {
+        let n = w.client("slow");
+        let (platform, entered) = (w.platform.clone(), w.platform.event(true));
+        let seen = entered.clone();
+        w.hooked.once(Entry::CreateDevice, move || {
+            seen.set(Step::ThreadWake);
+            platform.sleep_until(platform.now().after(100 * S));
+        });
+        let kernel = n.kernel.clone();
+        let slow = w.platform.spawn("slow call", move || {
+            assert_eq!(kernel.create_device(), Err(Status::DEVICE_REMOVED));
+        });
+        assert_eq!(entered.wait(), WaitEnd::Woken);
+        let before = w.platform.now();
+        w.driver.take();
+        w.machine.remove_adapter(0);
+        assert!(w.platform.now().since(before) <= 20 * S, "{:?}", w.platform.now());
+        assert!(!w.driver.take_names().contains(&"StopDevice"), "a call is in the driver");
+        assert_eq!(w.state(), Ok(DeviceState::Removed));
+        assert_eq!(n.kernel.create_device(), Err(Status::DEVICE_REMOVED));
+        slow.join();
+    });
+    assert!(report.completed(), "{report:?}");
+    assert_eq!(w.adapter().bug_checks(), [BugCheck::StuckInDriver]);
+}

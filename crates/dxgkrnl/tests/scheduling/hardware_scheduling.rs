@@ -223,3 +223,26 @@ fn each_submission_and_signal_of_a_kernel_mode_queue_costs_one_dispatch() {
         assert_eq!(fence.value.load(), 2);
     });
 }
+
+/// Without bands in the hardware all contexts are equal: a priority of a new queue is a wish, and a
+/// call that sets one says that it has no effect.
+// spec: HS-009
+#[test]
+fn without_bands_a_priority_is_a_wish_at_creation_and_refused_by_a_call() {
+    let without = Overrides::default().hides(EntryGroup::PriorityBands);
+    setup(|_| ()).overriding(without).start().run(|w| {
+        let shell = Client::privileged(&w.machine, "a shell");
+        let app = w.machine.device_in(&w.process, DeviceOptions::default()).unwrap();
+        let urgent = QueueDesc {
+            priority: Priority::High,
+            ..QueueDesc::new(CommandListType::Copy).submission(Submission::Hardware)
+        };
+        let (queue, done) = (app.create_queue(urgent).unwrap(), app.fence(0));
+        queue.signal_and_wait(&done, 1);
+        let (kernel, context) = (&shell.kernel, shell.hw_context(0));
+        let refused = Err(Status::NOT_SUPPORTED);
+        assert_eq!(kernel.set_context_scheduling_priority(context, 1), refused);
+        assert_eq!(kernel.set_context_in_process_scheduling_priority(context, 1), refused);
+        assert_eq!(reported_places(w), [""; 0]);
+    });
+}

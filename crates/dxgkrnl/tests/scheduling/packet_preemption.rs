@@ -446,3 +446,45 @@ fn preemption_works_on_threads_too() {
     assert_eq!(w.adapter().bug_checks(), []);
     assert_eq!(w.machine.driver().violations(), []);
 }
+
+/// The kernel asks for the last completed packet before it requests one that has run for too long.
+/// A driver that does not say so hides no hang.
+// spec: PRE-097
+#[test]
+fn a_driver_that_does_not_name_the_last_completed_packet_hides_no_hang() {
+    world().run(|w| {
+        let n = w.client("innocent");
+        w.submit_packet(w.context(0), &[Command::Hang]);
+        w.hooked.fail_next(Entry::QueryCurrentFence, Status::NOT_SUPPORTED);
+        w.pass(10_000 * MS);
+        assert!(matches!(w.state(), Ok(DeviceState::Hung(_))), "{:?}", w.state());
+        assert_eq!((w.stats().lost_completions, w.adapter().recoveries().len()), (0, 1));
+        n.on(n.context(0)).run(&ANY).complete();
+    });
+}
+
+/// A reset has answered the request, and the driver's own answer comes after it.
+// spec: PRE-047
+#[test]
+fn an_answer_to_a_request_that_a_reset_has_answered_is_counted_and_changes_nothing() {
+    still(|_| ()).run(|w| {
+        let n = w.client("high");
+        let (low, high) = (w.context(0), n.context_of(0, Priority::High));
+        submit(w, low, &ANY);
+        n.submit_packet(high, &ANY);
+        w.pass(SETTLED_NS);
+        assert_eq!(requests(w), [2]);
+        w.hooked.plant(|answers| answers.aborted = Some(1));
+        w.kernel.debug_timeouts(TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 }).unwrap();
+        w.pass(SETTLED_NS);
+        let given = packets(w);
+        report(w, &[preempted(2, 0)]);
+        assert_eq!((w.stats().stale_preemptions, packets(w)), (1, given.clone()));
+        let (_, urgent, _) = given[given.len() - 1];
+        let done = n.monitored(0);
+        n.on(high).signal(&done, 1);
+        let waits = n.wait_event(&done, 1);
+        report(w, &[completed(urgent)]);
+        assert!(waits.is_set());
+    });
+}

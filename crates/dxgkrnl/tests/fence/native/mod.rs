@@ -6,6 +6,7 @@ mod call_surface;
 mod cpu_signals;
 mod engine_variants;
 mod engines_without_the_cpu;
+mod log_ends;
 mod logs;
 mod monitored_shadow;
 mod signaled_hw_queues;
