@@ -321,6 +321,9 @@ pub(crate) struct Serve {
     /// Machine, limits and rights as TOML (docs/service.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Drive the adapters by this kernel-mode driver in C; what it breaks is told at the end
+    #[arg(long, value_name = "LIBRARY", conflicts_with = "counters")]
+    pub(crate) driver: Option<PathBuf>,
     /// Give one virtual machine at a time the adapters as a PCI device: a socket for QEMU's
     /// ivshmem-doorbell with vectors=2. May be repeated, for more machines at a time
     #[arg(long, value_name = "PATH")]

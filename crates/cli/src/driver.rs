@@ -1,4 +1,4 @@
-//! A kernel-mode driver in C as the driver of a run (`--driver`).
+//! A kernel-mode driver in C as the driver of a run, of a service (`--driver`) or of `conform`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! `tidegate serve`: a machine for other processes.
 
 use crate::arguments;
+use crate::driver::DriverFile;
 use crate::streams::{errln, outln};
 use crate::{BadInput, End};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -121,8 +122,13 @@ impl FileLimits {
     }
 }
 
-/// The machine of a configuration.
-fn machine(platform: &Platform, file: &File, path: Option<&Path>) -> Result<Machine, BadInput> {
+/// The machine of a configuration, with the reference driver or another one.
+fn machine(
+    platform: &Platform,
+    file: &File,
+    path: Option<&Path>,
+    driver: Option<&DriverFile>,
+) -> Result<Machine, BadInput> {
     let named = |what: String| match path {
         Some(path) => BadInput(format!("{}: {what}", path.display())),
         None => BadInput(what),
@@ -148,7 +154,10 @@ fn machine(platform: &Platform, file: &File, path: Option<&Path>) -> Result<Mach
         if let Some(display) = &file.display {
             config = config.with_display(1_000_000_000 / u64::from(display.refresh_hz.0));
         }
-        builder = builder.reference(config);
+        builder = match driver.map(DriverFile::make) {
+            None => builder.reference(config),
+            Some(make) => builder.driven(config, move |platform, gpu| make(platform, gpu)),
+        };
     }
     builder.start().map_err(|error| named(error.to_string()))
 }
@@ -166,7 +175,8 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
         true => Platform::sharing_host(),
         false => Platform::hosting_guests(),
     };
-    let machine = machine(&platform, &file, arguments.config.as_deref())?;
+    let driver = arguments.driver.as_deref().map(DriverFile::new);
+    let machine = machine(&platform, &file, arguments.config.as_deref(), driver.as_ref())?;
     let standard = ServerConfig::default();
     let config = ServerConfig {
         clients: file.clients.map_or(standard.clients, |most| most.0),
@@ -206,8 +216,13 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     let result = server.serve();
     stop_signals.close();
     tracing::info!(counts = ?server.counts(), "stopped");
+    // The driver's findings are complete when it is unloaded.
+    drop((server, machine));
+    let broken = driver.as_ref().map_or_else(Vec::new, DriverFile::take_problems);
+    broken.iter().for_each(|line| errln!("tidegate: {line}"));
     match result {
-        Ok(()) => Ok(End::Right),
+        Ok(()) if broken.is_empty() => Ok(End::Right),
+        Ok(()) => Ok(End::Wrong),
         Err(error) => {
             errln!("tidegate: the service stopped: {error}");
             Ok(End::Wrong)

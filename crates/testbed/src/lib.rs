@@ -8,7 +8,7 @@
 //! driver entries with closures. [`bare_gpu`] is the GPU without the rest, [`bare_driver`] the
 //! driver. [`Service`] serves a machine to other processes, [`ServiceProcess`] does so in another
 //! process. [`Container`] has namespaces for a client, [`Guest`] is a virtual machine for one.
-//! [`prelude`] has the names that most tests need. No product crate names this one.
+//! [`compile_driver`] compiles a driver in C. [`prelude`] has the names that most tests need. No product crate names this one.
 
 mod adapters;
 mod app;
@@ -16,6 +16,7 @@ pub mod bare_driver;
 pub mod bare_gpu;
 mod client;
 mod container;
+mod driver_in_c;
 mod guest;
 mod hooked;
 mod page_tables;
@@ -32,6 +33,7 @@ pub use adapters::{Adapters, Kind};
 pub use app::{App, QueueApi, SignalAndWait, first_word};
 pub use client::{Client, SHARED, at};
 pub use container::Container;
+pub use driver_in_c::compile_driver;
 pub use guest::{BootedGuest, Guest};
 pub use hooked::{ChangeCaps, DriverCalls, Hooked, KeptCurrent, KeptMonitored, Planted};
 pub use page_tables::{leads_to, own_space};

@@ -1,27 +1,20 @@
 //! `run --driver` and `conform`: kernel-mode drivers in C, and the clauses of the contract.
 
 use crate::{ended, holds, place, ran, refused, root, text};
-use std::process::Command;
+use std::path::Path;
+use tidegate_testbed::compile_driver;
 
 /// Compiles the packet driver into `driver.so` of a place; `false` without a compiler. With a
 /// mistake it is a driver of the tests of `ddi-c`.
-fn compiled(place: &std::path::Path, mistake: Option<u32>) -> bool {
-    if !Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success()) {
-        println!("skipped: this machine has no cc");
-        return false;
+fn compiled(place: &Path, mistake: Option<u32>) -> bool {
+    let library = place.join("driver.so");
+    match mistake {
+        None => compile_driver(&["drivers/packet/packet.c"], &[], &library),
+        Some(number) => {
+            let option = format!("-DMISTAKE={number}");
+            compile_driver(&["crates/ddi-c/tests/mistakes.c"], &[&option], &library)
+        }
     }
-    let source = match mistake {
-        None => "drivers/packet/packet.c",
-        Some(_) => "crates/ddi-c/tests/mistakes.c",
-    };
-    let mut command = Command::new("cc");
-    command.args(["-std=c11", "-fshort-wchar", "-fPIC", "-shared", "-I"]);
-    command.arg(root().join("include/wddm")).arg(root().join(source));
-    command.arg(root().join("include/wddm/tidegate_nt.c")).arg("-o").arg(place.join("driver.so"));
-    command.args(mistake.map(|number| format!("-DMISTAKE={number}")));
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
-    true
 }
 
 #[test]

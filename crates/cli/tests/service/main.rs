@@ -7,6 +7,7 @@
 )]
 
 mod containers;
+mod drivers;
 mod guest;
 mod older;
 mod record;

@@ -1,0 +1,45 @@
+//! `serve --driver`: clients of adapters that a driver in C drives.
+
+use super::{signal, workload};
+use rustix::process::Signal;
+use std::process::Command;
+use tidegate_testbed::{ServiceProcess, compile_driver};
+
+/// Serves a driver to two clients at a time, and stops. Returns how the service ended.
+fn serve(sources: &[&str], options: &[&str]) -> Option<i32> {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("driver.so");
+    if !compile_driver(sources, options, &library) {
+        return None;
+    }
+    let mut service = ServiceProcess::start(|folder| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["serve", "--socket"]).arg(folder.join("socket"));
+        command.arg("--driver").arg(&library);
+        command
+    });
+    let client = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.arg("run").arg(workload("ring-buffer.toml")).arg("--connect");
+        command.arg(service.socket()).args(["--submission", "packet", "--quiet"]);
+        command.spawn().unwrap()
+    };
+    let clients = [client(), client()];
+    for mut client in clients {
+        assert!(client.wait().unwrap().success());
+    }
+    signal(&service, Signal::TERM);
+    service.process().wait().unwrap().code()
+}
+
+#[test]
+fn a_driver_in_c_is_served() {
+    let Some(end) = serve(&["drivers/packet/packet.c"], &[]) else { return };
+    assert_eq!(end, 0);
+}
+
+#[test]
+fn a_broken_rule_of_a_served_driver_is_told_at_the_end() {
+    let Some(end) = serve(&["crates/ddi-c/tests/mistakes.c"], &["-DMISTAKE=11"]) else { return };
+    assert_eq!(end, 1);
+}
