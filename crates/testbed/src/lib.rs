@@ -8,7 +8,8 @@
 //! driver entries with closures. [`bare_gpu`] is the GPU without the rest, [`bare_driver`] the
 //! driver. [`Service`] serves a machine to other processes, [`ServiceProcess`] does so in another
 //! process. [`Container`] has namespaces for a client, [`Guest`] is a virtual machine for one.
-//! [`compile_driver`] compiles a driver in C. [`prelude`] has the names that most tests need. No product crate names this one.
+//! [`compile_driver`] compiles a driver in C. [`prelude`] has the names that most tests need. No
+//! product crate names this one.
 
 mod adapters;
 mod app;

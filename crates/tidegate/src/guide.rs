@@ -26,4 +26,5 @@ chapters! {
     when_the_gpu_fails: "when-the-gpu-fails.md",
     models_and_time: "models-and-time.md",
     testing_a_driver: "testing-a-driver.md",
+    a_driver_in_c: "a-driver-in-c.md",
 }

@@ -65,6 +65,24 @@ fn the_packet_driver_conforms() {
     );
 }
 
+/// The first program of the guide's chapter compiles, and is refused as the chapter says.
+#[test]
+fn the_guides_empty_driver_is_told_its_entries() {
+    let place = place("driver-of-the-guide");
+    let chapter = root().join("docs/guide/src/a-driver-in-c.md");
+    let chapter = std::fs::read_to_string(chapter).unwrap();
+    let program = chapter.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
+    let source = place.join("driver.c");
+    std::fs::write(&source, program).unwrap();
+    if !compile_driver(&[source.to_str().unwrap()], &[], &place.join("driver.so")) {
+        return;
+    }
+    refused(
+        &["conform", place.join("driver.so").to_str().unwrap()],
+        &["lacks DxgkDdiAddDevice", "DxgkDdiSubmitCommandVirtual"],
+    );
+}
+
 #[test]
 fn a_mistake_of_a_driver_breaks_its_clause() {
     let place = place("driver-does-not-conform");
