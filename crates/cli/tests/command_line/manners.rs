@@ -142,6 +142,7 @@ fn a_workload_can_come_from_standard_input() {
     };
     let ring = std::fs::read(root().join("workloads/ring-buffer.toml")).unwrap();
     // The longer runs of a comparison read the same input again.
+    let said = through(&["compare", "-", "--quiet"], &ring);
     holds(&said, &["user: ", "holds at 2x the length and at 10x the length"]);
     assert_eq!(said, text(&ran(&place, "compare workloads/ring-buffer.toml --quiet")));
     let trace = place.join("t.json");
