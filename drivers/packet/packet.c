@@ -518,6 +518,7 @@ static NTSTATUS SubmitCommandVirtual(
     COMMAND command;
     KIRQL level;
     NTSTATUS status;
+    ULONG last;
     if (pSubmitCommand->Flags.ContextSwitch) {
         flags |= DMA_CONTEXT_SWITCH;
         bytes = 0;
@@ -538,12 +539,19 @@ static NTSTATUS SubmitCommandVirtual(
     slot[3] = flags << 32;
     slot[4] = 0; /* no save area: a packet that has begun runs to its end */
     slot[5] = (ULONG64)(ULONG_PTR)context->Kernel;
+    last = node->Submitted;
     node->Submitted = pSubmitCommand->SubmissionFenceId;
     node->Written++;
     KeMemoryBarrier();
     node->Control[CONTROL_WRITE] = node->Written;
     Fill(&command, CMD_KICK_QUEUE, node->Queue, 0, 0);
     status = Run(adapter, &command);
+    if (!NT_SUCCESS(status) && node->Control[CONTROL_READ] != node->Written) {
+        /* The engine has not taken the packet, and the kernel takes it back. */
+        node->Written--;
+        node->Control[CONTROL_WRITE] = node->Written;
+        node->Submitted = last;
+    }
     KeReleaseSpinLock(&node->Lock, level);
     return status;
 }

@@ -363,6 +363,8 @@ typedef ACCESS_MASK *PACCESS_MASK;
 #define STATUS_ACCESS_DENIED ((NTSTATUS)0xC0000022)
 #define STATUS_BUFFER_TOO_SMALL ((NTSTATUS)0xC0000023)
 #define STATUS_OBJECT_TYPE_MISMATCH ((NTSTATUS)0xC0000024)
+#define STATUS_MUTANT_NOT_OWNED ((NTSTATUS)0xC0000046)
+#define STATUS_SEMAPHORE_LIMIT_EXCEEDED ((NTSTATUS)0xC0000047)
 #define STATUS_OBJECT_NAME_INVALID ((NTSTATUS)0xC0000033)
 #define STATUS_OBJECT_NAME_NOT_FOUND ((NTSTATUS)0xC0000034)
 #define STATUS_OBJECT_NAME_COLLISION ((NTSTATUS)0xC0000035)
@@ -666,6 +668,7 @@ typedef struct _STRING {
     USHORT MaximumLength;
     PCHAR Buffer;
 } STRING, *PSTRING, ANSI_STRING, *PANSI_STRING;
+typedef const STRING *PCANSI_STRING;
 
 #define RTL_CONSTANT_STRING(text) {sizeof(text) - sizeof((text)[0]), sizeof(text), (text)}
 #define DECLARE_CONST_UNICODE_STRING(name, text) \
@@ -792,6 +795,12 @@ typedef struct _KMUTANT {
 typedef struct _FAST_MUTEX {
     ULONG_PTR Opaque[8];
 } FAST_MUTEX, *PFAST_MUTEX;
+typedef struct _KGUARDED_MUTEX {
+    ULONG_PTR Opaque[8];
+} KGUARDED_MUTEX, *PKGUARDED_MUTEX;
+typedef struct _ERESOURCE {
+    ULONG_PTR Opaque[16];
+} ERESOURCE, *PERESOURCE;
 typedef struct _EX_PUSH_LOCK {
     ULONG_PTR Opaque[1];
 } EX_PUSH_LOCK, *PEX_PUSH_LOCK;
@@ -813,6 +822,24 @@ typedef struct _NPAGED_LOOKASIDE_LIST {
 typedef struct _PAGED_LOOKASIDE_LIST {
     ULONG_PTR Opaque[32];
 } PAGED_LOOKASIDE_LIST, *PPAGED_LOOKASIDE_LIST;
+
+typedef struct _LOOKASIDE_LIST_EX {
+    ULONG_PTR Opaque[32];
+} LOOKASIDE_LIST_EX, *PLOOKASIDE_LIST_EX;
+
+/* A list of single links without a lock. The head has a lock of ours. */
+typedef struct _SINGLE_LIST_ENTRY SLIST_ENTRY, *PSLIST_ENTRY;
+typedef struct DECLSPEC_ALIGN(16) _SLIST_HEADER {
+    PSLIST_ENTRY Next;
+    USHORT Depth;
+    USHORT Sequence;
+    ULONG Lock;
+} SLIST_HEADER, *PSLIST_HEADER;
+
+typedef struct _RTL_BITMAP {
+    ULONG SizeOfBitMap;
+    PULONG Buffer;
+} RTL_BITMAP, *PRTL_BITMAP;
 
 typedef struct _CLIENT_ID {
     HANDLE UniqueProcess;
@@ -964,6 +991,22 @@ typedef enum _KEY_VALUE_INFORMATION_CLASS {
     KeyValuePartialInformation = 2
 } KEY_VALUE_INFORMATION_CLASS;
 
+typedef struct _KEY_VALUE_BASIC_INFORMATION {
+    ULONG TitleIndex;
+    ULONG Type;
+    ULONG NameLength;
+    WCHAR Name[1];
+} KEY_VALUE_BASIC_INFORMATION, *PKEY_VALUE_BASIC_INFORMATION;
+
+typedef struct _KEY_VALUE_FULL_INFORMATION {
+    ULONG TitleIndex;
+    ULONG Type;
+    ULONG DataOffset;
+    ULONG DataLength;
+    ULONG NameLength;
+    WCHAR Name[1];
+} KEY_VALUE_FULL_INFORMATION, *PKEY_VALUE_FULL_INFORMATION;
+
 typedef struct _KEY_VALUE_PARTIAL_INFORMATION {
     ULONG TitleIndex;
     ULONG Type;
@@ -1039,6 +1082,19 @@ typedef BOOLEAN KSYNCHRONIZE_ROUTINE(PVOID SynchronizeContext);
 typedef KSYNCHRONIZE_ROUTINE *PKSYNCHRONIZE_ROUTINE;
 typedef VOID IO_WORKITEM_ROUTINE(PDEVICE_OBJECT DeviceObject, PVOID Context);
 typedef IO_WORKITEM_ROUTINE *PIO_WORKITEM_ROUTINE;
+typedef VOID WORKER_THREAD_ROUTINE(PVOID Parameter);
+typedef WORKER_THREAD_ROUTINE *PWORKER_THREAD_ROUTINE;
+typedef struct _WORK_QUEUE_ITEM {
+    LIST_ENTRY List;
+    PWORKER_THREAD_ROUTINE WorkerRoutine;
+    PVOID Parameter;
+} WORK_QUEUE_ITEM, *PWORK_QUEUE_ITEM;
+typedef VOID IO_WORKITEM_ROUTINE_EX(PVOID IoObject, PVOID Context, PIO_WORKITEM IoWorkItem);
+typedef IO_WORKITEM_ROUTINE_EX *PIO_WORKITEM_ROUTINE_EX;
+typedef PVOID ALLOCATE_FUNCTION(POOL_TYPE PoolType, SIZE_T NumberOfBytes, ULONG Tag);
+typedef ALLOCATE_FUNCTION *PALLOCATE_FUNCTION;
+typedef VOID FREE_FUNCTION(PVOID Buffer);
+typedef FREE_FUNCTION *PFREE_FUNCTION;
 typedef VOID EXT_CALLBACK(PEX_TIMER Timer, PVOID Context);
 typedef EXT_CALLBACK *PEXT_CALLBACK;
 typedef NTSTATUS RTL_QUERY_REGISTRY_ROUTINE(
@@ -1063,7 +1119,11 @@ typedef struct _RTL_QUERY_REGISTRY_TABLE {
 #define RTL_REGISTRY_ABSOLUTE 0
 #define RTL_REGISTRY_SERVICES 1
 #define RTL_REGISTRY_HANDLE 0x40000000
+#define RTL_QUERY_REGISTRY_SUBKEY 0x1
+#define RTL_QUERY_REGISTRY_TOPKEY 0x2
 #define RTL_QUERY_REGISTRY_REQUIRED 0x4
+#define RTL_QUERY_REGISTRY_NOVALUE 0x8
+#define RTL_QUERY_REGISTRY_NOEXPAND 0x10
 #define RTL_QUERY_REGISTRY_DIRECT 0x20
 #define RTL_QUERY_REGISTRY_TYPECHECK 0x100
 #define RTL_QUERY_REGISTRY_TYPECHECK_SHIFT 24
@@ -1213,18 +1273,34 @@ PVOID ExAllocatePool2(POOL_FLAGS Flags, SIZE_T NumberOfBytes, ULONG Tag);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 PVOID ExAllocatePoolZero(POOL_TYPE PoolType, SIZE_T NumberOfBytes, ULONG Tag);
 
+_IRQL_requires_max_(DISPATCH_LEVEL)
+PVOID ExAllocatePool(POOL_TYPE PoolType, SIZE_T NumberOfBytes);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+PVOID ExAllocatePoolUninitialized(POOL_TYPE PoolType, SIZE_T NumberOfBytes, ULONG Tag);
+
 /* Lookaside lists */
 
 _IRQL_requires_max_(DISPATCH_LEVEL)
 VOID ExInitializeNPagedLookasideList(
-    PNPAGED_LOOKASIDE_LIST Lookaside, PVOID Allocate, PVOID Free, ULONG Flags, SIZE_T Size,
-    ULONG Tag, USHORT Depth);
+    PNPAGED_LOOKASIDE_LIST Lookaside, PALLOCATE_FUNCTION Allocate, PFREE_FUNCTION Free, ULONG Flags,
+    SIZE_T Size, ULONG Tag, USHORT Depth);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 VOID ExDeleteNPagedLookasideList(PNPAGED_LOOKASIDE_LIST Lookaside);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 PVOID ExAllocateFromNPagedLookasideList(PNPAGED_LOOKASIDE_LIST Lookaside);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 VOID ExFreeToNPagedLookasideList(PNPAGED_LOOKASIDE_LIST Lookaside, PVOID Entry);
+
+_IRQL_requires_max_(APC_LEVEL)
+VOID ExInitializePagedLookasideList(
+    PPAGED_LOOKASIDE_LIST Lookaside, PALLOCATE_FUNCTION Allocate, PFREE_FUNCTION Free, ULONG Flags,
+    SIZE_T Size, ULONG Tag, USHORT Depth);
+_IRQL_requires_max_(APC_LEVEL)
+VOID ExDeletePagedLookasideList(PPAGED_LOOKASIDE_LIST Lookaside);
+_IRQL_requires_max_(APC_LEVEL)
+PVOID ExAllocateFromPagedLookasideList(PPAGED_LOOKASIDE_LIST Lookaside);
+_IRQL_requires_max_(APC_LEVEL)
+VOID ExFreeToPagedLookasideList(PPAGED_LOOKASIDE_LIST Lookaside, PVOID Entry);
 
 /* Physical and mapped memory, memory descriptor lists */
 
@@ -1263,8 +1339,6 @@ PMDL MmAllocatePagesForMdlEx(
     PHYSICAL_ADDRESS LowAddress, PHYSICAL_ADDRESS HighAddress, PHYSICAL_ADDRESS SkipBytes,
     SIZE_T TotalBytes, MEMORY_CACHING_TYPE CacheType, ULONG Flags);
 VOID MmFreePagesFromMdl(PMDLX MemoryDescriptorList);
-_IRQL_requires_max_(DISPATCH_LEVEL)
-PVOID MmMapIoSpaceEx(PHYSICAL_ADDRESS PhysicalAddress, SIZE_T NumberOfBytes, ULONG Protect);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 PVOID MmMapIoSpaceEx(PHYSICAL_ADDRESS PhysicalAddress, SIZE_T NumberOfBytes, ULONG Protect);
 _IRQL_requires_max_(DISPATCH_LEVEL)
@@ -1326,6 +1400,29 @@ VOID ExAcquirePushLockShared(PEX_PUSH_LOCK PushLock);
 _IRQL_requires_max_(APC_LEVEL)
 VOID ExReleasePushLockShared(PEX_PUSH_LOCK PushLock);
 
+_IRQL_requires_max_(DISPATCH_LEVEL)
+VOID KeInitializeGuardedMutex(PKGUARDED_MUTEX Mutex);
+_IRQL_requires_max_(APC_LEVEL)
+VOID KeAcquireGuardedMutex(PKGUARDED_MUTEX Mutex);
+_IRQL_requires_max_(APC_LEVEL)
+BOOLEAN KeTryToAcquireGuardedMutex(PKGUARDED_MUTEX Mutex);
+_IRQL_requires_max_(APC_LEVEL)
+VOID KeReleaseGuardedMutex(PKGUARDED_MUTEX Mutex);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+NTSTATUS ExInitializeResourceLite(PERESOURCE Resource);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+NTSTATUS ExDeleteResourceLite(PERESOURCE Resource);
+_IRQL_requires_max_(APC_LEVEL)
+BOOLEAN ExAcquireResourceExclusiveLite(PERESOURCE Resource, BOOLEAN Wait);
+_IRQL_requires_max_(APC_LEVEL)
+BOOLEAN ExAcquireResourceSharedLite(PERESOURCE Resource, BOOLEAN Wait);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+VOID ExReleaseResourceLite(PERESOURCE Resource);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+BOOLEAN ExIsResourceAcquiredExclusiveLite(PERESOURCE Resource);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+ULONG ExIsResourceAcquiredSharedLite(PERESOURCE Resource);
+
 /* Events, mutexes, semaphores, waits */
 
 VOID KeInitializeEvent(PRKEVENT Event, EVENT_TYPE Type, BOOLEAN State);
@@ -1342,6 +1439,12 @@ NTSTATUS KeWaitForSingleObject(
 VOID KeInitializeMutex(PRKMUTEX Mutex, ULONG Level);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 LONG KeReleaseMutex(PRKMUTEX Mutex, BOOLEAN Wait);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+LONG KeReadStateMutex(PRKMUTEX Mutex);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+LONG KeReadStateSemaphore(PRKSEMAPHORE Semaphore);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+BOOLEAN KeReadStateTimer(PKTIMER Timer);
 _IRQL_requires_max_(PASSIVE_LEVEL)
 VOID KeInitializeSemaphore(PRKSEMAPHORE Semaphore, LONG Count, LONG Limit);
 LONG KeReleaseSemaphore(PRKSEMAPHORE Semaphore, KPRIORITY Increment, LONG Adjustment, BOOLEAN Wait);
@@ -1375,6 +1478,14 @@ VOID IoQueueWorkItem(
     PVOID Context);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 VOID IoFreeWorkItem(PIO_WORKITEM IoWorkItem);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+VOID IoQueueWorkItemEx(
+    PIO_WORKITEM IoWorkItem, PIO_WORKITEM_ROUTINE_EX WorkerRoutine, WORK_QUEUE_TYPE QueueType,
+    PVOID Context);
+VOID ExInitializeWorkItem(
+    PWORK_QUEUE_ITEM Item, PWORKER_THREAD_ROUTINE Routine, PVOID Context);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+VOID ExQueueWorkItem(PWORK_QUEUE_ITEM WorkItem, WORK_QUEUE_TYPE QueueType);
 VOID KeInitializeThreadedDpc(PRKDPC Dpc, PKDEFERRED_ROUTINE DeferredRoutine, PVOID DeferredContext);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 PEX_TIMER ExAllocateTimer(PEXT_CALLBACK Callback, PVOID CallbackContext, ULONG Attributes);
@@ -1395,6 +1506,8 @@ VOID KeQuerySystemTimePrecise(PLARGE_INTEGER CurrentTime);
 ULONGLONG KeQueryInterruptTime(VOID);
 ULONG KeQueryTimeIncrement(VOID);
 VOID KeQuerySystemTime(PLARGE_INTEGER CurrentTime);
+VOID KeQueryTickCount(PLARGE_INTEGER CurrentCount);
+ULONGLONG KeQueryUnbiasedInterruptTime(VOID);
 ULONG64 KeQueryInterruptTimePrecise(PULONG64 QpcTimeStamp);
 
 /* Atomics */
@@ -1425,6 +1538,25 @@ PLIST_ENTRY ExInterlockedInsertHeadList(
 PLIST_ENTRY ExInterlockedInsertTailList(
     PLIST_ENTRY ListHead, PLIST_ENTRY ListEntry, PKSPIN_LOCK Lock);
 PLIST_ENTRY ExInterlockedRemoveHeadList(PLIST_ENTRY ListHead, PKSPIN_LOCK Lock);
+
+PSINGLE_LIST_ENTRY ExInterlockedPushEntryList(
+    PSINGLE_LIST_ENTRY ListHead, PSINGLE_LIST_ENTRY ListEntry, PKSPIN_LOCK Lock);
+PSINGLE_LIST_ENTRY ExInterlockedPopEntryList(PSINGLE_LIST_ENTRY ListHead, PKSPIN_LOCK Lock);
+
+/* Lists of single links without a lock */
+
+VOID InitializeSListHead(PSLIST_HEADER ListHead);
+#define ExInitializeSListHead InitializeSListHead
+_IRQL_requires_max_(DISPATCH_LEVEL)
+PSLIST_ENTRY InterlockedPushEntrySList(PSLIST_HEADER ListHead, PSLIST_ENTRY ListEntry);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+PSLIST_ENTRY InterlockedPopEntrySList(PSLIST_HEADER ListHead);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+PSLIST_ENTRY InterlockedFlushSList(PSLIST_HEADER ListHead);
+#define ExInterlockedPushEntrySList(head, entry, lock) InterlockedPushEntrySList(head, entry)
+#define ExInterlockedPopEntrySList(head, lock) InterlockedPopEntrySList(head)
+#define ExInterlockedFlushSList InterlockedFlushSList
+USHORT ExQueryDepthSList(PSLIST_HEADER SListHead);
 
 /* Registers and ports */
 
@@ -1466,9 +1598,14 @@ NTSTATUS ObReferenceObjectByHandle(
     PVOID *Object, POBJECT_HANDLE_INFORMATION HandleInformation);
 _IRQL_requires_max_(DISPATCH_LEVEL)
 VOID ObDereferenceObject(PVOID Object);
+_IRQL_requires_max_(DISPATCH_LEVEL)
+VOID ObReferenceObject(PVOID Object);
 HANDLE PsGetCurrentProcessId(VOID);
 PKTHREAD KeGetCurrentThread(VOID);
 ULONG KeGetCurrentProcessorNumberEx(PPROCESSOR_NUMBER ProcNumber);
+ULONG KeGetCurrentProcessorNumber(VOID);
+ULONG KeQueryActiveProcessorCount(KAFFINITY *ActiveProcessors);
+PETHREAD PsGetCurrentThread(VOID);
 PEPROCESS PsGetCurrentProcess(VOID);
 HANDLE PsGetCurrentThreadId(VOID);
 _IRQL_requires_max_(DISPATCH_LEVEL)
@@ -1511,6 +1648,11 @@ NTSTATUS ZwSetValueKey(
 _IRQL_requires_max_(PASSIVE_LEVEL)
 NTSTATUS ZwFlushKey(HANDLE KeyHandle);
 
+_IRQL_requires_max_(PASSIVE_LEVEL)
+NTSTATUS RtlWriteRegistryValue(
+    ULONG RelativeTo, PCWSTR Path, PCWSTR ValueName, ULONG ValueType, PVOID ValueData,
+    ULONG ValueLength);
+
 /* Strings and memory */
 
 SIZE_T RtlCompareMemory(const VOID *Source1, const VOID *Source2, SIZE_T Length);
@@ -1523,6 +1665,53 @@ VOID RtlInitEmptyUnicodeString(PUNICODE_STRING UnicodeString, PWCHAR Buffer, USH
 _IRQL_requires_max_(PASSIVE_LEVEL)
 BOOLEAN RtlEqualUnicodeString(
     PCUNICODE_STRING String1, PCUNICODE_STRING String2, BOOLEAN CaseInSensitive);
+
+NTSTATUS RtlAppendUnicodeToString(PUNICODE_STRING Destination, PCWSTR Source);
+NTSTATUS RtlAppendUnicodeStringToString(PUNICODE_STRING Destination, PCUNICODE_STRING Source);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+BOOLEAN RtlPrefixUnicodeString(
+    PCUNICODE_STRING String1, PCUNICODE_STRING String2, BOOLEAN CaseInSensitive);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+WCHAR RtlUpcaseUnicodeChar(WCHAR SourceCharacter);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+WCHAR RtlDowncaseUnicodeChar(WCHAR SourceCharacter);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+NTSTATUS RtlUnicodeStringToInteger(PCUNICODE_STRING String, ULONG Base, PULONG Value);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+NTSTATUS RtlIntegerToUnicodeString(ULONG Value, ULONG Base, PUNICODE_STRING String);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+NTSTATUS RtlInt64ToUnicodeString(ULONGLONG Value, ULONG Base, PUNICODE_STRING String);
+VOID RtlInitAnsiString(PANSI_STRING DestinationString, PCSTR SourceString);
+VOID RtlInitString(PSTRING DestinationString, PCSTR SourceString);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+NTSTATUS RtlAnsiStringToUnicodeString(
+    PUNICODE_STRING DestinationString, PCANSI_STRING SourceString,
+    BOOLEAN AllocateDestinationString);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+NTSTATUS RtlUnicodeStringToAnsiString(
+    PANSI_STRING DestinationString, PCUNICODE_STRING SourceString,
+    BOOLEAN AllocateDestinationString);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+VOID RtlFreeUnicodeString(PUNICODE_STRING UnicodeString);
+_IRQL_requires_max_(PASSIVE_LEVEL)
+VOID RtlFreeAnsiString(PANSI_STRING AnsiString);
+
+/* Bitmaps */
+
+VOID RtlInitializeBitMap(PRTL_BITMAP BitMapHeader, PULONG BitMapBuffer, ULONG SizeOfBitMap);
+VOID RtlClearAllBits(PRTL_BITMAP BitMapHeader);
+VOID RtlSetAllBits(PRTL_BITMAP BitMapHeader);
+VOID RtlClearBit(PRTL_BITMAP BitMapHeader, ULONG BitNumber);
+VOID RtlSetBit(PRTL_BITMAP BitMapHeader, ULONG BitNumber);
+BOOLEAN RtlTestBit(PRTL_BITMAP BitMapHeader, ULONG BitNumber);
+VOID RtlClearBits(PRTL_BITMAP BitMapHeader, ULONG StartingIndex, ULONG NumberToClear);
+VOID RtlSetBits(PRTL_BITMAP BitMapHeader, ULONG StartingIndex, ULONG NumberToSet);
+ULONG RtlFindClearBits(PRTL_BITMAP BitMapHeader, ULONG NumberToFind, ULONG HintIndex);
+ULONG RtlFindClearBitsAndSet(PRTL_BITMAP BitMapHeader, ULONG NumberToFind, ULONG HintIndex);
+BOOLEAN RtlAreBitsClear(PRTL_BITMAP BitMapHeader, ULONG StartingIndex, ULONG Length);
+BOOLEAN RtlAreBitsSet(PRTL_BITMAP BitMapHeader, ULONG StartingIndex, ULONG Length);
+ULONG RtlNumberOfSetBits(PRTL_BITMAP BitMapHeader);
+#define RtlCheckBit(bitmap, bit) RtlTestBit((bitmap), (bit))
 
 /* Errors */
 

@@ -37,6 +37,10 @@ NTSTATUS RtlStringCbLengthA(PCSTR String, SIZE_T MostBytes, PSIZE_T Length);
 NTSTATUS RtlStringCbLengthW(PCWSTR String, SIZE_T MostBytes, PSIZE_T Length);
 NTSTATUS RtlStringCchLengthA(PCSTR String, SIZE_T MostCharacters, PSIZE_T Length);
 NTSTATUS RtlStringCchLengthW(PCWSTR String, SIZE_T MostCharacters, PSIZE_T Length);
+NTSTATUS RtlStringCbVPrintfA(
+    PSTR Destination, SIZE_T Bytes, PCSTR Format, __builtin_va_list Arguments);
+NTSTATUS RtlStringCbVPrintfW(
+    PWSTR Destination, SIZE_T Bytes, PCWSTR Format, __builtin_va_list Arguments);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
  *
  *     cc -std=c11 -fshort-wchar -fPIC -shared -I include/wddm driver.c include/wddm/tidegate_nt.c
  *
+ * - The folder tidegate_nt has its other parts, which it includes.
  * - The host gives a table of its functions to TidegateBind before it calls DriverEntry. Each copy
  *   of the library has one host.
  * - What needs no host is carried out here: pool guards, atomics, strings.
@@ -12,6 +13,7 @@
  */
 #include <ntddk.h>
 #include <dispmprt.h>
+#include <ntstrsafe.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +70,51 @@ typedef struct _TIDEGATE_HOST {
     BOOLEAN (*CancelTimer)(PVOID, PVOID timer);
     PVOID (*StartThread)(PVOID, UINT64 routine, UINT64 context);
     VOID (*EndThread)(PVOID);
+    /* Checks how much of the stack is used at an address of it. */
+    VOID (*CheckStack)(PVOID, const char *function, UINT64 at);
+    VOID (*InitializeSemaphore)(PVOID, PVOID object, LONG count, LONG limit);
+    LONG (*ReleaseSemaphore)(PVOID, PVOID object, LONG by);
+    VOID (*InitializeMutex)(PVOID, PVOID object);
+    BOOLEAN (*AcquireMutex)(PVOID, const char *function, PVOID object, BOOLEAN waits);
+    /* How often the caller held it; 0 if it does not own it. */
+    ULONG (*ReleaseMutex)(PVOID, const char *function, PVOID object);
+    VOID (*InitializeShared)(PVOID, PVOID object);
+    BOOLEAN (*AcquireShared)(
+        PVOID, const char *function, PVOID object, BOOLEAN exclusive, BOOLEAN recursive,
+        BOOLEAN waits);
+    VOID (*ReleaseShared)(PVOID, const char *function, PVOID object);
+    /* 2 exclusive, 1 shared, 0 not owned. */
+    ULONG (*OwnsShared)(PVOID, const char *function, PVOID object);
+    VOID (*DeleteObject)(PVOID, const char *function, PVOID object);
+    LONG (*StateOf)(PVOID, const char *function, PVOID object);
+    /* A status: the index, STATUS_TIMEOUT, or STATUS_ALERTED if the machine stops. */
+    ULONG (*WaitMany)(
+        PVOID, PVOID const *objects, ULONG count, BOOLEAN all, BOOLEAN bounded, UINT64 units);
+    VOID (*EnterRegion)(PVOID);
+    VOID (*LeaveRegion)(PVOID);
+    VOID (*CheckRegion)(PVOID, const char *function);
+    BOOLEAN (*QueueWork)(PVOID, PVOID item, UINT64 routine, UINT64 context);
+    BOOLEAN (*IsWorkQueued)(PVOID, PVOID item);
+    PVOID (*ThreadObject)(PVOID);
+    PVOID (*MapIo)(PVOID, UINT64 bus, UINT64 bytes);
+    VOID (*UnmapIo)(PVOID, PVOID at, UINT64 bytes);
+    /* 0 for memory that the device does not reach. */
+    UINT64 (*BusAddress)(PVOID, PVOID at);
+    VOID (*BugCheck)(PVOID, ULONG code, UINT64 one, UINT64 two, UINT64 three, UINT64 four);
+    BOOLEAN (*ReferenceHandle)(PVOID, HANDLE handle);
+    VOID (*Reference)(PVOID, PVOID object);
+    VOID (*Dereference)(PVOID, PVOID object);
+    BOOLEAN (*CloseHandle)(PVOID, HANDLE handle);
+    /* `root`: 0 a path, 1 the hardware key, 2 the software key, 3 a path below the services. */
+    NTSTATUS (*OpenKey)(
+        PVOID, ULONG root, HANDLE parent, PCWSTR path, ULONG characters, BOOLEAN create,
+        PHANDLE handle);
+    NTSTATUS (*QueryValue)(
+        PVOID, const char *function, HANDLE key, PCWSTR name, ULONG characters, PULONG type,
+        PUCHAR data, ULONG capacity, PULONG bytes);
+    NTSTATUS (*SetValue)(
+        PVOID, HANDLE key, PCWSTR name, ULONG characters, ULONG type, const UCHAR *data,
+        ULONG bytes);
 } TIDEGATE_HOST;
 
 static const TIDEGATE_HOST *host;
@@ -110,29 +157,7 @@ static VOID report(const char *format, ...) {
     host->Violation(host->Host, text);
 }
 
-static VOID print(const char *format, va_list arguments) {
-    char text[512];
-    (void)vsnprintf(text, sizeof(text), format, arguments);
-    host->Print(host->Host, text);
-}
-
-ULONG DbgPrint(PCSTR Format, ...) {
-    va_list arguments;
-    va_start(arguments, Format);
-    print(Format, arguments);
-    va_end(arguments);
-    return 0;
-}
-
-ULONG DbgPrintEx(ULONG ComponentId, ULONG Level, PCSTR Format, ...) {
-    va_list arguments;
-    UNREFERENCED_PARAMETER(ComponentId);
-    UNREFERENCED_PARAMETER(Level);
-    va_start(arguments, Format);
-    print(Format, arguments);
-    va_end(arguments);
-    return 0;
-}
+#include "tidegate_nt/formats.c"
 
 VOID TidegatePagedCode(PCSTR File, ULONG Line) {
     if (host->Level(host->Host) > APC_LEVEL) {
@@ -310,6 +335,17 @@ PVOID ExAllocatePool2(POOL_FLAGS Flags, SIZE_T NumberOfBytes, ULONG Tag) {
     return allocate(NumberOfBytes, Tag, (Flags & POOL_FLAG_UNINITIALIZED) == 0);
 }
 
+PVOID ExAllocatePoolUninitialized(POOL_TYPE PoolType, SIZE_T NumberOfBytes, ULONG Tag) {
+    check("ExAllocatePoolUninitialized", highest(PoolType == PagedPool));
+    return allocate(NumberOfBytes, Tag, FALSE);
+}
+
+/* The tag that the published function gives. */
+PVOID ExAllocatePool(POOL_TYPE PoolType, SIZE_T NumberOfBytes) {
+    check("ExAllocatePool", highest(PoolType == PagedPool));
+    return allocate(NumberOfBytes, 0x656E6F4Eu /* 'None' */, FALSE);
+}
+
 VOID ExFreePool(PVOID P) {
     check("ExFreePool", DISPATCH_LEVEL);
     release(P, 0);
@@ -443,6 +479,29 @@ VOID KeQuerySystemTime(PLARGE_INTEGER CurrentTime) {
     CurrentTime->QuadPart = (LONGLONG)host->Time(host->Host);
 }
 
+ULONG64 KeQueryInterruptTimePrecise(PULONG64 QpcTimeStamp) {
+    ULONG64 now = host->Time(host->Host);
+    if (QpcTimeStamp != NULL) {
+        *QpcTimeStamp = now;
+    }
+    return now;
+}
+
+ULONGLONG KeQueryUnbiasedInterruptTime(VOID) {
+    return host->Time(host->Host);
+}
+
+/* Units of 100 ns in a clock tick */
+#define TICK_UNITS 156250u
+
+ULONG KeQueryTimeIncrement(VOID) {
+    return TICK_UNITS;
+}
+
+VOID KeQueryTickCount(PLARGE_INTEGER CurrentCount) {
+    CurrentCount->QuadPart = (LONGLONG)(host->Time(host->Host) / TICK_UNITS);
+}
+
 VOID KeQuerySystemTimePrecise(PLARGE_INTEGER CurrentTime) {
     KeQuerySystemTime(CurrentTime);
 }
@@ -554,7 +613,7 @@ BOOLEAN KeCancelTimer(PKTIMER Timer) {
     return host->CancelTimer(host->Host, (PVOID)Timer);
 }
 
-/* Threads. A handle is the address of the thread's object. */
+/* Threads. A handle has the address of the thread's object. */
 
 NTSTATUS PsCreateSystemThread(
     PHANDLE ThreadHandle, ULONG DesiredAccess, POBJECT_ATTRIBUTES ObjectAttributes,
@@ -576,29 +635,6 @@ NTSTATUS PsTerminateSystemThread(NTSTATUS ExitStatus) {
     check("PsTerminateSystemThread", PASSIVE_LEVEL);
     host->EndThread(host->Host);
     return ExitStatus;
-}
-
-NTSTATUS ObReferenceObjectByHandle(
-    HANDLE Handle, ACCESS_MASK DesiredAccess, POBJECT_TYPE ObjectType, KPROCESSOR_MODE AccessMode,
-    PVOID *Object, POBJECT_HANDLE_INFORMATION HandleInformation) {
-    UNREFERENCED_PARAMETER(DesiredAccess);
-    UNREFERENCED_PARAMETER(ObjectType);
-    UNREFERENCED_PARAMETER(AccessMode);
-    UNREFERENCED_PARAMETER(HandleInformation);
-    check("ObReferenceObjectByHandle", PASSIVE_LEVEL);
-    *Object = (PVOID)Handle;
-    return STATUS_SUCCESS;
-}
-
-VOID ObDereferenceObject(PVOID Object) {
-    UNREFERENCED_PARAMETER(Object);
-    check("ObDereferenceObject", DISPATCH_LEVEL);
-}
-
-NTSTATUS ZwClose(HANDLE Handle) {
-    UNREFERENCED_PARAMETER(Handle);
-    check("ZwClose", PASSIVE_LEVEL);
-    return STATUS_SUCCESS;
 }
 
 /* Atomics: full barriers */
@@ -710,45 +746,46 @@ PLIST_ENTRY ExInterlockedRemoveHeadList(PLIST_ENTRY ListHead, PKSPIN_LOCK Lock) 
     return first;
 }
 
-/* Strings and memory */
+/* Errors */
 
-SIZE_T RtlCompareMemory(const VOID *Source1, const VOID *Source2, SIZE_T Length) {
-    const UCHAR *one = (const UCHAR *)Source1;
-    const UCHAR *two = (const UCHAR *)Source2;
-    SIZE_T equal = 0;
-    while (equal < Length && one[equal] == two[equal]) {
-        equal++;
-    }
-    return equal;
+VOID KeBugCheckEx(
+    ULONG BugCheckCode, ULONG_PTR BugCheckParameter1, ULONG_PTR BugCheckParameter2,
+    ULONG_PTR BugCheckParameter3, ULONG_PTR BugCheckParameter4) {
+    host->BugCheck(
+        host->Host, BugCheckCode, BugCheckParameter1, BugCheckParameter2, BugCheckParameter3,
+        BugCheckParameter4);
+    /* The host unwinds the thread. */
+    abort();
 }
 
-VOID RtlInitUnicodeString(PUNICODE_STRING DestinationString, PCWSTR SourceString) {
-    SIZE_T characters = 0;
-    while (SourceString != NULL && SourceString[characters] != 0 && characters < 0x7FFE) {
-        characters++;
+/*
+ * Stack. Functions of the shim check how much is used. A driver that is compiled with
+ * -finstrument-functions is checked at the start of each of its functions.
+ */
+
+#define UNINSTRUMENTED __attribute__((no_instrument_function))
+
+VOID UNINSTRUMENTED __cyg_profile_func_enter(VOID *function, VOID *caller);
+VOID UNINSTRUMENTED __cyg_profile_func_exit(VOID *function, VOID *caller);
+
+VOID __cyg_profile_func_enter(VOID *function, VOID *caller) {
+    UNREFERENCED_PARAMETER(function);
+    UNREFERENCED_PARAMETER(caller);
+    if (host != NULL) {
+        host->CheckStack(
+            host->Host, "the start of a function", (UINT64)(ULONG_PTR)__builtin_frame_address(0));
     }
-    DestinationString->Length = (USHORT)(characters * sizeof(WCHAR));
-    DestinationString->MaximumLength =
-        (USHORT)(SourceString == NULL ? 0 : (characters + 1) * sizeof(WCHAR));
-    DestinationString->Buffer = (PWSTR)(ULONG_PTR)SourceString;
 }
 
-VOID RtlInitEmptyUnicodeString(PUNICODE_STRING UnicodeString, PWCHAR Buffer, USHORT BufferSize) {
-    UnicodeString->Length = 0;
-    UnicodeString->MaximumLength = BufferSize;
-    UnicodeString->Buffer = Buffer;
+VOID __cyg_profile_func_exit(VOID *function, VOID *caller) {
+    UNREFERENCED_PARAMETER(function);
+    UNREFERENCED_PARAMETER(caller);
 }
 
-VOID RtlCopyUnicodeString(PUNICODE_STRING DestinationString, PCUNICODE_STRING SourceString) {
-    USHORT bytes = SourceString == NULL ? 0 : SourceString->Length;
-    if (bytes > DestinationString->MaximumLength) {
-        bytes = DestinationString->MaximumLength;
-    }
-    if (bytes != 0) {
-        memmove(DestinationString->Buffer, SourceString->Buffer, bytes);
-    }
-    DestinationString->Length = bytes;
-}
+#include "tidegate_nt/waits.c"
+#include "tidegate_nt/memory.c"
+#include "tidegate_nt/strings.c"
+#include "tidegate_nt/registry.c"
 
 #ifdef __cplusplus
 }

@@ -1,23 +1,17 @@
-//! Events, DPCs, timers and threads of a driver. Each thread is an agent of the platform, and one
-//! more agent runs the DPCs and the timers. It starts with the first of them.
+//! DPCs, timers, threads and work items of a driver. Each thread is an agent of the platform. One
+//! more agent runs the DPCs and the timers, another the work items. Each starts with the first of
+//! them.
 //!
 //! Invariants: a DPC is in the queue once. The lock of the queue is innermost and is not held while
 //! a routine runs. At the end of a run every wait ends; a thread of the driver then ends in that
 //! wait, because it would wait again for ever.
 
-use crate::dpc_queue::{Dpc, Queue, Timer};
+use crate::dpc_queue::{Dpc, Queue, Timer, Work};
 use crate::host::Host;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use tidegate_platform::level::Level;
-use tidegate_platform::{CpuTime, Event, Step, WaitEnd, current};
-
-/// What a wait came to.
-pub(crate) enum Waited {
-    Done,
-    TimedOut,
-    Stopped,
-}
+use tidegate_platform::{CpuTime, Step, WaitEnd, current};
 
 /// What the agent of DPCs does next.
 enum Next {
@@ -35,61 +29,6 @@ struct ThreadEnd;
 const THREADS_AT: u64 = 0x7D6F_0000_0000_0000;
 
 impl Host {
-    // Events.
-
-    pub(crate) fn initialize_event(&self, at: u64, manual_reset: bool, is_set: bool) {
-        let event = self.platform.event(manual_reset);
-        if is_set {
-            event.set(Step::ThreadWake);
-        }
-        self.agents.events.lock().insert(at, event);
-    }
-
-    fn event(&self, at: u64, function: &str) -> Option<Event> {
-        let event = self.agents.events.lock().get(&at).cloned();
-        if event.is_none() {
-            self.violation(format!("{function} of {at:#x}, which was not initialised"));
-        }
-        event
-    }
-
-    /// Sets an event. Returns whether it was set.
-    pub(crate) fn set_event(&self, at: u64) -> bool {
-        let Some(event) = self.event(at, "KeSetEvent") else { return false };
-        let was_set = event.is_set();
-        event.set(Step::ThreadWake);
-        was_set
-    }
-
-    /// Clears an event. Returns whether it was set.
-    pub(crate) fn clear_event(&self, at: u64) -> bool {
-        let Some(event) = self.event(at, "KeClearEvent") else { return false };
-        let was_set = event.is_set();
-        event.reset();
-        was_set
-    }
-
-    pub(crate) fn is_event_set(&self, at: u64) -> bool {
-        self.event(at, "KeReadStateEvent").is_some_and(|event| event.is_set())
-    }
-
-    /// Waits for an event, a timer or a thread, for units of 100 ns.
-    pub(crate) fn wait_for(&self, at: u64, units: Option<u64>) -> Waited {
-        let Some(event) = self.event(at, "KeWaitForSingleObject") else { return Waited::Done };
-        if units == Some(0) {
-            return if event.try_take() { Waited::Done } else { Waited::TimedOut };
-        }
-        let deadline = units.map(|units| self.platform.now().after(units.saturating_mul(100)));
-        match event.wait_for(deadline, "an object of the driver") {
-            WaitEnd::Woken => Waited::Done,
-            WaitEnd::TimedOut => Waited::TimedOut,
-            WaitEnd::Stopped => {
-                self.end_stopped_thread();
-                Waited::Stopped
-            }
-        }
-    }
-
     /// Ends the calling agent if it is a thread of the driver.
     pub(crate) fn end_stopped_thread(&self) {
         let name = current::name();
@@ -260,10 +199,13 @@ impl Host {
         };
         let at = THREADS_AT + 16 * number;
         self.initialize_event(at, true, false);
+        self.open_thread(at);
         let (host, of) = (Arc::clone(self), name.clone());
         self.platform.spawn_worker(name, move || {
+            host.name_thread(at);
             let start = || (host.agents.routines.start)(routine, context);
-            let ended = catch_unwind(AssertUnwindSafe(start));
+            let ended = catch_unwind(AssertUnwindSafe(|| host.on_stack("a thread", start)));
+            host.end_caller();
             host.agents.queue.lock().threads.retain(|thread| *thread != of);
             host.set_event(at);
             match ended {
@@ -274,16 +216,76 @@ impl Host {
         at
     }
 
+    // Work items.
+
+    /// Queues a work item. Returns `false` if it is queued already.
+    pub(crate) fn queue_work(self: &Arc<Host>, work: Work) -> bool {
+        let starts = {
+            let mut queue = self.agents.queue.lock();
+            if queue.work.iter().any(|queued| queued.at == work.at) {
+                return false;
+            }
+            queue.work.push_back(work);
+            !std::mem::replace(&mut queue.has_worker, true)
+        };
+        self.agents.work_wake.set(Step::ThreadWake);
+        if starts {
+            self.agents.worker_ended.reset();
+            let host = Arc::clone(self);
+            let name = format!("work items of the driver {}", self.name);
+            self.platform.spawn_worker(name, move || host.run_work());
+        }
+        true
+    }
+
+    pub(crate) fn is_work_queued(&self, at: u64) -> bool {
+        self.agents.queue.lock().work.iter().any(|queued| queued.at == at)
+    }
+
+    fn run_work(&self) {
+        loop {
+            let next = {
+                let mut queue = self.agents.queue.lock();
+                if queue.ends {
+                    break;
+                }
+                let next = queue.work.pop_front();
+                queue.is_working = next.is_some();
+                next
+            };
+            if let Some(Work { routine, context, .. }) = next {
+                self.at_level("a work item of the driver", Level::Passive, || {
+                    (self.agents.routines.start)(routine, context);
+                });
+                continue;
+            }
+            let end = self.agents.work_wake.wait_for(None, "work items of the driver");
+            if end == WaitEnd::Stopped {
+                break;
+            }
+        }
+        {
+            let mut queue = self.agents.queue.lock();
+            queue.has_worker = false;
+            queue.work.clear();
+        }
+        self.agents.worker_ended.set(Step::ThreadWake);
+    }
+
     /// Drops timers and queued DPCs, ends the agent of DPCs, and checks that the driver has left
     /// nothing that runs. Returns whether its code can be unloaded.
     pub(crate) fn end_agents(&self) -> bool {
-        let (timers, has_agent, threads) = {
+        let (timers, work, threads, has_agent, has_worker) = {
             let mut queue = self.agents.queue.lock();
             queue.ends = true;
             queue.dpcs.clear();
             let timers = std::mem::take(&mut queue.timers).len();
-            (timers, queue.has_agent, queue.threads.len())
+            let work = std::mem::take(&mut queue.work).len() + usize::from(queue.is_working);
+            (timers, work, queue.threads.len(), queue.has_agent, queue.has_worker)
         };
+        if work > 0 {
+            self.violation(format!("{work} work items of the driver have not ended at its end"));
+        }
         if timers > 0 {
             self.violation(format!("{timers} timers of the driver are set after its end"));
         }
@@ -297,6 +299,14 @@ impl Host {
                 return false;
             }
         }
-        threads == 0 && !self.agents.queue.lock().is_running
+        if has_worker && !self.platform.is_cooperative() {
+            self.agents.work_wake.set(Step::ThreadWake);
+            let end = self.agents.worker_ended.wait_for(None, "the end of the driver's work");
+            if end == WaitEnd::Stopped {
+                return false;
+            }
+        }
+        let queue = self.agents.queue.lock();
+        threads == 0 && !queue.is_running && !queue.is_working
     }
 }

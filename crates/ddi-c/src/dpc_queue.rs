@@ -1,4 +1,4 @@
-//! What the agents of a driver share: its events, and the queue of its DPCs, timers and threads.
+//! What the agents of a driver share: the queue of its DPCs, timers, threads and work items.
 
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_platform::{CpuTime, Event, Mutex, Platform};
@@ -22,6 +22,15 @@ pub(crate) struct Dpc {
     pub(crate) arguments: [u64; 2],
 }
 
+/// A queued work item.
+#[derive(Clone, Copy)]
+pub(crate) struct Work {
+    /// Address of the item.
+    pub(crate) at: u64,
+    pub(crate) routine: u64,
+    pub(crate) context: u64,
+}
+
 pub(crate) struct Timer {
     pub(crate) due: CpuTime,
     /// 0 for a timer that expires once.
@@ -39,6 +48,9 @@ pub(crate) struct Queue {
     pub(crate) has_agent: bool,
     pub(crate) is_running: bool,
     pub(crate) ends: bool,
+    pub(crate) work: VecDeque<Work>,
+    pub(crate) has_worker: bool,
+    pub(crate) is_working: bool,
     pub(crate) threads_started: u64,
     /// Names of threads that have not ended.
     pub(crate) threads: Vec<String>,
@@ -47,7 +59,6 @@ pub(crate) struct Queue {
 /// The state of a driver's agents.
 pub(crate) struct Agents {
     pub(crate) routines: Routines,
-    pub(crate) events: Mutex<BTreeMap<u64, Event>>,
     pub(crate) queue: Mutex<Queue>,
     /// Set when the agent of DPCs has something to do.
     pub(crate) wake: Event,
@@ -55,17 +66,22 @@ pub(crate) struct Agents {
     pub(crate) flushed: Event,
     /// Set when that agent has ended.
     pub(crate) ended: Event,
+    /// Set when the agent of work items has something to do.
+    pub(crate) work_wake: Event,
+    /// Set when that agent has ended.
+    pub(crate) worker_ended: Event,
 }
 
 impl Agents {
     pub(crate) fn new(platform: &Platform, routines: Routines) -> Agents {
         Agents {
             routines,
-            events: platform.mutex("driver's events", BTreeMap::new()),
             queue: platform.mutex("driver's DPC queue", Queue::default()),
             wake: platform.event(false),
             flushed: platform.event(true),
             ended: platform.event(true),
+            work_wake: platform.event(false),
+            worker_ended: platform.event(true),
         }
     }
 }

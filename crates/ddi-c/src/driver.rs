@@ -4,10 +4,10 @@
 //! DriverEntry, which calls DxgkInitialize; 4. DxgkDdiAddDevice. The drop goes the other way:
 //! DxgkDdiRemoveDevice, DxgkDdiUnload, and the check that the driver has freed its memory.
 
-use crate::LoadError;
 use crate::foreign::{Entries, HostContext, HostTable, Library, ROUTINES, resources};
 use crate::host::Host;
 use crate::objects::Objects;
+use crate::{LoadError, Registry};
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_ddi::Status;
@@ -60,7 +60,21 @@ impl Findings {
 }
 
 impl CDriver {
-    /// Loads a driver for `device` and adds the device to it.
+    /// Loads a driver as [`CDriver::load_with`] does, with the registry of the file that the
+    /// variable TIDEGATE_REGISTRY names.
+    ///
+    /// # Errors
+    /// As [`CDriver::load_with`]; `Registry`: the file is no registry.
+    pub fn load(
+        platform: &Platform,
+        path: &Path,
+        device: Arc<dyn Device>,
+    ) -> Result<CDriver, LoadError> {
+        CDriver::load_with(platform, path, device, Registry::from_environment()?)
+    }
+
+    /// Loads a driver for `device` and adds the device to it. The driver finds the keys of
+    /// `registry`.
     ///
     /// # Errors
     /// - `Explored`: the machine is explored;
@@ -70,10 +84,11 @@ impl CDriver {
     /// - `Entry`: DriverEntry or DxgkDdiAddDevice fails;
     /// - `NoTable`: DriverEntry does not call DxgkInitialize;
     /// - `MissingEntries`: the driver lacks entries without which no packet runs.
-    pub fn load(
+    pub fn load_with(
         platform: &Platform,
         path: &Path,
         device: Arc<dyn Device>,
+        registry: Registry,
     ) -> Result<CDriver, LoadError> {
         if !has_plain_memory(platform) {
             return Err(LoadError::Explored);
@@ -84,7 +99,7 @@ impl CDriver {
         // 1.
         let library = Library::load(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let host = Arc::new(Host::new(platform, device, name, resources(), ROUTINES));
+        let host = Arc::new(Host::new(platform, device, name, resources(), ROUTINES, registry));
         let entries = platform.mutex("driver's entries", None);
         let context = Arc::new(HostContext { host: Arc::clone(&host), entries });
         let table = Arc::new(HostTable::new(&context));

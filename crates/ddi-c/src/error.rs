@@ -15,6 +15,9 @@ pub enum LoadError {
         /// Why.
         error: io::Error,
     },
+    /// The file that TIDEGATE_REGISTRY names is no registry.
+    #[error(transparent)]
+    Registry(#[from] crate::RegistryError),
     /// The dynamic linker refuses it.
     #[error("cannot link the driver {}: {reason}", path.display())]
     Link {

@@ -4,9 +4,12 @@
 //! Locks: `line` is outermost and is held while the interrupt routine, or a function of
 //! DxgkCbSynchronizeExecution, runs. The others are innermost and are never held over a call.
 
-use crate::address::{address_of_first, address_of_shared};
+use crate::address::{address_of, address_of_first, address_of_shared};
+use crate::callers::Callers;
 use crate::dpc_queue::{Agents, Routines};
-use std::collections::BTreeMap;
+use crate::registry::{Handles, Registry, SOFTWARE_KEY};
+use crate::waitable::Waitables;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tidegate_ddi::{Callbacks, Dirql, Dispatch, InterruptData};
 use tidegate_gpu_abi::{Device, Register};
@@ -23,10 +26,13 @@ pub(crate) const REGISTERS_AT: u64 = 0x7D6E_0000_0000_0000;
 pub(crate) const REGISTERS_BUS: u64 = 0xE000_0000_0000;
 /// Bytes of the registers: 8 for each register that a device can have.
 pub(crate) const REGISTERS_BYTES: u32 = 1 << 28;
+/// The last offset of a mapping's end.
+const WINDOW: u64 = REGISTERS_BYTES as u64;
 /// Bytes of a register.
 const REGISTER_BYTES: u64 = 8;
 
 /// Published numbers of levels.
+const APC_LEVEL: u32 = 1;
 const DISPATCH_LEVEL: u32 = 2;
 /// The level of the device's interrupt; x86-64 has 3 to 12 for devices.
 const DEVICE_LEVEL: u32 = 5;
@@ -57,15 +63,22 @@ pub(crate) struct Host {
     locks: Mutex<BTreeMap<u64, Word>>,
     pool: Mutex<BTreeMap<u64, (u64, u32)>>,
     contiguous: Mutex<BTreeMap<u64, Contiguous>>,
-    /// Events, DPCs, timers, threads.
+    /// DPCs, timers, threads, work items.
     pub(crate) agents: Agents,
+    /// Events, mutexes, semaphores.
+    pub(crate) waitables: Mutex<Waitables>,
+    pub(crate) callers: Mutex<Callers>,
+    pub(crate) handles: Mutex<Handles>,
+    /// Mapped bus addresses (MmMapIoSpace) and how often each is mapped.
+    mappings: Mutex<BTreeMap<(u64, u64), u32>>,
+    /// DeviceRegistryPath.
+    software_path: Vec<u16>,
     /// CM_RESOURCE_LIST of the device, as words.
     resources: Vec<u64>,
     /// DRIVER_OBJECT and DEVICE_OBJECT. A driver keeps their addresses and reads no member.
     driver_object: Vec<u64>,
     device_object: Vec<u64>,
-    /// Private data of DMA buffers, by node and submission fence id.
-    private_data: Mutex<BTreeMap<(u32, u32), Vec<u64>>>,
+    private_data: Mutex<PrivateData>,
     violations: Mutex<Violations>,
 }
 
@@ -97,6 +110,18 @@ enum Memory {
     Bytes(#[expect(dead_code, reason = "held")] Bulk),
 }
 
+/// A DMA buffer: its context and its GPU address.
+type Buffer = (u64, u64);
+
+/// Private data of DMA buffers.
+#[derive(Default)]
+struct PrivateData {
+    /// Of packets at the driver, by node and submission fence id.
+    submitted: BTreeMap<(u32, u32), (Buffer, Vec<u64>)>,
+    /// Of preempted packets, by buffer, in the order in which they were submitted.
+    preempted: BTreeMap<Buffer, VecDeque<Vec<u64>>>,
+}
+
 #[derive(Default)]
 struct Violations {
     count: u64,
@@ -110,6 +135,7 @@ impl Host {
         name: String,
         resources: Vec<u64>,
         routines: Routines,
+        registry: Registry,
     ) -> Host {
         Host {
             platform: platform.clone(),
@@ -122,10 +148,15 @@ impl Host {
             pool: platform.mutex("driver's pool", BTreeMap::new()),
             contiguous: platform.mutex("driver's contiguous memory", BTreeMap::new()),
             agents: Agents::new(platform, routines),
+            waitables: platform.mutex("driver's objects", Waitables::new()),
+            callers: platform.mutex("driver's callers", Callers::default()),
+            handles: platform.mutex("driver's handles", Handles::new(registry)),
+            mappings: platform.mutex("driver's mappings", BTreeMap::new()),
+            software_path: SOFTWARE_KEY.encode_utf16().chain([0]).collect(),
             resources,
             driver_object: vec![0; OBJECT_WORDS],
             device_object: vec![0; OBJECT_WORDS],
-            private_data: platform.mutex("driver's private data", BTreeMap::new()),
+            private_data: platform.mutex("driver's private data", PrivateData::default()),
             violations: platform.mutex("driver's violations", Violations::default()),
         }
     }
@@ -141,6 +172,12 @@ impl Host {
 
     pub(crate) fn device_object_at(&self) -> u64 {
         address_of_shared(&self.device_object)
+    }
+
+    /// Returns DeviceRegistryPath as a UNICODE_STRING.
+    pub(crate) fn software_path_words(&self) -> [u64; 2] {
+        let bytes = 2 * self.software_path.len() as u64;
+        [(bytes - 2) | bytes << 16, address_of_shared(&self.software_path)]
     }
 
     /// Prints a message of the driver.
@@ -174,17 +211,20 @@ impl Host {
     // Levels.
 
     /// Returns the published number of the level.
-    pub(crate) fn level() -> u32 {
+    pub(crate) fn level(&self) -> u32 {
         match level::current() {
-            Level::Passive => 0,
+            Level::Passive => u32::from(self.is_at_apc()),
             Level::Dispatch => DISPATCH_LEVEL,
             Level::Dirql => DEVICE_LEVEL,
         }
     }
 
     /// Sets the level. Returns the previous one.
-    pub(crate) fn set_level(number: u32) -> u32 {
-        let before = Host::level();
+    pub(crate) fn set_level(&self, number: u32) -> u32 {
+        let before = self.level();
+        if number < DISPATCH_LEVEL {
+            self.set_apc(number == APC_LEVEL);
+        }
         level::exchange(match number {
             0..DISPATCH_LEVEL => Level::Passive,
             DISPATCH_LEVEL => Level::Dispatch,
@@ -194,22 +234,28 @@ impl Host {
     }
 
     /// Returns whether the level is at most `highest`, and records the call of `function` if not.
+    /// Checks the stack as well.
     pub(crate) fn check_level(&self, function: &str, highest: u32) -> bool {
-        let now = Host::level();
+        self.check_stack(function, address_of(&mut 0_u8));
+        let now = self.level();
         if now > highest {
             self.violation(format!("{function} at level {now}: the highest is {highest}"));
         }
         now <= highest
     }
 
-    /// Runs code of the driver at a level, and checks that it leaves the level unchanged.
+    /// Runs code of the driver at a level, and checks that it leaves the level unchanged and every
+    /// critical region.
     pub(crate) fn at_level<R>(&self, entry: &str, at: Level, call: impl FnOnce() -> R) -> R {
         current::assert_no_guards("an entry of a driver in C");
         self.platform.spend(Step::DdiCall);
         let raised = level::raise(at);
-        let before = Host::level();
-        let result = call();
-        let after = Host::set_level(before);
+        let (before, regions) = (self.level(), self.regions());
+        let result = self.on_stack(entry, call);
+        let after = self.set_level(before);
+        if self.regions() > regions {
+            self.violation(format!("{entry} returned in a critical region"));
+        }
         if after != before {
             self.violation(format!("{entry} returned at level {after}: it was called at {before}"));
         }
@@ -295,6 +341,13 @@ impl Host {
                 "the driver was unloaded with {blocks} blocks of pool memory with tag {tag}, {bytes} bytes"
             ));
         }
+        let mappings = self.mappings.lock().len();
+        if mappings > 0 {
+            self.violation(format!(
+                "the driver was unloaded with {mappings} mappings of MmMapIoSpace"
+            ));
+        }
+        self.check_handles();
         let contiguous = self.contiguous.lock().len();
         if contiguous > 0 {
             self.violation(format!(
@@ -341,14 +394,54 @@ impl Host {
         true
     }
 
-    /// Returns the bus address of contiguous memory, or 0.
-    pub(crate) fn physical_address(&self, at: u64) -> u64 {
+    /// Returns the bus address of contiguous memory.
+    pub(crate) fn bus_address(&self, at: u64) -> Option<u64> {
         let contiguous = self.contiguous.lock();
         let found = contiguous.range(..=at).next_back();
         let found = found.filter(|(start, memory)| at - **start < memory.bytes);
-        let address = found.map(|(start, memory)| memory.at.0 + (at - start));
-        drop(contiguous);
-        address.unwrap_or_else(|| {
+        found.map(|(start, memory)| memory.at.0 + (at - start))
+    }
+
+    /// Returns the address at which a driver sees a range of the bus (MmMapIoSpace), or 0.
+    pub(crate) fn map_io(&self, bus: u64, bytes: u64) -> u64 {
+        let offset = bus.checked_sub(REGISTERS_BUS);
+        let end = offset.and_then(|offset| offset.checked_add(bytes));
+        let (Some(offset), Some(0..=WINDOW)) = (offset, end) else {
+            self.violation(format!(
+                "MmMapIoSpace of {bytes} bytes at {bus:#x}: the device has registers at \
+                 {REGISTERS_BUS:#x}"
+            ));
+            return 0;
+        };
+        let at = REGISTERS_AT + offset;
+        *self.mappings.lock().entry((at, bytes)).or_default() += 1;
+        at
+    }
+
+    /// MmUnmapIoSpace.
+    pub(crate) fn unmap_io(&self, at: u64, bytes: u64) {
+        let known = {
+            let mut mappings = self.mappings.lock();
+            let count = mappings.get_mut(&(at, bytes));
+            let left = count.map(|count| {
+                *count -= 1;
+                *count
+            });
+            if left == Some(0) {
+                mappings.remove(&(at, bytes));
+            }
+            left.is_some()
+        };
+        if !known {
+            self.violation(format!(
+                "MmUnmapIoSpace of {bytes} bytes at {at:#x}, which are not mapped"
+            ));
+        }
+    }
+
+    /// Returns the bus address of contiguous memory, or 0.
+    pub(crate) fn physical_address(&self, at: u64) -> u64 {
+        self.bus_address(at).unwrap_or_else(|| {
             self.violation(format!("{at:#x} has no bus address: it is no contiguous memory"));
             0
         })
@@ -368,6 +461,12 @@ impl Host {
                 None
             }
         }
+    }
+
+    /// KeBugCheckEx. Ends the run.
+    pub(crate) fn bug_check(&self, code: u32, parameters: [u64; 4]) -> ! {
+        self.violation(format!("KeBugCheckEx with the code {code:#x}"));
+        panic!("the driver {} called KeBugCheckEx({code:#x}, {parameters:#x?})", self.name)
     }
 
     /// Reads a register. An access that hits none returns all ones, as a bus does.
@@ -408,7 +507,7 @@ impl Host {
     /// Takes a report at the device's level.
     pub(crate) fn notify_interrupt(&self, data: InterruptData) {
         if level::current() != Level::Dirql {
-            let now = Host::level();
+            let now = self.level();
             self.violation(format!(
                 "DxgkCbNotifyInterrupt at level {now}: call it in the interrupt routine or in \
                  DxgkCbSynchronizeExecution"
@@ -434,7 +533,7 @@ impl Host {
         let Some(Kernel { callbacks, .. }) = self.kernel() else { return };
         let notified = !reports.data.is_empty();
         for data in reports.data {
-            self.drop_private_data(&data);
+            self.release_private_data(&data);
             callbacks.notify_interrupt(level, data);
         }
         if reports.queue_dpc {
@@ -451,25 +550,53 @@ impl Host {
         self.forward(&Dispatch::enter().raise_to_dirql(line));
     }
 
-    /// Keeps the private data of a packet until it is complete. Returns its address.
-    pub(crate) fn keep_private_data(&self, node: u32, fence_id: u32, bytes: u32) -> u64 {
-        let mut data = vec![0; bytes.div_ceil(8) as usize];
+    /// Keeps the private data of a packet until it is complete. A packet that was preempted has the
+    /// data of its first submission. Returns its address.
+    pub(crate) fn keep_private_data(
+        &self,
+        (node, fence_id): (u32, u32),
+        buffer: Buffer,
+        bytes: u32,
+    ) -> u64 {
+        let mut private_data = self.private_data.lock();
+        let kept = private_data.preempted.get_mut(&buffer).and_then(VecDeque::pop_front);
+        let mut data = kept.unwrap_or_else(|| vec![0; bytes.div_ceil(8) as usize]);
         let at = address_of_first(&mut data);
-        self.private_data.lock().insert((node, fence_id), data);
+        private_data.submitted.insert((node, fence_id), (buffer, data));
         at
     }
 
-    /// Drops the private data of packets that are complete or back with the kernel.
-    fn drop_private_data(&self, data: &InterruptData) {
-        let (node, up_to) = match *data {
+    /// Drops the private data of packets that are complete, and keeps that of packets that come
+    /// back to the kernel.
+    fn release_private_data(&self, data: &InterruptData) {
+        let (node, last, comes_back) = match *data {
             InterruptData::DmaCompleted { engine, submission_fence_id } => {
-                (engine.node_ordinal, Some(submission_fence_id))
+                (engine.node_ordinal, submission_fence_id, false)
             }
-            InterruptData::DmaPreempted { engine, .. } => (engine.node_ordinal, None),
+            InterruptData::DmaPreempted { engine, last_completed_fence_id, .. } => {
+                (engine.node_ordinal, last_completed_fence_id, true)
+            }
             _ => return,
         };
-        let is_done = |id: u32| up_to.is_none_or(|last| last.wrapping_sub(id) <= u32::MAX / 2);
-        self.private_data.lock().retain(|(of, id), _| *of != node || !is_done(*id));
+        let is_done = |id: u32| last.wrapping_sub(id) <= u32::MAX / 2;
+        let mut private_data = self.private_data.lock();
+        let PrivateData { submitted, preempted } = &mut *private_data;
+        submitted.retain(|(of, id), _| *of != node || !is_done(*id));
+        if comes_back {
+            let back = submitted.extract_if((node, 0)..=(node, u32::MAX), |_, _| true);
+            let mut back: Vec<_> = back.collect();
+            back.sort_by_key(|((_, id), _)| id.wrapping_sub(last));
+            for (_, (buffer, data)) in back {
+                preempted.entry(buffer).or_default().push_back(data);
+            }
+        }
+    }
+
+    /// Drops the private data of a context that ends.
+    pub(crate) fn drop_private_data(&self, context: u64) {
+        let mut private_data = self.private_data.lock();
+        private_data.preempted.retain(|(of, _), _| *of != context);
+        private_data.submitted.retain(|_, ((of, _), _)| *of != context);
     }
 
     /// Runs a function at the device's level, ordered with the interrupt routine
@@ -489,7 +616,7 @@ impl Host {
 
     /// DxgkCbNotifyDpc.
     pub(crate) fn notify_dpc(&self) {
-        let now = Host::level();
+        let now = self.level();
         if now != DISPATCH_LEVEL {
             self.violation(format!("DxgkCbNotifyDpc at level {now}: the level must be DISPATCH"));
             return;

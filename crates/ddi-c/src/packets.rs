@@ -129,7 +129,11 @@ impl CDriver {
         let EngineId { node_ordinal, engine_ordinal } = args.engine;
         let dma_buffer_private_data = match private_data_bytes {
             0 => 0,
-            bytes => self.host().keep_private_data(node_ordinal, args.submission_fence_id, bytes),
+            bytes => self.host().keep_private_data(
+                (node_ordinal, args.submission_fence_id),
+                (args.context.0, args.dma_buffer_gpu_va),
+                bytes,
+            ),
         };
         let mut c = miniport::SubmitCommandVirtual {
             context: args.context.0,
@@ -252,6 +256,7 @@ impl Driver for CDriver {
 
     fn destroy_context(&self, _level: &Passive, context: DriverHandle) {
         self.objects.lock().contexts.remove(&context.0);
+        self.host().drop_private_data(context.0);
         self.must("DxgkDdiDestroyContext", |entries| entries.destroy_context(context.0));
     }
 

@@ -103,6 +103,52 @@ static BOOLEAN PlantedInterruptRoutine(PVOID MiniportDeviceContext, ULONG Messag
     return InterruptRoutine(MiniportDeviceContext, MessageNumber);
 }
 
+/* Allowed: private data of a packet is kept when it is preempted. */
+static NTSTATUS PlantedCreateContext(HANDLE hDevice, DXGKARG_CREATECONTEXT *pCreateContext) {
+    NTSTATUS status = CreateContext(hDevice, pCreateContext);
+    pCreateContext->ContextInfo.DmaBufferPrivateDataSize = 16;
+    return status;
+}
+
+/* Allowed: a kick that the device refuses leaves no packet in the ring. */
+static VOID RefuseKick(HANDLE hAdapter, const DXGKARG_SUBMITCOMMANDVIRTUAL *pSubmitCommand) {
+    PADAPTER adapter = (PADAPTER)hAdapter;
+    NODE *node = &adapter->Node[((PCONTEXT)pSubmitCommand->hContext)->Node];
+    ULONG64 queue = node->Queue, written = node->Written;
+    ULONG submitted = node->Submitted;
+    if (node->Control[CONTROL_READ] == written) {
+        node->Queue = 0xFFFF;
+        NT_ASSERT(!NT_SUCCESS(SubmitCommandVirtual(hAdapter, pSubmitCommand)));
+        node->Queue = queue;
+        NT_ASSERT(node->Written == written && node->Control[CONTROL_WRITE] == written);
+        NT_ASSERT(node->Submitted == submitted);
+    }
+}
+
+static LONG resubmitted;
+
+static NTSTATUS PlantedStopDevice(PVOID MiniportDeviceContext) {
+    NT_ASSERT(MISTAKE != 28 || resubmitted > 0);
+    return StopDevice(MiniportDeviceContext);
+}
+
+static NTSTATUS PlantedSubmitCommandVirtual(
+    HANDLE hAdapter, const DXGKARG_SUBMITCOMMANDVIRTUAL *pSubmitCommand) {
+    if (MISTAKE == 27) {
+        RefuseKick(hAdapter, pSubmitCommand);
+    }
+    if (MISTAKE == 28) {
+        ULONG64 *words = (ULONG64 *)pSubmitCommand->pDmaBufferPrivateData;
+        NT_ASSERT(pSubmitCommand->DmaBufferPrivateDataSize == 16);
+        if (pSubmitCommand->Flags.Resubmission) {
+            (void)InterlockedIncrement(&resubmitted);
+            NT_ASSERT(words[1] == pSubmitCommand->DmaBufferVirtualAddress);
+        }
+        words[1] = pSubmitCommand->DmaBufferVirtualAddress;
+    }
+    return SubmitCommandVirtual(hAdapter, pSubmitCommand);
+}
+
 static NTSTATUS PlantedDestroyDevice(HANDLE hDevice) {
     NTSTATUS status = DestroyDevice(hDevice);
     return MISTAKE == 15 ? STATUS_UNSUCCESSFUL : status; /* an entry that must not fail */
@@ -143,6 +189,11 @@ static NTSTATUS Planted(
     data->DxgkDdiDestroyDevice = PlantedDestroyDevice;
     data->DxgkDdiDpcRoutine = PlantedDpcRoutine;
     data->DxgkDdiInterruptRoutine = PlantedInterruptRoutine;
+    data->DxgkDdiSubmitCommandVirtual = PlantedSubmitCommandVirtual;
+    data->DxgkDdiStopDevice = PlantedStopDevice;
+    if (MISTAKE == 28) {
+        data->DxgkDdiCreateContext = PlantedCreateContext;
+    }
     if (MISTAKE == 16) {
         data->Version = 0x2005;
     }

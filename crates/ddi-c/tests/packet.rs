@@ -18,6 +18,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Runs the compiler.
+fn cc(arguments: &[&Path], options: &[&str]) {
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-g", "-O1", "-fshort-wchar", "-fPIC"]);
+    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+    command.arg(root().join("include/wddm")).args(arguments).args(options);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Compiles sources into a driver, with more options; `None` without a compiler.
 fn compile(folder: &Path, sources: &[PathBuf], options: &[&str]) -> Option<PathBuf> {
     let found = Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success());
@@ -25,14 +35,17 @@ fn compile(folder: &Path, sources: &[PathBuf], options: &[&str]) -> Option<PathB
         println!("skipped: this machine has no cc");
         return None;
     }
+    // The functions of the kernel are compiled once in a folder.
     let library = folder.join("driver.so");
-    let mut command = Command::new("cc");
-    command.args(["-std=c11", "-g", "-O1", "-fshort-wchar", "-fPIC", "-shared"]);
-    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
-    command.arg(root().join("include/wddm")).args(sources);
-    command.arg(root().join("include/wddm/tidegate_nt.c")).arg("-o").arg(&library).args(options);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kernel = folder.join("tidegate_nt.o");
+    if !kernel.exists() {
+        let source = root().join("include/wddm/tidegate_nt.c");
+        cc(&[Path::new("-c"), &source, Path::new("-o"), &kernel], &[]);
+    }
+    let mut arguments: Vec<&Path> = vec![Path::new("-shared")];
+    arguments.extend(sources.iter().map(PathBuf::as_path));
+    arguments.extend([kernel.as_path(), Path::new("-o"), &library]);
+    cc(&arguments, options);
     Some(library)
 }
 
@@ -155,6 +168,15 @@ fn each_mistake_of_a_driver_is_a_finding() {
     }
 }
 
+#[test]
+fn a_refused_kick_leaves_no_packet_and_preempted_packets_keep_their_private_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = with_mistake(folder.path(), 27) else { return };
+    check(&library, "ring-buffer.toml", Clock::Virtual);
+    let library = with_mistake(folder.path(), 28).unwrap();
+    check(&library, "priorities.toml", Clock::Virtual);
+}
+
 /// A timer, its DPC and a thread run beside packets, on both clocks.
 #[test]
 fn timers_dpcs_and_threads_of_a_driver_run() {
@@ -197,11 +219,11 @@ fn a_library_that_is_no_driver_is_refused_with_its_reason() {
     }
     let source = folder.path().join("lacking.c");
     let text = "#include <ntddk.h>\nNTSTATUS DriverEntry(PDRIVER_OBJECT o, PUNICODE_STRING p) {\n\
-                (void)o; (void)p; return ZwFlushKey(0);\n}\n";
+                (void)o; (void)p; return KeSynchronizeExecution(0, 0, 0);\n}\n";
     std::fs::write(&source, text).unwrap();
     let library = compile(folder.path(), &[source], &[]).unwrap();
     let refused = refusal(&library);
-    assert!(refused.contains("undefined symbol: ZwFlushKey"), "{refused}");
+    assert!(refused.contains("undefined symbol: KeSynchronizeExecution"), "{refused}");
     let missing = refusal(&folder.path().join("missing.so"));
     assert!(missing.starts_with("cannot read the driver"), "{missing}");
 }

@@ -77,7 +77,8 @@ pub use window::BulkWindow;
 /// The calling agent: its name, its locks, and work that its callees leave to it.
 pub mod current {
     pub use tidegate_machines::thread::{
-        Level, assert_no_guards, collect_for, collects_for, guards_held, is_panicking, name,
+        Level, assert_no_guards, collect_for, collects_for, guards_held, identity, is_panicking,
+        name,
     };
 }
 

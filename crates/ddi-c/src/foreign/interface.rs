@@ -1,6 +1,7 @@
 //! DXGKRNL_INTERFACE: the callbacks of a driver, and the resources of its device.
 //!
-//! A callback that is not carried out yet returns STATUS_NOT_SUPPORTED.
+//! A callback that is not carried out yet returns STATUS_NOT_SUPPORTED, or NULL where it returns a
+//! pointer or a handle.
 
 use super::table::HostContext;
 use crate::host::{REGISTERS_AT, REGISTERS_BUS, REGISTERS_BYTES};
@@ -33,6 +34,9 @@ impl Interface {
         words[0] = u64::from(bytes) | u64::from(version) << 32;
         words[DEVICE_HANDLE] = ptr::from_ref(context).expose_provenance() as u64;
         for (place, function) in [
+            (11, no_handle as *const c_void),
+            (12, no_handle as *const c_void),
+            (13, no_handle as *const c_void),
             (1, get_device_information as *const c_void),
             (3, map_memory as *const c_void),
             (4, queue_dpc as *const c_void),
@@ -72,6 +76,12 @@ unsafe extern "C-unwind" fn unavailable() -> i32 {
     Status::NOT_SUPPORTED.0
 }
 
+/// DxgkCbGetHandleData, DxgkCbGetHandleParent, DxgkCbEnumHandleChildren: the driver has opened no
+/// allocation, so no handle has data, a parent or children.
+unsafe extern "C-unwind" fn no_handle() -> u64 {
+    0
+}
+
 /// The context of a handle.
 fn of<'a>(handle: Handle) -> &'a HostContext {
     // SAFETY: the driver passes the DeviceHandle of its interface, which is a pointer to a context
@@ -88,7 +98,7 @@ unsafe extern "C-unwind" fn get_device_information(handle: Handle, info: *mut De
     let filled = DeviceInfo {
         miniport_device_context: 0,
         physical_device_object: host.device_object_at(),
-        device_registry_path: [0; 2],
+        device_registry_path: host.software_path_words(),
         translated_resource_list: host.resources_at(),
         system_memory_size: 1 << 40,
         highest_physical_address: (1 << 52) - 1,

@@ -2,11 +2,16 @@
 //! the same order.
 
 use super::entries::Entries;
-use crate::agents::Waited;
-use crate::dpc_queue::Dpc;
+use crate::dpc_queue::{Dpc, Work};
+use crate::handles::Root;
 use crate::host::Host;
+use crate::registry::Value;
+use crate::waits::Waited;
 use std::ffi::{CStr, c_char, c_void};
 use tidegate_ddi::Status;
+
+const STATUS_ALERTED: u32 = 0x101;
+const STATUS_TIMEOUT: u32 = 0x102;
 
 /// A pointer to the host that the table has.
 type At = *const HostContext;
@@ -52,6 +57,16 @@ fn text<'a>(at: *const c_char) -> std::borrow::Cow<'a, str> {
     unsafe { CStr::from_ptr(at) }.to_string_lossy()
 }
 
+/// # Safety
+/// `at` has as many units, or there are none.
+unsafe fn wide(at: *const u16, units: u32) -> String {
+    if at.is_null() || units == 0 {
+        return String::new();
+    }
+    // SAFETY: by the contract of this function.
+    String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(at, units as usize) })
+}
+
 fn number(at: *mut c_void) -> u64 {
     at.expose_provenance() as u64
 }
@@ -83,11 +98,11 @@ host_table! {
     check_level: fn(context, function: *const c_char, level: u32) -> u8 {
         u8::from(context.host.check_level(&text(function), level))
     }
-    level: fn(_context) -> u32 {
-        Host::level()
+    level: fn(context) -> u32 {
+        context.host.level()
     }
-    set_level: fn(_context, level: u32) -> u32 {
-        Host::set_level(level)
+    set_level: fn(context, level: u32) -> u32 {
+        context.host.set_level(level)
     }
     acquire_lock: fn(context, lock: *mut c_void) {
         context.host.acquire_lock(number(lock));
@@ -147,8 +162,9 @@ host_table! {
         u8::from(context.host.is_event_set(number(at)))
     }
     wait: fn(context, at: *mut c_void, is_bounded: u8, units: u64) -> u32 {
-        match context.host.wait_for(number(at), (is_bounded != 0).then_some(units)) {
-            Waited::Done => 0,
+        let units = (is_bounded != 0).then_some(units);
+        match context.host.wait_for(&[number(at)], false, units, "KeWaitForSingleObject") {
+            Waited::Done(_) => 0,
             Waited::TimedOut => 1,
             Waited::Stopped => 2,
         }
@@ -182,5 +198,160 @@ host_table! {
     }
     end_thread: fn(context) {
         context.host.end_thread();
+    }
+    check_stack: fn(context, function: *const c_char, at: u64) {
+        context.host.check_stack(&text(function), at);
+    }
+    initialize_semaphore: fn(context, at: *mut c_void, count: i32, limit: i32) {
+        context.host.initialize_semaphore(number(at), count, limit);
+    }
+    release_semaphore: fn(context, at: *mut c_void, by: i32) -> i32 {
+        context.host.release_semaphore(number(at), by).unwrap_or(0)
+    }
+    initialize_mutex: fn(context, at: *mut c_void) {
+        context.host.initialize_mutex(number(at));
+    }
+    acquire_mutex: fn(context, function: *const c_char, at: *mut c_void, waits: u8) -> u8 {
+        u8::from(context.host.acquire_mutex(number(at), &text(function), waits != 0))
+    }
+    release_mutex: fn(context, function: *const c_char, at: *mut c_void) -> u32 {
+        context.host.release_mutex(number(at), &text(function)).unwrap_or(0)
+    }
+    initialize_shared: fn(context, at: *mut c_void) {
+        context.host.initialize_shared(number(at));
+    }
+    acquire_shared: fn(
+        context, function: *const c_char, at: *mut c_void, exclusive: u8, recursive: u8, waits: u8
+    ) -> u8 {
+        let (exclusive, recursive) = (exclusive != 0, recursive != 0);
+        let function = text(function);
+        u8::from(context.host.acquire_shared(
+            number(at), &function, exclusive, recursive, waits != 0,
+        ))
+    }
+    release_shared: fn(context, function: *const c_char, at: *mut c_void) {
+        context.host.release_shared(number(at), &text(function));
+    }
+    owns_shared: fn(context, function: *const c_char, at: *mut c_void) -> u32 {
+        context.host.owns_shared(number(at), &text(function))
+    }
+    delete_object: fn(context, function: *const c_char, at: *mut c_void) {
+        context.host.delete_waitable(number(at), &text(function));
+    }
+    state_of: fn(context, function: *const c_char, at: *mut c_void) -> i32 {
+        context.host.state_of(number(at), &text(function))
+    }
+    wait_many: fn(
+        context, objects: *const *mut c_void, count: u32, all: u8, is_bounded: u8, units: u64
+    ) -> u32 {
+        // SAFETY: KeWaitForMultipleObjects gets an array of as many pointers.
+        let objects = unsafe { std::slice::from_raw_parts(objects, count as usize) };
+        let objects: Vec<u64> = objects.iter().map(|object| number(*object)).collect();
+        let units = (is_bounded != 0).then_some(units);
+        match context.host.wait_for(&objects, all != 0, units, "KeWaitForMultipleObjects") {
+            Waited::Done(index) => index as u32,
+            Waited::TimedOut => STATUS_TIMEOUT,
+            Waited::Stopped => STATUS_ALERTED,
+        }
+    }
+    enter_region: fn(context) {
+        context.host.enter_region();
+    }
+    leave_region: fn(context) {
+        context.host.leave_region();
+    }
+    check_region: fn(context, function: *const c_char) {
+        context.host.check_region(&text(function));
+    }
+    queue_work: fn(context, item: *mut c_void, routine: u64, argument: u64) -> u8 {
+        let work = Work { at: number(item), routine, context: argument };
+        u8::from(context.host.queue_work(work))
+    }
+    is_work_queued: fn(context, item: *mut c_void) -> u8 {
+        u8::from(context.host.is_work_queued(number(item)))
+    }
+    thread_object: fn(context) -> *mut c_void {
+        pointer(context.host.thread_object())
+    }
+    map_io: fn(context, bus: u64, bytes: u64) -> *mut c_void {
+        pointer(context.host.map_io(bus, bytes))
+    }
+    unmap_io: fn(context, at: *mut c_void, bytes: u64) {
+        context.host.unmap_io(number(at), bytes);
+    }
+    bus_address: fn(context, at: *mut c_void) -> u64 {
+        context.host.bus_address(number(at)).unwrap_or(0)
+    }
+    bug_check: fn(context, code: u32, one: u64, two: u64, three: u64, four: u64) {
+        context.host.bug_check(code, [one, two, three, four]);
+    }
+    reference_handle: fn(context, handle: *mut c_void) -> u8 {
+        u8::from(context.host.reference_handle(number(handle)))
+    }
+    reference: fn(context, object: *mut c_void) {
+        context.host.reference(number(object));
+    }
+    dereference: fn(context, object: *mut c_void) {
+        context.host.dereference(number(object));
+    }
+    close_handle: fn(context, handle: *mut c_void) -> u8 {
+        u8::from(context.host.close_handle(number(handle)))
+    }
+    open_key: fn(
+        context, root: u32, parent: *mut c_void, path: *const u16, units: u32, create: u8,
+        handle: *mut *mut c_void
+    ) -> i32 {
+        let root = match root {
+            0 => Root::Path(number(parent)),
+            1 => Root::Device,
+            2 => Root::Driver,
+            _ => Root::Services,
+        };
+        // SAFETY: the functions that take a path pass as many units.
+        let path = unsafe { wide(path, units) };
+        match context.host.open_key(&root, &path, create != 0) {
+            Ok(opened) => {
+                // SAFETY: the functions that open a key pass a variable for its handle.
+                unsafe { handle.write(pointer(opened)) };
+                Status::SUCCESS.0
+            }
+            Err(status) => status.0,
+        }
+    }
+    query_value: fn(
+        context, function: *const c_char, key: *mut c_void, name: *const u16, units: u32,
+        kind: *mut u32, data: *mut u8, capacity: u32, bytes: *mut u32
+    ) -> i32 {
+        // SAFETY: the functions that take a name pass as many units.
+        let name = unsafe { wide(name, units) };
+        match context.host.value(&text(function), number(key), &name) {
+            Ok(value) => {
+                let fitting = value.bytes.len().min(capacity as usize);
+                // SAFETY: the functions that query a value pass a buffer of `capacity` bytes and
+                // variables for the type and the length.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(value.bytes.as_ptr(), data, fitting);
+                    kind.write(value.kind);
+                    bytes.write(value.bytes.len() as u32);
+                }
+                Status::SUCCESS.0
+            }
+            Err(status) => status.0,
+        }
+    }
+    set_value: fn(
+        context, key: *mut c_void, name: *const u16, units: u32, kind: u32, data: *const u8,
+        bytes: u32
+    ) -> i32 {
+        // SAFETY: ZwSetValueKey passes as many units and bytes.
+        let (name, bytes) = unsafe {
+            let bytes = match data.is_null() {
+                true => Vec::new(),
+                false => std::slice::from_raw_parts(data, bytes as usize).to_vec(),
+            };
+            (wide(name, units), bytes)
+        };
+        let set = context.host.set_value(number(key), Value { name, kind, bytes });
+        set.err().unwrap_or(Status::SUCCESS).0
     }
 }
