@@ -31,7 +31,7 @@ typedef struct _TIDEGATE_HOST {
     PVOID Host;
     NTSTATUS (*Initialize)(PVOID, const VOID *table);
     VOID (*Print)(PVOID, const char *text);
-    VOID (*Violation)(PVOID, const char *text);
+    VOID (*Violation)(PVOID, const char *rule, const char *what);
     /* Whether the level is at most `level`; reports `function` otherwise. */
     BOOLEAN (*CheckLevel)(PVOID, const char *function, ULONG level);
     ULONG (*Level)(PVOID);
@@ -148,25 +148,26 @@ NTSTATUS DxgkInitialize(
 
 /* Messages */
 
-static VOID report(const char *format, ...) {
+/* `rule` is an id of crates/ddi-c/src/rule.rs. */
+static VOID report(const char *rule, const char *format, ...) {
     char text[256];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    host->Violation(host->Host, text);
+    host->Violation(host->Host, rule, text);
 }
 
 #include "tidegate_nt/formats.c"
 
 VOID TidegatePagedCode(PCSTR File, ULONG Line) {
     if (host->Level(host->Host) > APC_LEVEL) {
-        report("PAGED_CODE at level %u: %s:%u", host->Level(host->Host), File, Line);
+        report("code-level", "PAGED_CODE at level %u: %s:%u", host->Level(host->Host), File, Line);
     }
 }
 
 VOID TidegateAssertionFailed(PCSTR Expression, PCSTR File, ULONG Line) {
-    report("the assertion %s failed: %s:%u", Expression, File, Line);
+    report("code-assertion", "the assertion %s failed: %s:%u", Expression, File, Line);
 }
 
 /* Levels and spin locks */
@@ -182,7 +183,9 @@ VOID KeRaiseIrql(KIRQL NewIrql, PKIRQL OldIrql) {
 
 VOID KeLowerIrql(KIRQL NewIrql) {
     if (host->Level(host->Host) < NewIrql) {
-        report("KeLowerIrql raises from level %u to %u", host->Level(host->Host), NewIrql);
+        report(
+            "code-level", "KeLowerIrql raises from level %u to %u", host->Level(host->Host),
+            NewIrql);
         return;
     }
     (void)host->SetLevel(host->Host, NewIrql);
@@ -214,7 +217,9 @@ VOID KeReleaseSpinLock(PKSPIN_LOCK SpinLock, KIRQL NewIrql) {
 
 static VOID require_dispatch(const char *function) {
     if (host->Level(host->Host) < DISPATCH_LEVEL) {
-        report("%s at level %u: the level must be DISPATCH", function, host->Level(host->Host));
+        report(
+            "code-level", "%s at level %u: the level must be DISPATCH", function,
+            host->Level(host->Host));
     }
 }
 
@@ -264,11 +269,11 @@ static PVOID allocate(SIZE_T bytes, ULONG tag, BOOLEAN zero) {
     POOL_HEAD *head;
     PUCHAR at;
     if (bytes == 0 || bytes > (SIZE_T)1 << 40) {
-        report("a pool allocation of %llu bytes", (unsigned long long)bytes);
+        report("code-pool", "a pool allocation of %llu bytes", (unsigned long long)bytes);
         return NULL;
     }
     if (tag == 0) {
-        report("a pool allocation without a tag");
+        report("code-pool", "a pool allocation without a tag");
     }
     head = (POOL_HEAD *)malloc(bytes + 2 * GUARD_BYTES);
     if (head == NULL) {
@@ -297,7 +302,7 @@ static BOOLEAN is_guard(const UCHAR *at, SIZE_T bytes) {
 static VOID release(PVOID at, ULONG tag) {
     POOL_HEAD *head;
     if (at == NULL) {
-        report("a free of no pool memory");
+        report("code-pool", "a free of no pool memory");
         return;
     }
     if (!host->PoolFreed(host->Host, at, tag)) {
@@ -305,9 +310,10 @@ static VOID release(PVOID at, ULONG tag) {
     }
     head = (POOL_HEAD *)((PUCHAR)at - GUARD_BYTES);
     if (!is_guard(head->Guard, sizeof(head->Guard))) {
-        report("pool memory was written before its start: it is freed now");
+        report("code-pool", "pool memory was written before its start: it is freed now");
     } else if (!is_guard((PUCHAR)at + head->Bytes, GUARD_BYTES)) {
         report(
+            "code-pool",
             "pool memory of %llu bytes was written after its end: it is freed now",
             (unsigned long long)head->Bytes);
     } else {
@@ -466,7 +472,9 @@ NTSTATUS KeDelayExecutionThread(
 
 VOID KeStallExecutionProcessor(ULONG MicroSeconds) {
     if (MicroSeconds > 50) {
-        report("KeStallExecutionProcessor for %u microseconds: 50 are allowed", MicroSeconds);
+        report(
+            "code-stall", "KeStallExecutionProcessor for %u microseconds: 50 are allowed",
+            MicroSeconds);
     }
     host->Stall(host->Host, MicroSeconds);
 }

@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{self, LoadOptions};
-use tidegate_conform::{Report, Row, Selection, Subject, Verdict, clauses, examine, situations};
+use tidegate_conform::{
+    Clause, Family, Report, Row, Selection, Subject, Verdict, Words, clauses, examine, situations,
+};
+use tidegate_ddi_c::Rule;
 
 /// The name of the reference driver on the command line.
 const REFERENCE: &str = "reference";
@@ -58,7 +61,20 @@ pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Resu
 fn of_file(path: &Path) -> Subject {
     let file = Arc::new(DriverFile::new(path));
     let subject = Subject::new(path.display().to_string(), file.make());
-    subject.with_findings(move || file.take_problems())
+    subject.with_findings(of_code(), move || {
+        file.take_broken().into_iter().map(|found| (found.rule.id(), found.text)).collect()
+    })
+}
+
+/// The clauses of the code of a driver in C.
+fn of_code() -> Vec<Words> {
+    let words = |rule: &Rule| Words {
+        id: rule.id(),
+        family: Family::Code,
+        rule: rule.text(),
+        source: rule.source(),
+    };
+    Rule::ALL.iter().map(words).collect()
 }
 
 fn workloads(paths: &[PathBuf]) -> Result<Vec<Arc<Workload>>, BadInput> {
@@ -71,7 +87,7 @@ fn workloads(paths: &[PathBuf]) -> Result<Vec<Arc<Workload>>, BadInput> {
 
 fn list() {
     let mut rows = table(["clause", "rule", "source"]);
-    for clause in clauses() {
+    for clause in clauses().map(Clause::words).chain(of_code()) {
         rows.add_row([clause.id, clause.rule, clause.source]);
     }
     outln!("{rows}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::ddi::Driver;
 use tidegate::platform::Mutex;
 use tidegate::{MakeDriver, Platform};
-use tidegate_ddi_c::{CDriver, Findings};
+use tidegate_ddi_c::{CDriver, Finding, Findings};
 
 /// A driver's library, and what runs find in it.
 pub(crate) struct DriverFile {
@@ -29,7 +29,13 @@ impl DriverFile {
         })
     }
 
-    /// Takes the rules that the drivers of ended machines broke.
+    /// Takes the rules that the drivers of ended machines broke, and what was seen.
+    pub(crate) fn take_broken(&self) -> Vec<Finding> {
+        let findings = std::mem::take(&mut *self.findings.lock());
+        findings.iter().flat_map(Findings::broken).collect()
+    }
+
+    /// As [`DriverFile::take_broken`], as lines for people.
     pub(crate) fn take_problems(&self) -> Vec<String> {
         let findings = std::mem::take(&mut *self.findings.lock());
         let lines = findings.iter().flat_map(Findings::lines);

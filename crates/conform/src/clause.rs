@@ -26,11 +26,14 @@ pub enum Family {
     Power,
     /// Start, stop, and the handles of objects.
     Life,
+    /// The functions of the kernel that the code of a driver calls. Its clauses come with the
+    /// subject ([`crate::Subject::with_findings`]).
+    Code,
 }
 
 impl Family {
     /// All families, in the order in which they are reported.
-    pub const ALL: [Family; 10] = [
+    pub const ALL: [Family; 11] = [
         Family::Capabilities,
         Family::Statuses,
         Family::Packets,
@@ -41,6 +44,7 @@ impl Family {
         Family::Display,
         Family::Power,
         Family::Life,
+        Family::Code,
     ];
 
     /// The name, as a user types it.
@@ -56,6 +60,7 @@ impl Family {
             Family::Display => "display",
             Family::Power => "power",
             Family::Life => "life",
+            Family::Code => "code",
         }
     }
 
@@ -71,7 +76,20 @@ impl fmt::Display for Family {
     }
 }
 
-/// One rule.
+/// The words of a clause.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// The id, which begins with the family's name.
+    pub id: &'static str,
+    /// The family.
+    pub family: Family,
+    /// The rule, in one sentence.
+    pub rule: &'static str,
+    /// Where the rule comes from: requirements of `spec/`, or a published page.
+    pub source: &'static str,
+}
+
+/// One rule, and a mistake that breaks it.
 pub struct Clause {
     /// The id, which begins with the family's name.
     pub id: &'static str,
@@ -93,6 +111,12 @@ pub struct Clause {
 }
 
 impl Clause {
+    /// Returns the words of the clause.
+    pub fn words(&self) -> Words {
+        let Clause { id, family, rule, source, .. } = *self;
+        Words { id, family, rule, source }
+    }
+
     /// Returns the names of the situations in which [`crate::Subject::with_mistake`] shows.
     pub fn situations(&self) -> &'static [&'static str] {
         self.situations

@@ -11,7 +11,7 @@ use crate::watch::{Log, MOST_EVENTS, Watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate::ddi::{AdapterCaps, Driver, Overrides};
-use tidegate::platform::Mutex;
+use tidegate::platform::{CpuTime, Mutex};
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::{MachineError, MakeDriver, Platform, RunError, run_workload};
 
@@ -56,7 +56,10 @@ pub enum ExamError {
 /// # Errors
 /// Everything in [`ExamError`].
 pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamError> {
+    let of_code = subject.code.iter().flat_map(|code| code.clauses.iter().copied());
     let mut rows: Vec<Row> = clauses()
+        .map(Clause::words)
+        .chain(of_code)
         .filter(|clause| selection.has_family(clause.family))
         .map(|clause| Row { clause, checks: 0, verdict: Verdict::NotReached, findings: Vec::new() })
         .collect();
@@ -89,16 +92,16 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
             keep_first(&mut judged);
         }
         let broken = judged.values().filter(|judged| judged.broken.is_some()).count();
-        if let (Some(reason), 0) = (run.cannot_run, broken) {
-            report.left_out.push((name(), reason));
+        if let (Some(reason), 0) = (&run.cannot_run, broken) {
+            report.left_out.push((name(), reason.clone()));
             continue;
         }
         for row in &mut rows {
             let Some(judged) = judged.get(row.clause.id) else { continue };
             row.take(&situation.name, judged.checks, judged.broken.as_ref());
         }
-        for line in &run.findings {
-            report.unexplained.push((name(), line.clone()));
+        for row in rows.iter_mut().filter(|row| row.clause.family == Family::Code) {
+            row.take(&situation.name, 1, run.broken_in_code(row.clause.id).as_ref());
         }
         // A problem that a broken clause explains is not told twice.
         if broken == 0 && situation.accident == Accident::None {
@@ -147,11 +150,20 @@ fn keep_first(judged: &mut BTreeMap<&'static str, Judged>) {
     judged.retain(|_, judged| judged.broken.as_ref().is_none_or(|broken| broken.place == first));
 }
 
+impl Run {
+    /// Returns the first finding of the host of the driver's code that is of a clause.
+    fn broken_in_code(&self, id: &str) -> Option<Broken> {
+        let (_, what) = self.findings.iter().find(|(of, _)| *of == id)?;
+        let at = self.journal.seen.last().map_or(CpuTime(0), |seen| seen.at);
+        Some(Broken { place: self.journal.seen.len(), at, what: what.clone() })
+    }
+}
+
 struct Run {
     journal: Journal,
     /// Why the program does not fit the driver.
     cannot_run: Option<String>,
-    findings: Vec<String>,
+    findings: Vec<(&'static str, String)>,
 }
 
 /// Runs one situation.
@@ -162,7 +174,7 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
     let log = logs.lock().pop();
     let overdue = log.as_ref().is_some_and(Log::is_overdue);
     let seen = log.map_or(Vec::new(), |log| log.take());
-    let findings = subject.findings.as_ref().map_or(Vec::new(), |take| take());
+    let findings = subject.code.as_ref().map_or(Vec::new(), |code| (code.take)());
     let (mut refused, mut cannot_run, mut stopped) = (None, None, true);
     let mut faults_of_driver = Vec::new();
     let problems = match result {
@@ -183,7 +195,7 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
             Vec::new()
         }
         Err(RunError::Machine(MachineError::Driver(text))) => {
-            return Err(ExamError::Driver([vec![text], findings].concat().join("; ")));
+            return Err(ExamError::Driver(text));
         }
         Err(RunError::Workload(why)) => {
             cannot_run = Some(why.to_string());

@@ -1,7 +1,7 @@
 //! Checks a kernel-mode driver against the contract of the driver interface.
 //!
 //! A *clause* is one rule, with an id, a sentence and its source. A *situation* is a program that
-//! runs on a machine with the driver, in virtual time. A [`Watch`](watch::Watch) in front of the
+//! runs on a machine with the driver, in virtual time. A watch in front of the
 //! driver keeps a journal of calls, results and reports, and the clauses are judged from the
 //! journal, so a verdict quotes what was seen. Each clause has a *twin*: a mistake, put between the
 //! watch and a driver, that breaks it.
@@ -22,7 +22,7 @@ mod tally;
 mod twin;
 mod watch;
 
-pub use clause::{Clause, Family};
+pub use clause::{Clause, Family, Words};
 pub use exam::{ExamError, Selection, examine};
 pub use families::{UnknownClause, clause, clauses};
 pub use report::{Finding, Report, Row, Verdict};

@@ -1,15 +1,21 @@
 //! What is examined: a driver that is made anew for each situation.
 
-use crate::clause::Clause;
+use crate::clause::{Clause, Words};
 use std::sync::Arc;
 use tidegate::ddi::Driver;
 use tidegate::kmd::ReferenceDriver;
 use tidegate::variants::Variant;
 use tidegate::{MachineConfig, MakeDriver};
 
-/// Takes the rules that the driver of the last run broke inside of the kernel's functions, as a
-/// host of drivers in C finds them.
-pub(crate) type TakeFindings = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+/// Takes what the host of a driver's code found in the last run: ids of clauses, and what was seen.
+type TakeFindings = Arc<dyn Fn() -> Vec<(&'static str, String)> + Send + Sync>;
+
+/// What the host of a driver's code checks.
+#[derive(Clone)]
+pub(crate) struct Code {
+    pub(crate) clauses: Vec<Words>,
+    pub(crate) take: TakeFindings,
+}
 
 /// A driver to examine.
 #[derive(Clone)]
@@ -19,14 +25,14 @@ pub struct Subject {
     pub(crate) make: MakeDriver,
     /// The named machine whose hardware it drives.
     pub(crate) adapter: Option<&'static Variant>,
-    pub(crate) findings: Option<TakeFindings>,
+    pub(crate) code: Option<Code>,
     pub(crate) mistake: Option<&'static Clause>,
 }
 
 impl Subject {
     /// A driver of the software GPU.
     pub fn new(name: impl Into<String>, make: MakeDriver) -> Subject {
-        Subject { name: name.into(), make, adapter: None, findings: None, mistake: None }
+        Subject { name: name.into(), make, adapter: None, code: None, mistake: None }
     }
 
     /// The reference driver, on a named machine or on the standard one.
@@ -41,9 +47,14 @@ impl Subject {
         Subject { adapter, ..Subject::new("reference", make) }
     }
 
-    /// The same driver, with what takes its findings after each run.
-    pub fn with_findings(self, take: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Subject {
-        Subject { findings: Some(Arc::new(take)), ..self }
+    /// The same driver, with the clauses that the host of its code checks, and what takes the
+    /// host's findings after each run: the id of a clause, and what was seen.
+    pub fn with_findings(
+        self,
+        clauses: Vec<Words>,
+        take: impl Fn() -> Vec<(&'static str, String)> + Send + Sync + 'static,
+    ) -> Subject {
+        Subject { code: Some(Code { clauses, take: Arc::new(take) }), ..self }
     }
 
     /// The same driver behind the twin of a clause, which breaks it.

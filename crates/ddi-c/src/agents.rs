@@ -8,6 +8,7 @@
 
 use crate::dpc_queue::{Dpc, Queue, Timer, Work};
 use crate::host::Host;
+use crate::rule::Rule;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use tidegate_platform::level::Level;
@@ -40,7 +41,7 @@ impl Host {
     /// PsTerminateSystemThread. Returns on an agent that is not a thread of the driver.
     pub(crate) fn end_thread(&self) {
         self.end_stopped_thread();
-        self.violation("PsTerminateSystemThread outside of a thread of the driver");
+        self.violation(Rule::Thread, "PsTerminateSystemThread outside of a thread of the driver");
     }
 
     // DPCs and timers.
@@ -284,13 +285,22 @@ impl Host {
             (timers, work, queue.threads.len(), queue.has_agent, queue.has_worker)
         };
         if work > 0 {
-            self.violation(format!("{work} work items of the driver have not ended at its end"));
+            self.violation(
+                Rule::Thread,
+                format!("{work} work items of the driver have not ended at its end"),
+            );
         }
         if timers > 0 {
-            self.violation(format!("{timers} timers of the driver are set after its end"));
+            self.violation(
+                Rule::Thread,
+                format!("{timers} timers of the driver are set after its end"),
+            );
         }
         if threads > 0 {
-            self.violation(format!("{threads} threads of the driver run after its end"));
+            self.violation(
+                Rule::Thread,
+                format!("{threads} threads of the driver run after its end"),
+            );
         }
         if has_agent && !self.platform.is_cooperative() {
             self.agents.wake.set(Step::ThreadWake);

@@ -7,6 +7,7 @@
 use crate::foreign::{Entries, HostContext, HostTable, Library, ROUTINES, resources};
 use crate::host::Host;
 use crate::objects::Objects;
+use crate::rule::{Finding, Rule};
 use crate::{LoadError, Registry};
 use std::path::Path;
 use std::sync::Arc;
@@ -50,12 +51,18 @@ pub struct Findings(Arc<Host>);
 impl Findings {
     /// Returns each broken rule, in order. At most 64 have their text; a last line counts others.
     pub fn lines(&self) -> Vec<String> {
-        let (count, mut lines) = self.0.violations();
-        let more = count - lines.len() as u64;
+        let (count, kept) = self.0.violations();
+        let more = count - kept.len() as u64;
+        let mut lines: Vec<String> = kept.into_iter().map(|finding| finding.text).collect();
         if more > 0 {
             lines.push(format!("{more} more"));
         }
         lines
+    }
+
+    /// Returns the broken rules, in order: the first 64.
+    pub fn broken(&self) -> Vec<Finding> {
+        self.0.violations().1
     }
 }
 
@@ -116,7 +123,7 @@ impl CDriver {
         });
         let failed = |entry, status| {
             let (_, found) = host.violations();
-            let reason = found.iter().map(|line| format!("; {line}")).collect();
+            let reason = found.iter().map(|finding| format!("; {}", finding.text)).collect();
             LoadError::Entry { path: path.clone(), entry, status, reason }
         };
         if status.0 < 0 {
@@ -184,7 +191,7 @@ impl CDriver {
     /// As [`CDriver::call`], for an entry that must not fail. A failure is recorded.
     pub(crate) fn must(&self, entry: &'static str, call: impl FnOnce(&Entries) -> Option<i32>) {
         if let Err(status) = self.call(entry, call) {
-            self.host().violation(format!("{entry} must not fail: {status}"));
+            self.host().violation(Rule::MustNotFail, format!("{entry} must not fail: {status}"));
         }
     }
 }

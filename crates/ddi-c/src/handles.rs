@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use crate::registry::{Handle, Handles, SOFTWARE_KEY, Value, Values};
+use crate::rule::Rule;
 use tidegate_ddi::Status;
 
 const DEVICE: &str =
@@ -83,7 +84,10 @@ impl Host {
             }
         };
         found.unwrap_or_else(|| {
-            self.violation(format!("{function} of {handle:#x}, which is no handle of a key"));
+            self.violation(
+                Rule::Handle,
+                format!("{function} of {handle:#x}, which is no handle of a key"),
+            );
             Err(INVALID_HANDLE)
         })
     }
@@ -111,7 +115,10 @@ impl Host {
     pub(crate) fn close_handle(&self, handle: u64) -> bool {
         let closed = self.handles.lock().open.remove(&handle).is_some();
         if !closed {
-            self.violation(format!("ZwClose of {handle:#x}, which is no open handle"));
+            self.violation(
+                Rule::Handle,
+                format!("ZwClose of {handle:#x}, which is no open handle"),
+            );
         }
         closed
     }
@@ -122,9 +129,10 @@ impl Host {
         if is_thread {
             self.reference(handle);
         } else {
-            self.violation(format!(
-                "ObReferenceObjectByHandle of {handle:#x}, which is no handle of a thread"
-            ));
+            self.violation(
+                Rule::Handle,
+                format!("ObReferenceObjectByHandle of {handle:#x}, which is no handle of a thread"),
+            );
         }
         is_thread
     }
@@ -147,7 +155,10 @@ impl Host {
             left
         };
         if left.is_none() {
-            self.violation(format!("ObDereferenceObject of {object:#x} without a reference"));
+            self.violation(
+                Rule::Handle,
+                format!("ObDereferenceObject of {object:#x} without a reference"),
+            );
         }
     }
 
@@ -158,12 +169,16 @@ impl Host {
             (handles.open.len(), handles.references.len())
         };
         if open > 0 {
-            self.violation(format!("the driver was unloaded with {open} open handles"));
+            self.violation(
+                Rule::Handle,
+                format!("the driver was unloaded with {open} open handles"),
+            );
         }
         if references > 0 {
-            self.violation(format!(
-                "the driver was unloaded with references to {references} objects"
-            ));
+            self.violation(
+                Rule::Handle,
+                format!("the driver was unloaded with references to {references} objects"),
+            );
         }
     }
 }

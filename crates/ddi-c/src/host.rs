@@ -8,6 +8,7 @@ use crate::address::{address_of, address_of_first, address_of_shared};
 use crate::callers::Callers;
 use crate::dpc_queue::{Agents, Routines};
 use crate::registry::{Handles, Registry, SOFTWARE_KEY};
+use crate::rule::{Finding, Rule};
 use crate::waitable::Waitables;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -125,7 +126,7 @@ struct PrivateData {
 #[derive(Default)]
 struct Violations {
     count: u64,
-    kept: Vec<String>,
+    kept: Vec<Finding>,
 }
 
 impl Host {
@@ -195,15 +196,15 @@ impl Host {
     }
 
     /// Records a broken rule.
-    pub(crate) fn violation(&self, text: impl Into<String>) {
+    pub(crate) fn violation(&self, rule: Rule, text: impl Into<String>) {
         let mut violations = self.violations.lock();
         violations.count += 1;
         if violations.kept.len() < KEPT_VIOLATIONS {
-            violations.kept.push(text.into());
+            violations.kept.push(Finding { rule, text: text.into() });
         }
     }
 
-    pub(crate) fn violations(&self) -> (u64, Vec<String>) {
+    pub(crate) fn violations(&self) -> (u64, Vec<Finding>) {
         let violations = self.violations.lock();
         (violations.count, violations.kept.clone())
     }
@@ -239,7 +240,10 @@ impl Host {
         self.check_stack(function, address_of(&mut 0_u8));
         let now = self.level();
         if now > highest {
-            self.violation(format!("{function} at level {now}: the highest is {highest}"));
+            self.violation(
+                Rule::Level,
+                format!("{function} at level {now}: the highest is {highest}"),
+            );
         }
         now <= highest
     }
@@ -254,10 +258,13 @@ impl Host {
         let result = self.on_stack(entry, call);
         let after = self.set_level(before);
         if self.regions() > regions {
-            self.violation(format!("{entry} returned in a critical region"));
+            self.violation(Rule::LevelKept, format!("{entry} returned in a critical region"));
         }
         if after != before {
-            self.violation(format!("{entry} returned at level {after}: it was called at {before}"));
+            self.violation(
+                Rule::LevelKept,
+                format!("{entry} returned at level {after}: it was called at {before}"),
+            );
         }
         drop(raised);
         result
@@ -300,7 +307,10 @@ impl Host {
         match word.exchange(FREE) {
             LOCKED => {}
             CONTENDED => word.wake(1, Step::ThreadWake),
-            _ => self.violation(format!("the spin lock at {at:#x} was released but not held")),
+            _ => self.violation(
+                Rule::Lock,
+                format!("the spin lock at {at:#x} was released but not held"),
+            ),
         }
     }
 
@@ -315,13 +325,19 @@ impl Host {
         let removed = self.pool.lock().remove(&at);
         match removed {
             None => {
-                self.violation(format!("a free of {at:#x}, which is no allocated pool memory"));
+                self.violation(
+                    Rule::Pool,
+                    format!("a free of {at:#x}, which is no allocated pool memory"),
+                );
             }
-            Some((bytes, of)) if tag != 0 && of != tag => self.violation(format!(
-                "pool memory of {bytes} bytes with tag {} was freed with tag {}",
-                tag_text(of),
-                tag_text(tag)
-            )),
+            Some((bytes, of)) if tag != 0 && of != tag => self.violation(
+                Rule::Pool,
+                format!(
+                    "pool memory of {bytes} bytes with tag {} was freed with tag {}",
+                    tag_text(of),
+                    tag_text(tag)
+                ),
+            ),
             Some(_) => {}
         }
         removed.is_some()
@@ -337,22 +353,24 @@ impl Host {
         }
         for (tag, (blocks, bytes)) in by_tag {
             let tag = tag_text(tag);
-            self.violation(format!(
+            self.violation(Rule::Leak, format!(
                 "the driver was unloaded with {blocks} blocks of pool memory with tag {tag}, {bytes} bytes"
             ));
         }
         let mappings = self.mappings.lock().len();
         if mappings > 0 {
-            self.violation(format!(
-                "the driver was unloaded with {mappings} mappings of MmMapIoSpace"
-            ));
+            self.violation(
+                Rule::Leak,
+                format!("the driver was unloaded with {mappings} mappings of MmMapIoSpace"),
+            );
         }
         self.check_handles();
         let contiguous = self.contiguous.lock().len();
         if contiguous > 0 {
-            self.violation(format!(
-                "the driver was unloaded with {contiguous} blocks of contiguous memory"
-            ));
+            self.violation(
+                Rule::Leak,
+                format!("the driver was unloaded with {contiguous} blocks of contiguous memory"),
+            );
         }
     }
 
@@ -362,12 +380,15 @@ impl Host {
     /// Returns 0 before the device is started.
     pub(crate) fn allocate_contiguous(&self, bytes: u64, words: bool) -> u64 {
         let Some(Kernel { system_memory, .. }) = self.kernel() else {
-            self.violation("contiguous memory is allocated from DxgkDdiStartDevice on");
+            self.violation(
+                Rule::Contiguous,
+                "contiguous memory is allocated from DxgkDdiStartDevice on",
+            );
             return 0;
         };
         let Ok(size) = usize::try_from(bytes) else { return 0 };
         if size == 0 {
-            self.violation("an allocation of 0 bytes of contiguous memory");
+            self.violation(Rule::Contiguous, "an allocation of 0 bytes of contiguous memory");
             return 0;
         }
         let (at, cpu, memory) = if words {
@@ -387,7 +408,10 @@ impl Host {
     pub(crate) fn free_contiguous(&self, at: u64) -> bool {
         let removed = self.contiguous.lock().remove(&at);
         let Some(removed) = removed else {
-            self.violation(format!("a free of {at:#x}, which is no contiguous memory"));
+            self.violation(
+                Rule::Contiguous,
+                format!("a free of {at:#x}, which is no contiguous memory"),
+            );
             return false;
         };
         removed.bus.remove(removed.at);
@@ -407,10 +431,13 @@ impl Host {
         let offset = bus.checked_sub(REGISTERS_BUS);
         let end = offset.and_then(|offset| offset.checked_add(bytes));
         let (Some(offset), Some(0..=WINDOW)) = (offset, end) else {
-            self.violation(format!(
-                "MmMapIoSpace of {bytes} bytes at {bus:#x}: the device has registers at \
+            self.violation(
+                Rule::Mapping,
+                format!(
+                    "MmMapIoSpace of {bytes} bytes at {bus:#x}: the device has registers at \
                  {REGISTERS_BUS:#x}"
-            ));
+                ),
+            );
             return 0;
         };
         let at = REGISTERS_AT + offset;
@@ -433,16 +460,20 @@ impl Host {
             left.is_some()
         };
         if !known {
-            self.violation(format!(
-                "MmUnmapIoSpace of {bytes} bytes at {at:#x}, which are not mapped"
-            ));
+            self.violation(
+                Rule::Mapping,
+                format!("MmUnmapIoSpace of {bytes} bytes at {at:#x}, which are not mapped"),
+            );
         }
     }
 
     /// Returns the bus address of contiguous memory, or 0.
     pub(crate) fn physical_address(&self, at: u64) -> u64 {
         self.bus_address(at).unwrap_or_else(|| {
-            self.violation(format!("{at:#x} has no bus address: it is no contiguous memory"));
+            self.violation(
+                Rule::BusAddress,
+                format!("{at:#x} has no bus address: it is no contiguous memory"),
+            );
             0
         })
     }
@@ -455,7 +486,7 @@ impl Host {
         match offset.filter(|o| o.is_multiple_of(REGISTER_BYTES) && whole) {
             Some(offset) => Some(Register((offset / REGISTER_BYTES) as u32)),
             None => {
-                self.violation(format!(
+                self.violation(Rule::Register, format!(
                     "an access of {bytes} bytes at {at:#x}: registers have 8 bytes each, from {REGISTERS_AT:#x}"
                 ));
                 None
@@ -465,7 +496,7 @@ impl Host {
 
     /// KeBugCheckEx. Ends the run.
     pub(crate) fn bug_check(&self, code: u32, parameters: [u64; 4]) -> ! {
-        self.violation(format!("KeBugCheckEx with the code {code:#x}"));
+        self.violation(Rule::Assertion, format!("KeBugCheckEx with the code {code:#x}"));
         panic!("the driver {} called KeBugCheckEx({code:#x}, {parameters:#x?})", self.name)
     }
 
@@ -508,10 +539,13 @@ impl Host {
     pub(crate) fn notify_interrupt(&self, data: InterruptData) {
         if level::current() != Level::Dirql {
             let now = self.level();
-            self.violation(format!(
-                "DxgkCbNotifyInterrupt at level {now}: call it in the interrupt routine or in \
+            self.violation(
+                Rule::Interrupt,
+                format!(
+                    "DxgkCbNotifyInterrupt at level {now}: call it in the interrupt routine or in \
                  DxgkCbSynchronizeExecution"
-            ));
+                ),
+            );
         }
         self.reports.lock().data.push(data);
     }
@@ -540,6 +574,7 @@ impl Host {
             callbacks.queue_dpc(level);
         } else if notified {
             self.violation(
+                Rule::Dpc,
                 "DxgkCbNotifyInterrupt without DxgkCbQueueDpc: no DPC calls DxgkCbNotifyDpc",
             );
         }
@@ -618,7 +653,10 @@ impl Host {
     pub(crate) fn notify_dpc(&self) {
         let now = self.level();
         if now != DISPATCH_LEVEL {
-            self.violation(format!("DxgkCbNotifyDpc at level {now}: the level must be DISPATCH"));
+            self.violation(
+                Rule::Level,
+                format!("DxgkCbNotifyDpc at level {now}: the level must be DISPATCH"),
+            );
             return;
         }
         if let Some(Kernel { callbacks, .. }) = self.kernel() {

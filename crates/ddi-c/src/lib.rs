@@ -6,13 +6,14 @@
 //! entries of DRIVER_INITIALIZATION_DATA, and the driver's callbacks into `ddi::Callbacks`
 //! (decisions/0173).
 //!
-//! Rooms, each using those before it: `address` · `error` · `objects` · `dpc_queue`, `callers`,
-//! `registry`, `waitable` (what the host keeps) · `host` (what the driver's code uses: levels,
-//! locks, memory, registers, reports) · `stack` (callers and their stacks) · `handles` (keys and
-//! objects) · `waits` (events, mutexes, semaphores) · `agents` (DPCs, timers, threads, work) ·
-//! `foreign` (all unsafe code: the library, the two tables of functions, calls into the driver) ·
-//! `driver` (the driver's state, loading and ending) · `start` (start, stop, capabilities) ·
-//! `memory` (page tables and paging) · `packets` (contexts, packets, interrupts, recovery).
+//! Rooms, each using those before it: `address` · `error` · `rule` (what the host checks) ·
+//! `objects` · `dpc_queue`, `callers`, `registry`, `waitable` (what the host keeps) · `host` (what
+//! the driver's code uses: levels, locks, memory, registers, reports) · `stack` (callers and their
+//! stacks) · `handles` (keys and objects) · `waits` (events, mutexes, semaphores) · `agents`
+//! (DPCs, timers, threads, work) · `foreign` (all unsafe code: the library, the two tables of
+//! functions, calls into the driver) · `driver` (the driver's state, loading and ending) · `start`
+//! (start, stop, capabilities) · `memory` (page tables and paging) · `packets` (contexts, packets,
+//! interrupts, recovery).
 //!
 //! Invariants:
 //! - each [`CDriver`] has its own copy of the library, so static variables belong to one adapter;
@@ -33,6 +34,7 @@ mod memory;
 mod objects;
 mod packets;
 mod registry;
+mod rule;
 mod stack;
 mod start;
 mod waitable;
@@ -41,3 +43,4 @@ mod waits;
 pub use driver::{CDriver, Findings};
 pub use error::LoadError;
 pub use registry::{Registry, RegistryError};
+pub use rule::{Finding, Rule};

@@ -8,6 +8,7 @@
 
 use crate::CDriver;
 use crate::address::address_of_first;
+use crate::rule::Rule;
 use tidegate_ddi::Status;
 use tidegate_ddi::memory::{PageTableEntry, PagingBuffer, PagingOperation, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
@@ -83,11 +84,14 @@ impl CDriver {
         (args.dma_buffer, args.dma_size) = (at, BUFFER_BYTES);
         self.call("DxgkDdiBuildPagingBuffer", |e| e.build_paging_buffer(self.adapter, &mut args))?;
         if args.dma_buffer != at {
-            self.host().violation(format!(
-                "DxgkDdiBuildPagingBuffer wrote commands for the operation {}, which the CPU \
+            self.host().violation(
+                Rule::PagingBuffer,
+                format!(
+                    "DxgkDdiBuildPagingBuffer wrote commands for the operation {}, which the CPU \
                  carries out during the call",
-                args.operation
-            ));
+                    args.operation
+                ),
+            );
             return Err(Status::NOT_SUPPORTED);
         }
         Ok(())
@@ -101,7 +105,7 @@ impl CDriver {
         self.call("DxgkDdiBuildPagingBuffer", |e| e.build_paging_buffer(self.adapter, &mut args))?;
         let written = args.dma_buffer.wrapping_sub(at);
         if written == 0 || written > u64::from(BUFFER_BYTES) {
-            self.host().violation(format!(
+            self.host().violation(Rule::PagingBuffer, format!(
                 "DxgkDdiBuildPagingBuffer moved pDmaBuffer by {written} bytes for the operation {}: \
                  it must point past the commands",
                 args.operation

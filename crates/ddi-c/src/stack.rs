@@ -6,6 +6,7 @@
 use crate::address::address_of;
 use crate::callers::{Caller, Callers};
 use crate::host::Host;
+use crate::rule::Rule;
 use tidegate_platform::current;
 
 /// Bytes of a kernel stack on x86-64.
@@ -65,7 +66,7 @@ impl Host {
             was_inside
         });
         if !left {
-            self.violation("KeLeaveCriticalRegion outside of a critical region");
+            self.violation(Rule::Region, "KeLeaveCriticalRegion outside of a critical region");
         }
     }
 
@@ -77,9 +78,12 @@ impl Host {
     /// level.
     pub(crate) fn check_region(&self, function: &str) {
         if self.regions() == 0 && self.level() == 0 {
-            self.violation(format!(
-                "{function} outside of a critical region: call KeEnterCriticalRegion before"
-            ));
+            self.violation(
+                Rule::Region,
+                format!(
+                    "{function} outside of a critical region: call KeEnterCriticalRegion before"
+                ),
+            );
         }
     }
 
@@ -111,6 +115,6 @@ impl Host {
              {STACK_BYTES}"
         );
         drop(callers);
-        self.violation(text);
+        self.violation(Rule::Stack, text);
     }
 }

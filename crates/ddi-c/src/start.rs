@@ -5,6 +5,7 @@ use crate::address::{address_of, address_of_first};
 use crate::foreign::{DxgkStartInfo, Interface};
 use crate::host::Kernel;
 use crate::objects::Declared;
+use crate::rule::Rule;
 use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
@@ -77,7 +78,7 @@ impl CDriver {
             entries.start_device(self.adapter, &mut start, words, &mut sources, &mut children)
         })?;
         if (sources, children) != (0, 0) {
-            self.host().violation(format!(
+            self.host().violation(Rule::Answer, format!(
                 "DxgkDdiStartDevice reports {sources} sources and {children} children: drivers in \
                  C only render yet"
             ));
@@ -120,7 +121,7 @@ impl CDriver {
         bytes: u32,
     ) -> Result<(), Status> {
         self.query(query_type, input, output, bytes).inspect_err(|status| {
-            self.host().violation(format!(
+            self.host().violation(Rule::Answer, format!(
                 "DxgkDdiQueryAdapterInfo of the type {query_type} failed: {status}; without the \
                  answer the adapter does not start"
             ));
@@ -134,10 +135,13 @@ impl CDriver {
         let scheduling = VidSchCaps::from_bits_truncate(caps.scheduling_caps & !PACKET_CAP);
         let nodes = caps.nodes.min(self.host().device.node_count());
         if nodes != caps.nodes {
-            self.host().violation(format!(
-                "NbAsymetricProcessingNodes is {}: the device has {nodes} nodes",
-                caps.nodes
-            ));
+            self.host().violation(
+                Rule::Answer,
+                format!(
+                    "NbAsymetricProcessingNodes is {}: the device has {nodes} nodes",
+                    caps.nodes
+                ),
+            );
         }
         Ok(AdapterCaps {
             description: format!("driver {}", self.host().name),
@@ -222,23 +226,29 @@ impl CDriver {
         let levels = (0..described).map(level).collect::<Result<Vec<(u32, u32)>, Status>>()?;
         let of_first = levels.first().copied().unwrap_or_default();
         if let Some(reason) = wild_shape(caps.page_table_level_count, of_first) {
-            self.host().violation(format!("{reason}; the adapter does not start"));
+            self.host().violation(Rule::Answer, format!("{reason}; the adapter does not start"));
             return Err(Status::INVALID_PARAMETER);
         }
         let (index_bits, table_bytes) = of_first;
         if levels.iter().any(|level| *level != (index_bits, table_bytes)) {
-            self.host().violation(format!(
-                "levels of page tables differ: index bits and bytes are {levels:?}; all levels \
+            self.host().violation(
+                Rule::Answer,
+                format!(
+                    "levels of page tables differ: index bits and bytes are {levels:?}; all levels \
                  must be alike"
-            ));
+                ),
+            );
         }
         let page_bytes = tidegate_gpu_abi::PAGE_BYTES;
         let covered = page_bytes.trailing_zeros() + index_bits * levels.len() as u32;
         if covered != caps.virtual_address_bit_count {
-            self.host().violation(format!(
-                "VirtualAddressBitCount is {}: the levels cover {covered} bits",
-                caps.virtual_address_bit_count
-            ));
+            self.host().violation(
+                Rule::Answer,
+                format!(
+                    "VirtualAddressBitCount is {}: the levels cover {covered} bits",
+                    caps.virtual_address_bit_count
+                ),
+            );
         }
         Ok(PageTableShape {
             page_bytes,
@@ -277,9 +287,12 @@ impl CDriver {
                     cpu_visible: flags.contains(SegmentFlags::CPU_VISIBLE),
                     bytes: descriptor.size.min(device.local_memory_bytes()),
                 }),
-                _ => self.host().violation(format!(
-                    "segment {number} is a memory segment: the device has one local memory"
-                )),
+                _ => self.host().violation(
+                    Rule::Answer,
+                    format!(
+                        "segment {number} is a memory segment: the device has one local memory"
+                    ),
+                ),
             }
         }
         Ok(segments)

@@ -4,6 +4,7 @@
 //! the lock of the table. That lock is innermost and is not held in a wait.
 
 use crate::host::Host;
+use crate::rule::Rule;
 use crate::waitable::{Kind, Waitable};
 use std::collections::BTreeMap;
 use tidegate_platform::level::{self, Level};
@@ -32,7 +33,10 @@ impl Host {
 
     pub(crate) fn initialize_semaphore(&self, at: u64, count: i32, limit: i32) {
         if limit <= 0 || count < 0 || count > limit {
-            self.violation(format!("KeInitializeSemaphore with the count {count} of {limit}"));
+            self.violation(
+                Rule::Object,
+                format!("KeInitializeSemaphore with the count {count} of {limit}"),
+            );
         }
         self.add_waitable(at, false, count > 0, Kind::Semaphore { count, limit });
     }
@@ -55,7 +59,10 @@ impl Host {
     ) -> Option<R> {
         let found = self.waitables.lock().get_mut(&at).map(call);
         if found.is_none() {
-            self.violation(format!("{function} of {at:#x}, which was not initialised"));
+            self.violation(
+                Rule::Object,
+                format!("{function} of {at:#x}, which was not initialised"),
+            );
         }
         found
     }
@@ -106,7 +113,10 @@ impl Host {
             _ => None,
         });
         if released == Some(None) {
-            self.violation(format!("{function} by {by}: the object is no semaphore of that limit"));
+            self.violation(
+                Rule::Object,
+                format!("{function} by {by}: the object is no semaphore of that limit"),
+            );
         }
         released.flatten()
     }
@@ -127,7 +137,7 @@ impl Host {
             _ => None,
         });
         if released == Some(None) {
-            self.violation(format!("{function}: the thread does not own the object"));
+            self.violation(Rule::Owner, format!("{function}: the thread does not own the object"));
         }
         released.flatten()
     }
@@ -143,14 +153,15 @@ impl Host {
         match owned {
             None => return false,
             Some(None) => {
-                self.violation(format!("{function} of an object that is no mutex"));
+                self.violation(Rule::Object, format!("{function} of an object that is no mutex"));
                 return false;
             }
             Some(Some(true)) => {
                 if waits {
-                    self.violation(format!(
-                        "{function}: the thread owns the mutex, and waits for itself"
-                    ));
+                    self.violation(
+                        Rule::Owner,
+                        format!("{function}: the thread owns the mutex, and waits for itself"),
+                    );
                 }
                 return false;
             }
@@ -198,7 +209,7 @@ impl Host {
             match taken {
                 None => return false,
                 Some(Err(what)) => {
-                    self.violation(format!("{function} {what}"));
+                    self.violation(Rule::Object, format!("{function} {what}"));
                     return false;
                 }
                 Some(Ok(Some(_))) => return true,
@@ -244,7 +255,7 @@ impl Host {
             true
         });
         if released == Some(false) {
-            self.violation(format!("{function}: the thread does not own the object"));
+            self.violation(Rule::Owner, format!("{function}: the thread does not own the object"));
         }
     }
 
@@ -258,9 +269,14 @@ impl Host {
         });
         match owned {
             None => {
-                self.violation(format!("{function} of {at:#x}, which was not initialised"));
+                self.violation(
+                    Rule::Object,
+                    format!("{function} of {at:#x}, which was not initialised"),
+                );
             }
-            Some(true) => self.violation(format!("{function} of an object that a thread owns")),
+            Some(true) => {
+                self.violation(Rule::Owner, format!("{function} of an object that a thread owns"))
+            }
             Some(false) => {}
         }
     }

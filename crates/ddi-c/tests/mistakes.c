@@ -18,6 +18,12 @@ static NTSTATUS Planted(
 static LONG interrupts;
 static LONG dpcs;
 
+static DXGKCB_QUEUE_DPC queue_dpc;
+
+static BOOLEAN APIENTRY ForgetsDpc(HANDLE DeviceHandle) {
+    return InterlockedIncrement(&dpcs) == 1 ? FALSE : queue_dpc(DeviceHandle);
+}
+
 static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCreateDevice) {
     PUCHAR block = (PUCHAR)ExAllocatePoolWithTag(NonPagedPoolNx, 24, TAG);
     KSPIN_LOCK lock;
@@ -55,6 +61,22 @@ static NTSTATUS PlantedCreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCrea
         break;
     case 10: /* an address that the device cannot have */
         (void)MmGetPhysicalAddress(&lock);
+        break;
+    case 29: /* a long stall */
+        KeStallExecutionProcessor(51);
+        break;
+    case 30: /* a free of memory that is not contiguous */
+        MmFreeContiguousMemory(&lock);
+        break;
+    case 31: /* a report without data */
+        ((PADAPTER)hAdapter)->Kernel.DxgkCbNotifyInterrupt(
+            ((PADAPTER)hAdapter)->Kernel.DeviceHandle, NULL);
+        break;
+    case 32: /* reports without a DPC, once */
+        if (queue_dpc == NULL) {
+            queue_dpc = ((PADAPTER)hAdapter)->Kernel.DxgkCbQueueDpc;
+            ((PADAPTER)hAdapter)->Kernel.DxgkCbQueueDpc = ForgetsDpc;
+        }
         break;
     case 21: { /* allowed: a DPC without an interrupt */
         const DXGKRNL_INTERFACE *kernel = &((PADAPTER)hAdapter)->Kernel;

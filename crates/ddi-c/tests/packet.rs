@@ -153,8 +153,14 @@ fn each_mistake_of_a_driver_is_a_finding() {
         "DxgkCbNotifyDpc at level 5: the level must be DISPATCH",
         "DxgkDdiDestroyDevice must not fail",
     ];
+    let others = [
+        (29, "KeStallExecutionProcessor for 51 microseconds"),
+        (30, "which is no contiguous memory"),
+        (31, "DxgkCbNotifyInterrupt without data"),
+        (32, "DxgkCbNotifyInterrupt without DxgkCbQueueDpc"),
+    ];
     let folder = tempfile::tempdir().unwrap();
-    for (mistake, expected) in (1..).zip(expected) {
+    for (mistake, expected) in (1..).zip(expected).chain(others) {
         let Some(library) = with_mistake(folder.path(), mistake) else { return };
         let (report, findings) = try_run(&library, "hello.toml", Clock::Virtual).unwrap();
         assert!(report.are_right(), "mistake {mistake}: {:?}", report.problem_lines());

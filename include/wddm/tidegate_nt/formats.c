@@ -332,7 +332,8 @@ static VOID write_text(TARGET *target, const char *name, SOURCE source, ARGUMENT
         }
         at++;
         if (!convert(target, &format, character, source.Wide != NULL, arguments)) {
-            report("%s with the conversion %%%c, which is none", name, (int)character);
+            report(
+                "code-string", "%s with the conversion %%%c, which is none", name, (int)character);
             break;
         }
     }
@@ -377,7 +378,9 @@ static NTSTATUS print_to(
     SOURCE source = {narrow, wide};
     check(name, PASSIVE_LEVEL);
     if (target.Capacity == 0 || target.Capacity > NTSTRSAFE_MAX_CCH) {
-        report("%s with room for %llu characters", name, (unsigned long long)target.Capacity);
+        report(
+            "code-string",
+            "%s with room for %llu characters", name, (unsigned long long)target.Capacity);
         return STATUS_INVALID_PARAMETER;
     }
     write_text(&target, name, source, arguments);

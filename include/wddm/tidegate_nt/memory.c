@@ -70,7 +70,7 @@ PMDL IoAllocateMdl(
 VOID IoFreeMdl(PMDL Mdl) {
     check("IoFreeMdl", DISPATCH_LEVEL);
     if ((Mdl->MdlFlags & MDL_PAGES_LOCKED) != 0) {
-        report("IoFreeMdl of a list whose pages are locked: call MmUnlockPages before");
+        report("code-mdl", "IoFreeMdl of a list whose pages are locked: call MmUnlockPages before");
     }
     release(Mdl, MDL_TAG);
 }
@@ -78,7 +78,7 @@ VOID IoFreeMdl(PMDL Mdl) {
 VOID MmBuildMdlForNonPagedPool(PMDLX MemoryDescriptorList) {
     check("MmBuildMdlForNonPagedPool", DISPATCH_LEVEL);
     if ((MemoryDescriptorList->MdlFlags & MDL_LOCKED) != 0) {
-        report("MmBuildMdlForNonPagedPool of a list that is built or locked");
+        report("code-mdl", "MmBuildMdlForNonPagedPool of a list that is built or locked");
     }
     MemoryDescriptorList->MdlFlags |= MDL_SOURCE_IS_NONPAGED_POOL;
     MemoryDescriptorList->MappedSystemVa =
@@ -92,7 +92,7 @@ VOID MmProbeAndLockPages(
     UNREFERENCED_PARAMETER(Operation);
     check("MmProbeAndLockPages", DISPATCH_LEVEL);
     if ((MemoryDescriptorList->MdlFlags & MDL_LOCKED) != 0) {
-        report("MmProbeAndLockPages of a list that is built or locked");
+        report("code-mdl", "MmProbeAndLockPages of a list that is built or locked");
     }
     MemoryDescriptorList->MdlFlags |= MDL_PAGES_LOCKED;
     fill_pages(MemoryDescriptorList);
@@ -101,7 +101,7 @@ VOID MmProbeAndLockPages(
 VOID MmUnlockPages(PMDL MemoryDescriptorList) {
     check("MmUnlockPages", DISPATCH_LEVEL);
     if ((MemoryDescriptorList->MdlFlags & MDL_PAGES_LOCKED) == 0) {
-        report("MmUnlockPages of a list whose pages are not locked");
+        report("code-mdl", "MmUnlockPages of a list whose pages are not locked");
     }
     MemoryDescriptorList->MdlFlags &= ~(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA);
     MemoryDescriptorList->MappedSystemVa = NULL;
@@ -110,7 +110,7 @@ VOID MmUnlockPages(PMDL MemoryDescriptorList) {
 static BOOLEAN is_locked(const char *function, PMDL mdl) {
     BOOLEAN locked = (mdl->MdlFlags & (MDL_LOCKED | MDL_OWNS_PAGES)) != 0;
     if (!locked) {
-        report("%s of a list that is neither built nor locked", function);
+        report("code-mdl", "%s of a list that is neither built nor locked", function);
     }
     return locked;
 }
@@ -127,7 +127,7 @@ PVOID MmMapLockedPagesSpecifyCache(
         return NULL;
     }
     if ((MemoryDescriptorList->MdlFlags & MDL_SOURCE_IS_NONPAGED_POOL) != 0) {
-        report("MmMapLockedPagesSpecifyCache of a list of MmBuildMdlForNonPagedPool");
+        report("code-mdl", "MmMapLockedPagesSpecifyCache of a list of MmBuildMdlForNonPagedPool");
     }
     MemoryDescriptorList->MdlFlags |= MDL_MAPPED_TO_SYSTEM_VA;
     MemoryDescriptorList->MappedSystemVa =
@@ -139,7 +139,7 @@ VOID MmUnmapLockedPages(PVOID BaseAddress, PMDL MemoryDescriptorList) {
     check("MmUnmapLockedPages", DISPATCH_LEVEL);
     if ((MemoryDescriptorList->MdlFlags & MDL_MAPPED_TO_SYSTEM_VA) == 0 ||
         BaseAddress != MemoryDescriptorList->MappedSystemVa) {
-        report("MmUnmapLockedPages of an address at which the list is not mapped");
+        report("code-mdl", "MmUnmapLockedPages of an address at which the list is not mapped");
     }
     MemoryDescriptorList->MdlFlags &= ~MDL_MAPPED_TO_SYSTEM_VA;
     MemoryDescriptorList->MappedSystemVa = NULL;
@@ -160,7 +160,9 @@ PVOID MmGetSystemAddressForMdlSafe(PMDL Mdl, ULONG Priority) {
 PPFN_NUMBER MmGetMdlPfnArray(PMDL Mdl) {
     check("MmGetMdlPfnArray", DISPATCH_LEVEL);
     if (is_locked("MmGetMdlPfnArray", Mdl) && *(PPFN_NUMBER)(Mdl + 1) == 0) {
-        report("MmGetMdlPfnArray of memory that the device does not reach: it is not contiguous");
+        report(
+            "code-mdl",
+            "MmGetMdlPfnArray of memory that the device does not reach: it is not contiguous");
     }
     return (PPFN_NUMBER)(Mdl + 1);
 }
@@ -207,7 +209,7 @@ PMDL MmAllocatePagesForMdlEx(
 VOID MmFreePagesFromMdl(PMDLX MemoryDescriptorList) {
     check("MmFreePagesFromMdl", APC_LEVEL);
     if ((MemoryDescriptorList->MdlFlags & MDL_OWNS_PAGES) == 0) {
-        report("MmFreePagesFromMdl of a list that owns no pages");
+        report("code-mdl", "MmFreePagesFromMdl of a list that owns no pages");
         return;
     }
     MemoryDescriptorList->MdlFlags &= ~MDL_OWNS_PAGES;
@@ -220,10 +222,14 @@ VOID MmFreePagesFromMdl(PMDLX MemoryDescriptorList) {
 static VOID probe(const char *function, ULONG_PTR address, SIZE_T length, ULONG alignment) {
     check(function, APC_LEVEL);
     if (length != 0 && alignment != 0 && (address & (alignment - 1)) != 0) {
-        report("%s of %p, which is not aligned to %u bytes", function, (PVOID)address, alignment);
+        report(
+            "code-user-address",
+            "%s of %p, which is not aligned to %u bytes", function, (PVOID)address, alignment);
     }
     if (length != 0 && (address == 0 || address >> 47 != 0)) {
-        report("%s of %p, which is no address of a process", function, (PVOID)address);
+        report(
+            "code-user-address",
+            "%s of %p, which is no address of a process", function, (PVOID)address);
     }
 }
 
@@ -253,7 +259,7 @@ C_ASSERT(sizeof(LOOKASIDE_STATE) <= sizeof(NPAGED_LOOKASIDE_LIST));
 static LOOKASIDE_STATE *lookaside_of(const char *function, PVOID list) {
     LOOKASIDE_STATE *state = (LOOKASIDE_STATE *)list;
     if (state->Magic != LOOKASIDE) {
-        report("%s of a lookaside list that was not initialised", function);
+        report("code-lookaside", "%s of a lookaside list that was not initialised", function);
         return NULL;
     }
     return state;
@@ -276,7 +282,8 @@ static VOID close_lookaside(const char *function, PVOID list) {
     if (state != NULL) {
         LONG used = InterlockedOr(&state->Used, 0);
         if (used != 0) {
-            report("%s of a lookaside list with %d entries in use", function, used);
+            report(
+                "code-lookaside", "%s of a lookaside list with %d entries in use", function, used);
         }
         state->Magic = 0;
     }
@@ -391,7 +398,7 @@ static VOID unlock_list(PSLIST_HEADER head) {
 
 VOID InitializeSListHead(PSLIST_HEADER ListHead) {
     if (((ULONG_PTR)ListHead & 15) != 0) {
-        report("InitializeSListHead of a head that is not aligned to 16 bytes");
+        report("code-list", "InitializeSListHead of a head that is not aligned to 16 bytes");
     }
     RtlZeroMemory(ListHead, sizeof(*ListHead));
 }
@@ -465,7 +472,7 @@ VOID WRITE_REGISTER_BUFFER_UCHAR(volatile UCHAR *Register, PUCHAR Buffer, ULONG 
 }
 
 static VOID no_port(const char *function, PVOID port) {
-    report("%s of %p: the device has no ports", function, port);
+    report("code-port", "%s of %p: the device has no ports", function, port);
 }
 
 #define PORT(name, type) \
@@ -494,6 +501,7 @@ VOID RtlInitializeBitMap(PRTL_BITMAP BitMapHeader, PULONG BitMapBuffer, ULONG Si
 static BOOLEAN are_bits(const char *function, PRTL_BITMAP map, ULONG first, ULONG count) {
     if ((ULONG64)first + count > map->SizeOfBitMap) {
         report(
+            "code-bitmap",
             "%s of the bits %u to %llu of a bitmap with %u", function, first,
             (unsigned long long)first + count, map->SizeOfBitMap);
         return FALSE;

@@ -62,7 +62,9 @@ static NTSTATUS open_named(
     PUNICODE_STRING name = attributes->ObjectName;
     check(function, PASSIVE_LEVEL);
     if ((attributes->Attributes & OBJ_KERNEL_HANDLE) == 0) {
-        report("%s without OBJ_KERNEL_HANDLE: a process could use the handle", function);
+        report(
+            "code-registry",
+            "%s without OBJ_KERNEL_HANDLE: a process could use the handle", function);
     }
     return open_key(
         handle, ROOT_PATH, attributes->RootDirectory, name == NULL ? NULL : name->Buffer,
@@ -217,6 +219,7 @@ static NTSTATUS store_direct(
     const RTL_QUERY_REGISTRY_TABLE *row, ULONG type, PCVOID data, ULONG bytes) {
     if ((row->Flags & RTL_QUERY_REGISTRY_TYPECHECK) == 0) {
         report(
+            "code-registry",
             "RtlQueryRegistryValues with RTL_QUERY_REGISTRY_DIRECT and without "
             "RTL_QUERY_REGISTRY_TYPECHECK: a value of another type overruns the buffer");
     } else if (row->DefaultType >> RTL_QUERY_REGISTRY_TYPECHECK_SHIFT != type) {

@@ -59,6 +59,7 @@ VOID RtlInitString(PSTRING DestinationString, PCSTR SourceString) {
 static VOID check_string(const char *function, PCUNICODE_STRING text) {
     if (text->Length > text->MaximumLength || text->Length % sizeof(WCHAR) != 0) {
         report(
+            "code-string",
             "%s of a string with the length %u and room for %u bytes", function, text->Length,
             text->MaximumLength);
     }
@@ -183,7 +184,9 @@ NTSTATUS RtlUnicodeStringToInteger(PCUNICODE_STRING String, ULONG Base, PULONG V
         }
     }
     if (Base != 2 && Base != 8 && Base != 10 && Base != 16) {
-        report("RtlUnicodeStringToInteger with the base %u: 0, 2, 8, 10, 16 are allowed", Base);
+        report(
+            "code-string",
+            "RtlUnicodeStringToInteger with the base %u: 0, 2, 8, 10, 16 are allowed", Base);
         return STATUS_INVALID_PARAMETER;
     }
     for (; i < count; i++) {
@@ -207,7 +210,7 @@ static NTSTATUS put_integer(
     SIZE_T bytes;
     base = base == 0 ? 10 : base;
     if (base != 2 && base != 8 && base != 10 && base != 16) {
-        report("%s with the base %u: 0, 2, 8, 10, 16 are allowed", function, base);
+        report("code-string", "%s with the base %u: 0, 2, 8, 10, 16 are allowed", function, base);
         return STATUS_INVALID_PARAMETER;
     }
     text[at] = 0;
@@ -311,11 +314,13 @@ VOID RtlFreeAnsiString(PANSI_STRING AnsiString) {
         const char *function, character *to, SIZE_T room, SIZE_T at, const character *from) { \
         SIZE_T count; \
         if (room == 0 || room > NTSTRSAFE_MAX_CCH) { \
-            report("%s with room for %llu characters", function, (unsigned long long)room); \
+            report( \
+                "code-string", \
+                "%s with room for %llu characters", function, (unsigned long long)room); \
             return STATUS_INVALID_PARAMETER; \
         } \
         if (at >= room) { \
-            report("%s to a text without an end", function); \
+            report("code-string", "%s to a text without an end", function); \
             return STATUS_INVALID_PARAMETER; \
         } \
         count = length(from, room - at); \

@@ -19,6 +19,7 @@ NTSTATUS KeWaitForMultipleObjects(
     }
     if (Count == 0 || Count > 64 || (Count > 3 && WaitBlockArray == NULL)) {
         report(
+            "code-object",
             "KeWaitForMultipleObjects of %u objects: 1 to 64 are allowed, and more than 3 need "
             "WaitBlockArray", Count);
         return STATUS_INVALID_PARAMETER;
@@ -252,7 +253,7 @@ static VOID run_ex_item(PVOID item) {
 
 static VOID queue_work(const char *function, PVOID item, PKSTART_ROUTINE routine) {
     if (!host->QueueWork(host->Host, item, (UINT64)(ULONG_PTR)routine, (UINT64)(ULONG_PTR)item)) {
-        report("%s of a work item that is queued already", function);
+        report("code-work", "%s of a work item that is queued already", function);
     }
 }
 
@@ -290,7 +291,7 @@ VOID IoQueueWorkItemEx(
 VOID IoFreeWorkItem(PIO_WORKITEM IoWorkItem) {
     check("IoFreeWorkItem", DISPATCH_LEVEL);
     if (host->IsWorkQueued(host->Host, IoWorkItem)) {
-        report("IoFreeWorkItem of a work item that is queued");
+        report("code-work", "IoFreeWorkItem of a work item that is queued");
         return;
     }
     release(IoWorkItem, WORK_TAG);
@@ -363,11 +364,11 @@ BOOLEAN ExDeleteTimer(PEX_TIMER Timer, BOOLEAN Cancel, BOOLEAN Wait, PVOID Param
     UNREFERENCED_PARAMETER(Parameters);
     check("ExDeleteTimer", Wait ? APC_LEVEL : DISPATCH_LEVEL);
     if (Wait && !Cancel) {
-        report("ExDeleteTimer with Wait and without Cancel");
+        report("code-timer", "ExDeleteTimer with Wait and without Cancel");
     }
     cancelled = host->CancelTimer(host->Host, (PVOID)&Timer->Timer);
     if (cancelled && !Cancel) {
-        report("ExDeleteTimer of a timer that is set, without Cancel");
+        report("code-timer", "ExDeleteTimer of a timer that is set, without Cancel");
     }
     (void)host->RemoveDpc(host->Host, (PVOID)&Timer->Dpc);
     if (Wait) {
@@ -414,7 +415,9 @@ KPRIORITY KeSetPriorityThread(PKTHREAD Thread, KPRIORITY Priority) {
     UNREFERENCED_PARAMETER(Thread);
     check("KeSetPriorityThread", PASSIVE_LEVEL);
     if (Priority < 1 || Priority > HIGH_PRIORITY) {
-        report("KeSetPriorityThread with the priority %d: 1 to 31 are allowed", Priority);
+        report(
+            "code-priority",
+            "KeSetPriorityThread with the priority %d: 1 to 31 are allowed", Priority);
     }
     return THREAD_PRIORITY;
 }

@@ -47,9 +47,9 @@ pub(crate) fn judge(tally: &mut Tally<'_>) {
     paging::judge(tally);
 }
 
-/// There is no clause of this id.
+/// There is no clause of this id that has a twin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no clause is called '{0}': `tidegate conform --list` lists all")]
+#[error("no clause with a planted mistake is called '{0}': `tidegate conform --list` lists all")]
 pub struct UnknownClause(pub String);
 
 /// Returns the clause of an id.

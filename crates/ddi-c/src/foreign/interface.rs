@@ -5,6 +5,7 @@
 
 use super::table::HostContext;
 use crate::host::{REGISTERS_AT, REGISTERS_BUS, REGISTERS_BYTES};
+use crate::rule::Rule;
 use std::ffi::c_void;
 use std::ptr;
 use tidegate_ddi::{
@@ -126,7 +127,7 @@ unsafe extern "C-unwind" fn map_memory(
     let end = offset.and_then(|offset| offset.checked_add(length.into()));
     let inside = end.is_some_and(|end| end <= u64::from(REGISTERS_BYTES));
     let (Some(offset), true) = (offset, inside && in_io_space == 0 && to_user_mode == 0) else {
-        host.violation(format!(
+        host.violation(Rule::Mapping, format!(
             "DxgkCbMapMemory of {length} bytes at {at:#x}: the device has registers at {REGISTERS_BUS:#x}"
         ));
         return Status::INVALID_PARAMETER.0;
@@ -177,16 +178,19 @@ unsafe extern "C-unwind" fn notify_dpc(handle: Handle) {
 unsafe extern "C-unwind" fn notify_interrupt(handle: Handle, data: *const NotifyInterruptData) {
     let host = &of(handle).host;
     if data.is_null() {
-        return host.violation("DxgkCbNotifyInterrupt without data");
+        return host.violation(Rule::Interrupt, "DxgkCbNotifyInterrupt without data");
     }
     // SAFETY: the driver passes the data of one interrupt. Every bit pattern is a valid value.
     let data = unsafe { data.read_unaligned() };
     match decode(&data) {
         Some(data) => host.notify_interrupt(data),
-        None => host.violation(format!(
-            "DxgkCbNotifyInterrupt with the type {}, which no packet driver reports",
-            data.interrupt_type
-        )),
+        None => host.violation(
+            Rule::Interrupt,
+            format!(
+                "DxgkCbNotifyInterrupt with the type {}, which no packet driver reports",
+                data.interrupt_type
+            ),
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::dpc_queue::{Dpc, Work};
 use crate::handles::Root;
 use crate::host::Host;
 use crate::registry::Value;
+use crate::rule::Rule;
 use crate::waits::Waited;
 use std::ffi::{CStr, c_char, c_void};
 use tidegate_ddi::Status;
@@ -84,7 +85,7 @@ host_table! {
                 Status::SUCCESS.0
             }
             Err(what) => {
-                context.host.violation(what);
+                context.host.violation(Rule::Answer, what);
                 Status::INVALID_PARAMETER.0
             }
         }
@@ -92,8 +93,8 @@ host_table! {
     print: fn(context, what: *const c_char) {
         context.host.print(text(what).trim_end());
     }
-    violation: fn(context, what: *const c_char) {
-        context.host.violation(text(what));
+    violation: fn(context, rule: *const c_char, what: *const c_char) {
+        context.host.violation(Rule::of_id(&text(rule)), text(what));
     }
     check_level: fn(context, function: *const c_char, level: u32) -> u8 {
         u8::from(context.host.check_level(&text(function), level))
