@@ -771,7 +771,8 @@ VOID KeBugCheckEx(
  * -finstrument-functions is checked at the start of each of its functions.
  */
 
-#define UNINSTRUMENTED __attribute__((no_instrument_function))
+/* Hidden: the C library has functions of these names, which a driver would find first. */
+#define UNINSTRUMENTED __attribute__((no_instrument_function, visibility("hidden")))
 
 VOID UNINSTRUMENTED __cyg_profile_func_enter(VOID *function, VOID *caller);
 VOID UNINSTRUMENTED __cyg_profile_func_exit(VOID *function, VOID *caller);

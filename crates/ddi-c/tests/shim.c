@@ -25,11 +25,21 @@ static KMUTEX mutex;
 static FAST_MUTEX fast;
 
 /* An array that the compiler keeps. */
-static VOID Touch(volatile UCHAR *bytes, SIZE_T count) {
+static DECLSPEC_NOINLINE VOID Touch(volatile UCHAR *bytes, SIZE_T count) {
     SIZE_T i;
     for (i = 0; i < count; i += 64) {
         bytes[i] = 1;
     }
+}
+
+/* Uses more than a kernel stack, and calls a function of the kernel then. */
+static DECLSPEC_NOINLINE VOID UseStack(BOOLEAN calls) {
+    UCHAR large[26 * 1024];
+    Touch(large, sizeof(large));
+    if (calls) {
+        (void)KeReadStateMutex(&mutex);
+    }
+    Touch(large, sizeof(large));
 }
 
 static BOOLEAN Is(PCUNICODE_STRING text, PCWSTR expected) {
@@ -607,13 +617,9 @@ static VOID Make(ULONG number_of_mistake) {
     case 40:
         ObReferenceObject(block);
         break;
-    case 41: { /* more than a kernel stack */
-        UCHAR large[26 * 1024];
-        Touch(large, sizeof(large));
-        (void)KeReadStateMutex(&mutex);
-        Touch(large, sizeof(large));
+    case 41:
+        UseStack(TRUE);
         break;
-    }
     case 42:
         ProbeForRead((PUCHAR)block + 1, 8, 4);
         break;
@@ -626,6 +632,9 @@ static VOID Make(ULONG number_of_mistake) {
         (void)MmMapLockedPagesSpecifyCache(
             mdl, KernelMode, MmCached, NULL, FALSE, NormalPagePriority);
         IoFreeMdl(mdl);
+        break;
+    case 45:
+        UseStack(FALSE);
         break;
     default:
         break;
