@@ -196,3 +196,84 @@ impl fmt::Display for Fault {
         write!(f, ", {access} {gpu_va:#x}: {what}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text is all that a user has of a device that is gone.
+    #[test]
+    fn each_reason_says_what_happened_and_to_what() {
+        let call = InvalidCall {
+            queue: Some("graphics".to_owned()),
+            list: Some("shadows".to_owned()),
+            command: Some(3),
+            ..InvalidCall::new("ExecuteCommandLists", "it names nothing")
+        };
+        let hang = Hang {
+            report: HangReport { what: "node 0 hangs".to_owned(), ..HangReport::default() },
+            queue: Some("graphics".to_owned()),
+            list: None,
+            command: Some(ReportedCommand { number: 2, kind: "copy" }),
+        };
+        let fault = Fault {
+            report: FaultReport { gpu_va: 0x10, write: true, ..FaultReport::default() },
+            queue: None,
+            list: None,
+            command: None,
+            of_linked_adapter: true,
+        };
+        let refused = RemovedReason::Refused {
+            call: "D3DKMTGetDeviceState",
+            object: "process 'game'".to_owned(),
+            status: Status::DEVICE_REMOVED,
+        };
+        let refused_text =
+            format!("D3DKMTGetDeviceState for process 'game': {}", Status::DEVICE_REMOVED);
+        for (reason, code, text) in [
+            (
+                RemovedReason::Hung(Box::new(hang)),
+                ErrorCode::DeviceHung,
+                "DEVICE_HUNG: node 0 hangs; queue 'graphics', command 2 (copy)",
+            ),
+            (
+                RemovedReason::Faulted(Box::new(fault)),
+                ErrorCode::DeviceHung,
+                "a queue on GPU 0, packet 0, store to 0x10: ",
+            ),
+            (
+                RemovedReason::Reset("node 0 was reset".to_owned()),
+                ErrorCode::DeviceReset,
+                "DEVICE_RESET: node 0 was reset",
+            ),
+            (
+                RemovedReason::AdapterStopped,
+                ErrorCode::DeviceRemoved,
+                "DEVICE_REMOVED: the adapter stopped",
+            ),
+            (
+                RemovedReason::AdapterRemoved,
+                ErrorCode::DeviceRemoved,
+                "DEVICE_REMOVED: the adapter was removed",
+            ),
+            (
+                RemovedReason::ProcessEnded,
+                ErrorCode::DeviceRemoved,
+                "DEVICE_REMOVED: its process was ended",
+            ),
+            (
+                RemovedReason::InvalidCall(Box::new(call)),
+                ErrorCode::InvalidCall,
+                "INVALID_CALL: ExecuteCommandLists on queue 'graphics', list 'shadows', command 3: it names nothing",
+            ),
+            (
+                RemovedReason::ByApplication,
+                ErrorCode::DeviceRemoved,
+                "DEVICE_REMOVED: the application removed it",
+            ),
+            (refused, ErrorCode::DeviceRemoved, refused_text.as_str()),
+        ] {
+            assert_eq!((reason.to_string().as_str(), reason.code()), (text, code));
+        }
+    }
+}

@@ -240,3 +240,48 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: Status) -> Error {
+        Error::Call { call: "D3DKMTCreateDevice", object: "a device".to_owned(), status }
+    }
+
+    /// Applications branch on these numbers, which Windows has published.
+    #[test]
+    fn each_error_has_the_published_number_of_its_kind() {
+        let name = || "x".to_owned();
+        let what = || (name(), "why");
+        for (error, code) in [
+            (Error::Stopped, 0x8000_4004),
+            (Error::QueueAborted { queue: name() }, 0x8000_4004),
+            (Error::DeviceRemoved(RemovedReason::ProcessEnded), 0x887A_0005),
+            (Error::DeviceRemoved(RemovedReason::Reset(name())), 0x887A_0007),
+            (Error::MonitoredFence { queue: name(), fence: name() }, 0x8007_0057),
+            (Error::BadValue { what: what().0, why: what().1 }, 0x8007_0057),
+            (Error::NameTaken { name: name() }, 0x887A_0001),
+            (Error::NameNotFound { name: name() }, 0x887A_0002),
+            (Error::AllocatorRecords { allocator: name() }, 0x8000_4005),
+            (Error::NotSupported { what: what().0, why: what().1 }, 0x887A_0004),
+            (refused(Status::DEVICE_REMOVED), 0x887A_0005),
+            (refused(Status::DEVICE_HUNG), 0x887A_0006),
+            (refused(Status::GRAPHICS_ADAPTER_WAS_RESET), 0x887A_0007),
+            (refused(Status::NO_MEMORY), 0x8007_000E),
+            (refused(Status::INSUFFICIENT_RESOURCES), 0x8007_000E),
+            (refused(Status::NOT_SUPPORTED), 0x887A_0004),
+            (refused(Status::GRAPHICS_PRESENT_DENIED), 0x887A_0004),
+            (refused(Status::ACCESS_DENIED), 0x8007_0005),
+            (refused(Status::PRIVILEGE_NOT_HELD), 0x8007_0005),
+            (refused(Status::CANCELLED), 0x8000_4004),
+            (refused(Status::INVALID_HANDLE), 0x8007_0057),
+            (refused(Status::INVALID_PARAMETER), 0x8007_0057),
+            (refused(Status::OBJECT_TYPE_MISMATCH), 0x8007_0057),
+            (refused(Status::BUFFER_TOO_SMALL), 0x8007_0057),
+            (refused(Status::GRAPHICS_VIDPN_SOURCE_IN_USE), 0x8000_4005),
+        ] {
+            assert_eq!(error.code().hresult(), code, "{error}");
+        }
+    }
+}

@@ -328,3 +328,31 @@ impl BugCheck {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The codes that Windows shows for the same mistakes.
+    #[test]
+    fn a_bug_check_has_its_published_code_and_first_parameter() {
+        let what = || "a timeout".to_owned();
+        let status = Status::INVALID_PARAMETER;
+        let engine = EngineId::of_node(1);
+        for (bug, code) in [
+            (BugCheck::PreemptCommandFailed(status), Some((0x119, 0x2))),
+            (BugCheck::CancelCommandFailed(status), Some((0x119, 0x9))),
+            (
+                BugCheck::AbortedFence { engine, aborted: 9, completed: 1, submitted: 2 },
+                Some((0x119, 0xA)),
+            ),
+            (BugCheck::Timeout(what()), Some((0x116, 0))),
+            (BugCheck::TooManyTimeouts(what()), Some((0x116, 0))),
+            (BugCheck::StuckInDriver, Some((0x116, 0))),
+            (BugCheck::DoorbellStatus, None),
+            (BugCheck::UnknownNode(9), None),
+        ] {
+            assert_eq!(bug.code(), code, "{bug}");
+        }
+    }
+}

@@ -228,4 +228,16 @@ mod tests {
         assert_eq!(overlap.total_ns, 20);
         assert_eq!(overlap.as_of(1_000), 20);
     }
+
+    /// An engine that comes back to a queue goes on with its counts.
+    #[test]
+    fn the_counts_of_a_queue_go_on_when_its_engine_comes_back_to_it() {
+        let (mut tally, mut stats) = (Tally::default(), Stats::default());
+        let [first, second] = [1, 2].map(QueueNumber);
+        for (queue, packets) in [(first, 2), (second, 3), (first, 5), (second, 7)] {
+            tally.of(queue).packets += packets;
+        }
+        tally.hand_over(0, &mut stats);
+        assert_eq!([first, second].map(|queue| stats.of(&[queue]).packets), [7, 10]);
+    }
 }

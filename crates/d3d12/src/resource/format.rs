@@ -94,3 +94,33 @@ impl fmt::Display for Format {
         f.pad(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of DXGI_FORMAT, the names, the lengths, and the bytes of one colour.
+    #[test]
+    fn each_format_has_its_published_number_name_and_length_and_its_bytes_of_a_colour() {
+        let colour = [1.0, 0.2, 0.0, 2.0];
+        let table = [
+            (2, "R32G32B32A32_FLOAT", 16, None),
+            (10, "R16G16B16A16_FLOAT", 8, None),
+            (16, "R32G32_FLOAT", 8, None),
+            (28, "R8G8B8A8_UNORM", 4, Some([255, 51, 0, 255])),
+            (41, "R32_FLOAT", 4, Some(1.0f32.to_le_bytes())),
+            (42, "R32_UINT", 4, Some(1u32.to_le_bytes())),
+            (61, "R8_UNORM", 1, Some([255; 4])),
+            (87, "B8G8R8A8_UNORM", 4, Some([0, 51, 255, 255])),
+        ];
+        let found = Format::ALL.map(|format| {
+            assert_eq!(Format::from_number(format as u32), Some(format));
+            let bytes = format.word_of(colour).map(u32::to_le_bytes);
+            (format as u32, format.name(), format.texel_bytes(), bytes)
+        });
+        assert_eq!(found, table);
+        assert_eq!([0, 1, 88].map(Format::from_number), [None; 3]);
+        assert!(Format::R32Float.copies_to(Format::R32Uint));
+        assert!(!Format::R8G8B8A8Unorm.copies_to(Format::B8G8R8A8Unorm));
+    }
+}

@@ -155,3 +155,53 @@ impl fmt::Display for StateViolation {
         write!(f, "; {}", self.next_step())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(rule: StateRule) -> StateViolation {
+        StateViolation {
+            rule,
+            resource: "heap of trees".to_owned(),
+            kind: ResourceKind::Texture,
+            subresource: 2,
+            needed: ResourceStates::COPY_SOURCE,
+            found: ResourceStates::RENDER_TARGET,
+            class: TypeClass::Video,
+            command: CommandSite::in_list(3, "Draw"),
+            earlier: None,
+            other: None,
+            missing_fence: None,
+        }
+    }
+
+    /// The next step is what an application can do about it.
+    #[test]
+    fn each_rule_has_its_own_next_step() {
+        use StateRule::*;
+        for (rules, step) in [
+            (&[WrongState, NotPromoted, NeedsBarrier][..], "record a barrier to that state before"),
+            (&[WrongClass], "return it to COMMON on a queue of that class first"),
+            (&[WrongStateBefore], "name that state as the barrier's state before"),
+            (&[SplitPending], "record the barrier's END_ONLY half first"),
+            (&[SplitUnmatched], "record a BEGIN_ONLY half with the same states"),
+            (&[FixedState], "use a resource of the default heap"),
+            (&[Unordered], "order the two queues with a fence"),
+            (&[Aliased], "record an aliasing barrier from that resource to this one"),
+            (&[PresentState], "transition it to PRESENT (COMMON) before the present"),
+        ] {
+            for rule in rules {
+                let text = of(*rule).to_string();
+                assert!(text.contains(step), "{rule:?}: {text}");
+                assert!(text.contains("texture 'heap of trees' subresource 2"), "{text}");
+            }
+        }
+        let of_class = of(WrongClass).to_string();
+        assert!(of_class.contains("of the video class"), "{of_class}");
+        let unnamed = of(Aliased).to_string();
+        assert!(unnamed.contains("its bytes belong to 'another resource'"), "{unnamed}");
+        let named = StateViolation { other: Some("rocks".to_owned()), ..of(Aliased) }.to_string();
+        assert!(named.contains("its bytes belong to 'rocks'"), "{named}");
+    }
+}

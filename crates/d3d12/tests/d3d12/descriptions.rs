@@ -94,6 +94,63 @@ fn objects_return_their_descriptions() {
     });
 }
 
+/// A failed assertion of an application prints its objects: by name, kind and state.
+#[test]
+fn objects_are_printed_by_name_kind_and_state() {
+    bench(|b| {
+        let device = &b.device;
+        assert_eq!(device.adapter().nodes.len(), 3);
+        let name = device.options().process_name.clone();
+        let queue = device.create_queue(QueueDesc::copy("uploads")).unwrap();
+        let fence = device.create_fence("frames", 4).unwrap();
+        let event = device.create_event(EventDesc::manual_reset().named("done"));
+        assert!(event.is_manual_reset() && fence.trace_id().is_some());
+        let allocator = device.create_command_allocator("lists", CommandListType::Copy);
+        assert_eq!(allocator.list_type(), CommandListType::Copy);
+        let buffer = device.create_buffer(BufferDesc::new("mesh", 256)).unwrap();
+        let heap = device.create_heap(HeapDesc::new("heap", 0x2_0000)).unwrap();
+        let desc = TextureDesc::new_2d("sky", Format::R8G8B8A8Unorm, 4, 4);
+        let texture = device.create_texture(desc).unwrap();
+        let mut list = device.create_command_list(CommandListType::Copy);
+        list.timed(5).unwrap();
+        let recording = format!("{list:?}");
+        let closed = list.close().unwrap();
+        assert_eq!(closed.list_type(), CommandListType::Copy);
+        let reached = fence.reached(4);
+        let report = device.teardown_report();
+        assert!(!report.is_complete(), "its device lives");
+        let printed = [
+            format!("{device:?}"),
+            format!("{queue:?}"),
+            format!("{fence:?}"),
+            format!("{event:?}"),
+            format!("{allocator:?}"),
+            format!("{buffer:?}"),
+            format!("{heap:?}"),
+            format!("{texture:?}"),
+            recording,
+            format!("{closed:?}"),
+            format!("{reached:?}"),
+            format!("{report:?}"),
+        ];
+        let expected = [
+            format!("Device({name:?})"),
+            "Queue(\"uploads\", copy, user)".to_owned(),
+            "Fence(\"frames\", native, 4)".to_owned(),
+            "Event(\"done\", manual reset, not set)".to_owned(),
+            "CommandAllocator(\"lists\", copy)".to_owned(),
+            format!("Buffer(\"mesh\", 256 bytes at {:#x})", buffer.gpu_va()),
+            "ResourceHeap(\"heap\", 131072 bytes)".to_owned(),
+            format!("Texture(\"sky\", R8G8B8A8_UNORM at {:#x})", texture.gpu_va()),
+            "CommandList(copy, 1 commands)".to_owned(),
+            format!("ClosedList(copy, 1 commands at {:#x})", closed.gpu_va()),
+            "Reached(\"frames\", 4, waits: false)".to_owned(),
+            "TeardownReport([])".to_owned(),
+        ];
+        assert_eq!(printed, expected);
+    });
+}
+
 #[test]
 fn a_queue_takes_the_best_submission_model_of_its_node() {
     let chosen = |options: DeviceOptions, setup| {

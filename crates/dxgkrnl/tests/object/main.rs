@@ -11,6 +11,7 @@ mod many_queues;
 mod queued_work;
 mod queued_work_limit;
 mod recreated_queues;
+mod refused_arguments;
 mod replays;
 mod ring_space;
 mod shared_doorbell;

@@ -203,4 +203,22 @@ mod tests {
         let dispatch = Dispatch { program: ProgramId::SAXPY, groups: [1, 1, 1], args: &args };
         assert_eq!(argument_of(&dispatch, GpuVa(0x1400)), 0);
     }
+
+    /// The stage tells an application which of its bindings faulted.
+    #[test]
+    fn each_argument_of_a_draw_names_the_stage_that_uses_it() {
+        use RenderPipelineStage::{InputAssembler, OutputMerger, PixelShader, VertexShader};
+        let named = [
+            (1, InputAssembler),
+            (3, InputAssembler),
+            (6, VertexShader),
+            (7, OutputMerger),
+            (8, OutputMerger),
+            (11, PixelShader),
+            (15, PixelShader),
+        ];
+        let found = (0..20).map(|argument| (argument, stage_of(argument)));
+        let found = found.filter(|(_, stage)| *stage != RenderPipelineStage::Unknown);
+        assert_eq!(found.collect::<Vec<_>>(), named);
+    }
 }
