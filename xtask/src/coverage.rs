@@ -42,15 +42,62 @@ const PROTOCOLS: [&str; 12] = [
     "crates/vidsch/src",
 ];
 
+/// Lines that need not be reached, as they are written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    file: PathBuf,
+    code: Option<String>,
+    function: Option<String>,
+    reason: String,
+}
+
 /// Lines that need not be reached.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Entry")]
 struct Accepted {
     file: PathBuf,
-    /// The text of the line, without indentation: all lines of the file with this text.
-    code: String,
+    lines: Lines,
     /// Why no test reaches it.
     reason: String,
+}
+
+impl TryFrom<Entry> for Accepted {
+    type Error = &'static str;
+
+    fn try_from(Entry { file, code, function, reason }: Entry) -> Result<Accepted, &'static str> {
+        let lines = match (code, function) {
+            (Some(code), None) => Lines::Code(code),
+            (None, Some(name)) => Lines::Function(name),
+            _ => return Err("an entry has either `code` or `function`"),
+        };
+        Ok(Accepted { file, lines, reason })
+    }
+}
+
+/// Which lines of a file an entry accepts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lines {
+    /// All lines with this text, without indentation.
+    Code(String),
+    /// All lines of each function with this name.
+    Function(String),
+}
+
+impl std::fmt::Display for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Lines::Code(text) | Lines::Function(text)) = self;
+        write!(f, "'{text}'")
+    }
+}
+
+impl Lines {
+    fn accept(&self, line: &Line) -> bool {
+        match self {
+            Lines::Code(code) => *code == line.text,
+            Lines::Function(name) => line.function.as_deref() == Some(name),
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -175,8 +222,16 @@ fn counts(lcov: &str, root: &Path) -> Counts {
     counts
 }
 
-/// A line that was not reached: its number from 1, and its text without indentation.
-type Line = (usize, String);
+/// A line that was not reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    /// Its number, from 1.
+    at: usize,
+    /// Its text, without indentation.
+    text: String,
+    /// The name of the function that it is in: the innermost one that is an item.
+    function: Option<String>,
+}
 
 /// The lines that were not reached, without lines of tests, which are last in a file.
 fn unreached(
@@ -201,9 +256,43 @@ fn unreached(
 fn of_code(text: &str, lines: impl Iterator<Item = usize>) -> Vec<Line> {
     let all: Vec<&str> = text.lines().collect();
     let tests = all.iter().position(|line| *line == "#[cfg(test)]").unwrap_or(all.len());
-    let text_of = |at: usize| all.get(at - 1).map_or("", |line| line.trim()).to_owned();
-    let is_code = |(at, text): &Line| *at <= tests && text.chars().any(char::is_alphanumeric);
-    lines.map(|at| (at, text_of(at))).filter(is_code).collect()
+    let line = |at: usize| {
+        let text = all.get(at - 1).map_or("", |line| line.trim()).to_owned();
+        Line { at, text, function: function_of(&all, at) }
+    };
+    let is_code = |line: &Line| line.at <= tests && line.text.chars().any(char::is_alphanumeric);
+    lines.map(line).filter(is_code).collect()
+}
+
+/// Returns the name of the function that a line is in. rustfmt puts a closing bracket below the
+/// first letter of its item, so the function is the nearest one above with less indentation.
+fn function_of(all: &[&str], at: usize) -> Option<String> {
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let mut inside = indentation(all.get(at - 1)?) + 1;
+    for line in all[..at].iter().rev().filter(|line| !line.trim().is_empty()) {
+        if indentation(line) >= inside {
+            continue;
+        }
+        // What a closing bracket closes begins with the same indentation.
+        let closes = line.trim_start().starts_with([')', ']', '}']);
+        inside = if closes { indentation(line) + 1 } else { indentation(line).max(1) };
+        let name = line.split_once("fn ").map(|(before, name)| (before.trim(), name));
+        let is_item = |before: &str| {
+            before.split(' ').all(|word| {
+                word.is_empty()
+                    || word.starts_with("pub")
+                    || ["const", "async", "unsafe"].contains(&word)
+                    || word.ends_with(')')
+            })
+        };
+        if let Some((before, name)) = name
+            && is_item(before)
+        {
+            let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
+            return Some(name[..end.unwrap_or(name.len())].to_owned());
+        }
+    }
+    None
 }
 
 fn read(root: &Path) -> Result<Vec<Accepted>, String> {
@@ -219,26 +308,28 @@ fn judge(
     of_crate: impl Fn(&Path) -> bool,
 ) -> Result<(), String> {
     let mut wrong = Vec::new();
-    let mut known = BTreeSet::new();
-    for Accepted { file, code, reason } in accepted {
+    let mut known: BTreeMap<PathBuf, BTreeSet<Lines>> = BTreeMap::new();
+    for Accepted { file, lines, reason } in accepted {
         if PROTOCOLS.iter().any(|room| file.starts_with(room)) {
             wrong.push(format!("{FILE}: {} is of a protocol: reach its lines", file.display()));
         } else if reason.trim().is_empty() {
-            wrong.push(format!("{FILE}: no reason for '{code}' of {}", file.display()));
+            wrong.push(format!("{FILE}: no reason for {lines} of {}", file.display()));
         } else if of_crate(&file) {
-            let is_there = unreached.get(&file).is_some_and(|l| l.iter().any(|(_, t)| *t == code));
-            if !is_there {
+            let of_file = unreached.get(&file);
+            if !of_file.is_some_and(|of_file| of_file.iter().any(|line| lines.accept(line))) {
                 let file = file.display();
-                wrong.push(format!("{FILE}: '{code}' of {file} is reached or gone: remove it"));
+                wrong.push(format!("{FILE}: {lines} of {file} is reached or gone: remove it"));
             }
-            known.insert((file, code));
+            known.entry(file).or_default().insert(lines);
         }
     }
     let mut lines = 0;
     for (file, of_file) in unreached {
-        for (at, text) in of_file {
+        let accepted = known.get(file);
+        for line in of_file {
             lines += 1;
-            if !known.contains(&(file.clone(), text.clone())) {
+            if !accepted.is_some_and(|accepted| accepted.iter().any(|lines| lines.accept(line))) {
+                let Line { at, text, .. } = line;
                 wrong.push(format!("{}:{at}: no test reaches: {text}", file.display()));
             }
         }
@@ -276,22 +367,57 @@ mod tests {
     #[test]
     fn brackets_and_tests_are_no_lines_of_the_product() {
         let text = "fn a() {\n    b();\n}\n#[cfg(test)]\nmod tests {\n    c();\n}\n";
-        assert_eq!(of_code(text, [2, 3, 6].into_iter()), [(2, "b();".to_owned())]);
+        let (text_of, function) = ("b();".to_owned(), Some("a".to_owned()));
+        let found = of_code(text, [2, 3, 6].into_iter());
+        assert_eq!(found, [Line { at: 2, text: text_of, function }]);
+    }
+
+    #[test]
+    fn a_line_is_in_the_nearest_function_around_it() {
+        let text = "const A: fn() = b;\n\
+                    impl A {\n    pub(crate) const fn b<T>(\n        of: fn(T) -> u8,\n    ) {\n\
+                    \n        match of {\n            _ => c(),\n        }\n    }\n\n    fn d() {}\n}\n";
+        let all: Vec<&str> = text.lines().collect();
+        let of = |at| function_of(&all, at);
+        let b = Some("b".to_owned());
+        assert_eq!([1, 2, 3, 4].map(of), [None, None, b.clone(), b.clone()]);
+        assert_eq!([7, 8, 9, 10].map(of), [b.clone(), b.clone(), b.clone(), b]);
+        assert_eq!([12, 13].map(of), [Some("d".to_owned()), None]);
+    }
+
+    #[test]
+    fn an_entry_has_the_text_of_a_line_or_the_name_of_a_function() {
+        let read = |entry: &str| {
+            let text = format!("[[accepted]]\nfile = 'a.rs'\nreason = 'b'\n{entry}");
+            toml::from_str(&text).map(|file: AcceptedFile| file.accepted[0].lines.clone())
+        };
+        assert_eq!(read("code = 'c();'"), Ok(Lines::Code("c();".to_owned())));
+        assert_eq!(read("function = 'd'"), Ok(Lines::Function("d".to_owned())));
+        assert!(read("").is_err());
+        assert!(read("code = 'c();'\nfunction = 'd'").is_err());
+        assert!(read("code = 'c();'\nlines = 'd'").is_err());
     }
 
     #[test]
     fn each_unreached_line_is_accepted_for_a_reason_and_each_entry_is_needed() {
         let accepted = |file: &str, code: &str, reason: &str| Accepted {
             file: file.into(),
-            code: code.to_owned(),
+            lines: Lines::Code(code.to_owned()),
             reason: reason.to_owned(),
         };
         let file = "crates/trace/src/lib.rs";
-        let unreached = BTreeMap::from([(PathBuf::from(file), vec![(2, "b();".to_owned())])]);
+        let line = Line { at: 2, text: "b();".to_owned(), function: Some("f".to_owned()) };
+        let unreached = BTreeMap::from([(PathBuf::from(file), vec![line])]);
         let judge = |accepted| judge(&unreached, accepted, |_| true);
         assert!(judge(vec![accepted(file, "b();", "only without a disk")]).is_ok());
         let open = judge(Vec::new()).unwrap_err();
         assert!(open.starts_with("crates/trace/src/lib.rs:2: no test reaches: b();"), "{open}");
+        let function = |name: &str| Accepted {
+            lines: Lines::Function(name.to_owned()),
+            ..accepted(file, "", "only without a disk")
+        };
+        assert!(judge(vec![function("f")]).is_ok());
+        assert!(judge(vec![function("g")]).unwrap_err().contains("'g' of crates/trace/src/lib.rs"));
         let why = vec![accepted(file, "b();", " ")];
         assert!(judge(why).unwrap_err().contains("no reason"));
         let both = vec![accepted(file, "b();", "a"), accepted(file, "c();", "a")];
