@@ -2,8 +2,9 @@
 //! implementation.
 //!
 //! [`Kernel`] is the surface of one process. The graphics kernel implements it in process; a
-//! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`device`]
-//! (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] · [`fence`] ·
+//! service can implement it over a socket. Rooms: [`adapter`] · [`allocation`] · [`client`] ·
+//! [`device`] (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] ·
+//! [`fence`] ·
 //! [`older`] · [`paging`] (residency) · [`resource`] · [`share`] · [`handle`] · [`HandleTable`] ·
 //! [`Slots`] · [`view`] · [`report`] and [`snapshot`] (for the owner of a machine). The C
 //! structures of these calls are in `wddm-abi`.
@@ -13,6 +14,7 @@
 
 pub mod adapter;
 pub mod allocation;
+pub mod client;
 pub mod device;
 pub mod display;
 pub mod doorbell;
@@ -38,6 +40,7 @@ pub use allocation::{
     ReserveGpuVirtualAddress, ReservedAddresses, TILE_BYTES, TileOperation,
     UpdateGpuVirtualAddress,
 };
+pub use client::{ClientKind, Grant};
 pub use device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceErrorReason, DeviceState,
     FaultReport, HangReport, HwQueue, MAX_RENDER_BYTES, Render, SubmitCommand,

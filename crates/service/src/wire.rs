@@ -37,17 +37,6 @@ pub(crate) enum Purpose {
     Record,
 }
 
-/// How a process uses user-mode submission.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientKind {
-    /// It stores write pointers to its doorbells without a base, as the published contract says. A
-    /// doorbell whose location does not name the queue reads CONNECTED_NOTIFY.
-    pub only_stores: bool,
-    /// It uses kernel queues only, as a process that is older than user-mode submission. The
-    /// adapter shows it no node that offers user-mode submission.
-    pub kernel_queues_only: bool,
-}
-
 /// A request of a recording client, for what is new. `end`: nothing later is wanted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecordCall {
@@ -149,6 +138,13 @@ pub enum Message {
     Call(Call),
     /// Anything else.
     Own(OwnMessage),
+}
+
+impl Message {
+    /// Returns whether it ends the connection in order.
+    pub(crate) fn is_goodbye(&self) -> bool {
+        matches!(self, Message::Own(OwnMessage::Goodbye))
+    }
 }
 
 impl From<Call> for Message {

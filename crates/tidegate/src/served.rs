@@ -54,14 +54,7 @@ impl Adapters for Served {
         client: ClientKind,
         grant: Grant,
     ) -> Result<Opened, Status> {
-        let ClientKind { only_stores, kernel_queues_only } = client;
-        let kind = ProcessKind {
-            only_stores,
-            kernel_queues_only,
-            may_raise_priority: grant.may_raise_priority,
-            maps_doorbells: true,
-            queued: Some(grant.queued),
-        };
+        let kind = ProcessKind::from((client, grant));
         let process = self.0.process_of_kind(adapter as usize, process_name, kind);
         let process = process.map_err(|error| match error {
             MachineError::Open(status) => status,

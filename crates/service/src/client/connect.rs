@@ -5,14 +5,14 @@ use super::kernel::RemoteKernel;
 use super::notices::Notices;
 use crate::server::Sessions;
 use crate::transport::{Attachment, Bell, GuestDevice, GuestEnd, Life, Link};
-use crate::wire::{self, ClientKind, Hello, Purpose, Refusal, Welcome};
+use crate::wire::{self, Hello, Purpose, Refusal, Welcome};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_calls::Status;
+use tidegate_calls::{ClientKind, Status};
 use tidegate_platform::Platform;
 
 /// Why a client did not reach a service.

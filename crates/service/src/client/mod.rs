@@ -18,11 +18,11 @@ mod record;
 mod watch;
 
 pub use crate::transport::{GuestDevice, Life};
-pub use crate::wire::ClientKind;
 pub use connect::{ConnectError, connect, connect_agent, connect_as, connect_device, counts};
 pub use kernel::RemoteKernel;
 pub use nt_handle::{copy_nt_handle, nt_handle, nt_handle_file};
 pub use record::Recording;
+pub use tidegate_calls::ClientKind;
 pub use watch::Watch;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 mod calls;
 mod config;
 mod counts;
+mod end_watch;
 mod guests;
 mod ledger;
 mod listener;
@@ -31,8 +32,9 @@ pub use counts::Counts;
 pub use guests::{GUEST_BYTES, listen_for_guests};
 pub use listener::{Server, Stopper, listen, raise_descriptor_limit};
 pub use sessions::Sessions;
-pub use shared::{Adapters, Grant, Opened, OpenedProcess};
+pub use shared::{Adapters, Opened, OpenedProcess};
 pub(crate) use special::MOVING_PIECE_BYTES;
+pub use tidegate_calls::Grant;
 
 #[cfg(test)]
 mod tests;

@@ -4,24 +4,26 @@
 //! answers, one at a time; 4. the client says goodbye, the socket closes, or a message is none of
 //! the protocol; 5. the process's waits are cancelled; 6. after a goodbye the process ends when its
 //! queued work is complete, else it is terminated. A client that stops to read its answers has
-//! ended its session.
+//! ended its session. The end of a client in a call that waits for its work is noticed at once
+//! (`end_watch`).
 
 use super::calls::Answerer;
+use super::end_watch::EndWatch;
 use super::ledger::Ledger;
 use super::notices::Notices;
 use super::record;
-use super::shared::{Grant, Served, Shared};
+use super::shared::{Served, Shared};
 use super::special::MOST_NAME_BYTES;
 use super::usage::Usage;
 use super::users::may_raise_priority;
 use super::views::Files;
 use super::watch;
 use crate::transport::{Link, Received};
-use crate::wire::{self, Message, OwnMessage, Purpose, Refusal, Welcome};
+use crate::wire::{self, Call, Message, Purpose, Refusal, Welcome};
 use std::io;
 use std::sync::Arc;
-use tidegate_calls::Status;
 use tidegate_calls::snapshot::shortened;
+use tidegate_calls::{Grant, Status};
 use tidegate_platform::planted;
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
@@ -51,7 +53,7 @@ impl Session {
 }
 
 /// Serves a client until it ends. `number` names the session.
-pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
+pub(super) fn serve(shared: &Arc<Shared>, link: &Arc<Link>, number: u64) {
     let mut buffer = Vec::new();
     let mut session = match begin(shared, link, number, &mut buffer) {
         Err(refusal) => {
@@ -77,7 +79,7 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
             tracing::warn!(session = number, bytes = received.body.len(), "not a call");
             break;
         };
-        if is_goodbye(&message) {
+        if message.is_goodbye() {
             session.is_orderly = true;
             break;
         }
@@ -85,7 +87,11 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
         let mut files = Files::of_message(link, received.attached);
         let traced =
             shared.platform.tracing().then(|| (shared.platform.stamp_ns(), message.name()));
+        // It waits for the work of the device's queues.
+        let watch = matches!(message, Message::Call(Call::DestroyDevice { .. }))
+            .then(|| EndWatch::begin(&shared.platform, link, &session.answerer.opened.process));
         let answer = session.answerer.answer(message, &mut files);
+        drop(watch);
         traced.into_iter().for_each(|traced| session.end_traced(traced));
         session.usage.answered(session.answerer.ledger());
         // The fault is the mistake that the scenario served-handle-against-death must find.
@@ -106,14 +112,10 @@ pub(super) fn serve(shared: &Arc<Shared>, link: &Link, number: u64) {
     }
 }
 
-fn is_goodbye(message: &Message) -> bool {
-    matches!(message, Message::Own(OwnMessage::Goodbye))
-}
-
 /// Returns whether a goodbye is among the messages that a client has sent before it closed its end.
 fn says_goodbye(link: &Link, buffer: &mut Vec<u8>) -> bool {
     while let Ok(Some(received)) = link.receive(buffer) {
-        if wire::decode(received.body).is_some_and(|message| is_goodbye(&message)) {
+        if wire::decode::<Message>(received.body).is_some_and(|message| message.is_goodbye()) {
             return true;
         }
     }

@@ -5,13 +5,12 @@ use super::counts::{Counters, Counts};
 use super::usage::Usage;
 use crate::nt_handles::NtHandles;
 use crate::transport::Link;
-use crate::wire::ClientKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::snapshot::{
     DoorbellRow, FenceRow, MachineRow, Page, PageRequest, QueueKind, QueueRow, WaiterRow,
 };
-use tidegate_calls::{Kernel, Status};
+use tidegate_calls::{ClientKind, Grant, Kernel, Status};
 use tidegate_platform::{Mutex, Platform, QueueNumber, Word};
 use tidegate_trace::{LaneId, LaneKind};
 
@@ -36,15 +35,6 @@ pub trait OpenedProcess: Send + Sync {
     /// Ends the waits for queued work, in [`OpenedProcess::close`] and in calls of the process.
     /// Blocks for nothing.
     fn end_waits_for_work(&self);
-}
-
-/// What a service grants a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The work that it may have queued with the kernel.
-    pub queued: u32,
-    /// It has the privilege to raise priorities.
-    pub may_raise_priority: bool,
 }
 
 /// The adapters of a machine whose platform shares its memory.

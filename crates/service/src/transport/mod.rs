@@ -180,6 +180,21 @@ impl Link {
         !matches!(self, Link::Guest(_))
     }
 
+    /// Returns a bell for [`Link::wait_for`] of the session; `None` for a link whose end that does
+    /// not notice, and where the system has no descriptor left.
+    pub(crate) fn bell_of_end(&self) -> Option<Bell> {
+        let Link::Socket(_) = self else { return None };
+        self.bell().ok()
+    }
+
+    /// Returns the first bytes of the next message over a socket, which can still be received.
+    pub(crate) fn next_bytes(&self) -> Vec<u8> {
+        match self {
+            Link::Socket(socket) => socket::next_bytes(socket),
+            _ => Vec::new(),
+        }
+    }
+
     /// Waits until the bell rings or the connection ends. Messages end no wait. The ring is taken
     /// before this returns, so that a later one ends the next wait.
     pub(crate) fn wait_for(&self, bell: &Bell) -> Heard {

@@ -142,3 +142,19 @@ fn a_shared_fence_outlives_its_killed_owner_without_the_signals_that_it_had_queu
     app.signal(&frame, NEVER_SIGNALLED);
     app.wait(&frame, NEVER_SIGNALLED).unwrap();
 }
+
+/// The TDR delay is an hour, for which the call that destroys the device may wait.
+#[test]
+fn the_end_of_a_client_is_noticed_while_its_device_waits_for_work() {
+    let service = process::start(Setting::Patient);
+    let mut destroyer = Peer::start(&service.socket(), Role::Destroyer);
+    destroyer.reached("queued");
+    let calls = service.counter("calls_total");
+    destroyer.go();
+    destroyer.reached("destroys");
+    while service.counter("calls_total") == calls {
+        std::thread::yield_now();
+    }
+    destroyer.kill();
+    service.until_left(usize::MAX);
+}

@@ -28,6 +28,8 @@ pub(crate) enum Role {
     Caller,
     /// Shares the fence "frame" and queues a signal of it behind a wait that nothing ends.
     Owner,
+    /// As an owner, and destroys the device, which waits for that work.
+    Destroyer,
 }
 
 /// Plays a role with the service at a socket.
@@ -40,8 +42,13 @@ pub(crate) const NOTICES: u64 = 500;
 /// The value that an owner has queued.
 pub(crate) const NEVER_SIGNALLED: u64 = 5;
 
-const ROLES: [(Role, Play); 4] =
-    [(Role::Crowd, crowd), (Role::Holder, holder), (Role::Caller, caller), (Role::Owner, owner)];
+const ROLES: [(Role, Play); 5] = [
+    (Role::Crowd, crowd),
+    (Role::Holder, holder),
+    (Role::Caller, caller),
+    (Role::Owner, |socket| drop(owner(socket))),
+    (Role::Destroyer, destroyer),
+];
 
 /// A client in another process that plays its role.
 pub(crate) struct Peer(ClientProcess);
@@ -236,7 +243,13 @@ fn caller(socket: &Path) {
     });
 }
 
-fn owner(socket: &Path) {
+fn destroyer(socket: &Path) {
+    let app = owner(socket);
+    println!("destroys");
+    let _killed_by_then = app.kernel.destroy_device(app.device);
+}
+
+fn owner(socket: &Path) -> App {
     let app = App::new(socket, "owner");
     let (frame, _handle) = app.share("frame");
     app.signal(&frame, 1);
@@ -260,4 +273,5 @@ fn owner(socket: &Path) {
     kernel.signal_from_gpu2(args).unwrap();
     println!("queued");
     until_told();
+    app
 }

@@ -23,10 +23,17 @@ pub(crate) enum Setting {
     FewClients,
     /// It has [`FEW_DESCRIPTORS`] descriptors.
     FewDescriptors,
+    /// It has a TDR delay of an hour.
+    Patient,
 }
 
-const SETTINGS: [Setting; 4] =
-    [Setting::Standard, Setting::Patching, Setting::FewClients, Setting::FewDescriptors];
+const SETTINGS: [Setting; 5] = [
+    Setting::Standard,
+    Setting::Patching,
+    Setting::FewClients,
+    Setting::FewDescriptors,
+    Setting::Patient,
+];
 
 pub(crate) const FEW_CLIENTS: u32 = 300;
 pub(crate) const FEW_DESCRIPTORS: u64 = 120;
@@ -140,6 +147,9 @@ fn serve(socket: &Path, setting: Setting) {
     let mut machine = MachineConfig::standard(&platform);
     if setting == Setting::Patching {
         variants::find("patching").unwrap().apply(&mut machine);
+    }
+    if setting == Setting::Patient {
+        machine.kernel.tdr.delay_ns = 3_600_000_000_000;
     }
     let machine = Arc::new(Machine::new(&platform, machine).unwrap());
     let mut config = ServerConfig::default();

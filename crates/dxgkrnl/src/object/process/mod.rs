@@ -40,8 +40,8 @@ use queue_room::QueueRoom;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
-    CurrentValueView, DeviceState, FenceInstance, FenceValue, Handle, NtHandle, OpenSyncObject,
-    ReadOnly, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags,
+    ClientKind, CurrentValueView, DeviceState, FenceInstance, FenceValue, Grant, Handle, NtHandle,
+    OpenSyncObject, ReadOnly, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags,
 };
 use tidegate_d3dukmdt::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_ddi::Passive;
@@ -117,6 +117,21 @@ pub struct ProcessKind {
     /// queues; `None` for no limit. A command counts 1, a wait or signal 1 for each fence and
     /// queue, and copied commands (Render) 1 more for each 256 bytes.
     pub queued: Option<u32>,
+}
+
+/// A client of a service, which maps its doorbells itself.
+impl From<(ClientKind, Grant)> for ProcessKind {
+    fn from((client, grant): (ClientKind, Grant)) -> ProcessKind {
+        let ClientKind { only_stores, kernel_queues_only } = client;
+        let Grant { queued, may_raise_priority } = grant;
+        ProcessKind {
+            may_raise_priority,
+            only_stores,
+            kernel_queues_only,
+            maps_doorbells: true,
+            queued: Some(queued),
+        }
+    }
 }
 
 macro_rules! lookup {

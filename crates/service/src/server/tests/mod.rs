@@ -7,17 +7,16 @@ mod views;
 
 use super::config::{Limits, ServerConfig};
 use super::counts::Counters;
-use super::shared::{Adapters, Grant, Opened, OpenedProcess, Processes, Recorder, Shared};
+use super::shared::{Adapters, Opened, OpenedProcess, Processes, Recorder, Shared};
 use crate::nt_handles::NtHandles;
-use crate::wire::ClientKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate::dxgkrnl::{Process, ProcessKind};
 use tidegate::{Machine, MachineConfig};
-use tidegate_calls::Status;
 use tidegate_calls::snapshot::{
     DoorbellRow, FenceRow, MachineRow, Page, PageRequest, QueueRow, WaiterRow,
 };
+use tidegate_calls::{ClientKind, Grant, Status};
 use tidegate_platform::{Event, Platform, Step, Word};
 
 /// A machine as a service sees it. Its tables are empty.
@@ -117,14 +116,7 @@ impl Adapters for Served {
             status => return Err(Status((status as u32).cast_signed())),
         }
         self.opened.fetch_add(1);
-        let ClientKind { only_stores, kernel_queues_only } = client;
-        let kind = ProcessKind {
-            only_stores,
-            kernel_queues_only,
-            may_raise_priority: grant.may_raise_priority,
-            maps_doorbells: true,
-            queued: Some(grant.queued),
-        };
+        let kind = ProcessKind::from((client, grant));
         let process = self.machine.process_of_kind(0, name, kind).unwrap();
         let (kernel, number) = (process.clone(), process.number());
         let process = Arc::new(CountedEnd { process, served: self.clone() });
