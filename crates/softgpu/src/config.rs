@@ -155,6 +155,9 @@ pub struct Config {
     /// Whether a global doorbell is one location for all processes. Otherwise each process has its
     /// location.
     pub one_global_doorbell: bool,
+    /// Whether doorbells lie in system memory. Otherwise those of a guest lie in the device's BAR,
+    /// which is the only memory that a guest can map.
+    pub doorbells_in_system_memory: bool,
     /// The cost of work in virtual time.
     pub rates: WorkRates,
 }
@@ -186,6 +189,7 @@ impl Default for Config {
             shadow_entries: 0,
             out_of_order: None,
             one_global_doorbell: false,
+            doorbells_in_system_memory: false,
             rates: WorkRates::default(),
         }
     }

@@ -42,6 +42,8 @@ pub(crate) enum Sharing {
 pub(crate) struct Placement {
     pub(crate) sharing: Sharing,
     pub(crate) secondary: bool,
+    /// In no memory of a guest.
+    pub(crate) in_system_memory: bool,
 }
 
 /// The value words of a connected doorbell, as its engine reads them.
@@ -188,7 +190,7 @@ impl Doorbells {
 
     /// Connects a doorbell for `queue`. Its word is 0: a write pointer that the queue knows
     /// already. Returns the seat, and whether the node has a new summary.
-    // spec: UMS-006, UMS-029
+    // spec: UMS-006, UMS-029, UMS-193
     pub(crate) fn connect(
         &mut self,
         platform: &Platform,
@@ -233,17 +235,15 @@ impl Doorbells {
         let fresh = || {
             let page = platform.client_page(8, ClientAccess::ReadWrite);
             page.word(DOORBELL_VALUE_WORD).named("the doorbell");
+            if placement.in_system_memory || placement.sharing == Sharing::All {
+                // A page that is a file from the start never moves into the memory of a guest.
+                let _file = page.shared();
+            }
             page
         };
         if placement.sharing == Sharing::All {
-            // Its value is never read. It is handed out as a file from the start, so that it never
-            // moves into the memory of one guest.
-            let handed = || {
-                let page = fresh();
-                let _file = page.shared();
-                page
-            };
-            return self.global_of_all.get_or_insert_with(|| [handed(), handed()]).clone();
+            // Its value is never read.
+            return self.global_of_all.get_or_insert_with(|| [fresh(), fresh()]).clone();
         }
         if placement.sharing == Sharing::Process {
             let pages = self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]);
@@ -360,7 +360,7 @@ mod tests {
             space: AddressSpaceId,
             sharing: Sharing,
         ) -> (Seat, bool) {
-            let placement = Placement { sharing, secondary: false };
+            let placement = Placement { sharing, secondary: false, in_system_memory: false };
             let owner = SeatOwner { queue, address_space: space, node: 0 };
             self.doorbells.connect(&self.platform, &self.wake, owner, placement)
         }

@@ -355,6 +355,11 @@ pub static ALL: &[Variant] = &[
             c.gpu.one_global_doorbell = true;
         },
     },
+    Variant {
+        name: "doorbells-in-system-memory",
+        about: "doorbells lie in system memory and not in a BAR: a guest has kernel queues only",
+        change: |c| c.gpu.doorbells_in_system_memory = true,
+    },
 ];
 
 /// Copies of MonitoredValue of the variants that keep any: fewer than a program may have fences, so
@@ -624,6 +629,7 @@ mod tests {
                 shadow_entries: Adapter,
                 out_of_order: Adapter,
                 one_global_doorbell: Adapter,
+                doorbells_in_system_memory: Adapter,
                 rates: Internal,
             }
         );

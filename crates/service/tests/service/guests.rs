@@ -251,8 +251,18 @@ fn what_a_guest_cannot_be_handed_is_refused() {
 
 #[test]
 fn a_location_of_all_processes_lies_in_no_guest() {
+    no_doorbell_lies_in_a_guest("global-doorbell-of-all");
+}
+
+// spec: UMS-193
+#[test]
+fn doorbells_in_system_memory_lie_in_no_guest() {
+    no_doorbell_lies_in_a_guest("doorbells-in-system-memory");
+}
+
+fn no_doorbell_lies_in_a_guest(adapter: &str) {
     let service = Service::with_guests_of_machine(ServerConfig::default(), 1, |config| {
-        variants::find("global-doorbell-of-all").unwrap().apply(config);
+        variants::find(adapter).unwrap().apply(config);
     });
     let platform = Platform::host();
     let machine = VirtualMachine::start(&service.guest_socket(0));
@@ -260,7 +270,7 @@ fn a_location_of_all_processes_lies_in_no_guest() {
     let device = kernel.create_device().unwrap();
     let guest = Client::of(&platform, kernel, device);
     assert_eq!(guest.user_queue(0).connect().err(), Some(Status::NO_MEMORY));
-    // Processes of the host share it, and the guest has kernel queues.
+    // Processes of the host have user-mode queues, and the guest has kernel queues.
     let clients: Vec<_> = ["one", "other"].into_iter().map(|name| service.client(name)).collect();
     let mut copies: Vec<_> = clients
         .into_iter()

@@ -511,7 +511,8 @@ mod tests {
             cmp.renew_space(space, 0, None);
             let queue = QueueId::new(place, 0);
             let owner = SeatOwner { queue, address_space: space, node: 1 };
-            let placement = Placement { sharing: Sharing::Queue, secondary: false };
+            let placement =
+                Placement { sharing: Sharing::Queue, secondary: false, in_system_memory: false };
             cmp.doorbells.connect(&platform, &wake, owner, placement);
         }
         let seen: Vec<_> = cmp.nodes.iter().map(|node| node.summaries).collect();

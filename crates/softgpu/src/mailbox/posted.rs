@@ -124,7 +124,9 @@ fn finish(gpu: &Hardware, cmp: MutexGuard<'_, Cmp>, command: AdminCommand) -> Ad
                 true if gpu.config.one_global_doorbell => Sharing::All,
                 true => Sharing::Process,
             };
-            doorbells::connect(gpu, cmp, queue, Placement { sharing, secondary })
+            let in_system_memory = gpu.config.doorbells_in_system_memory;
+            let placement = Placement { sharing, secondary, in_system_memory };
+            doorbells::connect(gpu, cmp, queue, placement)
         }
         AdminCommand::DisconnectDoorbell { queue } => doorbells::disconnect(gpu, cmp, queue),
         AdminCommand::HoldEngines => DONE,
