@@ -190,7 +190,7 @@ impl Doorbells {
 
     /// Connects a doorbell for `queue`. Its word is 0: a write pointer that the queue knows
     /// already. Returns the seat, and whether the node has a new summary.
-    // spec: UMS-006, UMS-029, UMS-193
+    // spec: UMS-006, UMS-029
     pub(crate) fn connect(
         &mut self,
         platform: &Platform,
