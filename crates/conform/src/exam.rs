@@ -91,7 +91,11 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
         if journal.stopped {
             keep_first(&mut judged);
         }
-        let broken = judged.values().filter(|judged| judged.broken.is_some()).count();
+        // Clauses that were not selected explain nothing to the reader.
+        let is_selected = |id: &&'static str| rows.iter().any(|row| row.clause.id == *id);
+        let broken =
+            judged.iter().filter(|(id, judged)| is_selected(id) && judged.broken.is_some());
+        let broken = broken.count();
         if let (Some(reason), 0) = (&run.cannot_run, broken) {
             report.left_out.push((name(), reason.clone()));
             continue;
@@ -103,10 +107,16 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
         for row in rows.iter_mut().filter(|row| row.clause.family == Family::Code) {
             row.take(&situation.name, 1, run.broken_in_code(row.clause.id).as_ref());
         }
-        // A problem that a broken clause explains is not told twice.
-        if broken == 0 && situation.accident == Accident::None {
-            let problems = journal.problems.iter();
-            report.unexplained.extend(problems.map(|line| (name(), line.clone())));
+        // What a broken clause explains is not reported twice.
+        if broken == 0 {
+            let refused = journal.refused.iter().map(ToString::to_string);
+            let results = match situation.accident {
+                Accident::None => &journal.problems[..],
+                // Results are wrong then, whatever the driver does.
+                Accident::Hang | Accident::Fault | Accident::Lost => &[],
+            };
+            let lines = refused.chain(run.failures.iter().cloned()).chain(results.iter().cloned());
+            report.unexplained.extend(lines.map(|line| (name(), line)));
         }
         report.ran.push(name());
     }
@@ -161,6 +171,8 @@ impl Run {
 
 struct Run {
     journal: Journal,
+    /// Violations of the driver, and why the run did not end.
+    failures: Vec<String>,
     /// Why the program does not fit the driver.
     cannot_run: Option<String>,
     findings: Vec<(&'static str, String)>,
@@ -176,19 +188,19 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
     let seen = log.map_or(Vec::new(), |log| log.take());
     let findings = subject.code.as_ref().map_or(Vec::new(), |code| (code.take)());
     let (mut refused, mut cannot_run, mut stopped) = (None, None, true);
-    let mut faults_of_driver = Vec::new();
+    let (mut faults_of_driver, mut failures) = (Vec::new(), Vec::new());
     let problems = match result {
         Ok(result) => {
             stopped = !result.violations.is_empty();
             faults_of_driver = result.driver_faults;
-            let violations = result.violations.iter().map(ToString::to_string);
-            let limit = overdue.then(|| {
+            failures.extend(result.violations.iter().map(ToString::to_string));
+            failures.extend(overdue.then(|| {
                 format!(
                     "kernel and driver go on after {} s of virtual time",
                     situation.limit_ns() / NS
                 )
-            });
-            violations.chain(limit).chain(result.outcome.problems).collect()
+            }));
+            result.outcome.problems
         }
         Err(RunError::Machine(MachineError::Start(why))) => {
             refused = Some(why);
@@ -203,7 +215,10 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
         }
         Err(error) if seen.is_empty() => return Err(ExamError::Run(error)),
         // A call of the program's preparation failed, because of what the driver returned.
-        Err(error) => vec![error.to_string()],
+        Err(error) => {
+            failures.push(error.to_string());
+            Vec::new()
+        }
     };
     let journal = Journal {
         was_ended: overdue,
@@ -212,6 +227,7 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
         faults_of_driver,
         refused,
         problems,
+        is_ours: situation.is_ours(),
         hangs: situation.accident == Accident::Hang,
         faults: situation.accident == Accident::Fault,
         loses_interrupts: situation.accident == Accident::Lost,
@@ -219,7 +235,7 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
         results: situation.accident == Accident::None,
         stopped,
     };
-    Ok(Run { journal, cannot_run, findings })
+    Ok(Run { journal, failures, cannot_run, findings })
 }
 
 /// Returns what makes the driver: the kernel's changes, the watch, the mistake, the driver.

@@ -28,7 +28,11 @@ pub(crate) enum Event {
     /// DxgkDdiQueryDependentEngineGroup returned.
     DependentEngines(EngineId, u64),
     /// DxgkDdiSuspendContext returned whether the context is suspended already.
-    Suspended { suspend_fence: u64, complete: bool },
+    Suspended { context: DriverHandle, suspend_fence: u64, complete: bool },
+    /// DxgkDdiCreateContext returned the driver's handle of a context.
+    Context(OsHandle, DriverHandle),
+    /// A packet was refused.
+    Refused(EngineId, u32),
     /// DxgkDdiCollectDbgInfo returned this many bytes of text.
     DebugText(usize),
     /// DxgkCbDisconnectDoorbell was called.
@@ -71,6 +75,8 @@ pub(crate) struct Journal {
     pub(crate) problems: Vec<String>,
     /// What the kernel worked around.
     pub(crate) faults_of_driver: Vec<DriverFault>,
+    /// Whether the program is one of `situations`.
+    pub(crate) is_ours: bool,
     /// Whether work of the program hangs.
     pub(crate) hangs: bool,
     /// Whether work of the program faults.

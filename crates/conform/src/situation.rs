@@ -251,6 +251,11 @@ pub fn situation(name: &str) -> Result<Situation, UnknownSituation> {
 }
 
 impl Situation {
+    /// Returns whether the program is one of `situations`.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.program, Program::Ours(..))
+    }
+
     /// Returns the virtual time after which a run is ended.
     pub(crate) fn limit_ns(&self) -> u64 {
         match self.program {

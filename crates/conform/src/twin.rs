@@ -89,9 +89,13 @@ impl Twin {
                 })
                 .before(inner),
             Twin::Layer(layer) => layer(overrides).before(inner),
-            Twin::Reports(change) => Liar::before(platform, inner, Change::Reports(change)),
-            Twin::Callbacks(wrong) => Liar::before(platform, inner, Change::Callbacks(wrong)),
-            Twin::SameHandle(entry) => Liar::before(platform, inner, Change::SameHandle(entry)),
+            Twin::Reports(change) => FaultyDriver::before(platform, inner, Change::Reports(change)),
+            Twin::Callbacks(wrong) => {
+                FaultyDriver::before(platform, inner, Change::Callbacks(wrong))
+            }
+            Twin::SameHandle(entry) => {
+                FaultyDriver::before(platform, inner, Change::SameHandle(entry))
+            }
         }
     }
 }
@@ -131,7 +135,7 @@ enum Change {
     SameHandle(Entry),
 }
 
-/// What a driver that lies remembers.
+/// What a faulty driver remembers.
 #[derive(Default)]
 struct Memory {
     callbacks: Option<Arc<dyn Callbacks>>,
@@ -145,16 +149,16 @@ struct Memory {
 }
 
 /// A driver that calls back and returns otherwise than the driver behind it.
-struct Liar {
+struct FaultyDriver {
     inner: Arc<dyn Driver>,
     change: Change,
     memory: Arc<Mutex<Memory>>,
 }
 
-impl Liar {
+impl FaultyDriver {
     fn before(platform: &Platform, inner: Arc<dyn Driver>, change: Change) -> Arc<dyn Driver> {
         let memory = Arc::new(platform.mutex("memory of a planted mistake", Memory::default()));
-        Arc::new(Liar { inner, change, memory })
+        Arc::new(FaultyDriver { inner, change, memory })
     }
 
     fn does(&self, wrong: Wrong) -> bool {
@@ -181,13 +185,13 @@ impl Liar {
     }
 }
 
-impl DriverLayer for Liar {
+impl DriverLayer for FaultyDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        let callbacks: Arc<dyn Callbacks> = Arc::new(Lies {
+        let callbacks: Arc<dyn Callbacks> = Arc::new(FaultyCallbacks {
             inner: Arc::clone(&start.callbacks),
             change: self.change,
             memory: Arc::clone(&self.memory),
@@ -277,20 +281,20 @@ fn is_later(earlier: Option<&InterruptData>, later: &InterruptData) -> bool {
     )
 }
 
-/// The kernel behind a driver that lies.
-struct Lies {
+/// The callbacks of a faulty driver.
+struct FaultyCallbacks {
     inner: Arc<dyn Callbacks>,
     change: Change,
     memory: Arc<Mutex<Memory>>,
 }
 
-impl Lies {
+impl FaultyCallbacks {
     fn does(&self, wrong: Wrong) -> bool {
         matches!(self.change, Change::Callbacks(of) if of == wrong)
     }
 }
 
-impl CallbackLayer for Lies {
+impl CallbackLayer for FaultyCallbacks {
     fn inner(&self) -> &dyn Callbacks {
         &*self.inner
     }

@@ -6,12 +6,12 @@ use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
 use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate::ddi::preemption::{ContextAllocation, CreateContextAllocation};
-use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue};
+use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::timeout::{DebugInfo, DebugReason, EngineStatus, HwContextLoss};
 use tidegate::ddi::{
     AdapterCaps, CallbackLayer, Callbacks, ConnectDoorbellFlags, ConnectedDoorbell, DdiCall,
     DdiVersion, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
-    Entry, InterruptData, OsHandle, Passive, StartInfo, Status,
+    Entry, InterruptData, OsHandle, Passive, StartInfo, Status, SubmitCommandPhysical,
 };
 use tidegate::platform::{Mutex, WaitEnd};
 use tidegate::softgpu::SoftGpu;
@@ -125,7 +125,11 @@ impl DriverLayer for Watch {
     }
 
     fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
-        self.made(Entry::CreateContext, self.inner.create_context(level, args))
+        let result = self.inner.create_context(level, args);
+        if let Ok(context) = result {
+            self.log.note(Event::Context(args.os_handle, context));
+        }
+        self.made(Entry::CreateContext, result)
     }
 
     fn create_hw_queue(
@@ -164,6 +168,27 @@ impl DriverLayer for Watch {
         self.made(Entry::CreateDoorbell, self.inner.create_doorbell(level, args))
     }
 
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
+        let result = self.inner.submit_command_virtual(level, args);
+        if result.is_err() {
+            self.log.note(Event::Refused(args.engine, args.submission_fence_id));
+        }
+        result
+    }
+
+    fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status> {
+        let (engine, id) = (args.engine, args.submission_fence_id);
+        let result = self.inner.submit_command(level, args);
+        if result.is_err() {
+            self.log.note(Event::Refused(engine, id));
+        }
+        result
+    }
+
     fn connect_doorbell(
         &self,
         level: &Passive,
@@ -185,7 +210,7 @@ impl DriverLayer for Watch {
     ) -> Result<bool, Status> {
         let result = self.inner.suspend_context(level, context, suspend_fence);
         if let Ok(complete) = result {
-            self.log.note(Event::Suspended { suspend_fence, complete });
+            self.log.note(Event::Suspended { context, suspend_fence, complete });
         }
         result
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tidegate::variants;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{self, LoadOptions};
-use tidegate_conform::{Clause, Report, Selection, Subject, Verdict, clause, clauses, examine};
+use tidegate_conform::{
+    Clause, Family, Report, Selection, Subject, Verdict, clause, clauses, examine,
+};
 
 fn broken(report: &Report) -> BTreeSet<&'static str> {
     report.broken().map(|row| row.clause.id).collect()
@@ -99,5 +101,26 @@ fn no_clause_is_broken_by_other_workloads() {
         let selection = Selection { workloads: workloads.clone(), ..Selection::default() };
         let report = examine(&subject, &selection).unwrap();
         assert!(report.conforms(), "{adapter}: {}", report.text());
+        let ran = |of: &Arc<Workload>| report.ran.contains(&format!("{} (packet)", of.name));
+        assert!(workloads.iter().all(ran), "{adapter}: {}", report.text());
+    }
+}
+
+/// A refused start and a stopped adapter are reported, also where no selected clause names them.
+#[test]
+fn what_no_selected_clause_names_is_reported() {
+    for (mistake, situation, expected) in [
+        ("statuses-StartDevice", "packets", "the driver refused to start"),
+        ("statuses-PreemptCommand", "hang", "DxgkDdiPreemptCommand failed"),
+    ] {
+        let subject = Subject::reference(None).with_mistake(clause(mistake).unwrap());
+        let selection = Selection {
+            families: vec![Family::Power],
+            situations: vec![situation.to_owned()],
+            ..Selection::default()
+        };
+        let report = examine(&subject, &selection).unwrap();
+        assert!(!report.conforms());
+        assert!(report.text().contains(expected), "{}", report.text());
     }
 }

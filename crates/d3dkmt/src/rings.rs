@@ -27,7 +27,9 @@ impl Rings {
         let watch = match interval_us() {
             Some(us) => {
                 let idle_ns = us.saturating_mul(1_000).max(LEAST_NS);
-                let times = LookTimes { idle_ns, ..LookTimes::default() };
+                let default = LookTimes::default();
+                let busy_ns = default.busy_ns.min(idle_ns);
+                let times = LookTimes { idle_ns, busy_ns, ..default };
                 RingWatch::without_traps(platform, times)
             }
             None => RingWatch::of_system(platform, LookTimes::default()),

@@ -267,7 +267,7 @@ impl Host {
         }
         {
             let mut queue = self.agents.queue.lock();
-            queue.has_worker = false;
+            (queue.has_worker, queue.is_working) = (false, false);
             queue.work.clear();
         }
         self.agents.worker_ended.set(Step::ThreadWake);
@@ -281,7 +281,7 @@ impl Host {
             queue.ends = true;
             queue.dpcs.clear();
             let timers = std::mem::take(&mut queue.timers).len();
-            let work = std::mem::take(&mut queue.work).len() + usize::from(queue.is_working);
+            let work = std::mem::take(&mut queue.work).len();
             (timers, work, queue.threads.len(), queue.has_agent, queue.has_worker)
         };
         if work > 0 {

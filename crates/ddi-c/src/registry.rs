@@ -20,7 +20,10 @@ const REG_DWORD: u32 = 4;
 const REG_MULTI_SZ: u32 = 7;
 const REG_QWORD: u32 = 11;
 
-/// Why a file is no registry.
+/// Bytes of a value: VALUE_BYTES of `tidegate_nt/registry.c`.
+const MOST_VALUE_BYTES: usize = 4096;
+
+/// Why a file cannot be a registry.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the registry {}: {reason}", path.display())]
 pub struct RegistryError {
@@ -95,6 +98,9 @@ impl Registry {
                 })?,
                 other => return Err(format!("{name}: no type for {}", other.type_str())),
             };
+            if bytes.len() > MOST_VALUE_BYTES {
+                return Err(format!("{name}: a value has {MOST_VALUE_BYTES} bytes at most"));
+            }
             values.insert(name.to_uppercase(), Value { name: name.clone(), kind, bytes });
         }
         self.keys.insert(path, values);

@@ -14,21 +14,13 @@ pub(crate) struct Waitable {
 pub(crate) enum Kind {
     /// Also a timer and a thread.
     Event,
-    Semaphore {
-        count: i32,
-        limit: i32,
-    },
+    /// Permits, and threads that wait: a permit that one of them will take counts no more for the
+    /// limit. The event is set while there are permits.
+    Semaphore { count: i32, limit: i32, waiting: i32 },
     /// The agent that owns it, and how often.
-    Mutex {
-        owner: u64,
-        depth: u32,
-    },
+    Mutex { owner: u64, depth: u32 },
     /// ERESOURCE and EX_PUSH_LOCK: one exclusive owner, or several shared ones.
-    Shared {
-        owner: u64,
-        depth: u32,
-        sharers: BTreeMap<u64, u32>,
-    },
+    Shared { owner: u64, depth: u32, sharers: BTreeMap<u64, u32> },
 }
 
 /// Objects by their addresses.

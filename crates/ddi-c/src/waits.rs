@@ -8,7 +8,7 @@ use crate::rule::Rule;
 use crate::waitable::{Kind, Waitable};
 use std::collections::BTreeMap;
 use tidegate_platform::level::{self, Level};
-use tidegate_platform::{Event, Step, WaitEnd};
+use tidegate_platform::{CpuTime, Event, Step, WaitEnd};
 
 /// What a wait came to.
 pub(crate) enum Waited {
@@ -38,7 +38,7 @@ impl Host {
                 format!("KeInitializeSemaphore with the count {count} of {limit}"),
             );
         }
-        self.add_waitable(at, false, count > 0, Kind::Semaphore { count, limit });
+        self.add_waitable(at, false, count > 0, Kind::Semaphore { count, limit, waiting: 0 });
     }
 
     pub(crate) fn initialize_mutex(&self, at: u64) {
@@ -105,7 +105,9 @@ impl Host {
     pub(crate) fn release_semaphore(&self, at: u64, by: i32) -> Option<i32> {
         let function = "KeReleaseSemaphore";
         let released = self.with_waitable(at, function, |object| match &mut object.kind {
-            Kind::Semaphore { count, limit } if by > 0 && by <= *limit - *count => {
+            Kind::Semaphore { count, limit, waiting }
+                if by > 0 && by <= *limit - (*count - *waiting).max(0) =>
+            {
                 *count += by;
                 object.event.set(Step::ThreadWake);
                 Some(*count - by)
@@ -115,7 +117,7 @@ impl Host {
         if released == Some(None) {
             self.violation(
                 Rule::Object,
-                format!("{function} by {by}: the object is no semaphore of that limit"),
+                format!("{function} by {by}: above the limit, or not a semaphore"),
             );
         }
         released.flatten()
@@ -309,21 +311,73 @@ impl Host {
             self.taken(objects[index], caller);
             return Waited::Done(index);
         }
-        let taken = match self.wait_for_events(&events, all, units) {
-            Ok(taken) => taken,
-            Err(WaitEnd::Stopped) => {
-                self.end_stopped_thread();
-                return Waited::Stopped;
+        let deadline = units.map(|units| self.platform.now().after(units.saturating_mul(100)));
+        self.count_waiting(objects, 1);
+        let waited = loop {
+            let taken = match self.wait_for_events(&events, all, units == Some(0), deadline) {
+                Ok(taken) => taken,
+                Err(WaitEnd::Stopped) => break Waited::Stopped,
+                Err(_) => break Waited::TimedOut,
+            };
+            // Another thread may have had the last permit since the event was set.
+            if all {
+                match objects.iter().position(|at| !self.taken(*at, caller)) {
+                    None => break Waited::Done(0),
+                    Some(missing) => {
+                        objects[..missing].iter().for_each(|at| self.untake(*at, caller));
+                        objects[missing + 1..].iter().for_each(|at| self.free_again(*at));
+                    }
+                }
+            } else {
+                let (index, at, _) = events[taken];
+                if self.taken(at, caller) {
+                    break Waited::Done(index);
+                }
             }
-            Err(_) => return Waited::TimedOut,
         };
-        if all {
-            objects.iter().for_each(|at| self.taken(*at, caller));
-            return Waited::Done(0);
+        self.count_waiting(objects, -1);
+        if matches!(waited, Waited::Stopped) {
+            self.end_stopped_thread();
         }
-        let (index, at, _) = events[taken];
-        self.taken(at, caller);
-        Waited::Done(index)
+        waited
+    }
+
+    /// Counts a thread that waits for semaphores.
+    fn count_waiting(&self, objects: &[u64], by: i32) {
+        let mut waitables = self.waitables.lock();
+        for at in objects {
+            if let Some(Waitable { kind: Kind::Semaphore { waiting, .. }, .. }) =
+                waitables.get_mut(at)
+            {
+                *waiting += by;
+            }
+        }
+    }
+
+    /// Gives back an object of a wait for all that was not complete.
+    fn untake(&self, at: u64, caller: u64) {
+        if let Some(Waitable { kind, .. }) = self.waitables.lock().get_mut(&at) {
+            match kind {
+                Kind::Semaphore { count, .. } => *count += 1,
+                Kind::Mutex { owner, depth } if *owner == caller => *depth -= 1,
+                _ => {}
+            }
+        }
+        self.free_again(at);
+    }
+
+    /// Sets the event of an object that is free, after a wait has cleared it.
+    fn free_again(&self, at: u64) {
+        let waitables = self.waitables.lock();
+        let Some(Waitable { event, kind }) = waitables.get(&at) else { return };
+        let is_free = match kind {
+            Kind::Semaphore { count, .. } => *count > 0,
+            Kind::Mutex { depth, .. } => *depth == 0,
+            _ => true,
+        };
+        if is_free {
+            event.set(Step::ThreadWake);
+        }
     }
 
     /// Returns the place of the event that was taken, or 0 after a wait for all.
@@ -331,14 +385,15 @@ impl Host {
         &self,
         events: &[(usize, u64, Event)],
         all: bool,
-        units: Option<u64>,
+        is_poll: bool,
+        deadline: Option<CpuTime>,
     ) -> Result<usize, WaitEnd> {
         let refs: Vec<&Event> = events.iter().map(|(_, _, event)| event).collect();
         let what = "an object of the driver";
         if refs.is_empty() {
             return Ok(0);
         }
-        if units == Some(0) && (!all || level::current() > Level::Passive) {
+        if is_poll && (!all || level::current() > Level::Passive) {
             if !all {
                 return refs.iter().position(|event| event.try_take()).ok_or(WaitEnd::TimedOut);
             }
@@ -350,7 +405,6 @@ impl Host {
             taken.iter().for_each(|event| event.set(Step::ThreadWake));
             return Err(WaitEnd::TimedOut);
         }
-        let deadline = units.map(|units| self.platform.now().after(units.saturating_mul(100)));
         if all {
             return match Event::wait_all(&refs, deadline, what) {
                 WaitEnd::Woken => Ok(0),
@@ -366,11 +420,13 @@ impl Host {
         }
     }
 
-    /// Updates what a mutex or a semaphore counts, after it was taken.
-    fn taken(&self, at: u64, caller: u64) {
+    /// Updates what a mutex or a semaphore counts, after its event was taken. Returns whether the
+    /// object is the caller's.
+    fn taken(&self, at: u64, caller: u64) -> bool {
         let mut waitables = self.waitables.lock();
-        let Some(Waitable { event, kind }) = waitables.get_mut(&at) else { return };
+        let Some(Waitable { event, kind }) = waitables.get_mut(&at) else { return true };
         match kind {
+            Kind::Semaphore { count: 0, .. } => return false,
             Kind::Semaphore { count, .. } => {
                 *count -= 1;
                 if *count > 0 {
@@ -383,5 +439,6 @@ impl Host {
             }
             _ => {}
         }
+        true
     }
 }

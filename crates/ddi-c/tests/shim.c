@@ -669,6 +669,36 @@ static VOID UseFamilies(PVOID StartContext) {
     (void)PsTerminateSystemThread(STATUS_SUCCESS);
 }
 
+static KSEMAPHORE permits;
+
+static VOID TakeTwice(PVOID StartContext) {
+    UNREFERENCED_PARAMETER(StartContext);
+    (void)KeWaitForSingleObject(&permits, Executive, KernelMode, FALSE, NULL);
+    (void)KeWaitForSingleObject(&permits, Executive, KernelMode, FALSE, NULL);
+    (void)PsTerminateSystemThread(STATUS_SUCCESS);
+}
+
+/* Two releases of a semaphore with the limit 1: a waiting thread has the first permit at once. */
+static VOID ReleaseTwice(PVOID StartContext) {
+    LARGE_INTEGER interval;
+    HANDLE handle;
+    PVOID taker;
+    UNREFERENCED_PARAMETER(StartContext);
+    KeInitializeSemaphore(&permits, 0, 1);
+    NT_ASSERT(NT_SUCCESS(PsCreateSystemThread(&handle, 0, NULL, NULL, NULL, TakeTwice, NULL)));
+    NT_ASSERT(NT_SUCCESS(ObReferenceObjectByHandle(handle, 0, NULL, KernelMode, &taker, NULL)));
+    (void)ZwClose(handle);
+    interval.QuadPart = -100;
+    (void)KeDelayExecutionThread(KernelMode, FALSE, &interval);
+    (void)KeReleaseSemaphore(&permits, 0, 1, FALSE);
+    (void)KeReleaseSemaphore(&permits, 0, 1, FALSE);
+    (void)KeWaitForSingleObject(taker, Executive, KernelMode, FALSE, NULL);
+    ObDereferenceObject(taker);
+    NT_ASSERT(KeReadStateSemaphore(&permits) == 0);
+    used = 6;
+    (void)PsTerminateSystemThread(STATUS_SUCCESS);
+}
+
 static NTSTATUS ExtendedStartDevice(
     PVOID MiniportDeviceContext, PDXGK_START_INFO DxgkStartInfo, PDXGKRNL_INTERFACE DxgkInterface,
     PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
@@ -684,9 +714,9 @@ static NTSTATUS ExtendedStartDevice(
     NT_ASSERT(NT_SUCCESS(DxgkInterface->DxgkCbGetDeviceInformation(
         DxgkInterface->DeviceHandle, &info)));
     NT_ASSERT(info.DeviceRegistryPath.Length != 0 && info.DeviceRegistryPath.Buffer[0] == '\\');
-    if (mistake == 0) {
-        NT_ASSERT(NT_SUCCESS(
-            PsCreateSystemThread(&handle, 0, NULL, NULL, NULL, UseFamilies, NULL)));
+    if (mistake == 0 || mistake == 46) {
+        NT_ASSERT(NT_SUCCESS(PsCreateSystemThread(
+            &handle, 0, NULL, NULL, NULL, mistake == 0 ? UseFamilies : ReleaseTwice, NULL)));
         NT_ASSERT(NT_SUCCESS(
             ObReferenceObjectByHandle(handle, 0, NULL, KernelMode, &families, NULL)));
         (void)ZwClose(handle);
@@ -697,7 +727,7 @@ static NTSTATUS ExtendedStartDevice(
 }
 
 static NTSTATUS ExtendedStopDevice(PVOID MiniportDeviceContext) {
-    if (mistake == 0) {
+    if (mistake == 0 || mistake == 46) {
         (void)KeWaitForSingleObject(families, Executive, KernelMode, FALSE, NULL);
         ObDereferenceObject(families);
         NT_ASSERT(used == 6);

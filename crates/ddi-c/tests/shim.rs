@@ -102,10 +102,20 @@ const OTHER_RULES: [Rule; 13] = [
     Rule::Assertion,
 ];
 
+/// The thread that waits is on its way when the second release comes.
+#[test]
+fn a_permit_of_a_semaphore_is_the_waiting_threads_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = compile(folder.path(), &[]) else { return };
+    let registry = registry(folder.path(), 46);
+    let findings = run(&library, registry, "ring-buffer.toml", Clock::Virtual);
+    assert_eq!(findings.lines(), [""; 0]);
+}
+
 /// What `Make` of shim.c does wrong, from 1.
 const FINDINGS: [&str; 44] = [
     "KeReleaseMutex: the thread does not own the object",
-    "KeReleaseSemaphore by 2: the object is no semaphore of that limit",
+    "KeReleaseSemaphore by 2: above the limit, or not a semaphore",
     "ExAcquireFastMutex at level 2: the highest is 1",
     "ExAcquireFastMutex: the thread owns the mutex, and waits for itself",
     "ExReleaseFastMutex: the thread does not own the object",

@@ -371,7 +371,8 @@ BOOLEAN ExDeleteTimer(PEX_TIMER Timer, BOOLEAN Cancel, BOOLEAN Wait, PVOID Param
         report("code-timer", "ExDeleteTimer of a timer that is set, without Cancel");
     }
     (void)host->RemoveDpc(host->Host, (PVOID)&Timer->Dpc);
-    if (Wait) {
+    /* The timer outlives its running DPC, where the caller can wait for it. */
+    if (Wait || KeGetCurrentIrql() == PASSIVE_LEVEL) {
         host->FlushDpcs(host->Host);
     }
     host->DeleteObject(host->Host, "ExDeleteTimer", (PVOID)&Timer->Timer);

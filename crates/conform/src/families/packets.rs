@@ -102,7 +102,7 @@ pub(super) static CLAUSES: [Clause; 11] = [
     ),
     clause(
         CURRENT,
-        "DxgkDdiQueryCurrentFence returns the last complete packet of the engine",
+        "DxgkDdiQueryCurrentFence returns the last packet that was reported, or one in flight",
         "page DXGKDDI_QUERYCURRENTFENCE",
         &["packets-lost"],
         Twin::Layer(|overrides| {
@@ -169,14 +169,17 @@ fn engine_of(data: &InterruptData) -> Option<EngineId> {
 /// Judges the clauses of interrupt routine and DPC.
 pub(super) fn judge_interrupts(tally: &mut Tally<'_>) {
     let journal = tally.journal;
-    let (mut reported, mut unqueued, mut unnotified) = (0_u64, None, None);
+    // Reports and requests of a DPC since the interrupt routine was called.
+    let (mut reported, mut queued, mut unnotified) = (0_u64, 0_u64, None);
     let mut dpc_began = None;
     let (mut unclaimed, mut synced) = (0_u64, false);
     let mut engines: Option<Vec<EngineId>> = None;
     for (place, event) in journal.events() {
         match event {
             Event::Caps(caps) => engines = Some(caps.engines().collect()),
-            Event::Called(DdiCall::InterruptRoutine { .. }) => (reported, synced) = (0, false),
+            Event::Called(DdiCall::InterruptRoutine { .. }) => {
+                (reported, queued, synced) = (0, 0, false);
+            }
             Event::Called(DdiCall::DpcRoutine { .. }) => dpc_began = Some(place),
             Event::Report(data) => {
                 if let (Some(engines), Some(engine)) = (&engines, engine_of(data)) {
@@ -193,21 +196,22 @@ pub(super) fn judge_interrupts(tally: &mut Tally<'_>) {
                 });
                 synced |= matches!(data, InterruptData::CrtcVsync { .. });
                 reported += 1;
-                unqueued = unqueued.or(Some(place));
                 unnotified = unnotified.or(Some(place));
             }
-            Event::QueuedDpc => unqueued = None,
+            Event::QueuedDpc => queued += 1,
             Event::NotifiedDpc => unnotified = None,
             Event::Interrupted(ours) => {
                 if reported > 0 {
                     tally.check(CLAIMED, place, *ours, || {
                         format!("it returned FALSE after {reported} reports")
                     });
-                    tally.check(DPC, place, unqueued.is_none(), || {
+                    tally.check(DPC, place, queued > 0, || {
                         "a report was made and no DPC requested".to_owned()
                     });
                 }
                 unclaimed += u64::from(!ours);
+                // What is reported outside of the routine is no part of an interrupt.
+                (reported, synced) = (0, false);
             }
             Event::Returned(Entry::DpcRoutine, _) => {
                 let late =

@@ -72,7 +72,10 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
             _ => {}
         }
     }
-    // The programs of these situations use mapped addresses only.
+    // The programs of our situations use mapped addresses only, and have right results.
+    if !journal.is_ours {
+        return;
+    }
     if !journal.faults && journal.refused.is_none() {
         let place = faulted.map_or(journal.seen.len(), |(place, _)| place);
         tally.check(MAPS, place, faulted.is_none(), || {
@@ -81,7 +84,7 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
     }
     // Wrong results that a broken clause explains do not come from the memory.
     let explained = tally.judged.values().any(|judged| judged.broken.is_some());
-    if moved && journal.results && !explained {
+    if moved && journal.results && !journal.was_ended && !explained {
         let problem = journal.problems.first();
         tally.check_at_end(MOVES, problem.is_none(), || problem.cloned().unwrap_or_default());
     }

@@ -7,6 +7,7 @@ use crate::twin::{Twin, Wrong};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate::d3dukmdt::DoorbellStatus;
 use tidegate::ddi::{DdiCall, DriverHandle, Entry, InterruptData, OsHandle, PageFaultFlags};
+use tidegate::dxgkrnl::DriverFault;
 
 const FENCES: &str = "queues-signaled-fences";
 const SUSPENSION: &str = "queues-suspension";
@@ -37,7 +38,7 @@ const fn with_suspended(clause: Clause) -> Clause {
 pub(super) static CLAUSES: [Clause; 10] = [
     clause(
         VICTIM,
-        "DxgkCbDisconnectDoorbell names a doorbell that exists",
+        "DxgkCbDisconnectDoorbell names a doorbell that was created",
         "UMS-069",
         &["user-queues"],
         Twin::Callbacks(Wrong::DisconnectsUnknown),
@@ -45,7 +46,7 @@ pub(super) static CLAUSES: [Clause; 10] = [
     .on("one-doorbell"),
     clause(
         OPTIMIZED,
-        "the optimised NATIVE_FENCE_SIGNALED names a hardware queue that exists, or none",
+        "the optimised NATIVE_FENCE_SIGNALED names a hardware queue that was created, or none",
         "NF-232",
         &["hw-queues"],
         Twin::Reports(|reports, _| {
@@ -57,7 +58,7 @@ pub(super) static CLAUSES: [Clause; 10] = [
     .on("queue-interrupt"),
     clause(
         ARRAY,
-        "an array of signalled hardware queues names queues that exist",
+        "an array of signalled hardware queues names queues that were created",
         "NF-232",
         &["hw-queues"],
         Twin::Reports(|reports, _| {
@@ -159,7 +160,6 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
     let mut contexts: BTreeMap<DriverHandle, OsHandle> = BTreeMap::new();
     let (mut queues, mut doorbells) = (BTreeSet::new(), BTreeSet::new());
     let mut array = false;
-    let (mut creating, mut suspending) = (OsHandle(0), OsHandle(0));
     for (place, event) in journal.events() {
         match event {
             // The device may name a fence until it has seen its destruction, so handles stay known.
@@ -171,17 +171,17 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
             }
             Event::Called(DdiCall::CreateContext { args }) => {
                 objects.insert(args.os_handle);
-                creating = args.os_handle;
             }
-            Event::Made(Entry::CreateContext, handle) => {
-                contexts.insert(*handle, creating);
+            Event::Context(os_handle, handle) => {
+                contexts.insert(*handle, *os_handle);
             }
             Event::Called(DdiCall::SuspendContext { context, suspend_fence }) => {
-                suspending = contexts.get(context).copied().unwrap_or_default();
-                requests.insert((suspending, *suspend_fence));
+                let context = contexts.get(context).copied().unwrap_or_default();
+                requests.insert((context, *suspend_fence));
             }
-            Event::Suspended { suspend_fence, complete } => {
-                let request = (suspending, *suspend_fence);
+            Event::Suspended { context, suspend_fence, complete } => {
+                let context = contexts.get(context).copied().unwrap_or_default();
+                let request = (context, *suspend_fence);
                 if *complete {
                     requests.remove(&request);
                 } else if requests.contains(&request) {
@@ -252,7 +252,8 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
     }
     // The kernel releases a waiter that no report released, and notes it.
     if !fences.is_empty() && journal.results {
-        let fault = journal.faults_of_driver.first();
+        let of_interrupts = |fault: &&DriverFault| fault.entry == "DxgkDdiInterruptRoutine";
+        let fault = journal.faults_of_driver.iter().find(of_interrupts);
         tally.check_at_end(SIGNALS, fault.is_none(), || {
             fault.map_or_else(String::new, ToString::to_string)
         });

@@ -91,7 +91,7 @@ pub(super) static CLAUSES: [Clause; 8] = [
     ),
     clause(
         CULPRIT,
-        "DxgkDdiResetHwEngine of an engine that hangs names the context whose work was cut off",
+        "the resets by DxgkDdiResetHwEngine after a hang name a context whose work hung",
         "PRE-104",
         &["hw-hang"],
         Twin::Callbacks(Wrong::NoInvalidation),
@@ -105,7 +105,7 @@ pub(super) static CLAUSES: [Clause; 8] = [
     ),
     clause(
         RUNNING,
-        "DxgkDdiQueryEngineStatus names a context that exists, or none",
+        "DxgkDdiQueryEngineStatus names a context that was created, or none",
         "PRE-103",
         &["hw-hang"],
         Twin::Layer(|overrides| {
@@ -119,7 +119,7 @@ pub(super) static CLAUSES: [Clause; 8] = [
 
 pub(super) fn judge(tally: &mut Tally<'_>) {
     let journal = tally.journal;
-    let (mut inside, mut culprits) = (0_u32, 0_u32);
+    let (mut inside, mut culprits, mut resets, mut failed) = (0_u32, 0_u32, 0_u32, false);
     let (mut asked, mut unresponsive) = (0_u64, 0_u64);
     let mut contexts: BTreeSet<OsHandle> = BTreeSet::new();
     for (place, event) in journal.events() {
@@ -144,14 +144,13 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
                     format!("it named context {:#x}", unknown.map_or(0, |context| context.0))
                 });
             }
-            Event::Called(DdiCall::ResetHwEngine { .. }) => (inside, culprits) = (inside + 1, 0),
+            Event::Called(DdiCall::ResetHwEngine { .. }) => {
+                inside += 1;
+                resets += 1;
+            }
             Event::Returned(Entry::ResetHwEngine, status) => {
                 inside = inside.saturating_sub(1);
-                if journal.hangs && status.is_some_and(|status| status.is_success()) {
-                    tally.check(CULPRIT, place, culprits > 0, || {
-                        "no context was named whose work hung".to_owned()
-                    });
-                }
+                failed |= status.is_some_and(|status| !status.is_success());
             }
             Event::Invalidated(context, loss) => {
                 culprits += u32::from(*loss == HwContextLoss::Culprit);
@@ -161,6 +160,12 @@ pub(super) fn judge(tally: &mut Tally<'_>) {
             }
             _ => {}
         }
+    }
+    // An engine that is reset only because it depends on another has no culprit.
+    if journal.hangs && resets > 0 && !failed {
+        tally.check_at_end(CULPRIT, culprits > 0, || {
+            format!("{resets} resets named no context whose work hung")
+        });
     }
     if journal.hangs && asked > 0 {
         tally.check_at_end(RESPONSIVE, unresponsive > 0, || {

@@ -81,7 +81,7 @@ rules! {
     SetupPriorityBands "DxgkDdiSetupPriorityBands" [NOT_SUPPORTED] in "packets", All, "HS-001";
     SetContextSchedulingProperties "DxgkDdiSetContextSchedulingProperties" [] in "hw-urgent", All,
         "HS-002";
-    GetStandardAllocationDriverData "DxgkDdiGetStandardAllocationDriverData" [NOT_SUPPORTED]
+    GetStandardAllocationDriverData "DxgkDdiGetStandardAllocationDriverData" [NOT_SUPPORTED, NO_MEMORY]
         in "hw-queues", All, "NF-109";
     CreateNativeFence "DxgkDdiCreateNativeFence" [INVALID_PARAMETER, NO_MEMORY, INSUFFICIENT_RESOURCES]
         in "hw-queues", AfterFirst, "NF-078";
@@ -96,7 +96,7 @@ rules! {
         "page DXGKDDI_QUERYCURRENTFENCE";
     ResetFromTimeout "DxgkDdiResetFromTimeout" [] in "hang-adapter", All, "PRE-052";
     RestartFromTimeout "DxgkDdiRestartFromTimeout" [] in "hang-adapter", All, "PRE-052";
-    CollectDbgInfo "DxgkDdiCollectDbgInfo" [] in "hang", All, "page DXGKDDI_COLLECTDBGINFO";
+    CollectDbgInfo "DxgkDdiCollectDbgInfo" [NO_MEMORY] in "hang", All, "page DXGKDDI_COLLECTDBGINFO";
     QueryDependentEngineGroup "DxgkDdiQueryDependentEngineGroup" [] in "hang", All, "PRE-046";
     QueryEngineStatus "DxgkDdiQueryEngineStatus" [] in "hw-hang", All, "PRE-045";
     SetVidPnSourceAddress "DxgkDdiSetVidPnSourceAddress" [] in "flips", All,

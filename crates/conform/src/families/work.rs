@@ -59,15 +59,13 @@ struct Walk<'t, 'j> {
     engines: BTreeMap<EngineId, Packets>,
     /// Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout.
     is_reset: bool,
-    /// The last submission, until its entry returns.
-    submitting: Option<(EngineId, u32)>,
 }
 
 /// Judges the clauses.
 pub(super) fn judge(tally: &mut Tally<'_>) {
     let journal = tally.journal;
     let engines = BTreeMap::new();
-    let mut walk = Walk { tally, engines, is_reset: false, submitting: None };
+    let mut walk = Walk { tally, engines, is_reset: false };
     for (place, event) in journal.events() {
         walk.event(place, event);
     }
@@ -81,6 +79,9 @@ impl Walk<'_, '_> {
             Event::Returned(entry, status) => {
                 let failed = status.is_some_and(|status| !status.is_success());
                 self.returned(*entry, failed);
+            }
+            Event::Refused(engine, id) => {
+                self.engines.entry(*engine).or_default().in_flight.retain(|of| of != id);
             }
             Event::Report(data) => self.report(place, data),
             Event::EngineReset(engine, id) => self.engine_reset(place, *engine, *id),
@@ -105,19 +106,10 @@ impl Walk<'_, '_> {
 
     fn submit(&mut self, engine: EngineId, id: u32) {
         self.engines.entry(engine).or_default().submitted(id);
-        self.submitting = Some((engine, id));
     }
 
     fn returned(&mut self, entry: Entry, failed: bool) {
         match entry {
-            Entry::SubmitCommandVirtual | Entry::SubmitCommand => {
-                if let Some((engine, id)) = self.submitting.take()
-                    && failed
-                {
-                    let packets = self.engines.entry(engine).or_default();
-                    packets.in_flight.retain(|of| *of != id);
-                }
-            }
             Entry::ResetFromTimeout if !failed => {
                 self.is_reset = true;
                 self.engines.values_mut().for_each(Packets::reset);
