@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
@@ -12,6 +11,7 @@ use tidegate::{MakeDriver, RunRequest, run_workload};
 use tidegate_ddi::Driver;
 use tidegate_ddi_c::{CDriver, Findings, Registry, Rule};
 use tidegate_platform::{Mutex, Platform};
+use tidegate_testbed::compile_driver;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -19,23 +19,9 @@ fn root() -> PathBuf {
 
 /// Compiles the driver; `None` without a compiler.
 fn compile(folder: &Path, options: &[&str]) -> Option<PathBuf> {
-    let found = Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success());
-    if !found {
-        println!("skipped: this machine has no cc");
-        return None;
-    }
     let library = folder.join("shim.so");
-    let mut command = Command::new("cc");
-    command.args(["-std=c11", "-g", "-O1", "-fshort-wchar", "-fPIC", "-shared", "-Wl,-z,defs"]);
-    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]).args(options);
-    command
-        .arg("-I")
-        .arg(root().join("include/wddm"))
-        .arg(root().join("crates/ddi-c/tests/shim.c"));
-    command.arg(root().join("include/wddm/tidegate_nt.c")).arg("-o").arg(&library);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(library)
+    let options = [&["-Wl,-z,defs"], options].concat();
+    compile_driver(&["crates/ddi-c/tests/shim.c"], &options, &library).then_some(library)
 }
 
 /// The values that the driver reads. It makes the mistake of this number.

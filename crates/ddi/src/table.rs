@@ -312,8 +312,8 @@ macro_rules! ddi_table {
                 Ok(())
             }
 
-            /// Runs at the end of each call that `before` has let pass. `status` is what the entry returned; `None` for an
-            /// entry without a status.
+            /// Runs at the end of each call that `before` has let pass. `status` is what the entry
+            /// returned; `None` for an entry without a status.
             fn after(&self, entry: Entry, status: Option<Status>) {
                 let _ = (entry, status);
             }
