@@ -503,7 +503,7 @@ Examples:
 Exit code 1: a clause is broken, or results are wrong. The driver runs in virtual time.")]
 pub(crate) struct Conform {
     /// The library of a driver in C, or 'reference'
-    #[arg(value_name = "DRIVER", required_unless_present = "list")]
+    #[arg(value_name = "DRIVER", required = true)]
     pub(crate) driver: Option<PathBuf>,
     /// The named adapter of the reference driver (default: standard)
     #[arg(long, value_name = "NAME", value_parser = adapter)]
@@ -521,7 +521,7 @@ pub(crate) struct Conform {
     #[arg(long, value_name = "CLAUSE", value_parser = tidegate_conform::clause)]
     pub(crate) faulty: Option<&'static Clause>,
     /// List the clauses and the situations, and run nothing
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     pub(crate) list: bool,
     /// Write the verdicts as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
