@@ -95,10 +95,12 @@ impl CpuWait {
     /// Gives the notice.
     fn notify(&self, events: &mut EventSet) {
         self.port.count(Count::cpu_wakes);
-        if let Some(WaitNotice::Event(event)) = &self.notice {
-            events.set(event);
-        } else {
-            self.notice.iter().for_each(|callback| callback.give(&self.port.platform));
+        match &self.notice {
+            Some(WaitNotice::Event(event)) => {
+                events.set(event);
+            }
+            Some(callback) => callback.give(&self.port.platform),
+            None => {}
         }
     }
 }

@@ -309,10 +309,10 @@ pub(super) fn collect_satisfied(fence: &Fence, stored: Option<u64>) -> Satisfied
 
 /// Takes waiters as [`collect_satisfied`] does, and publishes.
 fn collect_publishing(fence: &Fence, publishing: Publishing<'_>) -> Collected {
-    let since = |current: &FenceValue| collect_since(fence, current, &current.latest(), publishing);
-    // A fence that the CPU cannot read has no waiters, so nothing is left to publish.
-    let none = Collected { satisfied: Satisfied::new(), is_published: true };
-    fence.current.as_ref().map_or(none, since)
+    match &fence.current {
+        Some(current) => collect_since(fence, current, &current.latest(), publishing),
+        None => Collected { satisfied: Satisfied::new(), is_published: true },
+    }
 }
 
 /// Takes the waiters that `latest` satisfies, then those that an earlier value has satisfied. The

@@ -257,12 +257,12 @@ pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
 
 // spec: MF-035
 fn store_monitored(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
-    // The CPU can read each monitored fence.
-    let Some(current) = &fence.current else { return };
-    if mode == UpdateCurrentMode::AlwaysSignaled {
-        current.condemn();
-    } else {
-        current.store(value);
+    match (&fence.current, mode) {
+        (Some(current), UpdateCurrentMode::AlwaysSignaled) => current.condemn(),
+        (Some(current), _) => {
+            current.store(value);
+        }
+        (None, _) => {}
     }
 }
 

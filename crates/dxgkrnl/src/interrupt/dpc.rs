@@ -167,11 +167,14 @@ fn call_dpc_routine(interrupts: &Interrupts) {
 /// so the nesting depth is at most the number of adapters.
 impl RelayPort for Interrupts {
     fn relay(self: Arc<Self>, fence: Arc<Fence>) {
-        let kept = self.dpc.reported.lock().push(&self.port, Reported::Relayed(fence));
-        if kept {
-            self.dpc.wanted.exchange(1);
-            serve_reports(&self);
+        {
+            let mut reports = self.dpc.reported.lock();
+            if !reports.push(&self.port, Reported::Relayed(fence)) {
+                return;
+            }
         }
+        self.dpc.wanted.exchange(1);
+        serve_reports(&self);
     }
 }
 

@@ -383,7 +383,9 @@ fn storage_moves_under_traffic_and_every_waiter_is_released() {
         let (mover, bytes, stop) = (w.adapter().clone(), moved.clone(), over.clone());
         let pressure = w.platform.spawn("memory pressure", move || {
             while stop.load() == 0 {
-                bytes.fetch_add(mover.trim_fence_storage(0).unwrap());
+                let trimmed = mover.trim_fence_storage(0);
+                let why = || panic!("{trimmed:?}: {:?}", mover.bug_checks());
+                bytes.fetch_add(trimmed.unwrap_or_else(|_| why()));
             }
         });
         // More rounds, until something has moved.
