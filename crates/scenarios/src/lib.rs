@@ -83,6 +83,7 @@ const RACES: &[&Race] = &[
     &fence::destroy_against_wait::RACE,
     &fence::broadcast_against_destroy::RACE,
     &memory::demote_against_signal::RACE,
+    &memory::demote_against_destroy::RACE,
     &fence::atomic_against_atomic::RACE,
     &memory::evict_against_submit::RACE,
     &memory::unmap_against_store::RACE,

@@ -224,6 +224,11 @@ fn fence_storage_moves_and_loses_no_waiter() {
     is_sampled("demote-against-signal").finds_its_bugs();
 }
 
+#[test]
+fn fence_storage_moves_while_a_fence_in_it_ends() {
+    is_sampled("demote-against-destroy").finds_its_bugs();
+}
+
 // spec: RES-006
 #[test]
 fn memory_in_use_is_evicted_after_its_last_use() {

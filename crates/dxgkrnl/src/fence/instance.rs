@@ -25,6 +25,7 @@ use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive, VidSchCaps};
+use tidegate_platform::planted;
 
 /// Arguments of a creation.
 pub(crate) struct CreateFence<'a> {
@@ -243,7 +244,7 @@ pub(super) fn create_fence(
             let (driver_global, answer) = driver.create_native_fence(level, create)?;
             // spec: NF-100
             private_data_back = answer;
-            Some(NativeParts { monitored: storage.monitored(), driver_global })
+            Some(NativeParts::new(storage.monitored(), driver_global))
         }
     };
     let platform = &port.platform;
@@ -460,6 +461,9 @@ fn end(level: &Passive, fence: &Arc<Fence>) {
     // spec: NF-089
     if let Some((native, driver)) = &native {
         driver.destroy_native_fence(level, native.driver_global);
+        if !planted!(fence.port().platform, DestroyedFenceMoves) {
+            let _first = native.destroyed.set(());
+        }
     }
     drop(still);
     drop(native);

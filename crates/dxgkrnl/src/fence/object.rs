@@ -13,7 +13,7 @@ use crate::port::Port;
 use crate::registry::Registry;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_d3dukmdt::fence_cell::Snapshot;
 use tidegate_ddi::{DriverHandle, Irql, OsHandle};
@@ -54,6 +54,20 @@ pub(crate) trait HardwareWaits: Send + Sync {
 pub(crate) struct NativeParts {
     pub(crate) monitored: MonitoredCell,
     pub(crate) driver_global: DriverHandle,
+    /// Set when DxgkDdiDestroyNativeFence has returned, while pages of fence values stay where
+    /// they are.
+    pub(super) destroyed: OnceLock<()>,
+}
+
+impl NativeParts {
+    pub(super) fn new(monitored: MonitoredCell, driver_global: DriverHandle) -> NativeParts {
+        NativeParts { monitored, driver_global, destroyed: OnceLock::new() }
+    }
+
+    /// Returns whether the driver has the fence. A fence leaves the kernel's table later.
+    pub(super) fn exists(&self) -> bool {
+        self.destroyed.get().is_none()
+    }
 }
 
 /// CPU signals that are stores: the fence keeps a history and is on one adapter (`signal`).

@@ -1,7 +1,7 @@
 //! Notifies the driver of the location of native fences (NOTIFY_FENCE_RESIDENCY), when a fence is
 //! created in local memory and when its page is evicted. The caller prevents the page from moving.
 
-use super::object::{Fence, Fences};
+use super::object::{Fence, Fences, NativeParts};
 use crate::driver::DriverPort;
 use crate::memory::{FenceValuePage, FencesInPages};
 use std::any::Any;
@@ -18,7 +18,8 @@ impl FencesInPages for Fences {
         level: &Passive,
         page: &Arc<FenceValuePage>,
     ) -> (Result<(), Status>, Box<dyn Any>) {
-        let is_in_page = |f: &Fence| f.native.is_some() && f.storage.is_in(page);
+        let exists = |f: &Fence| f.native.as_ref().is_some_and(NativeParts::exists);
+        let is_in_page = |f: &Fence| exists(f) && f.storage.is_in(page);
         let fences = self.matching(is_in_page);
         (notify_residency(level, &self.port, &fences), Box::new(fences))
     }

@@ -17,7 +17,7 @@ macro_rules! faults {
 faults! {
     AnnouncedPageDropped, AnnouncedWorkUnseen, ArmedAfterTheRegistration, CancelledWaitGoesOn,
     ConnectedBeforeTheMapping, ConnectedBeforeTheProcessHasMappedThePage, DPCOfACallIsLeft,
-    DeviceIsLostAfterItsWorkHasEnded, DeviceRetiredAfterItsObjects,
+    DestroyedFenceMoves, DeviceIsLostAfterItsWorkHasEnded, DeviceRetiredAfterItsObjects,
     DoorbellEnteredAfterItsTransition, DoorbellsWithoutEnd, DoubleFetch, EventsForgotten,
     FailsForAQueueThatIsGone, ForgetsItsBit, FutureLeftToASignalCall, GateCountedTwice,
     GivenBackWithoutAWake, GrantedToTheDead, HangDetectionRests, HeldSignalsForgotten,
