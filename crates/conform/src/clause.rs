@@ -111,6 +111,18 @@ pub struct Clause {
 }
 
 impl Clause {
+    /// A clause whose twin breaks no other one, tried with the standard machine.
+    pub(crate) const fn new(
+        family: Family,
+        id: &'static str,
+        rule: &'static str,
+        source: &'static str,
+        situations: &'static [&'static str],
+        twin: Twin,
+    ) -> Clause {
+        Clause { id, family, rule, source, situations, twin, also: &[], adapter: None }
+    }
+
     /// Returns the words of the clause.
     pub fn words(&self) -> Words {
         let Clause { id, family, rule, source, .. } = *self;

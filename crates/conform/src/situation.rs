@@ -236,7 +236,7 @@ pub fn situations() -> Vec<Situation> {
     ]
 }
 
-/// There is no situation of this name.
+/// An unknown name of a situation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no situation is called '{0}': `tidegate conform --list` lists all")]
 pub struct UnknownSituation(pub String);
@@ -244,7 +244,7 @@ pub struct UnknownSituation(pub String);
 /// Returns the situation of a name.
 ///
 /// # Errors
-/// There is none.
+/// The name is unknown.
 pub fn situation(name: &str) -> Result<Situation, UnknownSituation> {
     let found = situations().into_iter().find(|situation| situation.name == name);
     found.ok_or_else(|| UnknownSituation(name.to_owned()))

@@ -26,14 +26,14 @@ pub(crate) struct Log {
     platform: Platform,
     seen: Arc<Mutex<Vec<Seen>>>,
     limit_ns: u64,
-    limited: Arc<Mutex<Option<()>>>,
+    limited: Arc<Mutex<bool>>,
     overdue: Arc<Mutex<bool>>,
 }
 
 impl Log {
     pub(crate) fn new(platform: &Platform, limit_ns: u64) -> Log {
         let seen = Arc::new(platform.mutex("journal of a driver", Vec::new()));
-        let limited = Arc::new(platform.mutex("whether a run has a limit", None));
+        let limited = Arc::new(platform.mutex("whether a run has a limit", false));
         let overdue = Arc::new(platform.mutex("whether a run was ended", false));
         Log { platform: platform.clone(), seen, limit_ns, limited, overdue }
     }
@@ -52,7 +52,7 @@ impl Log {
 
     /// Stops the GPU if the run has not ended in time, so that it ends as a standstill.
     fn limit(&self, gpu: &Arc<SoftGpu>) {
-        if self.limited.lock_device().replace(()).is_some() {
+        if std::mem::replace(&mut *self.limited.lock_device(), true) {
             return;
         }
         let (platform, gpu, overdue) = (self.platform.clone(), gpu.clone(), self.overdue.clone());

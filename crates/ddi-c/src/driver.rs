@@ -71,7 +71,7 @@ impl CDriver {
     /// variable TIDEGATE_REGISTRY names.
     ///
     /// # Errors
-    /// As [`CDriver::load_with`]; `Registry`: the file is no registry.
+    /// As [`CDriver::load_with`]; `Registry`: the file cannot be a registry.
     pub fn load(
         platform: &Platform,
         path: &Path,

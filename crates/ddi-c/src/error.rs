@@ -15,7 +15,7 @@ pub enum LoadError {
         /// Why.
         error: io::Error,
     },
-    /// The file that TIDEGATE_REGISTRY names is no registry.
+    /// The file that TIDEGATE_REGISTRY names cannot be a registry.
     #[error(transparent)]
     Registry(#[from] crate::RegistryError),
     /// The dynamic linker refuses it.

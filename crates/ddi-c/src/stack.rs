@@ -11,7 +11,7 @@ use tidegate_platform::current;
 
 /// Bytes of a kernel stack on x86-64.
 const STACK_BYTES: u64 = 24 * 1024;
-/// Addresses of thread objects of agents that are no threads of the driver.
+/// Addresses of thread objects of agents that the driver has not started.
 const OTHERS_AT: u64 = 0x7D6F_8000_0000_0000;
 
 impl Host {

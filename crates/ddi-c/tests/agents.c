@@ -1,7 +1,7 @@
 /*
  * The packet driver with a timer, a DPC and a thread. The timer's DPC sets an event for which the
- * thread waits. With MISTAKE 1 the timer stays set at the end. With MISTAKE 2 DxgkDdiAddDevice fails
- * and leaves a thread that runs.
+ * thread waits. With MISTAKE 1 the timer stays set at the end. With MISTAKE 2 DxgkDdiAddDevice
+ * fails and leaves a thread that runs.
  */
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
 #include <ntddk.h>

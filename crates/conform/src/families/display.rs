@@ -13,7 +13,7 @@ const SHOWN: &str = "display-shown";
 
 const fn clause(id: &'static str, rule: &'static str, source: &'static str, twin: Twin) -> Clause {
     let (family, situations) = (Family::Display, &["flips"]);
-    Clause { id, family, rule, source, situations, twin, also: &[], adapter: None }
+    Clause::new(family, id, rule, source, situations, twin)
 }
 
 pub(super) static CLAUSES: [Clause; 2] = [

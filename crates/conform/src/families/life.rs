@@ -22,30 +22,20 @@ const KINDS: [(Entry, &str); 6] = [
 
 macro_rules! handles {
     ($id:literal, $what:literal, $Entry:ident, $situation:literal) => {
-        Clause {
-            id: $id,
-            family: Family::Life,
-            rule: concat!("two ", $what, " that exist have different handles"),
-            source: "reference: handles of the driver",
-            situations: &[$situation],
-            twin: Twin::SameHandle(Entry::$Entry),
-            also: &[],
-            adapter: None,
-        }
+        Clause::new(
+            Family::Life,
+            $id,
+            concat!("two ", $what, " that exist have different handles"),
+            "reference: handles of the driver",
+            &[$situation],
+            Twin::SameHandle(Entry::$Entry),
+        )
     };
 }
 
 const fn save_areas(id: &'static str, rule: &'static str, wrong: Wrong) -> Clause {
-    Clause {
-        id,
-        family: Family::Life,
-        rule,
-        source: "PRE-013, PRE-014",
-        situations: &["packets"],
-        twin: Twin::Callbacks(wrong),
-        also: &[],
-        adapter: None,
-    }
+    let twin = Twin::Callbacks(wrong);
+    Clause::new(Family::Life, id, rule, "PRE-013, PRE-014", &["packets"], twin)
 }
 
 /// The reports of the second fence name the first.

@@ -47,7 +47,7 @@ pub(crate) fn judge(tally: &mut Tally<'_>) {
     paging::judge(tally);
 }
 
-/// There is no clause of this id that has a twin.
+/// An id that is unknown, or of a clause without a twin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no clause with a planted mistake is called '{0}': `tidegate conform --list` lists all")]
 pub struct UnknownClause(pub String);
@@ -55,7 +55,7 @@ pub struct UnknownClause(pub String);
 /// Returns the clause of an id.
 ///
 /// # Errors
-/// There is none.
+/// The id is unknown, or its clause has no twin.
 pub fn clause(id: &str) -> Result<&'static Clause, UnknownClause> {
     clauses().find(|clause| clause.id == id).ok_or_else(|| UnknownClause(id.to_owned()))
 }

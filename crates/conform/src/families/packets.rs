@@ -18,25 +18,6 @@ const ENGINE: &str = "packets-engine";
 const VSYNC: &str = "packets-vsync-last";
 const FOREIGN: &str = "packets-foreign";
 
-const fn clause(
-    id: &'static str,
-    rule: &'static str,
-    source: &'static str,
-    situation: &'static [&'static str],
-    twin: Twin,
-) -> Clause {
-    Clause {
-        id,
-        family: Family::Packets,
-        rule,
-        source,
-        situations: situation,
-        twin,
-        also: &[],
-        adapter: None,
-    }
-}
-
 /// Changes the id of completed packets from the third report on.
 fn completed(reports: &mut Vec<InterruptData>, number: u64, change: impl Fn(u32) -> Vec<u32>) {
     let [InterruptData::DmaCompleted { engine, submission_fence_id }] = reports[..] else { return };
@@ -49,7 +30,8 @@ fn completed(reports: &mut Vec<InterruptData>, number: u64, change: impl Fn(u32)
 }
 
 pub(super) static CLAUSES: [Clause; 11] = [
-    clause(
+    Clause::new(
+        Family::Packets,
         ENGINE,
         "each report names an engine of the adapter",
         "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
@@ -61,35 +43,40 @@ pub(super) static CLAUSES: [Clause; 11] = [
         }),
     )
     .on("advanced-notification"),
-    clause(
+    Clause::new(
+        Family::Packets,
         VSYNC,
         "an interrupt reports a vertical sync after the packets that are complete",
         "PRE-080",
         &["flips"],
         Twin::Callbacks(Wrong::VsyncFirst),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         KNOWN,
         "DMA_COMPLETED names a packet that was submitted to the engine",
         "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
         &["packets"],
         Twin::Reports(|reports, number| completed(reports, number, |id| vec![id + 1000])),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         ORDER,
         "packets of an engine are reported as complete in the order of their submission",
         "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
         &["packets"],
         Twin::Callbacks(Wrong::Disorder),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         ENDS,
         "each submitted packet is completed, faulted or returned",
         "page DXGKDDI_SUBMITCOMMANDVIRTUAL",
         &["packets"],
         Twin::Reports(|reports, number| completed(reports, number, |_| Vec::new())),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         FAULTED,
         "a page fault of packets names a packet that is in flight",
         "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
@@ -100,7 +87,8 @@ pub(super) static CLAUSES: [Clause; 11] = [
             }
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         CURRENT,
         "DxgkDdiQueryCurrentFence returns the last packet that was reported, or one in flight",
         "page DXGKDDI_QUERYCURRENTFENCE",
@@ -111,21 +99,24 @@ pub(super) static CLAUSES: [Clause; 11] = [
             })
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         DPC,
         "an interrupt that reports requests a DPC",
         "page DXGKCB_QUEUE_DPC",
         &["packets"],
         Twin::Callbacks(Wrong::NoDpc),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         NOTIFY_DPC,
         "the DPC after a report calls DxgkCbNotifyDpc",
         "page DXGKCB_NOTIFY_DPC",
         &["packets"],
         Twin::Callbacks(Wrong::NoNotifyDpc),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         CLAIMED,
         "DxgkDdiInterruptRoutine returns TRUE when it has reported",
         "page DXGKDDI_INTERRUPT_ROUTINE",
@@ -137,7 +128,8 @@ pub(super) static CLAUSES: [Clause; 11] = [
             })
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Packets,
         FOREIGN,
         "DxgkDdiInterruptRoutine returns FALSE when the device has no cause",
         "page DXGKDDI_INTERRUPT_ROUTINE",

@@ -11,26 +11,22 @@ const MOVES: &str = "paging-moves";
 const MAPS: &str = "paging-maps";
 
 pub(super) static CLAUSES: [Clause; 2] = [
-    Clause {
-        id: MOVES,
-        family: Family::Paging,
-        rule: "the operations of DxgkDdiBuildPagingBuffer move all bytes before their fence",
-        source: "page DXGKARG_BUILDPAGINGBUFFER",
-        situations: &["memory"],
-        twin: Twin::Layer(|overrides| overrides.build_paging_buffer(half)),
-        also: &[],
-        adapter: None,
-    },
-    Clause {
-        id: MAPS,
-        family: Family::Paging,
-        rule: "an address that a page table update has mapped does not fault",
-        source: "page DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE",
-        situations: &["packets"],
-        twin: Twin::Layer(|overrides| overrides.update_page_table(of_first_space)),
-        also: &[],
-        adapter: None,
-    },
+    Clause::new(
+        Family::Paging,
+        MOVES,
+        "the operations of DxgkDdiBuildPagingBuffer move all bytes before their fence",
+        "page DXGKARG_BUILDPAGINGBUFFER",
+        &["memory"],
+        Twin::Layer(|overrides| overrides.build_paging_buffer(half)),
+    ),
+    Clause::new(
+        Family::Paging,
+        MAPS,
+        "an address that a page table update has mapped does not fault",
+        "page DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE",
+        &["packets"],
+        Twin::Layer(|overrides| overrides.update_page_table(of_first_space)),
+    ),
 ];
 
 /// Moves half of the bytes of a transfer.

@@ -17,16 +17,7 @@ const fn clause(
     twin: fn(Overrides) -> Overrides,
 ) -> Clause {
     let (family, situations) = (Family::Power, &["user-sleep"]);
-    Clause {
-        id,
-        family,
-        rule,
-        source,
-        situations,
-        twin: Twin::Layer(twin),
-        also: &[],
-        adapter: None,
-    }
+    Clause::new(family, id, rule, source, situations, Twin::Layer(twin))
 }
 
 pub(super) static CLAUSES: [Clause; 3] = [

@@ -17,16 +17,7 @@ const fn clause(
 ) -> Clause {
     let situations = &["preemption"];
     let twin = Twin::Reports(change);
-    Clause {
-        id,
-        family: Family::Preemption,
-        rule,
-        source,
-        situations,
-        twin,
-        also: &[],
-        adapter: None,
-    }
+    Clause::new(Family::Preemption, id, rule, source, situations, twin)
 }
 
 pub(super) static CLAUSES: [Clause; 4] = [

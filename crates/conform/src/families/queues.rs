@@ -20,23 +20,14 @@ const DECLARED: &str = "queues-array-declared";
 const SIGNALS: &str = "queues-signals";
 const FAULTS: &str = "queues-faulted";
 
-const fn clause(
-    id: &'static str,
-    rule: &'static str,
-    source: &'static str,
-    situations: &'static [&'static str],
-    twin: Twin,
-) -> Clause {
-    Clause { id, family: Family::Queues, rule, source, situations, twin, also: &[], adapter: None }
-}
-
 /// A report with a wrong fence leaves the request open.
 const fn with_suspended(clause: Clause) -> Clause {
     Clause { also: &[SUSPENDED], ..clause }
 }
 
 pub(super) static CLAUSES: [Clause; 10] = [
-    clause(
+    Clause::new(
+        Family::Queues,
         VICTIM,
         "DxgkCbDisconnectDoorbell names a doorbell that was created",
         "UMS-069",
@@ -44,7 +35,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
         Twin::Callbacks(Wrong::DisconnectsUnknown),
     )
     .on("one-doorbell"),
-    clause(
+    Clause::new(
+        Family::Queues,
         OPTIMIZED,
         "the optimised NATIVE_FENCE_SIGNALED names a hardware queue that was created, or none",
         "NF-232",
@@ -56,7 +48,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
         }),
     )
     .on("queue-interrupt"),
-    clause(
+    Clause::new(
+        Family::Queues,
         ARRAY,
         "an array of signalled hardware queues names queues that were created",
         "NF-232",
@@ -68,7 +61,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
         }),
     )
     .on("queue-array-interrupt"),
-    clause(
+    Clause::new(
+        Family::Queues,
         DECLARED,
         "an array of signalled hardware queues comes from a driver that declares it",
         "NF-233",
@@ -82,7 +76,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
         }),
     )
     .on("queue-array-interrupt"),
-    clause(
+    Clause::new(
+        Family::Queues,
         SIGNALS,
         "a signal that passes MonitoredValue is reported",
         "NF-054",
@@ -91,7 +86,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
             reports.retain(|report| !matches!(report, InterruptData::NativeFenceSignaled { .. }));
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Queues,
         FENCES,
         "NATIVE_FENCE_SIGNALED names fences of the adapter",
         "NF-120",
@@ -102,7 +98,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
             }
         }),
     ),
-    with_suspended(clause(
+    with_suspended(Clause::new(
+        Family::Queues,
         SUSPENSION,
         "SUSPEND_CONTEXT_COMPLETED carries the fence of an open request",
         "UMS-048",
@@ -115,7 +112,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
             *suspend_fence += 1000;
         }),
     )),
-    clause(
+    Clause::new(
+        Family::Queues,
         SUSPENDED,
         "each suspension that is pending is completed by SUSPEND_CONTEXT_COMPLETED",
         "UMS-048",
@@ -124,7 +122,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
             reports.retain(|of| !matches!(of, InterruptData::SuspendContextCompleted { .. }));
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Queues,
         CONNECTED,
         "DxgkDdiConnectDoorbell returns the status CONNECTED or CONNECTED_NOTIFY_KMD",
         "UMS-065",
@@ -137,7 +136,8 @@ pub(super) static CLAUSES: [Clause; 10] = [
             })
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Queues,
         FAULTS,
         "HWQUEUE_PAGE_FAULTED names a hardware queue or context of the adapter",
         "HS-014",

@@ -17,30 +17,12 @@ const DEBUG_TEXT: &str = "recovery-debug-text";
 const RESPONSIVE: &str = "recovery-responsive";
 const INVALIDATES: &str = "recovery-invalidates";
 
-const fn clause(
-    id: &'static str,
-    rule: &'static str,
-    source: &'static str,
-    situations: &'static [&'static str],
-    twin: Twin,
-) -> Clause {
-    Clause {
-        id,
-        family: Family::Recovery,
-        rule,
-        source,
-        situations,
-        twin,
-        also: &[],
-        adapter: None,
-    }
-}
-
 /// The most text of DxgkDdiCollectDbgInfo.
 const MOST_TEXT: usize = 4096;
 
 pub(super) static CLAUSES: [Clause; 8] = [
-    clause(
+    Clause::new(
+        Family::Recovery,
         DEBUG_TEXT,
         "DxgkDdiCollectDbgInfo returns 4096 bytes of text at most",
         "page DXGKARG_COLLECTDBGINFO",
@@ -52,7 +34,8 @@ pub(super) static CLAUSES: [Clause; 8] = [
             })
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Recovery,
         RESPONSIVE,
         "DxgkDdiQueryEngineStatus says that an engine whose work hangs is not responsive",
         "PRE-045",
@@ -64,7 +47,8 @@ pub(super) static CLAUSES: [Clause; 8] = [
             })
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Recovery,
         LAST_ABORTED,
         "LastAbortedFenceId of DxgkDdiResetEngine is a packet in flight, or the last complete one",
         "PRE-049",
@@ -75,35 +59,40 @@ pub(super) static CLAUSES: [Clause; 8] = [
             })
         }),
     ),
-    clause(
+    Clause::new(
+        Family::Recovery,
         QUIET,
         "no packet is reported between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout",
         "PRE-052",
         &["hang-adapter"],
         Twin::Callbacks(Wrong::ReportsWhileReset),
     ),
-    clause(
+    Clause::new(
+        Family::Recovery,
         GROUP,
         "DxgkDdiQueryDependentEngineGroup names the node itself",
         "PRE-046",
         &["hang"],
         Twin::Layer(|overrides| overrides.query_dependent_engine_group(|_, _, _| Ok(0))),
     ),
-    clause(
+    Clause::new(
+        Family::Recovery,
         CULPRIT,
         "the resets by DxgkDdiResetHwEngine after a hang name a context whose work hung",
         "PRE-104",
         &["hw-hang"],
         Twin::Callbacks(Wrong::NoInvalidation),
     ),
-    clause(
+    Clause::new(
+        Family::Recovery,
         INVALIDATES,
         "DxgkCbInvalidateHwContext is called inside of DxgkDdiResetHwEngine",
         "page DXGKCB_INVALIDATEHWCONTEXT",
         &["hw-hang"],
         Twin::Callbacks(Wrong::LateInvalidation),
     ),
-    clause(
+    Clause::new(
+        Family::Recovery,
         RUNNING,
         "DxgkDdiQueryEngineStatus names a context that was created, or none",
         "PRE-103",
