@@ -146,6 +146,11 @@ typedef struct _KMDDOD_INITIALIZATION_DATA KMDDOD_INITIALIZATION_DATA;
 WDDM_POINTERS(KMDDOD_INITIALIZATION_DATA);
 typedef struct _DXGKRNL_INTERFACE *PDXGKRNL_INTERFACE;
 
+/* Number not published */
+DEFINE_GUID(
+    GUID_WDDM_INTERFACE_FEATURE, 0x74696465, 0x6761, 0x4665, 0x61, 0x74, 0x75, 0x72, 0x65, 0x73,
+    0x65, 0x31);
+
 /* Functions of the feature interfaces. Context is that of the interface. */
 
 typedef NTSTATUS (APIENTRY *DXGKCB_ISFEATUREENABLED2)(

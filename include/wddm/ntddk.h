@@ -1151,6 +1151,10 @@ typedef struct _INTERFACE {
 #define CM_RESOURCE_INTERRUPT_MESSAGE 2
 #define CM_RESOURCE_MEMORY_READ_WRITE 0
 #define CM_RESOURCE_MEMORY_PREFETCHABLE 4
+/* Of CmResourceTypeMemoryLarge: the length is in units of 256 bytes, 64 KiB or 4 GiB. */
+#define CM_RESOURCE_MEMORY_LARGE_40 0x200
+#define CM_RESOURCE_MEMORY_LARGE_48 0x400
+#define CM_RESOURCE_MEMORY_LARGE_64 0x800
 
 #pragma pack(push, 4)
 __extension__ typedef struct _CM_PARTIAL_RESOURCE_DESCRIPTOR {
@@ -1192,6 +1196,18 @@ __extension__ typedef struct _CM_PARTIAL_RESOURCE_DESCRIPTOR {
             PHYSICAL_ADDRESS Start;
             ULONG Length;
         } Memory;
+        struct {
+            PHYSICAL_ADDRESS Start;
+            ULONG Length40;
+        } Memory40;
+        struct {
+            PHYSICAL_ADDRESS Start;
+            ULONG Length48;
+        } Memory48;
+        struct {
+            PHYSICAL_ADDRESS Start;
+            ULONG Length64;
+        } Memory64;
         struct {
             ULONG Start;
             ULONG Length;

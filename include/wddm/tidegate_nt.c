@@ -115,6 +115,9 @@ typedef struct _TIDEGATE_HOST {
     NTSTATUS (*SetValue)(
         PVOID, HANDLE key, PCWSTR name, ULONG characters, ULONG type, const UCHAR *data,
         ULONG bytes);
+    NTSTATUS (*DisconnectDoorbell)(PVOID, const VOID *arguments);
+    /* DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 as a number. */
+    UINT (*OsCaps)(PVOID);
 } TIDEGATE_HOST;
 
 static const TIDEGATE_HOST *host;
@@ -144,6 +147,23 @@ NTSTATUS DxgkInitialize(
         return STATUS_INVALID_PARAMETER;
     }
     return host->Initialize(host->Host, DriverInitializationData);
+}
+
+/* Callbacks without an argument for the adapter. The host finds them by their names. */
+
+NTSTATUS TidegateDisconnectDoorbell(const VOID *Arguments);
+VOID TidegateGetOSCaps(UINT *Caps);
+
+NTSTATUS TidegateDisconnectDoorbell(const VOID *Arguments) {
+    if (!check("DxgkCbDisconnectDoorbell", PASSIVE_LEVEL) || Arguments == NULL) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    return host->DisconnectDoorbell(host->Host, Arguments);
+}
+
+VOID TidegateGetOSCaps(UINT *Caps) {
+    check("GetOSCaps", PASSIVE_LEVEL);
+    *Caps = host->OsCaps(host->Host);
 }
 
 /* Messages */

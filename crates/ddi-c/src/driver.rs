@@ -1,10 +1,13 @@
 //! A loaded driver: its parts, loading, and the end.
 //!
 //! Order of a load: 1. the library is copied and linked; 2. it gets the host's functions; 3.
-//! DriverEntry, which calls DxgkInitialize; 4. DxgkDdiAddDevice. The drop goes the other way:
-//! DxgkDdiRemoveDevice, DxgkDdiUnload, and the check that the driver has freed its memory.
+//! DriverEntry, which calls DxgkInitialize; 4. DxgkDdiAddDevice; 5. the driver's interface of
+//! features. The drop goes the other way: DxgkDdiRemoveDevice, DxgkDdiUnload, and the check that
+//! the driver has freed its memory.
 
-use crate::foreign::{Entries, HostContext, HostTable, Library, ROUTINES, resources};
+use crate::foreign::{
+    DriverFeatures, Entries, HostContext, HostTable, Library, ROUTINES, resources,
+};
 use crate::host::Host;
 use crate::objects::Objects;
 use crate::rule::{Finding, Rule};
@@ -22,6 +25,8 @@ pub struct CDriver {
     pub(crate) entries: Entries,
     /// MiniportDeviceContext, which is the hAdapter of the entries.
     pub(crate) adapter: u64,
+    /// The driver's functions of features, of WDDM 3.2 and later.
+    pub(crate) features: Option<DriverFeatures>,
     pub(crate) objects: Mutex<Objects>,
 }
 
@@ -108,7 +113,8 @@ impl CDriver {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let host = Arc::new(Host::new(platform, device, name, resources(), ROUTINES, registry));
         let entries = platform.mutex("driver's entries", None);
-        let context = Arc::new(HostContext { host: Arc::clone(&host), entries });
+        let callbacks = library.callbacks;
+        let context = Arc::new(HostContext { host: Arc::clone(&host), entries, callbacks });
         let table = Arc::new(HostTable::new(&context));
         let code = Code { library, table, context };
         // 2.
@@ -145,8 +151,12 @@ impl CDriver {
             entries.unload();
             return Err(failed("DxgkDdiAddDevice", status));
         }
+        // 5.
+        let features = host.at_level("DxgkDdiQueryInterface", Level::Passive, || {
+            DriverFeatures::query(&entries, adapter)
+        });
         let objects = platform.mutex("objects of a driver in C", Objects::default());
-        Ok(CDriver { code, entries, adapter, objects })
+        Ok(CDriver { code, entries, adapter, features, objects })
     }
 
     /// Returns what is found in the driver, also after its end.
@@ -181,18 +191,43 @@ impl CDriver {
         level: Level,
         call: impl FnOnce(&Entries) -> Option<i32>,
     ) -> Result<(), Status> {
+        self.call_for_status(entry, level, call).map(|_| ())
+    }
+
+    /// As [`CDriver::call_at`]. Returns the status, which is a success.
+    pub(crate) fn call_for_status(
+        &self,
+        entry: &'static str,
+        level: Level,
+        call: impl FnOnce(&Entries) -> Option<i32>,
+    ) -> Result<Status, Status> {
         let status = self.host().at_level(entry, level, || call(&self.entries));
         match status.map_or(Status::NOT_SUPPORTED, Status) {
             status if status.0 < 0 => Err(status),
-            _ => Ok(()),
+            status => Ok(status),
         }
     }
 
     /// As [`CDriver::call`], for an entry that must not fail. A failure is recorded.
     pub(crate) fn must(&self, entry: &'static str, call: impl FnOnce(&Entries) -> Option<i32>) {
-        if let Err(status) = self.call(entry, call) {
+        self.must_at(entry, Level::Passive, call);
+    }
+
+    /// As [`CDriver::must`], at a level.
+    pub(crate) fn must_at(
+        &self,
+        entry: &'static str,
+        level: Level,
+        call: impl FnOnce(&Entries) -> Option<i32>,
+    ) {
+        if let Err(status) = self.call_at(entry, level, call) {
             self.host().violation(Rule::MustNotFail, format!("{entry} must not fail: {status}"));
         }
+    }
+
+    /// Returns whether the driver has the entries at these places.
+    pub(crate) fn has_all(&self, places: &[usize]) -> bool {
+        places.iter().all(|place| self.entries.has(*place))
     }
 }
 
@@ -206,6 +241,9 @@ impl Drop for CDriver {
     fn drop(&mut self) {
         if tidegate_platform::current::is_panicking() {
             return;
+        }
+        if let Some(features) = &self.features {
+            self.host().at_level("InterfaceDereference", Level::Passive, || features.release());
         }
         self.must("DxgkDdiRemoveDevice", |entries| entries.remove_device(self.adapter));
         self.host().at_level("DxgkDdiUnload", Level::Passive, || self.entries.unload());

@@ -86,7 +86,7 @@ impl Host {
         found.unwrap_or_else(|| {
             self.violation(
                 Rule::Handle,
-                format!("{function} of {handle:#x}, which is no handle of a key"),
+                format!("{function} of {handle:#x}: it is not the handle of a key"),
             );
             Err(INVALID_HANDLE)
         })
@@ -117,7 +117,7 @@ impl Host {
         if !closed {
             self.violation(
                 Rule::Handle,
-                format!("ZwClose of {handle:#x}, which is no open handle"),
+                format!("ZwClose of {handle:#x}: it is not an open handle"),
             );
         }
         closed
@@ -131,7 +131,9 @@ impl Host {
         } else {
             self.violation(
                 Rule::Handle,
-                format!("ObReferenceObjectByHandle of {handle:#x}, which is no handle of a thread"),
+                format!(
+                    "ObReferenceObjectByHandle of {handle:#x}: it is not the handle of a thread"
+                ),
             );
         }
         is_thread

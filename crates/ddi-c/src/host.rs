@@ -12,7 +12,7 @@ use crate::rule::{Finding, Rule};
 use crate::waitable::Waitables;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tidegate_ddi::{Callbacks, Dirql, Dispatch, InterruptData};
+use tidegate_ddi::{Callbacks, Dirql, Dispatch, FeatureInterface, InterruptData};
 use tidegate_gpu_abi::{Device, Register};
 use tidegate_platform::level::{self, Level};
 use tidegate_platform::{
@@ -27,8 +27,12 @@ pub(crate) const REGISTERS_AT: u64 = 0x7D6E_0000_0000_0000;
 pub(crate) const REGISTERS_BUS: u64 = 0xE000_0000_0000;
 /// Bytes of the registers: 8 for each register that a device can have.
 pub(crate) const REGISTERS_BYTES: u32 = 1 << 28;
-/// The last offset of a mapping's end.
-const WINDOW: u64 = REGISTERS_BYTES as u64;
+/// The address at which a driver sees doorbells: 4 KiB for each number of a queue.
+pub(crate) const DOORBELLS_AT: u64 = 0x7D70_0000_0000_0000;
+/// The bus address of the doorbells.
+pub(crate) const DOORBELLS_BUS: u64 = 0xD000_0000_0000;
+/// Bytes of the doorbells.
+pub(crate) const DOORBELLS_BYTES: u64 = 1 << 44;
 /// Bytes of a register.
 const REGISTER_BYTES: u64 = 8;
 
@@ -64,6 +68,8 @@ pub(crate) struct Host {
     locks: Mutex<BTreeMap<u64, Word>>,
     pool: Mutex<BTreeMap<u64, (u64, u32)>>,
     contiguous: Mutex<BTreeMap<u64, Contiguous>>,
+    /// By hardware queue and type of the log.
+    pub(crate) logs: Mutex<BTreeMap<(u64, u32), LogWindow>>,
     /// DPCs, timers, threads, work items.
     pub(crate) agents: Agents,
     /// Events, mutexes, semaphores.
@@ -87,7 +93,42 @@ pub(crate) struct Host {
 #[derive(Clone)]
 pub(crate) struct Kernel {
     pub(crate) callbacks: Arc<dyn Callbacks>,
+    pub(crate) features: Arc<dyn FeatureInterface>,
     pub(crate) system_memory: PhysicalMemory,
+}
+
+/// A fence log, as the driver sees it: the header, and the entries after it.
+pub(crate) struct LogWindow {
+    /// CPU address of the header.
+    pub(crate) at: u64,
+    pub(crate) header_bytes: u64,
+    pub(crate) header: PhysicalAddress,
+    pub(crate) entries_bytes: u64,
+    pub(crate) entries: PhysicalAddress,
+}
+
+impl LogWindow {
+    fn bus_address(&self, at: u64) -> Option<u64> {
+        let offset = at.checked_sub(self.at)?;
+        match offset.checked_sub(self.header_bytes) {
+            None => Some(self.header.0 + offset),
+            Some(offset) if offset < self.entries_bytes => Some(self.entries.0 + offset),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Returns the address at which a driver sees a range of the bus that the device answers.
+pub(crate) fn window(bus: u64, bytes: u64) -> Option<u64> {
+    let windows = [
+        (REGISTERS_BUS, u64::from(REGISTERS_BYTES), REGISTERS_AT),
+        (DOORBELLS_BUS, DOORBELLS_BYTES, DOORBELLS_AT),
+    ];
+    windows.into_iter().find_map(|(start, size, at)| {
+        let offset = bus.checked_sub(start)?;
+        let end = offset.checked_add(bytes)?;
+        (end <= size).then(|| at + offset)
+    })
 }
 
 #[derive(Default)]
@@ -148,6 +189,7 @@ impl Host {
             locks: platform.mutex("driver's spin locks", BTreeMap::new()),
             pool: platform.mutex("driver's pool", BTreeMap::new()),
             contiguous: platform.mutex("driver's contiguous memory", BTreeMap::new()),
+            logs: platform.mutex("driver's fence logs", BTreeMap::new()),
             agents: Agents::new(platform, routines),
             waitables: platform.mutex("driver's objects", Waitables::new()),
             callers: platform.mutex("driver's callers", Callers::default()),
@@ -327,7 +369,7 @@ impl Host {
             None => {
                 self.violation(
                     Rule::Pool,
-                    format!("a free of {at:#x}, which is no allocated pool memory"),
+                    format!("a free of {at:#x}: it is not allocated pool memory"),
                 );
             }
             Some((bytes, of)) if tag != 0 && of != tag => self.violation(
@@ -410,7 +452,7 @@ impl Host {
         let Some(removed) = removed else {
             self.violation(
                 Rule::Contiguous,
-                format!("a free of {at:#x}, which is no contiguous memory"),
+                format!("a free of {at:#x}: it is not contiguous memory"),
             );
             return false;
         };
@@ -418,19 +460,20 @@ impl Host {
         true
     }
 
-    /// Returns the bus address of contiguous memory.
+    /// Returns the bus address of contiguous memory or of a fence log.
     pub(crate) fn bus_address(&self, at: u64) -> Option<u64> {
-        let contiguous = self.contiguous.lock();
-        let found = contiguous.range(..=at).next_back();
-        let found = found.filter(|(start, memory)| at - **start < memory.bytes);
-        found.map(|(start, memory)| memory.at.0 + (at - start))
+        let found = {
+            let contiguous = self.contiguous.lock();
+            let found = contiguous.range(..=at).next_back();
+            let found = found.filter(|(start, memory)| at - **start < memory.bytes);
+            found.map(|(start, memory)| memory.at.0 + (at - start))
+        };
+        found.or_else(|| self.logs.lock().values().find_map(|log| log.bus_address(at)))
     }
 
     /// Returns the address at which a driver sees a range of the bus (MmMapIoSpace), or 0.
     pub(crate) fn map_io(&self, bus: u64, bytes: u64) -> u64 {
-        let offset = bus.checked_sub(REGISTERS_BUS);
-        let end = offset.and_then(|offset| offset.checked_add(bytes));
-        let (Some(offset), Some(0..=WINDOW)) = (offset, end) else {
+        let Some(at) = window(bus, bytes) else {
             self.violation(
                 Rule::Mapping,
                 format!(
@@ -440,7 +483,6 @@ impl Host {
             );
             return 0;
         };
-        let at = REGISTERS_AT + offset;
         *self.mappings.lock().entry((at, bytes)).or_default() += 1;
         at
     }
@@ -472,7 +514,7 @@ impl Host {
         self.bus_address(at).unwrap_or_else(|| {
             self.violation(
                 Rule::BusAddress,
-                format!("{at:#x} has no bus address: it is no contiguous memory"),
+                format!("{at:#x} has no bus address: it is not contiguous memory"),
             );
             0
         })

@@ -24,12 +24,16 @@
 mod address;
 mod agents;
 mod callers;
+mod doorbells;
 mod dpc_queue;
 mod driver;
 mod error;
+mod fences;
 mod foreign;
 mod handles;
 mod host;
+mod hw_queues;
+mod kernel_calls;
 mod memory;
 mod objects;
 mod packets;

@@ -14,6 +14,10 @@ pub(crate) struct Objects {
     /// The address space of each device.
     pub(crate) devices: BTreeMap<u64, u32>,
     pub(crate) contexts: BTreeMap<u64, Context>,
+    /// CurrentValue of each hardware queue's progress fence.
+    pub(crate) hw_queues: BTreeMap<u64, u64>,
+    /// The driver's allocations of each doorbell's ring and control area.
+    pub(crate) rings: BTreeMap<u64, [u64; 2]>,
 }
 
 /// What the driver has answered to the queries of its start; empty before.
@@ -35,6 +39,8 @@ pub(crate) struct Process {
 pub(crate) struct Context {
     pub(crate) address_space: u32,
     pub(crate) private_data_bytes: u32,
+    /// It is for hardware queues.
+    pub(crate) hardware_scheduled: bool,
 }
 
 impl Objects {

@@ -12,7 +12,8 @@ use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitC
 use tidegate_ddi::{
     AdapterCaps, AdapterResetDdi, CancelCommand, CancellationDdi, DdiVersion, DebugInfo,
     DebugReason, Dirql, Dispatch, Driver, DriverHandle, EngineId, EngineResetDdi, EngineStatus,
-    InterruptService, Passive, PreemptCommand, PreemptionDdi, StartInfo, Status,
+    FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi, Passive, PreemptCommand,
+    PreemptionDdi, PriorityBandDdi, StartInfo, Status, UserModeSubmissionDdi,
 };
 use tidegate_gpu_abi::InterruptSink;
 use tidegate_platform::level::Level;
@@ -75,10 +76,6 @@ impl CDriver {
         Ok(())
     }
 
-    fn has_all(&self, places: &[usize]) -> bool {
-        places.iter().all(|place| self.entries.has(*place))
-    }
-
     fn add_device(&self, args: CreateDevice) -> Result<DriverHandle, Status> {
         let (kmd_process, _) = self.process_of(args.address_space);
         let mut c =
@@ -90,7 +87,7 @@ impl CDriver {
 
     fn add_context(&self, args: CreateContext) -> Result<DriverHandle, Status> {
         if args.hardware_scheduled {
-            return Err(Status::NOT_SUPPORTED);
+            return self.add_hw_context(args);
         }
         let mut c = miniport::CreateContext {
             context: args.os_handle.0,
@@ -109,18 +106,29 @@ impl CDriver {
             paging_companion_node_id: 0,
         };
         self.call("DxgkDdiCreateContext", |e| e.create_context(args.device.0, &mut c))?;
+        Ok(self.keep_context(args, c.context, c.dma_buffer_private_data_size))
+    }
+
+    /// Keeps a new context and gives it the root page table of its process.
+    pub(crate) fn keep_context(
+        &self,
+        args: CreateContext,
+        context: u64,
+        private_data_bytes: u32,
+    ) -> DriverHandle {
         let root = {
             let mut objects = self.objects.lock();
             let space = objects.devices.get(&args.device.0).copied();
             let address_space = space.unwrap_or(SYSTEM_PROCESS);
-            let private_data_bytes = c.dma_buffer_private_data_size;
-            objects.contexts.insert(c.context, Context { address_space, private_data_bytes });
+            let hardware_scheduled = args.hardware_scheduled;
+            let kept = Context { address_space, private_data_bytes, hardware_scheduled };
+            objects.contexts.insert(context, kept);
             objects.root_of(address_space)
         };
         if root != 0 {
-            self.set_root_of(c.context, root);
+            self.set_root_of(context, root);
         }
-        Ok(DriverHandle(c.context))
+        DriverHandle(context)
     }
 
     fn submit(&self, args: &SubmitCommandVirtual) -> Result<(), Status> {
@@ -173,6 +181,26 @@ impl Driver for CDriver {
     fn ddi_version(&self) -> DdiVersion {
         let (major, minor) = self.entries.version.wddm;
         DdiVersion::wddm(major, minor)
+    }
+
+    fn features(&self) -> Option<&dyn FeatureDdi> {
+        self.features.is_some().then_some(self)
+    }
+
+    fn hw_queues(&self) -> Option<&dyn HwQueueDdi> {
+        self.has_all(place::HW_QUEUES).then_some(self)
+    }
+
+    fn priority_bands(&self) -> Option<&dyn PriorityBandDdi> {
+        self.has_all(place::PRIORITY_BANDS).then_some(self)
+    }
+
+    fn native_fences(&self) -> Option<&dyn NativeFenceDdi> {
+        self.has_all(place::NATIVE_FENCES).then_some(self)
+    }
+
+    fn user_mode_submission(&self) -> Option<&dyn UserModeSubmissionDdi> {
+        self.has_all(place::DOORBELLS).then_some(self)
     }
 
     fn preemption(&self) -> Option<&dyn PreemptionDdi> {
@@ -255,7 +283,11 @@ impl Driver for CDriver {
     }
 
     fn destroy_context(&self, _level: &Passive, context: DriverHandle) {
-        self.objects.lock().contexts.remove(&context.0);
+        let removed = self.objects.lock().contexts.remove(&context.0);
+        if removed.is_some_and(|removed| removed.hardware_scheduled) {
+            return self
+                .must("DxgkDdiDestroyHwContext", |entries| entries.destroy_hw_context(context.0));
+        }
         self.host().drop_private_data(context.0);
         self.must("DxgkDdiDestroyContext", |entries| entries.destroy_context(context.0));
     }

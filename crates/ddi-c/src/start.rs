@@ -9,12 +9,16 @@ use crate::rule::Rule;
 use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
-    AdapterCaps, MonitoredNotification, NodeMetadata, PreemptionCaps, StartInfo, Status, VidSchCaps,
+    AdapterCaps, MonitoredNotification, NativeFenceCaps, NodeMetadata, PreemptionCaps, StartInfo,
+    Status, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::regs::NodeTraits;
 use tidegate_platform::level::Level;
-use tidegate_wddm_abi::d3dkmddi::HW_QUEUE_PACKET_CAP_SHIFT;
+use tidegate_wddm_abi::d3dkmddi::{
+    self, HW_QUEUE_PACKET_CAP_SHIFT, NATIVE_FENCE_CAPS_QUERY, USER_MODE_SUBMISSION_CAPS_QUERY,
+    UserModeSubmissionCapsFlags,
+};
 use tidegate_wddm_abi::d3dukmdt::{self, NodeMetadataFlags};
 use tidegate_wddm_abi::miniport::{
     DriverCaps, GpuMmuCaps, GpuMmuCapsFlags, PageTableLevelDesc, QueryAdapterInfo,
@@ -44,8 +48,8 @@ const NO_INPUT: Option<&mut u32> = None;
 
 impl CDriver {
     pub(crate) fn start(&self, info: StartInfo) -> Result<(), Status> {
-        let StartInfo { callbacks, system_memory, .. } = info;
-        self.host().set_kernel(Some(Kernel { callbacks, system_memory }));
+        let StartInfo { callbacks, features, system_memory } = info;
+        self.host().set_kernel(Some(Kernel { callbacks, features, system_memory }));
         let started = self.start_miniport().and_then(|()| {
             let declared = self.declare();
             if declared.is_err() {
@@ -205,6 +209,45 @@ impl CDriver {
         let mut caps = no_mmu_caps();
         self.need(GPUMMUCAPS, NO_INPUT, &mut caps, size_of::<GpuMmuCaps>() as u32)?;
         Ok(caps)
+    }
+
+    /// Queried if the driver declares native fences.
+    pub(crate) fn native_fence_caps(&self) -> NativeFenceCaps {
+        let mut caps = d3dkmddi::NativeFenceCaps {
+            monitored_value_stride: 0,
+            map_to_gpu_system_process: 0,
+            minimum_address: 0,
+            maximum_address: 0,
+            reserved: [0; 28],
+        };
+        let bytes = size_of::<d3dkmddi::NativeFenceCaps>() as u32;
+        // A refusal leaves a stride that the kernel refuses.
+        let _answered = self.need(NATIVE_FENCE_CAPS_QUERY, NO_INPUT, &mut caps, bytes);
+        let bound = |address: u64| (address != 0).then_some(address);
+        NativeFenceCaps {
+            monitored_value_stride: caps.monitored_value_stride,
+            map_to_gpu_system_process: caps.map_to_gpu_system_process != 0,
+            minimum_address: bound(caps.minimum_address),
+            maximum_address: bound(caps.maximum_address),
+        }
+    }
+
+    /// Queried if a node declares user-mode submission.
+    pub(crate) fn user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
+        let mut caps = d3dkmddi::UserModeSubmissionCaps {
+            flags: 0,
+            doorbell_size_bytes: 0,
+            secondary_doorbell_size_bytes: 0,
+            reserved: [0; 16],
+        };
+        let bytes = size_of::<d3dkmddi::UserModeSubmissionCaps>() as u32;
+        let _answered = self.need(USER_MODE_SUBMISSION_CAPS_QUERY, NO_INPUT, &mut caps, bytes);
+        let flags = UserModeSubmissionCapsFlags::from_bits_truncate(caps.flags);
+        let has_second = flags.contains(UserModeSubmissionCapsFlags::SECONDARY_DOORBELL_SUPPORTED);
+        UserModeSubmissionCaps {
+            doorbell_size_bytes: caps.doorbell_size_bytes,
+            secondary_doorbell_size_bytes: has_second.then_some(caps.secondary_doorbell_size_bytes),
+        }
     }
 
     /// GPUMMUCAPS, then PAGETABLELEVELDESC for each level. All levels must be alike.

@@ -155,7 +155,10 @@ impl Host {
         match owned {
             None => return false,
             Some(None) => {
-                self.violation(Rule::Object, format!("{function} of an object that is no mutex"));
+                self.violation(
+                    Rule::Object,
+                    format!("{function} of an object that is not a mutex"),
+                );
                 return false;
             }
             Some(Some(true)) => {

@@ -114,7 +114,7 @@ fn each_mistake_of_a_driver_is_a_finding() {
     let expected = [
         "1 blocks of pool memory with tag 'leak', 40 bytes",
         "pool memory of 24 bytes was written after its end",
-        "which is no allocated pool memory",
+        "it is not allocated pool memory",
         "with tag 'pckt' was freed with tag 'leak'",
         "DxgkDdiCreateDevice returned at level 2: it was called at 0",
         "was released but not held",
@@ -130,7 +130,7 @@ fn each_mistake_of_a_driver_is_a_finding() {
     ];
     let others = [
         (29, "KeStallExecutionProcessor for 51 microseconds"),
-        (30, "which is no contiguous memory"),
+        (30, "it is not contiguous memory"),
         (31, "DxgkCbNotifyInterrupt without data"),
         (32, "DxgkCbNotifyInterrupt without DxgkCbQueueDpc"),
     ];

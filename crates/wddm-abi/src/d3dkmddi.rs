@@ -1,7 +1,7 @@
 //! d3dkmddi.h: argument structures of the DDIs and callbacks, numbers of interrupts and features.
 //! In several structures one field has the kernel's handle on input and the driver's on output.
 
-use crate::d3dukmdt::NATIVE_FENCE_PRIVATE_DATA_BYTES;
+use crate::d3dukmdt::{IsFeatureEnabledResult, NATIVE_FENCE_PRIVATE_DATA_BYTES};
 
 /// Query type of [`NativeFenceCaps`].
 #[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
@@ -333,6 +333,231 @@ published! {
         48 "HwQueueProgressFenceGpuVa" progress_fence_gpu_va: u64,
         /// The progress fence's value, kernel CPU address.
         56 "HwQueueProgressFenceCpuVa" progress_fence_cpu_va: u64,
+    }
+}
+
+published! {
+    /// Makes a context for hardware queues.
+    CreateHwContext = "DXGKARG_CREATEHWCONTEXT", 40 bytes {
+        /// In: the kernel's handle. Out: the driver's.
+        0 "hHwContext" hw_context: u64,
+        /// Node ordinal. In.
+        8 "NodeOrdinal" node_ordinal: u32,
+        /// Physical adapters, one bit each. In.
+        12 "EngineAffinity" engine_affinity: u32,
+        /// Reserved. In.
+        16 "Flags" flags: u32,
+        /// Bytes of private data of the user-mode driver. In.
+        20 "PrivateDriverDataSize" private_driver_data_size: u32,
+        /// Its address. In.
+        24 "pPrivateDriverData" private_driver_data: u64,
+        /// Capabilities of the context. Out.
+        32 "ContextCaps" context_caps: u32,
+    }
+
+    /// Takes a context's hardware queues off the run list.
+    SuspendContext = "DXGKARG_SUSPENDCONTEXT", 16 bytes {
+        /// The driver's handle.
+        0 "hContext" context: u64,
+        /// Returned by the interrupt if the suspension is pending.
+        8 "contextSuspendFence" context_suspend_fence: u64,
+    }
+
+    /// Puts them back.
+    ResumeContext = "DXGKARG_RESUMECONTEXT", 8 bytes {
+        /// The driver's handle.
+        0 "hContext" context: u64,
+    }
+
+    /// Resets an engine of hardware queues.
+    ResetHwEngine = "DXGKARG_RESETHWENGINE", 8 bytes {
+        /// Node ordinal.
+        0 "NodeOrdinal" node_ordinal: u32,
+        /// Physical adapter.
+        4 "EngineOrdinal" engine_ordinal: u32,
+    }
+
+    /// Lets the engine run again.
+    ResumeHwEngine = "DXGKARG_RESUMEHWENGINE", 8 bytes {
+        /// Node ordinal.
+        0 "NodeOrdinal" node_ordinal: u32,
+        /// Physical adapter.
+        4 "EngineOrdinal" engine_ordinal: u32,
+    }
+
+    /// Priority of a context. Times are in units of 100 ns.
+    SetContextSchedulingProperties = "DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES", 48 bytes {
+        /// The driver's handle.
+        0 "hContext" context: u64,
+        /// 0 idle to 3 realtime.
+        8 "priorityBand" priority_band: u32,
+        /// From 0 to 31, in the band of realtime.
+        12 "realtimeBandPriorityLevel" realtime_band_priority_level: i32,
+        /// From -7 to 7.
+        16 "inProcessPriority" in_process_priority: i32,
+        /// Quantum.
+        24 "quantum" own_quantum: u64,
+        /// Grace period against equal contexts.
+        32 "gracePeriodSamePriority" grace_period_same_priority: u64,
+        /// Grace period against lower contexts.
+        40 "gracePeriodLowerPriority" grace_period_lower_priority: u64,
+    }
+
+    /// Rules of the priority bands. Times are in units of 100 ns.
+    SetupPriorityBands = "DXGKARG_SETUPPRIORITYBANDS", 104 bytes {
+        /// By band.
+        0 "gracePeriodForBand" grace_period_for_band: [u64; 4],
+        /// By band.
+        32 "processQuantumForBand" process_quantum_for_band: [u64; 4],
+        /// By band.
+        64 "processGracePeriodForBand" process_grace_period_for_band: [u64; 4],
+        /// Percent.
+        96 "targetNormalBandPercentage" target_normal_band_percentage: u32,
+    }
+
+    /// A context lost work in a reset.
+    InvalidateHwContextCallback = "DXGKARGCB_INVALIDATEHWCONTEXT", 24 bytes {
+        /// DeviceHandle.
+        0 "hAdapter" adapter: u64,
+        /// The kernel's handle of the context.
+        8 "hHwContext" hw_context: u64,
+        /// Bit 0: the context is not the cause (CollateralDamage).
+        16 "Flags" flags: u32,
+    }
+
+    /// Both clocks at one moment.
+    CalibrateGpuClock = "DXGKARG_CALIBRATEGPUCLOCK", 32 bytes {
+        /// Ticks of the GPU's clock in a second. Out.
+        0 "GpuFrequency" gpu_frequency: u64,
+        /// The GPU's clock. Out.
+        8 "GpuClockCounter" gpu_clock_counter: u64,
+        /// The performance counter. Out.
+        16 "CpuClockCounter" cpu_clock_counter: u64,
+        /// Reserved.
+        24 "Flags" flags: u32,
+    }
+}
+
+/// The version of the feature interfaces. The number is not published.
+#[doc(alias = "DXGK_FEATURE_INTERFACE_VERSION_1")]
+pub const FEATURE_INTERFACE_VERSION: u16 = 1;
+
+/// The number of the features' service, for DxgkCbQueryServices. The number is derived.
+#[doc(alias = "DxgkServicesFeature")]
+pub const SERVICES_FEATURE: u32 = 7;
+
+/// GUID_WDDM_INTERFACE_FEATURE, which the headers here define: the number is not published.
+pub const FEATURE_INTERFACE_GUID: [u32; 4] = [0x7469_6465, 0x4665_6761, 0x7275_7461, 0x3165_7365];
+
+published! {
+    /// Queries an interface of the driver (DxgkDdiQueryInterface).
+    QueryInterface = "QUERY_INTERFACE", 32 bytes {
+        /// Address of the GUID. In.
+        0 "InterfaceType" interface_type: u64,
+        /// Bytes of the interface. In.
+        8 "Size" size: u16,
+        /// Its version. In.
+        10 "Version" version: u16,
+        /// Where it goes.
+        16 "Interface" interface: u64,
+        /// More.
+        24 "InterfaceSpecificData" interface_specific_data: u64,
+    }
+
+    /// The kernel's functions of features.
+    KernelFeatureInterface = "DXGK_FEATURE_INTERFACE", 48 bytes {
+        /// Bytes. In.
+        0 "Size" size: u16,
+        /// Version. In.
+        2 "Version" version: u16,
+        /// First argument of the functions.
+        8 "Context" context: u64,
+        /// Takes a reference.
+        16 "InterfaceReference" interface_reference: u64,
+        /// Drops a reference.
+        24 "InterfaceDereference" interface_dereference: u64,
+        /// Takes [`IsFeatureEnabled2`].
+        32 "IsFeatureEnabled" is_feature_enabled: u64,
+        /// Takes [`QueryFeatureInterfaceCallback`].
+        40 "QueryFeatureInterface" query_feature_interface: u64,
+    }
+
+    /// The driver's functions of features.
+    DriverFeatureInterface = "DXGKDDI_FEATURE_INTERFACE", 48 bytes {
+        /// Bytes. In.
+        0 "Size" size: u16,
+        /// Version. In.
+        2 "Version" version: u16,
+        /// The driver's context.
+        8 "Context" context: u64,
+        /// Takes a reference.
+        16 "InterfaceReference" interface_reference: u64,
+        /// Drops a reference.
+        24 "InterfaceDereference" interface_dereference: u64,
+        /// Takes [`QueryFeatureSupport`].
+        32 "QueryFeatureSupport" query_feature_support: u64,
+        /// Takes [`QueryFeatureInterface`].
+        40 "QueryFeatureInterface" query_feature_interface: u64,
+    }
+
+    /// Which versions of a feature the driver supports.
+    QueryFeatureSupport = "DXGKARG_QUERYFEATURESUPPORT", 12 bytes {
+        /// The feature. In.
+        0 "FeatureId" feature_id: u32,
+        /// Lowest version. In: the kernel's. Out: the driver's.
+        4 "MinSupportedVersion" min_supported_version: u16,
+        /// Highest version. In: the kernel's. Out: the driver's.
+        6 "MaxSupportedVersion" max_supported_version: u16,
+        /// In.
+        8 "AllowExperimental" allow_experimental: u8,
+        /// Out.
+        9 "SupportedByDriver" supported_by_driver: u8,
+        /// Out.
+        10 "SupportedOnCurrentConfig" supported_on_current_config: u8,
+    }
+
+    /// The driver's table of a feature.
+    QueryFeatureInterface = "DXGKARG_QUERYFEATUREINTERFACE", 16 bytes {
+        /// The feature.
+        0 "FeatureId" feature_id: u32,
+        /// Its version.
+        4 "Version" version: u16,
+        /// Bytes of the table.
+        6 "InterfaceSize" interface_size: u16,
+        /// Where the table goes.
+        8 "Interface" interface: u64,
+    }
+
+    /// The kernel's table of a feature.
+    QueryFeatureInterfaceCallback = "DXGKARGCB_QUERYFEATUREINTERFACE", 16 bytes {
+        /// The feature.
+        0 "FeatureId" feature_id: u32,
+        /// Its version.
+        4 "Version" version: u16,
+        /// Bytes of the table.
+        6 "InterfaceSize" interface_size: u16,
+        /// Where the table goes.
+        8 "Interface" interface: u64,
+    }
+
+    /// Whether a feature is enabled.
+    IsFeatureEnabled2 = "DXGKARGCB_ISFEATUREENABLED2", 12 bytes {
+        /// The feature. In.
+        0 "FeatureId" feature_id: u32,
+        /// Reserved. In.
+        4 "Flags" flags: u32,
+        /// Out.
+        8 "Result" result: IsFeatureEnabledResult,
+    }
+
+    /// The same without the feature interface.
+    IsFeatureEnabled = "DXGKARGCB_ISFEATUREENABLED", 16 bytes {
+        /// DeviceHandle. In.
+        0 "DeviceHandle" device_handle: u64,
+        /// The feature. In.
+        8 "FeatureId" feature_id: u32,
+        /// Out.
+        12 "Enabled" enabled: u8,
     }
 }
 

@@ -574,6 +574,72 @@ published! {
     }
 }
 
+published! {
+    /// An allocation, as the driver creates it.
+    AllocationInfo = "DXGK_ALLOCATIONINFO", 88 bytes {
+        /// Private data of the user-mode driver. In.
+        0 "pPrivateDriverData" private_driver_data: u64,
+        /// Its bytes. In.
+        8 "PrivateDriverDataSize" private_driver_data_size: u32,
+        /// Alignment. Out.
+        12 "Alignment" alignment: u32,
+        /// Bytes. Out.
+        16 "Size" size: u64,
+        /// Bytes with a row's padding. Out.
+        24 "PitchAlignedSize" pitch_aligned_size: u64,
+        /// Part of a segment. Out.
+        32 "HintedBank" hinted_bank: u32,
+        /// Segment. Out.
+        36 "PreferredSegment" preferred_segment: u32,
+        /// Segments to read in, one bit each. Out.
+        40 "SupportedReadSegmentSet" supported_read_segment_set: u32,
+        /// Segments to write in, one bit each. Out.
+        44 "SupportedWriteSegmentSet" supported_write_segment_set: u32,
+        /// Segments to evict to, one bit each. Out.
+        48 "EvictionSegmentSet" eviction_segment_set: u32,
+        /// Physical adapter. In.
+        52 "PhysicalAdapterIndex" physical_adapter_index: u32,
+        /// The driver's handle. Out.
+        56 "hAllocation" allocation: u64,
+        /// Flags. Out.
+        64 "Flags" flags: u32,
+        /// Hint. Out.
+        72 "pAllocationUsageHint" allocation_usage_hint: u64,
+        /// Priority. Out.
+        80 "AllocationPriority" allocation_priority: u32,
+        /// More flags. Out.
+        84 "Flags2" flags2: u32,
+    }
+
+    /// Creates allocations.
+    CreateAllocation = "DXGKARG_CREATEALLOCATION", 40 bytes {
+        /// Private data of the resource.
+        0 "pPrivateDriverData" private_driver_data: u64,
+        /// Its bytes.
+        8 "PrivateDriverDataSize" private_driver_data_size: u32,
+        /// Number of allocations.
+        12 "NumAllocations" allocations: u32,
+        /// Where they are.
+        16 "pAllocationInfo" allocation_info: u64,
+        /// The driver's handle of the resource; 0 for none. In and out.
+        24 "hResource" resource: u64,
+        /// Bit 0: a resource is created.
+        32 "Flags" flags: u32,
+    }
+
+    /// Destroys allocations.
+    DestroyAllocation = "DXGKARG_DESTROYALLOCATION", 32 bytes {
+        /// Number of allocations.
+        0 "NumAllocations" allocations: u32,
+        /// The driver's handles of them.
+        8 "pAllocationList" allocation_list: u64,
+        /// The driver's handle of the resource.
+        16 "hResource" resource: u64,
+        /// Bit 0: the resource is destroyed.
+        24 "Flags" flags: u32,
+    }
+}
+
 /// A version of the driver interface: a value of DXGKDDI_INTERFACE_VERSION, with the sizes of the
 /// structures that grow with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -229,7 +229,7 @@ static VOID probe(const char *function, ULONG_PTR address, SIZE_T length, ULONG 
     if (length != 0 && (address == 0 || address >> 47 != 0)) {
         report(
             "code-user-address",
-            "%s of %p, which is no address of a process", function, (PVOID)address);
+            "%s of %p: it is not an address of a process", function, (PVOID)address);
     }
 }
 

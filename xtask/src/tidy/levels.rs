@@ -27,6 +27,7 @@ const ENTRY_POINTS: &[(&str, usize)] = &[
     ("dxgkrnl/src/timer.rs", 1),
     // Callbacks of a driver in C, whose code has no tokens: their levels are checked.
     ("ddi-c/src/host.rs", 2),
+    ("ddi-c/src/kernel_calls.rs", 1),
     // The kernel that tests of drivers play.
     ("testbed/src/bare_driver/kernel.rs", 3),
     // Threads of a driver.

@@ -5,12 +5,20 @@
 
 use std::ffi::c_void;
 use std::mem::transmute;
+use tidegate_wddm_abi::d3dkmddi::{
+    CalibrateGpuClock, CloseNativeFence, ConnectDoorbell, CreateDoorbell, CreateHwContext,
+    CreateHwQueue, CreateNativeFence, DestroyDoorbell, DestroyNativeFence, DisconnectDoorbell,
+    NotifyWorkSubmission, OpenNativeFence, QueryInterface, ResetHwEngine, ResumeContext,
+    ResumeHwEngine, SetContextSchedulingProperties, SetNativeFenceLogBuffer, SetupPriorityBands,
+    SubmitCommandToHwQueue, SuspendContext, UpdateCurrentValuesFromCpu, UpdateMonitoredValues,
+    UpdateNativeFenceLogs,
+};
 use tidegate_wddm_abi::d3dukmdt::NodeMetadata;
 use tidegate_wddm_abi::miniport::{
-    BuildPagingBuffer, CancelCommand, CollectDbgInfo, CreateContext, CreateDevice, CreateProcess,
-    InterfaceVersion, PreemptCommand, QueryAdapterInfo, QueryCurrentFence,
-    QueryDependentEngineGroup, QueryEngineStatus, ResetEngine, SetRootPageTable,
-    SubmitCommandVirtual,
+    BuildPagingBuffer, CancelCommand, CollectDbgInfo, CreateAllocation, CreateContext,
+    CreateDevice, CreateProcess, DestroyAllocation, InterfaceVersion, PreemptCommand,
+    QueryAdapterInfo, QueryCurrentFence, QueryDependentEngineGroup, QueryEngineStatus, ResetEngine,
+    SetRootPageTable, SubmitCommandVirtual,
 };
 
 /// The entries that a driver has.
@@ -71,9 +79,15 @@ entries! {
     interrupt_routine = 6 "DxgkDdiInterruptRoutine" fn(context: u64, message: u32) -> u8;
     dpc_routine = 7 "DxgkDdiDpcRoutine" fn(context: u64);
     unload = 14 "DxgkDdiUnload" fn();
+    query_interface = 15 "DxgkDdiQueryInterface"
+        fn(context: u64, args: &mut QueryInterface) -> i32;
     query_adapter_info = 17 "DxgkDdiQueryAdapterInfo"
         fn(adapter: u64, args: &mut QueryAdapterInfo) -> i32;
     create_device = 18 "DxgkDdiCreateDevice" fn(adapter: u64, args: &mut CreateDevice) -> i32;
+    create_allocation = 19 "DxgkDdiCreateAllocation"
+        fn(adapter: u64, args: &mut CreateAllocation) -> i32;
+    destroy_allocation = 20 "DxgkDdiDestroyAllocation"
+        fn(adapter: u64, args: &mut DestroyAllocation) -> i32;
     preempt_command = 27 "DxgkDdiPreemptCommand"
         fn(adapter: u64, args: &mut PreemptCommand) -> i32;
     build_paging_buffer = 28 "DxgkDdiBuildPagingBuffer"
@@ -95,12 +109,57 @@ entries! {
     cancel_command = 78 "DxgkDdiCancelCommand" fn(adapter: u64, args: &mut CancelCommand) -> i32;
     get_node_metadata = 83 "DxgkDdiGetNodeMetadata"
         fn(adapter: u64, node: u32, metadata: &mut NodeMetadata) -> i32;
+    calibrate_gpu_clock = 87 "DxgkDdiCalibrateGpuClock"
+        fn(adapter: u64, node: u32, engine: u32, args: &mut CalibrateGpuClock) -> i32;
     submit_command_virtual = 90 "DxgkDdiSubmitCommandVirtual"
         fn(adapter: u64, args: &mut SubmitCommandVirtual) -> i32;
     set_root_page_table = 91 "DxgkDdiSetRootPageTable"
         fn(adapter: u64, args: &mut SetRootPageTable);
     create_process = 96 "DxgkDdiCreateProcess" fn(adapter: u64, args: &mut CreateProcess) -> i32;
     destroy_process = 97 "DxgkDdiDestroyProcess" fn(adapter: u64, process: u64) -> i32;
+    create_hw_context = 110 "DxgkDdiCreateHwContext"
+        fn(device: u64, args: &mut CreateHwContext) -> i32;
+    destroy_hw_context = 111 "DxgkDdiDestroyHwContext" fn(context: u64) -> i32;
+    create_hw_queue = 112 "DxgkDdiCreateHwQueue"
+        fn(context: u64, args: &mut CreateHwQueue) -> i32;
+    destroy_hw_queue = 113 "DxgkDdiDestroyHwQueue" fn(queue: u64) -> i32;
+    submit_command_to_hw_queue = 114 "DxgkDdiSubmitCommandToHwQueue"
+        fn(adapter: u64, args: &mut SubmitCommandToHwQueue) -> i32;
+    reset_hw_engine = 116 "DxgkDdiResetHwEngine"
+        fn(adapter: u64, args: &mut ResetHwEngine) -> i32;
+    setup_priority_bands = 133 "DxgkDdiSetupPriorityBands"
+        fn(adapter: u64, args: &mut SetupPriorityBands) -> i32;
+    set_context_scheduling_properties = 135 "DxgkDdiSetContextSchedulingProperties"
+        fn(adapter: u64, args: &mut SetContextSchedulingProperties) -> i32;
+    suspend_context = 136 "DxgkDdiSuspendContext"
+        fn(adapter: u64, args: &mut SuspendContext) -> i32;
+    resume_context = 137 "DxgkDdiResumeContext"
+        fn(adapter: u64, args: &mut ResumeContext) -> i32;
+    resume_hw_engine = 143 "DxgkDdiResumeHwEngine"
+        fn(adapter: u64, args: &mut ResumeHwEngine) -> i32;
+    create_native_fence = 162 "DxgkDdiCreateNativeFence"
+        fn(adapter: u64, args: &mut CreateNativeFence) -> i32;
+    destroy_native_fence = 163 "DxgkDdiDestroyNativeFence"
+        fn(args: &mut DestroyNativeFence) -> i32;
+    update_monitored_values = 164 "DxgkDdiUpdateMonitoredValues"
+        fn(args: &mut UpdateMonitoredValues) -> i32;
+    update_current_values_from_cpu = 165 "DxgkDdiUpdateCurrentValuesFromCpu"
+        fn(args: &mut UpdateCurrentValuesFromCpu);
+    create_doorbell = 166 "DxgkDdiCreateDoorbell" fn(args: &mut CreateDoorbell) -> i32;
+    connect_doorbell = 167 "DxgkDdiConnectDoorbell" fn(args: &mut ConnectDoorbell) -> i32;
+    disconnect_doorbell = 168 "DxgkDdiDisconnectDoorbell"
+        fn(args: &mut DisconnectDoorbell) -> i32;
+    destroy_doorbell = 169 "DxgkDdiDestroyDoorbell" fn(args: &mut DestroyDoorbell) -> i32;
+    notify_work_submission = 170 "DxgkDdiNotifyWorkSubmission"
+        fn(args: &mut NotifyWorkSubmission) -> i32;
+    open_native_fence = 186 "DxgkDdiOpenNativeFence"
+        fn(adapter: u64, args: &mut OpenNativeFence) -> i32;
+    close_native_fence = 187 "DxgkDdiCloseNativeFence"
+        fn(adapter: u64, args: &mut CloseNativeFence) -> i32;
+    set_native_fence_log_buffer = 188 "DxgkDdiSetNativeFenceLogBuffer"
+        fn(args: &mut SetNativeFenceLogBuffer) -> i32;
+    update_native_fence_logs = 189 "DxgkDdiUpdateNativeFenceLogs"
+        fn(args: &mut UpdateNativeFenceLogs) -> i32;
 }
 
 impl Entries {
@@ -155,6 +214,15 @@ pub(crate) mod place {
     pub(crate) const RESET_ENGINE: usize = 74;
     pub(crate) const CANCEL_COMMAND: usize = 78;
     pub(crate) const DESTROY_PROCESS: usize = 97;
+    pub(crate) const QUERY_INTERFACE: usize = 15;
+    /// From DxgkDdiCreateHwContext to DxgkDdiResumeHwEngine.
+    pub(crate) const HW_QUEUES: &[usize] = &[110, 111, 112, 113, 114, 116, 136, 137, 143];
+    /// DxgkDdiSetupPriorityBands, DxgkDdiSetContextSchedulingProperties.
+    pub(crate) const PRIORITY_BANDS: &[usize] = &[133, 135];
+    /// DxgkDdiCalibrateGpuClock, then the entries of fences and logs.
+    pub(crate) const NATIVE_FENCES: &[usize] = &[87, 162, 163, 164, 165, 186, 187, 188, 189];
+    /// Two entries of allocations, which the rings are, then the entries of doorbells.
+    pub(crate) const DOORBELLS: &[usize] = &[19, 20, 166, 167, 168, 169, 170];
 }
 
 #[cfg(test)]

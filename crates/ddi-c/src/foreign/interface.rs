@@ -3,14 +3,18 @@
 //! A callback that is not carried out yet returns STATUS_NOT_SUPPORTED, or NULL where it returns a
 //! pointer or a handle.
 
+use super::features::{is_feature_enabled, query_services};
 use super::table::HostContext;
-use crate::host::{REGISTERS_AT, REGISTERS_BUS, REGISTERS_BYTES};
+use crate::host::{DOORBELLS_BUS, DOORBELLS_BYTES, REGISTERS_BUS, REGISTERS_BYTES, window};
 use crate::rule::Rule;
 use std::ffi::c_void;
 use std::ptr;
 use tidegate_ddi::{
-    EngineId, FaultErrorCode, InterruptData, InterruptType, PageFault, PageFaultFlags,
-    RenderPipelineStage, Status,
+    DriverHandle, EngineId, EngineState, FaultErrorCode, InterruptData, InterruptType, OsHandle,
+    PageFault, PageFaultFlags, RenderPipelineStage, Status,
+};
+use tidegate_wddm_abi::d3dkmddi::{
+    HwQueuePageFaulted, InvalidateHwContextCallback, NativeFenceSignaled, NotifyInterruptFlags,
 };
 use tidegate_wddm_abi::miniport::{DeviceInfo, DmaPageFaulted, NotifyInterruptData};
 
@@ -26,6 +30,13 @@ pub(crate) struct Interface {
 const DEVICE_HANDLE: usize = 1;
 /// The place of the first callback.
 const FIRST: usize = 2;
+
+/// Sets a callback, if the driver's version has it.
+fn set(words: &mut [u64], place: usize, function: u64) {
+    if let Some(word) = words.get_mut(FIRST + place) {
+        *word = function;
+    }
+}
 
 impl Interface {
     /// Returns the structure as a driver of this version knows it.
@@ -45,20 +56,27 @@ impl Interface {
             (8, unmap_memory as *const c_void),
             (14, notify_interrupt as *const c_void),
             (15, notify_dpc as *const c_void),
+            (5, query_services as *const c_void),
+            (39, invalidate_hw_context as *const c_void),
+            (56, is_feature_enabled as *const c_void),
         ] {
-            words[FIRST + place] = address(function);
+            set(&mut words, place, address(function));
         }
+        set(&mut words, 69, context.callbacks.disconnect_doorbell);
         Interface { words }
     }
 }
 
-/// CM_RESOURCE_LIST as words: the registers and an interrupt.
+/// CM_RESOURCE_LIST as words: the registers, an interrupt, and the doorbells.
 pub(crate) fn resources() -> Vec<u64> {
     const MEMORY: u8 = 3;
     const INTERRUPT: u8 = 2;
+    const MEMORY_LARGE: u8 = 7;
+    /// CM_RESOURCE_MEMORY_LARGE_48: the length is in units of 64 KiB.
+    const LARGE_48: u16 = 0x400;
     let mut bytes = Vec::new();
     // Count, InterfaceType (5 is PCI), BusNumber, Version and Revision (1), Count.
-    for number in [1_u32, 5, 0, 1 | 1 << 16, 2] {
+    for number in [1_u32, 5, 0, 1 | 1 << 16, 3] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend([MEMORY, 0, 0, 0]);
@@ -68,6 +86,11 @@ pub(crate) fn resources() -> Vec<u64> {
     bytes.extend([INTERRUPT, 0, 0, 0]);
     // Level and group, vector, affinity.
     bytes.extend([5, 0, 0, 0, 0x51, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend([MEMORY_LARGE, 0]);
+    bytes.extend(LARGE_48.to_le_bytes());
+    bytes.extend(DOORBELLS_BUS.to_le_bytes());
+    bytes.extend(((DOORBELLS_BYTES >> 16) as u32).to_le_bytes());
+    bytes.extend([0; 4]);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
@@ -123,10 +146,8 @@ unsafe extern "C-unwind" fn map_memory(
 ) -> i32 {
     let host = &of(handle).host;
     host.check_level("DxgkCbMapMemory", 0);
-    let offset = at.checked_sub(REGISTERS_BUS);
-    let end = offset.and_then(|offset| offset.checked_add(length.into()));
-    let inside = end.is_some_and(|end| end <= u64::from(REGISTERS_BYTES));
-    let (Some(offset), true) = (offset, inside && in_io_space == 0 && to_user_mode == 0) else {
+    let mapped = window(at, length.into()).filter(|_| in_io_space == 0 && to_user_mode == 0);
+    let Some(mapped) = mapped else {
         host.violation(Rule::Mapping, format!(
             "DxgkCbMapMemory of {length} bytes at {at:#x}: the device has registers at {REGISTERS_BUS:#x}"
         ));
@@ -136,7 +157,7 @@ unsafe extern "C-unwind" fn map_memory(
         return Status::INVALID_PARAMETER.0;
     }
     // SAFETY: the driver passes a variable for the address.
-    unsafe { address.write_unaligned(REGISTERS_AT + offset) };
+    unsafe { address.write_unaligned(mapped) };
     Status::SUCCESS.0
 }
 
@@ -187,14 +208,15 @@ unsafe extern "C-unwind" fn notify_interrupt(handle: Handle, data: *const Notify
         None => host.violation(
             Rule::Interrupt,
             format!(
-                "DxgkCbNotifyInterrupt with the type {}, which no packet driver reports",
+                "DxgkCbNotifyInterrupt with the type {}: a driver that only renders reports no \
+                 such interrupt",
                 data.interrupt_type
             ),
         ),
     }
 }
 
-/// Translates a report of a packet driver.
+/// Translates a report.
 fn decode(data: &NotifyInterruptData) -> Option<InterruptData> {
     let word = |number: usize| {
         let word = data.arm[number / 2];
@@ -224,7 +246,83 @@ fn decode(data: &NotifyInterruptData) -> Option<InterruptData> {
         let fault: DmaPageFaulted = unsafe { std::mem::transmute_copy(&data.arm) };
         return Some(page_fault(&fault));
     }
+    if is(InterruptType::HwQueuePageFaulted) {
+        // SAFETY: as above.
+        let fault: HwQueuePageFaulted = unsafe { std::mem::transmute_copy(&data.arm) };
+        return Some(queue_fault(&fault));
+    }
+    if is(InterruptType::NativeFenceSignaled) {
+        // SAFETY: as above, for the first 32 of these bytes.
+        let signaled: NativeFenceSignaled = unsafe { std::mem::transmute_copy(&data.arm) };
+        return Some(native_fence_signaled(&signaled, data.flags));
+    }
+    if is(InterruptType::SuspendContextCompleted) {
+        return Some(InterruptData::SuspendContextCompleted {
+            context: OsHandle(data.arm[0]),
+            suspend_fence: data.arm[1],
+        });
+    }
+    if is(InterruptType::GpuEngineStateChange) {
+        let states = [EngineState::Active, EngineState::TransitionToF1, EngineState::Hung];
+        let new_state = states.into_iter().find(|state| *state as u32 == word(2))?;
+        return Some(InterruptData::EngineStateChange { engine: engine(0), new_state });
+    }
     None
+}
+
+fn native_fence_signaled(signaled: &NativeFenceSignaled, flags: u32) -> InterruptData {
+    let count = signaled.signaled_native_fence_count as usize;
+    let array: *const u64 =
+        ptr::with_exposed_provenance(signaled.signaled_native_fence_array as usize);
+    let fences = (!array.is_null()).then(|| {
+        // SAFETY: the driver passes an array of as many handles.
+        (0..count).map(|place| OsHandle(unsafe { array.add(place).read_unaligned() })).collect()
+    });
+    InterruptData::NativeFenceSignaled {
+        engine: EngineId {
+            node_ordinal: signaled.node_ordinal,
+            engine_ordinal: signaled.engine_ordinal,
+        },
+        fences,
+        hw_queue: (signaled.hw_queue != 0).then_some(DriverHandle(signaled.hw_queue)),
+        evaluate_legacy_monitored_fences: NotifyInterruptFlags::from_bits_truncate(flags)
+            .contains(NotifyInterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES),
+    }
+}
+
+fn queue_fault(fault: &HwQueuePageFaulted) -> InterruptData {
+    InterruptData::HwQueuePageFaulted {
+        engine: EngineId { node_ordinal: fault.node_ordinal, engine_ordinal: fault.engine_ordinal },
+        faulted: OsHandle(fault.faulted),
+        faulted_fence_id: fault.faulted_fence_id,
+        slot: 0,
+        fault: PageFault {
+            gpu_va: fault.faulted_virtual_address,
+            flags: PageFaultFlags::from_bits_truncate(fault.page_fault_flags),
+            primitive_api_sequence_number: fault.faulted_primitive_api_sequence_number,
+            pipeline_stage: RenderPipelineStage::try_from(fault.faulted_pipeline_stage)
+                .unwrap_or_default(),
+            bind_table_entry: fault.faulted_bind_table_entry,
+            page_table_level: fault.page_table_level,
+            error_code: FaultErrorCode(fault.fault_error_code),
+            what: "reported by a driver in C",
+        },
+    }
+}
+
+/// DxgkCbInvalidateHwContext. The adapter is in the argument.
+unsafe extern "C-unwind" fn invalidate_hw_context(args: *const InvalidateHwContextCallback) -> i32 {
+    if args.is_null() {
+        return Status::INVALID_PARAMETER.0;
+    }
+    // SAFETY: the driver passes its argument.
+    let args = unsafe { args.read_unaligned() };
+    let handle: Handle = ptr::with_exposed_provenance(args.adapter as usize);
+    let host = &of(handle).host;
+    if !host.check_level("DxgkCbInvalidateHwContext", 0) {
+        return Status::INVALID_PARAMETER.0;
+    }
+    host.invalidate_hw_context(&args).err().unwrap_or(Status::SUCCESS).0
 }
 
 fn page_fault(fault: &DmaPageFaulted) -> InterruptData {

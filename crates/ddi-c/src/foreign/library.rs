@@ -3,7 +3,7 @@
 //! The file is copied into memory first. The dynamic linker takes each copy for another library, so
 //! each has its own variables.
 
-use super::table::HostTable;
+use super::table::{Callbacks, HostTable};
 use crate::LoadError;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::{CStr, CString, c_void};
@@ -32,6 +32,7 @@ pub(crate) struct Library {
     loaded: Loaded,
     bind: Bind,
     driver_entry: DriverEntry,
+    pub(crate) callbacks: Callbacks,
 }
 
 /// A library of the dynamic linker.
@@ -92,6 +93,12 @@ impl Library {
             })
         };
         let (bind, driver_entry) = (symbol(c"TidegateBind")?, symbol(c"DriverEntry")?);
+        let address =
+            |name| symbol(name).map(|at: NonNull<c_void>| at.as_ptr().expose_provenance() as u64);
+        let callbacks = Callbacks {
+            disconnect_doorbell: address(c"TidegateDisconnectDoorbell")?,
+            get_os_caps: address(c"TidegateGetOSCaps")?,
+        };
         // SAFETY: the symbols are functions of these types, by the contract of drivers and of
         // `tidegate_nt.c`. A function pointer has the size of a data pointer on Linux.
         let (bind, driver_entry) = unsafe {
@@ -100,7 +107,7 @@ impl Library {
                 std::mem::transmute::<*mut c_void, DriverEntry>(driver_entry.as_ptr()),
             )
         };
-        Ok(Library { loaded, bind, driver_entry })
+        Ok(Library { loaded, bind, driver_entry, callbacks })
     }
 
     /// Keeps the code in memory for ever: a thread still runs it.

@@ -14,12 +14,14 @@
 #![allow(unsafe_code)]
 
 mod entries;
+mod features;
 mod interface;
 mod library;
 mod routines;
 mod table;
 
 pub(crate) use entries::{DxgkStartInfo, Entries, place};
+pub(crate) use features::DriverFeatures;
 pub(crate) use interface::{Interface, resources};
 pub(crate) use library::Library;
 pub(crate) use routines::ROUTINES;

@@ -10,6 +10,7 @@ use crate::rule::Rule;
 use crate::waits::Waited;
 use std::ffi::{CStr, c_char, c_void};
 use tidegate_ddi::Status;
+use tidegate_wddm_abi::d3dkmddi::DisconnectDoorbellCallback;
 
 const STATUS_ALERTED: u32 = 0x101;
 const STATUS_TIMEOUT: u32 = 0x102;
@@ -21,6 +22,14 @@ type At = *const HostContext;
 pub(crate) struct HostContext {
     pub(crate) host: std::sync::Arc<Host>,
     pub(crate) entries: tidegate_platform::Mutex<Option<Entries>>,
+    pub(crate) callbacks: Callbacks,
+}
+
+/// Callbacks that are functions of `tidegate_nt.c`, because they have no argument for the adapter.
+#[derive(Clone, Copy)]
+pub(crate) struct Callbacks {
+    pub(crate) disconnect_doorbell: u64,
+    pub(crate) get_os_caps: u64,
 }
 
 macro_rules! host_table {
@@ -354,5 +363,13 @@ host_table! {
         };
         let set = context.host.set_value(number(key), Value { name, kind, bytes });
         set.err().unwrap_or(Status::SUCCESS).0
+    }
+    disconnect_doorbell: fn(context, arguments: *const DisconnectDoorbellCallback) -> i32 {
+        // SAFETY: DxgkCbDisconnectDoorbell passes its argument, which is not NULL.
+        let arguments = unsafe { arguments.read_unaligned() };
+        context.host.disconnect_doorbell(&arguments).err().unwrap_or(Status::SUCCESS).0
+    }
+    os_caps: fn(context) -> u32 {
+        context.host.os_caps()
     }
 }

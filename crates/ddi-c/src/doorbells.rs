@@ -1,0 +1,218 @@
+//! Doorbells: the rows of the DDI of WDDM 3.1.
+//!
+//! - A ring and its control area are allocations of the driver. Their private data has the address
+//!   in the process and the size, as a user-mode driver passes them (`docs/hardware.md`).
+//! - A driver returns the address at which it has mapped the page of a doorbell. The page itself is
+//!   the device's.
+
+use crate::CDriver;
+use crate::address::{address_of, address_of_first};
+use crate::host::{DOORBELLS_AT, DOORBELLS_BYTES};
+use crate::rule::Rule;
+use std::sync::Arc;
+use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
+use tidegate_ddi::{
+    DoorbellStatus, DriverHandle, Passive, RingBits, RingHint, Status, UserModeSubmissionCaps,
+    UserModeSubmissionDdi,
+};
+use tidegate_gpu_abi::{Device, QueueId, Ringer};
+use tidegate_platform::Page;
+use tidegate_wddm_abi::d3dkmddi;
+use tidegate_wddm_abi::miniport::{AllocationInfo, CreateAllocation, DestroyAllocation};
+
+/// Bytes from the doorbell of one queue to the next.
+const DOORBELL_STRIDE: u64 = 4096;
+
+/// Wakes the engine that reads the doorbells of this process.
+struct SummaryHint {
+    ringer: Ringer,
+    device: Arc<dyn Device>,
+    queue: QueueId,
+}
+
+impl RingHint for SummaryHint {
+    fn rung(&self) {
+        self.ringer.ring();
+    }
+
+    fn is_not_given(&self) {
+        self.device.poll_doorbell(self.queue);
+    }
+
+    fn bits(&self) -> Option<RingBits> {
+        Some(self.ringer.bits())
+    }
+}
+
+/// Wakes no engine. The notification that follows each ring does.
+struct NotifiedHint;
+
+impl RingHint for NotifiedHint {
+    fn rung(&self) {}
+}
+
+/// Returns the queue whose doorbell a driver sees at an address.
+fn queue_at(address: u64) -> Option<QueueId> {
+    let offset = address.checked_sub(DOORBELLS_AT).filter(|offset| *offset < DOORBELLS_BYTES)?;
+    let number = offset.is_multiple_of(DOORBELL_STRIDE).then_some(offset / DOORBELL_STRIDE)?;
+    u32::try_from(number).ok().map(QueueId)
+}
+
+impl CDriver {
+    /// Creates the driver's allocation for memory of a process. Returns its handle.
+    fn add_allocation(&self, gpu_va: u64, bytes: u64) -> Result<u64, Status> {
+        let mut private_data = [gpu_va, bytes];
+        let mut info = AllocationInfo {
+            private_driver_data: address_of(&mut private_data),
+            private_driver_data_size: size_of_val(&private_data) as u32,
+            alignment: 0,
+            size: 0,
+            pitch_aligned_size: 0,
+            hinted_bank: 0,
+            preferred_segment: 0,
+            supported_read_segment_set: 0,
+            supported_write_segment_set: 0,
+            eviction_segment_set: 0,
+            physical_adapter_index: 0,
+            allocation: 0,
+            flags: 0,
+            allocation_usage_hint: 0,
+            allocation_priority: 0,
+            flags2: 0,
+        };
+        let mut c = CreateAllocation {
+            private_driver_data: 0,
+            private_driver_data_size: 0,
+            allocations: 1,
+            allocation_info: address_of(&mut info),
+            resource: 0,
+            flags: 0,
+        };
+        self.call("DxgkDdiCreateAllocation", |e| e.create_allocation(self.adapter, &mut c))?;
+        Ok(info.allocation)
+    }
+
+    fn remove_allocations(&self, allocations: &[u64]) {
+        let mut list = allocations.to_vec();
+        let mut c = DestroyAllocation {
+            allocations: list.len() as u32,
+            allocation_list: address_of_first(&mut list),
+            resource: 0,
+            flags: 0,
+        };
+        self.must("DxgkDdiDestroyAllocation", |e| e.destroy_allocation(self.adapter, &mut c));
+    }
+
+    fn add_doorbell(&self, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+        let ring = self.add_allocation(args.ring.ring_gpu_va, args.ring.ring.len())?;
+        let control_bytes = 8 * args.ring.control.len() as u64;
+        let control = self.add_allocation(args.ring.control_gpu_va, control_bytes);
+        let control = control.inspect_err(|_| self.remove_allocations(&[ring]))?;
+        let mut c = d3dkmddi::CreateDoorbell {
+            hw_queue: args.hw_queue.0,
+            doorbell: args.os_handle.0,
+            private_driver_data_size: args.private_data.len() as u32,
+            private_driver_data: address_of_first(&mut args.private_data),
+            ring_buffer: ring,
+            ring_buffer_control: control,
+            flags: args.flags.bits(),
+        };
+        let created = self.call("DxgkDdiCreateDoorbell", |e| e.create_doorbell(&mut c));
+        created.inspect_err(|_| self.remove_allocations(&[ring, control]))?;
+        self.objects.lock().rings.insert(c.doorbell, [ring, control]);
+        Ok(DriverHandle(c.doorbell))
+    }
+
+    fn connect(
+        &self,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
+        let mut c = d3dkmddi::ConnectDoorbell {
+            doorbell: doorbell.0,
+            flags: flags.bits(),
+            kernel_cpu_va: 0,
+            secondary_kernel_cpu_va: 0,
+            status: DoorbellStatus::Connected as u32,
+        };
+        self.call("DxgkDdiConnectDoorbell", |e| e.connect_doorbell(&mut c))?;
+        self.connected(&c, flags).ok_or_else(|| {
+            self.host().violation(
+                Rule::Answer,
+                format!(
+                    "DxgkDdiConnectDoorbell returned KernelCpuVirtualAddress {:#x} and Status {}: \
+                     no doorbell is connected there",
+                    c.kernel_cpu_va, c.status
+                ),
+            );
+            Status::INVALID_PARAMETER
+        })
+    }
+
+    fn connected(
+        &self,
+        c: &d3dkmddi::ConnectDoorbell,
+        flags: ConnectDoorbellFlags,
+    ) -> Option<ConnectedDoorbell> {
+        const CONNECTED: u32 = DoorbellStatus::Connected as u32;
+        const NOTIFY: u32 = DoorbellStatus::ConnectedNotify as u32;
+        let device = &self.host().device;
+        let queue = queue_at(c.kernel_cpu_va)?;
+        let (page, summary, bit) = device.doorbell_page(queue)?;
+        let second = |needed: bool| -> Option<Option<Page>> {
+            let page = queue_at(c.secondary_kernel_cpu_va)
+                .and_then(|queue| device.secondary_doorbell_page(queue));
+            (page.is_some() || !needed).then_some(page)
+        };
+        let secondary = second(flags.contains(ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS))?;
+        let (status, hint): (DoorbellStatus, Arc<dyn RingHint>) = match c.status {
+            CONNECTED => {
+                let (ringer, device) = (summary.ringer(bit), Arc::clone(device));
+                (DoorbellStatus::Connected, Arc::new(SummaryHint { ringer, device, queue }))
+            }
+            NOTIFY => (DoorbellStatus::ConnectedNotify, Arc::new(NotifiedHint)),
+            _ => return None,
+        };
+        Some(ConnectedDoorbell { page, secondary, value_base: 0, status, hint })
+    }
+}
+
+impl UserModeSubmissionDdi for CDriver {
+    fn query_user_mode_submission_caps(&self, _level: &Passive) -> UserModeSubmissionCaps {
+        self.user_mode_submission_caps()
+    }
+
+    fn create_doorbell(
+        &self,
+        _level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
+        self.add_doorbell(args)
+    }
+
+    fn connect_doorbell(
+        &self,
+        _level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
+        self.connect(doorbell, flags)
+    }
+
+    fn disconnect_doorbell(&self, _level: &Passive, doorbell: DriverHandle) {
+        let mut c = d3dkmddi::DisconnectDoorbell { doorbell: doorbell.0, flags: 0 };
+        self.must("DxgkDdiDisconnectDoorbell", |e| e.disconnect_doorbell(&mut c));
+    }
+
+    fn destroy_doorbell(&self, _level: &Passive, doorbell: DriverHandle) {
+        let mut c = d3dkmddi::DestroyDoorbell { doorbell: doorbell.0 };
+        self.must("DxgkDdiDestroyDoorbell", |e| e.destroy_doorbell(&mut c));
+        let rings = self.objects.lock().rings.remove(&doorbell.0);
+        rings.into_iter().for_each(|rings| self.remove_allocations(&rings));
+    }
+
+    fn notify_work_submission(&self, _level: &Passive, hw_queue: DriverHandle) {
+        let mut c = d3dkmddi::NotifyWorkSubmission { hw_queue: hw_queue.0, flags: 0 };
+        self.must("DxgkDdiNotifyWorkSubmission", |e| e.notify_work_submission(&mut c));
+    }
+}
