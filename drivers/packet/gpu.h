@@ -10,28 +10,42 @@
 #define REG_MAILBOX_RUN 32u    /* a write runs the command */
 #define REG_MAILBOX_STATUS 33u /* 0 done, MAILBOX_PENDING, or an error */
 #define REG_MAILBOX_RESULT 34u
+#define REG_MAILBOX_RESULT_HIGH 35u
 #define REG_INTERRUPT_CAUSE 40u /* takes the causes and lowers the line */
+#define REG_SIGNALED_QUEUE 41u  /* takes the next signal: number of the queue plus 1, or 0 */
+#define REG_SIGNALED_VA 42u
+#define REG_CLOCK 43u           /* nanoseconds */
 #define REG_FAULT_QUEUE 44u     /* number of the queue plus 1, 0 for no fault */
 #define REG_FAULT_VA 45u
 #define REG_FAULT_POSITION 46u /* submission fence id of a packet */
 #define REG_FAULT_INFO 47u     /* takes the fault; the low byte is its kind */
+#define REG_LOG_FLUSH 48u
+#define REG_FAULT_FENCE 51u    /* progress value of the command buffer, 0 for none */
 #define REG_COMPLETED_FENCE 64u /* + engine */
+#define REG_NODE_TRAITS 128u /* + node */
 #define REG_DEVICE_TRAITS 192u
 #define REG_MONITORED_ENGINES 193u /* takes a bitmap of engines */
 #define REG_PREEMPTED_ENGINES 195u /* takes a bitmap of engines */
+#define REG_SUSPENDED_QUEUE 196u /* takes the next queue: its number plus 1, or 0 */
 #define REG_NODE_COUNT 197u
 #define REG_LOCAL_MEMORY_BYTES 198u
 #define REG_PREEMPTED_FENCE 256u     /* + engine */
 #define REG_PREEMPTED_COMPLETED 320u /* + engine */
 #define REG_NODE_CLASS 448u          /* + node: 0 3D, 1 compute, 2 copy, 3 decode, 4 encode */
 
+#define CAUSE_FENCE_SIGNALED 1u
+#define CAUSE_FENCE_COLLAPSED 2u
 #define CAUSE_FAULT 8u
 #define CAUSE_MONITORED_SIGNALED 16u
 #define CAUSE_DMA_PREEMPTED 64u
+#define CAUSE_QUEUE_SUSPENDED 0x100000000000000u
 #define CAUSE_ENGINE(engine) (1ull << (8 + (engine)))
 #define NO_DEVICE (~0ull)
 
+#define TRAIT_MONITORED_SHADOW 2u
+#define TRAIT_NO_64BIT_ATOMICS 4u
 #define TRAIT_NOT_IO_COHERENT 8u
+#define NODE_NO_FENCE_WRITES 1u
 #define FAULT_WRITE_UNMAPPED 2u
 #define FAULT_READ_UNMAPPED 1u
 
@@ -44,13 +58,27 @@
 #define CMD_INVALIDATE_TLB 2u    /* space, GPU */
 #define CMD_CREATE_QUEUE 3u
 #define CMD_DESTROY_QUEUE 4u /* queue */
+#define CMD_SUSPEND_QUEUE 5u /* queue; error MAILBOX_BUSY: it completes later */
+#define CMD_RESUME_QUEUE 6u  /* queue */
+#define CMD_CONNECT_DOORBELL 7u /* queue, global, secondary */
+#define CMD_DISCONNECT_DOORBELL 8u /* queue */
 #define CMD_KICK_QUEUE 9u    /* queue */
+#define CMD_SET_LOG_BUFFER 10u /* queue, kind, header, payload, entries, notify every */
+#define CMD_NOTIFY_FENCE 11u /* space, CurrentValue */
+#define CMD_SET_SCHEDULING 13u /* queue, band, level, in process, quantum */
+#define CMD_RESCAN_WAITS 14u
 #define CMD_HOLD_ENGINES 17u
 #define CMD_RELEASE_ENGINES 18u
+#define CMD_POWER_ENGINE 30u /* engine, on, only if idle */
+#define CMD_SET_BANDS 33u    /* four quanta, percent of the normal band */
 #define CMD_PREEMPT_NODE 40u /* engine, preemption fence id */
-#define CMD_RESET_ENGINE 41u /* engine; result: last packet */
+#define CMD_RESET_ENGINE 41u /* engine; results: last packet, queue that was cut off plus 1 */
 #define CMD_QUERY_ENGINE 42u /* engine; result: bit 0 if it responds */
 #define CMD_CONTINUE 43u     /* ticket, at once */
+#define MAILBOX_NO_SUCH_QUEUE 2u
+#define MAILBOX_BUSY 7u
+#define QUEUE_KIND_USER 0u
+#define QUEUE_KIND_KERNEL 1u
 #define QUEUE_KIND_NODE 2u
 #define BAND_NORMAL 1u
 
@@ -59,6 +87,10 @@
 #define CONTROL_BYTES 128u
 #define CONTROL_WRITE 0u
 #define CONTROL_READ 8u
+#define SLOT_BYTES 64u
+#define MAX_RING_SLOTS 1048576u
+#define MAX_COMMAND_BYTES 16777216u
+#define SLOT_EXECUTE (1ull | 1ull << 8)
 #define SLOT_EXECUTE_DMA (2ull | 1ull << 8)
 #define DMA_RESUME 1ull
 #define DMA_CONTEXT_SWITCH 2ull
@@ -67,6 +99,9 @@
 #define GPU_COPY (1ull | 4ull << 16) /* source, destination, bytes */
 #define GPU_FILL (2ull | 4ull << 16) /* destination, bytes, value */
 #define COMMAND_BYTES 32u
+
+/* A doorbell is a page in the large memory range: queue number times its bytes. */
+#define DOORBELL_BYTES 4096u
 
 /* Page tables: 4 levels of 512 entries, pages of 4 KiB. */
 #define TABLE_LEVELS 4u

@@ -9,8 +9,12 @@
  * They are taken in the order node, interrupt level, mailbox.
  *
  * A command that the device answers with "pending" is repeated at PASSIVE level without a lock.
+ *
+ * drivers/native includes this file, and adds what EXTENSION has.
  */
+#ifndef DXGKDDI_INTERFACE_VERSION
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
+#endif
 #include <ntddk.h>
 #include <dispmprt.h>
 #include "gpu.h"
@@ -30,7 +34,21 @@ typedef struct _NODE {
     ULONG Reported;
 } NODE;
 
+typedef struct _ADAPTER *PADAPTER;
+
+/* What an including driver does; NULL without one. */
+typedef struct _EXTENSION {
+    /* Serves the causes of hardware queues, in the interrupt routine. */
+    VOID (*ServeCause)(PADAPTER adapter, ULONG64 cause);
+    /* Reports a fault of a queue that is not a node's, in the interrupt routine. */
+    VOID (*ReportFault)(
+        PADAPTER adapter, ULONG64 queue, ULONG64 progress, ULONG64 address, UCHAR kind);
+    /* A reset of the node's engine cut off a queue: its number plus 1, or 0 for none. */
+    NTSTATUS (*EngineWasReset)(PADAPTER adapter, ULONG node, ULONG64 cutOff, BOOLEAN collateral);
+} EXTENSION;
+
 typedef struct _ADAPTER {
+    const EXTENSION *Extension;
     DXGKRNL_INTERFACE Kernel;
     PUCHAR Registers;
     ULONG Nodes;
@@ -38,7 +56,7 @@ typedef struct _ADAPTER {
     KSPIN_LOCK MailboxLock;
     LONG LastSpace;
     NODE Node[MAX_NODES];
-} ADAPTER, *PADAPTER;
+} ADAPTER;
 
 typedef struct _PROCESS {
     ULONG Space;
@@ -69,6 +87,8 @@ static VOID Write(PADAPTER adapter, ULONG number, ULONG64 value) {
 typedef struct _COMMAND {
     ULONG64 Words[MAILBOX_WORDS];
     ULONG64 Result;
+    ULONG64 Second;
+    BOOLEAN HasSecond;
 } COMMAND;
 
 /* Runs a command once, at DISPATCH level or below. Returns the device's status. */
@@ -83,6 +103,9 @@ static ULONG64 Exchange(PADAPTER adapter, COMMAND *command) {
     Write(adapter, REG_MAILBOX_RUN, 1);
     status = Read(adapter, REG_MAILBOX_STATUS);
     command->Result = Read(adapter, REG_MAILBOX_RESULT);
+    if (command->HasSecond) {
+        command->Second = Read(adapter, REG_MAILBOX_RESULT_HIGH);
+    }
     KeReleaseSpinLock(&adapter->MailboxLock, level);
     return status;
 }
@@ -101,10 +124,10 @@ static NTSTATUS Run(PADAPTER adapter, COMMAND *command) {
     return status == 0 ? STATUS_SUCCESS : STATUS_UNSUCCESSFUL;
 }
 
-/* Runs a command to its end. */
-static NTSTATUS Complete(PADAPTER adapter, COMMAND *command) {
+/* Runs a command to its end. Returns the device's status. */
+static ULONG64 Finish(PADAPTER adapter, COMMAND *command) {
     ULONG64 status;
-    BOOLEAN stops = FALSE;
+    BOOLEAN stops = FALSE, hasSecond = command->HasSecond;
     PAGED_CODE();
     status = Exchange(adapter, command);
     while (status == MAILBOX_PENDING) {
@@ -113,9 +136,14 @@ static NTSTATUS Complete(PADAPTER adapter, COMMAND *command) {
         interval.QuadPart = -10; /* 1 microsecond */
         stops = KeDelayExecutionThread(KernelMode, FALSE, &interval) != STATUS_SUCCESS;
         Fill(command, CMD_CONTINUE, ticket, stops, 0);
+        command->HasSecond = hasSecond;
         status = Exchange(adapter, command);
     }
-    return status == 0 ? STATUS_SUCCESS : STATUS_UNSUCCESSFUL;
+    return status;
+}
+
+static NTSTATUS Complete(PADAPTER adapter, COMMAND *command) {
+    return Finish(adapter, command) == 0 ? STATUS_SUCCESS : STATUS_UNSUCCESSFUL;
 }
 
 static NTSTATUS CompleteWith(
@@ -169,18 +197,21 @@ static VOID StopNode(PADAPTER adapter, ULONG number) {
     RtlZeroMemory(node, sizeof(*node));
 }
 
+/* Allocates an adapter with what an including driver keeps after it. */
+static PADAPTER NewAdapter(SIZE_T bytes) {
+    PADAPTER adapter = (PADAPTER)ExAllocatePoolZero(NonPagedPoolNx, bytes, TAG);
+    if (adapter != NULL) {
+        KeInitializeSpinLock(&adapter->MailboxLock);
+    }
+    return adapter;
+}
+
 static NTSTATUS AddDevice(
     const PDEVICE_OBJECT PhysicalDeviceObject, PVOID *MiniportDeviceContext) {
-    PADAPTER adapter;
     PAGED_CODE();
     UNREFERENCED_PARAMETER(PhysicalDeviceObject);
-    adapter = (PADAPTER)ExAllocatePoolZero(NonPagedPoolNx, sizeof(*adapter), TAG);
-    if (adapter == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    KeInitializeSpinLock(&adapter->MailboxLock);
-    *MiniportDeviceContext = adapter;
-    return STATUS_SUCCESS;
+    *MiniportDeviceContext = NewAdapter(sizeof(ADAPTER));
+    return *MiniportDeviceContext == NULL ? STATUS_NO_MEMORY : STATUS_SUCCESS;
 }
 
 static NTSTATUS MapRegisters(PADAPTER adapter) {
@@ -596,8 +627,12 @@ static VOID ReportFaults(PADAPTER adapter) {
     while ((queue = Read(adapter, REG_FAULT_QUEUE)) != 0 && queue != NO_DEVICE) {
         ULONG64 address = Read(adapter, REG_FAULT_VA);
         ULONG fence = (ULONG)Read(adapter, REG_FAULT_POSITION);
+        ULONG64 progress = adapter->Extension == NULL ? 0 : Read(adapter, REG_FAULT_FENCE);
         UCHAR kind = (UCHAR)Read(adapter, REG_FAULT_INFO);
         ULONG number;
+        if (adapter->Extension != NULL) {
+            adapter->Extension->ReportFault(adapter, queue - 1, progress, address, kind);
+        }
         for (number = 0; number < adapter->Nodes; number++) {
             DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
             if (adapter->Node[number].Queue != queue - 1) {
@@ -643,6 +678,10 @@ static BOOLEAN InterruptRoutine(PVOID MiniportDeviceContext, ULONG MessageNumber
                 adapter->Node[number].Reported =
                     (ULONG)Read(adapter, REG_COMPLETED_FENCE + number);
             }
+        }
+        /* A fault stops a queue after its signals. */
+        if (adapter->Extension != NULL) {
+            adapter->Extension->ServeCause(adapter, cause);
         }
         if (cause & CAUSE_FAULT) {
             ReportFaults(adapter);
@@ -768,9 +807,16 @@ static NTSTATUS Reset(PADAPTER adapter, ULONG number, BOOLEAN all, ULONG *last) 
     KIRQL level;
     NTSTATUS status;
     Fill(&command, CMD_RESET_ENGINE, number, 0, 0);
+    command.HasSecond = adapter->Extension != NULL;
     status = Complete(adapter, &command);
     if (!NT_SUCCESS(status)) {
         return status;
+    }
+    if (adapter->Extension != NULL) {
+        status = adapter->Extension->EngineWasReset(adapter, number, command.Second, all);
+        if (!NT_SUCCESS(status)) {
+            return status;
+        }
     }
     KeAcquireSpinLock(&node->Lock, &level);
     *last = all ? node->Submitted : (ULONG)command.Result;
@@ -819,37 +865,43 @@ static NTSTATUS CollectDbgInfo(HANDLE hAdapter, const DXGKARG_COLLECTDBGINFO *pC
 
 /* Entry */
 
+static VOID FillEntries(PDRIVER_INITIALIZATION_DATA entries) {
+    RtlZeroMemory(entries, sizeof(*entries));
+    entries->Version = DXGKDDI_INTERFACE_VERSION;
+    entries->DxgkDdiAddDevice = AddDevice;
+    entries->DxgkDdiStartDevice = StartDevice;
+    entries->DxgkDdiStopDevice = StopDevice;
+    entries->DxgkDdiRemoveDevice = RemoveDevice;
+    entries->DxgkDdiUnload = Unload;
+    entries->DxgkDdiInterruptRoutine = InterruptRoutine;
+    entries->DxgkDdiDpcRoutine = DpcRoutine;
+    entries->DxgkDdiQueryAdapterInfo = QueryAdapterInfo;
+    entries->DxgkDdiGetNodeMetadata = GetNodeMetadata;
+    entries->DxgkDdiCreateProcess = CreateProcess;
+    entries->DxgkDdiDestroyProcess = DestroyProcess;
+    entries->DxgkDdiCreateDevice = CreateDevice;
+    entries->DxgkDdiDestroyDevice = DestroyDevice;
+    entries->DxgkDdiCreateContext = CreateContext;
+    entries->DxgkDdiDestroyContext = DestroyContext;
+    entries->DxgkDdiSetRootPageTable = SetRootPageTable;
+    entries->DxgkDdiBuildPagingBuffer = BuildPagingBuffer;
+    entries->DxgkDdiSubmitCommandVirtual = SubmitCommandVirtual;
+    entries->DxgkDdiCancelCommand = CancelCommand;
+    entries->DxgkDdiPreemptCommand = PreemptCommand;
+    entries->DxgkDdiQueryCurrentFence = QueryCurrentFence;
+    entries->DxgkDdiQueryDependentEngineGroup = QueryDependentEngineGroup;
+    entries->DxgkDdiQueryEngineStatus = QueryEngineStatus;
+    entries->DxgkDdiResetEngine = ResetEngine;
+    entries->DxgkDdiResetFromTimeout = ResetFromTimeout;
+    entries->DxgkDdiRestartFromTimeout = RestartFromTimeout;
+    entries->DxgkDdiCollectDbgInfo = CollectDbgInfo;
+}
+
+#ifndef OTHER_DRIVER_ENTRY
 NTSTATUS DriverEntry(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath) {
     DRIVER_INITIALIZATION_DATA data;
     PAGED_CODE();
-    RtlZeroMemory(&data, sizeof(data));
-    data.Version = DXGKDDI_INTERFACE_VERSION;
-    data.DxgkDdiAddDevice = AddDevice;
-    data.DxgkDdiStartDevice = StartDevice;
-    data.DxgkDdiStopDevice = StopDevice;
-    data.DxgkDdiRemoveDevice = RemoveDevice;
-    data.DxgkDdiUnload = Unload;
-    data.DxgkDdiInterruptRoutine = InterruptRoutine;
-    data.DxgkDdiDpcRoutine = DpcRoutine;
-    data.DxgkDdiQueryAdapterInfo = QueryAdapterInfo;
-    data.DxgkDdiGetNodeMetadata = GetNodeMetadata;
-    data.DxgkDdiCreateProcess = CreateProcess;
-    data.DxgkDdiDestroyProcess = DestroyProcess;
-    data.DxgkDdiCreateDevice = CreateDevice;
-    data.DxgkDdiDestroyDevice = DestroyDevice;
-    data.DxgkDdiCreateContext = CreateContext;
-    data.DxgkDdiDestroyContext = DestroyContext;
-    data.DxgkDdiSetRootPageTable = SetRootPageTable;
-    data.DxgkDdiBuildPagingBuffer = BuildPagingBuffer;
-    data.DxgkDdiSubmitCommandVirtual = SubmitCommandVirtual;
-    data.DxgkDdiCancelCommand = CancelCommand;
-    data.DxgkDdiPreemptCommand = PreemptCommand;
-    data.DxgkDdiQueryCurrentFence = QueryCurrentFence;
-    data.DxgkDdiQueryDependentEngineGroup = QueryDependentEngineGroup;
-    data.DxgkDdiQueryEngineStatus = QueryEngineStatus;
-    data.DxgkDdiResetEngine = ResetEngine;
-    data.DxgkDdiResetFromTimeout = ResetFromTimeout;
-    data.DxgkDdiRestartFromTimeout = RestartFromTimeout;
-    data.DxgkDdiCollectDbgInfo = CollectDbgInfo;
+    FillEntries(&data);
     return DxgkInitialize(DriverObject, RegistryPath, &data);
 }
+#endif
