@@ -5,7 +5,8 @@
 //! program reached must be accepted in `xtask/coverage.toml`, with a reason.
 //!
 //! Invariants: a protocol (one of [`PROTOCOLS`]) has no accepted lines. An accepted line that is
-//! reached, or is no longer there, fails too, so the list only has what is true.
+//! reached, or is no longer there, fails too, so the list only has what is true. Lines that nobody
+//! has judged yet are counted by file; a file with more of them than its number fails.
 //!
 //! The counters need the component `llvm-tools` of the toolchain. Scenarios run as tests, in their
 //! bounded form.
@@ -105,6 +106,9 @@ impl Lines {
 struct AcceptedFile {
     #[serde(default)]
     accepted: Vec<Accepted>,
+    /// The most lines of each file that are neither reached nor accepted.
+    #[serde(default)]
+    not_judged: BTreeMap<PathBuf, usize>,
 }
 
 /// How often each line of each file was reached.
@@ -295,22 +299,25 @@ fn function_of(all: &[&str], at: usize) -> Option<String> {
     None
 }
 
-fn read(root: &Path) -> Result<Vec<Accepted>, String> {
+fn read(root: &Path) -> Result<AcceptedFile, String> {
     let text =
         fs::read_to_string(root.join(FILE)).map_err(|e| format!("{FILE}: cannot read: {e}"))?;
-    let file: AcceptedFile = toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))?;
-    Ok(file.accepted)
+    toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))
 }
 
 fn judge(
     unreached: &BTreeMap<PathBuf, Vec<Line>>,
-    accepted: Vec<Accepted>,
+    AcceptedFile { accepted, not_judged }: AcceptedFile,
     of_crate: impl Fn(&Path) -> bool,
 ) -> Result<(), String> {
     let mut wrong = Vec::new();
     let mut known: BTreeMap<PathBuf, BTreeSet<Lines>> = BTreeMap::new();
+    let of_protocol = |file: &Path| PROTOCOLS.iter().any(|room| file.starts_with(room));
+    for file in not_judged.keys().filter(|file| of_protocol(file)) {
+        wrong.push(format!("{FILE}: {} is of a protocol: reach its lines", file.display()));
+    }
     for Accepted { file, lines, reason } in accepted {
-        if PROTOCOLS.iter().any(|room| file.starts_with(room)) {
+        if of_protocol(&file) {
             wrong.push(format!("{FILE}: {} is of a protocol: reach its lines", file.display()));
         } else if reason.trim().is_empty() {
             wrong.push(format!("{FILE}: no reason for {lines} of {}", file.display()));
@@ -323,18 +330,33 @@ fn judge(
             known.entry(file).or_default().insert(lines);
         }
     }
-    let mut lines = 0;
+    let mut left: BTreeMap<&Path, Vec<&Line>> = BTreeMap::new();
     for (file, of_file) in unreached {
         let accepted = known.get(file);
-        for line in of_file {
-            lines += 1;
-            if !accepted.is_some_and(|accepted| accepted.iter().any(|lines| lines.accept(line))) {
-                let Line { at, text, .. } = line;
-                wrong.push(format!("{}:{at}: no test reaches: {text}", file.display()));
-            }
+        let is_accepted =
+            |line: &Line| accepted.is_some_and(|all| all.iter().any(|lines| lines.accept(line)));
+        left.insert(file, of_file.iter().filter(|line| !is_accepted(line)).collect());
+    }
+    for (file, most) in not_judged.iter().filter(|(file, _)| of_crate(file)) {
+        let now = left.get(file.as_path()).map_or(0, Vec::len);
+        if now < *most {
+            println!("{FILE}: {} has {now} such lines, not {most}", file.display());
         }
     }
-    println!("{lines} lines of {} files are not reached", unreached.len());
+    for (file, lines) in &left {
+        let most = not_judged.get(*file).filter(|_| !of_protocol(file)).copied().unwrap_or(0);
+        if lines.len() > most {
+            let place = file.display();
+            let line =
+                |Line { at, text, .. }: &&Line| format!("{place}:{at}: no test reaches: {text}");
+            wrong.extend(lines.iter().map(line));
+            wrong.push(format!("{place}: {} lines, and {most} are known", lines.len()));
+        }
+    }
+    let (all, not_accepted): (usize, usize) =
+        (unreached.values().map(Vec::len).sum(), left.values().map(Vec::len).sum());
+    let files = unreached.len();
+    println!("{all} lines of {files} files are not reached, {not_accepted} of them not judged");
     if wrong.is_empty() {
         return Ok(());
     }
@@ -408,7 +430,9 @@ mod tests {
         let file = "crates/trace/src/lib.rs";
         let line = Line { at: 2, text: "b();".to_owned(), function: Some("f".to_owned()) };
         let unreached = BTreeMap::from([(PathBuf::from(file), vec![line])]);
-        let judge = |accepted| judge(&unreached, accepted, |_| true);
+        let judge = |accepted| {
+            judge(&unreached, AcceptedFile { accepted, ..AcceptedFile::default() }, |_| true)
+        };
         assert!(judge(vec![accepted(file, "b();", "only without a disk")]).is_ok());
         let open = judge(Vec::new()).unwrap_err();
         assert!(open.starts_with("crates/trace/src/lib.rs:2: no test reaches: b();"), "{open}");
@@ -424,5 +448,25 @@ mod tests {
         assert!(judge(both).unwrap_err().contains("'c();' of crates/trace/src/lib.rs is reached"));
         let protocol = vec![accepted("crates/kmd/src/lib.rs", "b();", "a")];
         assert!(judge(protocol).unwrap_err().contains("is of a protocol"));
+    }
+
+    #[test]
+    fn a_file_has_no_more_lines_than_are_known() {
+        let line = |at| Line { at, text: "b();".to_owned(), function: None };
+        let judge = |file: &str, lines: usize, most: usize| {
+            let unreached =
+                BTreeMap::from([(PathBuf::from(file), (1..=lines).map(line).collect())]);
+            let not_judged = BTreeMap::from([(PathBuf::from(file), most)]);
+            judge(&unreached, AcceptedFile { not_judged, ..AcceptedFile::default() }, |_| true)
+        };
+        let file = "crates/trace/src/lib.rs";
+        assert!(judge(file, 2, 2).is_ok());
+        assert!(judge(file, 1, 2).is_ok());
+        let more = judge(file, 3, 2).unwrap_err();
+        assert!(more.contains("crates/trace/src/lib.rs: 3 lines, and 2 are known"), "{more}");
+        assert!(more.starts_with("crates/trace/src/lib.rs:1: no test reaches: b();"), "{more}");
+        let protocol = judge("crates/kmd/src/lib.rs", 1, 1).unwrap_err();
+        assert!(protocol.contains("is of a protocol"), "{protocol}");
+        assert!(protocol.contains("1 lines, and 0 are known"), "{protocol}");
     }
 }

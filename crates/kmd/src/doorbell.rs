@@ -78,8 +78,8 @@ impl ReferenceDriver {
         args: &CreateDoorbell,
     ) -> Result<DriverHandle, KmdError> {
         let place = ring_place(&args.ring)?;
-        let os_queue = {
-            let objects = self.objects.lock();
+        let doorbell = {
+            let mut objects = self.objects.lock();
             let queue = objects.hw_queues.get(args.hw_queue)?;
             if !queue.user_mode {
                 return Err(KmdError::Argument(
@@ -92,32 +92,23 @@ impl ReferenceDriver {
                     "the queue has a live doorbell; destroy that one first",
                 ));
             }
-            queue.os_handle
+            let os_queue = queue.os_handle;
+            objects.doorbells.insert(Doorbell {
+                os_handle: args.os_handle,
+                hw_queue: args.hw_queue,
+                os_queue,
+                hardware: None,
+                connected: false,
+                superseded: false,
+            })?
         };
         // In a resize, the old doorbell keeps its hardware until the kernel disconnects it, which
         // is its next call.
-        let hardware = self.make_hardware(level, args.hw_queue, &place)?;
-        self.keep_doorbell(args, os_queue, hardware).or_else(|error| {
-            self.retire_hardware(level, args.hw_queue, hardware)?;
-            Err(error)
-        })
-    }
-
-    fn keep_doorbell(
-        &self,
-        args: &CreateDoorbell,
-        os_queue: OsHandle,
-        hardware: QueueId,
-    ) -> Result<DriverHandle, KmdError> {
+        let hardware = self.make_hardware(level, args.hw_queue, &place);
+        let hardware =
+            hardware.inspect_err(|_| _ = self.objects.lock().doorbells.remove(doorbell))?;
         let mut objects = self.objects.lock();
-        let doorbell = objects.doorbells.insert(Doorbell {
-            os_handle: args.os_handle,
-            hw_queue: args.hw_queue,
-            os_queue,
-            hardware: Some(hardware),
-            connected: false,
-            superseded: false,
-        })?;
+        objects.doorbells.get_mut(doorbell)?.hardware = Some(hardware);
         let before = objects.hw_queues.get_mut(args.hw_queue)?.doorbell.replace(doorbell);
         if let Some(before) = before {
             objects.doorbells.get_mut(before)?.superseded = true;

@@ -95,12 +95,13 @@ impl CpuWait {
     /// Gives the notice.
     fn notify(&self, events: &mut EventSet) {
         self.port.count(Count::cpu_wakes);
-        match &self.notice {
-            Some(WaitNotice::Event(event)) => {
+        // It is taken when the wait is dropped.
+        let Some(notice) = &self.notice else { return };
+        match notice {
+            WaitNotice::Event(event) => {
                 events.set(event);
             }
-            Some(callback) => callback.give(&self.port.platform),
-            None => {}
+            callback => callback.give(&self.port.platform),
         }
     }
 }

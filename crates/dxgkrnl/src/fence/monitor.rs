@@ -291,6 +291,7 @@ enum Publishing<'w> {
 }
 
 /// What [`collect_publishing`] took.
+#[derive(Default)]
 struct Collected {
     satisfied: Satisfied,
     /// Whether the minimum of the rest is published.
@@ -309,10 +310,8 @@ pub(super) fn collect_satisfied(fence: &Fence, stored: Option<u64>) -> Satisfied
 
 /// Takes waiters as [`collect_satisfied`] does, and publishes.
 fn collect_publishing(fence: &Fence, publishing: Publishing<'_>) -> Collected {
-    match &fence.current {
-        Some(current) => collect_since(fence, current, &current.latest(), publishing),
-        None => Collected { satisfied: Satisfied::new(), is_published: true },
-    }
+    let Some(current) = &fence.current else { return Collected::default() };
+    collect_since(fence, current, &current.latest(), publishing)
 }
 
 /// Takes the waiters that `latest` satisfies, then those that an earlier value has satisfied. The

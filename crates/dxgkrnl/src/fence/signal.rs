@@ -257,12 +257,10 @@ pub(super) fn notify(level: Irql<'_>, fence: &Fence) {
 
 // spec: MF-035
 fn store_monitored(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
-    match (&fence.current, mode) {
-        (Some(current), UpdateCurrentMode::AlwaysSignaled) => current.condemn(),
-        (Some(current), _) => {
-            current.store(value);
-        }
-        (None, _) => {}
+    let Some(current) = &fence.current else { return };
+    match mode {
+        UpdateCurrentMode::AlwaysSignaled => current.condemn(),
+        _ => _ = current.store(value),
     }
 }
 

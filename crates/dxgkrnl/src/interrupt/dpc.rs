@@ -167,14 +167,11 @@ fn call_dpc_routine(interrupts: &Interrupts) {
 /// so the nesting depth is at most the number of adapters.
 impl RelayPort for Interrupts {
     fn relay(self: Arc<Self>, fence: Arc<Fence>) {
-        {
-            let mut reports = self.dpc.reported.lock();
-            if !reports.push(&self.port, Reported::Relayed(fence)) {
-                return;
-            }
+        let is_kept = self.dpc.reported.lock().push(&self.port, Reported::Relayed(fence));
+        if is_kept {
+            self.dpc.wanted.exchange(1);
+            serve_reports(&self);
         }
-        self.dpc.wanted.exchange(1);
-        serve_reports(&self);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Keyed mutexes: their owners, their waiters, and how they end.
 
 use tidegate::calls::{
-    CreateKeyedMutex, KeyedMutex, KeyedMutexAcquire, MAX_KEYED_MUTEX_DATA_BYTES, ReleaseKeyedMutex,
+    CreateKeyedMutex, CreateSynchronizationObject, KeyedMutex, KeyedMutexAcquire,
+    MAX_KEYED_MUTEX_DATA_BYTES, OlderObject, OpenSynchronizationObject, ReleaseKeyedMutex,
 };
 use tidegate_testbed::prelude::*;
 
@@ -99,4 +100,42 @@ fn a_global_handle_of_a_mutex_keeps_nothing_alive() {
         assert_eq!(w.kernel.destroy_keyed_mutex(made.handle), Err(Status::INVALID_PARAMETER));
         assert_eq!(open(w, made.shared_handle), Err(Status::INVALID_PARAMETER));
     });
+}
+
+#[test]
+fn a_mutex_and_an_object_of_another_adapter_are_not_supported() {
+    let (w, other) = (host_world(), host_world());
+    let data = ResourceData { runtime: vec![1], driver: vec![], allocations: vec![] };
+    let resource = w.kernel.create_resource(CreateResource {
+        device: w.device,
+        allocations: &[],
+        data: &data,
+        nt_security_sharing: true,
+    });
+    let resource = resource.unwrap().handle;
+    let object = w.kernel.create_synchronization_object(CreateSynchronizationObject {
+        device: w.device,
+        object: OlderObject::Fence { initial_value: 0 },
+        flags: SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING,
+    });
+    let object = object.unwrap().handle;
+    let share =
+        |mutex| w.kernel.share_objects(&[resource, mutex, object], SyncObjectAccess::all(), None);
+    let global = try_create(&w, vec![5], false).unwrap().handle;
+    assert_eq!(share(global).err(), Some(Status::INVALID_PARAMETER));
+    let handle = share(try_create(&w, vec![5], true).unwrap().handle).unwrap();
+    let name = ResourceName::NtHandle(&handle);
+    let refused = Some(Status::NOT_SUPPORTED);
+    assert_eq!(other.kernel.open_keyed_mutex(name).err(), refused);
+    assert!(w.kernel.open_keyed_mutex(name).is_ok());
+    let open = |client: &World| {
+        let args = OpenSynchronizationObject::NtHandle {
+            device: Some(client.device),
+            nt_handle: &handle,
+            flags: SyncObjectFlags::empty(),
+        };
+        client.kernel.open_synchronization_object(args)
+    };
+    assert_eq!(open(&other).err(), refused);
+    assert!(open(&w).is_ok());
 }

@@ -4,6 +4,7 @@
 
 use crate::timeouts::hung;
 use tidegate::calls::HangReport;
+use tidegate::ddi::DebugInfo;
 use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
@@ -251,6 +252,32 @@ fn a_driver_without_engine_status_hides_no_hang_behind_a_queue_that_waits() {
         w.pass(20 * S);
         assert_eq!(hang_of(&n).queue, n.number(culprit));
         assert_eq!(innocent.state(), Ok(DeviceState::Active));
+    });
+}
+
+/// A driver whose debug information names no command is asked what its engine runs.
+// spec: PRE-103
+#[test]
+fn a_forced_reset_costs_only_the_context_that_the_driver_names() {
+    let overrides = Overrides::default().collect_debug_info(|inner, level, engine, reason| {
+        let info = inner.collect_debug_info(level, engine, reason)?;
+        Ok(DebugInfo { commands: Vec::new(), ..info })
+    });
+    let w = setup(|_| ()).overriding(overrides).start();
+    w.run(|w| {
+        let (n, innocent) = (w.client("guilty"), w.client("innocent"));
+        let (queue, gate) = (innocent.connected_queue(0), innocent.native(0));
+        queue.doorbell.last_queued.store(1);
+        queue.wait(&gate, 1);
+        queue.push(&innocent.execute_packet(SHORT, 1));
+        let culprit = submit(&n, Model::User, &[HANG]);
+        w.pass(S / 100);
+        let forced = TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 };
+        w.kernel.debug_timeouts(forced).unwrap();
+        assert_eq!(hang_of(&n).queue, n.number(culprit));
+        assert_eq!(innocent.state(), Ok(DeviceState::Active));
+        innocent.signal(&gate, 1);
+        innocent.wait(queue.queue.progress_fence, 1).unwrap();
     });
 }
 
