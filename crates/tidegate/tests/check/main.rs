@@ -1,6 +1,7 @@
 //! `tidegate::check`: programs of threads and of queues, explored. Each mistake that is planted in
 //! a right program must be found, and the message must name the lines.
 
+mod as_std;
 mod classics;
 mod protocols;
 mod queues;

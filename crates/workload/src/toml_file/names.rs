@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::reader::{Reader, Section, Value, suggest};
+use super::reader::{Reader, Section, Value, suggest, type_of};
 use crate::expression::{self, Expr, Names, Slot, is_name_character, split_reference};
 use crate::model::{BufferId, FenceId, FenceRef, GroupMember, QueueId, Ref, Scale};
 
@@ -201,10 +201,10 @@ impl<'r> Symbols<'r> {
                     .map_err(|e| self.reader.problem(value.span().start + 1 + e.offset, e.text))
                     .ok()
             }
-            other => {
-                let found = other.type_str();
+            _ => {
+                let found = type_of(value);
                 let text =
-                    format!("a whole number or an expression in quotes is needed, not a {found}");
+                    format!("a whole number or an expression in quotes is needed, not {found}");
                 self.reader.problem(value.span().start, text);
                 None
             }
@@ -249,9 +249,9 @@ impl<'r> Symbols<'r> {
     ) -> Option<Ref<I>> {
         let at = value.span().start;
         let Some(text) = value.get_ref().as_str() else {
-            let found = value.get_ref().type_str();
+            let found = type_of(value);
             self.reader
-                .problem(at, format!("the name of a {kind} in quotes is needed, not a {found}"));
+                .problem(at, format!("the name of a {kind} in quotes is needed, not {found}"));
             return None;
         };
         let wrong = |offset: usize, text: String| self.reader.problem(at + 1 + offset, text);

@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::fields::Fields;
 use super::names::{Symbols, Variables};
 use super::objects::{LARGEST_BUFFER_BYTES, values_f32};
-use super::reader::{Section, Value, float_of, suggest};
+use super::reader::{Section, Value, float_of, suggest, type_of};
 use crate::expression::{Expr, Operator, Slot};
 use crate::model::{
     Arg, Args, Command, CommandKind, CopyCommand, Data, FenceWait, FillCommand, OpKind, QueueRef,
@@ -336,8 +336,8 @@ fn argument(fields: &Fields<'_>, kind: ArgumentKind, value: &Value<'_>) -> Optio
         ArgumentKind::F32 => {
             let number = float_of(value);
             if number.is_none() {
-                let found = value.get_ref().type_str();
-                reader.problem(value.span().start, format!("a number is needed, not a {found}"));
+                let found = type_of(value);
+                reader.problem(value.span().start, format!("a number is needed, not {found}"));
             }
             number.map(Arg::Float)
         }

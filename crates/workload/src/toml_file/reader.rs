@@ -97,10 +97,10 @@ impl<'r, 'i> Section<'r, 'i> {
         match value.get_ref().as_table() {
             Some(table) => Some(Self::new(reader, table, value.span().start, what)),
             None => {
-                let found = value.get_ref().type_str();
+                let found = type_of(value);
                 reader.problem(
                     value.span().start,
-                    format!("{what} must be a table {{ … }}, not a {found}"),
+                    format!("{what} must be a table {{ … }}, not {found}"),
                 );
                 None
             }
@@ -174,8 +174,8 @@ impl<'r, 'i> Section<'r, 'i> {
 
     /// Reports a field of the wrong type.
     pub fn wrong_type(&self, key: &str, value: &Value<'i>, wanted: &str) {
-        let found = value.get_ref().type_str();
-        let text = format!("'{key}' of {} must be {wanted}, not a {found}", self.what);
+        let found = type_of(value);
+        let text = format!("'{key}' of {} must be {wanted}, not {found}", self.what);
         self.reader.problem(value.span().start, text);
     }
 
@@ -231,6 +231,19 @@ impl<'r, 'i> Section<'r, 'i> {
                 self.reader.problem(at, format!("unknown field '{key}' in {}{hint}", self.what));
             }
         }
+    }
+}
+
+/// What a value is, with its article.
+pub fn type_of(value: &Value<'_>) -> &'static str {
+    match value.get_ref() {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a point",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
     }
 }
 

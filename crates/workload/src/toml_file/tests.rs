@@ -2,7 +2,8 @@
 //! project are read in `tests/workload/workload_files.rs`.
 
 use super::*;
-use crate::model::{Arg, CommandKind, OpKind};
+use crate::expect::Metric;
+use crate::model::{Arg, CommandKind, Init, OpKind};
 use tidegate_programs::ProgramId;
 
 fn good(text: &str) -> Workload {
@@ -126,7 +127,7 @@ fn arguments_are_checked_against_the_program() {
     assert!(dispatch("x = \"a\", y = \"a\", n = 4").contains("needs the field 'a'"));
     assert!(
         dispatch("x = \"a\", y = \"a\", n = 4, a = \"2\"")
-            .contains("a number is needed, not a string")
+            .contains("a number is needed, not a text")
     );
     assert!(
         dispatch("x = \"a\", y = 3, n = 4, a = 1.0")
@@ -276,4 +277,199 @@ fn what_two_verbs_mean_is_not_guessed() {
         "{ execute = [{ signal = \"done\", value = 1 }] }",
     );
     assert!(bad(&text).contains("'signal' cannot stand inside 'execute'"));
+}
+
+#[test]
+fn a_mistake_in_an_operation_is_answered_with_what_to_change() {
+    let saxpy = r#"dispatch = "saxpy", args = { x = "a", y = "a", n = 4, a = 1.0 }"#;
+    for (operation, words) in [
+        ("{ barrier = 1 }".to_owned(), "there is no 'barrier'; commands of one queue run in order"),
+        ("{ map = \"a\" }".to_owned(), "there is no 'map'; a CPU write is { map_write"),
+        ("{ present = 5 }".to_owned(), "'present' is the sync interval: give it from 0 to 4"),
+        ("{ present = 1 }".to_owned(), "nothing is presented without a display"),
+        ("{ set = \"x\", to = 1 }".to_owned(), "unknown variable 'x'; declare it: variables = { x"),
+        (
+            "{ sleep_ms = 3600001 }".to_owned(),
+            "w.toml:12:25: 'sleep_ms' must be between 0 and an hour",
+        ),
+        ("{ sleep_ns = -1 }".to_owned(), "'sleep_ns' must be between 0 and an hour"),
+        ("{ delay_us = 170141183460469231731687303715884105727 }".to_owned(), "and an hour"),
+        ("{ execute = [] }".to_owned(), "'execute' has no commands; put at least one into it"),
+        ("{ execute = [7] }".to_owned(), "a command must be a table { … }, not a whole number"),
+        ("{ cpu_wait_all = [] }".to_owned(), "'cpu_wait_all' waits for nothing; name at least one"),
+        ("{ cpu_wait_all = [7] }".to_owned(), "a fence that is waited for must be a table"),
+        (
+            "{ cpu_wait_all = 7 }".to_owned(),
+            "'cpu_wait_all' of 'cpu_wait_all' must be an array [ … ]",
+        ),
+        (
+            "{ cpu_wait_all = [{ fence = \"done\", value = 1 }], chosen = \"index\" }".to_owned(),
+            "'chosen' belongs to cpu_wait_any",
+        ),
+        ("{ map_write = \"a\", values_u32 = [-1] }".to_owned(), "-1"),
+        (
+            "{ map_write = \"a\", values_f32 = [true] }".to_owned(),
+            "must be made of numbers, not true or false",
+        ),
+        ("{ fill = \"a\", bytes = 0, value = 1 }".to_owned(), "a length of 0 bytes does nothing"),
+        (
+            "{ signal = \"done\", value = true }".to_owned(),
+            "an expression in quotes is needed, not true or false",
+        ),
+        (
+            "{ signal = \"done\", value = \"done\" }".to_owned(),
+            "write completed(done) for its value",
+        ),
+        ("{ signal = 7, value = 1 }".to_owned(), "w.toml:12:23: "),
+        (format!("{{ {saxpy}, groups = [] }}"), "'groups' needs one to three numbers"),
+        (format!("{{ {saxpy}, groups = [1, 2, 3, 4] }}"), "'groups' needs one to three numbers"),
+        ("{ dispatch = \"saxpy\", args = 3 }".to_owned(), "'args' of 'saxpy' must be a table"),
+        (
+            "{ when = 1, do = [{ set = 7, to = 1 }] }".to_owned(),
+            "'set' of 'set' must be a text in quotes",
+        ),
+        (
+            "{ loop = \"a b\", from = 0, to = 1, do = [] }".to_owned(),
+            "'a b' cannot be the name of an index",
+        ),
+    ] {
+        let text = SMALL
+            .replace("engine = \"copy\"", "engine = \"compute\"")
+            .replace("{ signal = \"done\", value = 1 }", &operation);
+        let said = bad(&text);
+        assert!(said.contains(words), "{operation}: {said}");
+    }
+    let in_thread = bad(&format!(
+        "{SMALL}[[thread]]\nname = \"t\"\nprogram = [{{ signal = \"done\", value = 1 }}]\n"
+    ));
+    assert!(in_thread.contains("'signal' in a [[thread]] needs 'queue'"), "{in_thread}");
+}
+
+#[test]
+fn a_mistake_in_a_declaration_is_answered_with_what_to_change() {
+    let with = |table: &str, fields: &str| format!("{SMALL}[[{table}]]\n{fields}\n");
+    let buffer = |fields: &str| with("buffer", &format!("name = \"b\"\nbytes = 64\n{fields}"));
+    let frame = "buffer = \"a\"\nwidth = 2\nheight = 2";
+    let png = format!("[[frame]]\nfile = \"x.png\"\n{frame}\n");
+    for (text, words) in [
+        (
+            SMALL.replace("length = 3", "\"a b\" = 3"),
+            "w.toml:3:1: 'a b' cannot be a constant's name",
+        ),
+        (SMALL.replace("length = 3", "length = \"1 / 0\""), "w.toml:3:10: constant 'length': "),
+        (
+            SMALL.replace("[let]\nlength = 3", "let = 3"),
+            "[let] must be a table { … }, not a whole number",
+        ),
+        (with("fence", "name = \"a b\""), "'a b' cannot be a name; begin with a letter"),
+        (with("fence", "name = \"f\"\ncount = 0"), "fence 'f' has a count of 0; leave it out"),
+        (
+            with("fence", "name = \"f\"\ncount = 5000000000"),
+            "'count' of [[fence]]: 5000000000 is too large",
+        ),
+        (with("fence", "name = \"done\""), "a fence 'done' is already declared"),
+        (
+            with("fence", "name = 7"),
+            "'name' of [[fence]] must be a text in quotes, not a whole number",
+        ),
+        (SMALL.replace("bytes = 4096", "bytes = 0"), "a buffer of 0 bytes; give at least 4"),
+        (SMALL.replace("bytes = 4096", "bytes = 6"), "must be a multiple of 4"),
+        (SMALL.replace("bytes = 4096", "bytes = -4"), "'bytes' of [[buffer]]: "),
+        (buffer("fill = 1\nvalues_u32 = [1]"), "'fill' and 'values_u32' are both given"),
+        (
+            buffer("values_f32 = [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"),
+            "has 68 bytes and does not fit",
+        ),
+        (buffer("sequence_f32 = [1.0]"), "'sequence_f32' needs [start, step]"),
+        (buffer("sequence_u32 = [1, 2, 3]"), "'sequence_u32' needs [start, step]"),
+        (buffer("random_f32 = 7"), "'random_f32' must be a table { … }, not a whole number"),
+        (
+            buffer("random_f32 = { low = \"0\" }"),
+            "'low' of 'random_f32' must be a number, not a text",
+        ),
+        (buffer("random_f32 = { lo = 0 }"), "unknown field 'lo' in 'random_f32'"),
+        (
+            SMALL.replace("engine = \"copy\"", "engine = \"copi\""),
+            "'engine' cannot be 'copi'; did you mean 'copy'?",
+        ),
+        (
+            with("thread", "name = \"t\"\nvariables = 7\nprogram = []"),
+            "'variables' must be a table",
+        ),
+        (
+            with("thread", "name = \"t\"\nvariables = { index = 7 }\nprogram = []"),
+            "'index' cannot be a variable here; choose another name",
+        ),
+        (
+            with("thread", "name = \"t\"\nvariables = { x = \"1 / 0\" }\nprogram = []"),
+            "w.toml:15:19: ",
+        ),
+        (with("frame", &format!("file = \"x.bmp\"\n{frame}")), "'x.bmp' must be a file name"),
+        (format!("{SMALL}{png}{png}"), "'x.png' is written twice"),
+        (
+            format!("{SMALL}[display]\nqueue = \"copy\"\nbuffer = \"b\"\nwidth = 8\nheight = 8\n"),
+            "unknown buffer 'b'; did you mean 'a'?",
+        ),
+        (
+            format!("{SMALL}[display]\nqueue = \"copy\"\nbuffer = \"a\"\nwidth = 8\nheight = 8\n")
+                .replace("bytes = 4096", "bytes = 4096\ncount = 2")
+                .replace("engine = \"copy\"", "engine = \"copy\"\nsubmission = \"user\""),
+            "a user-mode queue presents nothing; give it submission = \"hardware\"",
+        ),
+        (
+            format!("fence = 7\n{}", SMALL.replace("[[fence]]", "[[fenze]]")),
+            "must be an array [ … ]",
+        ),
+    ] {
+        let said = bad(&text);
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let made = |fields: &str| good(&buffer(fields)).buffers[1].init.clone();
+    assert_eq!(made("random_f32 = {}"), Init::RandomF32 { seed: 1, low: 0.0, high: 1.0 });
+    assert_eq!(
+        made("random_f32 = { seed = \"length\", low = -2, high = 2.5 }"),
+        Init::RandomF32 { seed: 3, low: -2.0, high: 2.5 }
+    );
+    assert_eq!(made("sequence_f32 = [1, 0.5]"), Init::SequenceF32 { start: 1.0, step: 0.5 });
+}
+
+#[test]
+fn a_mistake_in_an_expectation_is_answered_with_what_to_change() {
+    for (fields, words) in [
+        (
+            "says = \"x\"",
+            "[[expect]] needs one of: fence, condition, buffer, check, picture, metric",
+        ),
+        (
+            "fence = \"done\"\nvalue = 1\nbuffer = \"a\"",
+            "one [[expect]] has 'fence' and 'buffer'; split it",
+        ),
+        (
+            "fence = \"done\"\nvalue = 1\nunder = [\"usr\"]",
+            "'under' cannot hold \"usr\"; did you mean 'user'?",
+        ),
+        ("fence = \"done\"\nvalue = 1\nunder = [7]", "'under' cannot hold 7"),
+        (
+            "buffer = \"a\"",
+            "an expected buffer needs one of: equals, equals_f32, same_as, same_as_now",
+        ),
+        ("metric = \"queue_idle_ns\"\nat_most = 5", "'metric' cannot be 'queue_idle_ns'"),
+        (
+            "buffer = \"a\"\nequals_f32 = [1]\ntolerance = \"x\"",
+            "'tolerance' of [[expect]] must be a number",
+        ),
+    ] {
+        let said = bad(&format!("{SMALL}[[expect]]\n{fields}\n"));
+        assert!(said.contains(words), "{fields}: {said}");
+    }
+    for metric in Metric::ALL.into_iter().filter(|metric| metric.queues_needed() > 0) {
+        let said =
+            bad(&format!("{SMALL}[[expect]]\nmetric = \"{}\"\nat_most = 5\n", metric.label()));
+        let field = if metric.queues_needed() == 1 { "'queue' with" } else { "'queues' with" };
+        assert!(said.contains(field), "{said}");
+    }
+    let text = format!(
+        "{SMALL}[[expect]]\nbuffer = \"a\"\nequals = [1, \"length\"]\nunder = [\"user\"]\n"
+    );
+    assert_eq!(good(&text).expects.len(), 1);
 }
