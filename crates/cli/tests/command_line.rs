@@ -765,6 +765,9 @@ fn a_presenting_workload_writes_the_pictures_that_were_shown() {
     }
     let refused = ended(&place, 2, "run workloads/hello.toml --frames none");
     holds(&text(&refused), &["'hello' has no display"]);
+    std::fs::write(place.join("file"), "").unwrap();
+    let refused = ended(&place, 2, "run workloads/presenting.toml --frames file");
+    holds(&text(&refused), &["--frames file: cannot create the folder"]);
     ran(&place, "compare workloads/presenting.toml --clock virtual");
 }
 

@@ -250,6 +250,8 @@ mod tests {
         let passes = vec![pass(300.0, 100.0), pass(1_000.0, 1_000.0), pass(200.0, 100.0)];
         let finished = Finished::new(&ROWS[0], passes).unwrap();
         assert_eq!((finished.median_pass().ratio(), finished.result().spread), (2.0, [1.0, 3.0]));
+        let result = finished.result();
+        assert_eq!((result.median_ns, result.per_second, result.ratio), (200.0, 5e6, 2.0));
         assert!(Finished::new(&ROWS[0], Vec::new()).is_none());
     }
 

@@ -44,10 +44,12 @@ fn parts_of_names_select_and_results_are_lines_json_and_junit() {
             line.starts_with(if result["bug"].is_null() { "holds" } else { "found" }),
             "{line}"
         );
-        assert!(
-            junit.contains(&format!(r#"<testcase name="{name}" classname="wake-word""#)),
-            "{junit}"
-        );
+        let case = format!(r#"<testcase name="{name}" classname="wake-word""#);
+        let says = format!(": {runs} runs, ");
+        let mut cases = junit.split("</testcase>").filter(|one| one.contains(&case));
+        assert!(cases.any(|one| one.contains(&says)), "{says} of {name}: {junit}");
+        let covered = if result["bug"].is_null() { "exhausted" } else { "to the first failure" };
+        assert!(line.contains(covered), "{line}");
     }
     assert!(lines[lines.len() - 3].contains("1 of 1 scenarios without a failure"), "{said}");
     let listed = text(&tidegate(&place, &["explore", "--list", "wake-w*"]));

@@ -113,6 +113,7 @@ static D3DKMT_CREATENATIVEFENCE native_fence(UINT flags, UINT64 initial) {
     create.hDevice = device;
     create.Info.InitialFenceValue = initial;
     create.Info.Flags.Value = flags;
+    create.PrivateDriverData[0] = 7;
     OK(D3DKMTCreateNativeFence(&create));
     return create;
 }
@@ -133,6 +134,7 @@ static void native(void) {
     open.hDevice = device;
     OK(D3DKMTOpenNativeFenceFromNtHandle(&open));
     CHECK(open.hSyncObject != fence.hSyncObject);
+    CHECK(fence.PrivateDriverData[0] == 7 && open.PrivateDriverData[0] == 7);
     OK(signal_cpu(device, open.hSyncObject, 4));
     CHECK(load(mapping->CurrentValueCpuVa) == 4 && load(open.NativeFenceMapping.CurrentValueCpuVa) == 4);
     /* The object lives as long as one instance or one NT handle. */

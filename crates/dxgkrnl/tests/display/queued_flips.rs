@@ -55,6 +55,24 @@ fn flips_beyond_the_limit_are_refused_until_others_are_shown() {
     });
 }
 
+/// The flips of a context that ends before its work are queued no longer.
+#[test]
+fn the_flips_of_a_context_that_ends_take_no_place() {
+    world_with(with_display).run(|w| {
+        let (gate, of_this) = (w.native(0), picture(w));
+        for _ in 0..3 {
+            let context = w.context(ENGINE);
+            w.on(context).wait(&gate, 1);
+            (0..10).for_each(|_| present(w, context, &of_this).unwrap());
+            w.kernel.destroy_context(context).unwrap();
+        }
+        assert_eq!(shown(w), 0);
+        let context = w.context(ENGINE);
+        (0..16).for_each(|_| present(w, context, &of_this).unwrap());
+        assert_eq!(shown(w), 16);
+    });
+}
+
 /// The agent that restores the screen has the right to carry out steps. It passes on a flip that
 /// becomes ready meanwhile.
 #[test]

@@ -1,6 +1,7 @@
 //! Allocations at the call surface: where a process reaches their memory.
 
 use tidegate::calls::CreateAllocation;
+use tidegate::calls::TILE_BYTES;
 use tidegate_testbed::prelude::*;
 
 const NO_LOG: u32 = tidegate::gpu_abi::ring::NO_LOG_ENTRY;
@@ -65,5 +66,39 @@ fn a_lock_needs_an_allocation_of_its_device_that_is_there() {
         }
         w.kernel.destroy_allocation(mine.handle).unwrap();
         assert_eq!(lock(w.device, mine.handle), Some(Status::INVALID_PARAMETER));
+    });
+}
+
+/// Tiles keep their memory after its handle, and give it back with the last tile.
+#[test]
+fn memory_of_tiles_ends_with_its_last_tile() {
+    world().run(|w| {
+        let wanted = ReserveGpuVirtualAddress { device: w.device, bytes: 4 * TILE_BYTES };
+        let reserved = w.kernel.reserve_gpu_virtual_address(wanted).unwrap().handle;
+        let fence = w.native(0);
+        let mut value = 0;
+        let mut change = |operations: &[TileOperation]| {
+            let args = UpdateGpuVirtualAddress { reserved, operations, fence: fence.handle, value };
+            w.kernel.update_gpu_virtual_address(args).unwrap();
+            value += 1;
+            w.wait(fence.handle, value).unwrap();
+        };
+        let none = TileOperation { first: 0, count: 1, memory: None };
+        change(&[none]);
+        let regions = || w.adapter().census().memory_regions;
+        // Page tables of the addresses are there.
+        let warm = w.allocate_in(TILE_BYTES, Placement::System).handle;
+        change(&[TileOperation { memory: Some((warm, 0)), ..none }]);
+        change(&[none]);
+        w.kernel.destroy_allocation(warm).unwrap();
+        let before = regions();
+        let memory = w.allocate_in(2 * TILE_BYTES, Placement::System).handle;
+        change(&[TileOperation { count: 2, memory: Some((memory, 0)), ..none }]);
+        w.kernel.destroy_allocation(memory).unwrap();
+        assert_eq!(regions(), before + 1);
+        change(&[none]);
+        assert_eq!(regions(), before + 1, "one tile is left");
+        change(&[TileOperation { first: 1, ..none }]);
+        assert_eq!(regions(), before);
     });
 }

@@ -185,6 +185,20 @@ mod tests {
             started_ns: 2,
             has_counters: true,
             gpu_waits: 7,
+            gpu_signals: 8,
+            makespan_ns: 9,
+            calls: Counters {
+                kernel_calls: 10,
+                cpu_waits: 11,
+                cpu_wakes: 12,
+                ..Counters::default()
+            },
+            machine: MachineCounters {
+                interrupts: 13,
+                interrupts_suppressed: 14,
+                ..MachineCounters::default()
+            },
+            display: DisplayStats { shown: 15, missed_vsyncs: 16, ..DisplayStats::default() },
             queues: vec![
                 WorkStats { packets: 2, busy_ns: 160, blocked_ns: 17, ..WorkStats::default() },
                 WorkStats { packets: 1, busy_ns: 6, ..WorkStats::default() },
@@ -236,7 +250,29 @@ mod tests {
         assert_eq!(m.value(Metric::Packets, &[0, 1]), Some(3));
         assert_eq!(m.value(Metric::BlockedNs, &[0]), Some(17));
         assert_eq!(m.value(Metric::Preemptions, &[]), Some(1));
-        assert_eq!(m.value(Metric::GpuWaits, &[]), Some(7));
+        let whole = [
+            Metric::GpuWaits,
+            Metric::GpuSignals,
+            Metric::MakespanNs,
+            Metric::KernelCalls,
+            Metric::CpuWaits,
+            Metric::CpuWakes,
+            Metric::Interrupts,
+            Metric::InterruptsSuppressed,
+            Metric::FramesShown,
+            Metric::MissedVsyncs,
+        ];
+        assert_eq!(
+            whole.map(|metric| m.value(metric, &[])),
+            std::array::from_fn(|n| Some(n as u64 + 7))
+        );
+        let without = Measured { has_counters: false, times: None, ..m };
+        let known = Metric::ALL.into_iter().filter(|of| without.value(*of, &[0]).is_some());
+        let known: Vec<Metric> = known.collect();
+        let expected =
+            [Metric::MakespanNs, Metric::KernelCalls, Metric::CpuWaits, Metric::CpuWakes];
+        assert!(expected.iter().all(|metric| known.contains(metric)), "{known:?}");
+        assert_eq!(known.len(), 5, "and the packets of a queue: {known:?}");
     }
 
     #[test]
@@ -246,7 +282,7 @@ mod tests {
             assert_eq!(m.value(metric, &[0]), None, "{metric:?}");
         }
         assert_eq!(m.value(Metric::Packets, &[0, 1]), Some(3));
-        assert_eq!(m.value(Metric::CpuWaits, &[]), Some(0));
+        assert_eq!(m.value(Metric::CpuWaits, &[]), Some(11));
     }
 
     #[test]

@@ -307,16 +307,16 @@ mod tests {
              52 → 2 interrupts; 181.0 → 60.0 µs of CPU in submission; 92.00 → 0.00 µs in waiting; GPU-bound (GPU work \
              960.0 µs, launch 120.0 µs, sync 66.7 µs)"
         );
-        let differences = verdict.differences();
-        assert!(
-            differences.contains(
-                &"CPU threads wait for fences for 92.00 µs under packet and 0.00 µs under user"
-                    .to_owned()
-            )
+        assert_eq!(
+            verdict.differences(),
+            [
+                "CPU threads wait for fences for 92.00 µs under packet and 0.00 µs under user",
+                "calls that submit take the CPU 181.0 µs under packet and 60.0 µs under user",
+                "ready work waits for its engine for 300.0 µs under packet and 120.0 µs under user",
+                "the way from signals to their waiters takes 236.7 µs under packet and 66.7 µs under user",
+                "the interrupt line rises 52 times under packet and 2 times under user",
+            ]
         );
-        assert!(differences.contains(
-            &"the interrupt line rises 52 times under packet and 2 times under user".to_owned()
-        ));
     }
 
     #[test]

@@ -49,6 +49,13 @@ fn a_line_replays_through_the_program_of_the_test() {
     let steps = std::fs::read_to_string(&file).unwrap();
     assert!(steps.contains("replay.rs:") && steps.contains("an update is lost"), "{steps}");
 
+    // With another checksum the program has changed. The line still shows the failure.
+    let (moves, checksum) = line.rsplit_once('-').unwrap();
+    let changed = format!("{moves}-{}", if checksum == "1" { "2" } else { "1" });
+    let message = String::from_utf8_lossy(&run(&[(REPLAY, &changed)]).stderr).into_owned();
+    let found = message.contains("fails in schedule 1") && message.contains("an update is lost");
+    assert!(found, "{message}");
+
     // The line of another check replays nothing: the check is made as without it.
     let other = line.replacen("replay.", "other.", 1);
     let message = String::from_utf8_lossy(&run(&[(REPLAY, &other)]).stderr).into_owned();
