@@ -7,9 +7,9 @@
  * - the interrupt level guards the lists of hardware and of fence instances, and the suspension
  *   and priority of contexts.
  *
- * No lock is held while a command of the device is pending: an engine that hangs is reset by another
- * thread, which suspends contexts before. The kernel orders the calls for one queue, and those for
- * doorbells.
+ * No lock is held while a command of the device is pending: an engine that hangs is reset by
+ * another thread, which suspends contexts before. The kernel orders the calls for one queue, and
+ * those for doorbells.
  *
  * A queue of the kernel has hardware from its creation on. A queue of user mode gets hardware with
  * its doorbell, which brings the ring.
@@ -21,6 +21,10 @@
 #include <dispmprt.h>
 #include "../packet/packet.c"
 
+/* Doorbells that are connected at the same time. */
+#ifndef MOST_DOORBELLS
+#define MOST_DOORBELLS 64u
+#endif
 #define FENCE_STRIDE 64u
 #define FEATURE_VERSION 1
 #define NS_PER_UNIT 100ull /* of priorities */
@@ -43,6 +47,8 @@ typedef struct _NATIVE_ADAPTER {
     ULONG64 Unpowered; /* nodes that a reset has left without power */
     LIST_ENTRY Hardware;
     LIST_ENTRY Instances;
+    LIST_ENTRY Connected; /* doorbells, the earliest first; the kernel orders their calls */
+    ULONG ConnectedCount;
 } NATIVE_ADAPTER, *PNATIVE_ADAPTER;
 
 /* A hardware queue of the device. */
@@ -61,6 +67,7 @@ typedef struct _LOG {
 } LOG;
 
 typedef struct _DOORBELL {
+    LIST_ENTRY Entry; /* while it is connected */
     HW_QUEUE *Queue;
     HANDLE Kernel;
     HARDWARE *Hardware;
@@ -1101,6 +1108,38 @@ static NTSTATUS CreateDoorbell(DXGKARG_CREATEDOORBELL *pArgs) {
     return STATUS_SUCCESS;
 }
 
+static NTSTATUS Disconnect(DOORBELL *doorbell) {
+    PNATIVE_ADAPTER adapter = AdapterOf(doorbell->Queue);
+    NTSTATUS status = STATUS_SUCCESS;
+    if (doorbell->Mapped != NULL) {
+        (void)RemoveEntryList(&doorbell->Entry);
+        adapter->ConnectedCount--;
+        status = CompleteWith(
+            &adapter->Packet, CMD_DISCONNECT_DOORBELL, doorbell->Hardware->Number, 0);
+        (void)adapter->Packet.Kernel.DxgkCbUnmapMemory(
+            adapter->Packet.Kernel.DeviceHandle, doorbell->Mapped);
+        doorbell->Mapped = NULL;
+    }
+    if (doorbell->Superseded && doorbell->Hardware != NULL) {
+        (void)RetireHardware(doorbell->Hardware);
+        doorbell->Hardware = NULL;
+    }
+    return status;
+}
+
+/* Takes the doorbell away that was connected first. */
+static NTSTATUS Victimise(PNATIVE_ADAPTER adapter) {
+    DOORBELL *victim = CONTAINING_RECORD(adapter->Connected.Flink, DOORBELL, Entry);
+    DXGKARGCB_DISCONNECTDOORBELL args;
+    RtlZeroMemory(&args, sizeof(args));
+    args.hHwQueue = victim->Queue->Kernel;
+    args.hDoorbell = victim->Kernel;
+    args.DisconnectReason = D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
+    /* The kernel first: no ring of the process reaches the device unseen afterwards. */
+    (void)adapter->Packet.Kernel.DxgkCbDisconnectDoorbell(&args);
+    return Disconnect(victim);
+}
+
 static NTSTATUS ConnectDoorbell(DXGKARG_CONNECTDOORBELL *pArgs) {
     DOORBELL *doorbell = (DOORBELL *)pArgs->hDoorbell;
     PNATIVE_ADAPTER adapter = AdapterOf(doorbell->Queue);
@@ -1113,8 +1152,15 @@ static NTSTATUS ConnectDoorbell(DXGKARG_CONNECTDOORBELL *pArgs) {
         PHYSICAL_ADDRESS page = adapter->Doorbells;
         ULONG64 number = doorbell->Hardware->Number;
         page.QuadPart += (LONGLONG)(number * DOORBELL_BYTES);
-        status = CompleteWith(&adapter->Packet, CMD_CONNECT_DOORBELL, number, 0);
+        if (adapter->ConnectedCount >= MOST_DOORBELLS) {
+            status = Victimise(adapter);
+        }
         if (NT_SUCCESS(status)) {
+            status = CompleteWith(&adapter->Packet, CMD_CONNECT_DOORBELL, number, 0);
+        }
+        if (NT_SUCCESS(status)) {
+            InsertTailList(&adapter->Connected, &doorbell->Entry);
+            adapter->ConnectedCount++;
             status = adapter->Packet.Kernel.DxgkCbMapMemory(
                 adapter->Packet.Kernel.DeviceHandle, page, DOORBELL_BYTES, FALSE, FALSE,
                 MmNonCached, &doorbell->Mapped);
@@ -1123,23 +1169,6 @@ static NTSTATUS ConnectDoorbell(DXGKARG_CONNECTDOORBELL *pArgs) {
     pArgs->KernelCpuVirtualAddress = doorbell->Mapped;
     pArgs->SecondaryKernelCpuVirtualAddress = NULL;
     pArgs->Status = D3DDDI_DOORBELLSTATUS_CONNECTED;
-    return status;
-}
-
-static NTSTATUS Disconnect(DOORBELL *doorbell) {
-    PNATIVE_ADAPTER adapter = AdapterOf(doorbell->Queue);
-    NTSTATUS status = STATUS_SUCCESS;
-    if (doorbell->Mapped != NULL) {
-        status = CompleteWith(
-            &adapter->Packet, CMD_DISCONNECT_DOORBELL, doorbell->Hardware->Number, 0);
-        (void)adapter->Packet.Kernel.DxgkCbUnmapMemory(
-            adapter->Packet.Kernel.DeviceHandle, doorbell->Mapped);
-        doorbell->Mapped = NULL;
-    }
-    if (doorbell->Superseded && doorbell->Hardware != NULL) {
-        (void)RetireHardware(doorbell->Hardware);
-        doorbell->Hardware = NULL;
-    }
     return status;
 }
 
@@ -1315,6 +1344,7 @@ static NTSTATUS AddNativeDevice(
     adapter->Packet.Extension = &extension;
     InitializeListHead(&adapter->Hardware);
     InitializeListHead(&adapter->Instances);
+    InitializeListHead(&adapter->Connected);
     *MiniportDeviceContext = adapter;
     return STATUS_SUCCESS;
 }

@@ -116,6 +116,8 @@ typedef struct _TIDEGATE_HOST {
         PVOID, HANDLE key, PCWSTR name, ULONG characters, ULONG type, const UCHAR *data,
         ULONG bytes);
     NTSTATUS (*DisconnectDoorbell)(PVOID, const VOID *arguments);
+    BOOLEAN (*Synchronize)(PVOID, UINT64 routine, PVOID argument);
+    BOOLEAN (*IsDpcRunning)(PVOID, PVOID dpc);
     /* DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 as a number. */
     UINT (*OsCaps)(PVOID);
 } TIDEGATE_HOST;
@@ -209,6 +211,14 @@ VOID KeLowerIrql(KIRQL NewIrql) {
         return;
     }
     (void)host->SetLevel(host->Host, NewIrql);
+}
+
+/* The device has one interrupt, which the graphics kernel has connected. */
+BOOLEAN KeSynchronizeExecution(
+    PKINTERRUPT Interrupt, PKSYNCHRONIZE_ROUTINE SynchronizeRoutine, PVOID SynchronizeContext) {
+    UNREFERENCED_PARAMETER(Interrupt);
+    return host->Synchronize(
+        host->Host, (UINT64)(ULONG_PTR)SynchronizeRoutine, SynchronizeContext);
 }
 
 VOID KeInitializeSpinLock(PKSPIN_LOCK SpinLock) {
@@ -319,16 +329,9 @@ static BOOLEAN is_guard(const UCHAR *at, SIZE_T bytes) {
     return TRUE;
 }
 
-static VOID release(PVOID at, ULONG tag) {
-    POOL_HEAD *head;
-    if (at == NULL) {
-        report("code-pool", "a free of no pool memory");
-        return;
-    }
-    if (!host->PoolFreed(host->Host, at, tag)) {
-        return;
-    }
-    head = (POOL_HEAD *)((PUCHAR)at - GUARD_BYTES);
+/* Frees pool memory that the host no longer counts. */
+static VOID destroy(PVOID at) {
+    POOL_HEAD *head = (POOL_HEAD *)((PUCHAR)at - GUARD_BYTES);
     if (!is_guard(head->Guard, sizeof(head->Guard))) {
         report("code-pool", "pool memory was written before its start: it is freed now");
     } else if (!is_guard((PUCHAR)at + head->Bytes, GUARD_BYTES)) {
@@ -340,6 +343,14 @@ static VOID release(PVOID at, ULONG tag) {
         memset(at, 0xDD, head->Bytes);
     }
     free(head);
+}
+
+static VOID release(PVOID at, ULONG tag) {
+    if (at == NULL) {
+        report("code-pool", "a free of no pool memory");
+    } else if (host->PoolFreed(host->Host, at, tag)) {
+        destroy(at);
+    }
 }
 
 static KIRQL highest(BOOLEAN paged) {

@@ -67,12 +67,16 @@ impl Host {
         queue.dpcs.len() < before
     }
 
+    pub(crate) fn is_dpc_running(&self, at: u64) -> bool {
+        self.agents.queue.lock().running == Some(at)
+    }
+
     /// Waits until every queued DPC has run.
     pub(crate) fn flush_dpcs(&self) {
         loop {
             {
                 let queue = self.agents.queue.lock();
-                if !queue.is_running && queue.dpcs.is_empty() {
+                if queue.running.is_none() && queue.dpcs.is_empty() {
                     return;
                 }
                 self.agents.flushed.reset();
@@ -145,7 +149,7 @@ impl Host {
             timer.period_ns != 0
         });
         let next = dpcs.pop_front();
-        queue.is_running = next.is_some();
+        queue.running = next.map(|dpc| dpc.at);
         match next {
             Some(dpc) => Next::Run(dpc),
             None => Next::Wait(queue.timers.values().map(|timer| timer.due).min()),
@@ -161,7 +165,7 @@ impl Host {
                     });
                     let is_last = {
                         let mut queue = self.agents.queue.lock();
-                        queue.is_running = false;
+                        queue.running = None;
                         queue.dpcs.is_empty()
                     };
                     if is_last {
@@ -317,6 +321,6 @@ impl Host {
             }
         }
         let queue = self.agents.queue.lock();
-        threads == 0 && !queue.is_running && !queue.is_working
+        threads == 0 && queue.running.is_none() && !queue.is_working
     }
 }

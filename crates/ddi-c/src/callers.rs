@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 pub(crate) struct Caller {
     pub(crate) is_at_apc: bool,
     pub(crate) regions: u32,

@@ -103,6 +103,7 @@ impl CDriver {
         self.must("DxgkDdiDestroyAllocation", |e| e.destroy_allocation(self.adapter, &mut c));
     }
 
+    // spec: UMS-067
     fn add_doorbell(&self, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         let ring = self.add_allocation(args.ring.ring_gpu_va, args.ring.ring.len())?;
         let control_bytes = 8 * args.ring.control.len() as u64;

@@ -46,7 +46,8 @@ pub(crate) struct Queue {
     /// By the address of the KTIMER.
     pub(crate) timers: BTreeMap<u64, Timer>,
     pub(crate) has_agent: bool,
-    pub(crate) is_running: bool,
+    /// Address of the KDPC that runs.
+    pub(crate) running: Option<u64>,
     pub(crate) ends: bool,
     pub(crate) work: VecDeque<Work>,
     pub(crate) has_worker: bool,

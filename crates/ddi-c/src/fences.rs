@@ -28,6 +28,7 @@ const COUNTER_NS: u64 = 100;
 const SECOND_NS: u128 = 1_000_000_000;
 
 impl CDriver {
+    // spec: NF-080
     fn add_fence(&self, args: &CreateNativeFence) -> Result<(DriverHandle, [u8; 64]), Status> {
         if args.fence_type != NativeFenceType::Default {
             return Err(Status::NOT_SUPPORTED);
@@ -46,6 +47,7 @@ impl CDriver {
         Ok((DriverHandle(c.global_native_fence), c.private_driver_data))
     }
 
+    // spec: NF-081
     fn open_fence(&self, args: OpenNativeFence) -> Result<DriverHandle, Status> {
         let mut c = d3dkmddi::OpenNativeFence {
             global_native_fence: args.global.0,
@@ -60,6 +62,7 @@ impl CDriver {
         Ok(DriverHandle(c.local_native_fence))
     }
 
+    // spec: NF-134
     fn publish_monitored(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         let mut handles: Vec<u64> = fences.iter().map(|of| of.fence.0).collect();
         let mut values: Vec<u64> = fences.iter().map(|of| of.value).collect();
@@ -202,6 +205,7 @@ impl NativeFenceDdi for CDriver {
         self.must("DxgkDdiCloseNativeFence", |e| e.close_native_fence(self.adapter, &mut c));
     }
 
+    // spec: NF-082
     fn destroy_native_fence(&self, _level: &Passive, global: DriverHandle) {
         let mut c = d3dkmddi::DestroyNativeFence {
             global_native_fence: global.0,

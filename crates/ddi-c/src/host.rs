@@ -677,9 +677,9 @@ impl Host {
     }
 
     /// Runs a function at the device's level, ordered with the interrupt routine
-    /// (DxgkCbSynchronizeExecution).
-    pub(crate) fn synchronize(&self, call: impl FnOnce() -> bool) -> Option<bool> {
-        if !self.check_level("DxgkCbSynchronizeExecution", DISPATCH_LEVEL) {
+    /// (DxgkCbSynchronizeExecution, KeSynchronizeExecution).
+    pub(crate) fn synchronize(&self, name: &str, call: impl FnOnce() -> bool) -> Option<bool> {
+        if !self.check_level(name, DISPATCH_LEVEL) {
             return None;
         }
         let line = self.line.lock_device();

@@ -31,6 +31,7 @@ impl CDriver {
         Ok(self.keep_context(args, c.hw_context, 0))
     }
 
+    // spec: UMS-135
     fn add_hw_queue(&self, args: &CreateHwQueue) -> Result<DriverHandle, Status> {
         let mut flags = CreateHwQueueFlags::empty();
         flags.set(CreateHwQueueFlags::USER_MODE_SUBMISSION, args.user_mode_submission);
@@ -55,6 +56,7 @@ impl CDriver {
         Ok(DriverHandle(c.hw_queue))
     }
 
+    // spec: UMS-136
     fn submit_to(&self, args: &SubmitCommandToHwQueue) -> Result<(), Status> {
         let progress = self.objects.lock().hw_queues.get(&args.hw_queue.0).copied();
         let mut c = d3dkmddi::SubmitCommandToHwQueue {

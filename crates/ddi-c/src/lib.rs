@@ -37,6 +37,7 @@ mod kernel_calls;
 mod memory;
 mod objects;
 mod packets;
+mod pci;
 mod registry;
 mod rule;
 mod stack;

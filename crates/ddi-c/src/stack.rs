@@ -25,12 +25,23 @@ impl Host {
         call(self.callers.lock().agents.entry(caller).or_default())
     }
 
+    /// Reads what is kept of the calling agent. Nothing is kept of an agent outside of the driver's
+    /// code.
+    fn read_caller<R>(&self, read: impl FnOnce(&Caller) -> R) -> R {
+        let caller = self.caller();
+        let callers = self.callers.lock();
+        let outside = Caller::default();
+        read(callers.agents.get(&caller).unwrap_or(&outside))
+    }
+
     pub(crate) fn is_at_apc(&self) -> bool {
-        self.with_caller(|caller| caller.is_at_apc)
+        self.read_caller(|caller| caller.is_at_apc)
     }
 
     pub(crate) fn set_apc(&self, is_at_apc: bool) {
-        self.with_caller(|caller| caller.is_at_apc = is_at_apc);
+        if self.is_at_apc() != is_at_apc {
+            self.with_caller(|caller| caller.is_at_apc = is_at_apc);
+        }
     }
 
     /// Gives the calling agent the address of its thread object.
@@ -41,7 +52,7 @@ impl Host {
     /// Returns the address of the calling agent's thread object.
     pub(crate) fn thread_object(&self) -> u64 {
         let number = self.caller();
-        self.with_caller(|caller| match caller.thread {
+        self.read_caller(|caller| match caller.thread {
             0 => OTHERS_AT + 16 * number,
             at => at,
         })
@@ -71,7 +82,7 @@ impl Host {
     }
 
     pub(crate) fn regions(&self) -> u32 {
-        self.with_caller(|caller| caller.regions)
+        self.read_caller(|caller| caller.regions)
     }
 
     /// Records a function that needs a critical region, if the caller is in none and below APC
@@ -87,12 +98,19 @@ impl Host {
         }
     }
 
-    /// Runs code of the driver whose stack begins here.
+    /// Runs code of the driver whose stack begins here. A thread of a client that has left the
+    /// driver's code is forgotten: a service has many of them.
     pub(crate) fn on_stack<R>(&self, entry: &str, call: impl FnOnce() -> R) -> R {
         let at = address_of(&mut 0_u8);
         self.with_caller(|caller| caller.entries.push((at, entry.to_owned())));
         let result = call();
-        self.with_caller(|caller| caller.entries.pop());
+        let number = self.caller();
+        let mut callers = self.callers.lock();
+        let caller = callers.agents.entry(number).or_default();
+        caller.entries.pop();
+        if *caller == Caller::default() {
+            callers.agents.remove(&number);
+        }
         result
     }
 
@@ -116,5 +134,72 @@ impl Host {
         );
         drop(callers);
         self.violation(Rule::Stack, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Registry;
+    use crate::foreign::ROUTINES;
+    use std::sync::Arc;
+    use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
+    use tidegate_platform::level::Level;
+    use tidegate_platform::{Page, PhysicalMemory, Platform, Word};
+
+    /// A device that nothing uses.
+    struct Unused(Platform);
+
+    impl Device for Unused {
+        fn read_register(&self, _register: Register) -> u64 {
+            u64::MAX
+        }
+
+        fn write_register(&self, _register: Register, _value: u64) {}
+
+        fn doorbell_page(&self, _queue: QueueId) -> Option<(Page, Summary, u32)> {
+            None
+        }
+
+        fn turn_ends(&self) -> Word {
+            self.0.page(1).word(0)
+        }
+
+        fn connect_interrupt(&self, _sink: Arc<dyn InterruptSink>) {}
+
+        fn local_memory(&self, _physical_gpu: u32) -> Option<&PhysicalMemory> {
+            None
+        }
+
+        fn local_memory_bytes(&self) -> u64 {
+            0
+        }
+
+        fn node_count(&self) -> u32 {
+            1
+        }
+
+        fn physical_gpu_count(&self) -> u32 {
+            1
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_thread_that_has_left_the_driver() {
+        let platform = Platform::host();
+        let device = Arc::new(Unused(platform.clone()));
+        let name = "test".to_owned();
+        let host = Host::new(&platform, device, name, Vec::new(), ROUTINES, Registry::default());
+        let kept = || host.callers.lock().agents.len();
+        host.at_level("an entry", Level::Passive, || {
+            host.enter_region();
+            host.at_level("a nested entry", Level::Dispatch, || assert_eq!(kept(), 1));
+            assert_eq!((kept(), host.regions(), host.level()), (1, 1, 0));
+            host.leave_region();
+        });
+        assert_eq!((kept(), host.regions(), host.level()), (0, 0, 0));
+        host.at_level("an entry in a region", Level::Passive, || host.enter_region());
+        assert_eq!((kept(), host.regions()), (1, 1), "what it left behind is known");
+        assert_eq!(host.violations().0, 1);
     }
 }

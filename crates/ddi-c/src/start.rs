@@ -171,6 +171,7 @@ impl CDriver {
 
     /// DxgkDdiGetNodeMetadata. What user-mode drivers know about the engines of their hardware, and
     /// no query reports, is read from the device.
+    // spec: UMS-134
     fn node(&self, node: u32) -> NodeMetadata {
         let mut metadata = d3dukmdt::NodeMetadata {
             engine_type: 0,
@@ -212,6 +213,7 @@ impl CDriver {
     }
 
     /// Queried if the driver declares native fences.
+    // spec: NF-072
     pub(crate) fn native_fence_caps(&self) -> NativeFenceCaps {
         let mut caps = d3dkmddi::NativeFenceCaps {
             monitored_value_stride: 0,
@@ -233,6 +235,7 @@ impl CDriver {
     }
 
     /// Queried if a node declares user-mode submission.
+    // spec: UMS-013
     pub(crate) fn user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
         let mut caps = d3dkmddi::UserModeSubmissionCaps {
             flags: 0,

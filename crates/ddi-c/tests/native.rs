@@ -9,15 +9,38 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
 use tidegate::{MakeDriver, RunRequest, run_workload};
+use tidegate_conform::{Family, Selection, Subject, Words, examine};
 use tidegate_ddi::Driver;
-use tidegate_ddi_c::{CDriver, Findings};
+use tidegate_ddi_c::{CDriver, Findings, Rule};
 use tidegate_platform::{Mutex, Platform};
 use tidegate_testbed::compile_driver;
 
-/// The native driver; `None` without a compiler.
-fn native_driver(folder: &Path) -> Option<PathBuf> {
+/// The native driver, compiled with more options; `None` without a compiler.
+fn compile(folder: &Path, options: &[&str]) -> Option<PathBuf> {
     let library = folder.join("driver.so");
-    compile_driver(&["drivers/native/native.c"], &["-Wl,-z,defs"], &library).then_some(library)
+    let options = [&["-Wl,-z,defs"], options].concat();
+    compile_driver(&["drivers/native/native.c"], &options, &library).then_some(library)
+}
+
+fn native_driver(folder: &Path) -> Option<PathBuf> {
+    compile(folder, &[])
+}
+
+/// What makes the driver of a run, and where its findings are afterwards.
+fn make(library: &Path) -> (MakeDriver, Arc<Mutex<Option<Findings>>>) {
+    let seen: Arc<Mutex<Option<Findings>>> =
+        Arc::new(Platform::host().mutex("findings of the test", None));
+    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
+    let make: MakeDriver = Arc::new(move |platform, gpu| {
+        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
+        *kept.lock() = Some(driver.findings());
+        Ok(Arc::new(driver) as Arc<dyn Driver>)
+    });
+    (make, seen)
+}
+
+fn connects(report: &Report) -> u64 {
+    report.queues.iter().map(|queue| queue.doorbell_connects).sum()
 }
 
 /// Runs a workload. Returns its report, after a check that the driver broke no rule.
@@ -28,16 +51,23 @@ fn run(
     submission: Submission,
     hangs: &[HangAt],
 ) -> Report {
+    let (report, findings) = try_run(library, name, clock, submission, hangs);
+    let report = report.unwrap_or_else(|error| panic!("{name}: {error}; {findings:?}"));
+    assert_eq!(findings, [""; 0], "{name}");
+    report
+}
+
+/// Runs a workload. Returns its report, or why it did not run, and the driver's findings.
+fn try_run(
+    library: &Path,
+    name: &str,
+    clock: Clock,
+    submission: Submission,
+    hangs: &[HangAt],
+) -> (Result<Report, String>, Vec<String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
     let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
-    let seen: Arc<Mutex<Option<Findings>>> =
-        Arc::new(Platform::host().mutex("findings of the test", None));
-    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
-    let make: MakeDriver = Arc::new(move |platform, gpu| {
-        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
-        *kept.lock() = Some(driver.findings());
-        Ok(Arc::new(driver) as Arc<dyn Driver>)
-    });
+    let (make, seen) = make(library);
     let request = RunRequest {
         submission: Some(submission),
         driver: Some(make),
@@ -46,13 +76,12 @@ fn run(
     };
     let result = run_workload(&request);
     let findings = seen.lock().take().map_or(Vec::new(), |findings| findings.lines());
-    let report = result.unwrap_or_else(|error| panic!("{name}: {error}; {findings:?}"));
-    assert_eq!(findings, [""; 0], "{name}");
-    report.outcome.report
+    (result.map(|result| result.outcome.report).map_err(|error| error.to_string()), findings)
 }
 
 const ALL: [Submission; 3] = [Submission::Packet, Submission::Hardware, Submission::User];
 
+// spec: NF-119, NF-134, UMS-134, UMS-135, UMS-136
 #[test]
 fn workloads_run_in_all_submission_models() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,6 +91,7 @@ fn workloads_run_in_all_submission_models() {
         for submission in ALL {
             let report = run(&library, name, Clock::Virtual, submission, &[]);
             assert!(report.are_right(), "{name} {submission:?}: {:?}", report.problem_lines());
+            assert_eq!(connects(&report) > 0, submission == Submission::User, "{submission:?}");
         }
     }
     for submission in ALL {
@@ -82,5 +112,72 @@ fn a_hang_of_a_hardware_queue_is_recovered() {
         assert_eq!((recovery.code, recovery.outcome.as_str()), (0x141, "the engine was reset"));
         let guilty = recovery.lost.iter().filter(|lost| lost.guilty).map(|lost| &lost.queue);
         assert_eq!(guilty.collect::<Vec<_>>(), ["frames"], "{submission:?}");
+    }
+}
+
+/// The driver asks for features, and connects a doorbell, in ways that its own code does not.
+// spec: NF-072, NF-080, NF-081, NF-082, UMS-013
+#[test]
+fn the_kernels_functions_of_features_answer_as_their_pages_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("driver.so");
+    let checks = |mistake: &str| {
+        let source = "crates/ddi-c/tests/native_checks.c";
+        compile_driver(&[source], &["-Wl,-z,defs", mistake], &library)
+    };
+    if !checks("-DMISTAKE=0") {
+        return;
+    }
+    let report = run(&library, "hello.toml", Clock::Virtual, Submission::User, &[]);
+    assert!(report.are_right(), "{:?}", report.problem_lines());
+    checks("-DMISTAKE=1");
+    let (_, findings) = try_run(&library, "hello.toml", Clock::Virtual, Submission::User, &[]);
+    let found = findings.iter().any(|finding| finding.contains("no doorbell is connected there"));
+    assert!(found, "{findings:?}");
+    // A stride between fences that is impossible, and a doorbell larger than the device's.
+    for (mistake, what) in [("-DMISTAKE=2", "stride"), ("-DMISTAKE=3", "doorbell")] {
+        checks(mistake);
+        let (ran, _) = try_run(&library, "hello.toml", Clock::Virtual, Submission::User, &[]);
+        assert!(!ran.is_ok_and(|report| report.are_right()), "{what}");
+    }
+}
+
+/// With one doorbell, each queue takes it away from the queue before.
+// spec: UMS-067
+#[test]
+fn queues_share_a_doorbell() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = compile(folder.path(), &["-DMOST_DOORBELLS=1"]) else { return };
+    let report = run(&library, "frame-graph.toml", Clock::Virtual, Submission::User, &[]);
+    assert!(report.are_right(), "{:?}", report.problem_lines());
+    let queues = report.queues.len() as u64;
+    assert!(connects(&report) > queues, "{} of {queues}", connects(&report));
+}
+
+/// The driver keeps each clause that a driver without a display can break.
+// spec: HS-014
+#[test]
+fn the_driver_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = native_driver(folder.path()) else { return };
+    let (make, seen) = make(&library);
+    let of_code = |rule: &Rule| Words {
+        id: rule.id(),
+        family: Family::Code,
+        rule: rule.text(),
+        source: rule.source(),
+    };
+    let subject = Subject::new("native", make).with_findings(
+        Rule::ALL.iter().map(of_code).collect(),
+        move || {
+            let found = seen.lock().take().map_or(Vec::new(), |findings| findings.broken());
+            found.into_iter().map(|found| (found.rule.id(), found.text)).collect()
+        },
+    );
+    let report = examine(&subject, &Selection::default()).unwrap();
+    assert!(report.conforms(), "{}", report.text());
+    let ran = |name: &str| report.ran.iter().any(|ran| ran == name);
+    for situation in ["hw-queues", "hw-hang", "hw-fault", "user-queues", "user-hang"] {
+        assert!(ran(situation), "{situation} was left out: {:?}", report.left_out);
     }
 }

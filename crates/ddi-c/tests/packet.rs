@@ -199,14 +199,15 @@ fn a_library_that_is_no_driver_is_refused_with_its_reason() {
         assert!(refused.contains(expected), "{mistake}: {refused}");
     }
     let source = folder.path().join("lacking.c");
-    let text = "#include <ntddk.h>\nNTSTATUS DriverEntry(PDRIVER_OBJECT o, PUNICODE_STRING p) {\n\
-                (void)o; (void)p; return KeSynchronizeExecution(0, 0, 0);\n}\n";
+    let text = "#include <ntddk.h>\nNTSTATUS KeNoSuchFunction(VOID);\n\
+                NTSTATUS DriverEntry(PDRIVER_OBJECT o, PUNICODE_STRING p) {\n\
+                (void)o; (void)p; return KeNoSuchFunction();\n}\n";
     std::fs::write(&source, text).unwrap();
     // Linked without a check for undefined symbols.
     let library = folder.path().join("lacking.so");
     assert!(compile_driver(&[source.to_str().unwrap()], &[], &library));
     let refused = refusal(&library);
-    assert!(refused.contains("undefined symbol: KeSynchronizeExecution"), "{refused}");
+    assert!(refused.contains("undefined symbol: KeNoSuchFunction"), "{refused}");
     let missing = refusal(&folder.path().join("missing.so"));
     assert!(missing.starts_with("cannot read the driver"), "{missing}");
 }

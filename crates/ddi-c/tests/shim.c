@@ -174,6 +174,13 @@ static VOID RunTimer(PEX_TIMER Timer, PVOID Context) {
     (void)KeSetEvent(&done, 0, FALSE);
 }
 
+/* A timer that is deleted in its callback is there until that returns, and is not set again. */
+static VOID EndTimer(PEX_TIMER Timer, PVOID Context) {
+    NT_ASSERT(Context == &runs && !ExDeleteTimer(Timer, FALSE, FALSE, NULL));
+    NT_ASSERT(!ExSetTimer(Timer, -10, 0, NULL) && !ExCancelTimer(Timer, NULL));
+    (void)KeSetEvent(&done, 0, FALSE);
+}
+
 static VOID UseWork(VOID) {
     static WORK_QUEUE_ITEM work;
     PIO_WORKITEM item = IoAllocateWorkItem(physical_device);
@@ -191,6 +198,31 @@ static VOID UseWork(VOID) {
     NT_ASSERT(!ExSetTimer(timer, -36000000000, 0, NULL));
     NT_ASSERT(ExCancelTimer(timer, NULL));
     NT_ASSERT(!ExDeleteTimer(timer, TRUE, TRUE, NULL));
+    timer = ExAllocateTimer(EndTimer, &runs, 0);
+    NT_ASSERT(!ExSetTimer(timer, -10, 0, NULL));
+    (void)KeWaitForSingleObject(&done, Executive, KernelMode, FALSE, NULL);
+    KeFlushQueuedDpcs();
+}
+
+static BOOLEAN AtInterruptLevel(PVOID SynchronizeContext) {
+    NT_ASSERT(SynchronizeContext == &runs && KeGetCurrentIrql() > DISPATCH_LEVEL);
+    return TRUE;
+}
+
+/* The device as a PCI function, and code that is ordered with its interrupt. */
+static VOID UseDevice(PDXGKRNL_INTERFACE kernel) {
+    ULONG bytes = 0, ids = 0;
+    USHORT header[2] = {1, 1};
+    NT_ASSERT(KeSynchronizeExecution(NULL, AtInterruptLevel, &runs));
+    NT_ASSERT(KeGetCurrentIrql() == PASSIVE_LEVEL);
+    NT_ASSERT(NT_SUCCESS(kernel->DxgkCbReadDeviceSpace(
+        kernel->DeviceHandle, 0, &ids, 0, sizeof(ids), &bytes)));
+    NT_ASSERT(bytes == sizeof(ids) && ids == 0x008C1414);
+    NT_ASSERT(NT_SUCCESS(kernel->DxgkCbReadDeviceSpace(
+        kernel->DeviceHandle, 0, header, 4094, sizeof(header), &bytes)));
+    NT_ASSERT(bytes == 2 && header[0] == 0 && header[1] == 1);
+    NT_ASSERT(kernel->DxgkCbReadDeviceSpace(
+        kernel->DeviceHandle, 7, &ids, 0, sizeof(ids), &bytes) == STATUS_NOT_SUPPORTED);
 }
 
 static VOID UseMemory(VOID) {
@@ -714,6 +746,7 @@ static NTSTATUS ExtendedStartDevice(
     NT_ASSERT(NT_SUCCESS(DxgkInterface->DxgkCbGetDeviceInformation(
         DxgkInterface->DeviceHandle, &info)));
     NT_ASSERT(info.DeviceRegistryPath.Length != 0 && info.DeviceRegistryPath.Buffer[0] == '\\');
+    UseDevice(DxgkInterface);
     if (mistake == 0 || mistake == 46) {
         NT_ASSERT(NT_SUCCESS(PsCreateSystemThread(
             &handle, 0, NULL, NULL, NULL, mistake == 0 ? UseFamilies : ReleaseTwice, NULL)));

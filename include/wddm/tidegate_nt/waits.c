@@ -318,7 +318,17 @@ struct _EX_TIMER {
     KDPC Dpc;
     PEXT_CALLBACK Callback;
     PVOID Context;
+    /* Frees the timer after its DPC has run. */
+    KDPC End;
+    BOOLEAN IsDeleted;
 };
+
+static VOID end_ex_timer(struct _KDPC *dpc, PVOID context, PVOID one, PVOID two) {
+    UNREFERENCED_PARAMETER(dpc);
+    UNREFERENCED_PARAMETER(one);
+    UNREFERENCED_PARAMETER(two);
+    destroy(context);
+}
 
 static VOID run_ex_timer(struct _KDPC *dpc, PVOID context, PVOID one, PVOID two) {
     PEX_TIMER timer = (PEX_TIMER)context;
@@ -347,6 +357,9 @@ BOOLEAN ExSetTimer(PEX_TIMER Timer, LONGLONG DueTime, LONGLONG Period, PVOID Par
     LARGE_INTEGER due;
     UNREFERENCED_PARAMETER(Parameters);
     check("ExSetTimer", DISPATCH_LEVEL);
+    if (Timer->IsDeleted) {
+        return FALSE;
+    }
     due.QuadPart = DueTime;
     return KeSetTimerEx(
         &Timer->Timer, due, (LONG)((Period + 9999) / 10000),
@@ -356,6 +369,9 @@ BOOLEAN ExSetTimer(PEX_TIMER Timer, LONGLONG DueTime, LONGLONG Period, PVOID Par
 BOOLEAN ExCancelTimer(PEX_TIMER Timer, PVOID Parameters) {
     UNREFERENCED_PARAMETER(Parameters);
     check("ExCancelTimer", DISPATCH_LEVEL);
+    if (Timer->IsDeleted) {
+        return FALSE;
+    }
     return host->CancelTimer(host->Host, (PVOID)&Timer->Timer);
 }
 
@@ -371,11 +387,19 @@ BOOLEAN ExDeleteTimer(PEX_TIMER Timer, BOOLEAN Cancel, BOOLEAN Wait, PVOID Param
         report("code-timer", "ExDeleteTimer of a timer that is set, without Cancel");
     }
     (void)host->RemoveDpc(host->Host, (PVOID)&Timer->Dpc);
-    /* The timer outlives its running DPC, where the caller can wait for it. */
+    /* The timer outlives its running DPC. */
     if (Wait || KeGetCurrentIrql() == PASSIVE_LEVEL) {
         host->FlushDpcs(host->Host);
     }
     host->DeleteObject(host->Host, "ExDeleteTimer", (PVOID)&Timer->Timer);
+    if (host->IsDpcRunning(host->Host, (PVOID)&Timer->Dpc)) {
+        Timer->IsDeleted = TRUE;
+        if (host->PoolFreed(host->Host, Timer, TIMER_TAG)) {
+            KeInitializeDpc(&Timer->End, end_ex_timer, Timer);
+            (void)KeInsertQueueDpc(&Timer->End, NULL, NULL);
+        }
+        return cancelled;
+    }
     release(Timer, TIMER_TAG);
     return cancelled;
 }

@@ -4,8 +4,9 @@
 //! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
 //! can be replaced. Programs and user mode meet in `gpu-abi` too. Only the seam and its checker
 //! name the machines. `explorer` knows no graphics. Only `cli`, `bench` and `fuzz` name
-//! `scenarios`. Development dependencies obey the same table, with two exceptions: `explorer`,
-//! `testbed` and the facade may be one anywhere, and the crates at the top may use anything.
+//! `scenarios`. Development dependencies obey the same table, with two exceptions: `conform`,
+//! `explorer`, `testbed` and the facade may be one anywhere, and the crates at the top may use
+//! anything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -119,6 +120,9 @@ const WITH_THE_C_LIBRARY: &[&str] = &[
 /// Crates whose development dependencies are free.
 const TOP: &[&str] = &["tidegate", "scenarios", "cli"];
 
+/// Crates that may be a development dependency anywhere.
+const FREE: &[&str] = &["conform", "explorer", "testbed", "tidegate"];
+
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -178,8 +182,7 @@ fn in_metadata(root: &Path, text: &str) -> Result<Vec<Finding>, String> {
         for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
             let named = short(&dependency.name);
             let dev = dependency.kind.as_deref() == Some("dev");
-            let free = dev
-                && (TOP.contains(&name) || ["explorer", "testbed", "tidegate"].contains(&named));
+            let free = dev && (TOP.contains(&name) || FREE.contains(&named));
             if !free && !allowed.contains(&named) {
                 let what = format!("{name} must not name {named}: {}", advice(name, named));
                 findings.push(Finding::of_file(manifest, what));

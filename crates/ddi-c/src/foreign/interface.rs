@@ -4,8 +4,10 @@
 //! pointer or a handle.
 
 use super::features::{is_feature_enabled, query_services};
+use super::routines::SynchronizeRoutine;
 use super::table::HostContext;
 use crate::host::{DOORBELLS_BUS, DOORBELLS_BYTES, REGISTERS_BUS, REGISTERS_BYTES, window};
+use crate::pci;
 use crate::rule::Rule;
 use std::ffi::c_void;
 use std::ptr;
@@ -52,6 +54,7 @@ impl Interface {
             (1, get_device_information as *const c_void),
             (3, map_memory as *const c_void),
             (4, queue_dpc as *const c_void),
+            (6, read_device_space as *const c_void),
             (7, synchronize_execution as *const c_void),
             (8, unmap_memory as *const c_void),
             (14, notify_interrupt as *const c_void),
@@ -161,6 +164,34 @@ unsafe extern "C-unwind" fn map_memory(
     Status::SUCCESS.0
 }
 
+/// DxgkCbReadDeviceSpace: PCI configuration space, of which the header has content.
+unsafe extern "C-unwind" fn read_device_space(
+    handle: Handle,
+    space: u32,
+    buffer: *mut u8,
+    offset: u32,
+    length: u32,
+    bytes_read: *mut u32,
+) -> i32 {
+    const CONFIGURATION: u32 = 0;
+    let host = &of(handle).host;
+    if !host.check_level("DxgkCbReadDeviceSpace", 0) || buffer.is_null() || bytes_read.is_null() {
+        return Status::INVALID_PARAMETER.0;
+    }
+    if space != CONFIGURATION {
+        return Status::NOT_SUPPORTED.0;
+    }
+    let content = pci::configuration();
+    let end = (offset as usize).saturating_add(length as usize).min(content.len());
+    let part = content.get(offset as usize..end).unwrap_or_default();
+    // SAFETY: the driver passes a buffer of `length` bytes and a variable for the number of bytes.
+    unsafe {
+        ptr::copy_nonoverlapping(part.as_ptr(), buffer, part.len());
+        bytes_read.write_unaligned(part.len() as u32);
+    }
+    Status::SUCCESS.0
+}
+
 unsafe extern "C-unwind" fn unmap_memory(handle: Handle, _address: u64) -> i32 {
     of(handle).host.check_level("DxgkCbUnmapMemory", 0);
     Status::SUCCESS.0
@@ -170,9 +201,6 @@ unsafe extern "C-unwind" fn queue_dpc(handle: Handle) -> u8 {
     of(handle).host.queue_dpc();
     1
 }
-
-/// KSYNCHRONIZE_ROUTINE
-type SynchronizeRoutine = unsafe extern "C-unwind" fn(*mut c_void) -> u8;
 
 unsafe extern "C-unwind" fn synchronize_execution(
     handle: Handle,
@@ -185,7 +213,9 @@ unsafe extern "C-unwind" fn synchronize_execution(
         return Status::INVALID_PARAMETER.0;
     };
     // SAFETY: the driver passes a function and its argument.
-    let answer = of(handle).host.synchronize(|| unsafe { routine(argument) } != 0);
+    let answer = of(handle)
+        .host
+        .synchronize("DxgkCbSynchronizeExecution", || unsafe { routine(argument) } != 0);
     let Some(answer) = answer else { return Status::INVALID_PARAMETER.0 };
     // SAFETY: the driver passes a variable for the result.
     unsafe { result.write(answer.into()) };
@@ -246,11 +276,13 @@ fn decode(data: &NotifyInterruptData) -> Option<InterruptData> {
         let fault: DmaPageFaulted = unsafe { std::mem::transmute_copy(&data.arm) };
         return Some(page_fault(&fault));
     }
+    // spec: HS-014
     if is(InterruptType::HwQueuePageFaulted) {
         // SAFETY: as above.
         let fault: HwQueuePageFaulted = unsafe { std::mem::transmute_copy(&data.arm) };
         return Some(queue_fault(&fault));
     }
+    // spec: NF-119
     if is(InterruptType::NativeFenceSignaled) {
         // SAFETY: as above, for the first 32 of these bytes.
         let signaled: NativeFenceSignaled = unsafe { std::mem::transmute_copy(&data.arm) };
@@ -262,6 +294,7 @@ fn decode(data: &NotifyInterruptData) -> Option<InterruptData> {
             suspend_fence: data.arm[1],
         });
     }
+    // spec: UMS-051
     if is(InterruptType::GpuEngineStateChange) {
         let states = [EngineState::Active, EngineState::TransitionToF1, EngineState::Hung];
         let new_state = states.into_iter().find(|state| *state as u32 == word(2))?;
@@ -340,5 +373,28 @@ fn page_fault(fault: &DmaPageFaulted) -> InterruptData {
             error_code: FaultErrorCode(fault.fault_error_code),
             what: "reported by a driver in C",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: UMS-051
+    #[test]
+    fn a_state_of_an_engine_is_known_by_its_number() {
+        let of_number = |number: u64| {
+            let arm = [3, number, 0, 0, 0, 0, 0, 0];
+            let interrupt_type = InterruptType::GpuEngineStateChange as u32;
+            decode(&NotifyInterruptData { interrupt_type, arm, flags: 0 })
+        };
+        let engine = EngineId::of_node(3);
+        for (number, new_state) in
+            [(0, EngineState::Active), (1, EngineState::TransitionToF1), (2, EngineState::Hung)]
+        {
+            let expected = InterruptData::EngineStateChange { engine, new_state };
+            assert_eq!(of_number(number), Some(expected));
+        }
+        assert_eq!(of_number(3), None);
     }
 }

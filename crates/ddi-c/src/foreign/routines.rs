@@ -10,6 +10,9 @@ type Deferred = unsafe extern "C-unwind" fn(u64, u64, u64, u64);
 /// KSTART_ROUTINE
 type Start = unsafe extern "C-unwind" fn(u64);
 
+/// KSYNCHRONIZE_ROUTINE
+pub(super) type SynchronizeRoutine = unsafe extern "C-unwind" fn(*mut c_void) -> u8;
+
 /// The calls of routines.
 pub(crate) const ROUTINES: Routines = Routines { deferred, start };
 

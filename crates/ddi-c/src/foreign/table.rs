@@ -2,6 +2,7 @@
 //! the same order.
 
 use super::entries::Entries;
+use super::routines::SynchronizeRoutine;
 use crate::dpc_queue::{Dpc, Work};
 use crate::handles::Root;
 use crate::host::Host;
@@ -9,6 +10,7 @@ use crate::registry::Value;
 use crate::rule::Rule;
 use crate::waits::Waited;
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::transmute;
 use tidegate_ddi::Status;
 use tidegate_wddm_abi::d3dkmddi::DisconnectDoorbellCallback;
 
@@ -368,6 +370,17 @@ host_table! {
         // SAFETY: DxgkCbDisconnectDoorbell passes its argument, which is not NULL.
         let arguments = unsafe { arguments.read_unaligned() };
         context.host.disconnect_doorbell(&arguments).err().unwrap_or(Status::SUCCESS).0
+    }
+    synchronize: fn(context, routine: u64, argument: *mut c_void) -> u8 {
+        let routine: *const c_void = std::ptr::with_exposed_provenance(routine as usize);
+        // SAFETY: the driver passes a KSYNCHRONIZE_ROUTINE to KeSynchronizeExecution.
+        let routine = unsafe { transmute::<*const c_void, SynchronizeRoutine>(routine) };
+        // SAFETY: the argument is the one that the driver gave.
+        let call = || unsafe { routine(argument) } != 0;
+        u8::from(context.host.synchronize("KeSynchronizeExecution", call).unwrap_or(false))
+    }
+    is_dpc_running: fn(context, dpc: *mut c_void) -> u8 {
+        u8::from(context.host.is_dpc_running(number(dpc)))
     }
     os_caps: fn(context) -> u32 {
         context.host.os_caps()

@@ -1,0 +1,111 @@
+/*
+ * The native driver, which checks the kernel's functions of features in DxgkDdiStartDevice. With
+ * MISTAKE 1 a connected doorbell has a wrong address, with 2 and 3 a capability is impossible.
+ */
+#define INITGUID
+#define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM3_2
+#include <ntddk.h>
+#include <dispmprt.h>
+
+static NTSTATUS Checked(
+    PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data);
+
+#define DxgkInitialize Checked
+#include "../../../drivers/native/native.c"
+#undef DxgkInitialize
+
+static VOID CheckServices(PADAPTER adapter) {
+    DXGK_FEATURE_INTERFACE kernel;
+    DXGKARGCB_QUERYFEATUREINTERFACE query;
+    DXGKARGCB_ISFEATUREENABLED2 enabled;
+    DXGKARGCB_ISFEATUREENABLED old;
+    DXGKARGCB_DISCONNECTDOORBELL doorbell;
+    DXGKCBINT_FEATURE_NATIVEFENCE_1 table;
+    DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 caps;
+    HANDLE device = adapter->Kernel.DeviceHandle;
+    RtlZeroMemory(&kernel, sizeof(kernel));
+    kernel.Size = sizeof(kernel);
+    kernel.Version = DXGK_FEATURE_INTERFACE_VERSION_1;
+    NT_ASSERT(adapter->Kernel.DxgkCbQueryServices(
+        device, DxgkServicesAgp, (PINTERFACE)&kernel) == STATUS_NOT_SUPPORTED);
+    NT_ASSERT(NT_SUCCESS(adapter->Kernel.DxgkCbQueryServices(
+        device, DxgkServicesFeature, (PINTERFACE)&kernel)));
+    kernel.InterfaceReference(kernel.Context);
+    kernel.InterfaceDereference(kernel.Context);
+
+    RtlZeroMemory(&enabled, sizeof(enabled));
+    enabled.FeatureId = DXGK_FEATURE_NATIVE_FENCE;
+    NT_ASSERT(NT_SUCCESS(kernel.IsFeatureEnabled(kernel.Context, &enabled)));
+    NT_ASSERT(enabled.Result.Enabled && enabled.Result.KnownFeature);
+    NT_ASSERT(enabled.Result.SupportedByDriver && enabled.Result.SupportedOnCurrentConfig);
+    NT_ASSERT(enabled.Result.Version == FEATURE_VERSION);
+    RtlZeroMemory(&old, sizeof(old));
+    old.DeviceHandle = device;
+    old.FeatureId = DXGK_FEATURE_NATIVE_FENCE;
+    NT_ASSERT(NT_SUCCESS(adapter->Kernel.DxgkCbIsFeatureEnabled(&old)) && old.Enabled);
+    enabled.FeatureId = DXGK_FEATURE_SAMPLE;
+    NT_ASSERT(NT_SUCCESS(kernel.IsFeatureEnabled(kernel.Context, &enabled)));
+    NT_ASSERT(!enabled.Result.Enabled && !enabled.Result.KnownFeature);
+
+    RtlZeroMemory(&query, sizeof(query));
+    query.FeatureId = DXGK_FEATURE_NATIVE_FENCE;
+    query.Version = FEATURE_VERSION;
+    query.Interface = &table;
+    NT_ASSERT(
+        kernel.QueryFeatureInterface(kernel.Context, &query) == STATUS_BUFFER_TOO_SMALL);
+    query.InterfaceSize = sizeof(table);
+    query.Version = FEATURE_VERSION + 1;
+    NT_ASSERT(
+        kernel.QueryFeatureInterface(kernel.Context, &query) == STATUS_INVALID_PARAMETER);
+    query.Version = FEATURE_VERSION;
+    NT_ASSERT(NT_SUCCESS(kernel.QueryFeatureInterface(kernel.Context, &query)));
+    RtlZeroMemory(&caps, sizeof(caps));
+    table.GetOSCaps(&caps);
+    NT_ASSERT(caps.SupportOptimizedDefaultFenceType && caps.SupportIntraGpuFenceType);
+
+    RtlZeroMemory(&doorbell, sizeof(doorbell));
+    doorbell.DisconnectReason = D3DDDI_DOORBELLSTATUS_CONNECTED;
+    NT_ASSERT(
+        adapter->Kernel.DxgkCbDisconnectDoorbell(&doorbell) == STATUS_INVALID_PARAMETER);
+}
+
+static NTSTATUS CheckedStartDevice(
+    PVOID MiniportDeviceContext, PDXGK_START_INFO DxgkStartInfo, PDXGKRNL_INTERFACE DxgkInterface,
+    PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
+    NTSTATUS status = StartNativeDevice(
+        MiniportDeviceContext, DxgkStartInfo, DxgkInterface, NumberOfVideoPresentSources,
+        NumberOfChildren);
+    if (NT_SUCCESS(status)) {
+        CheckServices((PADAPTER)MiniportDeviceContext);
+    }
+    return status;
+}
+
+static NTSTATUS CheckedConnectDoorbell(DXGKARG_CONNECTDOORBELL *pArgs) {
+    NTSTATUS status = ConnectDoorbell(pArgs);
+    if (MISTAKE == 1) {
+        pArgs->KernelCpuVirtualAddress = (PUCHAR)pArgs->KernelCpuVirtualAddress + 8;
+    }
+    return status;
+}
+
+static NTSTATUS CheckedQueryAdapterInfo(
+    HANDLE hAdapter, const DXGKARG_QUERYADAPTERINFO *pQueryAdapterInfo) {
+    NTSTATUS status = QueryNativeAdapterInfo(hAdapter, pQueryAdapterInfo);
+    PVOID output = pQueryAdapterInfo->pOutputData;
+    if (MISTAKE == 2 && pQueryAdapterInfo->Type == DXGKQAITYPE_NATIVE_FENCE_CAPS) {
+        ((DXGK_NATIVE_FENCE_CAPS *)output)->MonitoredValueStride = 24;
+    }
+    if (MISTAKE == 3 && pQueryAdapterInfo->Type == DXGKQAITYPE_USERMODESUBMISSION_CAPS) {
+        ((DXGK_USERMODESUBMISSION_CAPS *)output)->DoorbellSizeInBytes = 1u << 20;
+    }
+    return status;
+}
+
+static NTSTATUS Checked(
+    PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
+    data->DxgkDdiQueryAdapterInfo = CheckedQueryAdapterInfo;
+    data->DxgkDdiStartDevice = CheckedStartDevice;
+    data->DxgkDdiConnectDoorbell = CheckedConnectDoorbell;
+    return DxgkInitialize(DriverObject, RegistryPath, data);
+}
