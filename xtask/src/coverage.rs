@@ -5,8 +5,8 @@
 //! program reached must be accepted in `xtask/coverage.toml`, with a reason.
 //!
 //! Invariants: a protocol (one of [`PROTOCOLS`]) has no accepted lines. An accepted line that is
-//! reached, or is no longer there, fails too, so the list only has what is true. Lines that nobody
-//! has judged yet are counted by file; a file with more of them than its number fails.
+//! reached, or is no longer there, fails too, so the list only has what is true. Lines that are not
+//! judged yet are counted by file; a file with more of them than its number fails.
 //!
 //! The counters need the component `llvm-tools` of the toolchain. Scenarios run as tests, in their
 //! bounded form.

@@ -42,6 +42,7 @@ const BESIDE_THE_SEAM: &[&str] = &[
     "crates/machines",
     "crates/platform",
     "crates/check",
+    "crates/tidegate/tests/check/as_std.rs",
     "crates/bench/src/floors",
     "crates/measure/src/floors.rs",
     "crates/peers",

@@ -260,7 +260,7 @@ fn store_monitored(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     let Some(current) = &fence.current else { return };
     match mode {
         UpdateCurrentMode::AlwaysSignaled => current.condemn(),
-        _ => _ = current.store(value),
+        _ => current.store(value),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Every operation of the types of `tidegate::check` answers as std's does, outside of an explored
 //! program and on one thread of it.
 
+// std's types are what ours are compared with.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
