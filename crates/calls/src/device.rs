@@ -1,6 +1,9 @@
 //! Arguments of device, context and hardware queue calls.
 
-use crate::{FaultErrorCode, Handle, PageFaultFlags, Priority, ReadOnly, RenderPipelineStage};
+use crate::{
+    BroadcastExclusions, FaultErrorCode, Handle, PageFaultFlags, Priority, ReadOnly,
+    RenderPipelineStage,
+};
 use serde::{Deserialize, Serialize};
 use tidegate_platform::QueueNumber;
 
@@ -154,6 +157,8 @@ pub struct CreateHwQueue {
     /// gets fence logs. NOT_SUPPORTED on an adapter without native fences. A choice of this
     /// project: no published flag says so. Without effect on a user-mode queue.
     pub native_fence_commands: bool,
+    /// NoBroadcastSignal and NoBroadcastWait: operations of which the queue is no part.
+    pub exclusions: BroadcastExclusions,
 }
 
 /// A created hardware queue.

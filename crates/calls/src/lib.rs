@@ -77,7 +77,8 @@ pub use resource::{
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use slots::{SlotKey, Slots};
 pub use tidegate_d3dukmdt::{
-    DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, PixelFormat, Priority,
-    RenderPipelineStage, RingBits, RingHint, Status, Surface, SyncObjectFlags,
+    BroadcastExclusions, DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags,
+    PixelFormat, Priority, RenderPipelineStage, RingBits, RingHint, Status, Surface,
+    SyncObjectFlags,
 };
 pub use view::ReadOnly;

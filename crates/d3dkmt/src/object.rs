@@ -81,8 +81,6 @@ pub(crate) struct HwQueue {
     pub(crate) handle: Handle,
     /// The library's handle of its progress fence.
     pub(crate) progress_fence: Handle,
-    /// Whether a broadcast of signals may name it.
-    pub(crate) takes_broadcast_signals: bool,
 }
 
 /// An instance of a monitored or native fence.

@@ -6,7 +6,9 @@ use crate::named_object::Object;
 use crate::object::{ContextKind, Fence, HwQueue};
 use crate::sync::{FenceArrays, fence_values, signal_flags};
 use std::sync::Arc;
-use tidegate_calls::{self as calls, CurrentValueView, Handle, Priority, Status};
+use tidegate_calls::{
+    self as calls, BroadcastExclusions, CurrentValueView, Handle, Priority, Status,
+};
 use tidegate_wddm_abi::d3dkmthk::{
     CreateHwQueue, DestroyHwQueue, GetNativeFenceLogDetail, SubmitCommandToHwQueue,
     SubmitSignalSyncObjectsToHwQueue, SubmitWaitForSyncObjectsToHwQueue,
@@ -33,6 +35,10 @@ pub(crate) fn create_hw_queue(call: &Call, args: &mut CreateHwQueue) -> Result<(
         hw_context: context.handle,
         user_mode_submission: flags.contains(CreateHwQueueFlags::USER_MODE_SUBMISSION),
         native_fence_commands: false,
+        exclusions: BroadcastExclusions {
+            signals: flags.contains(CreateHwQueueFlags::NO_BROADCAST_SIGNAL),
+            waits: flags.contains(CreateHwQueueFlags::NO_BROADCAST_WAIT),
+        },
         priority: Priority::Normal,
     })?;
     let end = || {
@@ -52,12 +58,7 @@ pub(crate) fn create_hw_queue(call: &Call, args: &mut CreateHwQueue) -> Result<(
         _value: CurrentValueView::ReadOnly(queue.progress_value.clone()),
     };
     let progress_fence = library.insert(Object::Fence(Arc::new(fence)), end)?;
-    let object = HwQueue {
-        device: device.clone(),
-        handle: queue.handle,
-        progress_fence,
-        takes_broadcast_signals: !flags.contains(CreateHwQueueFlags::NO_BROADCAST_SIGNAL),
-    };
+    let object = HwQueue { device: device.clone(), handle: queue.handle, progress_fence };
     let handle = library.insert(Object::HwQueue(Arc::new(object)), || {
         library.remove(progress_fence);
         end();
@@ -121,11 +122,7 @@ pub(crate) fn submit_signal_to_hw_queues(
     let queues = queues.into_iter().map(|handle| call.library.hw_queue(handle));
     let queues = queues.collect::<Result<Vec<_>, Status>>()?;
     let device = &queues.first().ok_or(Status::INVALID_PARAMETER)?.device;
-    let admitted = |queue: &HwQueue| {
-        let same_adapter = queue.device.adapter.is(&device.adapter);
-        same_adapter && (queues.len() == 1 || queue.takes_broadcast_signals)
-    };
-    if !queues.iter().all(|queue| admitted(queue)) {
+    if !queues.iter().all(|queue| queue.device.adapter.is(&device.adapter)) {
         return Err(Status::INVALID_PARAMETER);
     }
     let arrays = FenceArrays {

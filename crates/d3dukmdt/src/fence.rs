@@ -63,6 +63,16 @@ bitflags::bitflags! {
     }
 }
 
+/// Operations on fences of which a hardware queue is no part, because its work has no behaviour
+/// that an application observes (flags of D3DDDI_CREATEHWQUEUEFLAGS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BroadcastExclusions {
+    /// NoBroadcastSignal: the signals of a command queue, which name each of its hardware queues.
+    pub signals: bool,
+    /// NoBroadcastWait: the waits of a command queue. A wait that names the queue itself holds it.
+    pub waits: bool,
+}
+
 impl SyncObjectFlags {
     /// Checks the flags of a caller. INVALID_PARAMETER for reserved bits (9, 11 to 30, and that of
     /// the operating system).

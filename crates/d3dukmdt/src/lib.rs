@@ -19,7 +19,7 @@ mod submission;
 pub use display::{MAX_SURFACE_PIXELS, PixelFormat, Surface};
 pub use doorbell::{DoorbellStatus, RingBits, RingHint};
 pub use engine_kind::EngineKind;
-pub use fence::{NativeFenceType, Priority, SyncObjectFlags};
+pub use fence::{BroadcastExclusions, NativeFenceType, Priority, SyncObjectFlags};
 pub use fence_cell::{FenceCell, FenceWait};
 pub use page_fault::{FaultErrorCode, GeneralErrorCode, PageFaultFlags, RenderPipelineStage};
 pub use preemption::{ComputePreemption, GraphicsPreemption};

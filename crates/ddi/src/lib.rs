@@ -63,9 +63,9 @@ pub use preemption::{
 };
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{
-    ComputePreemption, DoorbellStatus, FaultErrorCode, GeneralErrorCode, GraphicsPreemption,
-    NativeFenceType, PageFaultFlags, PixelFormat, Priority, RenderPipelineStage, RingBits,
-    RingHint, Status, Surface,
+    BroadcastExclusions, ComputePreemption, DoorbellStatus, FaultErrorCode, GeneralErrorCode,
+    GraphicsPreemption, NativeFenceType, PageFaultFlags, PixelFormat, Priority,
+    RenderPipelineStage, RingBits, RingHint, Status, Surface,
 };
 pub use timeout::{DebugInfo, DebugReason, EngineStatus, HwContextLoss, RunningCommand};
 pub use version::DdiVersion;

@@ -1,6 +1,6 @@
 //! Arguments of the DDIs for contexts, packets and hardware queues.
 
-use crate::{DriverHandle, EngineId, OsHandle, SubmitCommandFlags};
+use crate::{BroadcastExclusions, DriverHandle, EngineId, OsHandle, SubmitCommandFlags};
 use tidegate_platform::{Bulk, Page, PhysicalAddress};
 
 /// A device: a process's container on one adapter.
@@ -60,6 +60,8 @@ pub struct CreateHwQueue {
     pub os_handle: OsHandle,
     /// D3DDDI_CREATEHWQUEUEFLAGS::UserModeSubmission.
     pub user_mode_submission: bool,
+    /// D3DDDI_CREATEHWQUEUEFLAGS::NoBroadcastSignal and NoBroadcastWait.
+    pub exclusions: BroadcastExclusions,
     /// Its progress fence.
     pub progress_fence: ProgressFence,
     /// CurrentValue of the progress fence, process GPU address.

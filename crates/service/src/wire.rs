@@ -13,7 +13,7 @@ use tidegate_platform::{CacheType, ClientAccess, Part};
 /// The first bytes of the first message.
 pub(crate) const MAGIC: [u8; 8] = *b"tidegate";
 /// The version of the messages. Both ends must have the same.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// The first message of a client.
 #[derive(Debug, Serialize, Deserialize)]

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue,
-    DeviceState, FenceInstance, FenceValue, Handle, HwQueue, Kernel, MakeResident, NativeFenceType,
-    NtHandle, OpenSyncObject, PagingPriority, PagingQueue, Placement, Priority, Residency,
-    SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags,
-    WaitMode,
+    Allocation, AllocationKind, AllocationMemory, BroadcastExclusions, CreateAllocation,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence,
+    CreatePagingQueue, DeviceState, FenceInstance, FenceValue, Handle, HwQueue, Kernel,
+    MakeResident, NativeFenceType, NtHandle, OpenSyncObject, PagingPriority, PagingQueue,
+    Placement, Priority, Residency, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket};
 use tidegate::platform::{Bulk, Event, QueueNumber};
@@ -294,6 +294,7 @@ impl Client {
             hw_context,
             user_mode_submission,
             native_fence_commands: false,
+            exclusions: BroadcastExclusions::default(),
             priority: Priority::Normal,
         })
     }

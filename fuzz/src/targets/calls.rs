@@ -5,11 +5,11 @@ use crate::client::Client;
 use crate::input::Input;
 use crate::series::{Hostile, Series};
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateDoorbellFlags,
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, FenceValue, Handle,
-    NativeFenceType, NtHandle, OpenSyncObject, Placement, Priority, SignalFlags, SignalFromGpu2,
-    Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
-    SyncObjectFlags, WaitMode, WaitNotice,
+    AllocationKind, BroadcastExclusions, CreateAllocation, CreateContextVirtual, CreateDoorbell,
+    CreateDoorbellFlags, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence,
+    FenceValue, Handle, NativeFenceType, NtHandle, OpenSyncObject, Placement, Priority,
+    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, WaitMode, WaitNotice,
 };
 
 pub(crate) fn run(series: &mut Series, data: &[u8]) {
@@ -121,6 +121,7 @@ impl Program {
                     hw_context: device,
                     user_mode_submission,
                     native_fence_commands: !user_mode_submission && priority != Priority::Normal,
+                    exclusions: BroadcastExclusions { signals: !user_mode_submission, waits: true },
                     priority,
                 };
                 let made = kernel.create_hw_queue(args)?;

@@ -16,8 +16,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateHwContext, CreateHwQueue, Handle, Placement, Priority,
-    SyncObjectAccess, SyncObjectFlags,
+    AllocationKind, BroadcastExclusions, CreateAllocation, CreateHwContext, CreateHwQueue, Handle,
+    Placement, Priority, SyncObjectAccess, SyncObjectFlags,
 };
 use tidegate::service::PROTOCOL_VERSION;
 use tidegate::service::hostile::{
@@ -292,6 +292,7 @@ pub(super) fn set_up_call(known: &[Handle], number: usize) -> Call {
                 user_mode_submission: true,
                 priority: Priority::Normal,
                 native_fence_commands: false,
+                exclusions: BroadcastExclusions::default(),
             },
         },
         6 => Call::CreateDoorbell {

@@ -29,8 +29,9 @@ use crate::umd::residency::Pager;
 use crate::umd::submit::Unit;
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateHwContext, CreateHwQueue, FenceValue, Handle, Present, PresentQueue, SignalFlags,
-    SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues,
+    BroadcastExclusions, CreateHwContext, CreateHwQueue, FenceValue, Handle, Present, PresentQueue,
+    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues,
 };
 use tidegate_gpu_abi::RingPacket;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -558,6 +559,7 @@ pub(crate) fn create_hw_queue(
         hw_context,
         user_mode_submission: feed == Feed::Doorbell,
         native_fence_commands: feed == Feed::CallWithFenceCommands,
+        exclusions: BroadcastExclusions::default(),
         priority: id.priority,
     };
     let queue = device.enter().create_hw_queue(args).map_err(Why::of("D3DKMTCreateHwQueue"))?;

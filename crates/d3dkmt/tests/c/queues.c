@@ -56,6 +56,43 @@ static D3DKMT_CREATEHWQUEUE hw_queue(D3DKMT_HANDLE context, UINT flags) {
     return create;
 }
 
+static NTSTATUS signal_queues(D3DKMT_HANDLE *queues, UINT count, D3DKMT_HANDLE fence, UINT64 value) {
+    D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE signal;
+    memset(&signal, 0, sizeof signal);
+    signal.BroadcastHwQueueCount = count;
+    signal.BroadcastHwQueueArray = queues;
+    signal.ObjectCount = 1;
+    signal.ObjectHandleArray = &fence;
+    signal.FenceValueArray = &value;
+    return D3DKMTSubmitSignalSyncObjectsToHwQueue(&signal);
+}
+
+static void broadcasts(D3DKMT_HANDLE context) {
+    const UINT no_signal = 1u << 1, no_wait = 1u << 2;
+    D3DKMT_HANDLE queues[3] = {
+        hw_queue(context, 0).hHwQueue, hw_queue(context, no_wait).hHwQueue,
+        hw_queue(context, no_signal | no_wait).hHwQueue,
+    };
+    D3DKMT_HANDLE gate = monitored_fence(device, 0, 0).hSyncObject;
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 fence = monitored_fence(device, 0, 0);
+    OK(signal_queues(queues, 2, fence.hSyncObject, 1));
+    IS(signal_queues(queues, 3, fence.hSyncObject, 2), STATUS_INVALID_PARAMETER);
+    OK(wait_cpu(device, fence.hSyncObject, 1, 0));
+    UINT64 one = 1;
+    D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE wait = {queues[1], 1, &gate, &one};
+    OK(D3DKMTSubmitWaitForSyncObjectsToHwQueue(&wait));
+    OK(signal_queues(&queues[1], 1, fence.hSyncObject, 2));
+    CHECK(load(fence.Info.MonitoredFence.FenceValueCPUVirtualAddress) == 1);
+    OK(signal_cpu(device, gate, 1));
+    OK(wait_cpu(device, fence.hSyncObject, 2, 0));
+    OK(signal_queues(&queues[2], 1, fence.hSyncObject, 3));
+    OK(wait_cpu(device, fence.hSyncObject, 3, 0));
+    for (int i = 0; i < 3; i++) {
+        D3DKMT_DESTROYHWQUEUE destroy = {queues[i]};
+        OK(D3DKMTDestroyHwQueue(&destroy));
+    }
+}
+
 static void kernel_mode(D3DKMT_HANDLE context) {
     /* Work without a timeout needs a privilege, and a refused queue is not left. */
     D3DKMT_CREATEHWQUEUE endless;
@@ -64,6 +101,9 @@ static void kernel_mode(D3DKMT_HANDLE context) {
     endless.Flags.DisableGpuTimeout = 1;
     IS(D3DKMTCreateHwQueue(&endless), STATUS_ACCESS_DENIED);
     CHECK(endless.hHwQueue == 0);
+    /* NoBroadcastSignal and NoBroadcastWait: a signal of several queues does not name the first one, and a wait
+       that names the second one holds it. */
+    broadcasts(context);
     D3DKMT_CREATEHWQUEUE queue = hw_queue(context, 0);
     struct memory commands = allocate(4096, 0), result = allocate(4096, 0);
     D3DKMT_HANDLE gate = monitored_fence(device, 0, 0).hSyncObject;

@@ -15,7 +15,9 @@ use crate::timer::{AtPassive, EndAtPassive};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
-use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
+use tidegate_calls::{
+    BroadcastExclusions, NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags,
+};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence};
 use tidegate_ddi::{DriverHandle, EngineId, Irql, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Mutex, QueueNumber};
@@ -26,6 +28,7 @@ pub(crate) struct HwQueueDesc {
     pub(crate) user_mode_submission: bool,
     /// Its command buffers carry waits and signals of native fences.
     pub(crate) native_fence_commands: bool,
+    pub(crate) exclusions: BroadcastExclusions,
     pub(crate) priority: Priority,
 }
 
@@ -125,6 +128,8 @@ pub(crate) struct HwQueueBody {
     pub(crate) driver: DriverHandle,
     // spec: UMS-002
     pub(crate) user_mode_submission: bool,
+    /// Whether a broadcast of signals may name it.
+    takes_broadcast_signals: bool,
     /// Whether the hardware holds its waits: a user-mode queue, or one with fence commands.
     has_hardware_waits: bool,
     /// Set by DisableGpuTimeout: no timeout preempts the queue.
@@ -180,6 +185,7 @@ impl HwQueue {
             context: context.driver,
             os_handle,
             user_mode_submission: desc.user_mode_submission,
+            exclusions: desc.exclusions,
             progress_fence,
             progress_current_gpu_va: current,
             progress_monitored_gpu_va: monitored,
@@ -201,6 +207,7 @@ impl HwQueue {
             os_handle,
             driver,
             user_mode_submission: desc.user_mode_submission,
+            takes_broadcast_signals: !desc.exclusions.signals,
             has_hardware_waits,
             no_timeout: OnceLock::new(),
             progress,
@@ -234,6 +241,15 @@ impl HwQueue {
         }
         let sched = &self.layers().sched;
         sched.submit_to_hw_queue(level, self, progress_fence_id, commands)
+    }
+
+    /// Checks that one signal may name all of `queues`.
+    pub(crate) fn check_broadcast(queues: &[Arc<HwQueue>]) -> Result<(), Status> {
+        let takes_it = |queue: &Arc<HwQueue>| queue.takes_broadcast_signals;
+        match queues.len() == 1 || queues.iter().all(takes_it) {
+            true => Ok(()),
+            false => Err(Status::INVALID_PARAMETER),
+        }
     }
 
     /// Queues one signal packet on each of `queues`, which belong to one

@@ -1,6 +1,7 @@
 //! Signals through the kernel's calls: packets that are in several queues, CPU events, flags, and
 //! values that go down.
 
+use tidegate::calls::{BroadcastExclusions, CreateHwQueue};
 use tidegate::dxgkrnl::FenceRewind;
 use tidegate_testbed::prelude::*;
 
@@ -214,6 +215,45 @@ fn a_broadcast_that_is_refused_is_queued_nowhere() {
         kind.broadcast(&w, &queues[..64], &at(&fence, 2), NONE).unwrap();
         assert_eq!(fence.value.load(), 2, "{kind:?}");
     }
+}
+
+/// D3DDDI_CREATEHWQUEUEFLAGS (d3dukmdt.h): a queue with NoBroadcastSignal is no part of the signals
+/// of its command queue, and one with NoBroadcastWait is not held by the waits of its command
+/// queue. A call that names the queue itself is about this queue. The driver gets both flags.
+// spec: MF-066
+#[test]
+fn a_queue_outside_of_broadcasts_takes_the_calls_that_name_it_only() {
+    world().run(|w| {
+        let queue = |signals, waits| {
+            let args = CreateHwQueue {
+                hw_context: w.hw_context(0),
+                user_mode_submission: false,
+                priority: Priority::Normal,
+                native_fence_commands: false,
+                exclusions: BroadcastExclusions { signals, waits },
+            };
+            let queue = w.kernel.create_hw_queue(args).unwrap().handle;
+            assert_eq!(w.calls().queues.last().unwrap().0.exclusions, args.exclusions);
+            queue
+        };
+        let [plain, no_waits, no_signals] =
+            [(false, false), (false, true), (true, true)].map(|(s, w)| queue(s, w));
+        let (gate, fence) = (w.monitored(0), w.monitored(0));
+        let kind = Kind::HwQueue;
+        kind.broadcast(w, &[plain, no_waits], &at(&fence, 1), NONE).unwrap();
+        assert_eq!(kind.broadcast(w, &[plain, no_signals], &at(&fence, 2), NONE), BAD);
+        assert_eq!(kind.broadcast(w, &[no_signals, no_waits], &at(&fence, 2), NONE), BAD);
+        assert_eq!(fence.value.load(), 1);
+        // One queue is no broadcast, and its own wait holds it.
+        for (value, queue) in [(2, no_waits), (3, no_signals)] {
+            kind.wait(w, queue, &at(&gate, value)).unwrap();
+            kind.broadcast(w, &[queue], &at(&fence, value), NONE).unwrap();
+            w.pass(1_000);
+            assert_eq!(fence.value.load(), value - 1);
+            w.signal(&gate, value);
+            assert_eq!(fence.value.load(), value);
+        }
+    });
 }
 
 // spec: MF-065

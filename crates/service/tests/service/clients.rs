@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateHwContext, CreateHwQueue, CreateResource, DeviceState,
-    FenceValue, Handle, Kernel, Placement, Priority, ResourceData, ResourceName, Status,
-    SyncObjectFlags, WaitMode, WaitNotice,
+    AllocationKind, BroadcastExclusions, CreateAllocation, CreateHwContext, CreateHwQueue,
+    CreateResource, DeviceState, FenceValue, Handle, Kernel, Placement, Priority, ResourceData,
+    ResourceName, Status, SyncObjectFlags, WaitMode, WaitNotice,
 };
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, QueueDesc, Submission, Validation,
@@ -75,8 +75,14 @@ fn a_client_that_knows_kernel_queues_only_is_offered_no_other() {
         let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 1 };
         let hw_context = kernel.create_hw_context(context).unwrap();
         let (priority, native_fence_commands) = (Priority::Normal, false);
-        let args =
-            CreateHwQueue { hw_context, user_mode_submission, priority, native_fence_commands };
+        let exclusions = BroadcastExclusions::default();
+        let args = CreateHwQueue {
+            hw_context,
+            user_mode_submission,
+            priority,
+            native_fence_commands,
+            exclusions,
+        };
         kernel.create_hw_queue(args).map(drop)
     };
     assert_eq!(queue_of(&older, true), Err(Status::NOT_SUPPORTED));

@@ -7,8 +7,8 @@ use super::process::{self, FEW_CLIENTS, Setting};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tidegate::Platform;
 use tidegate::calls::{
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreatePagingQueue, Kernel,
-    PagingPriority, Priority, Status, SyncObjectFlags,
+    BroadcastExclusions, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreatePagingQueue,
+    Kernel, PagingPriority, Priority, Status, SyncObjectFlags,
 };
 use tidegate::service::Refusal;
 use tidegate::service::client::{self, ConnectError};
@@ -127,6 +127,7 @@ fn a_queue_whose_memory_finds_no_descriptor_is_not_kept() {
         hw_context,
         user_mode_submission: false,
         native_fence_commands: false,
+        exclusions: BroadcastExclusions::default(),
         priority: Priority::Normal,
     };
     let paging = CreatePagingQueue { device, priority: PagingPriority::Normal };

@@ -23,8 +23,8 @@ use tidegate::ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, ProgressFence, RingAllocations,
 };
 use tidegate::ddi::{
-    Callbacks, Driver, DriverHandle, FeatureId, HwQueueDdi, NativeFenceDdi, NativeFenceType,
-    OsHandle, Passive, StartInfo, Status, UserModeSubmissionDdi,
+    BroadcastExclusions, Callbacks, Driver, DriverHandle, FeatureId, HwQueueDdi, NativeFenceDdi,
+    NativeFenceType, OsHandle, Passive, StartInfo, Status, UserModeSubmissionDdi,
 };
 use tidegate::gpu_abi::{AdminCommand, CONTROL_WORDS, Device, QueueId, SLOT_BYTES};
 use tidegate::kmd::{Config, ReferenceDriver};
@@ -267,6 +267,7 @@ pub fn queue_args(context: DriverHandle, os: u64, user_mode: bool, progress: u64
         context,
         os_handle: OsHandle(os),
         user_mode_submission: user_mode,
+        exclusions: BroadcastExclusions::default(),
         progress_fence: ProgressFence::Monitored { gpu_va: progress },
         progress_current_gpu_va: progress,
         progress_monitored_gpu_va: 0,

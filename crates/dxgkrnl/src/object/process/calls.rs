@@ -417,6 +417,7 @@ impl Process {
         let desc = HwQueueDesc {
             user_mode_submission: args.user_mode_submission,
             native_fence_commands: args.native_fence_commands,
+            exclusions: args.exclusions,
             priority: args.priority,
         };
         let queue = HwQueue::new(level, &context, &desc, &self.objects.hw_queues)?;
@@ -486,6 +487,7 @@ impl Process {
     ) -> Result<(), Status> {
         let level = &entered();
         let queues = one_packet(args.hw_queues, |h| self.kernel_mode_queue(h), |q| &q.device)?;
+        HwQueue::check_broadcast(&queues)?;
         // This call takes no event.
         check_flags(
             args.flags,

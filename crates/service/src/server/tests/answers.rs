@@ -367,6 +367,7 @@ fn queues_and_contexts_are_counted_until_they_end() {
             hw_context,
             user_mode_submission: false,
             native_fence_commands: false,
+            exclusions: BroadcastExclusions::default(),
             priority: Priority::Normal,
         };
         process.request::<wire::HwQueueView>(Call::CreateHwQueue { args }).map(|made| made.handle)
@@ -470,6 +471,7 @@ fn doorbell(process: &mut Process) -> (Handle, Attachment, u32) {
         hw_context,
         user_mode_submission: true,
         native_fence_commands: false,
+        exclusions: BroadcastExclusions::default(),
         priority: Priority::Normal,
     };
     let queue: wire::HwQueueView = process.request(Call::CreateHwQueue { args }).unwrap();
