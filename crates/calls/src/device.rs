@@ -202,7 +202,7 @@ pub enum TdrTest {
     EnableBreak,
     /// TDRDBGCTRLTYPE_UNCONDITIONAL: recoveries are not counted any more.
     Unconditional,
-    /// TDRDBGCTRLTYPE_VSYNCTDR.
+    /// TDRDBGCTRLTYPE_VSYNCTDR: the adapter is reset as if its display did not acknowledge a flip.
     VSyncTdr,
     /// TDRDBGCTRLTYPE_GPUTDR: the adapter is reset.
     GpuTdr,

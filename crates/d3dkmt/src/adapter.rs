@@ -355,10 +355,25 @@ pub(crate) fn escape(call: &Call, args: &Escape) -> Result<(), Status> {
     if args.escape_type != ESCAPE_TDRDBGCTRL {
         return Err(Status::NOT_SUPPORTED);
     }
-    if (args.data_bytes as usize) < size_of::<TdrDebugControl>() {
-        return Err(Status::INVALID_PARAMETER);
-    }
-    let control: TdrDebugControl = call.caller.read(args.data)?;
-    let test = TdrTest::from_number(control.control, control.node_ordinal, 0);
+    let test = tdr_test(call, args)?;
     adapter.kernel.debug_timeouts(test.ok_or(Status::INVALID_PARAMETER)?)
+}
+
+/// Reads the data of D3DKMT_ESCAPE_TDRDBGCTRL. No data forces a timeout, as the page of
+/// DXGK_TDR_TYPE_FORCED says. A type without a node is the data of Windows 7.
+fn tdr_test(call: &Call, args: &Escape) -> Result<Option<TdrTest>, Status> {
+    const WHOLE: usize = size_of::<TdrDebugControl>();
+    match args.data_bytes as usize {
+        0 => Ok(Some(TdrTest::ForceTdr)),
+        bytes if bytes >= WHOLE => {
+            let control: TdrDebugControl = call.caller.read(args.data)?;
+            Ok(TdrTest::from_number(control.control, control.node_ordinal, 0))
+        }
+        4..WHOLE => {
+            let control = call.caller.numbers::<u32>(args.data, 1, 1)?[0];
+            let test = TdrTest::from_number(control, 0, 0);
+            Ok(test.filter(|test| !matches!(test, TdrTest::EngineTdr { .. })))
+        }
+        _ => Ok(None),
+    }
 }

@@ -510,6 +510,93 @@ static D3DKMT_GETDEVICESTATE state_of(D3DKMT_HANDLE of, D3DKMT_DEVICESTATE_TYPE 
     return state;
 }
 
+static NTSTATUS debug_timeouts(D3DKMT_HANDLE adapter, const void *data, UINT bytes) {
+    D3DKMT_ESCAPE escape;
+    memset(&escape, 0, sizeof escape);
+    escape.hAdapter = adapter;
+    escape.Type = D3DKMT_ESCAPE_TDRDBGCTRL;
+    escape.pPrivateDriverData = (void *)(uintptr_t)data;
+    escape.PrivateDriverDataSize = bytes;
+    return D3DKMTEscape(&escape);
+}
+
+/* A device whose work hangs an engine of this node, until a simulated timeout. Returns its state. */
+static D3DKMT_DEVICEEXECUTION_STATE state_after(D3DKMT_HANDLE adapter, const void *data, UINT bytes,
+                                                UINT node) {
+    D3DKMT_HANDLE before = device, lost = device = create_device(adapter);
+    D3DKMT_CREATEHWCONTEXT context;
+    memset(&context, 0, sizeof context);
+    context.hDevice = lost;
+    context.NodeOrdinal = node;
+    OK(D3DKMTCreateHwContext(&context));
+    D3DKMT_CREATEHWQUEUE queue = hw_queue(context.hHwContext, 0);
+    struct memory commands = allocate(4096, 0), begun = allocate(4096, 0);
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE submit;
+    memset(&submit, 0, sizeof submit);
+    submit.hHwQueue = queue.hHwQueue;
+    submit.HwQueueProgressFenceId = 1;
+    submit.CommandBuffer = commands.gpu;
+    submit.CommandLength = write_value(commands.cpu, begun.gpu, 1) + 8;
+    store(commands.cpu + 3, HANG);
+    CHECK(state_of(lost, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
+    OK(D3DKMTSubmitCommandToHwQueue(&submit));
+    while (load(begun.cpu) != 1) sched_yield();
+    OK(debug_timeouts(adapter, data, bytes));
+    IS(wait_cpu(device, queue.hHwQueueProgressFence, 1, 0), STATUS_DEVICE_REMOVED);
+    IS(D3DKMTSubmitCommandToHwQueue(&submit), STATUS_DEVICE_REMOVED);
+    /* No desktop is switched. */
+    D3DKMT_GETDEVICESTATE reset = state_of(lost, D3DKMT_DEVICESTATE_RESET);
+    UINT64 none = 0;
+    CHECK(memcmp(&reset.ExecutionState, &none, sizeof none) == 0);
+    D3DKMT_DEVICEEXECUTION_STATE state = state_of(lost, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState;
+    destroy_device(lost);
+    device = before;
+    return state;
+}
+
+/* The simulated timeouts: D3DKMT_TDRDBGCTRLTYPE, and DXGK_TDR_TYPE_FORCED for an escape without data. */
+static void recoveries(D3DKMT_HANDLE adapter, D3DKMT_HANDLE idle) {
+    D3DKMT_TDRDBGCTRL_ESCAPE control = {D3DKMT_TDRDBGCTRLTYPE_UNCONDITIONAL, 0};
+    OK(debug_timeouts(adapter, &control, sizeof control));
+    /* The adapter is reset, and no device is to blame. */
+    static const D3DKMT_TDRDBGCTRLTYPE of_adapter[] = {
+        D3DKMT_TDRDBGCTRLTYPE_FORCETDR, D3DKMT_TDRDBGCTRLTYPE_GPUTDR,
+    };
+    CHECK(state_after(adapter, NULL, 0, 0) == D3DKMT_DEVICEEXECUTION_RESET);
+    for (int i = 0; i < 2; i++) {
+        control.TdrControl = of_adapter[i];
+        CHECK(state_after(adapter, &control, sizeof control, 0) == D3DKMT_DEVICEEXECUTION_RESET);
+        /* Without a node, as in Windows 7. */
+        CHECK(state_after(adapter, &control, 4, 1) == D3DKMT_DEVICEEXECUTION_RESET);
+    }
+    /* The engine is reset, and its work is to blame. */
+    control.TdrControl = D3DKMT_TDRDBGCTRLTYPE_ENGINETDR;
+    for (control.NodeOrdinal = 0; control.NodeOrdinal < 2; control.NodeOrdinal++) {
+        D3DKMT_DEVICEEXECUTION_STATE state = state_after(adapter, &control, sizeof control, control.NodeOrdinal);
+        CHECK(state == D3DKMT_DEVICEEXECUTION_HUNG);
+    }
+    IS(debug_timeouts(adapter, &control, 4), STATUS_INVALID_PARAMETER);
+    control.NodeOrdinal = 99;
+    IS(debug_timeouts(adapter, &control, sizeof control), STATUS_INVALID_PARAMETER);
+    IS(debug_timeouts(adapter, &control, 3), STATUS_INVALID_PARAMETER);
+    IS(debug_timeouts(adapter, NULL, sizeof control), STATUS_INVALID_PARAMETER);
+    control.TdrControl = (D3DKMT_TDRDBGCTRLTYPE)9;
+    IS(debug_timeouts(adapter, &control, sizeof control), STATUS_INVALID_PARAMETER);
+    /* This adapter has no display. */
+    static const D3DKMT_TDRDBGCTRLTYPE of_display[] = {
+        D3DKMT_TDRDBGCTRLTYPE_VSYNCTDR, D3DKMT_TDRDBGCTRLTYPE_FORCEDODTDR,
+        D3DKMT_TDRDBGCTRLTYPE_FORCEDODVSYNCTDR,
+    };
+    for (int i = 0; i < 3; i++) {
+        control.TdrControl = of_display[i];
+        IS(debug_timeouts(adapter, &control, sizeof control), STATUS_NOT_SUPPORTED);
+    }
+    CHECK(state_of(idle, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
+    D3DKMT_HANDLE after = create_device(adapter);
+    CHECK(state_of(after, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
+    destroy_device(after);
+}
+
 /* Work that faults, and work that hangs until the adapter is reset: their devices are lost. */
 static void faults(D3DKMT_HANDLE adapter) {
     D3DKMT_HANDLE healthy = device;
@@ -541,33 +628,7 @@ static void faults(D3DKMT_HANDLE adapter) {
 
     device = healthy;
     CHECK(state_of(device, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
-    D3DKMT_HANDLE lost = device = create_device(adapter);
-    context.hDevice = device;
-    OK(D3DKMTCreateHwContext(&context));
-    queue = hw_queue(context.hHwContext, 0);
-    commands = allocate(4096, 0);
-    submit.hHwQueue = queue.hHwQueue;
-    submit.CommandBuffer = commands.gpu;
-    submit.CommandLength = 8;
-    store(commands.cpu, HANG);
-    OK(D3DKMTSubmitCommandToHwQueue(&submit));
-    D3DKMT_TDRDBGCTRL_ESCAPE control = {0, 0}; /* FORCETDR */
-    D3DKMT_ESCAPE escape;
-    memset(&escape, 0, sizeof escape);
-    escape.hAdapter = adapter;
-    escape.Type = D3DKMT_ESCAPE_TDRDBGCTRL;
-    escape.pPrivateDriverData = &control;
-    IS(D3DKMTEscape(&escape), STATUS_INVALID_PARAMETER);
-    escape.PrivateDriverDataSize = sizeof control;
-    OK(D3DKMTEscape(&escape));
-    IS(wait_cpu(device, queue.hHwQueueProgressFence, 1, 0), STATUS_DEVICE_REMOVED);
-    D3DKMT_DEVICEEXECUTION_STATE state = state_of(lost, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState;
-    CHECK(state == D3DKMT_DEVICEEXECUTION_HUNG || state == D3DKMT_DEVICEEXECUTION_RESET);
-    destroy_device(lost);
-    device = healthy;
-    D3DKMT_HANDLE after = create_device(adapter);
-    CHECK(state_of(after, D3DKMT_DEVICESTATE_EXECUTION).ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
-    destroy_device(after);
+    recoveries(adapter, healthy);
 }
 
 /* Descriptions that describe no allocation, and a control area that would move. */

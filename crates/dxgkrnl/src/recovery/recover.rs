@@ -273,7 +273,8 @@ impl Recovery {
     /// A forced recovery is complete on return.
     ///
     /// # Errors
-    /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
+    /// NOT_SUPPORTED for a test of a display that the adapter lacks, and for tests of adapters that
+    /// only display; INVALID_PARAMETER for an unknown engine; DEVICE_REMOVED
     /// when a driver contract was broken.
     pub(crate) fn debug_timeouts(
         self: &Arc<Self>,
@@ -294,6 +295,11 @@ impl Recovery {
             TdrTest::DisableBreak => self.policy.lock().set_break(false),
             TdrTest::EnableBreak => self.policy.lock().set_break(true),
             TdrTest::Unconditional => self.policy.lock().recover_always(),
+            // The display does not acknowledge a flip in time.
+            TdrTest::VSyncTdr if self.display.is_some() => {
+                recover(self, level, Finding::of_adapter(TimeoutCause::AdapterForced, 0));
+            }
+            // An adapter without a display, and tests of adapters that only display.
             TdrTest::VSyncTdr | TdrTest::ForceDodTdr | TdrTest::ForceDodVSyncTdr => {
                 return Err(Status::NOT_SUPPORTED);
             }

@@ -614,31 +614,33 @@ fn a_reset_that_loses_the_device_of_the_picture_frees_the_screen() {
 // spec: PRE-052
 #[test]
 fn a_reset_that_the_device_of_the_picture_survives_shows_it_again() {
-    let shown = machine(|_| ());
-    let kernel = shown.machine.open("in system memory").unwrap();
-    let device = kernel.create_device().unwrap();
-    let client = Client::of(&shown.platform, kernel, device);
-    let clock = shown.platform.clone();
-    shown.run(move || {
-        let (context, picture) =
-            (client.context(0), client.allocate_in(PICTURE_BYTES, Placement::System));
-        let args = Present {
-            queue: PresentQueue::Context(context),
-            allocation: picture.handle,
-            surface: Surface::packed(WIDTH, HEIGHT, PixelFormat::A8B8G8R8),
-            vid_pn_source_id: 0,
-            sync_interval: 1,
-            shown: None,
-        };
-        client.kernel.present(args).unwrap();
-        clock.sleep_until(clock.now().after(3 * PERIOD));
-        client.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
-        assert_eq!(client.state(), Ok(DeviceState::Active));
-        clock.sleep_until(clock.now().after(3 * PERIOD));
-        drop(client);
-    });
-    let numbers: Vec<u32> = shown.pictures().unwrap().into_iter().map(|(n, _)| n).collect();
-    assert_eq!(numbers, [0, 0]);
+    for test in [TdrTest::ForceTdr, TdrTest::VSyncTdr] {
+        let shown = machine(|_| ());
+        let kernel = shown.machine.open("in system memory").unwrap();
+        let device = kernel.create_device().unwrap();
+        let client = Client::of(&shown.platform, kernel, device);
+        let clock = shown.platform.clone();
+        shown.run(move || {
+            let (context, picture) =
+                (client.context(0), client.allocate_in(PICTURE_BYTES, Placement::System));
+            let args = Present {
+                queue: PresentQueue::Context(context),
+                allocation: picture.handle,
+                surface: Surface::packed(WIDTH, HEIGHT, PixelFormat::A8B8G8R8),
+                vid_pn_source_id: 0,
+                sync_interval: 1,
+                shown: None,
+            };
+            client.kernel.present(args).unwrap();
+            clock.sleep_until(clock.now().after(3 * PERIOD));
+            client.kernel.debug_timeouts(test).unwrap();
+            assert_eq!(client.state(), Ok(DeviceState::Active));
+            clock.sleep_until(clock.now().after(3 * PERIOD));
+            drop(client);
+        });
+        let numbers: Vec<u32> = shown.pictures().unwrap().into_iter().map(|(n, _)| n).collect();
+        assert_eq!(numbers, [0, 0]);
+    }
 }
 
 /// The workload that comes with the project: each picture has its own horizon, where it is
