@@ -5,12 +5,13 @@ use crate::call::Call;
 use crate::library::ended;
 use crate::named_object::Object;
 use crate::object::{Adapter, KeyedMutex};
+use crate::timeout::{Next, Timeout};
 use std::sync::Arc;
 use tidegate_calls::{
     self as calls, FenceValue, Handle, KeyedMutexAcquire, MAX_KEYED_MUTEX_DATA_BYTES, ResourceName,
     Status, WaitMode, WaitNotice,
 };
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, Platform};
 use tidegate_wddm_abi::d3dkmthk::{
     AcquireKeyedMutex, AcquireKeyedMutex2, CreateKeyedMutex, CreateKeyedMutex2, DestroyKeyedMutex,
     OpenKeyedMutex, OpenKeyedMutex2, OpenKeyedMutexFromNtHandle, ReleaseKeyedMutex,
@@ -19,8 +20,6 @@ use tidegate_wddm_abi::d3dkmthk::{
 
 /// NtSecuritySharing of D3DKMT_CREATEKEYEDMUTEX2_FLAGS.
 const NT_SECURITY_SHARING: u32 = 1;
-/// Nanoseconds of the unit of a timeout.
-const TIMEOUT_UNIT_NS: u64 = 100;
 
 /// Reads data of the runtime. NULL has no bytes.
 fn data(call: &Call, address: u64, bytes: u32) -> Result<Vec<u8>, Status> {
@@ -121,70 +120,60 @@ pub(crate) fn destroy_keyed_mutex(call: &Call, args: &DestroyKeyedMutex) -> Resu
     Ok(())
 }
 
-/// How long an acquire may wait.
-enum Limit {
-    None,
-    Until(CpuTime),
-}
-
-/// Reads the timeout of an acquire: a time from now in units of 100 ns, below 0.
-///
-/// # Errors
-/// NOT_SUPPORTED for a time of the clock.
-fn limit(call: &Call, address: u64) -> Result<Limit, Status> {
-    if address == 0 {
-        return Ok(Limit::None);
-    }
-    let timeout = call.caller.numbers::<u64>(address, 1, 1)?[0].cast_signed();
-    if timeout > 0 {
-        return Err(Status::NOT_SUPPORTED);
-    }
-    let ns = timeout.unsigned_abs().saturating_mul(TIMEOUT_UNIT_NS);
-    Ok(Limit::Until(call.library.platform.now().after(ns)))
-}
-
-/// Waits until the mutex has changed. Returns whether it has.
-fn wait(call: &Call, mutex: &KeyedMutex, change: u64, limit: &Limit) -> Result<bool, Status> {
+/// Waits until the mutex has changed, or the deadline has passed.
+fn wait(
+    platform: &Platform,
+    mutex: &KeyedMutex,
+    change: u64,
+    deadline: Option<CpuTime>,
+) -> Result<(), Status> {
     let fences = [FenceValue { fence: mutex.changes.handle, value: change }];
-    let deadline = match limit {
-        Limit::None => {
-            mutex.kernel().wait_from_cpu(&fences, WaitMode::All, None)?;
-            return Ok(true);
-        }
-        Limit::Until(deadline) => *deadline,
-    };
-    let platform = &call.library.platform;
-    if platform.now() >= deadline {
-        return Ok(false);
+    if deadline.is_none() {
+        return mutex.kernel().wait_from_cpu(&fences, WaitMode::All, None);
     }
     let event = platform.event(false);
     let notice = WaitNotice::Event(event.clone());
-    let wait = mutex.kernel().register_cpu_wait(&fences, WaitMode::All, notice)?;
-    event.wait_for(Some(deadline), "keyed mutex");
-    Ok(wait.is_over())
+    let _wait = mutex.kernel().register_cpu_wait(&fences, WaitMode::All, notice)?;
+    event.wait_for(deadline, "keyed mutex");
+    Ok(())
 }
 
-fn acquire(
-    call: &Call,
-    mutex: u32,
+/// What an acquire returns: its status, the fence value and the data of the release.
+type Acquired = (Status, u64, Vec<u8>);
+
+/// Acquires a mutex that is released with the key within the time.
+fn acquire_within(
+    platform: &Platform,
+    mutex: &KeyedMutex,
     key: u64,
-    timeout: u64,
-) -> Result<(Status, u64, Vec<u8>), Status> {
-    let mutex = call.library.keyed_mutex(mutex)?;
-    let limit = limit(call, timeout)?;
+    timeout: Timeout,
+) -> Result<Acquired, Status> {
     loop {
-        match mutex.kernel().acquire_keyed_mutex(mutex.handle, key)? {
+        let change = match mutex.kernel().acquire_keyed_mutex(mutex.handle, key)? {
             KeyedMutexAcquire::Acquired { fence_value, data } => {
                 return Ok((Status::SUCCESS, fence_value, data));
             }
             KeyedMutexAcquire::Abandoned => return Ok((Status::ABANDONED, 0, Vec::new())),
-            KeyedMutexAcquire::Held { change } => {
-                if !wait(call, &mutex, change, &limit)? {
-                    return Ok((Status::TIMEOUT, 0, Vec::new()));
-                }
-            }
-        }
+            KeyedMutexAcquire::Held { change } => change,
+        };
+        let deadline = match timeout.next(platform) {
+            Next::Expired => return Ok((Status::TIMEOUT, 0, Vec::new())),
+            Next::Wait => None,
+            Next::WaitUntil(deadline) => Some(deadline),
+        };
+        wait(platform, mutex, change, deadline)?;
     }
+}
+
+/// Acquires a mutex. `timeout`: the address of the timeout, or NULL.
+fn acquire(call: &Call, mutex: u32, key: u64, timeout: u64) -> Result<Acquired, Status> {
+    let mutex = call.library.keyed_mutex(mutex)?;
+    let units = match timeout {
+        0 => None,
+        address => Some(call.caller.numbers::<u64>(address, 1, 1)?[0].cast_signed()),
+    };
+    let platform = &call.library.platform;
+    acquire_within(platform, &mutex, key, Timeout::begin(platform, units))
 }
 
 pub(crate) fn acquire_keyed_mutex(
@@ -240,4 +229,86 @@ pub(crate) fn release_keyed_mutex2(call: &Call, args: &ReleaseKeyedMutex2) -> Re
     let replaces = args.private_runtime_data_size != 0;
     let data = replaces.then_some(&data[..]);
     release(call, args.keyed_mutex, (args.key, args.fence_value), data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::PendingWaits;
+    use crate::object::{Device, OwnDevice};
+    use tidegate_testbed::prelude::World;
+    use tidegate_testbed::world;
+
+    /// An instance of the mutex of that global handle, or of a new one whose key is 0.
+    fn instance(w: &World, shared: Option<u32>) -> (KeyedMutex, u32) {
+        let adapter = Arc::new(Adapter { index: 0, connection: 0, kernel: w.kernel.clone() });
+        let handle = adapter.kernel.create_device().unwrap();
+        let waits = PendingWaits::new(&w.platform);
+        let device = Arc::new(OwnDevice(Arc::new(Device { adapter, handle, waits })));
+        let (mutex, shared) = match shared {
+            Some(shared) => {
+                let name = ResourceName::Shared(shared);
+                (w.kernel.open_keyed_mutex(name).unwrap().handle, shared)
+            }
+            None => {
+                let args = calls::CreateKeyedMutex {
+                    device: handle,
+                    initial_key: 0,
+                    data: Vec::new(),
+                    nt_security_sharing: false,
+                };
+                let made = w.kernel.create_keyed_mutex(args).unwrap();
+                (made.handle, made.shared_handle)
+            }
+        };
+        let changes = w.kernel.open_keyed_mutex_changes(handle, mutex).unwrap();
+        (KeyedMutex { device, handle: mutex, changes }, shared)
+    }
+
+    /// D3DKMT_ACQUIREKEYEDMUTEX (d3dkmthk.h): a positive timeout is a time since 1601, a negative
+    /// one an interval.
+    #[test]
+    fn an_acquire_ends_at_its_time_or_with_the_release() {
+        const UNITS_TO_1970: i64 = 11_644_473_600 * 10_000_000;
+        world().run(|w| {
+            let platform = &w.platform;
+            let (mine, shared) = instance(w, None);
+            let yours = instance(w, Some(shared)).0;
+            let acquire = |key, units| {
+                let timeout = Timeout::begin(platform, Some(units));
+                acquire_within(platform, &yours, key, timeout).unwrap().0
+            };
+            let at =
+                |ns: u64| UNITS_TO_1970 + ((platform.system_time_ns() + ns) / 100).cast_signed();
+            let never = acquire_within(platform, &mine, 0, Timeout::None).unwrap();
+            assert_eq!(never.0, Status::SUCCESS);
+            for (is_time, ns) in [(false, 7_000_000), (true, 2_600_000_000), (true, 0)] {
+                let start = platform.now().0;
+                let units = if is_time { at(ns) } else { -((ns / 100).cast_signed()) };
+                assert_eq!(acquire(0, units), Status::TIMEOUT);
+                let took = platform.now().0 - start;
+                assert!((ns..ns + 1_000_000).contains(&took), "{took} for {ns}");
+            }
+            // A release within the time ends the wait.
+            let (kernel, handle, own) = (w.kernel.clone(), mine.handle, platform.clone());
+            let release = platform.spawn("the owner", move || {
+                own.busy(1_500_000_000);
+                let args = calls::ReleaseKeyedMutex {
+                    mutex: handle,
+                    key: 1,
+                    fence_value: 7,
+                    replaces_data: false,
+                    data: &[],
+                };
+                kernel.release_keyed_mutex(args).unwrap();
+            });
+            let start = platform.now().0;
+            assert_eq!(acquire(1, at(3_600_000_000_000)), Status::SUCCESS);
+            let took = platform.now().0 - start;
+            assert!((1_500_000_000..1_600_000_000).contains(&took), "{took}");
+            release.join();
+            mine.end();
+            yours.end();
+        });
+    }
 }

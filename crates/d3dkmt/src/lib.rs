@@ -3,9 +3,10 @@
 //!
 //! Rooms, each using those before it: `caller` (the caller's memory and descriptors) · `event` ·
 //! `process` · `object` · `internal_fence` · `named_object` · `gpu_ranges` · `own_devices` ·
-//! `nt_handles` · `backend` (the one place that chooses the kernel) · `library` (objects by
-//! handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`, `keyed_mutex`, `legacy`,
-//! `resource`, `memory`, `gpu_address`, `sync`, `sharing`), which check and translate arguments ·
+//! `nt_handles` · `timeout` · `backend` (the one place that chooses the kernel) · `library`
+//! (objects by handle) · `call` · the calls (`adapter`, `device`, `queue`, `doorbell`,
+//! `keyed_mutex`, `legacy`, `resource`, `memory`, `gpu_address`, `sync`, `sharing`), which check
+//! and translate arguments ·
 //! [`exports`] (the names).
 //!
 //! Invariants: no panic leaves the library. No lock of the library is held while the kernel is
@@ -36,5 +37,6 @@ mod resource;
 mod rings;
 mod sharing;
 mod sync;
+mod timeout;
 
 pub use library::{Held, held};

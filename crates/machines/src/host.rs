@@ -227,6 +227,11 @@ impl Host {
         CpuTime(os::monotonic_ns().saturating_sub(self.start_ns))
     }
 
+    /// Returns the system's clock, which may be set, in nanoseconds since 1 January 1970.
+    pub fn system_time_ns(&self) -> u64 {
+        os::system_time_ns()
+    }
+
     /// Keeps the calling thread busy for `ns` nanoseconds, or until the stop.
     pub fn busy(&self, ns: u64) {
         let end = self.now().after(ns);

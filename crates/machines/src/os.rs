@@ -180,6 +180,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Returns the system's clock, which may be set, in nanoseconds since 1 January 1970.
+pub(crate) fn system_time_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
 /// Returns the CPU time used by this process so far (all threads), in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -203,7 +208,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 #[inline]
 fn nanoseconds(time: &libc::timespec) -> u64 {
-    // No clock of this file is negative.
+    // No clock of this file is negative, unless the system's is set to a time before 1970.
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include "contexts.h"
 #include "memory.h"
 
@@ -619,6 +620,13 @@ static void keyed_mutexes(void) {
     IS(D3DKMTCreateKeyedMutex2(&create2), STATUS_INVALID_PARAMETER);
 }
 
+/* The system's clock in units of 100 ns since 1 January 1601. */
+static int64_t system_time(void) {
+    struct timespec now;
+    CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0);
+    return (now.tv_sec + 11644473600LL) * 10000000 + now.tv_nsec / 100;
+}
+
 /* What a key admits: the documents of D3DKMTAcquireKeyedMutex and of IDXGIKeyedMutex. */
 static void keys(void) {
     D3DKMT_CREATEKEYEDMUTEX create;
@@ -632,6 +640,11 @@ static void keys(void) {
     IS(acquire(mine, 0, 0, &value), STATUS_TIMEOUT);
     CHECK(value == 0x1eadbeed);
     IS(acquire(mine, 0, -10, &value), STATUS_TIMEOUT);
+    /* A positive timeout is a time of the system's clock since 1601 (D3DKMT_ACQUIREKEYEDMUTEX). */
+    IS(acquire(mine, 0, 1, &value), STATUS_TIMEOUT);
+    int64_t limit = system_time() + 50000;
+    IS(acquire(mine, 0, limit, &value), STATUS_TIMEOUT);
+    CHECK(system_time() >= limit);
     OK(acquire(mine, 7, 0, &value));
     CHECK(value == 0);
     IS(acquire(yours, 7, 0, &value), STATUS_TIMEOUT);
@@ -641,7 +654,7 @@ static void keys(void) {
     OK(D3DKMTReleaseKeyedMutex(&release));
     IS(D3DKMTReleaseKeyedMutex(&release), STATUS_INVALID_PARAMETER);
     IS(acquire(yours, 7, 0, &value), STATUS_TIMEOUT);
-    OK(acquire(yours, 8, 0, &value));
+    OK(acquire(yours, 8, INT64_MAX, &value));
     CHECK(value == 100);
     /* The second form passes data of the runtime on. */
     unsigned char text[4] = {'d', 'a', 't', 'a'}, heard[8] = {0};

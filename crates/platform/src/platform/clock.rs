@@ -15,6 +15,15 @@ impl Platform {
         }
     }
 
+    /// Returns the system's clock, which may be set, in nanoseconds since 1 January 1970. A
+    /// cooperative platform was created at that date, and nothing sets its clock.
+    pub fn system_time_ns(&self) -> u64 {
+        match self.inner.kind {
+            PlatformKind::Host => self.host_threads().system_time_ns(),
+            _ => world::now().0,
+        }
+    }
+
     /// Returns the time for a timeline: the clock, or under exploration, where the clock does not
     /// advance, the number of events in the log of steps ([`Platform::take_steps`]). Without
     /// tracing that is the number of visible steps.
