@@ -1,8 +1,8 @@
 //! Notices that a client has ended while its session waits for queued work in a call.
 //!
-//! A session reads its socket only between two calls. For a call that waits for work a thread waits
-//! for the end of the connection. Unless the client has said goodbye, it ends the process's waits
-//! for work, so that the call returns.
+//! A session reads its connection only between two calls. For a call that waits for work a thread
+//! waits for the end of the connection. Unless the client has said goodbye, it ends the process's
+//! waits for work, so that the call returns.
 
 use super::shared::OpenedProcess;
 use crate::transport::{Bell, Heard, Link};
@@ -17,8 +17,8 @@ pub(super) struct EndWatch {
 }
 
 impl EndWatch {
-    /// `None` for a connection that is no socket, or where the system has no thread or descriptor
-    /// left: such an end is noticed after the call.
+    /// `None` between agents of a cooperative platform, or where the system has no thread or
+    /// descriptor left: such an end is noticed after the call.
     pub(super) fn begin(
         platform: &Platform,
         link: &Arc<Link>,

@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tidegate::calls::{
-    CreateMonitoredFence, FenceValue, Handle, Kernel, SignalFlags, Status, SyncObjectAccess,
-    SyncObjectFlags, WaitMode,
+    CreateContextVirtual, CreateMonitoredFence, FenceValue, Handle, Kernel, Priority, SignalFlags,
+    SignalFromGpu2, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{
     Buffer, BufferDesc, CommandListType, Device, DeviceOptions, EventDesc, Fence, Queue, QueueDesc,
@@ -231,6 +231,50 @@ fn the_next_process_of_a_guest_ends_the_last_one() {
     drop(second);
     let third = machine.process(&platform, "third");
     assert!(third.check_connection());
+}
+
+/// Returns when a process of the guest is in a call that destroys a device whose work nothing ends.
+fn begin_to_destroy(service: &Service, kernel: &Arc<RemoteKernel>) {
+    let (device, fence) = raw_fence(kernel, 0);
+    let (priority, node_ordinal, engine_affinity) = (Priority::Normal, 0, 0);
+    let args = CreateContextVirtual { device, node_ordinal, engine_affinity, priority };
+    let context = kernel.create_context_virtual(args).unwrap();
+    let [never, after] = [1, 2].map(|value| [FenceValue { fence, value }]);
+    kernel.wait_from_gpu(context, &never).unwrap();
+    let args = SignalFromGpu2 {
+        contexts: &[context],
+        fences: &after,
+        flags: SignalFlags::empty(),
+        cpu_event: None,
+    };
+    kernel.signal_from_gpu2(args).unwrap();
+    let calls = service.count("tidegate_calls_total");
+    let kernel = kernel.clone();
+    std::thread::spawn(move || _ = kernel.destroy_device(device));
+    while service.count("tidegate_calls_total") == calls {
+        std::thread::yield_now();
+    }
+}
+
+/// The TDR delay is an hour, for which the call that destroys the device may wait.
+#[test]
+fn the_end_of_a_guest_is_noticed_while_its_device_waits_for_work() {
+    let service = Service::with_guests_of_machine(ServerConfig::default(), 1, |config| {
+        config.kernel.tdr.delay_ns = 3_600_000_000_000;
+    });
+    let platform = Platform::host();
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    begin_to_destroy(&service, &machine.process(&platform, "killed"));
+    // Its process is gone, and the guest starts another one.
+    let next = machine.process(&platform, "next");
+    assert_eq!(service.count("tidegate_processes"), 1);
+    begin_to_destroy(&service, &next);
+    drop(machine);
+    while service.count("tidegate_processes") != 0 {
+        std::thread::yield_now();
+    }
+    let machine = VirtualMachine::start(&service.guest_socket(0));
+    assert!(machine.process(&platform, "of the next guest").check_connection());
 }
 
 #[test]

@@ -196,6 +196,11 @@ impl GuestEnd {
         }
     }
 
+    /// Has the next process of the guest look again, whose interrupt this one may have taken.
+    fn pass_on(&self, vector: usize) {
+        self.device.interrupts.iter().for_each(|interrupts| ring(&interrupts[vector]));
+    }
+
     pub(in super::super) fn receive<'a>(
         &self,
         buffer: &'a mut Vec<u8>,
@@ -205,6 +210,7 @@ impl GuestEnd {
         while self.words.load(ANSWER_NUMBER) != number {
             // An answer is stored before the end.
             if self.has_ended() && self.words.load(ANSWER_NUMBER) != number {
+                self.pass_on(ANSWERED);
                 return Ok(None);
             }
             self.pause(ANSWERED, looks);
@@ -260,6 +266,7 @@ impl GuestEnd {
         let mut looks = 0;
         loop {
             if self.has_ended() {
+                self.pass_on(NOTICED);
                 return Heard::End;
             }
             let notices = self.words.load(NOTICES);
