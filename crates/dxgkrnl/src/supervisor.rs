@@ -8,11 +8,14 @@
 //! publishes the earliest and sleeps until then. A deadline armed in between was either read in
 //! step 2, or its caller reads the word of step 1 and wakes the agent.
 //!
+//! An agent that wakes long after its deadline shows that the process had no processor: it was
+//! stopped, or its host was. The engines had none either, so the watches count their times anew.
+//!
 //! Entry point: [`start`], with the watches of the adapter.
 
 use crate::driver::DriverPort;
 use crate::error::BugCheck;
-use crate::timer::Watch;
+use crate::timer::{Watch, is_late};
 use std::sync::{Arc, Weak};
 use tidegate_ddi::Passive;
 use tidegate_platform::{Agent, CpuTime, Turn};
@@ -47,6 +50,8 @@ struct TimerAgent {
     port: Weak<DriverPort>,
     watches: Watches,
     repeats: Repeats,
+    /// The deadline that the last turn has waited for.
+    slept_until: Option<CpuTime>,
 }
 
 impl Agent for TimerAgent {
@@ -70,7 +75,14 @@ impl Agent for TimerAgent {
         else {
             return Turn::Park;
         };
-        if deadline <= port.platform.now() {
+        let now = port.platform.now();
+        if deadline <= now {
+            // spec: PRE-169
+            let has_slept = self.slept_until.take() == Some(deadline);
+            if has_slept && is_late(deadline, now, port.config.tdr.delay_ns) {
+                self.watches.strict.iter().for_each(|watch| watch.count_anew(now));
+                return Turn::Again;
+            }
             let changed = watch.run(level);
             if self.repeats.is_stuck(watch.name(), deadline, changed) {
                 let (watch, deadline_ns) = (watch.name(), deadline.0);
@@ -79,10 +91,12 @@ impl Agent for TimerAgent {
             return Turn::Again;
         }
         self.repeats = Repeats::default();
+        self.slept_until = None;
         // 3.
         match strict {
             Some((until, _)) => {
                 port.timer.sleep_until(until.0);
+                self.slept_until = Some(deadline);
                 Turn::Until(deadline)
             }
             None => Turn::Background(deadline),
@@ -98,7 +112,8 @@ fn earliest(watches: &[Arc<dyn Watch>]) -> Option<(CpuTime, &dyn Watch)> {
 
 /// Starts the timer's agent.
 pub(crate) fn start(port: &Arc<DriverPort>, watches: Watches) {
-    let agent = TimerAgent { port: Arc::downgrade(port), watches, repeats: Repeats::default() };
+    let (port_of_agent, repeats) = (Arc::downgrade(port), Repeats::default());
+    let agent = TimerAgent { port: port_of_agent, watches, repeats, slept_until: None };
     let wake = port.timer.wake_word();
     port.timer.attach(port.platform.spawn_service("timer", wake, vec![Box::new(agent)]));
 }

@@ -14,7 +14,7 @@
 use crate::driver::{DdiCall, DriverPort};
 use crate::error::BugCheck;
 use crate::stats::Count;
-use crate::timer::{AtPassive, EndAtPassive};
+use crate::timer::{AtPassive, EndAtPassive, is_late};
 use crate::wait_classes::SUSPENSION;
 use std::sync::{Arc, Weak};
 use tidegate_ddi::{DriverHandle, Irql, OsHandle, Passive};
@@ -94,11 +94,19 @@ pub(crate) fn hold(
     contexts: Vec<Arc<dyn Suspendable>>,
 ) -> Suspended {
     contexts.iter().for_each(|context| context.suspension().begin(level));
-    let deadline = port.platform.now().after(port.config.tdr.delay_ns);
-    let mut complete = true;
+    let (platform, delay_ns) = (&port.platform, port.config.tdr.delay_ns);
+    let mut deadline = platform.now().after(delay_ns);
+    let (mut complete, mut recovered) = (true, false);
     for context in &contexts {
         let suspension = context.suspension();
-        if !suspension.wait_acknowledged(deadline) {
+        let mut acknowledged = suspension.wait_acknowledged(deadline);
+        // A recovery takes time. Before the first one, only waits do.
+        while !acknowledged && !recovered && is_late(deadline, platform.now(), delay_ns) {
+            deadline = platform.now().after(delay_ns);
+            acknowledged = suspension.wait_acknowledged(deadline);
+        }
+        if !acknowledged {
+            recovered = true;
             // The reset acknowledges every context on the engine, so no engine is waited for twice.
             complete &= port.context_not_suspended(level, suspension.context)
                 && suspension.is_acknowledged();

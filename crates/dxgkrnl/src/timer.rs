@@ -24,6 +24,15 @@ pub(crate) trait Watch: Send + Sync {
 
     /// Handles what is due. Returns whether anything changed. If so, the due deadline must be gone.
     fn run(&self, level: &Passive) -> bool;
+
+    /// Counts the times of others from now on, because none of them had a processor.
+    fn count_anew(&self, _now: CpuTime) {}
+}
+
+/// Returns whether a wait that was to end at `deadline` ended so late that the process had no
+/// processor meanwhile.
+pub(crate) fn is_late(deadline: CpuTime, now: CpuTime, timeout_ns: u64) -> bool {
+    now > deadline.after(timeout_ns / 4)
 }
 
 /// Work of an agent that must not block (IoQueueWorkItem).
@@ -168,6 +177,13 @@ mod tests {
     use super::*;
     use tidegate_platform::level::{Level, raise};
     use tidegate_platform::{Event, WaitEnd};
+
+    // spec: PRE-169
+    #[test]
+    fn a_wait_is_late_a_quarter_of_the_timeout_after_its_end() {
+        let late = |now| is_late(CpuTime(1_000), CpuTime(now), 400);
+        assert_eq!([900, 1_000, 1_100, 1_101].map(late), [false, false, false, true]);
+    }
 
     impl EndAtPassive for Arc<()> {
         fn end(&mut self, _: &Passive) {}

@@ -98,6 +98,8 @@ pub(crate) struct Engine {
     withdrawn: Option<u32>,
     /// Fence ID of the request or packet whose timeout was reported.
     timed_out: Option<u32>,
+    /// No time before this one counts towards a timeout.
+    pub(crate) timeouts_from: CpuTime,
     /// The context to which an idle engine switches, if the hardware otherwise keeps the last one.
     pub(crate) idle_context: Option<OsHandle>,
     /// The context of the last submitted packet.
@@ -138,6 +140,7 @@ impl Engine {
             hardware_contexts: 0,
             withdrawn: None,
             timed_out: None,
+            timeouts_from: CpuTime(0),
             idle_context: None,
             current_context: None,
             split: None,
@@ -319,6 +322,7 @@ impl Engine {
             true => self.request.map(|request| (request.id, request.requested))?,
             false => self.in_flight.front().and_then(|first| Some((first.id, first.began?)))?,
         };
+        let since = since.max(self.timeouts_from);
         (self.timed_out != Some(id)).then(|| (id, since.after(delay_ns)))
     }
 

@@ -160,6 +160,15 @@ impl SampleTimer {
         begins
     }
 
+    /// Moves a sample that is due to the end of another delay.
+    pub fn postpone(&mut self, now: CpuTime, delay_ns: u64) {
+        if let Some(due) = &mut self.due
+            && *due <= now
+        {
+            *due = now.after(delay_ns);
+        }
+    }
+
     /// Returns the time of the next sample. Without one, or at rest, returns `None`.
     pub fn deadline(&self) -> Option<CpuTime> {
         self.due.filter(|_| !self.at_rest)
@@ -194,6 +203,19 @@ mod tests {
             progress,
             unserved: None,
         }
+    }
+
+    // spec: PRE-169
+    #[test]
+    fn a_sample_that_is_due_is_postponed_by_a_delay() {
+        let mut timer = SampleTimer::default();
+        timer.postpone(CpuTime(9), 10);
+        assert_eq!(timer.start(CpuTime(0), 10), Some(CpuTime(10)));
+        timer.postpone(CpuTime(9), 10);
+        assert_eq!(timer.deadline(), Some(CpuTime(10)));
+        timer.postpone(CpuTime(25), 10);
+        assert_eq!(timer.deadline(), Some(CpuTime(35)));
+        assert!(!timer.take_due(CpuTime(34)) && timer.take_due(CpuTime(35)));
     }
 
     // spec: PRE-027

@@ -121,6 +121,11 @@ impl<P: Payload> VidSch<P> {
         hung
     }
 
+    /// Counts the time of each engine from now on: nothing had a processor before.
+    pub fn count_timeouts_from(&mut self, now: CpuTime) {
+        self.engines.iter_mut().for_each(|(_, engine)| engine.timeouts_from = now);
+    }
+
     /// Returns the time of the next timeout.
     pub fn next_timeout(&self, delay_ns: u64) -> Option<CpuTime> {
         let timeouts = self.engines.values().filter_map(|e| e.timeout(&self.config, delay_ns));

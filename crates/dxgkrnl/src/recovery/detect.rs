@@ -101,6 +101,14 @@ pub(super) fn next_deadline_at_rest(recovery: &Recovery) -> Option<CpuTime> {
     recovery.detector.state.lock().sampling.deadline_at_rest()
 }
 
+/// Gives each engine the whole delay from now on: to answer a preemption request, to end a packet
+/// that cannot be preempted, and until the next sample.
+pub(super) fn count_anew(recovery: &Recovery, now: CpuTime) {
+    recovery.objects.sched.lock().count_timeouts_from(now);
+    let delay_ns = recovery.port.config.tdr.delay_ns;
+    recovery.detector.state.lock().sampling.postpone(now, delay_ns);
+}
+
 /// Returns when detection runs next, apart from samplings at rest.
 pub(super) fn next_deadline(recovery: &Recovery) -> Option<CpuTime> {
     let packets = recovery.objects.sched.next_timeout();

@@ -23,6 +23,12 @@ impl Watch for TimeoutWatch {
     fn run(&self, level: &Passive) -> bool {
         self.0.upgrade().is_some_and(|recovery| run_detection(&recovery, level))
     }
+
+    fn count_anew(&self, now: CpuTime) {
+        if let Some(recovery) = self.0.upgrade() {
+            detect::count_anew(&recovery, now);
+        }
+    }
 }
 
 /// Serves the samplings at rest, for which no other agent waits.

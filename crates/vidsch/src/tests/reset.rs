@@ -26,6 +26,20 @@ fn an_unanswered_request_is_a_timeout_reported_once() {
     assert_eq!((s.next_timeout(500), s.take_timed_out(CpuTime(9_000), 500)), (None, vec![]));
 }
 
+// spec: PRE-169
+#[test]
+fn a_timeout_counts_no_time_before_the_process_had_a_processor() {
+    for preempts in [true, false] {
+        let mut s = machine(preempts);
+        push(&mut s, A, command(10), NOW);
+        next(&mut s, at(1_000));
+        s.count_timeouts_from(CpuTime(5_000));
+        assert_eq!(s.next_timeout(500), Some(CpuTime(5_500)));
+        assert_eq!(s.take_timed_out(CpuTime(5_499), 500), []);
+        assert_eq!(s.take_timed_out(CpuTime(5_500), 500), [ENGINE]);
+    }
+}
+
 #[test]
 fn without_preemption_the_first_packet_times_out() {
     let mut s = machine(false);
