@@ -16,6 +16,18 @@ use tidegate_platform::level::Level;
 use tidegate_wddm_abi::d3dkmddi;
 use tidegate_wddm_abi::d3dukmdt::CreateHwQueueFlags;
 
+/// Returns the flags of a hardware queue that a driver is told.
+fn creation_flags(args: &CreateHwQueue) -> CreateHwQueueFlags {
+    let is_native = matches!(args.progress_fence, ProgressFence::Native(_));
+    let flags = [
+        (CreateHwQueueFlags::NO_BROADCAST_SIGNAL, args.exclusions.signals),
+        (CreateHwQueueFlags::NO_BROADCAST_WAIT, args.exclusions.waits),
+        (CreateHwQueueFlags::USER_MODE_SUBMISSION, args.user_mode_submission),
+        (CreateHwQueueFlags::NATIVE_PROGRESS_FENCE, is_native),
+    ];
+    flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).collect()
+}
+
 impl CDriver {
     pub(crate) fn add_hw_context(&self, args: CreateContext) -> Result<DriverHandle, Status> {
         let mut c = d3dkmddi::CreateHwContext {
@@ -33,18 +45,13 @@ impl CDriver {
 
     // spec: UMS-135
     fn add_hw_queue(&self, args: &CreateHwQueue) -> Result<DriverHandle, Status> {
-        let mut flags = CreateHwQueueFlags::empty();
-        flags.set(CreateHwQueueFlags::USER_MODE_SUBMISSION, args.user_mode_submission);
         let progress_fence = match args.progress_fence {
-            ProgressFence::Native(fence) => {
-                flags |= CreateHwQueueFlags::NATIVE_PROGRESS_FENCE;
-                fence.0
-            }
+            ProgressFence::Native(fence) => fence.0,
             ProgressFence::Monitored { .. } => 0,
         };
         let mut c = d3dkmddi::CreateHwQueue {
             hw_queue: args.os_handle.0,
-            flags: flags.bits(),
+            flags: creation_flags(args).bits(),
             private_driver_data_size: 0,
             private_driver_data: 0,
             progress_fence,
@@ -206,5 +213,34 @@ impl PriorityBandDdi for CDriver {
         self.call("DxgkDdiSetContextSchedulingProperties", |e| {
             e.set_context_scheduling_properties(self.adapter, &mut c)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_ddi::{BroadcastExclusions, OsHandle};
+
+    #[test]
+    fn a_driver_is_told_the_flags_of_a_queue() {
+        let flags = |[signals, waits, user_mode_submission]: [bool; 3], progress_fence| {
+            let args = CreateHwQueue {
+                context: DriverHandle(1),
+                os_handle: OsHandle(2),
+                user_mode_submission,
+                exclusions: BroadcastExclusions { signals, waits },
+                progress_fence,
+                progress_current_gpu_va: 4096,
+                progress_monitored_gpu_va: 0,
+            };
+            creation_flags(&args).bits()
+        };
+        let monitored = ProgressFence::Monitored { gpu_va: 4096 };
+        assert_eq!(flags([false; 3], monitored), 0);
+        assert_eq!(flags([true, false, false], monitored), 1 << 1);
+        assert_eq!(flags([false, true, false], monitored), 1 << 2);
+        assert_eq!(flags([false, false, true], monitored), 1 << 4);
+        let native = ProgressFence::Native(DriverHandle(3));
+        assert_eq!(flags([true; 3], native), 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5);
     }
 }
