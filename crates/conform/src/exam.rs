@@ -1,17 +1,17 @@
-//! The examination: each situation runs, and the clauses are judged from its journal.
+//! The examination: each situation runs, and the clauses are judged from its events.
 
 use crate::clause::{Clause, Family};
-use crate::families::{clauses, judge};
-use crate::journal::{Event, Journal};
+use crate::families::clauses;
+use crate::journal::{Accident, RunEnd};
+use crate::judge::{Judge, Judgement};
 use crate::report::{Finding, Report, Row, Verdict};
-use crate::situation::{Accident, Situation, situations};
+use crate::situation::{Situation, situations};
 use crate::subject::Subject;
-use crate::tally::{Broken, Judged, Tally};
-use crate::watch::{Log, MOST_EVENTS, Watch};
-use std::collections::BTreeMap;
+use crate::tally::Broken;
+use crate::watch::{Limit, Log, Watch};
 use std::sync::Arc;
 use tidegate::ddi::{AdapterCaps, Driver, Overrides};
-use tidegate::platform::{CpuTime, Mutex};
+use tidegate::platform::Mutex;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::{MachineError, MakeDriver, Platform, RunError, run_workload};
 
@@ -78,19 +78,10 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
             continue;
         }
         let run = run(subject, situation)?;
-        let journal = &run.journal;
         if caps.is_none() {
-            caps = journal.seen.iter().find_map(|seen| match &seen.event {
-                Event::Caps(caps) => Some(caps.clone()),
-                _ => None,
-            });
+            caps.clone_from(&run.caps);
         }
-        let mut tally = Tally::new(journal);
-        judge(&mut tally);
-        let mut judged = tally.judged;
-        if journal.stopped {
-            keep_first(&mut judged);
-        }
+        let judged = &run.judgement.judged;
         // Clauses that were not selected explain nothing to the reader.
         let is_selected = |id: &&'static str| rows.iter().any(|row| row.clause.id == *id);
         let broken =
@@ -109,11 +100,11 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
         }
         // What a broken clause explains is not reported twice.
         if broken == 0 {
-            let refused = journal.refused.iter().map(ToString::to_string);
+            let refused = run.end.refused.iter().map(ToString::to_string);
             let results = match situation.accident {
-                Accident::None => &journal.problems[..],
+                Accident::None => &run.end.problems[..],
                 // Results are wrong then, whatever the driver does.
-                Accident::Hang | Accident::Fault | Accident::Lost => &[],
+                _ => &[],
             };
             let lines = refused.chain(run.failures.iter().cloned()).chain(results.iter().cloned());
             report.unexplained.extend(lines.map(|line| (name(), line)));
@@ -130,11 +121,11 @@ impl Row {
         match broken {
             Some(broken) => {
                 self.verdict = Verdict::Broken;
-                let (at_ns, what) = (broken.at.0, broken.what.clone());
+                let (at_ns, what) = (broken.place.at.0, broken.what.clone());
                 self.findings.push(Finding {
                     situation: situation.to_owned(),
                     at_ns,
-                    place: broken.place,
+                    place: broken.place.number,
                     what,
                 });
             }
@@ -152,25 +143,18 @@ fn under_each_model(workload: &Arc<Workload>) -> [Situation; 3] {
     models.map(|model| Situation::of_workload(Arc::clone(workload), model))
 }
 
-/// Keeps the first break only: what comes after the violation that stopped the adapter is a
-/// consequence.
-fn keep_first(judged: &mut BTreeMap<&'static str, Judged>) {
-    let places = judged.values().filter_map(|judged| Some(judged.broken.as_ref()?.place));
-    let Some(first) = places.min() else { return };
-    judged.retain(|_, judged| judged.broken.as_ref().is_none_or(|broken| broken.place == first));
-}
-
 impl Run {
     /// Returns the first finding of the host of the driver's code that is of a clause.
     fn broken_in_code(&self, id: &str) -> Option<Broken> {
         let (_, what) = self.findings.iter().find(|(of, _)| *of == id)?;
-        let at = self.journal.seen.last().map_or(CpuTime(0), |seen| seen.at);
-        Some(Broken { place: self.journal.seen.len(), at, what: what.clone() })
+        Some(Broken { place: self.judgement.end, what: what.clone() })
     }
 }
 
 struct Run {
-    journal: Journal,
+    judgement: Judgement,
+    end: RunEnd,
+    caps: Option<Box<AdapterCaps>>,
     /// Violations of the driver, and why the run did not end.
     failures: Vec<String>,
     /// Why the program does not fit the driver.
@@ -180,19 +164,20 @@ struct Run {
 
 /// Runs one situation.
 fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
-    let logs: Arc<Mutex<Vec<Log>>> = Arc::new(Platform::host().mutex("journals", Vec::new()));
+    let facts = situation.facts();
+    let logs: Arc<Watched> = Arc::new(Platform::host().mutex("journals", Vec::new()));
     let make = watched(subject, situation, Arc::clone(&logs));
     let result = run_workload(&situation.request(make, subject.adapter));
-    let log = logs.lock().pop();
-    let overdue = log.as_ref().is_some_and(Log::is_overdue);
-    let seen = log.map_or(Vec::new(), |log| log.take());
+    let watched = logs.lock().pop();
+    let overdue = watched.as_ref().is_some_and(|(_, limit)| limit.is_overdue());
+    let judge = watched.and_then(|(log, _)| log.take()).unwrap_or_else(|| Judge::new(facts));
     let findings = subject.code.as_ref().map_or(Vec::new(), |code| (code.take)());
     let (mut refused, mut cannot_run, mut stopped) = (None, None, true);
-    let (mut faults_of_driver, mut failures) = (Vec::new(), Vec::new());
+    let (mut driver_faults, mut failures) = (Vec::new(), Vec::new());
     let problems = match result {
         Ok(result) => {
             stopped = !result.violations.is_empty();
-            faults_of_driver = result.driver_faults;
+            driver_faults = result.driver_faults;
             failures.extend(result.violations.iter().map(ToString::to_string));
             failures.extend(overdue.then(|| {
                 format!(
@@ -213,44 +198,35 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
             cannot_run = Some(why.to_string());
             Vec::new()
         }
-        Err(error) if seen.is_empty() => return Err(ExamError::Run(error)),
+        Err(error) if judge.events() == 0 => return Err(ExamError::Run(error)),
         // A call of the program's preparation failed, because of what the driver returned.
         Err(error) => {
             failures.push(error.to_string());
             Vec::new()
         }
     };
-    let journal = Journal {
-        was_ended: overdue,
-        is_whole: seen.len() < MOST_EVENTS,
-        seen,
-        faults_of_driver,
-        refused,
-        problems,
-        is_ours: situation.is_ours(),
-        hangs: situation.accident == Accident::Hang,
-        faults: situation.accident == Accident::Fault,
-        loses_interrupts: situation.accident == Accident::Lost,
-        doubled: situation.doubled,
-        results: situation.accident == Accident::None,
-        stopped,
-    };
-    Ok(Run { journal, failures, cannot_run, findings })
+    let end = RunEnd { stopped, refused, driver_faults, problems, was_ended: overdue };
+    let (caps, judgement) = (judge.caps.clone(), judge.end(&end));
+    Ok(Run { judgement, end, caps, failures, cannot_run, findings })
 }
 
+/// What watched a driver.
+type Watched = Mutex<Vec<(Log, Limit)>>;
+
 /// Returns what makes the driver: the kernel's changes, the watch, the mistake, the driver.
-fn watched(subject: &Subject, situation: &Situation, logs: Arc<Mutex<Vec<Log>>>) -> MakeDriver {
+fn watched(subject: &Subject, situation: &Situation, logs: Arc<Watched>) -> MakeDriver {
     let (make, kernel) = (Arc::clone(&subject.make), situation.kernel);
-    let limit_ns = situation.limit_ns();
+    let (limit_ns, facts) = (situation.limit_ns(), situation.facts());
     let mistake: Option<&'static Clause> = subject.mistake;
     Arc::new(move |platform, gpu| {
         let mut driver: Arc<dyn Driver> = make(platform, Arc::clone(&gpu))?;
         if let Some(clause) = mistake {
             driver = clause.twin.before(platform, driver);
         }
-        let log = Log::new(platform, limit_ns);
-        logs.lock().push(log.clone());
-        let watch: Arc<dyn Driver> = Arc::new(Watch { inner: driver, log, gpu });
+        let log = Log::new(platform, Judge::new(facts), None);
+        let limit = Limit::new(platform, limit_ns, gpu);
+        logs.lock().push((log.clone(), limit.clone()));
+        let watch: Arc<dyn Driver> = Arc::new(Watch { inner: driver, log, limit: Some(limit) });
         Ok(match kernel {
             Some(change) => change(Overrides::default()).before(watch),
             None => watch,

@@ -1,12 +1,12 @@
-//! What a watch saw: calls of the driver, what they returned, and reports of the driver, in order.
+//! What a watch sees: calls of the driver, what they return, and reports of the driver. What is known
+//! about the run before it begins, and at its end.
 
 use tidegate::d3dukmdt::DoorbellStatus;
 use tidegate::ddi::timeout::{EngineStatus, HwContextLoss};
 use tidegate::ddi::{
     AdapterCaps, DdiCall, DriverHandle, EngineId, Entry, InterruptData, OsHandle, Status,
 };
-use tidegate::dxgkrnl::{DriverFault, StartError};
-use tidegate::platform::CpuTime;
+use tidegate::dxgkrnl::{Adapter, DriverFault, StartError};
 
 /// One event.
 #[derive(Clone, Debug)]
@@ -15,8 +15,8 @@ pub(crate) enum Event {
     Called(DdiCall),
     /// It returned; `None` for an entry without a status.
     Returned(Entry, Option<Status>),
-    /// It returned a handle of a new object.
-    Made(Entry, DriverHandle),
+    /// It returned a handle of a new object. `os_handle` is the kernel's, where it names one.
+    Made { entry: Entry, handle: DriverHandle, os_handle: OsHandle },
     /// DxgkDdiQueryAdapterInfo returned caps.
     Caps(Box<AdapterCaps>),
     /// DxgkDdiResetEngine returned LastAbortedFenceId.
@@ -29,8 +29,6 @@ pub(crate) enum Event {
     DependentEngines(EngineId, u64),
     /// DxgkDdiSuspendContext returned whether the context is suspended already.
     Suspended { context: DriverHandle, suspend_fence: u64, complete: bool },
-    /// DxgkDdiCreateContext returned the driver's handle of a context.
-    Context(OsHandle, DriverHandle),
     /// A packet was refused.
     Refused(EngineId, u32),
     /// DxgkDdiCollectDbgInfo returned this many bytes of text.
@@ -55,45 +53,82 @@ pub(crate) enum Event {
     Invalidated(OsHandle, HwContextLoss),
 }
 
-/// An event and its time.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) at: CpuTime,
-    pub(crate) event: Event,
-}
-
-/// A run of a situation.
-pub(crate) struct Journal {
-    pub(crate) seen: Vec<Seen>,
-    /// Whether it has each event of the run.
-    pub(crate) is_whole: bool,
-    /// Whether the GPU was stopped because the run did not end.
-    pub(crate) was_ended: bool,
-    /// Why the adapter did not start.
-    pub(crate) refused: Option<StartError>,
-    /// What was wrong with the results of the program, and what the kernel found.
-    pub(crate) problems: Vec<String>,
-    /// What the kernel worked around.
-    pub(crate) faults_of_driver: Vec<DriverFault>,
+/// What is known about a run before it begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
     /// Whether the program is one of `situations`.
     pub(crate) is_ours: bool,
-    /// Whether work of the program hangs.
-    pub(crate) hangs: bool,
-    /// Whether work of the program faults.
-    pub(crate) faults: bool,
-    /// Whether interrupts get lost.
-    pub(crate) loses_interrupts: bool,
+    /// What happens to work of the program.
+    pub(crate) accident: Accident,
     /// Whether each interrupt comes twice.
     pub(crate) doubled: bool,
-    /// Whether the results of the program must be right.
-    pub(crate) results: bool,
-    /// Whether a violation stopped the adapter: obligations that are due at the end are void.
-    pub(crate) stopped: bool,
 }
 
-impl Journal {
-    /// Returns the events with their places.
-    pub(crate) fn events(&self) -> impl Iterator<Item = (usize, &Event)> {
-        self.seen.iter().enumerate().map(|(place, seen)| (place, &seen.event))
+impl Facts {
+    /// A run of a program that is not known: work may hang and fault.
+    pub(crate) const UNKNOWN: Facts =
+        Facts { is_ours: false, accident: Accident::Unknown, doubled: false };
+
+    /// Returns whether work of the program hangs.
+    pub(crate) fn hangs(self) -> bool {
+        self.accident == Accident::Hang
+    }
+
+    /// Returns whether a packet may stay without an end for a reason that is not the driver's.
+    pub(crate) fn may_hang(self) -> bool {
+        matches!(self.accident, Accident::Hang | Accident::Lost | Accident::Unknown)
+    }
+
+    /// Returns whether work of the program may fault.
+    pub(crate) fn may_fault(self) -> bool {
+        matches!(self.accident, Accident::Fault | Accident::Unknown)
+    }
+
+    /// Returns whether interrupts get lost.
+    pub(crate) fn loses_interrupts(self) -> bool {
+        self.accident == Accident::Lost
+    }
+
+    /// Returns whether the results of the program must be right.
+    pub(crate) fn has_results(self) -> bool {
+        self.accident == Accident::None
+    }
+}
+
+/// What happens to work of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accident {
+    /// Nothing: its results are right.
+    None,
+    /// It hangs.
+    Hang,
+    /// It faults.
+    Fault,
+    /// Interrupts get lost, so its end is late.
+    Lost,
+    /// The program is unknown.
+    Unknown,
+}
+
+/// What is known about a run when it has ended.
+#[derive(Debug, Default)]
+pub struct RunEnd {
+    /// Whether a violation stopped the adapter: obligations that are due at the end are void.
+    pub stopped: bool,
+    /// Why the adapter did not start.
+    pub refused: Option<StartError>,
+    /// What the kernel worked around.
+    pub driver_faults: Vec<DriverFault>,
+    /// What was wrong with the results of the program, and what the kernel found.
+    pub problems: Vec<String>,
+    /// Whether the GPU was stopped because the run did not end.
+    pub was_ended: bool,
+}
+
+impl RunEnd {
+    /// Returns the end of a run on an adapter.
+    pub fn of(adapter: &Adapter) -> RunEnd {
+        let (stopped, driver_faults) = (!adapter.bug_checks().is_empty(), adapter.driver_faults());
+        RunEnd { stopped, driver_faults, ..RunEnd::default() }
     }
 }

@@ -1,5 +1,6 @@
 //! The situations: programs that every driver runs, and what happens meanwhile.
 
+use crate::journal::{Accident, Facts};
 use std::borrow::Cow;
 use std::sync::Arc;
 use tidegate::d3d12::Validation;
@@ -30,19 +31,6 @@ pub struct Situation {
     pub(crate) accident: Accident,
     /// Whether each interrupt comes twice.
     pub(crate) doubled: bool,
-}
-
-/// What happens to work of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accident {
-    /// Nothing: its results are right.
-    None,
-    /// It hangs.
-    Hang,
-    /// It faults.
-    Fault,
-    /// Interrupts get lost, so its end is late.
-    Lost,
 }
 
 /// Interrupts of a situation in which later ones get lost.
@@ -252,8 +240,13 @@ pub fn situation(name: &str) -> Result<Situation, UnknownSituation> {
 
 impl Situation {
     /// Returns whether the program is one of `situations`.
-    pub(crate) fn is_ours(&self) -> bool {
+    fn is_ours(&self) -> bool {
         matches!(self.program, Program::Ours(..))
+    }
+
+    /// Returns what is known about a run before it begins.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts { is_ours: self.is_ours(), accident: self.accident, doubled: self.doubled }
     }
 
     /// Returns the virtual time after which a run is ended.

@@ -1,6 +1,8 @@
-//! The layer in front of a driver that keeps the journal. It changes no call.
+//! The layer in front of a driver whose events are judged. It changes no call.
 
-use crate::journal::{Event, Seen};
+use crate::journal::Event;
+use crate::judge::Judge;
+use crate::verifier::{Report, report_all};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
@@ -16,51 +18,66 @@ use tidegate::ddi::{
 use tidegate::platform::{Mutex, WaitEnd};
 use tidegate::softgpu::SoftGpu;
 
-/// Events of a run that are kept. A situation has some hundreds. With more, obligations that are
-/// due at the end are not judged.
-pub(crate) const MOST_EVENTS: usize = 200_000;
-
-/// The events of a run, shared between the two sides of the interface.
+/// What judges the events of a run, shared between the two sides of the interface.
 #[derive(Clone)]
 pub(crate) struct Log {
     platform: Platform,
-    seen: Arc<Mutex<Vec<Seen>>>,
-    limit_ns: u64,
-    limited: Arc<Mutex<bool>>,
-    overdue: Arc<Mutex<bool>>,
+    /// `None` when it was taken: what comes then is not judged.
+    judge: Arc<Mutex<Option<Judge>>>,
+    report: Option<Arc<Report>>,
 }
 
 impl Log {
-    pub(crate) fn new(platform: &Platform, limit_ns: u64) -> Log {
-        let seen = Arc::new(platform.mutex("journal of a driver", Vec::new()));
-        let limited = Arc::new(platform.mutex("whether a run has a limit", false));
-        let overdue = Arc::new(platform.mutex("whether a run was ended", false));
-        Log { platform: platform.clone(), seen, limit_ns, limited, overdue }
+    pub(crate) fn new(platform: &Platform, judge: Judge, report: Option<Arc<Report>>) -> Log {
+        let judge = Arc::new(platform.mutex("judge of a driver", Some(judge)));
+        Log { platform: platform.clone(), judge, report }
     }
 
-    pub(crate) fn take(&self) -> Vec<Seen> {
-        std::mem::take(&mut *self.seen.lock())
+    pub(crate) fn take(&self) -> Option<Judge> {
+        self.judge.lock().take()
     }
 
     fn note(&self, event: Event) {
         let at = self.platform.now();
-        let mut seen = self.seen.lock_device();
-        if seen.len() < MOST_EVENTS {
-            seen.push(Seen { at, event });
+        let newly_broken = {
+            let mut judge = self.judge.lock_device();
+            let Some(judge) = judge.as_mut() else { return };
+            judge.event(at, &event);
+            self.report.as_ref().map(|report| (report, judge.take_newly_broken()))
+        };
+        if let Some((report, broken)) = newly_broken {
+            report_all(&**report, broken);
         }
     }
+}
 
-    /// Stops the GPU if the run has not ended in time, so that it ends as a standstill.
-    fn limit(&self, gpu: &Arc<SoftGpu>) {
-        if std::mem::replace(&mut *self.limited.lock_device(), true) {
+/// Stops the GPU of a run that has not ended in time, so that it ends as a standstill.
+#[derive(Clone)]
+pub(crate) struct Limit {
+    platform: Platform,
+    limit_ns: u64,
+    gpu: Arc<SoftGpu>,
+    begun: Arc<Mutex<bool>>,
+    overdue: Arc<Mutex<bool>>,
+}
+
+impl Limit {
+    pub(crate) fn new(platform: &Platform, limit_ns: u64, gpu: Arc<SoftGpu>) -> Limit {
+        let begun = Arc::new(platform.mutex("whether a run has a limit", false));
+        let overdue = Arc::new(platform.mutex("whether a run was ended", false));
+        Limit { platform: platform.clone(), limit_ns, gpu, begun, overdue }
+    }
+
+    fn begin(&self) {
+        if std::mem::replace(&mut *self.begun.lock_device(), true) {
             return;
         }
-        let (platform, gpu, overdue) = (self.platform.clone(), gpu.clone(), self.overdue.clone());
-        let end = platform.now().after(self.limit_ns);
+        let limit = self.clone();
+        let end = self.platform.now().after(self.limit_ns);
         self.platform.spawn_worker("end of a situation", move || {
-            if platform.sleep_until(end) != WaitEnd::Stopped {
-                *overdue.lock() = true;
-                gpu.stop();
+            if limit.platform.sleep_until(end) != WaitEnd::Stopped {
+                *limit.overdue.lock() = true;
+                limit.gpu.stop();
             }
         });
     }
@@ -71,21 +88,28 @@ impl Log {
     }
 }
 
-/// A driver whose calls and reports are kept.
+/// Returns whether a call has arguments that clauses are about. Copies of page tables and of
+/// commands are not made.
+fn is_judged(entry: Entry) -> bool {
+    !matches!(entry, Entry::UpdatePageTable | Entry::Render | Entry::Patch)
+}
+
+/// A driver whose calls and reports are judged.
 pub(crate) struct Watch {
     pub(crate) inner: Arc<dyn Driver>,
     pub(crate) log: Log,
-    pub(crate) gpu: Arc<SoftGpu>,
+    pub(crate) limit: Option<Limit>,
 }
 
 impl Watch {
     fn made(
         &self,
         entry: Entry,
+        os_handle: OsHandle,
         result: Result<DriverHandle, Status>,
     ) -> Result<DriverHandle, Status> {
         if let Ok(handle) = result {
-            self.log.note(Event::Made(entry, handle));
+            self.log.note(Event::Made { entry, handle, os_handle });
         }
         result
     }
@@ -100,8 +124,10 @@ impl DriverLayer for Watch {
         self.inner.ddi_version()
     }
 
-    fn before(&self, _entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
-        self.log.note(Event::Called(call()));
+    fn before(&self, entry: Entry, call: &dyn Fn() -> DdiCall) -> Result<(), Status> {
+        if is_judged(entry) {
+            self.log.note(Event::Called(call()));
+        }
         Ok(())
     }
 
@@ -121,15 +147,11 @@ impl DriverLayer for Watch {
     }
 
     fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
-        self.made(Entry::CreateDevice, self.inner.create_device(level, args))
+        self.made(Entry::CreateDevice, OsHandle(0), self.inner.create_device(level, args))
     }
 
     fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
-        let result = self.inner.create_context(level, args);
-        if let Ok(context) = result {
-            self.log.note(Event::Context(args.os_handle, context));
-        }
-        self.made(Entry::CreateContext, result)
+        self.made(Entry::CreateContext, args.os_handle, self.inner.create_context(level, args))
     }
 
     fn create_hw_queue(
@@ -137,7 +159,7 @@ impl DriverLayer for Watch {
         level: &Passive,
         args: CreateHwQueue,
     ) -> Result<DriverHandle, Status> {
-        self.made(Entry::CreateHwQueue, self.inner.create_hw_queue(level, args))
+        self.made(Entry::CreateHwQueue, args.os_handle, self.inner.create_hw_queue(level, args))
     }
 
     fn create_native_fence(
@@ -145,9 +167,11 @@ impl DriverLayer for Watch {
         level: &Passive,
         args: CreateNativeFence,
     ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        let os_handle = args.os_handle;
         let result = self.inner.create_native_fence(level, args);
         if let Ok((handle, _)) = result {
-            self.log.note(Event::Made(Entry::CreateNativeFence, handle));
+            let entry = Entry::CreateNativeFence;
+            self.log.note(Event::Made { entry, handle, os_handle });
         }
         result
     }
@@ -157,7 +181,7 @@ impl DriverLayer for Watch {
         level: &Passive,
         args: OpenNativeFence,
     ) -> Result<DriverHandle, Status> {
-        self.made(Entry::OpenNativeFence, self.inner.open_native_fence(level, args))
+        self.made(Entry::OpenNativeFence, OsHandle(0), self.inner.open_native_fence(level, args))
     }
 
     fn create_doorbell(
@@ -165,7 +189,8 @@ impl DriverLayer for Watch {
         level: &Passive,
         args: &mut CreateDoorbell,
     ) -> Result<DriverHandle, Status> {
-        self.made(Entry::CreateDoorbell, self.inner.create_doorbell(level, args))
+        let os_handle = args.os_handle;
+        self.made(Entry::CreateDoorbell, os_handle, self.inner.create_doorbell(level, args))
     }
 
     fn submit_command_virtual(
@@ -217,7 +242,7 @@ impl DriverLayer for Watch {
 
     fn dpc_routine(&self, level: &Dispatch) {
         // Begun in a run: an agent that is started earlier would keep a machine that never runs.
-        self.log.limit(&self.gpu);
+        self.limit.iter().for_each(Limit::begin);
         self.inner.dpc_routine(level);
     }
 

@@ -2,6 +2,7 @@
 //! itself; each of its reasons is a clause.
 
 use crate::clause::{Clause, Family};
+use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
 use crate::twin::Twin;
 use tidegate::ddi::{
@@ -348,16 +349,20 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 /// Checks the reason for which the adapter did not start, or that it did.
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let end = journal.seen.len();
-    for rule in RULES {
-        match &journal.refused {
-            None => tally.check(rule.clause.id, end, true, String::new),
-            Some(refused) if (rule.is)(refused) => {
-                tally.check(rule.clause.id, end, false, || refused.to_string());
+pub(super) struct Walk;
+
+impl super::Walk for Walk {
+    fn event(&mut self, _tally: &mut Tally, _event: &Event) {}
+
+    fn end(&mut self, tally: &mut Tally, end: &RunEnd) {
+        for rule in RULES {
+            match &end.refused {
+                None => tally.check(rule.clause.id, true, String::new),
+                Some(refused) if (rule.is)(refused) => {
+                    tally.check(rule.clause.id, false, || refused.to_string());
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
         }
     }
 }

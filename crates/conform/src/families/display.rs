@@ -1,10 +1,10 @@
 //! Clauses of the addresses that flips latch and vertical syncs report.
 
+use super::recent::Recent;
 use crate::clause::{Clause, Family};
-use crate::journal::Event;
+use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
 use crate::twin::Twin;
-use std::collections::BTreeSet;
 use tidegate::ddi::{DdiCall, InterruptData};
 use tidegate::platform::PhysicalAddress;
 
@@ -40,32 +40,39 @@ pub(super) static CLAUSES: [Clause; 2] = [
     },
 ];
 
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let mut known: BTreeSet<PhysicalAddress> = BTreeSet::new();
-    let mut unlatched: Option<PhysicalAddress> = None;
-    for (place, event) in journal.events() {
+/// The addresses of the source.
+#[derive(Default)]
+pub(super) struct Walk {
+    known: Recent<PhysicalAddress>,
+    unlatched: Option<PhysicalAddress>,
+}
+
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Called(DdiCall::SetVidPnSourceAddress { args }) => {
-                known.insert(args.primary_address);
-                unlatched = Some(args.primary_address);
+                self.known.insert_ended(args.primary_address);
+                self.unlatched = Some(args.primary_address);
             }
             Event::Report(InterruptData::CrtcVsync { physical_address, .. }) => {
-                if unlatched == Some(*physical_address) {
-                    unlatched = None;
+                if self.unlatched == Some(*physical_address) {
+                    self.unlatched = None;
                 }
                 // Before the first flip the display shows what the firmware left.
-                let holds = known.is_empty() || known.contains(physical_address);
-                tally.check(SHOWN, place, holds, || {
+                let holds = self.known.is_empty() || self.known.contains(*physical_address);
+                tally.check(SHOWN, holds, || {
                     format!("the source was never set to {:#x}", physical_address.0)
                 });
             }
             _ => {}
         }
     }
-    if !known.is_empty() {
-        tally.check_at_end(LATCHED, unlatched.is_none(), || {
-            format!("{:#x} was never reported", unlatched.map_or(0, |at| at.0))
-        });
+
+    fn end(&mut self, tally: &mut Tally, _end: &RunEnd) {
+        if !self.known.is_empty() {
+            tally.check_at_end(LATCHED, self.unlatched.is_none(), || {
+                format!("{:#x} was never reported", self.unlatched.map_or(0, |at| at.0))
+            });
+        }
     }
 }

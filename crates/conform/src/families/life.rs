@@ -72,55 +72,59 @@ pub(super) static CLAUSES: [Clause; 8] = [
     ),
 ];
 
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let mut alive: BTreeSet<(usize, DriverHandle)> = BTreeSet::new();
-    let mut areas: BTreeSet<OsHandle> = BTreeSet::new();
-    let kind = |of: Entry| KINDS.iter().position(|(entry, _)| *entry == of);
-    for (place, event) in journal.events() {
+/// The objects that exist.
+#[derive(Default)]
+pub(super) struct Walk {
+    alive: BTreeSet<(usize, DriverHandle)>,
+    areas: BTreeSet<OsHandle>,
+}
+
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
+        let kind = |of: Entry| KINDS.iter().position(|(entry, _)| *entry == of);
         match event {
-            Event::Made(entry, handle) => {
-                let Some(kind) = kind(*entry) else { continue };
-                let new = alive.insert((kind, *handle));
-                tally.check(KINDS[kind].1, place, new, || {
+            Event::Made { entry, handle, .. } => {
+                let Some(kind) = kind(*entry) else { return };
+                let new = self.alive.insert((kind, *handle));
+                tally.check(KINDS[kind].1, new, || {
                     format!("{entry} returned {:#x} again", handle.0)
                 });
             }
             Event::SaveArea(area) => {
-                areas.insert(*area);
+                self.areas.insert(*area);
             }
             Event::SaveAreaEnds(area) => {
-                let existed = areas.remove(area);
-                tally.check(SAVE_AREA_ONCE, place, existed, || {
+                let existed = self.areas.remove(area);
+                tally.check(SAVE_AREA_ONCE, existed, || {
                     format!("save area {:#x} does not exist", area.0)
                 });
             }
             Event::Returned(Entry::StopDevice, _) => {
-                tally.check(SAVE_AREAS, place, areas.is_empty(), || {
-                    format!("{} save areas are left", areas.len())
+                tally.check(SAVE_AREAS, self.areas.is_empty(), || {
+                    format!("{} save areas are left", self.areas.len())
                 });
             }
             Event::Called(call) => {
-                let ended = match call {
-                    DdiCall::DestroyDevice { device } => Some((Entry::CreateDevice, *device)),
-                    DdiCall::DestroyContext { context } => Some((Entry::CreateContext, *context)),
-                    DdiCall::DestroyHwQueue { hw_queue } => Some((Entry::CreateHwQueue, *hw_queue)),
-                    DdiCall::DestroyNativeFence { global } => {
-                        Some((Entry::CreateNativeFence, *global))
-                    }
-                    DdiCall::CloseNativeFence { local } => Some((Entry::OpenNativeFence, *local)),
-                    DdiCall::DestroyDoorbell { doorbell } => {
-                        Some((Entry::CreateDoorbell, *doorbell))
-                    }
-                    _ => None,
-                };
-                if let Some((entry, handle)) = ended
+                if let Some((entry, handle)) = ended(call)
                     && let Some(kind) = kind(entry)
                 {
-                    alive.remove(&(kind, handle));
+                    self.alive.remove(&(kind, handle));
                 }
             }
             _ => {}
         }
+    }
+}
+
+/// Returns the object that a call ends: the entry that created it, and its handle.
+fn ended(call: &DdiCall) -> Option<(Entry, DriverHandle)> {
+    match call {
+        DdiCall::DestroyDevice { device } => Some((Entry::CreateDevice, *device)),
+        DdiCall::DestroyContext { context } => Some((Entry::CreateContext, *context)),
+        DdiCall::DestroyHwQueue { hw_queue } => Some((Entry::CreateHwQueue, *hw_queue)),
+        DdiCall::DestroyNativeFence { global } => Some((Entry::CreateNativeFence, *global)),
+        DdiCall::CloseNativeFence { local } => Some((Entry::OpenNativeFence, *local)),
+        DdiCall::DestroyDoorbell { doorbell } => Some((Entry::CreateDoorbell, *doorbell)),
+        _ => None,
     }
 }

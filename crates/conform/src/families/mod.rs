@@ -1,4 +1,4 @@
-//! The clauses of each family: a table, and a walk over the journal that checks them.
+//! The clauses of each family: a table, and a walk over the events of a run that checks them.
 
 mod capabilities;
 mod display;
@@ -8,11 +8,13 @@ mod paging;
 mod power;
 mod preemption;
 mod queues;
+mod recent;
 mod recovery;
 mod statuses;
 mod work;
 
 use crate::clause::Clause;
+use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
 
 /// Returns all clauses, by family.
@@ -32,19 +34,30 @@ pub fn clauses() -> impl Iterator<Item = &'static Clause> {
     capabilities.chain(statuses).chain(others.into_iter().flatten())
 }
 
-/// Judges every clause from the journal of the tally.
-pub(crate) fn judge(tally: &mut Tally<'_>) {
-    capabilities::judge(tally);
-    statuses::judge(tally);
-    work::judge(tally);
-    packets::judge_interrupts(tally);
-    recovery::judge(tally);
-    queues::judge(tally);
-    display::judge(tally);
-    power::judge(tally);
-    life::judge(tally);
-    // Last: it takes wrong results that nothing else explains.
-    paging::judge(tally);
+/// Judges the clauses of a family, event by event. What it keeps does not grow with the run.
+pub(crate) trait Walk: Send {
+    /// Judges an event.
+    fn event(&mut self, tally: &mut Tally, event: &Event);
+
+    /// Judges what is due at the end.
+    fn end(&mut self, _tally: &mut Tally, _end: &RunEnd) {}
+}
+
+/// Returns the walks that judge every clause.
+pub(crate) fn walks() -> Vec<Box<dyn Walk>> {
+    vec![
+        Box::new(capabilities::Walk),
+        Box::new(statuses::Walk),
+        Box::<work::Walk>::default(),
+        Box::<packets::Interrupts>::default(),
+        Box::<recovery::Walk>::default(),
+        Box::<queues::Walk>::default(),
+        Box::<display::Walk>::default(),
+        Box::<power::Walk>::default(),
+        Box::<life::Walk>::default(),
+        // Last: it takes wrong results that nothing else explains.
+        Box::<paging::Walk>::default(),
+    ]
 }
 
 /// An id that is unknown, or of a clause without a twin.

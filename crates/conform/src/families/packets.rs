@@ -1,7 +1,7 @@
 //! Clauses of packets: which ids complete, in which order, and what interrupt routine and DPC do.
 
 use crate::clause::{Clause, Family};
-use crate::journal::Event;
+use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
 use crate::twin::{Twin, Wrong};
 use tidegate::ddi::{DdiCall, EngineId, Entry, InterruptData};
@@ -158,69 +158,83 @@ fn engine_of(data: &InterruptData) -> Option<EngineId> {
     }
 }
 
-/// Judges the clauses of interrupt routine and DPC.
-pub(super) fn judge_interrupts(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    // Reports and requests of a DPC since the interrupt routine was called.
-    let (mut reported, mut queued, mut unnotified) = (0_u64, 0_u64, None);
-    let mut dpc_began = None;
-    let (mut unclaimed, mut synced) = (0_u64, false);
-    let mut engines: Option<Vec<EngineId>> = None;
-    for (place, event) in journal.events() {
+/// Interrupt routine and DPC.
+#[derive(Default)]
+pub(super) struct Interrupts {
+    /// Reports since the interrupt routine was called, and requests of a DPC.
+    reported: u64,
+    queued: u64,
+    /// The first report that no DxgkCbNotifyDpc has followed.
+    unnotified: Option<usize>,
+    dpc_began: Option<usize>,
+    /// Interrupts that the routine did not claim.
+    unclaimed: u64,
+    /// Whether a vertical sync was reported since the interrupt routine was called.
+    synced: bool,
+    engines: Option<Vec<EngineId>>,
+}
+
+impl super::Walk for Interrupts {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
+        let place = tally.place().number;
         match event {
-            Event::Caps(caps) => engines = Some(caps.engines().collect()),
+            Event::Caps(caps) => self.engines = Some(caps.engines().collect()),
             Event::Called(DdiCall::InterruptRoutine { .. }) => {
-                (reported, queued, synced) = (0, 0, false);
+                (self.reported, self.queued, self.synced) = (0, 0, false);
             }
-            Event::Called(DdiCall::DpcRoutine { .. }) => dpc_began = Some(place),
-            Event::Report(data) => {
-                if let (Some(engines), Some(engine)) = (&engines, engine_of(data)) {
-                    tally.check(ENGINE, place, engines.contains(&engine), || {
-                        format!("the adapter has no {engine}")
-                    });
-                }
-                let of_packets = matches!(
-                    data,
-                    InterruptData::DmaCompleted { .. } | InterruptData::DmaPreempted { .. }
-                );
-                tally.check(VSYNC, place, !(of_packets && synced), || {
-                    format!("{data:?} is reported after a vertical sync")
-                });
-                synced |= matches!(data, InterruptData::CrtcVsync { .. });
-                reported += 1;
-                unnotified = unnotified.or(Some(place));
-            }
-            Event::QueuedDpc => queued += 1,
-            Event::NotifiedDpc => unnotified = None,
+            Event::Called(DdiCall::DpcRoutine { .. }) => self.dpc_began = Some(place),
+            Event::Report(data) => self.report(tally, place, data),
+            Event::QueuedDpc => self.queued += 1,
+            Event::NotifiedDpc => self.unnotified = None,
             Event::Interrupted(ours) => {
+                let reported = self.reported;
                 if reported > 0 {
-                    tally.check(CLAIMED, place, *ours, || {
+                    tally.check(CLAIMED, *ours, || {
                         format!("it returned FALSE after {reported} reports")
                     });
-                    tally.check(DPC, place, queued > 0, || {
+                    tally.check(DPC, self.queued > 0, || {
                         "a report was made and no DPC requested".to_owned()
                     });
                 }
-                unclaimed += u64::from(!ours);
+                self.unclaimed += u64::from(!ours);
                 // What is reported outside of the routine is no part of an interrupt.
-                (reported, synced) = (0, false);
+                (self.reported, self.synced) = (0, false);
             }
             Event::Returned(Entry::DpcRoutine, _) => {
-                let late =
-                    unnotified.filter(|report| dpc_began.is_some_and(|began| *report < began));
-                if dpc_began.take().is_some() {
-                    tally.check(NOTIFY_DPC, place, late.is_none(), || {
-                        let report = late.unwrap_or_default();
-                        format!("the report of event {report} was not followed by it")
-                    });
-                }
+                let Some(began) = self.dpc_began.take() else { return };
+                let late = self.unnotified.filter(|report| *report < began);
+                tally.check(NOTIFY_DPC, late.is_none(), || {
+                    let report = late.unwrap_or_default();
+                    format!("the report of event {report} was not followed by it")
+                });
             }
             _ => {}
         }
     }
-    if journal.doubled {
-        tally.check_at_end(FOREIGN, unclaimed > 0, || {
-            "each interrupt came twice, and it returned TRUE for all".to_owned()
+
+    fn end(&mut self, tally: &mut Tally, _end: &RunEnd) {
+        if tally.facts.doubled {
+            tally.check_at_end(FOREIGN, self.unclaimed > 0, || {
+                "each interrupt came twice, and it returned TRUE for all".to_owned()
+            });
+        }
+    }
+}
+
+impl Interrupts {
+    fn report(&mut self, tally: &mut Tally, place: usize, data: &InterruptData) {
+        if let (Some(engines), Some(engine)) = (&self.engines, engine_of(data)) {
+            tally.check(ENGINE, engines.contains(&engine), || {
+                format!("the adapter has no {engine}")
+            });
+        }
+        let of_packets =
+            matches!(data, InterruptData::DmaCompleted { .. } | InterruptData::DmaPreempted { .. });
+        tally.check(VSYNC, !(of_packets && self.synced), || {
+            format!("{data:?} is reported after a vertical sync")
         });
+        self.synced |= matches!(data, InterruptData::CrtcVsync { .. });
+        self.reported += 1;
+        self.unnotified = self.unnotified.or(Some(place));
     }
 }

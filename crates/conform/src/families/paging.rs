@@ -1,8 +1,8 @@
 //! Paging operations and page tables.
 
 use crate::clause::{Clause, Family};
-use crate::journal::Event;
-use crate::tally::Tally;
+use crate::journal::{Event, RunEnd};
+use crate::tally::{Place, Tally};
 use crate::twin::Twin;
 use tidegate::ddi::memory::{PagingOperation, UpdatePageTable};
 use tidegate::ddi::{DdiCall, Driver, InterruptData, Passive, Status};
@@ -53,35 +53,42 @@ fn of_first_space(
     }
 }
 
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let (mut moved, mut faulted) = (false, None);
-    for (place, event) in journal.events() {
+/// Whether memory was moved, and the first access that faulted.
+#[derive(Default)]
+pub(super) struct Walk {
+    moved: bool,
+    faulted: Option<(Place, u64)>,
+}
+
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
-            Event::Called(DdiCall::BuildPagingBuffer { .. }) => moved = true,
+            Event::Called(DdiCall::BuildPagingBuffer { .. }) => self.moved = true,
             Event::Report(
                 InterruptData::DmaPageFaulted { fault, .. }
                 | InterruptData::HwQueuePageFaulted { fault, .. },
             ) if fault.gpu_va != 0 => {
-                faulted = faulted.or(Some((place, fault.gpu_va)));
+                self.faulted = self.faulted.or(Some((tally.place(), fault.gpu_va)));
             }
             _ => {}
         }
     }
-    // The programs of our situations use mapped addresses only, and have right results.
-    if !journal.is_ours {
-        return;
-    }
-    if !journal.faults && journal.refused.is_none() {
-        let place = faulted.map_or(journal.seen.len(), |(place, _)| place);
-        tally.check(MAPS, place, faulted.is_none(), || {
-            format!("an access to {:#x} faulted", faulted.map_or(0, |(_, at)| at))
-        });
-    }
-    // Wrong results that a broken clause explains do not come from the memory.
-    let explained = tally.judged.values().any(|judged| judged.broken.is_some());
-    if moved && journal.results && !journal.was_ended && !explained {
-        let problem = journal.problems.first();
-        tally.check_at_end(MOVES, problem.is_none(), || problem.cloned().unwrap_or_default());
+
+    fn end(&mut self, tally: &mut Tally, end: &RunEnd) {
+        // The programs of our situations use mapped addresses only, and have right results.
+        if !tally.facts.is_ours {
+            return;
+        }
+        if !tally.facts.may_fault() && end.refused.is_none() {
+            let (place, at) = self.faulted.unwrap_or((tally.place(), 0));
+            let holds = self.faulted.is_none();
+            tally.check_of(MAPS, place, holds, || format!("an access to {at:#x} faulted"));
+        }
+        // Wrong results that a broken clause explains do not come from the memory.
+        let explained = tally.judged.values().any(|judged| judged.broken.is_some());
+        if self.moved && tally.facts.has_results() && !end.was_ended && !explained {
+            let problem = end.problems.first();
+            tally.check_at_end(MOVES, problem.is_none(), || problem.cloned().unwrap_or_default());
+        }
     }
 }

@@ -60,27 +60,31 @@ pub(super) static CLAUSES: [Clause; 3] = [
     .on("managed-power"),
 ];
 
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let (mut device, mut component) = (None, None);
-    for (place, event) in journal.events() {
+/// The states of the calls that have not returned.
+#[derive(Default)]
+pub(super) struct Walk {
+    device: Option<DevicePowerState>,
+    component: Option<ComponentState>,
+}
+
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
-            Event::Called(DdiCall::SetPowerState { state, .. }) => device = Some(*state),
+            Event::Called(DdiCall::SetPowerState { state, .. }) => self.device = Some(*state),
             Event::Called(DdiCall::SetPowerComponentFState { state, .. }) => {
-                component = Some(*state);
+                self.component = Some(*state);
             }
             Event::Returned(Entry::SetPowerComponentFState, Some(status))
-                if component == Some(ComponentState::F0) =>
+                if self.component == Some(ComponentState::F0) =>
             {
-                let holds = status.is_success();
-                tally.check(F0, place, holds, || format!("it returned {status:?}"));
+                tally.check(F0, status.is_success(), || format!("it returned {status:?}"));
             }
             Event::Returned(Entry::SetPowerState, Some(status)) => {
-                let id = match device {
+                let id = match self.device {
                     Some(DevicePowerState::D3) => D3,
                     _ => D0,
                 };
-                tally.check(id, place, status.is_success(), || format!("it returned {status:?}"));
+                tally.check(id, status.is_success(), || format!("it returned {status:?}"));
             }
             _ => {}
         }

@@ -1,7 +1,8 @@
 //! Hardware queues, native fences, doorbells.
 
+use super::recent::Recent;
 use crate::clause::{Clause, Family};
-use crate::journal::Event;
+use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
 use crate::twin::{Twin, Wrong};
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,112 +151,181 @@ pub(super) static CLAUSES: [Clause; 10] = [
     ),
 ];
 
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let mut fences: BTreeSet<OsHandle> = BTreeSet::new();
-    let mut objects: BTreeSet<OsHandle> = BTreeSet::new();
-    // Suspensions by the kernel's handle of the context and the fence.
-    let mut requests: BTreeSet<(OsHandle, u64)> = BTreeSet::new();
-    let mut pending: BTreeSet<(OsHandle, u64)> = BTreeSet::new();
-    let mut contexts: BTreeMap<DriverHandle, OsHandle> = BTreeMap::new();
-    let (mut queues, mut doorbells) = (BTreeSet::new(), BTreeSet::new());
-    let mut array = false;
-    for (place, event) in journal.events() {
+/// The objects of the adapter, and suspensions.
+#[derive(Default)]
+pub(super) struct Walk {
+    fences: Recent<OsHandle>,
+    /// Hardware queues and contexts.
+    objects: Recent<OsHandle>,
+    queues: Recent<DriverHandle>,
+    doorbells: Recent<OsHandle>,
+    /// The kernel's handles of objects that exist, by the entry that made them.
+    os_handles: BTreeMap<(Made, DriverHandle), OsHandle>,
+    /// Suspensions by the kernel's handle of the context and the fence.
+    requests: BTreeSet<(OsHandle, u64)>,
+    pending: BTreeSet<(OsHandle, u64)>,
+    /// Whether an array of signalled queues is declared.
+    array: bool,
+}
+
+/// A kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Made {
+    Context,
+    Queue,
+    Fence,
+    Doorbell,
+}
+
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
-            // The device may name a fence until it has seen its destruction, so handles stay known.
-            Event::Called(DdiCall::CreateNativeFence { args }) => {
-                fences.insert(args.os_handle);
-            }
-            Event::Called(DdiCall::CreateHwQueue { args }) => {
-                objects.insert(args.os_handle);
-            }
-            Event::Called(DdiCall::CreateContext { args }) => {
-                objects.insert(args.os_handle);
-            }
-            Event::Context(os_handle, handle) => {
-                contexts.insert(*handle, *os_handle);
-            }
-            Event::Called(DdiCall::SuspendContext { context, suspend_fence }) => {
-                let context = contexts.get(context).copied().unwrap_or_default();
-                requests.insert((context, *suspend_fence));
-            }
+            Event::Called(call) => self.called(call),
+            Event::Caps(caps) => self.array = caps.signaled_hw_queue_array,
+            Event::Made { entry, handle, os_handle } => self.made(*entry, *handle, *os_handle),
             Event::Suspended { context, suspend_fence, complete } => {
-                let context = contexts.get(context).copied().unwrap_or_default();
-                let request = (context, *suspend_fence);
+                let request = (self.context(*context), *suspend_fence);
                 if *complete {
-                    requests.remove(&request);
-                } else if requests.contains(&request) {
+                    self.requests.remove(&request);
+                } else if self.requests.contains(&request) {
                     // The report has not come before the call returned.
-                    pending.insert(request);
+                    self.pending.insert(request);
                 }
             }
-            Event::Report(InterruptData::SuspendContextCompleted { context, suspend_fence }) => {
-                let open = requests.remove(&(*context, *suspend_fence));
-                pending.remove(&(*context, *suspend_fence));
-                tally.check(SUSPENSION, place, open, || {
+            Event::Report(data) => self.report(tally, data),
+            Event::Disconnects(doorbell) => {
+                tally.check(VICTIM, self.doorbells.contains(*doorbell), || {
+                    format!("doorbell {:#x} was never created", doorbell.0)
+                });
+            }
+            Event::Connected(status) => {
+                let connected =
+                    matches!(status, DoorbellStatus::Connected | DoorbellStatus::ConnectedNotify);
+                tally.check(CONNECTED, connected, || format!("the status is {status:?}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tally: &mut Tally, end: &RunEnd) {
+        let pending = &self.pending;
+        if !self.requests.is_empty() || !pending.is_empty() || tally.was_checked(SUSPENSION) {
+            tally.check_at_end(SUSPENDED, pending.is_empty(), || {
+                format!("suspensions {pending:?} (context, fence) were not completed")
+            });
+        }
+        // The kernel releases a waiter that no report released, and notes it.
+        if !self.fences.is_empty() && tally.facts.has_results() {
+            let of_interrupts = |fault: &&DriverFault| fault.entry == "DxgkDdiInterruptRoutine";
+            let fault = end.driver_faults.iter().find(of_interrupts);
+            tally.check_at_end(SIGNALS, fault.is_none(), || {
+                fault.map_or_else(String::new, ToString::to_string)
+            });
+        }
+    }
+}
+
+impl Walk {
+    /// Returns the kernel's handle of a context.
+    fn context(&self, context: DriverHandle) -> OsHandle {
+        self.os_handles.get(&(Made::Context, context)).copied().unwrap_or_default()
+    }
+
+    fn called(&mut self, call: &DdiCall) {
+        match call {
+            DdiCall::CreateNativeFence { args } => {
+                self.fences.insert(args.os_handle);
+            }
+            DdiCall::CreateHwQueue { args } => {
+                self.objects.insert(args.os_handle);
+            }
+            DdiCall::CreateContext { args } => {
+                self.objects.insert(args.os_handle);
+            }
+            DdiCall::CreateDoorbell { args } => {
+                self.doorbells.insert(args.os_handle);
+            }
+            // The device may name an object until it has seen its destruction.
+            DdiCall::DestroyNativeFence { global } => {
+                if let Some(of) = self.os_handles.remove(&(Made::Fence, *global)) {
+                    self.fences.end(of);
+                }
+            }
+            DdiCall::DestroyHwQueue { hw_queue } => {
+                self.queues.end(*hw_queue);
+                if let Some(of) = self.os_handles.remove(&(Made::Queue, *hw_queue)) {
+                    self.objects.end(of);
+                }
+            }
+            DdiCall::DestroyContext { context } => {
+                if let Some(of) = self.os_handles.remove(&(Made::Context, *context)) {
+                    self.objects.end(of);
+                }
+            }
+            DdiCall::DestroyDoorbell { doorbell } => {
+                if let Some(of) = self.os_handles.remove(&(Made::Doorbell, *doorbell)) {
+                    self.doorbells.end(of);
+                }
+            }
+            DdiCall::SuspendContext { context, suspend_fence } => {
+                self.requests.insert((self.context(*context), *suspend_fence));
+            }
+            _ => {}
+        }
+    }
+
+    fn made(&mut self, entry: Entry, handle: DriverHandle, os_handle: OsHandle) {
+        let kind = match entry {
+            Entry::CreateContext => Made::Context,
+            Entry::CreateHwQueue => Made::Queue,
+            Entry::CreateNativeFence => Made::Fence,
+            Entry::CreateDoorbell => Made::Doorbell,
+            _ => return,
+        };
+        if kind == Made::Queue {
+            self.queues.insert(handle);
+        }
+        self.os_handles.insert((kind, handle), os_handle);
+    }
+
+    fn report(&mut self, tally: &mut Tally, data: &InterruptData) {
+        match data {
+            InterruptData::SuspendContextCompleted { context, suspend_fence } => {
+                let open = self.requests.remove(&(*context, *suspend_fence));
+                self.pending.remove(&(*context, *suspend_fence));
+                tally.check(SUSPENSION, open, || {
                     format!(
                         "fence {suspend_fence} of context {:#x} is of no open request",
                         context.0
                     )
                 });
             }
-            Event::Report(InterruptData::NativeFenceSignaled { fences: Some(named), .. }) => {
-                let unknown = named.iter().find(|fence| !fences.contains(fence));
-                tally.check(FENCES, place, unknown.is_none(), || {
-                    format!("fence {:#x} was never created", unknown.map_or(0, |fence| fence.0))
-                });
+            InterruptData::NativeFenceSignaled { fences, hw_queue, .. } => {
+                if let Some(named) = fences {
+                    let unknown = named.iter().find(|fence| !self.fences.contains(**fence));
+                    tally.check(FENCES, unknown.is_none(), || {
+                        format!("fence {:#x} was never created", unknown.map_or(0, |fence| fence.0))
+                    });
+                } else if let Some(queue) = hw_queue {
+                    tally.check(OPTIMIZED, self.queues.contains(*queue), || {
+                        format!("hardware queue {:#x} was never created", queue.0)
+                    });
+                }
             }
-            Event::Report(InterruptData::HwQueuePageFaulted { faulted, fault, .. }) => {
+            InterruptData::HwQueuePageFaulted { faulted, fault, .. } => {
                 // No call tells the driver's handle of a process.
                 let of_process = fault.flags.contains(PageFaultFlags::PROCESS_HANDLE_VALID);
-                let known = faulted.0 == 0 || of_process || objects.contains(faulted);
-                tally.check(FAULTS, place, known, || {
-                    format!("object {:#x} was never created", faulted.0)
-                });
+                let known = faulted.0 == 0 || of_process || self.objects.contains(*faulted);
+                tally.check(FAULTS, known, || format!("object {:#x} was never created", faulted.0));
             }
-            Event::Caps(caps) => array = caps.signaled_hw_queue_array,
-            Event::Made(Entry::CreateHwQueue, handle) => {
-                queues.insert(*handle);
-            }
-            Event::Called(DdiCall::CreateDoorbell { args }) => {
-                doorbells.insert(args.os_handle);
-            }
-            Event::Disconnects(doorbell) => {
-                tally.check(VICTIM, place, doorbells.contains(doorbell), || {
-                    format!("doorbell {:#x} was never created", doorbell.0)
-                });
-            }
-            Event::Report(InterruptData::NativeFenceSignaled { hw_queue: Some(queue), .. }) => {
-                tally.check(OPTIMIZED, place, queues.contains(queue), || {
-                    format!("hardware queue {:#x} was never created", queue.0)
-                });
-            }
-            Event::Report(InterruptData::HwQueuesSignaled { hw_queues, .. }) => {
-                tally.check(DECLARED, place, array, || "it is not declared".to_owned());
-                let unknown = hw_queues.iter().find(|queue| !queues.contains(queue));
-                tally.check(ARRAY, place, unknown.is_none(), || {
+            InterruptData::HwQueuesSignaled { hw_queues, .. } => {
+                tally.check(DECLARED, self.array, || "it is not declared".to_owned());
+                let unknown = hw_queues.iter().find(|queue| !self.queues.contains(**queue));
+                tally.check(ARRAY, unknown.is_none(), || {
                     format!("hardware queue {:#x} was never created", unknown.map_or(0, |q| q.0))
                 });
             }
-            Event::Connected(status) => {
-                let connected =
-                    matches!(status, DoorbellStatus::Connected | DoorbellStatus::ConnectedNotify);
-                tally.check(CONNECTED, place, connected, || format!("the status is {status:?}"));
-            }
             _ => {}
         }
-    }
-    if !requests.is_empty() || !pending.is_empty() || tally.judged.contains_key(SUSPENSION) {
-        tally.check_at_end(SUSPENDED, pending.is_empty(), || {
-            format!("suspensions {pending:?} (context, fence) were not completed")
-        });
-    }
-    // The kernel releases a waiter that no report released, and notes it.
-    if !fences.is_empty() && journal.results {
-        let of_interrupts = |fault: &&DriverFault| fault.entry == "DxgkDdiInterruptRoutine";
-        let fault = journal.faults_of_driver.iter().find(of_interrupts);
-        tally.check_at_end(SIGNALS, fault.is_none(), || {
-            fault.map_or_else(String::new, ToString::to_string)
-        });
     }
 }

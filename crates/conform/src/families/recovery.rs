@@ -1,12 +1,13 @@
 //! Hangs and resets. What is about ids of packets is judged in `work`.
 
+use super::recent::Recent;
 use crate::clause::{Clause, Family};
-use crate::journal::Event;
+use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
 use crate::twin::{Twin, Wrong};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use tidegate::ddi::timeout::{DebugInfo, EngineStatus, HwContextLoss};
-use tidegate::ddi::{DdiCall, Entry, OsHandle};
+use tidegate::ddi::{DdiCall, DriverHandle, Entry, OsHandle};
 
 pub(super) const LAST_ABORTED: &str = "recovery-last-aborted";
 pub(super) const QUIET: &str = "recovery-quiet";
@@ -106,59 +107,79 @@ pub(super) static CLAUSES: [Clause; 8] = [
     ),
 ];
 
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let (mut inside, mut culprits, mut resets, mut failed) = (0_u32, 0_u32, 0_u32, false);
-    let (mut asked, mut unresponsive) = (0_u64, 0_u64);
-    let mut contexts: BTreeSet<OsHandle> = BTreeSet::new();
-    for (place, event) in journal.events() {
+/// What was seen of resets.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// Calls of DxgkDdiResetHwEngine that have not returned.
+    inside: u32,
+    culprits: u64,
+    resets: u64,
+    failed: bool,
+    asked: u64,
+    unresponsive: u64,
+    contexts: Recent<OsHandle>,
+    os_handles: BTreeMap<DriverHandle, OsHandle>,
+}
+
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::DependentEngines(engine, group) => {
                 let itself = 1_u64.checked_shl(engine.node_ordinal).unwrap_or(0);
-                tally.check(GROUP, place, group & itself != 0, || {
+                tally.check(GROUP, group & itself != 0, || {
                     format!("the group of node {} is {group:#x}", engine.node_ordinal)
                 });
             }
-            Event::Called(DdiCall::CreateContext { args }) => {
-                contexts.insert(args.os_handle);
+            Event::Called(DdiCall::CreateContext { args }) => self.contexts.insert(args.os_handle),
+            Event::Made { entry: Entry::CreateContext, handle, os_handle } => {
+                self.os_handles.insert(*handle, *os_handle);
+            }
+            Event::Called(DdiCall::DestroyContext { context }) => {
+                if let Some(os_handle) = self.os_handles.remove(context) {
+                    self.contexts.end(os_handle);
+                }
             }
             Event::DebugText(bytes) => {
-                tally.check(DEBUG_TEXT, place, *bytes <= MOST_TEXT, || format!("it has {bytes}"));
+                tally.check(DEBUG_TEXT, *bytes <= MOST_TEXT, || format!("it has {bytes}"));
             }
             Event::EngineStatus(status) => {
-                asked += 1;
-                unresponsive += u64::from(!status.responsive);
-                let unknown = status.hw_context.filter(|context| !contexts.contains(context));
-                tally.check(RUNNING, place, unknown.is_none(), || {
+                self.asked += 1;
+                self.unresponsive += u64::from(!status.responsive);
+                let unknown = status.hw_context.filter(|context| !self.contexts.contains(*context));
+                tally.check(RUNNING, unknown.is_none(), || {
                     format!("it named context {:#x}", unknown.map_or(0, |context| context.0))
                 });
             }
             Event::Called(DdiCall::ResetHwEngine { .. }) => {
-                inside += 1;
-                resets += 1;
+                self.inside += 1;
+                self.resets += 1;
             }
             Event::Returned(Entry::ResetHwEngine, status) => {
-                inside = inside.saturating_sub(1);
-                failed |= status.is_some_and(|status| !status.is_success());
+                self.inside = self.inside.saturating_sub(1);
+                self.failed |= status.is_some_and(|status| !status.is_success());
             }
             Event::Invalidated(context, loss) => {
-                culprits += u32::from(*loss == HwContextLoss::Culprit);
-                tally.check(INVALIDATES, place, inside > 0, || {
+                self.culprits += u64::from(*loss == HwContextLoss::Culprit);
+                tally.check(INVALIDATES, self.inside > 0, || {
                     format!("context {:#x} is named outside of it", context.0)
                 });
             }
             _ => {}
         }
     }
-    // An engine that is reset only because it depends on another has no culprit.
-    if journal.hangs && resets > 0 && !failed {
-        tally.check_at_end(CULPRIT, culprits > 0, || {
-            format!("{resets} resets named no context whose work hung")
-        });
-    }
-    if journal.hangs && asked > 0 {
-        tally.check_at_end(RESPONSIVE, unresponsive > 0, || {
-            format!("all {asked} answers say that the engine is responsive")
-        });
+
+    fn end(&mut self, tally: &mut Tally, _end: &RunEnd) {
+        let Walk { resets, asked, .. } = *self;
+        // An engine that is reset only because it depends on another has no culprit.
+        if tally.facts.hangs() && resets > 0 && !self.failed {
+            tally.check_at_end(CULPRIT, self.culprits > 0, || {
+                format!("{resets} resets named no context whose work hung")
+            });
+        }
+        if tally.facts.hangs() && asked > 0 {
+            tally.check_at_end(RESPONSIVE, self.unresponsive > 0, || {
+                format!("all {asked} answers say that the engine is responsive")
+            });
+        }
     }
 }

@@ -108,12 +108,13 @@ rules! {
 }
 
 /// Checks each returned status.
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    for (place, event) in journal.events() {
-        let Event::Returned(entry, Some(status)) = event else { continue };
-        let Some(rule) = RULES.iter().find(|rule| rule.entry == *entry) else { continue };
+pub(super) struct Walk;
+
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
+        let Event::Returned(entry, Some(status)) = event else { return };
+        let Some(rule) = RULES.iter().find(|rule| rule.entry == *entry) else { return };
         let holds = status.is_success() || rule.legal.contains(status);
-        tally.check(rule.clause.id, place, holds, || format!("it returned {status:?}"));
+        tally.check(rule.clause.id, holds, || format!("it returned {status:?}"));
     }
 }

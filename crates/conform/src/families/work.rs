@@ -4,10 +4,11 @@
 //! Ids are 32 bits and wrap, so they are compared by their place in the order of submission and
 //! never by size.
 
+use super::recent::Recent;
 use super::{packets, preemption, recovery};
-use crate::journal::Event;
+use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use tidegate::ddi::{DdiCall, EngineId, Entry, InterruptData};
 
 /// What an engine has completed before its first packet.
@@ -21,11 +22,11 @@ struct Packets {
     /// The last packet that was reported as complete, or returned by a reset.
     completed: Option<u32>,
     /// Reported as complete before the last one.
-    older: BTreeSet<u32>,
+    older: Recent<u32>,
     /// Returned by a preemption and not submitted again.
-    returned: BTreeSet<u32>,
+    returned: Recent<u32>,
     /// Cut off by a reset.
-    aborted: BTreeSet<u32>,
+    aborted: Recent<u32>,
     /// Preemption requests that are not answered.
     requests: Vec<u32>,
 }
@@ -33,13 +34,15 @@ struct Packets {
 impl Packets {
     fn submitted(&mut self, id: u32) {
         self.in_flight.push_back(id);
-        self.returned.remove(&id);
+        self.returned.remove(id);
     }
 
     /// Ends packets in flight up to this one.
     fn complete_up_to(&mut self, id: u32) {
         while let Some(first) = self.in_flight.pop_front() {
-            self.older.extend(self.completed.replace(first));
+            if let Some(older) = self.completed.replace(first) {
+                self.older.insert_ended(older);
+            }
             if first == id {
                 return;
             }
@@ -48,32 +51,21 @@ impl Packets {
 
     /// Cuts off everything.
     fn reset(&mut self) {
-        self.aborted.extend(self.in_flight.drain(..));
+        self.in_flight.drain(..).for_each(|id| self.aborted.insert_ended(id));
         self.requests.clear();
     }
 }
 
-/// The walk over one journal.
-struct Walk<'t, 'j> {
-    tally: &'t mut Tally<'j>,
+/// The packets of all engines.
+#[derive(Default)]
+pub(super) struct Walk {
     engines: BTreeMap<EngineId, Packets>,
     /// Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout.
     is_reset: bool,
 }
 
-/// Judges the clauses.
-pub(super) fn judge(tally: &mut Tally<'_>) {
-    let journal = tally.journal;
-    let engines = BTreeMap::new();
-    let mut walk = Walk { tally, engines, is_reset: false };
-    for (place, event) in journal.events() {
-        walk.event(place, event);
-    }
-    walk.end();
-}
-
-impl Walk<'_, '_> {
-    fn event(&mut self, place: usize, event: &Event) {
+impl super::Walk for Walk {
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Called(call) => self.called(call),
             Event::Returned(entry, status) => {
@@ -83,13 +75,30 @@ impl Walk<'_, '_> {
             Event::Refused(engine, id) => {
                 self.engines.entry(*engine).or_default().in_flight.retain(|of| of != id);
             }
-            Event::Report(data) => self.report(place, data),
-            Event::EngineReset(engine, id) => self.engine_reset(place, *engine, *id),
-            Event::CurrentFence(engine, id) => self.current_fence(place, *engine, *id),
+            Event::Report(data) => self.report(tally, data),
+            Event::EngineReset(engine, id) => self.engine_reset(tally, *engine, *id),
+            Event::CurrentFence(engine, id) => self.current_fence(tally, *engine, *id),
             _ => {}
         }
     }
 
+    fn end(&mut self, tally: &mut Tally, end: &RunEnd) {
+        // Then packets have no end, whatever the driver does.
+        let cut_off = tally.facts.loses_interrupts() || end.was_ended;
+        for (engine, packets) in self.engines.iter().filter(|_| !cut_off) {
+            let left = &packets.in_flight;
+            tally.check_at_end(packets::ENDS, left.is_empty(), || {
+                format!("packets {left:?} of {engine} have no end")
+            });
+            let open = &packets.requests;
+            tally.check_at_end(preemption::ANSWERED, open.is_empty(), || {
+                format!("requests {open:?} of {engine} have no answer")
+            });
+        }
+    }
+}
+
+impl Walk {
     fn called(&mut self, call: &DdiCall) {
         match call {
             DdiCall::SubmitCommandVirtual { args } => {
@@ -119,7 +128,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn report(&mut self, place: usize, data: &InterruptData) {
+    fn report(&mut self, tally: &mut Tally, data: &InterruptData) {
         let of_packets = matches!(
             data,
             InterruptData::DmaCompleted { .. }
@@ -128,40 +137,39 @@ impl Walk<'_, '_> {
         );
         if of_packets {
             let is_quiet = !self.is_reset;
-            self.tally.check(recovery::QUIET, place, is_quiet, || format!("it reported {data:?}"));
+            tally.check(recovery::QUIET, is_quiet, || format!("it reported {data:?}"));
         }
         match data {
             InterruptData::DmaCompleted { engine, submission_fence_id } => {
-                self.completed(place, *engine, *submission_fence_id);
+                self.completed(tally, *engine, *submission_fence_id);
             }
             InterruptData::DmaPageFaulted { engine, faulted_fence_id, .. } => {
-                self.faulted(place, *engine, *faulted_fence_id);
+                self.faulted(tally, *engine, *faulted_fence_id);
             }
             InterruptData::DmaPreempted {
                 engine,
                 preemption_fence_id,
                 last_completed_fence_id,
-            } => self.preempted(place, *engine, *preemption_fence_id, *last_completed_fence_id),
+            } => self.preempted(tally, *engine, *preemption_fence_id, *last_completed_fence_id),
             _ => {}
         }
     }
 
-    fn completed(&mut self, place: usize, engine: EngineId, id: u32) {
+    fn completed(&mut self, tally: &mut Tally, engine: EngineId, id: u32) {
         let packets = self.engines.entry(engine).or_default();
-        let tally = &mut *self.tally;
         let in_flight = packets.in_flight.contains(&id);
         // The last complete packet may be reported again: a report means all packets up to it.
         let again = packets.completed.map_or(id == FRESH, |completed| completed == id);
-        let older = packets.older.contains(&id);
-        let returned = packets.returned.contains(&id);
-        let told = in_flight || again || older || returned || packets.aborted.contains(&id);
+        let older = packets.older.contains(id);
+        let returned = packets.returned.contains(id);
+        let told = in_flight || again || older || returned || packets.aborted.contains(id);
         let text = |what: &str| format!("packet {id} of {engine} {what}");
-        tally.check(packets::KNOWN, place, told, || text("was not submitted"));
-        tally.check(packets::ORDER, place, in_flight || !older, || {
+        tally.check(packets::KNOWN, told, || text("was not submitted"));
+        tally.check(packets::ORDER, in_flight || !older, || {
             let last = packets.completed.unwrap_or_default();
             text(&format!("is reported after the later packet {last}"))
         });
-        tally.check(preemption::RETURNED, place, in_flight || !returned, || {
+        tally.check(preemption::RETURNED, in_flight || !returned, || {
             text("was returned by a preemption and not submitted again")
         });
         if in_flight {
@@ -169,43 +177,43 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn faulted(&mut self, place: usize, engine: EngineId, id: u32) {
+    fn faulted(&mut self, tally: &mut Tally, engine: EngineId, id: u32) {
         let packets = self.engines.entry(engine).or_default();
         let known = packets.in_flight.contains(&id);
-        self.tally.check(packets::FAULTED, place, known, || {
+        tally.check(packets::FAULTED, known, || {
             format!("packet {id} of {engine}, which is not in flight, faulted")
         });
         packets.in_flight.retain(|of| *of != id);
     }
 
-    fn preempted(&mut self, place: usize, engine: EngineId, request: u32, last: u32) {
+    fn preempted(&mut self, tally: &mut Tally, engine: EngineId, request: u32, last: u32) {
         let packets = self.engines.entry(engine).or_default();
-        let tally = &mut *self.tally;
         let known = packets.requests.contains(&request);
-        tally.check(preemption::ANSWERS, place, known, || {
+        tally.check(preemption::ANSWERS, known, || {
             let asked = &packets.requests;
             format!("request {request} of {engine} is answered; requests are {asked:?}")
         });
         packets.requests.retain(|of| *of != request);
         let in_flight = packets.in_flight.contains(&last);
         let right = in_flight || packets.completed.unwrap_or(FRESH) == last;
-        tally.check(preemption::LAST_COMPLETED, place, right, || {
+        tally.check(preemption::LAST_COMPLETED, right, || {
             let completed = packets.completed.unwrap_or_default();
             format!("LastCompletedFenceId of {engine} is {last}; {completed} was complete last")
         });
         if in_flight {
             packets.complete_up_to(last);
         }
-        packets.returned.extend(packets.in_flight.drain(..));
+        let Packets { in_flight, returned, .. } = packets;
+        in_flight.drain(..).for_each(|id| returned.insert_ended(id));
     }
 
-    fn engine_reset(&mut self, place: usize, engine: EngineId, id: u32) {
+    fn engine_reset(&mut self, tally: &mut Tally, engine: EngineId, id: u32) {
         let packets = self.engines.entry(engine).or_default();
         let known = packets.in_flight.contains(&id) || packets.completed.unwrap_or(FRESH) == id;
-        self.tally.check(recovery::LAST_ABORTED, place, known, || {
+        tally.check(recovery::LAST_ABORTED, known, || {
             format!("LastAbortedFenceId of {engine} is {id}, which is neither in flight nor the last complete packet")
         });
-        self.overdue(place, engine);
+        self.overdue(tally, engine);
         let packets = self.engines.entry(engine).or_default();
         if packets.in_flight.contains(&id) {
             packets.completed = Some(id);
@@ -215,38 +223,22 @@ impl Walk<'_, '_> {
 
     /// A request that is open when the engine is reset was not answered in time. A hang or a lost
     /// interrupt may be the cause.
-    fn overdue(&mut self, place: usize, engine: EngineId) {
-        if self.tally.journal.hangs || self.tally.journal.loses_interrupts {
+    fn overdue(&mut self, tally: &mut Tally, engine: EngineId) {
+        if tally.facts.may_hang() {
             return;
         }
         let open = self.engines.get(&engine).map_or(0, |packets| packets.requests.len());
-        self.tally.check(preemption::ANSWERED, place, open == 0, || {
+        tally.check(preemption::ANSWERED, open == 0, || {
             format!("{open} requests of {engine} have no answer when it is reset")
         });
     }
 
-    fn current_fence(&mut self, place: usize, engine: EngineId, id: u32) {
+    fn current_fence(&mut self, tally: &mut Tally, engine: EngineId, id: u32) {
         let Some(packets) = self.engines.get(&engine) else { return };
         let holds = packets.in_flight.contains(&id) || packets.completed.unwrap_or(FRESH) == id;
-        self.tally.check(packets::CURRENT, place, holds, || {
+        tally.check(packets::CURRENT, holds, || {
             let completed = packets.completed.unwrap_or_default();
             format!("it returned {id} for {engine}; {completed} was reported last")
         });
-    }
-
-    fn end(self) {
-        let journal = self.tally.journal;
-        // Then packets have no end, whatever the driver does.
-        let cut_off = journal.loses_interrupts || journal.was_ended;
-        for (engine, packets) in self.engines.iter().filter(|_| !cut_off) {
-            let left = &packets.in_flight;
-            self.tally.check_at_end(packets::ENDS, left.is_empty(), || {
-                format!("packets {left:?} of {engine} have no end")
-            });
-            let open = &packets.requests;
-            self.tally.check_at_end(preemption::ANSWERED, open.is_empty(), || {
-                format!("requests {open:?} of {engine} have no answer")
-            });
-        }
     }
 }

@@ -1,0 +1,121 @@
+//! Watches a driver while any workload runs, as Driver Verifier does on Windows.
+
+use crate::clause::Words;
+use crate::families::clauses;
+use crate::journal::{Facts, RunEnd};
+use crate::judge::{Judge, words};
+use crate::tally::Broken;
+use crate::watch::{Log, Watch};
+use std::fmt;
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::ddi::Driver;
+use tidegate::platform::Mutex;
+
+/// A clause that a driver has broken, and where it was first broken.
+#[derive(Clone, Debug)]
+pub struct Breach {
+    /// The clause.
+    pub clause: Words,
+    /// Time of the event, in nanoseconds of the machine's clock.
+    pub at_ns: u64,
+    /// Number of the event.
+    pub place: usize,
+    /// What was seen.
+    pub what: String,
+}
+
+impl Breach {
+    fn of(id: &str, broken: Broken) -> Option<Breach> {
+        let Broken { place, what } = broken;
+        Some(Breach { clause: words(id)?, at_ns: place.at.0, place: place.number, what })
+    }
+}
+
+/// A failed test: the rule, its source, and what was seen.
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Words { id, rule, source, .. } = self.clause;
+        writeln!(f, "{id}: {rule}")?;
+        writeln!(f, "  source: {source}")?;
+        write!(f, "  at {} ns (event {}): {}", self.at_ns, self.place, self.what)
+    }
+}
+
+/// Receives a clause when it is broken.
+pub(crate) type Report = dyn Fn(&Breach) + Send + Sync;
+
+/// Judges one driver by the clauses while a workload runs, in virtual time or on threads. It keeps
+/// no events, so the workload may be of any length. Work may hang and fault; clauses about what must
+/// then be true of the results are not judged.
+///
+/// ```
+/// use tidegate::{Machine, MachineConfig, Platform};
+/// use tidegate_conform::{RunEnd, Verifier};
+///
+/// let (platform, verifier) = (Platform::host(), Verifier::new());
+/// let config = MachineConfig::standard(&platform);
+/// let machine = Machine::builder(&platform)
+///     .reference_behind(config, |driver| verifier.before(&platform, driver))
+///     .start()
+///     .unwrap();
+/// machine.run(|| ()).unwrap();
+/// let end = RunEnd::of(machine.adapter());
+/// drop(machine);
+/// let broken = verifier.finish(&end);
+/// assert!(broken.is_empty(), "{}", broken[0]);
+/// ```
+pub struct Verifier {
+    logs: Mutex<Vec<Log>>,
+    report: Option<Arc<Report>>,
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Verifier::new()
+    }
+}
+
+impl Verifier {
+    /// Returns a verifier that says what is broken at the end.
+    pub fn new() -> Verifier {
+        Verifier { logs: Platform::host().mutex("verified drivers", Vec::new()), report: None }
+    }
+
+    /// Returns a verifier that also calls `report` as soon as a clause is broken for the first time.
+    /// `report` must not call the machine: the driver may be in an interrupt.
+    pub fn reporting(report: impl Fn(&Breach) + Send + Sync + 'static) -> Verifier {
+        Verifier { report: Some(Arc::new(report)), ..Verifier::new() }
+    }
+
+    /// Returns the driver with the watch in front of it.
+    pub fn before(&self, platform: &Platform, inner: Arc<dyn Driver>) -> Arc<dyn Driver> {
+        let log = Log::new(platform, Judge::new(Facts::UNKNOWN), self.report.clone());
+        self.logs.lock().push(log.clone());
+        Arc::new(Watch { inner, log, limit: None })
+    }
+
+    /// Judges what is due at the end, and returns the broken clauses by family. The machine must
+    /// have been dropped: DxgkDdiStopDevice is judged, too. A second call returns nothing.
+    pub fn finish(&self, end: &RunEnd) -> Vec<Breach> {
+        let logs = std::mem::take(&mut *self.logs.lock());
+        let judged = logs.iter().filter_map(Log::take).map(|judge| judge.end(end).judged);
+        let mut broken = Vec::new();
+        for mut judged in judged {
+            // By family.
+            let ids = clauses().map(|clause| clause.id);
+            let of = |id| Breach::of(id, judged.remove(id)?.broken?);
+            broken.extend(ids.filter_map(of));
+        }
+        broken
+    }
+}
+
+/// Calls `report` with each break.
+pub(crate) fn report_all(report: &Report, broken: Vec<(&'static str, Broken)>) {
+    for (id, broken) in broken {
+        if let Some(breach) = Breach::of(id, broken) {
+            report(&breach);
+        }
+    }
+}
