@@ -32,6 +32,10 @@ statuses! {
     TIMEOUT = 0x0000_0102, "the time-out passed";
     /// Not finished yet.
     PENDING = 0x0000_0103, "not finished yet";
+    /// It failed, and no other status says why.
+    UNSUCCESSFUL = 0xC000_0001, "it failed";
+    /// There is no such operation.
+    NOT_IMPLEMENTED = 0xC000_0002, "there is no such operation";
     /// Not a handle of an object of this process.
     INVALID_HANDLE = 0xC000_0008, "no object of this process has this handle";
     /// An invalid argument.
@@ -70,6 +74,8 @@ statuses! {
     GRAPHICS_ADAPTER_WAS_RESET = 0xC01E_0003, "the adapter was reset";
     /// The queue cannot present.
     GRAPHICS_PRESENT_DENIED = 0xC01E_0007, "user-mode queues cannot present: use a kernel-mode queue";
+    /// The user-mode driver does not fit the kernel-mode driver.
+    GRAPHICS_DRIVER_MISMATCH = 0xC01E_0009, "user-mode and kernel-mode driver do not fit";
     /// An allocation is in use.
     GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102, "the allocation is in use";
     /// An object has too many users.
@@ -112,6 +118,8 @@ mod tests {
             (Status::ABANDONED, 0x80),
             (Status::TIMEOUT, 0x102),
             (Status::PENDING, 0x103),
+            (Status::UNSUCCESSFUL, 0xC000_0001),
+            (Status::NOT_IMPLEMENTED, 0xC000_0002),
             (Status::INVALID_HANDLE, 0xC000_0008),
             (Status::INVALID_PARAMETER, 0xC000_000D),
             (Status::NO_MEMORY, 0xC000_0017),
@@ -127,6 +135,7 @@ mod tests {
             (Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER, 0xC01E_0001),
             (Status::GRAPHICS_ADAPTER_WAS_RESET, 0xC01E_0003),
             (Status::GRAPHICS_PRESENT_DENIED, 0xC01E_0007),
+            (Status::GRAPHICS_DRIVER_MISMATCH, 0xC01E_0009),
             (Status::GRAPHICS_VIDPN_SOURCE_IN_USE, 0xC01E_0342),
             (Status::GRAPHICS_ALLOCATION_BUSY, 0xC01E_0102),
             (Status::GRAPHICS_TOO_MANY_REFERENCES, 0xC01E_0103),
