@@ -261,7 +261,7 @@ pub(crate) struct Run {
         conflicts_with_all = [
             "beside", "frames", "timeline", "perfetto", "chrome", "kernels", "summary", "clock", "adapter",
             "local_memory", "doorbells", "doorbell_model", "sleep_at", "preemption", "tdr_delay", "inject",
-            "validate", "driver",
+            "validate", "driver", "verify_driver",
         ]
     )]
     pub(crate) connect: Option<PathBuf>,
@@ -269,6 +269,10 @@ pub(crate) struct Run {
     /// submission model is packet unless --submission says another
     #[arg(long, value_name = "DRIVER.so")]
     pub(crate) driver: Option<PathBuf>,
+    /// Judge the driver by the clauses of `tidegate conform` while the workload runs; broken clauses
+    /// are problems of the run
+    #[arg(long)]
+    pub(crate) verify_driver: bool,
     /// Connect as a client that is older than user-mode submission: the service shows it no node
     /// that offers user-mode queues, and refuses them and their doorbells
     #[arg(long, requires = "connect")]
@@ -324,6 +328,10 @@ pub(crate) struct Serve {
     /// Drive the adapters by this kernel-mode driver in C; what it breaks is told at the end
     #[arg(long, value_name = "LIBRARY", conflicts_with = "counters")]
     pub(crate) driver: Option<PathBuf>,
+    /// Judge the drivers by the clauses of `tidegate conform`; a broken clause is logged at once, and
+    /// told at the end
+    #[arg(long, conflicts_with = "counters")]
+    pub(crate) verify_driver: bool,
     /// Give one virtual machine at a time the adapters as a PCI device: a socket for QEMU's
     /// ivshmem-doorbell with vectors=2. May be repeated, for more machines at a time
     #[arg(long, value_name = "PATH")]
@@ -498,6 +506,7 @@ Examples:
   tidegate conform ./driver.so --workload workloads/frame-graph.toml
   tidegate conform reference --adapter one-doorbell     the reference driver on a named adapter
   tidegate conform reference --faulty packets-order     with a planted mistake
+  tidegate conform ./driver.so --seeds 20               each situation in 20 more orders
   tidegate conform --list                               the clauses and situations
 
 Exit code 1: a clause is broken, or results are wrong. The driver runs in virtual time.")]
@@ -517,6 +526,13 @@ pub(crate) struct Conform {
     /// Run this workload under each submission model instead of the situations; can be repeated
     #[arg(long, value_name = "FILE", conflicts_with = "situation")]
     pub(crate) workload: Vec<PathBuf>,
+    /// Run each situation also in N drawn orders: a seed from 1 to N draws what steps cost, and how
+    /// late interrupts and DPCs are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) seeds: Option<u64>,
+    /// Run each situation in the order of this seed only
+    #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
+    pub(crate) seed: Option<u64>,
     /// Put a mistake in front of the driver that breaks this clause
     #[arg(long, value_name = "CLAUSE", value_parser = tidegate_conform::clause)]
     pub(crate) faulty: Option<&'static Clause>,
@@ -579,6 +595,9 @@ pub(crate) struct Swarm {
     /// processes are not counted
     #[arg(long)]
     pub(crate) coverage: bool,
+    /// Judge the drivers by the clauses of `tidegate conform`, too
+    #[arg(long)]
+    pub(crate) verify_driver: bool,
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,

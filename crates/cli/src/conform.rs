@@ -40,6 +40,11 @@ pub(crate) fn command(arguments: &arguments::Conform, outputs: &Outputs) -> Resu
         families: arguments.family.clone(),
         situations: arguments.situation.clone(),
         workloads: workloads(&arguments.workload)?,
+        seeds: match (arguments.seed, arguments.seeds) {
+            (Some(seed), _) => vec![seed],
+            (None, Some(count)) => (0..=count).collect(),
+            (None, None) => Vec::new(),
+        },
     };
     let report = examine(&subject, &selection).map_err(|error| BadInput(error.to_string()))?;
     if let Some(path) = &arguments.json {

@@ -3,7 +3,7 @@
 use crate::arguments::{self, Clock, Reading};
 use crate::kernels::short;
 use crate::output::Outputs;
-use crate::run::{Keep, Read, read, run_both, show_problems};
+use crate::run::{Driven, Keep, Read, read, run_both, show_problems};
 use crate::streams::outln;
 use crate::tables::{align_numbers, table};
 use crate::{BadInput, End};
@@ -34,7 +34,7 @@ fn load(path: &Path) -> Result<Table, BadInput> {
         return Ok(table);
     }
     let keep = Keep { kernels: true, ..Keep::default() };
-    let result = run_both(&workload, None, None, &reading, keep, costs, None)?;
+    let result = run_both(&workload, None, None, &reading, keep, costs, Driven::default())?;
     if !result.outcome.report.is_right() {
         show_problems(&result.outcome);
         return Err(BadInput(format!(

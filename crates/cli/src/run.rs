@@ -24,8 +24,10 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::recording;
 use tidegate::{
-    ConnectedRun, Platform, RunRequest, RunResult, run_connected, run_workload, workload,
+    ConnectedRun, MachineError, Platform, RunError, RunRequest, RunResult, run_connected,
+    run_workload, workload,
 };
+use tidegate_conform::{Breach, RunEnd, Verifier};
 
 /// Default workload of `compare`: the ring buffer, with its file name.
 const DEFAULT_WORKLOAD: (&str, &str) =
@@ -117,7 +119,7 @@ pub(crate) fn run_once(
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
     let keep = Keep { timeline: tracing, ..Keep::default() };
-    run_both(workload, None, submission, reading, keep, costs, None)
+    run_both(workload, None, submission, reading, keep, costs, Driven::default())
 }
 
 /// Data that a run keeps beside its report.
@@ -130,6 +132,15 @@ pub(crate) struct Keep {
     pub(crate) kernels: bool,
 }
 
+/// The driver of a run.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Driven<'a> {
+    /// A driver in C; `None` is the reference driver.
+    pub(crate) file: Option<&'a DriverFile>,
+    /// Whether it is judged by the clauses of `conform`.
+    pub(crate) is_verified: bool,
+}
+
 /// Runs a workload with another one beside it, on a driver in C or on the reference driver.
 pub(crate) fn run_both(
     workload: &Arc<Workload>,
@@ -138,13 +149,14 @@ pub(crate) fn run_both(
     reading: &Reading,
     keep: Keep,
     costs: CostModel,
-    driver: Option<&DriverFile>,
+    driver: Driven<'_>,
 ) -> Result<RunResult, BadInput> {
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, submission)).collect();
     let what = submission
         .map_or_else(|| workload.name.clone(), |s| format!("{} ({})", workload.name, s.name()));
     let progress = Progress::new(&what, reading.quiet);
+    let verifier = driver.is_verified.then(|| Arc::new(Verifier::new()));
     let request = RunRequest {
         workload: workload.clone(),
         submission,
@@ -169,17 +181,48 @@ pub(crate) fn run_both(
         frames: keep.frames,
         beside: beside.cloned(),
         validation: if reading.validate { Validation::HAZARDS } else { Validation::empty() },
-        driver: driver.map(DriverFile::make),
+        driver: driver.file.map(DriverFile::make),
+        layer: verifier.as_ref().map(Verifier::layer),
     };
     let stopwatch = Platform::host();
-    let mut result = run_workload(&request).map_err(|e| BadInput(e.to_string()))?;
-    let broken = driver.into_iter().flat_map(DriverFile::take_problems);
+    let result = run_workload(&request);
+    let broken = verifier.map_or_else(Vec::new, |verifier| verifier.finish(&end_of(&result)));
+    let broken: Vec<String> = broken.iter().map(|of| breach_text(of, request.clock)).collect();
+    let mut result = result.map_err(|error| {
+        let lines: Vec<String> = std::iter::once(error.to_string()).chain(broken.clone()).collect();
+        BadInput(lines.join("\n"))
+    })?;
+    result.outcome.report.problems.splice(0..0, broken);
+    let broken = driver.file.into_iter().flat_map(DriverFile::take_problems);
     result.outcome.report.problems.extend(broken);
     // In virtual time two runs write the same report.
     if request.clock == Clock::Wall {
         result.outcome.report.elapsed_ns = Some(stopwatch.now().0);
     }
     Ok(result)
+}
+
+/// Returns what is known about a run that has ended.
+fn end_of(result: &Result<RunResult, RunError>) -> RunEnd {
+    match result {
+        Ok(result) => RunEnd::of_run(result),
+        Err(RunError::Machine(MachineError::Start(why))) => {
+            RunEnd { stopped: true, refused: Some(why.clone()), ..RunEnd::default() }
+        }
+        Err(_) => RunEnd { stopped: true, ..RunEnd::default() },
+    }
+}
+
+/// Returns a broken clause as a failed test. A run in virtual time has the line that repeats it.
+fn breach_text(breach: &Breach, clock: Clock) -> String {
+    match clock {
+        Clock::Wall => breach.to_string(),
+        Clock::Virtual => {
+            let words: Vec<_> = std::env::args_os().skip(1).collect();
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            format!("{breach}\n  again: tidegate {}", words.join(" "))
+        }
+    }
 }
 
 /// Runs a workload as a client of a service.
@@ -327,7 +370,9 @@ pub(crate) fn command(arguments: &arguments::Run, outputs: &mut Outputs) -> Resu
         None => {
             let (beside, reading) = (beside.as_ref(), &arguments.reading);
             let costs = costs.clone();
-            run_both(workload, beside, submission, reading, keep, costs, driver.as_ref())?
+            let is_verified = arguments.verify_driver;
+            let driver = Driven { file: driver.as_ref(), is_verified };
+            run_both(workload, beside, submission, reading, keep, costs, driver)?
         }
     };
     let trust = match arguments.connect.is_some() || driver.is_some() {

@@ -24,6 +24,7 @@ use tidegate::service::client::{self, ConnectError};
 use tidegate::service::server::{self, Limits, ServerConfig};
 use tidegate::variants;
 use tidegate::{Machine, MachineConfig, Platform, platform, softgpu};
+use tidegate_conform::{RunEnd, Verifier};
 
 /// The configuration file. What it leaves out is as without it.
 #[derive(Debug, Default, Deserialize)]
@@ -128,6 +129,8 @@ fn machine(
     file: &File,
     path: Option<&Path>,
     driver: Option<&DriverFile>,
+    verifiers: &mut Vec<Arc<Verifier>>,
+    is_verified: bool,
 ) -> Result<Machine, BadInput> {
     let named = |what: String| match path {
         Some(path) => BadInput(format!("{}: {what}", path.display())),
@@ -154,12 +157,27 @@ fn machine(
         if let Some(display) = &file.display {
             config = config.with_display(1_000_000_000 / u64::from(display.refresh_hz.0));
         }
+        let verifier = is_verified.then(|| Arc::new(reporting(verifiers.len())));
+        verifiers.extend(verifier.clone());
+        let layered = move |driver| match verifier {
+            None => driver,
+            Some(verifier) => verifier.before(platform, driver),
+        };
         builder = match driver.map(DriverFile::make) {
-            None => builder.reference(config),
-            Some(make) => builder.driven(config, move |platform, gpu| make(platform, gpu)),
+            None => builder.reference_behind(config, layered),
+            Some(make) => {
+                builder.driven(config, move |platform, gpu| Ok(layered(make(platform, gpu)?)))
+            }
         };
     }
     builder.start().map_err(|error| named(error.to_string()))
+}
+
+/// Returns the verifier of an adapter, which logs a clause as soon as it is broken.
+fn reporting(adapter: usize) -> Verifier {
+    Verifier::reporting(move |breach| {
+        tracing::error!(adapter, clause = breach.clause.id, "the driver: {}", breach.what);
+    })
 }
 
 /// `tidegate serve`.
@@ -176,7 +194,15 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
         false => Platform::hosting_guests(),
     };
     let driver = arguments.driver.as_deref().map(DriverFile::new);
-    let machine = machine(&platform, &file, arguments.config.as_deref(), driver.as_ref())?;
+    let mut verifiers = Vec::new();
+    let machine = machine(
+        &platform,
+        &file,
+        arguments.config.as_deref(),
+        driver.as_ref(),
+        &mut verifiers,
+        arguments.verify_driver,
+    )?;
     let standard = ServerConfig::default();
     let config = ServerConfig {
         clients: file.clients.map_or(standard.clients, |most| most.0),
@@ -216,9 +242,13 @@ pub(crate) fn command(arguments: &arguments::Serve) -> Result<End, BadInput> {
     let result = server.serve();
     stop_signals.close();
     tracing::info!(counts = ?server.counts(), "stopped");
+    let ends: Vec<RunEnd> =
+        (0..machine.adapter_count()).map(|index| RunEnd::of(machine.adapter_at(index))).collect();
     // The driver's findings are complete when it is unloaded.
     drop((server, machine));
-    let broken = driver.as_ref().map_or_else(Vec::new, DriverFile::take_problems);
+    let verified = verifiers.iter().zip(&ends).flat_map(|(verifier, end)| verifier.finish(end));
+    let mut broken: Vec<String> = verified.map(|breach| breach.to_string()).collect();
+    broken.extend(driver.iter().flat_map(DriverFile::take_problems));
     broken.iter().for_each(|line| errln!("tidegate: {line}"));
     match result {
         Ok(()) if broken.is_empty() => Ok(End::Right),

@@ -2,6 +2,9 @@
 
 use crate::twin::Twin;
 use std::fmt;
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::ddi::Driver;
 
 /// What clauses are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -137,6 +140,12 @@ impl Clause {
     /// Returns the named machine on which the reference driver with the mistake shows it.
     pub fn adapter(&self) -> Option<&'static str> {
         self.adapter
+    }
+
+    /// Returns a driver that makes the mistake of the clause, with `inner` behind it. A test of a
+    /// watch puts it behind a [`crate::Verifier`].
+    pub fn plant(&self, platform: &Platform, inner: Arc<dyn Driver>) -> Arc<dyn Driver> {
+        self.twin.before(platform, inner)
     }
 
     /// The clause, tried on a named machine.

@@ -4,11 +4,12 @@ use crate::clause::{Clause, Family};
 use crate::families::clauses;
 use crate::journal::{Accident, RunEnd};
 use crate::judge::{Judge, Judgement};
+use crate::order::{AS_IT_IS, costs, delayed};
 use crate::report::{Finding, Report, Row, Verdict};
 use crate::situation::{Situation, situations};
 use crate::subject::Subject;
 use crate::tally::Broken;
-use crate::watch::{Limit, Log, Watch};
+use crate::watch::{Limit, Log, Truth, Watch};
 use std::sync::Arc;
 use tidegate::ddi::{AdapterCaps, Driver, Overrides};
 use tidegate::platform::Mutex;
@@ -27,6 +28,9 @@ pub struct Selection {
     pub situations: Vec<String>,
     /// These workloads instead, each under every submission model.
     pub workloads: Vec<Arc<Workload>>,
+    /// The orders in which each situation runs; the order of seed 0, in which no delay is drawn, if
+    /// there are none.
+    pub seeds: Vec<u64>,
 }
 
 impl Selection {
@@ -69,15 +73,24 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
         true => situations().into_iter().filter(|s| selection.has_situation(s)).collect(),
         false => selection.workloads.iter().flat_map(under_each_model).collect(),
     };
-    for situation in &chosen {
-        let name = || situation.name.clone().into_owned();
+    let seeds = match &selection.seeds[..] {
+        [] => &[AS_IT_IS][..],
+        seeds => seeds,
+    };
+    let orders =
+        chosen.iter().flat_map(|situation| seeds.iter().map(move |seed| (situation, *seed)));
+    for (situation, seed) in orders {
+        let name = || match seed {
+            AS_IT_IS => situation.name.clone().into_owned(),
+            seed => format!("{} (seed {seed})", situation.name),
+        };
         if let Some(caps) = &caps
             && !(situation.needs)(caps)
         {
-            report.left_out.push((name(), situation.lacks.to_owned()));
+            report.leave_out(&situation.name, situation.lacks);
             continue;
         }
-        let run = run(subject, situation)?;
+        let run = run(subject, situation, seed)?;
         if caps.is_none() {
             caps.clone_from(&run.caps);
         }
@@ -88,15 +101,15 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
             judged.iter().filter(|(id, judged)| is_selected(id) && judged.broken.is_some());
         let broken = broken.count();
         if let (Some(reason), 0) = (&run.cannot_run, broken) {
-            report.left_out.push((name(), reason.clone()));
+            report.leave_out(&situation.name, reason);
             continue;
         }
         for row in &mut rows {
             let Some(judged) = judged.get(row.clause.id) else { continue };
-            row.take(&situation.name, judged.checks, judged.broken.as_ref());
+            row.take((&*situation.name, seed), judged.checks, judged.broken.as_ref());
         }
         for row in rows.iter_mut().filter(|row| row.clause.family == Family::Code) {
-            row.take(&situation.name, 1, run.broken_in_code(row.clause.id).as_ref());
+            row.take((&*situation.name, seed), 1, run.broken_in_code(row.clause.id).as_ref());
         }
         // What a broken clause explains is not reported twice.
         if broken == 0 {
@@ -116,7 +129,7 @@ pub fn examine(subject: &Subject, selection: &Selection) -> Result<Report, ExamE
 }
 
 impl Row {
-    fn take(&mut self, situation: &str, checks: u64, broken: Option<&Broken>) {
+    fn take(&mut self, (situation, seed): (&str, u64), checks: u64, broken: Option<&Broken>) {
         self.checks += checks;
         match broken {
             Some(broken) => {
@@ -124,6 +137,7 @@ impl Row {
                 let (at_ns, what) = (broken.place.at.0, broken.what.clone());
                 self.findings.push(Finding {
                     situation: situation.to_owned(),
+                    seed,
                     at_ns,
                     place: broken.place.number,
                     what,
@@ -162,12 +176,14 @@ struct Run {
     findings: Vec<(&'static str, String)>,
 }
 
-/// Runs one situation.
-fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
+/// Runs one situation in one order.
+fn run(subject: &Subject, situation: &Situation, seed: u64) -> Result<Run, ExamError> {
     let facts = situation.facts();
     let logs: Arc<Watched> = Arc::new(Platform::host().mutex("journals", Vec::new()));
-    let make = watched(subject, situation, Arc::clone(&logs));
-    let result = run_workload(&situation.request(make, subject.adapter));
+    let make = watched(subject, situation, Arc::clone(&logs), seed);
+    let mut request = situation.request(make, subject.adapter);
+    request.costs.steps = costs(request.costs.steps, seed);
+    let result = run_workload(&request);
     let watched = logs.lock().pop();
     let overdue = watched.as_ref().is_some_and(|(_, limit)| limit.is_overdue());
     let judge = watched.and_then(|(log, _)| log.take()).unwrap_or_else(|| Judge::new(facts));
@@ -214,22 +230,25 @@ fn run(subject: &Subject, situation: &Situation) -> Result<Run, ExamError> {
 type Watched = Mutex<Vec<(Log, Limit)>>;
 
 /// Returns what makes the driver: the kernel's changes, the watch, the mistake, the driver.
-fn watched(subject: &Subject, situation: &Situation, logs: Arc<Watched>) -> MakeDriver {
+fn watched(subject: &Subject, situation: &Situation, logs: Arc<Watched>, seed: u64) -> MakeDriver {
     let (make, kernel) = (Arc::clone(&subject.make), situation.kernel);
     let (limit_ns, facts) = (situation.limit_ns(), situation.facts());
     let mistake: Option<&'static Clause> = subject.mistake;
     Arc::new(move |platform, gpu| {
         let mut driver: Arc<dyn Driver> = make(platform, Arc::clone(&gpu))?;
         if let Some(clause) = mistake {
-            driver = clause.twin.before(platform, driver);
+            driver = clause.plant(platform, driver);
         }
         let log = Log::new(platform, Judge::new(facts), None);
-        let limit = Limit::new(platform, limit_ns, gpu);
+        let limit = Limit::new(platform, limit_ns, Arc::clone(&gpu));
+        let truth = Truth { gpu: Some(gpu) };
         logs.lock().push((log.clone(), limit.clone()));
-        let watch: Arc<dyn Driver> = Arc::new(Watch { inner: driver, log, limit: Some(limit) });
-        Ok(match kernel {
+        let watch: Arc<dyn Driver> =
+            Arc::new(Watch { inner: driver, log, limit: Some(limit), truth });
+        let watch = match kernel {
             Some(change) => change(Overrides::default()).before(watch),
             None => watch,
-        })
+        };
+        Ok(delayed(platform, watch, seed))
     })
 }

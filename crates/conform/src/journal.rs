@@ -1,10 +1,12 @@
 //! What a watch sees: calls of the driver, what they return, and reports of the driver. What is known
 //! about the run before it begins, and at its end.
 
+use tidegate::RunResult;
 use tidegate::d3dukmdt::DoorbellStatus;
 use tidegate::ddi::timeout::{EngineStatus, HwContextLoss};
 use tidegate::ddi::{
-    AdapterCaps, DdiCall, DriverHandle, EngineId, Entry, InterruptData, OsHandle, Status,
+    AdapterCaps, ComponentState, DdiCall, DevicePowerState, DriverHandle, EngineId, Entry,
+    InterruptData, OsHandle, PowerAction, Status,
 };
 use tidegate::dxgkrnl::{Adapter, DriverFault, StartError};
 
@@ -19,6 +21,19 @@ pub(crate) enum Event {
     Made { entry: Entry, handle: DriverHandle, os_handle: OsHandle },
     /// DxgkDdiQueryAdapterInfo returned caps.
     Caps(Box<AdapterCaps>),
+    /// The last packet that the device has completed on an engine. It is read before a call of the
+    /// interrupt routine, and before an event that names a complete packet.
+    OnDevice(EngineId, u32),
+    /// DxgkDdiSetPowerState returned.
+    Power(DevicePowerState, PowerAction, Status),
+    /// DxgkDdiSetPowerComponentFState returned.
+    ComponentPower(EngineId, ComponentState, Status),
+    /// DxgkDdiCreateDoorbell returned private data: bytes that were given, and that came back.
+    DoorbellData(usize, usize),
+    /// DxgkDdiQueryAdapterInfo returned a segment of this size.
+    Segment(usize, u64),
+    /// DxgkDdiQueryAdapterInfo returned the size of a doorbell.
+    DoorbellBytes(u32),
     /// DxgkDdiResetEngine returned LastAbortedFenceId.
     EngineReset(EngineId, u32),
     /// DxgkDdiQueryCurrentFence returned an id.
@@ -34,7 +49,7 @@ pub(crate) enum Event {
     /// DxgkDdiCollectDbgInfo returned this many bytes of text.
     DebugText(usize),
     /// DxgkCbDisconnectDoorbell was called.
-    Disconnects(OsHandle),
+    Disconnects { hw_queue: OsHandle, doorbell: OsHandle },
     /// DxgkCbCreateContextAllocation returned.
     SaveArea(OsHandle),
     /// DxgkCbDestroyContextAllocation was called.
@@ -43,8 +58,8 @@ pub(crate) enum Event {
     Connected(DoorbellStatus),
     /// DxgkDdiInterruptRoutine returned whether the interrupt was the adapter's.
     Interrupted(bool),
-    /// DxgkCbNotifyInterrupt.
-    Report(InterruptData),
+    /// DxgkCbNotifyInterrupt, and whether the interrupt routine called it.
+    Report(InterruptData, bool),
     /// DxgkCbQueueDpc.
     QueuedDpc,
     /// DxgkCbNotifyDpc.
@@ -126,6 +141,13 @@ pub struct RunEnd {
 }
 
 impl RunEnd {
+    /// Returns the end of the run of a workload.
+    pub fn of_run(result: &RunResult) -> RunEnd {
+        let (stopped, driver_faults) =
+            (!result.violations.is_empty(), result.driver_faults.clone());
+        RunEnd { stopped, driver_faults, ..RunEnd::default() }
+    }
+
     /// Returns the end of a run on an adapter.
     pub fn of(adapter: &Adapter) -> RunEnd {
         let (stopped, driver_faults) = (!adapter.bug_checks().is_empty(), adapter.driver_faults());

@@ -83,3 +83,85 @@ fn keep_first(judged: &mut BTreeMap<&'static str, Judged>) {
 pub(crate) fn words(id: &str) -> Option<Words> {
     clauses().find(|clause| clause.id == id).map(Clause::words)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::ddi::preemption::SubmitCommandFlags;
+    use tidegate::ddi::queue::SubmitCommandVirtual;
+    use tidegate::ddi::{
+        ComponentState, DdiCall, DevicePowerState, DriverHandle, EngineId, Entry, InterruptData,
+        PowerAction, Status,
+    };
+
+    fn broken(facts: Facts, events: &[Event]) -> Vec<&'static str> {
+        let mut judge = Judge::new(facts);
+        events.iter().for_each(|event| judge.event(CpuTime(0), event));
+        let judged = judge.end(&RunEnd::default()).judged;
+        judged.iter().filter(|(_, of)| of.broken.is_some()).map(|(id, _)| *id).collect()
+    }
+
+    /// F0 of one engine returns while F1 of another one is refused.
+    #[test]
+    fn answers_of_power_calls_that_overlap_are_not_mixed_up() {
+        let [first, second] = [0, 1].map(EngineId::of_node);
+        let refused = Status::GRAPHICS_TRY_AGAIN_LATER;
+        let good = [
+            Event::ComponentPower(second, ComponentState::F0, Status::SUCCESS),
+            Event::Returned(Entry::SetPowerComponentFState, Some(Status::SUCCESS)),
+            Event::ComponentPower(first, ComponentState::F1, refused),
+            Event::Returned(Entry::SetPowerComponentFState, Some(refused)),
+        ];
+        assert_eq!(broken(Facts::UNKNOWN, &good), [""; 0]);
+        let bad = [Event::ComponentPower(second, ComponentState::F0, refused)];
+        assert_eq!(broken(Facts::UNKNOWN, &bad), ["power-f0"]);
+    }
+
+    #[test]
+    fn published_statuses_of_an_entry_are_legal() {
+        for (entry, status) in [
+            (Entry::ControlInterrupt, Status::NOT_IMPLEMENTED),
+            (Entry::CollectDbgInfo, Status::UNSUCCESSFUL),
+            (Entry::CreateContext, Status::GRAPHICS_DRIVER_MISMATCH),
+        ] {
+            let returned = |status| [Event::Returned(entry, Some(status))];
+            assert_eq!(broken(Facts::UNKNOWN, &returned(status)), [""; 0], "{entry}");
+            let other = returned(Status::GRAPHICS_PRESENT_DENIED);
+            assert_eq!(broken(Facts::UNKNOWN, &other), [format!("statuses-{}", entry.name())]);
+        }
+    }
+
+    #[test]
+    fn d3_may_be_refused_when_the_system_does_not_sleep() {
+        let d3 = |action| Event::Power(DevicePowerState::D3, action, Status::NOT_SUPPORTED);
+        assert_eq!(broken(Facts::UNKNOWN, &[d3(PowerAction::None)]), [""; 0]);
+        assert_eq!(broken(Facts::UNKNOWN, &[d3(PowerAction::Sleep)]), ["power-d3"]);
+    }
+
+    /// A packet is reported while DxgkDdiQueryCurrentFence runs on another thread.
+    #[test]
+    fn the_current_fence_may_be_overtaken_by_a_report() {
+        let engine = EngineId::of_node(0);
+        let done = |submission_fence_id| {
+            Event::Report(InterruptData::DmaCompleted { engine, submission_fence_id }, true)
+        };
+        let asked = Event::Called(DdiCall::QueryCurrentFence { engine });
+        let submitted = |submission_fence_id| {
+            let args = SubmitCommandVirtual {
+                context: DriverHandle(1),
+                engine,
+                dma_buffer_gpu_va: 0,
+                dma_buffer_bytes: 0,
+                submission_fence_id,
+                flags: SubmitCommandFlags::default(),
+            };
+            Event::Called(DdiCall::SubmitCommandVirtual { args })
+        };
+        let events = |last| {
+            let fence = Event::CurrentFence(engine, last);
+            [submitted(1), submitted(2), done(1), asked.clone(), done(2), fence]
+        };
+        assert_eq!(broken(Facts::UNKNOWN, &events(1)), [""; 0]);
+        assert_eq!(broken(Facts::UNKNOWN, &events(3)), ["packets-current-fence"]);
+    }
+}

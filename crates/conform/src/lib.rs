@@ -16,6 +16,7 @@ mod exam;
 mod families;
 mod journal;
 mod judge;
+mod order;
 mod report;
 mod situation;
 mod subject;

@@ -22,6 +22,8 @@ pub enum Verdict {
 pub struct Finding {
     /// The situation.
     pub situation: String,
+    /// The order of the situation; 0 if no delays were drawn.
+    pub seed: u64,
     /// Virtual time of the event, in nanoseconds.
     pub at_ns: u64,
     /// Number of the event in the journal of the run.
@@ -49,14 +51,23 @@ impl Row {
         let clause = self.clause;
         let mut text = format!("{}: {}\n  source: {}\n", clause.id, clause.rule, clause.source);
         for finding in &self.findings {
-            let Finding { situation, at_ns, place, what } = finding;
-            let _ = writeln!(text, "  in '{situation}' at {at_ns} ns (event {place}): {what}");
+            let Finding { situation, seed, at_ns, place, what } = finding;
+            let order = match seed {
+                0 => String::new(),
+                seed => format!(" (seed {seed})"),
+            };
+            let _ =
+                writeln!(text, "  in '{situation}'{order} at {at_ns} ns (event {place}): {what}");
         }
         // A workload is run again by its file.
         let of_ours = |finding: &&Finding| situation(&finding.situation).is_ok();
         if let Some(finding) = self.findings.iter().find(of_ours) {
             let (family, situation) = (clause.family, &finding.situation);
-            let _ = writeln!(text, "  again: --family {family} --situation {situation}");
+            let order = match finding.seed {
+                0 => String::new(),
+                seed => format!(" --seed {seed}"),
+            };
+            let _ = writeln!(text, "  again: --family {family} --situation {situation}{order}");
         }
         text
     }
@@ -113,6 +124,13 @@ impl Report {
     pub(crate) fn new(driver: String) -> Report {
         let (ran, left_out, rows) = (Vec::new(), Vec::new(), Vec::new());
         Report { driver, ran, left_out, rows, unexplained: Vec::new() }
+    }
+
+    /// Notes a situation that does not run, once for all its orders.
+    pub(crate) fn leave_out(&mut self, situation: &str, reason: &str) {
+        if !self.left_out.iter().any(|(known, _)| known == situation) {
+            self.left_out.push((situation.to_owned(), reason.to_owned()));
+        }
     }
 
     /// Returns whether no clause is broken and nothing else is wrong.

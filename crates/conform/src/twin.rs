@@ -1,17 +1,18 @@
 //! Mistakes for the clauses: layers in front of a driver.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
 use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
-use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue};
+use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::timeout::HwContextLoss;
 use tidegate::ddi::{
-    AdapterCaps, CallbackLayer, Callbacks, DdiCall, Dirql, DisconnectReason, Dispatch, Driver,
-    DriverHandle, DriverLayer, EngineId, Entry, InterruptData, NativeFenceCaps, OsHandle,
-    Overrides, Passive, StartInfo, Status,
+    AdapterCaps, CallbackLayer, Callbacks, ComponentState, DdiCall, Dirql, DisconnectReason,
+    Dispatch, Driver, DriverHandle, DriverLayer, EngineId, Entry, InterruptData, Irql,
+    NativeFenceCaps, OsHandle, Overrides, Passive, StartInfo, Status,
 };
-use tidegate::platform::{Mutex, Word};
+use tidegate::platform::{Mutex, PhysicalAddress, Word};
 
 /// How a twin breaks its clause.
 #[derive(Clone, Copy)]
@@ -64,6 +65,24 @@ pub(crate) enum Wrong {
     NoInvalidation,
     /// DxgkCbInvalidateHwContext is called again after the reset.
     LateInvalidation,
+    /// DxgkCbInvalidateHwContext is called for a context that does not exist, too.
+    InvalidatesUnknown,
+    /// A packet is reported as complete when it is submitted.
+    CompletesEarly,
+    /// DxgkDdiQueryCurrentFence returns the last packet that was reported as complete.
+    CurrentIsReported,
+    /// DxgkDdiResetEngine returns the last packet that was reported as complete.
+    AbortedIsCompleted,
+    /// A vertical sync carries the address of three vertical syncs ago.
+    VsyncLate,
+    /// A vertical sync carries the address of two vertical syncs ago.
+    VsyncGoesBack,
+    /// The last complete packet is reported again before the engine is back in F0.
+    ReportsInF1,
+    /// DxgkCbDisconnectDoorbell is called with another queue first.
+    DisconnectsOfOther,
+    /// DxgkCbDisconnectDoorbell is called for a doorbell that was destroyed.
+    DisconnectsDestroyed,
 }
 
 impl Twin {
@@ -146,6 +165,17 @@ struct Memory {
     /// The last report of a complete packet.
     last_completed: Option<InterruptData>,
     invalidated: Vec<(OsHandle, HwContextLoss)>,
+    /// Packets that were submitted to an idle engine, and the last packet of each engine.
+    submissions: u64,
+    submitted: BTreeMap<EngineId, u32>,
+    /// The last packet of each engine that was reported as complete.
+    completed: BTreeMap<EngineId, u32>,
+    /// Addresses of vertical syncs.
+    syncs: Vec<PhysicalAddress>,
+    /// The kernel's handles of a doorbell and of its hardware queue.
+    doorbells: BTreeMap<DriverHandle, OsHandle>,
+    hw_queues: BTreeMap<DriverHandle, OsHandle>,
+    queue_of: BTreeMap<DriverHandle, OsHandle>,
 }
 
 /// A driver that calls back and returns otherwise than the driver behind it.
@@ -218,7 +248,11 @@ impl DriverLayer for FaultyDriver {
         level: &Passive,
         args: CreateHwQueue,
     ) -> Result<DriverHandle, Status> {
-        self.handle(Entry::CreateHwQueue, self.inner.create_hw_queue(level, args))
+        let made = self.inner.create_hw_queue(level, args);
+        if let Ok(handle) = made {
+            self.memory.lock().hw_queues.insert(handle, args.os_handle);
+        }
+        self.handle(Entry::CreateHwQueue, made)
     }
 
     fn create_native_fence(
@@ -243,7 +277,84 @@ impl DriverLayer for FaultyDriver {
         level: &Passive,
         args: &mut CreateDoorbell,
     ) -> Result<DriverHandle, Status> {
-        self.handle(Entry::CreateDoorbell, self.inner.create_doorbell(level, args))
+        let made = self.inner.create_doorbell(level, args);
+        if let Ok(handle) = made {
+            let mut memory = self.memory.lock();
+            let queue = memory.hw_queues.get(&args.hw_queue).copied().unwrap_or_default();
+            memory.doorbells.insert(handle, args.os_handle);
+            memory.queue_of.insert(handle, queue);
+        }
+        self.handle(Entry::CreateDoorbell, made)
+    }
+
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.inner.destroy_doorbell(level, doorbell);
+        let (of, queue) = {
+            let memory = self.memory.lock();
+            (memory.doorbells.get(&doorbell).copied(), memory.queue_of.get(&doorbell).copied())
+        };
+        if self.does(Wrong::DisconnectsDestroyed)
+            && let (Some(of), Some(queue), Some(callbacks)) = (of, queue, self.callbacks())
+        {
+            let _refused = callbacks.disconnect_doorbell(level, queue, of, DisconnectReason::Retry);
+        }
+    }
+
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
+        let (engine, submission_fence_id) = (args.engine, args.submission_fence_id);
+        self.inner.submit_command_virtual(level, args)?;
+        let is_early = {
+            let mut memory = self.memory.lock_device();
+            let is_idle = memory.submitted.get(&engine) == memory.completed.get(&engine);
+            memory.submitted.insert(engine, submission_fence_id);
+            let is_early = is_idle && memory.submissions == 0;
+            memory.submissions += u64::from(is_idle);
+            is_early
+        };
+        if is_early
+            && self.does(Wrong::CompletesEarly)
+            && let Some(callbacks) = self.callbacks()
+        {
+            let report = InterruptData::DmaCompleted { engine, submission_fence_id };
+            callbacks.notify_interrupt(&level.raise_to_dirql(&()), report);
+        }
+        Ok(())
+    }
+
+    fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        let right = self.inner.query_current_fence(level, engine)?;
+        let reported = self.memory.lock_device().completed.get(&engine).copied();
+        match self.does(Wrong::CurrentIsReported) {
+            true => Ok(reported.unwrap_or_default()),
+            false => Ok(right),
+        }
+    }
+
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        let right = self.inner.reset_engine(level, engine)?;
+        let completed = self.memory.lock().completed.get(&engine).copied();
+        Ok(completed.filter(|_| self.does(Wrong::AbortedIsCompleted)).unwrap_or(right))
+    }
+
+    fn set_power_component_f_state(
+        &self,
+        level: Irql<'_>,
+        engine: EngineId,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        let completed = self.memory.lock_device().completed.get(&engine).copied();
+        if state == ComponentState::F0
+            && self.does(Wrong::ReportsInF1)
+            && let (Some(submission_fence_id), Some(callbacks)) = (completed, self.callbacks())
+        {
+            let report = InterruptData::DmaCompleted { engine, submission_fence_id };
+            callbacks.notify_interrupt(&level.raise_to_dirql(&()), report);
+        }
+        self.inner.set_power_component_f_state(level, engine, state)
     }
 
     fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
@@ -307,6 +418,19 @@ impl CallbackLayer for FaultyCallbacks {
             if let [InterruptData::DmaCompleted { .. }] = reports[..] {
                 memory.last_completed = Some(reports[0].clone());
             }
+            if let InterruptData::DmaCompleted { engine, submission_fence_id } = reports[0] {
+                memory.completed.insert(engine, submission_fence_id);
+            }
+            if let InterruptData::CrtcVsync { physical_address, .. } = &mut reports[0] {
+                memory.syncs.push(*physical_address);
+                let number = memory.syncs.len();
+                if self.does(Wrong::VsyncLate) {
+                    *physical_address = memory.syncs[number.saturating_sub(4)];
+                }
+                if self.does(Wrong::VsyncGoesBack) && number == 5 {
+                    *physical_address = memory.syncs[2];
+                }
+            }
             if self.does(Wrong::Disorder) && is_later(earlier.as_ref(), &reports[0]) {
                 reports.extend(earlier.clone());
             }
@@ -347,6 +471,9 @@ impl CallbackLayer for FaultyCallbacks {
         if self.does(Wrong::DisconnectsUnknown) {
             let _refused = self.inner.disconnect_doorbell(level, hw_queue, UNKNOWN, reason);
         }
+        if self.does(Wrong::DisconnectsOfOther) {
+            let _refused = self.inner.disconnect_doorbell(level, UNKNOWN, doorbell, reason);
+        }
         self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
     }
 
@@ -373,6 +500,9 @@ impl CallbackLayer for FaultyCallbacks {
     ) -> Result<(), Status> {
         if self.does(Wrong::LateInvalidation) {
             self.memory.lock().invalidated.push((context, loss));
+        }
+        if self.does(Wrong::InvalidatesUnknown) {
+            let _refused = self.inner.invalidate_hw_context(level, UNKNOWN, loss);
         }
         match self.does(Wrong::NoInvalidation) {
             true => Ok(()),

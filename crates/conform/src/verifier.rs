@@ -5,12 +5,12 @@ use crate::families::clauses;
 use crate::journal::{Facts, RunEnd};
 use crate::judge::{Judge, words};
 use crate::tally::Broken;
-use crate::watch::{Log, Watch};
+use crate::watch::{Log, Truth, Watch};
 use std::fmt;
 use std::sync::Arc;
-use tidegate::Platform;
 use tidegate::ddi::Driver;
 use tidegate::platform::Mutex;
+use tidegate::{MakeLayer, Platform};
 
 /// A clause that a driver has broken, and where it was first broken.
 #[derive(Clone, Debug)]
@@ -29,6 +29,12 @@ impl Breach {
     fn of(id: &str, broken: Broken) -> Option<Breach> {
         let Broken { place, what } = broken;
         Some(Breach { clause: words(id)?, at_ns: place.at.0, place: place.number, what })
+    }
+
+    /// Returns the clause and what was seen as one line.
+    pub fn line(&self) -> String {
+        let Words { id, rule, .. } = self.clause;
+        format!("{id} at {} ns (event {}): {}; {rule}", self.at_ns, self.place, self.what)
     }
 }
 
@@ -92,7 +98,15 @@ impl Verifier {
     pub fn before(&self, platform: &Platform, inner: Arc<dyn Driver>) -> Arc<dyn Driver> {
         let log = Log::new(platform, Judge::new(Facts::UNKNOWN), self.report.clone());
         self.logs.lock().push(log.clone());
-        Arc::new(Watch { inner, log, limit: None })
+        Arc::new(Watch { inner, log, limit: None, truth: Truth { gpu: None } })
+    }
+
+    /// Returns what puts the watch in front of the driver of a run ([`RunRequest::layer`]).
+    ///
+    /// [`RunRequest::layer`]: tidegate::RunRequest::layer
+    pub fn layer(self: &Arc<Verifier>) -> MakeLayer {
+        let verifier = Arc::clone(self);
+        Arc::new(move |platform, driver| verifier.before(platform, driver))
     }
 
     /// Judges what is due at the end, and returns the broken clauses by family. The machine must

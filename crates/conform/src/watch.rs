@@ -7,14 +7,17 @@ use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;
 use tidegate::ddi::fence::{CreateNativeFence, OpenNativeFence};
+use tidegate::ddi::memory::Segment;
 use tidegate::ddi::preemption::{ContextAllocation, CreateContextAllocation};
 use tidegate::ddi::queue::{CreateContext, CreateDevice, CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::timeout::{DebugInfo, DebugReason, EngineStatus, HwContextLoss};
 use tidegate::ddi::{
-    AdapterCaps, CallbackLayer, Callbacks, ConnectDoorbellFlags, ConnectedDoorbell, DdiCall,
-    DdiVersion, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
-    Entry, InterruptData, OsHandle, Passive, StartInfo, Status, SubmitCommandPhysical,
+    AdapterCaps, CallbackLayer, Callbacks, ComponentState, ConnectDoorbellFlags, ConnectedDoorbell,
+    DdiCall, DdiVersion, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle,
+    DriverLayer, EngineId, Entry, InterruptData, Irql, OsHandle, Passive, PowerAction, StartInfo,
+    Status, SubmitCommandPhysical, UserModeSubmissionCaps,
 };
+use tidegate::gpu_abi::{Device, Register};
 use tidegate::platform::{Mutex, WaitEnd};
 use tidegate::softgpu::SoftGpu;
 
@@ -99,6 +102,42 @@ pub(crate) struct Watch {
     pub(crate) inner: Arc<dyn Driver>,
     pub(crate) log: Log,
     pub(crate) limit: Option<Limit>,
+    pub(crate) truth: Truth,
+}
+
+/// What the device has done, where it is known.
+#[derive(Clone)]
+pub(crate) struct Truth {
+    pub(crate) gpu: Option<Arc<SoftGpu>>,
+}
+
+impl Truth {
+    /// Returns the last packet that the device has completed on an engine.
+    fn completed(&self, engine: EngineId) -> Option<u32> {
+        let gpu = self.gpu.as_ref()?;
+        let number = engine.engine_ordinal * gpu.nodes_of_each() + engine.node_ordinal;
+        if engine.node_ordinal >= gpu.nodes_of_each() {
+            return None;
+        }
+        let value = gpu.read_register(Register::COMPLETED_FENCE.offset(number));
+        u32::try_from(value).ok()
+    }
+
+    fn note(&self, log: &Log, engine: EngineId) {
+        if let Some(id) = self.completed(engine) {
+            log.note(Event::OnDevice(engine, id));
+        }
+    }
+
+    /// Notes every engine.
+    fn note_all(&self, log: &Log) {
+        let Some(gpu) = &self.gpu else { return };
+        for number in 0..gpu.preemption().len() as u32 {
+            let nodes = gpu.nodes_of_each();
+            let (engine_ordinal, node_ordinal) = (number / nodes, number % nodes);
+            self.note(log, EngineId { engine_ordinal, node_ordinal });
+        }
+    }
 }
 
 impl Watch {
@@ -136,7 +175,8 @@ impl DriverLayer for Watch {
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        let callbacks = Arc::new(Reports { inner: start.callbacks, log: self.log.clone() });
+        let (log, truth) = (self.log.clone(), self.truth.clone());
+        let callbacks = Arc::new(Reports { inner: start.callbacks, log, truth });
         self.inner.start_device(level, StartInfo { callbacks, ..start })
     }
 
@@ -189,8 +229,12 @@ impl DriverLayer for Watch {
         level: &Passive,
         args: &mut CreateDoorbell,
     ) -> Result<DriverHandle, Status> {
-        let os_handle = args.os_handle;
-        self.made(Entry::CreateDoorbell, os_handle, self.inner.create_doorbell(level, args))
+        let (os_handle, given) = (args.os_handle, args.private_data.len());
+        let result = self.inner.create_doorbell(level, args);
+        if result.is_ok() {
+            self.log.note(Event::DoorbellData(given, args.private_data.len()));
+        }
+        self.made(Entry::CreateDoorbell, os_handle, result)
     }
 
     fn submit_command_virtual(
@@ -240,6 +284,42 @@ impl DriverLayer for Watch {
         result
     }
 
+    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
+        let segments = self.inner.query_segments(level);
+        for (number, segment) in segments.iter().enumerate() {
+            self.log.note(Event::Segment(number, segment.bytes));
+        }
+        segments
+    }
+
+    fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps {
+        let caps = self.inner.query_user_mode_submission_caps(level);
+        self.log.note(Event::DoorbellBytes(caps.doorbell_size_bytes));
+        caps
+    }
+
+    fn set_power_state(
+        &self,
+        level: &Passive,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), Status> {
+        let result = self.inner.set_power_state(level, state, action);
+        self.log.note(Event::Power(state, action, status_of(result)));
+        result
+    }
+
+    fn set_power_component_f_state(
+        &self,
+        level: Irql<'_>,
+        engine: EngineId,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        let result = self.inner.set_power_component_f_state(level, engine, state);
+        self.log.note(Event::ComponentPower(engine, state, status_of(result)));
+        result
+    }
+
     fn dpc_routine(&self, level: &Dispatch) {
         // Begun in a run: an agent that is started earlier would keep a machine that never runs.
         self.limit.iter().for_each(Limit::begin);
@@ -247,14 +327,17 @@ impl DriverLayer for Watch {
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        self.truth.note_all(&self.log);
         let ours = self.inner.interrupt_routine(level);
         self.log.note(Event::Interrupted(ours));
         ours
     }
 
     fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        self.truth.note(&self.log, engine);
         let result = self.inner.query_current_fence(level, engine);
         if let Ok(id) = result {
+            self.truth.note(&self.log, engine);
             self.log.note(Event::CurrentFence(engine, id));
         }
         result
@@ -304,10 +387,15 @@ impl DriverLayer for Watch {
     }
 }
 
+fn status_of(result: Result<(), Status>) -> Status {
+    result.err().unwrap_or(Status::SUCCESS)
+}
+
 /// The kernel as the driver sees it, with what the driver reports.
 struct Reports {
     inner: Arc<dyn Callbacks>,
     log: Log,
+    truth: Truth,
 }
 
 impl CallbackLayer for Reports {
@@ -316,7 +404,12 @@ impl CallbackLayer for Reports {
     }
 
     fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
-        self.log.note(Event::Report(data.clone()));
+        if let InterruptData::DmaCompleted { engine, .. }
+        | InterruptData::DmaPreempted { engine, .. } = data
+        {
+            self.truth.note(&self.log, engine);
+        }
+        self.log.note(Event::Report(data.clone(), level.is_interrupt()));
         self.inner.notify_interrupt(level, data);
     }
 
@@ -337,7 +430,7 @@ impl CallbackLayer for Reports {
         doorbell: OsHandle,
         reason: DisconnectReason,
     ) -> Result<(), Status> {
-        self.log.note(Event::Disconnects(doorbell));
+        self.log.note(Event::Disconnects { hw_queue, doorbell });
         self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
     }
 

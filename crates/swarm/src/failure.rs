@@ -25,6 +25,8 @@ pub enum Failure {
     Event(String),
     /// The driver broke its contract, or the kernel says so.
     Driver(String),
+    /// The driver broke a clause of `tidegate conform`.
+    Clause(String),
     /// The adapter stopped.
     BugCheck(String),
     /// A device was lost, or kept, or named another culprit than the injected one.
@@ -49,6 +51,7 @@ impl Failure {
             "memory" => Failure::Memory(rest),
             "event" => Failure::Event(rest),
             "driver" => Failure::Driver(rest),
+            "clause" => Failure::Clause(rest),
             "bug check" => Failure::BugCheck(rest),
             "blame" => Failure::Blame(rest),
             "late" => Failure::Late(rest),
@@ -67,6 +70,7 @@ impl Failure {
             Failure::Memory(_) => "memory",
             Failure::Event(_) => "event",
             Failure::Driver(_) => "driver",
+            Failure::Clause(_) => "clause",
             Failure::BugCheck(_) => "bug check",
             Failure::Blame(_) => "blame",
             Failure::Late(_) => "late",
@@ -84,6 +88,7 @@ impl Failure {
             }
             (Failure::Panic(a), Failure::Panic(b))
             | (Failure::Child(a), Failure::Child(b))
+            | (Failure::Clause(a), Failure::Clause(b))
             | (Failure::BugCheck(a), Failure::BugCheck(b)) => {
                 without_numbers(a) == without_numbers(b)
             }
@@ -108,6 +113,7 @@ impl fmt::Display for Failure {
             | Failure::Memory(text)
             | Failure::Event(text)
             | Failure::Driver(text)
+            | Failure::Clause(text)
             | Failure::BugCheck(text)
             | Failure::Blame(text)
             | Failure::Late(text)
@@ -148,6 +154,7 @@ mod tests {
             Failure::Memory(text()),
             Failure::Event(text()),
             Failure::Driver(text()),
+            Failure::Clause(text()),
             Failure::BugCheck(text()),
             Failure::Blame(text()),
             Failure::Late(text()),

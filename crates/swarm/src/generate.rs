@@ -12,7 +12,7 @@
 use crate::model::{BufferState, Facts, FenceState, Model, PAGE_WORDS};
 use crate::operation::{Kind, Operation};
 use crate::program::{ProcessSetup, Program, ProgramStep};
-use crate::setup::{AdapterSetup, HISTORY, SCHEDULER_FENCES, SWITCHES};
+use crate::setup::{AdapterSetup, HISTORY, SCHEDULER_FENCES, SWITCHES, VERIFY};
 use crate::words::{
     AdapterId, Band, BufferId, Class, Costs, Fate, FenceId, FenceKind, Model as Submission,
     ProcessId, Question, QueueId, Sharing, Surface, ThreadId, WaitId,
@@ -89,7 +89,7 @@ pub fn program(seed: u64, shape: Shape) -> Program {
 const KIND_APART: Kind = Kind::KeyedMutex;
 
 /// Switches that are drawn apart, so that the other programs of a seed stay as they were.
-const APART: [&str; 2] = [HISTORY, SCHEDULER_FENCES];
+const APART: [&str; 3] = [HISTORY, SCHEDULER_FENCES, VERIFY];
 
 fn index_of(name: &str) -> usize {
     SWITCHES.iter().position(|switch| switch.name == name).expect("a switch of the table")

@@ -10,6 +10,7 @@ use crate::generate::{self, Shape};
 use crate::line::{ReplayLine, Where};
 use crate::program::Program;
 use crate::run;
+use crate::setup::AdapterSetup;
 use crate::shrink::{self, Shrunk};
 use std::sync::Arc;
 
@@ -95,6 +96,8 @@ pub struct Bounds<'a> {
     pub keep_going: &'a dyn Fn() -> bool,
     /// Returns whether the shrinker may run again, given the number of this run for the failure.
     pub keep_shrinking: &'a dyn Fn(u32) -> bool,
+    /// Whether the drivers are judged by the clauses of `tidegate conform`.
+    pub is_verified: bool,
     /// Runs a program on threads or in processes.
     pub on_host: &'a RunOnHost,
     /// Receives each failure as soon as it is shrunk.
@@ -111,7 +114,11 @@ pub fn hunt(ground: Ground, bounds: Bounds<'_>) -> Hunted {
         if !(bounds.keep_going)() {
             break;
         }
-        let program = Arc::new(generate::program(seed, ground.shape()));
+        let mut program = generate::program(seed, ground.shape());
+        if bounds.is_verified {
+            program.adapters.iter_mut().for_each(AdapterSetup::verify);
+        }
+        let program = Arc::new(program);
         hunted.programs += 1;
         hunted.steps += program.steps.len() as u64;
         let Some(failure) = run_once(ground, &program, seed, &mut hunted.coverage, bounds.on_host)

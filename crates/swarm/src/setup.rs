@@ -206,7 +206,17 @@ pub static SWITCHES: &[Switch] = &[
         // An option of the device: `AdapterSetup::hardware_fences`.
         apply: |_, _| (),
     },
+    Switch {
+        name: VERIFY,
+        shipped: 0,
+        values: &[0, 1],
+        // A layer in front of the driver: `AdapterSetup::is_verified`.
+        apply: |_, _| (),
+    },
 ];
+
+/// The switch that has the driver judged by the clauses of `tidegate conform`. It is not drawn.
+pub(crate) const VERIFY: &str = "verify-driver";
 
 /// The switch that shortens the histories of fences. The generator draws it apart from the others.
 pub(crate) const HISTORY: &str = "history-peaks";
@@ -320,6 +330,17 @@ impl AdapterSetup {
             0 => HardwareFences::Engine,
             _ => HardwareFences::Scheduler,
         }
+    }
+
+    /// Returns whether the driver is judged by the clauses of `tidegate conform`.
+    pub fn is_verified(&self) -> bool {
+        self.value(VERIFY) != 0
+    }
+
+    /// Has the driver judged.
+    pub fn verify(&mut self) {
+        let index = SWITCHES.iter().position(|switch| switch.name == VERIFY);
+        self.set(index.expect("a switch of the table"), 1);
     }
 
     /// Returns the quantum of packets.

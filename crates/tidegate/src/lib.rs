@@ -93,7 +93,9 @@ pub use machine::{
     AdapterParts, BadConfig, Bus, Hardware, IncompleteRun, Machine, MachineBuilder, MachineConfig,
     MachineError, ThreadShape,
 };
-pub use run::{MakeDriver, PreemptionChoice, RunError, RunRequest, RunResult, run_workload};
+pub use run::{
+    MakeDriver, MakeLayer, PreemptionChoice, RunError, RunRequest, RunResult, run_workload,
+};
 #[cfg(feature = "service")]
 pub use served::{ConnectedRun, run_connected};
 #[doc(inline)]

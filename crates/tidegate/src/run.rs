@@ -73,7 +73,12 @@ pub struct RunRequest {
     pub validation: Validation,
     /// Makes the driver of the software GPU; `None` is the reference driver.
     pub driver: Option<MakeDriver>,
+    /// Put in front of the driver, whichever it is.
+    pub layer: Option<MakeLayer>,
 }
+
+/// Returns the driver with a layer in front of it.
+pub type MakeLayer = Arc<dyn Fn(&Platform, Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync>;
 
 /// Makes a driver for a software GPU, or returns why it cannot be made.
 pub type MakeDriver =
@@ -103,6 +108,7 @@ impl RunRequest {
             beside: None,
             validation: Validation::empty(),
             driver: None,
+            layer: None,
         }
     }
 }
@@ -418,9 +424,15 @@ fn start_machine(
     request: &RunRequest,
 ) -> Result<Machine, MachineError> {
     let machine = Machine::builder(platform);
+    let layered = |driver| match &request.layer {
+        None => driver,
+        Some(layer) => layer(platform, driver),
+    };
     let machine = match &request.driver {
-        None => machine.reference(config),
-        Some(make) => machine.driven(config, |platform, gpu| make(platform, gpu)),
+        None => machine.reference_behind(config, layered),
+        Some(make) => {
+            machine.driven(config, move |platform, gpu| Ok(layered(make(platform, gpu)?)))
+        }
     };
     machine.start()
 }

@@ -114,6 +114,54 @@ fn window(caps: &mut NativeFenceCaps, minimum: u64, maximum: u64) {
     (caps.minimum_address, caps.maximum_address) = (Some(minimum), Some(maximum));
 }
 
+const NAMES: &str = "capabilities-node-names";
+const SEGMENTS: &str = "capabilities-segments";
+const DOORBELL_BYTES: &str = "capabilities-doorbell-bytes";
+
+/// DXGK_MAX_METADATA_NAME_LENGTH, with the end of the name.
+const NAME_LENGTH: usize = 32;
+const PAGE_BYTES: u64 = 4096;
+
+/// Rules that the kernel does not enforce.
+pub(super) static OTHERS: [Clause; 3] = [
+    Clause::new(
+        Family::Capabilities,
+        NAMES,
+        "the friendly name of a node has 1 to 31 characters",
+        "page DXGKARG_GETNODEMETADATA",
+        &["packets"],
+        Twin::Caps(|caps| caps.nodes[0].friendly_name = "n".repeat(NAME_LENGTH)),
+    ),
+    Clause::new(
+        Family::Capabilities,
+        SEGMENTS,
+        "a segment consists of whole pages, at least one",
+        "page DXGK_SEGMENTDESCRIPTOR4",
+        &["packets"],
+        Twin::Layer(|overrides| {
+            overrides.query_segments(|inner, level| {
+                let mut segments = inner.query_segments(level);
+                segments.iter_mut().for_each(|segment| segment.bytes -= 8);
+                segments
+            })
+        }),
+    ),
+    Clause::new(
+        Family::Capabilities,
+        DOORBELL_BYTES,
+        "a doorbell has 4 or 8 bytes",
+        "UMS-014",
+        &["user-queues"],
+        Twin::Layer(|overrides| {
+            overrides.query_user_mode_submission_caps(|inner, level| {
+                let mut caps = inner.query_user_mode_submission_caps(level);
+                caps.doorbell_size_bytes = 16;
+                caps
+            })
+        }),
+    ),
+];
+
 pub(crate) static RULES: &[Rule] = &[
     rule(
         "capabilities-nodes",
@@ -352,7 +400,27 @@ pub(crate) static RULES: &[Rule] = &[
 pub(super) struct Walk;
 
 impl super::Walk for Walk {
-    fn event(&mut self, _tally: &mut Tally, _event: &Event) {}
+    fn event(&mut self, tally: &mut Tally, event: &Event) {
+        match event {
+            Event::Caps(caps) => {
+                let is_named = |name: &str| (1..NAME_LENGTH).contains(&name.encode_utf16().count());
+                let bad = caps.nodes.iter().find(|node| !is_named(&node.friendly_name));
+                tally.check(NAMES, bad.is_none(), || {
+                    format!("a node is called '{}'", bad.map_or("", |node| &node.friendly_name))
+                });
+            }
+            Event::Segment(number, bytes) => {
+                // u64::MAX is a segment without a limit.
+                let is_whole = *bytes != 0 && bytes.is_multiple_of(PAGE_BYTES);
+                let holds = is_whole || *bytes == u64::MAX;
+                tally.check(SEGMENTS, holds, || format!("segment {number} has {bytes} bytes"));
+            }
+            Event::DoorbellBytes(bytes) => {
+                tally.check(DOORBELL_BYTES, matches!(bytes, 4 | 8), || format!("it is {bytes}"));
+            }
+            _ => {}
+        }
+    }
 
     fn end(&mut self, tally: &mut Tally, end: &RunEnd) {
         for rule in RULES {

@@ -22,7 +22,8 @@ pub fn clauses() -> impl Iterator<Item = &'static Clause> {
     let capabilities = capabilities::RULES.iter().map(|rule| &rule.clause);
     let statuses = statuses::RULES.iter().map(|rule| &rule.clause);
     let others = [
-        &packets::CLAUSES[..],
+        &capabilities::OTHERS[..],
+        &packets::CLAUSES,
         &preemption::CLAUSES,
         &recovery::CLAUSES,
         &queues::CLAUSES,
@@ -53,7 +54,7 @@ pub(crate) fn walks() -> Vec<Box<dyn Walk>> {
         Box::<recovery::Walk>::default(),
         Box::<queues::Walk>::default(),
         Box::<display::Walk>::default(),
-        Box::<power::Walk>::default(),
+        Box::new(power::Walk),
         Box::<life::Walk>::default(),
         // Last: it takes wrong results that nothing else explains.
         Box::<paging::Walk>::default(),

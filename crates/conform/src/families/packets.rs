@@ -10,6 +10,8 @@ pub(super) const KNOWN: &str = "packets-known";
 pub(super) const ORDER: &str = "packets-order";
 pub(super) const ENDS: &str = "packets-end";
 pub(super) const FAULTED: &str = "packets-faulted";
+pub(super) const FINISHED: &str = "packets-finished";
+pub(super) const REPORTED: &str = "packets-reported";
 pub(super) const CURRENT: &str = "packets-current-fence";
 const DPC: &str = "packets-dpc";
 const NOTIFY_DPC: &str = "packets-notify-dpc";
@@ -29,7 +31,27 @@ fn completed(reports: &mut Vec<InterruptData>, number: u64, change: impl Fn(u32)
     }
 }
 
-pub(super) static CLAUSES: [Clause; 11] = [
+pub(super) static CLAUSES: [Clause; 13] = [
+    Clause::new(
+        Family::Packets,
+        FINISHED,
+        "DMA_COMPLETED names a packet that the device has completed",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        &["packets"],
+        Twin::Callbacks(Wrong::CompletesEarly),
+    ),
+    Clause::new(
+        Family::Packets,
+        REPORTED,
+        "an interrupt of the device reports every packet that the device has completed",
+        "page DXGKDDI_INTERRUPT_ROUTINE",
+        &["packets"],
+        Twin::Reports(|reports, number| {
+            if number == 4 {
+                reports.retain(|report| !matches!(report, InterruptData::DmaCompleted { .. }));
+            }
+        }),
+    ),
     Clause::new(
         Family::Packets,
         ENGINE,
@@ -67,14 +89,18 @@ pub(super) static CLAUSES: [Clause; 11] = [
         &["packets"],
         Twin::Callbacks(Wrong::Disorder),
     ),
-    Clause::new(
-        Family::Packets,
-        ENDS,
-        "each submitted packet is completed, faulted or returned",
-        "page DXGKDDI_SUBMITCOMMANDVIRTUAL",
-        &["packets"],
-        Twin::Reports(|reports, number| completed(reports, number, |_| Vec::new())),
-    ),
+    Clause {
+        // The lost report is missed at its interrupt already.
+        also: &[REPORTED],
+        ..Clause::new(
+            Family::Packets,
+            ENDS,
+            "each submitted packet is completed, faulted or returned",
+            "page DXGKDDI_SUBMITCOMMANDVIRTUAL",
+            &["packets"],
+            Twin::Reports(|reports, number| completed(reports, number, |_| Vec::new())),
+        )
+    },
     Clause::new(
         Family::Packets,
         FAULTED,
@@ -90,14 +116,10 @@ pub(super) static CLAUSES: [Clause; 11] = [
     Clause::new(
         Family::Packets,
         CURRENT,
-        "DxgkDdiQueryCurrentFence returns the last packet that was reported, or one in flight",
+        "DxgkDdiQueryCurrentFence returns the last complete packet, reported or not",
         "page DXGKDDI_QUERYCURRENTFENCE",
         &["packets-lost"],
-        Twin::Layer(|overrides| {
-            overrides.query_current_fence(|inner, level, engine| {
-                inner.query_current_fence(level, engine).map(|id| id + 1000)
-            })
-        }),
+        Twin::Callbacks(Wrong::CurrentIsReported),
     ),
     Clause::new(
         Family::Packets,
@@ -183,7 +205,7 @@ impl super::Walk for Interrupts {
                 (self.reported, self.queued, self.synced) = (0, 0, false);
             }
             Event::Called(DdiCall::DpcRoutine { .. }) => self.dpc_began = Some(place),
-            Event::Report(data) => self.report(tally, place, data),
+            Event::Report(data, in_routine) => self.report(tally, place, data, *in_routine),
             Event::QueuedDpc => self.queued += 1,
             Event::NotifiedDpc => self.unnotified = None,
             Event::Interrupted(ours) => {
@@ -222,11 +244,16 @@ impl super::Walk for Interrupts {
 }
 
 impl Interrupts {
-    fn report(&mut self, tally: &mut Tally, place: usize, data: &InterruptData) {
+    fn report(&mut self, tally: &mut Tally, place: usize, data: &InterruptData, in_routine: bool) {
         if let (Some(engines), Some(engine)) = (&self.engines, engine_of(data)) {
             tally.check(ENGINE, engines.contains(&engine), || {
                 format!("the adapter has no {engine}")
             });
+        }
+        self.unnotified = self.unnotified.or(Some(place));
+        // A call may report while the routine runs.
+        if !in_routine {
+            return;
         }
         let of_packets =
             matches!(data, InterruptData::DmaCompleted { .. } | InterruptData::DmaPreempted { .. });
@@ -235,6 +262,5 @@ impl Interrupts {
         });
         self.synced |= matches!(data, InterruptData::CrtcVsync { .. });
         self.reported += 1;
-        self.unnotified = self.unnotified.or(Some(place));
     }
 }

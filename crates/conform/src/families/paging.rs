@@ -67,6 +67,7 @@ impl super::Walk for Walk {
             Event::Report(
                 InterruptData::DmaPageFaulted { fault, .. }
                 | InterruptData::HwQueuePageFaulted { fault, .. },
+                _,
             ) if fault.gpu_va != 0 => {
                 self.faulted = self.faulted.or(Some((tally.place(), fault.gpu_va)));
             }

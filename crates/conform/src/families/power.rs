@@ -3,11 +3,12 @@
 use crate::clause::{Clause, Family};
 use crate::journal::Event;
 use crate::tally::Tally;
-use crate::twin::Twin;
-use tidegate::ddi::{ComponentState, DdiCall, DevicePowerState, Entry, Overrides, Status};
+use crate::twin::{Twin, Wrong};
+use tidegate::ddi::{ComponentState, DevicePowerState, Overrides, PowerAction, Status};
 
 const D0: &str = "power-d0";
 const F0: &str = "power-f0";
+pub(super) const F1_QUIET: &str = "power-f1-quiet";
 const D3: &str = "power-d3";
 
 const fn clause(
@@ -20,7 +21,16 @@ const fn clause(
     Clause::new(family, id, rule, source, situations, Twin::Layer(twin))
 }
 
-pub(super) static CLAUSES: [Clause; 3] = [
+pub(super) static CLAUSES: [Clause; 4] = [
+    Clause::new(
+        Family::Power,
+        F1_QUIET,
+        "no packet of an engine is reported as complete while the engine is in F1",
+        "UMS-202",
+        &["packets"],
+        Twin::Callbacks(Wrong::ReportsInF1),
+    )
+    .on("managed-power"),
     clause(
         D0,
         "DxgkDdiSetPowerState to D0 succeeds",
@@ -60,33 +70,20 @@ pub(super) static CLAUSES: [Clause; 3] = [
     .on("managed-power"),
 ];
 
-/// The states of the calls that have not returned.
-#[derive(Default)]
-pub(super) struct Walk {
-    device: Option<DevicePowerState>,
-    component: Option<ComponentState>,
-}
+/// Each answer has its arguments, so calls that overlap are not mixed up.
+pub(super) struct Walk;
 
 impl super::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
-        match event {
-            Event::Called(DdiCall::SetPowerState { state, .. }) => self.device = Some(*state),
-            Event::Called(DdiCall::SetPowerComponentFState { state, .. }) => {
-                self.component = Some(*state);
+        let (id, status, may_fail) = match event {
+            Event::Power(DevicePowerState::D0, _, status) => (D0, status, false),
+            // It may be refused when the system does not sleep.
+            Event::Power(DevicePowerState::D3, action, status) => {
+                (D3, status, *action == PowerAction::None)
             }
-            Event::Returned(Entry::SetPowerComponentFState, Some(status))
-                if self.component == Some(ComponentState::F0) =>
-            {
-                tally.check(F0, status.is_success(), || format!("it returned {status:?}"));
-            }
-            Event::Returned(Entry::SetPowerState, Some(status)) => {
-                let id = match self.device {
-                    Some(DevicePowerState::D3) => D3,
-                    _ => D0,
-                };
-                tally.check(id, status.is_success(), || format!("it returned {status:?}"));
-            }
-            _ => {}
-        }
+            Event::ComponentPower(_, ComponentState::F0, status) => (F0, status, false),
+            _ => return,
+        };
+        tally.check(id, may_fail || status.is_success(), || format!("it returned {status:?}"));
     }
 }

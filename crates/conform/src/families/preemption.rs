@@ -6,6 +6,7 @@ use tidegate::ddi::InterruptData;
 
 pub(super) const ANSWERS: &str = "preemption-answers";
 pub(super) const LAST_COMPLETED: &str = "preemption-last-completed";
+pub(super) const FINISHED: &str = "preemption-finished";
 pub(super) const ANSWERED: &str = "preemption-answered";
 pub(super) const RETURNED: &str = "preemption-returned";
 
@@ -20,7 +21,18 @@ const fn clause(
     Clause::new(Family::Preemption, id, rule, source, situations, twin)
 }
 
-pub(super) static CLAUSES: [Clause; 4] = [
+pub(super) static CLAUSES: [Clause; 5] = [
+    clause(
+        FINISHED,
+        "LastCompletedFenceId of DMA_PREEMPTED is a packet that the device has completed",
+        "page DXGKARGCB_NOTIFY_INTERRUPT_DATA",
+        |reports, _| {
+            if let [InterruptData::DmaPreempted { last_completed_fence_id, .. }] = &mut reports[..]
+            {
+                *last_completed_fence_id += 1;
+            }
+        },
+    ),
     clause(ANSWERS, "DMA_PREEMPTED carries the id of an open request", "PRE-019", |reports, _| {
         if let [InterruptData::DmaPreempted { preemption_fence_id, .. }] = &mut reports[..] {
             *preemption_fence_id += 1000;

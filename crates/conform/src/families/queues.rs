@@ -17,6 +17,10 @@ const CONNECTED: &str = "queues-connected";
 const VICTIM: &str = "queues-victim";
 const OPTIMIZED: &str = "queues-signaled-queue";
 const ARRAY: &str = "queues-signaled-queues";
+const VICTIM_QUEUE: &str = "queues-victim-queue";
+const VICTIM_EXISTS: &str = "queues-victim-exists";
+const DOORBELL_DATA: &str = "queues-doorbell-data";
+const FAULT_NODE: &str = "queues-fault-node";
 const DECLARED: &str = "queues-array-declared";
 const SIGNALS: &str = "queues-signals";
 const FAULTS: &str = "queues-faulted";
@@ -26,7 +30,51 @@ const fn with_suspended(clause: Clause) -> Clause {
     Clause { also: &[SUSPENDED], ..clause }
 }
 
-pub(super) static CLAUSES: [Clause; 10] = [
+pub(super) static CLAUSES: [Clause; 14] = [
+    Clause::new(
+        Family::Queues,
+        VICTIM_QUEUE,
+        "DxgkCbDisconnectDoorbell names the hardware queue of the doorbell",
+        "UMS-069",
+        &["user-queues"],
+        Twin::Callbacks(Wrong::DisconnectsOfOther),
+    )
+    .on("one-doorbell"),
+    Clause::new(
+        Family::Queues,
+        VICTIM_EXISTS,
+        "DxgkCbDisconnectDoorbell names a doorbell that DxgkDdiDestroyDoorbell has not ended",
+        "UMS-069",
+        &["user-queues"],
+        Twin::Callbacks(Wrong::DisconnectsDestroyed),
+    )
+    .on("one-doorbell"),
+    Clause::new(
+        Family::Queues,
+        DOORBELL_DATA,
+        "DxgkDdiCreateDoorbell returns as many bytes of private data as it was given",
+        "UMS-180",
+        &["user-queues"],
+        Twin::Layer(|overrides| {
+            overrides.create_doorbell(|inner, level, args| {
+                let made = inner.create_doorbell(level, args)?;
+                args.private_data.push(0);
+                Ok(made)
+            })
+        }),
+    ),
+    Clause::new(
+        Family::Queues,
+        FAULT_NODE,
+        "HWQUEUE_PAGE_FAULTED names the node of the hardware queue",
+        "HS-014",
+        &["hw-fault"],
+        Twin::Reports(|reports, _| {
+            if let [InterruptData::HwQueuePageFaulted { engine, .. }] = &mut reports[..] {
+                engine.node_ordinal = engine.node_ordinal.saturating_sub(1);
+            }
+        }),
+    ),
     Clause::new(
         Family::Queues,
         VICTIM,
@@ -161,6 +209,10 @@ pub(super) struct Walk {
     doorbells: Recent<OsHandle>,
     /// The kernel's handles of objects that exist, by the entry that made them.
     os_handles: BTreeMap<(Made, DriverHandle), OsHandle>,
+    /// The hardware queue of each doorbell that exists.
+    queue_of: BTreeMap<OsHandle, OsHandle>,
+    /// The node of each context and hardware queue that exists.
+    nodes: BTreeMap<OsHandle, u32>,
     /// Suspensions by the kernel's handle of the context and the fence.
     requests: BTreeSet<(OsHandle, u64)>,
     pending: BTreeSet<(OsHandle, u64)>,
@@ -192,10 +244,13 @@ impl super::Walk for Walk {
                     self.pending.insert(request);
                 }
             }
-            Event::Report(data) => self.report(tally, data),
-            Event::Disconnects(doorbell) => {
-                tally.check(VICTIM, self.doorbells.contains(*doorbell), || {
-                    format!("doorbell {:#x} was never created", doorbell.0)
+            Event::Report(data, _) => self.report(tally, data),
+            Event::Disconnects { hw_queue, doorbell } => {
+                self.disconnects(tally, *hw_queue, *doorbell);
+            }
+            Event::DoorbellData(given, returned) => {
+                tally.check(DOORBELL_DATA, given == returned, || {
+                    format!("it was given {given} bytes and returned {returned}")
                 });
             }
             Event::Connected(status) => {
@@ -226,6 +281,23 @@ impl super::Walk for Walk {
 }
 
 impl Walk {
+    fn disconnects(&mut self, tally: &mut Tally, hw_queue: OsHandle, doorbell: OsHandle) {
+        let was_made = self.doorbells.contains(doorbell);
+        tally.check(VICTIM, was_made, || format!("doorbell {:#x} was never created", doorbell.0));
+        let queue = self.queue_of.get(&doorbell);
+        tally.check(VICTIM_EXISTS, !was_made || queue.is_some(), || {
+            format!("doorbell {:#x} is destroyed", doorbell.0)
+        });
+        if let Some(queue) = queue {
+            tally.check(VICTIM_QUEUE, *queue == hw_queue, || {
+                format!(
+                    "doorbell {:#x} is of queue {:#x}, and {:#x} is named",
+                    doorbell.0, queue.0, hw_queue.0
+                )
+            });
+        }
+    }
+
     /// Returns the kernel's handle of a context.
     fn context(&self, context: DriverHandle) -> OsHandle {
         self.os_handles.get(&(Made::Context, context)).copied().unwrap_or_default()
@@ -238,12 +310,19 @@ impl Walk {
             }
             DdiCall::CreateHwQueue { args } => {
                 self.objects.insert(args.os_handle);
+                let node = self.nodes.get(&self.context(args.context));
+                if let Some(node) = node.copied() {
+                    self.nodes.insert(args.os_handle, node);
+                }
             }
             DdiCall::CreateContext { args } => {
+                self.nodes.insert(args.os_handle, args.node_ordinal);
                 self.objects.insert(args.os_handle);
             }
             DdiCall::CreateDoorbell { args } => {
                 self.doorbells.insert(args.os_handle);
+                let queue = self.os_handles.get(&(Made::Queue, args.hw_queue));
+                self.queue_of.insert(args.os_handle, queue.copied().unwrap_or_default());
             }
             // The device may name an object until it has seen its destruction.
             DdiCall::DestroyNativeFence { global } => {
@@ -254,17 +333,20 @@ impl Walk {
             DdiCall::DestroyHwQueue { hw_queue } => {
                 self.queues.end(*hw_queue);
                 if let Some(of) = self.os_handles.remove(&(Made::Queue, *hw_queue)) {
+                    self.nodes.remove(&of);
                     self.objects.end(of);
                 }
             }
             DdiCall::DestroyContext { context } => {
                 if let Some(of) = self.os_handles.remove(&(Made::Context, *context)) {
+                    self.nodes.remove(&of);
                     self.objects.end(of);
                 }
             }
             DdiCall::DestroyDoorbell { doorbell } => {
                 if let Some(of) = self.os_handles.remove(&(Made::Doorbell, *doorbell)) {
                     self.doorbells.end(of);
+                    self.queue_of.remove(&of);
                 }
             }
             DdiCall::SuspendContext { context, suspend_fence } => {
@@ -312,7 +394,12 @@ impl Walk {
                     });
                 }
             }
-            InterruptData::HwQueuePageFaulted { faulted, fault, .. } => {
+            InterruptData::HwQueuePageFaulted { engine, faulted, fault, .. } => {
+                if let Some(of) = self.nodes.get(faulted) {
+                    tally.check(FAULT_NODE, *of == engine.node_ordinal, || {
+                        format!("it names {engine}, and object {:#x} is on node {of}", faulted.0)
+                    });
+                }
                 // No call tells the driver's handle of a process.
                 let of_process = fault.flags.contains(PageFaultFlags::PROCESS_HANDLE_VALID);
                 let known = faulted.0 == 0 || of_process || self.objects.contains(*faulted);

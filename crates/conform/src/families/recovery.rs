@@ -11,6 +11,9 @@ use tidegate::ddi::{DdiCall, DriverHandle, Entry, OsHandle};
 
 pub(super) const LAST_ABORTED: &str = "recovery-last-aborted";
 pub(super) const QUIET: &str = "recovery-quiet";
+pub(super) const ABORTED_RUNNING: &str = "recovery-aborted-running";
+const GROUP_NODES: &str = "recovery-group-nodes";
+const INVALIDATES_KNOWN: &str = "recovery-invalidates-known";
 const GROUP: &str = "recovery-group";
 const CULPRIT: &str = "recovery-culprit";
 const RUNNING: &str = "recovery-running";
@@ -21,7 +24,35 @@ const INVALIDATES: &str = "recovery-invalidates";
 /// The most text of DxgkDdiCollectDbgInfo.
 const MOST_TEXT: usize = 4096;
 
-pub(super) static CLAUSES: [Clause; 8] = [
+pub(super) static CLAUSES: [Clause; 11] = [
+    Clause::new(
+        Family::Recovery,
+        ABORTED_RUNNING,
+        "LastAbortedFenceId of DxgkDdiResetEngine is not the last complete packet while one hangs",
+        "PRE-049",
+        &["hang"],
+        Twin::Callbacks(Wrong::AbortedIsCompleted),
+    ),
+    Clause::new(
+        Family::Recovery,
+        GROUP_NODES,
+        "DxgkDdiQueryDependentEngineGroup names nodes of the adapter",
+        "PRE-046",
+        &["hang"],
+        Twin::Layer(|overrides| {
+            overrides.query_dependent_engine_group(|inner, level, engine| {
+                Ok(inner.query_dependent_engine_group(level, engine)? | 1 << 63)
+            })
+        }),
+    ),
+    Clause::new(
+        Family::Recovery,
+        INVALIDATES_KNOWN,
+        "DxgkCbInvalidateHwContext names a context that was created",
+        "page DXGKCB_INVALIDATEHWCONTEXT",
+        &["hw-hang"],
+        Twin::Callbacks(Wrong::InvalidatesUnknown),
+    ),
     Clause::new(
         Family::Recovery,
         DEBUG_TEXT,
@@ -63,8 +94,9 @@ pub(super) static CLAUSES: [Clause; 8] = [
     Clause::new(
         Family::Recovery,
         QUIET,
-        "no packet is reported between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout",
-        "PRE-052",
+        "between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout no packet is reported that the reset \
+         has not ended",
+        "PRE-052, PRE-151",
         &["hang-adapter"],
         Twin::Callbacks(Wrong::ReportsWhileReset),
     ),
@@ -87,7 +119,7 @@ pub(super) static CLAUSES: [Clause; 8] = [
     Clause::new(
         Family::Recovery,
         INVALIDATES,
-        "DxgkCbInvalidateHwContext is called inside of DxgkDdiResetHwEngine",
+        "DxgkCbInvalidateHwContext is called inside of a reset of engines or of the adapter",
         "page DXGKCB_INVALIDATEHWCONTEXT",
         &["hw-hang"],
         Twin::Callbacks(Wrong::LateInvalidation),
@@ -110,13 +142,15 @@ pub(super) static CLAUSES: [Clause; 8] = [
 /// What was seen of resets.
 #[derive(Default)]
 pub(super) struct Walk {
-    /// Calls of DxgkDdiResetHwEngine that have not returned.
+    /// Calls that reset and have not returned.
     inside: u32,
     culprits: u64,
     resets: u64,
     failed: bool,
     asked: u64,
     unresponsive: u64,
+    /// A bit for each node.
+    nodes: Option<u64>,
     contexts: Recent<OsHandle>,
     os_handles: BTreeMap<DriverHandle, OsHandle>,
 }
@@ -129,6 +163,14 @@ impl super::Walk for Walk {
                 tally.check(GROUP, group & itself != 0, || {
                     format!("the group of node {} is {group:#x}", engine.node_ordinal)
                 });
+                let others = group & !self.nodes.unwrap_or(u64::MAX);
+                tally.check(GROUP_NODES, others == 0, || {
+                    format!("it names nodes {others:#x}, which the adapter does not have")
+                });
+            }
+            Event::Caps(caps) => {
+                let count = caps.nodes.len() as u32;
+                self.nodes = Some(1_u64.checked_shl(count).map_or(u64::MAX, |bit| bit - 1));
             }
             Event::Called(DdiCall::CreateContext { args }) => self.contexts.insert(args.os_handle),
             Event::Made { entry: Entry::CreateContext, handle, os_handle } => {
@@ -154,14 +196,23 @@ impl super::Walk for Walk {
                 self.inside += 1;
                 self.resets += 1;
             }
+            Event::Called(DdiCall::ResetEngine { .. } | DdiCall::ResetFromTimeout {}) => {
+                self.inside += 1;
+            }
             Event::Returned(Entry::ResetHwEngine, status) => {
                 self.inside = self.inside.saturating_sub(1);
                 self.failed |= status.is_some_and(|status| !status.is_success());
             }
+            Event::Returned(Entry::ResetEngine | Entry::ResetFromTimeout, _) => {
+                self.inside = self.inside.saturating_sub(1);
+            }
             Event::Invalidated(context, loss) => {
                 self.culprits += u64::from(*loss == HwContextLoss::Culprit);
                 tally.check(INVALIDATES, self.inside > 0, || {
-                    format!("context {:#x} is named outside of it", context.0)
+                    format!("context {:#x} is named outside of a reset", context.0)
+                });
+                tally.check(INVALIDATES_KNOWN, self.contexts.contains(*context), || {
+                    format!("context {:#x} was never created", context.0)
                 });
             }
             _ => {}

@@ -67,8 +67,8 @@ rules! {
         "page DXGKDDI_SETROOTPAGETABLE: no status";
     CreateDevice "DxgkDdiCreateDevice" [INVALID_PARAMETER, NO_MEMORY] in "packets", All,
         "page DXGKDDI_CREATEDEVICE";
-    CreateContext "DxgkDdiCreateContext" [INVALID_PARAMETER, NO_MEMORY, INSUFFICIENT_RESOURCES]
-        in "packets", AfterFirst, "page DXGKDDI_CREATECONTEXT";
+    CreateContext "DxgkDdiCreateContext"
+        [INVALID_PARAMETER, NO_MEMORY, INSUFFICIENT_RESOURCES, GRAPHICS_DRIVER_MISMATCH] in "packets", AfterFirst, "page DXGKDDI_CREATECONTEXT";
     SubmitCommandVirtual "DxgkDdiSubmitCommandVirtual" [INVALID_PARAMETER] in "packets", AfterFirst,
         "page DXGKDDI_SUBMITCOMMANDVIRTUAL";
     SuspendContext "DxgkDdiSuspendContext" [] in "user-sleep", All, "UMS-043";
@@ -96,14 +96,15 @@ rules! {
         "page DXGKDDI_QUERYCURRENTFENCE";
     ResetFromTimeout "DxgkDdiResetFromTimeout" [] in "hang-adapter", All, "PRE-052";
     RestartFromTimeout "DxgkDdiRestartFromTimeout" [] in "hang-adapter", All, "PRE-052";
-    CollectDbgInfo "DxgkDdiCollectDbgInfo" [NO_MEMORY] in "hang", All, "page DXGKDDI_COLLECTDBGINFO";
+    CollectDbgInfo "DxgkDdiCollectDbgInfo" [UNSUCCESSFUL, NO_MEMORY] in "hang", All,
+        "page DXGKDDI_COLLECTDBGINFO";
     QueryDependentEngineGroup "DxgkDdiQueryDependentEngineGroup" [] in "hang", All, "PRE-046";
     QueryEngineStatus "DxgkDdiQueryEngineStatus" [] in "hw-hang", All, "PRE-045";
     SetVidPnSourceAddress "DxgkDdiSetVidPnSourceAddress" [] in "flips", All,
         "page DXGKDDI_SETVIDPNSOURCEADDRESS";
     SetVidPnSourceVisibility "DxgkDdiSetVidPnSourceVisibility" [] in "flips", All,
         "page DXGKDDI_SETVIDPNSOURCEVISIBILITY";
-    ControlInterrupt "DxgkDdiControlInterrupt of vertical syncs" [] in "flips", All,
+    ControlInterrupt "DxgkDdiControlInterrupt of vertical syncs" [NOT_IMPLEMENTED] in "flips", All,
         "page DXGKDDI_CONTROLINTERRUPT";
 }
 

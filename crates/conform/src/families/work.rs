@@ -5,11 +5,11 @@
 //! never by size.
 
 use super::recent::Recent;
-use super::{packets, preemption, recovery};
+use super::{packets, power, preemption, recovery};
 use crate::journal::{Event, RunEnd};
 use crate::tally::Tally;
 use std::collections::{BTreeMap, VecDeque};
-use tidegate::ddi::{DdiCall, EngineId, Entry, InterruptData};
+use tidegate::ddi::{ComponentState, DdiCall, EngineId, Entry, InterruptData};
 
 /// What an engine has completed before its first packet.
 const FRESH: u32 = 0;
@@ -29,6 +29,16 @@ struct Packets {
     aborted: Recent<u32>,
     /// Preemption requests that are not answered.
     requests: Vec<u32>,
+    /// The last packet that the device has completed, where it is known.
+    on_device: Option<u32>,
+    /// The same when the interrupt routine was called last.
+    at_interrupt: Option<u32>,
+    /// Packets that were the last complete one since DxgkDdiQueryCurrentFence was called.
+    since_asked: Option<Vec<u32>>,
+    /// The last packet that the device had completed then.
+    asked_device: Option<u32>,
+    /// Whether the engine is in F1.
+    is_off: bool,
 }
 
 impl Packets {
@@ -37,9 +47,17 @@ impl Packets {
         self.returned.remove(id);
     }
 
+    /// Returns whether the device has completed a packet, as far as it is known.
+    fn is_done(&self, id: u32) -> bool {
+        let Some(device) = self.on_device else { return true };
+        let place = |id: u32| self.in_flight.iter().position(|of| *of == id);
+        place(id).is_none_or(|place_of| place(device).is_some_and(|done| place_of <= done))
+    }
+
     /// Ends packets in flight up to this one.
     fn complete_up_to(&mut self, id: u32) {
         while let Some(first) = self.in_flight.pop_front() {
+            self.since_asked.iter_mut().for_each(|since| since.push(first));
             if let Some(older) = self.completed.replace(first) {
                 self.older.insert_ended(older);
             }
@@ -51,6 +69,7 @@ impl Packets {
 
     /// Cuts off everything.
     fn reset(&mut self) {
+        self.at_interrupt = None;
         self.in_flight.drain(..).for_each(|id| self.aborted.insert_ended(id));
         self.requests.clear();
     }
@@ -75,9 +94,22 @@ impl super::Walk for Walk {
             Event::Refused(engine, id) => {
                 self.engines.entry(*engine).or_default().in_flight.retain(|of| of != id);
             }
-            Event::Report(data) => self.report(tally, data),
+            Event::Report(data, _) => self.report(tally, data),
             Event::EngineReset(engine, id) => self.engine_reset(tally, *engine, *id),
             Event::CurrentFence(engine, id) => self.current_fence(tally, *engine, *id),
+            Event::OnDevice(engine, id) => {
+                let packets = self.engines.entry(*engine).or_default();
+                packets.on_device = Some(*id);
+                packets.at_interrupt = packets.at_interrupt.or(Some(*id));
+                if packets.since_asked.is_some() {
+                    packets.asked_device = packets.asked_device.or(Some(*id));
+                }
+            }
+            Event::Interrupted(true) => self.interrupted(tally),
+            Event::ComponentPower(engine, state, status) if status.is_success() => {
+                let packets = self.engines.entry(*engine).or_default();
+                packets.is_off = *state == ComponentState::F1;
+            }
             _ => {}
         }
     }
@@ -105,6 +137,13 @@ impl Walk {
                 self.submit(args.engine, args.submission_fence_id);
             }
             DdiCall::SubmitCommand { args } => self.submit(args.engine, args.submission_fence_id),
+            DdiCall::InterruptRoutine {} => {
+                self.engines.values_mut().for_each(|packets| packets.at_interrupt = None);
+            }
+            DdiCall::QueryCurrentFence { engine } => {
+                let packets = self.engines.entry(*engine).or_default();
+                packets.since_asked = Some(packets.completed.into_iter().collect());
+            }
             DdiCall::PreemptCommand { args } => {
                 let packets = self.engines.entry(args.engine).or_default();
                 packets.requests.push(args.preemption_fence_id);
@@ -136,7 +175,7 @@ impl Walk {
                 | InterruptData::DmaPageFaulted { .. }
         );
         if of_packets {
-            let is_quiet = !self.is_reset;
+            let is_quiet = !self.is_reset || self.ended_in_reset(data);
             tally.check(recovery::QUIET, is_quiet, || format!("it reported {data:?}"));
         }
         match data {
@@ -153,6 +192,15 @@ impl Walk {
             } => self.preempted(tally, *engine, *preemption_fence_id, *last_completed_fence_id),
             _ => {}
         }
+    }
+
+    /// Returns whether a report is of a packet that a reset has ended: it is void.
+    fn ended_in_reset(&self, data: &InterruptData) -> bool {
+        let InterruptData::DmaCompleted { engine, submission_fence_id } = data else {
+            return false;
+        };
+        let packets = self.engines.get(engine);
+        packets.is_some_and(|packets| packets.aborted.contains(*submission_fence_id))
     }
 
     fn completed(&mut self, tally: &mut Tally, engine: EngineId, id: u32) {
@@ -172,8 +220,25 @@ impl Walk {
         tally.check(preemption::RETURNED, in_flight || !returned, || {
             text("was returned by a preemption and not submitted again")
         });
+        if packets.on_device.is_some() {
+            tally.check(packets::FINISHED, packets.is_done(id), || {
+                text("is reported as complete, and the device has not completed it")
+            });
+        }
+        tally.check(power::F1_QUIET, !packets.is_off, || text("is reported in F1"));
         if in_flight {
             packets.complete_up_to(id);
+        }
+    }
+
+    /// The interrupt routine returned TRUE.
+    fn interrupted(&mut self, tally: &mut Tally) {
+        for (engine, packets) in &mut self.engines {
+            let Some(id) = packets.at_interrupt.take() else { continue };
+            let is_left = packets.in_flight.contains(&id);
+            tally.check(packets::REPORTED, !is_left, || {
+                format!("packet {id} of {engine}, which the device has completed, is not reported")
+            });
         }
     }
 
@@ -194,6 +259,13 @@ impl Walk {
             format!("request {request} of {engine} is answered; requests are {asked:?}")
         });
         packets.requests.retain(|of| *of != request);
+        if packets.on_device.is_some() {
+            tally.check(preemption::FINISHED, packets.is_done(last), || {
+                format!(
+                    "LastCompletedFenceId of {engine} is {last}, which the device has not completed"
+                )
+            });
+        }
         let in_flight = packets.in_flight.contains(&last);
         let right = in_flight || packets.completed.unwrap_or(FRESH) == last;
         tally.check(preemption::LAST_COMPLETED, right, || {
@@ -213,9 +285,21 @@ impl Walk {
         tally.check(recovery::LAST_ABORTED, known, || {
             format!("LastAbortedFenceId of {engine} is {id}, which is neither in flight nor the last complete packet")
         });
+        if known && tally.facts.hangs() && packets.on_device.is_some() {
+            let left: Vec<u32> =
+                packets.in_flight.iter().copied().filter(|of| !packets.is_done(*of)).collect();
+            let holds = left.is_empty() || left.contains(&id);
+            tally.check(recovery::ABORTED_RUNNING, holds, || {
+                format!("LastAbortedFenceId of {engine} is {id}, and {left:?} were not complete")
+            });
+        }
         self.overdue(tally, engine);
         let packets = self.engines.entry(engine).or_default();
         if packets.in_flight.contains(&id) {
+            while packets.in_flight.front().is_some_and(|first| *first != id) {
+                let first = packets.in_flight[0];
+                packets.complete_up_to(first);
+            }
             packets.completed = Some(id);
         }
         packets.reset();
@@ -234,11 +318,23 @@ impl Walk {
     }
 
     fn current_fence(&mut self, tally: &mut Tally, engine: EngineId, id: u32) {
-        let Some(packets) = self.engines.get(&engine) else { return };
-        let holds = packets.in_flight.contains(&id) || packets.completed.unwrap_or(FRESH) == id;
+        let packets = self.engines.entry(engine).or_default();
+        let since = packets.since_asked.take().unwrap_or_default();
+        let in_flight = packets.in_flight.contains(&id);
+        let is_complete = match in_flight {
+            true => packets.is_done(id),
+            false => packets.completed.unwrap_or(FRESH) == id || since.contains(&id),
+        };
+        let place = |id: u32| packets.in_flight.iter().position(|of| *of == id);
+        let device = packets.asked_device.take();
+        let is_behind = device
+            .and_then(place)
+            .is_some_and(|done| place(id).is_none_or(|place_of| place_of < done));
+        let holds = is_complete && !is_behind;
         tally.check(packets::CURRENT, holds, || {
             let completed = packets.completed.unwrap_or_default();
-            format!("it returned {id} for {engine}; {completed} was reported last")
+            let device = packets.on_device.unwrap_or(completed);
+            format!("it returned {id} for {engine}; {completed} was reported last, and the device has completed {device}")
         });
     }
 }

@@ -175,6 +175,11 @@ impl Stage {
         if let Some(fault) = machine.fault() {
             return Some(fault);
         }
+        // A run that stood still ends nothing.
+        let has_ended = report.panics.is_empty() && report.blocked.is_empty();
+        if let Some(broken) = machine.broken_clause(has_ended) {
+            return Some(broken);
+        }
         if let Some(panic) = report.panics.first() {
             return Some(Failure::Panic(panic.clone()));
         }

@@ -17,6 +17,7 @@ use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::{Census, FenceRewind};
 use tidegate::platform::{CpuTime, Mutex};
 use tidegate::{Machine, MachineError, Platform};
+use tidegate_conform::{RunEnd, Verifier};
 use tidegate_testbed::Client;
 
 /// How often something that ends without the run is looked at.
@@ -46,6 +47,8 @@ pub(crate) struct MachineSide {
     removed: Mutex<BTreeSet<AdapterId>>,
     /// Kernel objects of each adapter before the processes.
     before: Vec<Census>,
+    /// Of each adapter.
+    verifiers: Vec<Option<Arc<Verifier>>>,
     machine: Arc<Machine>,
 }
 
@@ -55,14 +58,21 @@ impl MachineSide {
         platform: &Platform,
         program: Arc<Program>,
     ) -> Result<MachineSide, MachineError> {
-        let mut builder = Machine::builder(platform);
+        let (mut builder, mut verifiers) = (Machine::builder(platform), Vec::new());
         for adapter in &program.adapters {
-            builder = builder.reference(adapter.config(platform));
+            let verifier = adapter.is_verified().then(|| Arc::new(Verifier::new()));
+            verifiers.push(verifier.clone());
+            builder =
+                builder.reference_behind(adapter.config(platform), move |driver| match verifier {
+                    None => driver,
+                    Some(verifier) => verifier.before(platform, driver),
+                });
         }
         let machine = Arc::new(builder.start()?);
         let before = (0..machine.adapter_count()).map(|a| machine.adapter_at(a).census()).collect();
         let removed = platform.mutex("removed adapters", BTreeSet::new());
-        Ok(MachineSide { platform: platform.clone(), program, removed, before, machine })
+        let platform = platform.clone();
+        Ok(MachineSide { platform, program, removed, before, verifiers, machine })
     }
 
     /// Returns the machine.
@@ -161,6 +171,19 @@ impl MachineSide {
             }
             let violation = machine.driver_at(index).violations().into_iter().next();
             violation.map(|violation| Failure::Driver(format!("{violation:?}")))
+        })
+    }
+
+    /// Returns the first clause that a driver broke, at the end of the run. Obligations that are due
+    /// at the end are judged if the run has ended by itself.
+    pub(super) fn broken_clause(&self, has_ended: bool) -> Option<Failure> {
+        let removed = self.removed.lock();
+        (0..).zip(&self.verifiers).find_map(|(index, verifier)| {
+            let mut end = RunEnd::of(self.machine.adapter_at(usize::from(index)));
+            // A driver whose device is gone ends nothing.
+            end.stopped |= !has_ended || removed.contains(&AdapterId(index));
+            let broken = verifier.as_ref()?.finish(&end).into_iter().next();
+            broken.map(|breach| Failure::Clause(breach.line()))
         })
     }
 

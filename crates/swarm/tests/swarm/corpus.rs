@@ -302,3 +302,25 @@ fn the_reset_for_a_fault_without_a_name_ends_the_work_of_the_queue_that_faulted(
          t2 scratch api 14; t2 signal f2 raw 3; t2 suspend 127651",
     );
 }
+
+/// Drivers that are judged by the clauses of `tidegate conform`: contexts lose work in a reset of
+/// the adapter, too, and the display shows no address after it.
+#[test]
+fn a_verified_driver_keeps_the_clauses_through_resets() {
+    assert_holds(
+        "swarm/virtual | adapter standard verify-driver=1; process a0 doomed; thread p0; \
+         t0 queue q0 raw user copy normal; t0 execute q0 174565; \
+         t0 queue q4 raw user copy normal; t0 reset-adapter",
+    );
+    assert_holds(
+        "swarm/virtual | adapter standard verify-driver=1; process a0 steady; \
+         process a0 steady; process a0 doomed; thread p0; thread p1; thread p2; \
+         t0 queue q1 api hardware copy normal; t1 queue q2 api packet direct high; \
+         t2 queue q3 api hardware copy normal; t2 hang q3",
+    );
+    assert_holds(
+        "swarm/virtual | adapter standard refresh-ns=1000000 verify-driver=1; \
+         process a0 doomed; thread p0; thread p0; t0 flip 2; t0 scratch raw 8; t1 vsync; \
+         t1 reset-adapter; t0 vsync",
+    );
+}

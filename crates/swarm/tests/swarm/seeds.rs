@@ -14,12 +14,18 @@ const SHRINK_RUNS: u32 = 300;
 
 /// Runs the programs of `seeds`.
 fn hold(ground: Ground, seeds: std::ops::Range<u64>) {
+    hold_with(ground, seeds, false);
+}
+
+/// The same; the drivers are judged by the clauses of `tidegate conform` if `is_verified`.
+fn hold_with(ground: Ground, seeds: std::ops::Range<u64>, is_verified: bool) {
     let wanted = seeds.end - seeds.start;
     let mut failures = String::new();
     let mut report = |caught: &Caught| failures.push_str(&in_words(ground, caught));
     let hunted = hunt(
         ground,
         Bounds {
+            is_verified,
             seeds: &mut { seeds },
             keep_going: &|| true,
             keep_shrinking: &|runs| runs < SHRINK_RUNS,
@@ -51,6 +57,13 @@ const EXPLORED: Ground = Ground::Explored { schedules: 20 };
 #[test]
 fn first_programs_in_virtual_time() {
     hold(Ground::Virtual, 1..751);
+}
+
+#[test]
+fn drivers_of_programs_keep_the_clauses() {
+    hold_with(Ground::Virtual, 1..201, true);
+    hold_with(EXPLORED, 1..9, true);
+    hold_with(Ground::Threads, 1..21, true);
 }
 
 #[test]
