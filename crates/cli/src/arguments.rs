@@ -269,8 +269,8 @@ pub(crate) struct Run {
     /// submission model is packet unless --submission says another
     #[arg(long, value_name = "DRIVER.so")]
     pub(crate) driver: Option<PathBuf>,
-    /// Judge the driver by the clauses of `tidegate conform` while the workload runs; broken clauses
-    /// are problems of the run
+    /// Judge the driver by the clauses of `tidegate conform` while the workload runs; broken
+    /// clauses are problems of the run
     #[arg(long)]
     pub(crate) verify_driver: bool,
     /// Connect as a client that is older than user-mode submission: the service shows it no node
@@ -328,8 +328,8 @@ pub(crate) struct Serve {
     /// Drive the adapters by this kernel-mode driver in C; what it breaks is told at the end
     #[arg(long, value_name = "LIBRARY", conflicts_with = "counters")]
     pub(crate) driver: Option<PathBuf>,
-    /// Judge the drivers by the clauses of `tidegate conform`; a broken clause is logged at once, and
-    /// told at the end
+    /// Judge the drivers by the clauses of `tidegate conform`; a broken clause is logged at once,
+    /// and told at the end
     #[arg(long, conflicts_with = "counters")]
     pub(crate) verify_driver: bool,
     /// Give one virtual machine at a time the adapters as a PCI device: a socket for QEMU's

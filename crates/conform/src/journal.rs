@@ -1,5 +1,5 @@
-//! What a watch sees: calls of the driver, what they return, and reports of the driver. What is known
-//! about the run before it begins, and at its end.
+//! What a watch sees: calls of the driver, what they return, and reports of the driver. What is
+//! known about the run before it begins, and at its end.
 
 use tidegate::RunResult;
 use tidegate::d3dukmdt::DoorbellStatus;

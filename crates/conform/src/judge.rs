@@ -1,9 +1,10 @@
 //! Judges the events of a run as they come. It keeps no events, so a run may be of any length.
 
 use crate::clause::{Clause, Words};
-use crate::families::{Walk, clauses, walks};
+use crate::families::{clauses, walks};
 use crate::journal::{Event, Facts, RunEnd};
 use crate::tally::{Broken, Judged, Place, Tally};
+use crate::walk::Walk;
 use std::collections::BTreeMap;
 use tidegate::ddi::AdapterCaps;
 use tidegate::platform::CpuTime;

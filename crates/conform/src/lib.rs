@@ -11,6 +11,7 @@
 //!
 //! Entry points: [`examine`], [`clauses`], [`Subject`].
 
+mod breach;
 mod clause;
 mod exam;
 mod families;
@@ -23,8 +24,10 @@ mod subject;
 mod tally;
 mod twin;
 mod verifier;
+mod walk;
 mod watch;
 
+pub use breach::Breach;
 pub use clause::{Clause, Family, Words};
 pub use exam::{ExamError, Selection, examine};
 pub use families::{UnknownClause, clause, clauses};
@@ -32,4 +35,4 @@ pub use journal::RunEnd;
 pub use report::{Finding, Report, Row, Verdict};
 pub use situation::{Situation, UnknownSituation, situation, situations};
 pub use subject::Subject;
-pub use verifier::{Breach, Verifier};
+pub use verifier::Verifier;

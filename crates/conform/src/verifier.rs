@@ -1,59 +1,18 @@
 //! Watches a driver while any workload runs, as Driver Verifier does on Windows.
 
-use crate::clause::Words;
+use crate::breach::{Breach, Report};
 use crate::families::clauses;
 use crate::journal::{Facts, RunEnd};
-use crate::judge::{Judge, words};
-use crate::tally::Broken;
+use crate::judge::Judge;
 use crate::watch::{Log, Truth, Watch};
-use std::fmt;
 use std::sync::Arc;
 use tidegate::ddi::Driver;
 use tidegate::platform::Mutex;
 use tidegate::{MakeLayer, Platform};
 
-/// A clause that a driver has broken, and where it was first broken.
-#[derive(Clone, Debug)]
-pub struct Breach {
-    /// The clause.
-    pub clause: Words,
-    /// Time of the event, in nanoseconds of the machine's clock.
-    pub at_ns: u64,
-    /// Number of the event.
-    pub place: usize,
-    /// What was seen.
-    pub what: String,
-}
-
-impl Breach {
-    fn of(id: &str, broken: Broken) -> Option<Breach> {
-        let Broken { place, what } = broken;
-        Some(Breach { clause: words(id)?, at_ns: place.at.0, place: place.number, what })
-    }
-
-    /// Returns the clause and what was seen as one line.
-    pub fn line(&self) -> String {
-        let Words { id, rule, .. } = self.clause;
-        format!("{id} at {} ns (event {}): {}; {rule}", self.at_ns, self.place, self.what)
-    }
-}
-
-/// A failed test: the rule, its source, and what was seen.
-impl fmt::Display for Breach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Words { id, rule, source, .. } = self.clause;
-        writeln!(f, "{id}: {rule}")?;
-        writeln!(f, "  source: {source}")?;
-        write!(f, "  at {} ns (event {}): {}", self.at_ns, self.place, self.what)
-    }
-}
-
-/// Receives a clause when it is broken.
-pub(crate) type Report = dyn Fn(&Breach) + Send + Sync;
-
 /// Judges one driver by the clauses while a workload runs, in virtual time or on threads. It keeps
-/// no events, so the workload may be of any length. Work may hang and fault; clauses about what must
-/// then be true of the results are not judged.
+/// no events, so the workload may be of any length. Work may hang and fault; clauses about what
+/// must then be true of the results are not judged.
 ///
 /// ```
 /// use tidegate::{Machine, MachineConfig, Platform};
@@ -88,8 +47,8 @@ impl Verifier {
         Verifier { logs: Platform::host().mutex("verified drivers", Vec::new()), report: None }
     }
 
-    /// Returns a verifier that also calls `report` as soon as a clause is broken for the first time.
-    /// `report` must not call the machine: the driver may be in an interrupt.
+    /// Returns a verifier that also calls `report` as soon as a clause is broken for the first
+    /// time. `report` must not call the machine: the driver may be in an interrupt.
     pub fn reporting(report: impl Fn(&Breach) + Send + Sync + 'static) -> Verifier {
         Verifier { report: Some(Arc::new(report)), ..Verifier::new() }
     }
@@ -122,14 +81,5 @@ impl Verifier {
             broken.extend(ids.filter_map(of));
         }
         broken
-    }
-}
-
-/// Calls `report` with each break.
-pub(crate) fn report_all(report: &Report, broken: Vec<(&'static str, Broken)>) {
-    for (id, broken) in broken {
-        if let Some(breach) = Breach::of(id, broken) {
-            report(&breach);
-        }
     }
 }

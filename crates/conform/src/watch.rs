@@ -1,8 +1,8 @@
 //! The layer in front of a driver whose events are judged. It changes no call.
 
+use crate::breach::{Report, report_all};
 use crate::journal::Event;
 use crate::judge::Judge;
-use crate::verifier::{Report, report_all};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::ddi::doorbell::CreateDoorbell;

@@ -1,5 +1,5 @@
-//! Mistakes that authors of drivers have made: the table of `docs/conformance.md` names clauses that
-//! exist, and mistakes that no twin makes are found by the clause that the table names.
+//! Mistakes that authors of drivers have made: the table of `docs/conformance.md` names clauses
+//! that exist, and mistakes that no twin makes are found by the clause that the table names.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Situations in drawn orders: the reference driver keeps every clause, and a finding names the seed
-//! that repeats it.
+//! Situations in drawn orders: the reference driver keeps every clause, and a finding names the
+//! seed that repeats it.
 
 use std::collections::BTreeSet;
 use tidegate::variants;

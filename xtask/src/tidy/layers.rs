@@ -44,7 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("d3dkmt", &["tidegate", "calls", "d3dukmdt", "platform", "wddm-abi"]),
     ("testbed", WITH_THE_FACADE),
     ("scenarios", WITH_THE_TESTBED),
-    ("swarm", WITH_THE_TESTBED),
+    ("swarm", WITH_CONFORM),
     ("measure", WITH_THE_FACADE),
     ("bench", WITH_SCENARIOS),
     ("cli", WITH_SCENARIOS),
@@ -66,6 +66,11 @@ const WITH_THE_FACADE: &[&str] = &[
 const WITH_THE_TESTBED: &[&str] = &[
     "trace", "hazard", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu",
     "explorer", "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate", "testbed",
+];
+
+const WITH_CONFORM: &[&str] = &[
+    "conform", "trace", "hazard", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls",
+    "softgpu", "explorer", "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate", "testbed",
 ];
 
 const WITH_SCENARIOS: &[&str] = &[

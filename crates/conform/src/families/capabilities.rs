@@ -399,7 +399,7 @@ pub(crate) static RULES: &[Rule] = &[
 /// Checks the reason for which the adapter did not start, or that it did.
 pub(super) struct Walk;
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Caps(caps) => {

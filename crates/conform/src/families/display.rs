@@ -98,7 +98,7 @@ pub(super) struct Walk {
     turns_on: Option<bool>,
 }
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Called(DdiCall::SetVidPnSourceAddress { args }) => {

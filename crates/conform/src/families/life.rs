@@ -79,7 +79,7 @@ pub(super) struct Walk {
     areas: BTreeSet<OsHandle>,
 }
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         let kind = |of: Entry| KINDS.iter().position(|(entry, _)| *entry == of);
         match event {

@@ -14,8 +14,7 @@ mod statuses;
 mod work;
 
 use crate::clause::Clause;
-use crate::journal::{Event, RunEnd};
-use crate::tally::Tally;
+use crate::walk::Walk;
 
 /// Returns all clauses, by family.
 pub fn clauses() -> impl Iterator<Item = &'static Clause> {
@@ -33,15 +32,6 @@ pub fn clauses() -> impl Iterator<Item = &'static Clause> {
         &life::CLAUSES,
     ];
     capabilities.chain(statuses).chain(others.into_iter().flatten())
-}
-
-/// Judges the clauses of a family, event by event. What it keeps does not grow with the run.
-pub(crate) trait Walk: Send {
-    /// Judges an event.
-    fn event(&mut self, tally: &mut Tally, event: &Event);
-
-    /// Judges what is due at the end.
-    fn end(&mut self, _tally: &mut Tally, _end: &RunEnd) {}
 }
 
 /// Returns the walks that judge every clause.

@@ -196,7 +196,7 @@ pub(super) struct Interrupts {
     engines: Option<Vec<EngineId>>,
 }
 
-impl super::Walk for Interrupts {
+impl crate::walk::Walk for Interrupts {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         let place = tally.place().number;
         match event {

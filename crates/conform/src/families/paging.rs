@@ -60,7 +60,7 @@ pub(super) struct Walk {
     faulted: Option<(Place, u64)>,
 }
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Called(DdiCall::BuildPagingBuffer { .. }) => self.moved = true,

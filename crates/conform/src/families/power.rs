@@ -73,7 +73,7 @@ pub(super) static CLAUSES: [Clause; 4] = [
 /// Each answer has its arguments, so calls that overlap are not mixed up.
 pub(super) struct Walk;
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         let (id, status, may_fail) = match event {
             Event::Power(DevicePowerState::D0, _, status) => (D0, status, false),

@@ -229,7 +229,7 @@ enum Made {
     Doorbell,
 }
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Called(call) => self.called(call),

@@ -155,7 +155,7 @@ pub(super) struct Walk {
     os_handles: BTreeMap<DriverHandle, OsHandle>,
 }
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::DependentEngines(engine, group) => {

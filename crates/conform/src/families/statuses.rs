@@ -111,7 +111,7 @@ rules! {
 /// Checks each returned status.
 pub(super) struct Walk;
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         let Event::Returned(entry, Some(status)) = event else { return };
         let Some(rule) = RULES.iter().find(|rule| rule.entry == *entry) else { return };

@@ -83,7 +83,7 @@ pub(super) struct Walk {
     is_reset: bool,
 }
 
-impl super::Walk for Walk {
+impl crate::walk::Walk for Walk {
     fn event(&mut self, tally: &mut Tally, event: &Event) {
         match event {
             Event::Called(call) => self.called(call),

@@ -174,8 +174,8 @@ impl MachineSide {
         })
     }
 
-    /// Returns the first clause that a driver broke, at the end of the run. Obligations that are due
-    /// at the end are judged if the run has ended by itself.
+    /// Returns the first clause that a driver broke, at the end of the run. Obligations that are
+    /// due at the end are judged if the run has ended by itself.
     pub(super) fn broken_clause(&self, has_ended: bool) -> Option<Failure> {
         let removed = self.removed.lock();
         (0..).zip(&self.verifiers).find_map(|(index, verifier)| {
