@@ -18,7 +18,7 @@ pub fn compile_driver(sources: &[&str], options: &[&str], library: &Path) -> boo
         return false;
     }
     let kernel = library.with_file_name("tidegate_nt.o");
-    if !kernel.exists() {
+    if !is_newer(&kernel, &root.join("include/wddm")) {
         let source = root.join("include/wddm/tidegate_nt.c");
         cc(&root, &[Path::new("-c"), &source, Path::new("-o"), &kernel], &[]);
     }
@@ -27,6 +27,24 @@ pub fn compile_driver(sources: &[&str], options: &[&str], library: &Path) -> boo
     arguments.extend(sources.iter().map(PathBuf::as_path));
     arguments.extend([kernel.as_path(), Path::new("-o"), library]);
     cc(&root, &arguments, options);
+    true
+}
+
+/// Returns whether a file was made after everything in a folder.
+fn is_newer(made: &Path, folder: &Path) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    let Some(made) = modified(made) else { return false };
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if modified(&path).is_none_or(|changed| changed >= made) {
+                return false;
+            }
+        }
+    }
     true
 }
 

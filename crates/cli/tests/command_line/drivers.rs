@@ -17,6 +17,69 @@ fn compiled(place: &Path, mistake: Option<u32>) -> bool {
     }
 }
 
+/// Compiles the packet driver with one line replaced; `false` without a compiler.
+fn compiled_with(place: &Path, line: &str, other: &str) -> bool {
+    let folder = root().join("drivers/packet");
+    let source = std::fs::read_to_string(folder.join("packet.c")).unwrap();
+    assert_eq!(source.matches(line).count(), 1, "{line}");
+    let edited = place.join("edited.c");
+    std::fs::write(&edited, source.replace(line, other)).unwrap();
+    let include = format!("-I{}", folder.display());
+    compile_driver(&[edited.to_str().unwrap()], &[&include], &place.join("driver.so"))
+}
+
+const NOTIFIES_DPC: &str = "adapter->Kernel.DxgkCbNotifyDpc(adapter->Kernel.DeviceHandle);";
+
+#[test]
+fn a_verified_run_names_the_clause_that_the_driver_breaks() {
+    let place = place("verified-driver");
+    if !compiled(&place, None) {
+        return;
+    }
+    for clock in ["virtual", "wall"] {
+        let options = format!("--driver driver.so --clock {clock} --verify-driver");
+        ran(&place, &format!("run workloads/ring-buffer.toml {options}"));
+    }
+    ran(&place, "run workloads/hello.toml --clock virtual --verify-driver");
+    assert!(compiled_with(&place, NOTIFIES_DPC, "(void)adapter;"));
+    let run = "run workloads/hello.toml --driver driver.so --clock virtual";
+    // The kernel works around it.
+    ran(&place, run);
+    let output = text(&ended(&place, 1, &format!("{run} --verify-driver")));
+    let expected = [
+        "packets-notify-dpc: the DPC after a report calls DxgkCbNotifyDpc",
+        "source: page DXGKCB_NOTIFY_DPC",
+        " ns (event ",
+        "again: tidegate run ",
+        "--verify-driver",
+    ];
+    holds(&output, &expected);
+    let line = "run workloads/hello.toml --driver driver.so --clock wall --verify-driver";
+    holds(&text(&ended(&place, 1, line)), &["packets-notify-dpc: "]);
+}
+
+#[test]
+fn a_verified_driver_that_does_not_start_has_a_clause() {
+    let place = place("verified-start");
+    let aware = "caps->SchedulingCaps.MultiEngineAware = 1;";
+    if !compiled_with(&place, aware, "") {
+        return;
+    }
+    let line = "run workloads/hello.toml --driver driver.so --clock virtual --verify-driver";
+    holds(&text(&ended(&place, 2, line)), &["capabilities-multi-engine: "]);
+}
+
+#[test]
+fn a_paging_buffer_that_is_not_moved_breaks_its_clause() {
+    let place = place("paging-buffer");
+    let moves = "args->pDmaBuffer = words + COMMAND_BYTES / sizeof(ULONG64);";
+    if !compiled_with(&place, moves, "args->pDmaBuffer = words;") {
+        return;
+    }
+    let output = text(&ended(&place, 1, "conform driver.so --family code --situation memory"));
+    holds(&output, &["code-paging-buffer: ", "moved pDmaBuffer by 0 bytes"]);
+}
+
 #[test]
 fn a_workload_runs_on_a_driver_in_c() {
     let place = place("driver-in-c");

@@ -2,11 +2,12 @@
 
 use super::{signal, workload};
 use rustix::process::Signal;
+use std::path::Path;
 use std::process::Command;
 use tidegate_testbed::{ServiceProcess, compile_driver};
 
 /// Serves a driver to two clients at a time, and stops. Returns how the service ended.
-fn serve(sources: &[&str], options: &[&str]) -> Option<i32> {
+fn serve(sources: &[&str], options: &[&str], flags: &[&str]) -> Option<i32> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("driver.so");
     if !compile_driver(sources, options, &library) {
@@ -15,7 +16,7 @@ fn serve(sources: &[&str], options: &[&str]) -> Option<i32> {
     let mut service = ServiceProcess::start(|folder| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.args(["serve", "--socket"]).arg(folder.join("socket"));
-        command.arg("--driver").arg(&library);
+        command.arg("--driver").arg(&library).args(flags);
         command
     });
     let client = || {
@@ -34,12 +35,30 @@ fn serve(sources: &[&str], options: &[&str]) -> Option<i32> {
 
 #[test]
 fn a_driver_in_c_is_served() {
-    let Some(end) = serve(&["drivers/packet/packet.c"], &[]) else { return };
+    let Some(end) = serve(&["drivers/packet/packet.c"], &[], &[]) else { return };
     assert_eq!(end, 0);
 }
 
 #[test]
 fn a_broken_rule_of_a_served_driver_is_told_at_the_end() {
-    let Some(end) = serve(&["crates/ddi-c/tests/mistakes.c"], &["-DMISTAKE=11"]) else { return };
+    let mistake = ["-DMISTAKE=11"];
+    let Some(end) = serve(&["crates/ddi-c/tests/mistakes.c"], &mistake, &[]) else { return };
     assert_eq!(end, 1);
+}
+
+#[test]
+fn a_served_driver_is_verified() {
+    let flags = ["--verify-driver"];
+    let Some(end) = serve(&["drivers/packet/packet.c"], &[], &flags) else { return };
+    assert_eq!(end, 0);
+    // The packet driver without its call of DxgkCbNotifyDpc.
+    let folder = tempfile::tempdir().unwrap();
+    let edited = folder.path().join("edited.c");
+    let packet = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/packet");
+    let source = std::fs::read_to_string(packet.join("packet.c")).unwrap();
+    let call = "adapter->Kernel.DxgkCbNotifyDpc(adapter->Kernel.DeviceHandle);";
+    assert_eq!(source.matches(call).count(), 1);
+    std::fs::write(&edited, source.replace(call, "(void)adapter;")).unwrap();
+    let include = format!("-I{}", packet.display());
+    assert_eq!(serve(&[edited.to_str().unwrap()], &[&include], &flags), Some(1));
 }
