@@ -72,7 +72,8 @@ impl Limit {
     }
 
     fn begin(&self) {
-        if std::mem::replace(&mut *self.begun.lock_device(), true) {
+        // The first DPC may come while the adapter stops, when no agent runs any more.
+        if !self.platform.is_current() || std::mem::replace(&mut *self.begun.lock_device(), true) {
             return;
         }
         let limit = self.clone();

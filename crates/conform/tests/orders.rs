@@ -28,6 +28,15 @@ fn the_reference_driver_keeps_every_clause_with_managed_power() {
     keeps_every_clause("managed-power", 9..13);
 }
 
+/// In these orders the first DPC of the hang comes while the adapter stops.
+#[test]
+fn the_reference_driver_keeps_every_clause_with_one_doorbell() {
+    keeps_every_clause("one-doorbell", 16..17);
+    let subject = Subject::reference(None);
+    let report = in_orders(&subject, &["hw-hang", "user-hang", "packets"], vec![11, 16, 49]);
+    assert!(report.conforms(), "{}", report.text());
+}
+
 #[test]
 fn a_finding_names_its_seed_and_is_the_same_again() {
     let subject = Subject::reference(None).with_mistake(clause("packets-known").unwrap());
