@@ -206,6 +206,8 @@ const SYNC_TYPES: &[u32] = &[5, 1, 2, 3, 6, 7, 0];
 /// Breaks of the debugger, and types that there are not. The others reset the adapter for all
 /// processes.
 const DEBUG_CONTROLS: &[u32] = &[1, 2, 4, 6, 7, 9];
+/// All of the data, without the end of its node, and too few for a type. No data forces a timeout.
+const ESCAPE_BYTES: &[u32] = &[8, 7, 3];
 const ZERO: &[u64] = &[0];
 /// 0 and 1 us, and a time of the clock.
 const TIMEOUTS: &[u64] = &[0, (-10_i64).cast_unsigned(), 1];
@@ -226,7 +228,7 @@ calls! {
     ];
     D3DKMTEscape(Escape) = [
         Takes(Adapter), Takes(Device), OneOf(&[2, 0]), Flags, At(&[OneOf(DEBUG_CONTROLS), Number]),
-        OneOf(&[8, 7, 0]), Takes(Context),
+        OneOf(ESCAPE_BYTES), Takes(Context),
     ];
 
     D3DKMTCreateDevice(CreateDevice) = [
