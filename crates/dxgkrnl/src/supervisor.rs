@@ -50,8 +50,21 @@ struct TimerAgent {
     port: Weak<DriverPort>,
     watches: Watches,
     repeats: Repeats,
-    /// The deadline that the last turn has waited for.
-    slept_until: Option<CpuTime>,
+    sleep: Sleep,
+}
+
+/// The deadline that the last turn has waited for.
+#[derive(Default)]
+struct Sleep(Option<CpuTime>);
+
+impl Sleep {
+    /// Returns whether the wait for this deadline has ended, and so late that the process had no
+    /// processor meanwhile. A wait ends once.
+    fn ended_late(&mut self, deadline: CpuTime, now: CpuTime, timeout_ns: u64) -> bool {
+        // spec: PRE-169
+        let has_slept = self.0.take() == Some(deadline);
+        has_slept && is_late(deadline, now, timeout_ns)
+    }
 }
 
 impl Agent for TimerAgent {
@@ -77,9 +90,7 @@ impl Agent for TimerAgent {
         };
         let now = port.platform.now();
         if deadline <= now {
-            // spec: PRE-169
-            let has_slept = self.slept_until.take() == Some(deadline);
-            if has_slept && is_late(deadline, now, port.config.tdr.delay_ns) {
+            if self.sleep.ended_late(deadline, now, port.config.tdr.delay_ns) {
                 self.watches.strict.iter().for_each(|watch| watch.count_anew(now));
                 return Turn::Again;
             }
@@ -91,12 +102,12 @@ impl Agent for TimerAgent {
             return Turn::Again;
         }
         self.repeats = Repeats::default();
-        self.slept_until = None;
+        self.sleep = Sleep::default();
         // 3.
         match strict {
             Some((until, _)) => {
                 port.timer.sleep_until(until.0);
-                self.slept_until = Some(deadline);
+                self.sleep = Sleep(Some(deadline));
                 Turn::Until(deadline)
             }
             None => Turn::Background(deadline),
@@ -113,7 +124,7 @@ fn earliest(watches: &[Arc<dyn Watch>]) -> Option<(CpuTime, &dyn Watch)> {
 /// Starts the timer's agent.
 pub(crate) fn start(port: &Arc<DriverPort>, watches: Watches) {
     let (port_of_agent, repeats) = (Arc::downgrade(port), Repeats::default());
-    let agent = TimerAgent { port: port_of_agent, watches, repeats, slept_until: None };
+    let agent = TimerAgent { port: port_of_agent, watches, repeats, sleep: Sleep::default() };
     let wake = port.timer.wake_word();
     port.timer.attach(port.platform.spawn_service("timer", wake, vec![Box::new(agent)]));
 }
@@ -138,5 +149,17 @@ mod tests {
         assert!(!repeats.is_stuck("a", CpuTime(0), false), "another watch");
         assert!(!repeats.is_stuck("b", CpuTime(0), false));
         assert!(repeats.is_stuck("b", CpuTime(0), false));
+    }
+
+    // spec: PRE-169
+    #[test]
+    fn a_wait_that_ends_late_counts_once_and_only_if_it_was_waited_for() {
+        let (deadline, timeout_ns) = (CpuTime(1_000), 400);
+        let late = CpuTime(1_101);
+        let mut sleep = Sleep(Some(deadline));
+        assert!(sleep.ended_late(deadline, late, timeout_ns));
+        assert!(!sleep.ended_late(deadline, late, timeout_ns), "the watch runs now");
+        assert!(!Sleep(Some(deadline)).ended_late(deadline, CpuTime(1_100), timeout_ns));
+        assert!(!Sleep(Some(CpuTime(999))).ended_late(deadline, late, timeout_ns));
     }
 }
