@@ -157,7 +157,7 @@ pub struct CreateHwQueue {
     /// gets fence logs. NOT_SUPPORTED on an adapter without native fences. A choice of this
     /// project: no published flag says so. Without effect on a user-mode queue.
     pub native_fence_commands: bool,
-    /// NoBroadcastSignal and NoBroadcastWait: operations of which the queue is no part.
+    /// NoBroadcastSignal and NoBroadcastWait: operations that leave the queue out.
     pub exclusions: BroadcastExclusions,
 }
 

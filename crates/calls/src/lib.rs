@@ -77,7 +77,7 @@ pub use resource::{
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use slots::{SlotKey, Slots};
 pub use tidegate_d3dukmdt::{
-    BroadcastExclusions, DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags,
+    BroadcastExclusions, DoorbellStatus, FaultErrorCode, NativeFenceType, NoHint, PageFaultFlags,
     PixelFormat, Priority, RenderPipelineStage, RingBits, RingHint, Status, Surface,
     SyncObjectFlags,
 };

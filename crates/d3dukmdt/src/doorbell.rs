@@ -53,6 +53,15 @@ pub trait RingHint: Send + Sync {
     }
 }
 
+/// The hint of a doorbell that wakes no engine: the engine reads it anyway, or a notification
+/// follows each ring.
+#[derive(Clone, Copy, Debug)]
+pub struct NoHint;
+
+impl RingHint for NoHint {
+    fn rung(&self) {}
+}
+
 /// What follows a doorbell's store, as data: 1. a full barrier; 2. the bit of `leaf`, then that of
 /// `root`, is set unless it is set; 3. if `sleeper` is not 0, the engine sleeps and is woken.
 #[derive(Clone, Debug)]

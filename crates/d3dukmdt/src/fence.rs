@@ -63,7 +63,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Operations on fences of which a hardware queue is no part, because its work has no behaviour
+/// Operations on fences that leave a hardware queue out, because its work has no behaviour
 /// that an application observes (flags of D3DDDI_CREATEHWQUEUEFLAGS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BroadcastExclusions {

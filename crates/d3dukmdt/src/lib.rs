@@ -17,7 +17,7 @@ mod status;
 mod submission;
 
 pub use display::{MAX_SURFACE_PIXELS, PixelFormat, Surface};
-pub use doorbell::{DoorbellStatus, RingBits, RingHint};
+pub use doorbell::{DoorbellStatus, NoHint, RingBits, RingHint};
 pub use engine_kind::EngineKind;
 pub use fence::{BroadcastExclusions, NativeFenceType, Priority, SyncObjectFlags};
 pub use fence_cell::{FenceCell, FenceWait};

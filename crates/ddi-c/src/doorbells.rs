@@ -12,44 +12,16 @@ use crate::rule::Rule;
 use std::sync::Arc;
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate_ddi::{
-    DoorbellStatus, DriverHandle, Passive, RingBits, RingHint, Status, UserModeSubmissionCaps,
+    DoorbellStatus, DriverHandle, NoHint, Passive, RingHint, Status, UserModeSubmissionCaps,
     UserModeSubmissionDdi,
 };
-use tidegate_gpu_abi::{Device, QueueId, Ringer};
+use tidegate_gpu_abi::{QueueId, SummaryHint};
 use tidegate_platform::Page;
 use tidegate_wddm_abi::d3dkmddi;
 use tidegate_wddm_abi::miniport::{AllocationInfo, CreateAllocation, DestroyAllocation};
 
 /// Bytes from the doorbell of one queue to the next.
 const DOORBELL_STRIDE: u64 = 4096;
-
-/// Wakes the engine that reads the doorbells of this process.
-struct SummaryHint {
-    ringer: Ringer,
-    device: Arc<dyn Device>,
-    queue: QueueId,
-}
-
-impl RingHint for SummaryHint {
-    fn rung(&self) {
-        self.ringer.ring();
-    }
-
-    fn is_not_given(&self) {
-        self.device.poll_doorbell(self.queue);
-    }
-
-    fn bits(&self) -> Option<RingBits> {
-        Some(self.ringer.bits())
-    }
-}
-
-/// Wakes no engine. The notification that follows each ring does.
-struct NotifiedHint;
-
-impl RingHint for NotifiedHint {
-    fn rung(&self) {}
-}
 
 /// Returns the queue whose doorbell a driver sees at an address.
 fn queue_at(address: u64) -> Option<QueueId> {
@@ -171,7 +143,7 @@ impl CDriver {
                 let (ringer, device) = (summary.ringer(bit), Arc::clone(device));
                 (DoorbellStatus::Connected, Arc::new(SummaryHint { ringer, device, queue }))
             }
-            NOTIFY => (DoorbellStatus::ConnectedNotify, Arc::new(NotifiedHint)),
+            NOTIFY => (DoorbellStatus::ConnectedNotify, Arc::new(NoHint)),
             _ => return None,
         };
         Some(ConnectedDoorbell { page, secondary, value_base: 0, status, hint })

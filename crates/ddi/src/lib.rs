@@ -64,7 +64,7 @@ pub use preemption::{
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{
     BroadcastExclusions, ComputePreemption, DoorbellStatus, FaultErrorCode, GeneralErrorCode,
-    GraphicsPreemption, NativeFenceType, PageFaultFlags, PixelFormat, Priority,
+    GraphicsPreemption, NativeFenceType, NoHint, PageFaultFlags, PixelFormat, Priority,
     RenderPipelineStage, RingBits, RingHint, Status, Surface,
 };
 pub use timeout::{DebugInfo, DebugReason, EngineStatus, HwContextLoss, RunningCommand};

@@ -1,11 +1,11 @@
 //! The contract between software and the software GPU.
 //!
 //! Rooms: [`address`] (GPU addresses, page table entries) · [`ring`] (ring slots, control area) ·
-//! [`command`] (command buffers) · [`doorbell`] (doorbell page, summary, wake word) · [`abilities`]
-//! (commands of each kind of engine) · [`regs`] (registers, interrupt causes) · [`admin`] (mailbox
-//! commands to the context management processor) · [`log`] (the published layout of fence logs) ·
-//! [`display`] (scan-out) · [`device`] (the trait of a GPU) · [`peer`] (the common doorbell, for
-//! signals between GPUs).
+//! [`command`] (command buffers) · [`doorbell`] (doorbell page, summary, wake word) · [`hint`] (of
+//! a doorbell) · [`abilities`] (commands of each kind of engine) · [`regs`] (registers, interrupt
+//! causes) · [`admin`] (mailbox commands to the context management processor) · [`log`] (the
+//! published layout of fence logs) · [`display`] (scan-out) · [`device`] (the trait of a GPU) ·
+//! [`peer`] (the common doorbell, for signals between GPUs).
 //!
 //! The published documents leave these formats to the vendor. These are version 1. Every format is
 //! checked when read, because rings and command buffers are written by untrusted processes.
@@ -17,6 +17,7 @@ pub mod command;
 pub mod device;
 pub mod display;
 pub mod doorbell;
+pub mod hint;
 pub mod peer;
 pub mod program;
 pub mod regs;
@@ -27,6 +28,7 @@ pub use admin::{AdminCommand, AdminError, QueueId, QueueKind, QueueShape, QueueS
 pub use command::{Command, CommandError, CommandReader, CommandWriter};
 pub use device::{Device, InterruptSink};
 pub use doorbell::{DOORBELL_VALUE_WORD, Ringer, Summary, SummaryPlace, global_base, global_parts};
+pub use hint::SummaryHint;
 pub use program::{ComputeProgram, DrawProgram, Program, Shader};
 pub use regs::{Cause, Register};
 pub use ring::{

@@ -16,42 +16,14 @@ use std::sync::Arc;
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{
-    Callbacks, ConnectedDoorbell, DisconnectReason, DoorbellStatus, DriverHandle, OsHandle,
-    Passive, RingBits, RingHint,
+    Callbacks, ConnectedDoorbell, DisconnectReason, DoorbellStatus, DriverHandle, NoHint, OsHandle,
+    Passive, RingHint,
 };
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, CONTROL_WORDS, Device, GpuVa, QueueId, QueueKind, Register, Ringer, SLOT_BYTES,
+    AdminCommand, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, SLOT_BYTES, SummaryHint,
     global_base,
 };
-
-/// Wakes the engine that reads the doorbells of this process.
-struct SummaryHint {
-    ringer: Ringer,
-    device: Arc<dyn Device>,
-    queue: QueueId,
-}
-
-impl RingHint for SummaryHint {
-    fn rung(&self) {
-        self.ringer.ring();
-    }
-
-    fn is_not_given(&self) {
-        self.device.poll_doorbell(self.queue);
-    }
-
-    fn bits(&self) -> Option<RingBits> {
-        Some(self.ringer.bits())
-    }
-}
-
-/// Wakes no engine. The notification that follows each ring does.
-struct NotifiedHint;
-
-impl RingHint for NotifiedHint {
-    fn rung(&self) {}
-}
 
 /// A doorbell that loses its seat.
 struct Victim {
@@ -228,7 +200,7 @@ impl ReferenceDriver {
         )?;
         let (status, hint): (DoorbellStatus, Arc<dyn RingHint>) = if self.config.notify_submissions
         {
-            (DoorbellStatus::ConnectedNotify, Arc::new(NotifiedHint))
+            (DoorbellStatus::ConnectedNotify, Arc::new(NoHint))
         } else {
             let (ringer, device) = (summary.ringer(bit), self.device.clone());
             (DoorbellStatus::Connected, Arc::new(SummaryHint { ringer, device, queue: hardware }))

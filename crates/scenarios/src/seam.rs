@@ -16,8 +16,8 @@ use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
     CallbackLayer, Callbacks, ComponentState, DebugInfo, DebugReason, DevicePowerState, Dirql,
     DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, EngineStatus,
-    HwContextLoss, InterruptData, InterruptService, Irql, OsHandle, Passive, PowerAction,
-    PreemptCommand, RingHint, StartInfo, Status, SubmitCommandFlags,
+    HwContextLoss, InterruptData, InterruptService, Irql, NoHint, OsHandle, Passive, PowerAction,
+    PreemptCommand, StartInfo, Status, SubmitCommandFlags,
 };
 use tidegate::explorer::Probe;
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
@@ -354,12 +354,6 @@ impl CallbackLayer for Callback {
         }
         self.inner.invalidate_hw_context(level, context, loss)
     }
-}
-
-struct NoHint;
-
-impl RingHint for NoHint {
-    fn rung(&self) {}
 }
 
 impl DriverLayer for Seam {

@@ -94,13 +94,6 @@ impl ScriptedDoorbell {
     }
 }
 
-/// The hint of an engine that reads every doorbell. It is not a barrier.
-struct NoHint;
-
-impl RingHint for NoHint {
-    fn rung(&self) {}
-}
-
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,

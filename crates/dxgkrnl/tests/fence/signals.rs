@@ -244,7 +244,7 @@ fn a_queue_outside_of_broadcasts_takes_the_calls_that_name_it_only() {
         assert_eq!(kind.broadcast(w, &[plain, no_signals], &at(&fence, 2), NONE), BAD);
         assert_eq!(kind.broadcast(w, &[no_signals, no_waits], &at(&fence, 2), NONE), BAD);
         assert_eq!(fence.value.load(), 1);
-        // One queue is no broadcast, and its own wait holds it.
+        // An operation of one queue is not a broadcast, and the wait of the queue delays it.
         for (value, queue) in [(2, no_waits), (3, no_signals)] {
             kind.wait(w, queue, &at(&gate, value)).unwrap();
             kind.broadcast(w, &[queue], &at(&fence, value), NONE).unwrap();

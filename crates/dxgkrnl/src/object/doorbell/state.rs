@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::{ConnectAnnouncement, Connection};
-use tidegate_calls::{DoorbellStatus, RingHint, Status};
+use tidegate_calls::{DoorbellStatus, NoHint, Status};
 use tidegate_platform::planted;
 use tidegate_platform::{CpuTime, Mutex, Word};
 
@@ -44,13 +44,6 @@ struct Taken {
     announced: u64,
 }
 
-/// The notification that follows each ring wakes the engine.
-struct NotifiedHint;
-
-impl RingHint for NotifiedHint {
-    fn rung(&self) {}
-}
-
 impl State {
     /// Returns the outcome of a connect that has nothing to do.
     pub(super) fn is_decided(&self) -> Option<Result<Connection, Status>> {
@@ -77,8 +70,7 @@ impl State {
         {
             return decided;
         }
-        let connection =
-            Connection { value_base: 0, hint: Arc::new(NotifiedHint), announcement: None };
+        let connection = Connection { value_base: 0, hint: Arc::new(NoHint), announcement: None };
         // A late word of the client about an earlier connection is not about this one.
         self.connections += 1;
         self.by_notification = true;
@@ -147,7 +139,7 @@ mod tests {
     use tidegate_platform::Platform;
 
     fn connection() -> Connection {
-        Connection { value_base: 0, hint: Arc::new(NotifiedHint), announcement: None }
+        Connection { value_base: 0, hint: Arc::new(NoHint), announcement: None }
     }
 
     fn status_word(value: DoorbellStatus) -> Word {
