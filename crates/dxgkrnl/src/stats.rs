@@ -153,7 +153,7 @@ counters! {
     /// Fences whose waiters were satisfied and that no interrupt named: the periodic check released
     /// them.
     missed_interrupts,
-    /// Times that the periodic check took overdue interrupt reports.
+    /// Times that the kernel took interrupt reports that the driver's DPC had left.
     missed_dpcs,
     /// Command buffers given to kernel-mode hardware queues.
     hw_queue_commands,

@@ -20,10 +20,9 @@ const ENTRY_POINTS: &[(&str, usize)] = &[
     ("dxgkrnl/src/object/tile_update.rs", 1),
     // The interrupt routine, and the DPC.
     ("dxgkrnl/src/interrupt/isr.rs", 1),
-    ("dxgkrnl/src/interrupt/dpc.rs", 1),
+    ("dxgkrnl/src/interrupt/dpc.rs", 2),
     // Where the level is known at run time: a callback that DPCs and work items make, and the drop
     // of an object that ends at PASSIVE level.
-    ("dxgkrnl/src/interrupt/callbacks.rs", 1),
     ("dxgkrnl/src/timer.rs", 1),
     // Callbacks of a driver in C, whose code has no tokens: their levels are checked.
     ("ddi-c/src/host.rs", 2),

@@ -4,11 +4,12 @@
 
 use super::interrupts::Interrupts;
 use super::{dpc, isr};
+use crate::stats::Count;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, HwContextLoss,
-    InterruptData, Irql, OsHandle, Passive, Status,
+    InterruptData, OsHandle, Passive, Status,
 };
 use tidegate_platform::planted;
 
@@ -35,14 +36,20 @@ impl KernelCallbacks {
 }
 
 impl Callbacks for KernelCallbacks {
-    fn notify_interrupt(&self, _level: &Dirql<'_>, data: InterruptData) {
+    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
         if let Some(interrupts) = self.interrupts()
             && let Some(reported) = isr::resolve(&interrupts.objects, data)
         {
             let engine = reported.engine_of_packets();
-            let mut reports = interrupts.dpc.reported.lock();
-            if engine.is_none_or(|engine| !reports.ignored.contains(&engine)) {
-                reports.push(&interrupts.port, reported);
+            {
+                let mut reports = interrupts.dpc.reported.lock();
+                if engine.is_none_or(|engine| !reports.ignored.contains(&engine)) {
+                    reports.push(&interrupts.port, reported);
+                }
+            }
+            // The driver has forgotten to queue its DPC before, or to take reports in it.
+            if interrupts.port.stats.get(Count::missed_dpcs) != 0 {
+                self.queue_dpc(level);
             }
         }
     }
@@ -59,10 +66,7 @@ impl Callbacks for KernelCallbacks {
 
     fn notify_dpc(&self, level: &Dispatch) {
         if let Some(interrupts) = self.interrupts() {
-            // A DPC that runs in a work item may block.
-            let passive = Passive::enter_if_current();
-            let level = passive.as_ref().map_or(level.into(), Irql::from);
-            dpc::take_reported(&interrupts, level);
+            dpc::at_its_level(level, |level| dpc::take_reported(&interrupts, level));
         }
     }
 

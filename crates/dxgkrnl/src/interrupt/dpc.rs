@@ -19,8 +19,8 @@ use crate::scheduling::{PreemptionReport, ReportPort};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::{Dispatch, EngineId, EngineState, Irql, Passive};
-use tidegate_platform::Step;
 use tidegate_platform::level::{Level, raise};
+use tidegate_platform::{CpuTime, Step};
 use tidegate_trace::Kind;
 
 // spec: NF-130
@@ -83,17 +83,41 @@ pub(super) fn take_reported(interrupts: &Arc<Interrupts>, level: Irql<'_>) {
     }
 }
 
+/// Passes on the level of a DPC: one that runs in a work item may block.
+pub(super) fn at_its_level(level: &Dispatch, take: impl FnOnce(Irql<'_>)) {
+    let passive = Passive::enter_if_current();
+    take(passive.as_ref().map_or(level.into(), Irql::from));
+}
+
 /// Takes reports that have been pending for half of the timeout delay: the driver did not call
-/// DxgkCbQueueDpc, or its DPC routine did not call DxgkCbNotifyDpc. Returns whether there was any.
+/// DxgkCbQueueDpc, or its DPC routine did not call DxgkCbNotifyDpc.
 // spec: PRE-098
-fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) -> bool {
+fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) {
     let late_ns = interrupts.port.config.tdr.delay_ns / 2;
-    let overdue = {
-        let reports = interrupts.dpc.reported.lock();
-        let since = reports.since.filter(|_| !reports.list.is_empty());
-        since.filter(|(at, _)| interrupts.port.platform.now() >= at.after(late_ns))
-    };
-    let Some((at, dpcs)) = overdue else { return false };
+    let now = interrupts.port.platform.now();
+    if let Some((at, dpcs)) =
+        interrupts.dpc.pending_since().filter(|(at, _)| now >= at.after(late_ns))
+    {
+        take_missed(interrupts, level.into(), at, dpcs);
+    }
+}
+
+/// Takes the reports that the deferred routine left, if the driver was found to lose some before.
+/// A wait for each of them would hold up all processes.
+// spec: PRE-170
+fn take_left(interrupts: &Arc<Interrupts>, level: Irql<'_>) {
+    if interrupts.port.stats.get(Count::missed_dpcs) == 0 {
+        return;
+    }
+    let started = interrupts.port.stats.get(Count::dpcs);
+    if let Some((at, dpcs)) = interrupts.dpc.pending_since().filter(|(_, dpcs)| *dpcs < started) {
+        take_missed(interrupts, level, at, dpcs);
+    }
+}
+
+/// Takes reports for the driver, which is named. They are pending since `at`, when `dpcs` deferred
+/// routines had begun.
+fn take_missed(interrupts: &Arc<Interrupts>, level: Irql<'_>, at: CpuTime, dpcs: u64) {
     let (entry, why) = match interrupts.port.stats.read().dpcs > dpcs {
         true => ("DxgkDdiDpcRoutine", "the deferred routine ran and did not call DxgkCbNotifyDpc"),
         false => ("DxgkDdiInterruptRoutine", "the interrupt routine did not call DxgkCbQueueDpc"),
@@ -102,17 +126,19 @@ fn take_overdue(interrupts: &Arc<Interrupts>, level: &Passive) -> bool {
         format!("an interrupt that was reported at {} ms was not taken: {why}", at.0 / 1_000_000);
     interrupts.port.count(Count::missed_dpcs);
     interrupts.port.note_driver_fault(entry, what);
-    take_reported(interrupts, level.into());
-    true
+    take_reported(interrupts, level);
 }
 
-/// Takes all pending reports.
-fn flush(interrupts: &Interrupts) {
+/// Takes all pending reports, also those for which the driver has queued no DPC yet and those that
+/// its DPC routine left: what follows counts them as taken.
+fn flush(interrupts: &Arc<Interrupts>, level: &Passive) {
     while take_wanted(interrupts) {
         if !run_dpc(interrupts) {
             call_dpc_routine(interrupts);
         }
     }
+    take_overdue(interrupts, level);
+    take_reported(interrupts, level.into());
 }
 
 /// Counts a signalled interrupt.
@@ -141,7 +167,7 @@ fn take_wanted(interrupts: &Interrupts) -> bool {
 }
 
 /// Runs the DPC at DISPATCH level. Returns `false` on a device without power.
-fn run_dpc(interrupts: &Interrupts) -> bool {
+fn run_dpc(interrupts: &Arc<Interrupts>) -> bool {
     let powered = interrupts.port.begin_dpc();
     if powered {
         {
@@ -154,10 +180,12 @@ fn run_dpc(interrupts: &Interrupts) -> bool {
 }
 
 /// Runs the DPC at the caller's level.
-fn call_dpc_routine(interrupts: &Interrupts) {
+fn call_dpc_routine(interrupts: &Arc<Interrupts>) {
     interrupts.port.count(Count::dpcs);
     let start_ns = interrupts.port.platform.stamp_ns();
-    interrupts.port.driver_as_it_is().dpc_routine(&Dispatch::enter());
+    let level = Dispatch::enter();
+    interrupts.port.driver_as_it_is().dpc_routine(&level);
+    at_its_level(&level, |level| take_left(interrupts, level));
     record(&interrupts.port, Kind::Dpc, start_ns);
 }
 
@@ -206,8 +234,8 @@ impl ReportPort for Interrupts {
         serve_reports(&self);
     }
 
-    fn flush_reports(&self) {
-        flush(self);
+    fn flush_reports(self: Arc<Self>, level: &Passive) {
+        flush(&self, level);
     }
 
     fn take_overdue_reports(self: Arc<Self>, level: &Passive) {

@@ -117,6 +117,12 @@ impl DpcQueue {
         }
     }
 
+    /// Returns when the oldest pending report was made, and the number of DPCs run by then.
+    pub(super) fn pending_since(&self) -> Option<(CpuTime, u64)> {
+        let reports = self.reported.lock();
+        reports.since.filter(|_| !reports.list.is_empty())
+    }
+
     /// Drops all present and later reports, because the adapter has stopped. Otherwise reports
     /// would keep fences, and fences the adapter, alive.
     pub(super) fn forget(&self) {

@@ -103,16 +103,16 @@ fn reset_packets(
     //    ignore later interrupts of the engine's packets.
     // spec: PRE-047
     let (completed, submitted) = recovery.objects.sched.snapshot(engine);
-    // 4. With no packet left, no reset is needed.
+    // 4. With no packet left, no reset is needed. The packets were completed by reports that may
+    //    still be pending.
     // spec: PRE-048
     if completed == submitted {
+        flush_reports(recovery, level);
         recovery.objects.sched.resume_engine(level, engine);
         return Ok(None);
     }
     // 5. Earlier reports are taken.
-    if let Some(reports) = recovery.objects.sched.reports.get() {
-        reports.flush_reports();
-    }
+    flush_reports(recovery, level);
     // 6. Dependent engines return their packets or are reset as well.
     // spec: PRE-046
     let group = recovery.port.driver(level).query_dependent_engine_group(level, engine);
@@ -165,6 +165,13 @@ fn reset_packets(
         recovery.objects.sched.resume_engine(level, *dependent);
     }
     Ok(Some(blame))
+}
+
+/// Takes all reports of the driver that are pending.
+fn flush_reports(recovery: &Recovery, level: &Passive) {
+    if let Some(reports) = recovery.objects.sched.reports.get() {
+        reports.flush_reports(level);
+    }
 }
 
 /// Returns whether `id` lies in the wrapping range from `first` to `last`, inclusive.

@@ -83,7 +83,7 @@ impl Scheduling {
                 let _reported = reports.ignore_packets(engine);
             }
         }
-        reports.flush_reports();
+        reports.flush_reports(level);
         self.lock().busy_contexts()
     }
 

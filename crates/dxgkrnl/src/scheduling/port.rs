@@ -66,7 +66,7 @@ pub(crate) trait ReportPort: Send + Sync {
     fn serve_reports(self: Arc<Self>);
 
     /// Takes all pending reports.
-    fn flush_reports(&self);
+    fn flush_reports(self: Arc<Self>, level: &Passive);
 
     /// Takes reports whose DPC is overdue.
     fn take_overdue_reports(self: Arc<Self>, level: &Passive);

@@ -79,7 +79,7 @@ impl SchedulingPort for Above {
 impl ReportPort for Above {
     fn serve_reports(self: Arc<Self>) {}
 
-    fn flush_reports(&self) {}
+    fn flush_reports(self: Arc<Self>, _: &Passive) {}
 
     fn take_overdue_reports(self: Arc<Self>, _: &Passive) {}
 

@@ -8,6 +8,7 @@ use tidegate::platform::once;
 use tidegate_testbed::prelude::*;
 
 const S: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
 
 /// The entry that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +253,35 @@ fn reports_that_no_deferred_routine_takes_are_taken_and_counted() {
             assert_eq!(w.stats().missed_dpcs, 1);
             contains(&faults(w)[0], &named);
             assert_eq!(w.adapter().recoveries(), []);
+        });
+    }
+}
+
+/// The second context's turn comes when the report of the first one's packet is pending. The
+/// preemption times out, and the recovery finds that packet complete.
+// spec: PRE-170
+#[test]
+fn a_report_that_is_not_taken_holds_up_no_other_context() {
+    for wrong in [Wrong::DpcRoutine, Wrong::QueueDpc] {
+        run(wrong, move |w| {
+            let first = packet_done(w, w.context(0));
+            w.pass(7 * MS);
+            let second = packet_done(w, w.context(0));
+            w.wait(first.handle, 1).unwrap();
+            w.wait(second.handle, 1).unwrap();
+            assert_eq!(
+                w.platform.now().0,
+                2 * S + 10 * MS,
+                "TdrDelay after the preemption request"
+            );
+            assert_eq!(only_recovery(w).0, RecoveryOutcome::NothingLeft);
+            for _ in 0..100 {
+                let done = packet_done(w, w.context(0));
+                w.wait(done.handle, 1).unwrap();
+            }
+            let then = w.platform.now().0 - (2 * S + 10 * MS);
+            assert_eq!(then, 100 * 1000, "the kernel takes the reports at once from then on");
+            assert_eq!(w.adapter().recoveries().len(), 1);
         });
     }
 }
