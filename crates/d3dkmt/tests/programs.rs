@@ -407,6 +407,15 @@ fn a_driver_in_c_fills_and_reads_the_logs_of_its_queue() {
     SAMPLE.check("logs");
 }
 
+/// A new queue begins with an empty ring.
+#[test]
+fn one_process_runs_both_parts_of_the_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    for program in SAMPLE.make(folder.path()) {
+        SAMPLE.judge(Command::new(&program).env("TIDEGATE_SOCKET", ""), "all parts");
+    }
+}
+
 #[test]
 fn a_forked_child_is_refused() {
     FORKS.check("all");

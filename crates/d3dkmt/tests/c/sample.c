@@ -26,6 +26,7 @@ static void create_queue(void) {
     queue.hHwContext = context.hHwContext;
     queue.Flags.UserModeSubmission = 1;
     OK(D3DKMTCreateHwQueue(&queue));
+    written = 0;
     ring = allocate(SLOTS * 64, 0);
     control = allocate(16 * 8, 1);
     memset(&CreateDoorbell, 0, sizeof CreateDoorbell);
@@ -49,26 +50,26 @@ static void put(UINT64 head, UINT64 a, UINT64 b, UINT64 c, UINT64 d) {
     store(&slot[0], head);
 }
 
-/* The loop of the document. */
+/* The loop of the document, with its names. */
 static void submit(UINT64 progress) {
     UINT64 *WritePointerCPUVirtualAddress = control.cpu;
-    UINT64 DoorbellStatus = 0;
+    D3DDDI_DOORBELL_STATUS DoorbellStatus = D3DDDI_DOORBELL_STATUS_CONNECTED;
     do {
         D3DKMT_CONNECT_DOORBELL connect = {CreateDoorbell.hDoorbell, 0};
         NTSTATUS ApiStatus = D3DKMTConnectDoorbell(&connect);
         DoorbellStatus = load(CreateDoorbell.DoorbellStatusCPUVirtualAddress);
         CHECK(NT_SUCCESS(ApiStatus));
-        CHECK(DoorbellStatus != D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT);
+        CHECK(DoorbellStatus != D3DDDI_DOORBELL_STATUS_DISCONNECTED_ABORT);
         store(CreateDoorbell.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress, progress);
         store(WritePointerCPUVirtualAddress, written);
         store(CreateDoorbell.DoorbellCPUVirtualAddress, load(WritePointerCPUVirtualAddress));
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         DoorbellStatus = load(CreateDoorbell.DoorbellStatusCPUVirtualAddress);
-        if (DoorbellStatus == D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD) {
+        if (DoorbellStatus == D3DDDI_DOORBELL_STATUS_CONNECTED_NOTIFY) {
             D3DKMT_NOTIFY_WORK_SUBMISSION notify = {CreateDoorbell.hDoorbell, 0};
             OK(D3DKMTNotifyWorkSubmission(&notify));
         }
-    } while (DoorbellStatus == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
+    } while (DoorbellStatus == D3DDDI_DOORBELL_STATUS_DISCONNECTED_RETRY);
     OK(wait_cpu(device, queue.hHwQueueProgressFence, progress, 0));
 }
 
