@@ -101,13 +101,15 @@ impl Link {
         let _ = self.send(body, []);
     }
 
-    /// Sends a last message without attachments, and ends the connection, both in one step.
+    /// Sends a last message without attachments, and ends the connection, both in one step. The
+    /// other end receives it although answers are unread here, which are dropped.
     pub(crate) fn send_last(&self, body: &[u8]) {
         match self {
             Link::Socket(socket) => {
                 // The other end may be gone already.
                 let _ = socket::send(socket, body, std::iter::empty());
                 socket::shut_down(socket);
+                socket::drain(socket);
             }
             Link::Queues(end) => end.send_last(body),
             Link::Guest(end) => end.send_last(body),
@@ -292,6 +294,17 @@ mod tests {
             assert_eq!(received(&session).as_deref(), Some(&b"goodbye"[..]));
             assert_eq!((received(&session), received(&client)), (None, None));
             client.send_last(b"late");
+            assert_eq!(received(&session), None);
+        });
+    }
+
+    #[test]
+    fn a_last_message_is_received_although_an_answer_was_unread() {
+        over_both(|client, session| {
+            session.send(b"an answer", []).unwrap();
+            client.send_last(b"goodbye");
+            drop(client);
+            assert_eq!(received(&session).as_deref(), Some(&b"goodbye"[..]));
             assert_eq!(received(&session), None);
         });
     }

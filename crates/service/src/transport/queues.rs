@@ -150,6 +150,9 @@ impl End {
             unread.push_back(Message { body: body.to_vec(), attached: Vec::new() });
         }
         self.pair.end(&mut state);
+        let dropped = std::mem::take(&mut state.unread[self.side]);
+        drop(state);
+        drop(dropped);
     }
 
     /// As [`super::Link::receive`]; `None` also when the platform stops.
