@@ -29,6 +29,7 @@
 #define REG_SUSPENDED_QUEUE 196u /* takes the next queue: its number plus 1, or 0 */
 #define REG_NODE_COUNT 197u
 #define REG_LOCAL_MEMORY_BYTES 198u
+#define REG_LOCAL_MEMORY_BASE 199u
 #define REG_PREEMPTED_FENCE 256u     /* + engine */
 #define REG_PREEMPTED_COMPLETED 320u /* + engine */
 #define REG_NODE_CLASS 448u          /* + node: 0 3D, 1 compute, 2 copy, 3 decode, 4 encode */
@@ -94,11 +95,25 @@
 #define SLOT_EXECUTE_DMA (2ull | 1ull << 8)
 #define DMA_RESUME 1ull
 #define DMA_CONTEXT_SWITCH 2ull
+#define DMA_PHYSICAL 4ull
 
 /* Commands of DMA buffers: the opcode, and the words of the command above it. */
 #define GPU_COPY (1ull | 4ull << 16) /* source, destination, bytes */
 #define GPU_FILL (2ull | 4ull << 16) /* destination, bytes, value */
 #define COMMAND_BYTES 32u
+#define OPCODE_COPY 1u
+#define OPCODE_FILL 2u
+#define OPCODE_DISPATCH 3u
+#define OPCODE_DRAW 4u
+#define OPCODE_WRITE_VALUE 6u
+#define OPCODE_LABEL 7u
+#define OPCODE_DISPATCH_INDIRECT 10u
+#define OPCODE_RESOLVE 11u
+#define OPCODE_TIMESTAMP 12u
+#define OPCODE_PREDICATE 13u
+#define OPCODE_WAIT_FENCE 15u
+#define GPU_LABEL (7ull | 2ull << 16) /* number of a name plus 1 */
+#define LABEL_BYTES 16u
 
 /* A doorbell is a page in the large memory range: queue number times its bytes. */
 #define DOORBELL_BYTES 4096u

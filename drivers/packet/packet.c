@@ -2,6 +2,9 @@
  * A packet driver of WDDM 2.0 for the software GPU: GPU virtual addresses, preemption, recovery of
  * engines and of the adapter. It only renders.
  *
+ * Compiled for a version before 2.0 it has everything but packets, contexts and paging, which
+ * drivers/patched adds with physical addresses.
+ *
  * Locks:
  * - the interrupt level (the interrupt routine, and DxgkCbSynchronizeExecution) guards Reported;
  * - a node's lock guards its ring and Submitted;
@@ -10,7 +13,7 @@
  *
  * A command that the device answers with "pending" is repeated at PASSIVE level without a lock.
  *
- * drivers/native includes this file, and adds what EXTENSION has.
+ * drivers/native and drivers/patched include this file. EXTENSION has what native adds.
  */
 #ifndef DXGKDDI_INTERFACE_VERSION
 #define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
@@ -18,6 +21,8 @@
 #include <ntddk.h>
 #include <dispmprt.h>
 #include "gpu.h"
+
+#define VIRTUAL_ADDRESSES (DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0)
 
 #define TAG 0x746B6370u /* 'pckt' */
 #define RING_SLOTS 64u
@@ -288,6 +293,8 @@ static VOID Unload(VOID) {
 
 /* Capabilities */
 
+#if VIRTUAL_ADDRESSES
+
 static NTSTATUS DescribeDriver(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query) {
     DXGK_DRIVERCAPS *caps = (DXGK_DRIVERCAPS *)query->pOutputData;
     if (query->OutputDataSize < sizeof(*caps)) {
@@ -365,6 +372,10 @@ static NTSTATUS QueryAdapterInfo(
     }
 }
 
+#endif
+
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM1_3
+
 static NTSTATUS GetNodeMetadata(
     HANDLE hAdapter, UINT NodeOrdinal, DXGKARG_GETNODEMETADATA *pGetNodeMetadata) {
     static const DXGK_ENGINE_TYPE types[] = {
@@ -383,11 +394,15 @@ static NTSTATUS GetNodeMetadata(
     for (i = 0; names[kind][i] != 0; i++) {
         pGetNodeMetadata->FriendlyName[i] = names[kind][i];
     }
-    pGetNodeMetadata->GpuMmuSupported = TRUE;
+    pGetNodeMetadata->GpuMmuSupported = VIRTUAL_ADDRESSES;
     return STATUS_SUCCESS;
 }
 
+#endif
+
 /* Processes, devices, contexts */
+
+#if VIRTUAL_ADDRESSES
 
 static NTSTATUS CreateProcess(HANDLE hAdapter, DXGKARG_CREATEPROCESS *pArgs) {
     PADAPTER adapter = (PADAPTER)hAdapter;
@@ -414,6 +429,8 @@ static NTSTATUS DestroyProcess(HANDLE hAdapter, HANDLE hKmdProcess) {
     return status;
 }
 
+#endif
+
 static NTSTATUS CreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCreateDevice) {
     PDEVICE device;
     PAGED_CODE();
@@ -422,7 +439,9 @@ static NTSTATUS CreateDevice(HANDLE hAdapter, DXGKARG_CREATEDEVICE *pCreateDevic
         return STATUS_NO_MEMORY;
     }
     device->Adapter = (PADAPTER)hAdapter;
+#if VIRTUAL_ADDRESSES
     device->Process = (PPROCESS)pCreateDevice->hKmdProcess;
+#endif
     pCreateDevice->hDevice = device;
     return STATUS_SUCCESS;
 }
@@ -432,6 +451,8 @@ static NTSTATUS DestroyDevice(HANDLE hDevice) {
     ExFreePoolWithTag(hDevice, TAG);
     return STATUS_SUCCESS;
 }
+
+#if VIRTUAL_ADDRESSES
 
 static NTSTATUS CreateContext(HANDLE hDevice, DXGKARG_CREATECONTEXT *pCreateContext) {
     PDEVICE device = (PDEVICE)hDevice;
@@ -454,6 +475,8 @@ static NTSTATUS CreateContext(HANDLE hDevice, DXGKARG_CREATECONTEXT *pCreateCont
     return STATUS_SUCCESS;
 }
 
+#endif
+
 static NTSTATUS DestroyContext(HANDLE hContext) {
     PAGED_CODE();
     ExFreePoolWithTag(hContext, TAG);
@@ -461,6 +484,8 @@ static NTSTATUS DestroyContext(HANDLE hContext) {
 }
 
 /* Page tables and paging */
+
+#if VIRTUAL_ADDRESSES
 
 static VOID SetRootPageTable(HANDLE hAdapter, const DXGKARG_SETROOTPAGETABLE *pSetPageTable) {
     PADAPTER adapter = (PADAPTER)hAdapter;
@@ -497,6 +522,8 @@ static VOID UpdatePageTable(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE *update
     }
 }
 
+#endif
+
 static NTSTATUS Append(
     DXGKARG_BUILDPAGINGBUFFER *args, ULONG64 head, ULONG64 first, ULONG64 second, ULONG64 third) {
     ULONG64 *words = (ULONG64 *)args->pDmaBuffer;
@@ -510,6 +537,8 @@ static NTSTATUS Append(
     args->pDmaBuffer = words + COMMAND_BYTES / sizeof(ULONG64);
     return STATUS_SUCCESS;
 }
+
+#if VIRTUAL_ADDRESSES
 
 static NTSTATUS BuildPagingBuffer(HANDLE hAdapter, DXGKARG_BUILDPAGINGBUFFER *pBuildPagingBuffer) {
     PADAPTER adapter = (PADAPTER)hAdapter;
@@ -537,26 +566,25 @@ static NTSTATUS BuildPagingBuffer(HANDLE hAdapter, DXGKARG_BUILDPAGINGBUFFER *pB
     }
 }
 
+#endif
+
 /* Packets */
 
-static NTSTATUS SubmitCommandVirtual(
-    HANDLE hAdapter, const DXGKARG_SUBMITCOMMANDVIRTUAL *pSubmitCommand) {
-    PADAPTER adapter = (PADAPTER)hAdapter;
-    PCONTEXT context = (PCONTEXT)pSubmitCommand->hContext;
+typedef struct _PACKET {
+    ULONG64 Commands;
+    ULONG64 Bytes;
+    ULONG Space;
+    ULONG64 Flags;
+    ULONG FenceId;
+} PACKET;
+
+static NTSTATUS Submit(PADAPTER adapter, PCONTEXT context, const PACKET *packet) {
     NODE *node = &adapter->Node[context->Node];
-    ULONG64 flags = 0, bytes = pSubmitCommand->DmaBufferSize;
     ULONG64 *slot;
     COMMAND command;
     KIRQL level;
     NTSTATUS status;
     ULONG last;
-    if (pSubmitCommand->Flags.ContextSwitch) {
-        flags |= DMA_CONTEXT_SWITCH;
-        bytes = 0;
-    }
-    if (pSubmitCommand->Flags.Resubmission) {
-        flags |= DMA_RESUME;
-    }
     KeAcquireSpinLock(&node->Lock, &level);
     /* The kernel keeps fewer packets on a node than the ring has slots. */
     if (node->Written - node->Control[CONTROL_READ] >= RING_SLOTS) {
@@ -564,14 +592,14 @@ static NTSTATUS SubmitCommandVirtual(
         return STATUS_INSUFFICIENT_RESOURCES;
     }
     slot = node->Slots + node->Written % RING_SLOTS * SLOT_WORDS;
-    slot[0] = SLOT_EXECUTE_DMA | (ULONG64)pSubmitCommand->SubmissionFenceId << 32;
-    slot[1] = pSubmitCommand->DmaBufferVirtualAddress;
-    slot[2] = bytes | (ULONG64)context->Device->Process->Space << 32;
-    slot[3] = flags << 32;
+    slot[0] = SLOT_EXECUTE_DMA | (ULONG64)packet->FenceId << 32;
+    slot[1] = packet->Commands;
+    slot[2] = packet->Bytes | (ULONG64)packet->Space << 32;
+    slot[3] = packet->Flags << 32;
     slot[4] = 0; /* no save area: a packet that has begun runs to its end */
     slot[5] = (ULONG64)(ULONG_PTR)context->Kernel;
     last = node->Submitted;
-    node->Submitted = pSubmitCommand->SubmissionFenceId;
+    node->Submitted = packet->FenceId;
     node->Written++;
     KeMemoryBarrier();
     node->Control[CONTROL_WRITE] = node->Written;
@@ -586,6 +614,29 @@ static NTSTATUS SubmitCommandVirtual(
     KeReleaseSpinLock(&node->Lock, level);
     return status;
 }
+
+#if VIRTUAL_ADDRESSES
+
+static NTSTATUS SubmitCommandVirtual(
+    HANDLE hAdapter, const DXGKARG_SUBMITCOMMANDVIRTUAL *pSubmitCommand) {
+    PCONTEXT context = (PCONTEXT)pSubmitCommand->hContext;
+    PACKET packet;
+    packet.Commands = pSubmitCommand->DmaBufferVirtualAddress;
+    packet.Bytes = pSubmitCommand->DmaBufferSize;
+    packet.Space = context->Device->Process->Space;
+    packet.Flags = 0;
+    packet.FenceId = pSubmitCommand->SubmissionFenceId;
+    if (pSubmitCommand->Flags.ContextSwitch) {
+        packet.Flags |= DMA_CONTEXT_SWITCH;
+        packet.Bytes = 0;
+    }
+    if (pSubmitCommand->Flags.Resubmission) {
+        packet.Flags |= DMA_RESUME;
+    }
+    return Submit((PADAPTER)hAdapter, context, &packet);
+}
+
+#endif
 
 static NTSTATUS CancelCommand(HANDLE hAdapter, const DXGKARG_CANCELCOMMAND *pCancelCommand) {
     UNREFERENCED_PARAMETER(hAdapter);
@@ -875,17 +926,9 @@ static VOID FillEntries(PDRIVER_INITIALIZATION_DATA entries) {
     entries->DxgkDdiUnload = Unload;
     entries->DxgkDdiInterruptRoutine = InterruptRoutine;
     entries->DxgkDdiDpcRoutine = DpcRoutine;
-    entries->DxgkDdiQueryAdapterInfo = QueryAdapterInfo;
-    entries->DxgkDdiGetNodeMetadata = GetNodeMetadata;
-    entries->DxgkDdiCreateProcess = CreateProcess;
-    entries->DxgkDdiDestroyProcess = DestroyProcess;
     entries->DxgkDdiCreateDevice = CreateDevice;
     entries->DxgkDdiDestroyDevice = DestroyDevice;
-    entries->DxgkDdiCreateContext = CreateContext;
     entries->DxgkDdiDestroyContext = DestroyContext;
-    entries->DxgkDdiSetRootPageTable = SetRootPageTable;
-    entries->DxgkDdiBuildPagingBuffer = BuildPagingBuffer;
-    entries->DxgkDdiSubmitCommandVirtual = SubmitCommandVirtual;
     entries->DxgkDdiCancelCommand = CancelCommand;
     entries->DxgkDdiPreemptCommand = PreemptCommand;
     entries->DxgkDdiQueryCurrentFence = QueryCurrentFence;
@@ -895,6 +938,18 @@ static VOID FillEntries(PDRIVER_INITIALIZATION_DATA entries) {
     entries->DxgkDdiResetFromTimeout = ResetFromTimeout;
     entries->DxgkDdiRestartFromTimeout = RestartFromTimeout;
     entries->DxgkDdiCollectDbgInfo = CollectDbgInfo;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM1_3
+    entries->DxgkDdiGetNodeMetadata = GetNodeMetadata;
+#endif
+#if VIRTUAL_ADDRESSES
+    entries->DxgkDdiQueryAdapterInfo = QueryAdapterInfo;
+    entries->DxgkDdiCreateProcess = CreateProcess;
+    entries->DxgkDdiDestroyProcess = DestroyProcess;
+    entries->DxgkDdiCreateContext = CreateContext;
+    entries->DxgkDdiSetRootPageTable = SetRootPageTable;
+    entries->DxgkDdiBuildPagingBuffer = BuildPagingBuffer;
+    entries->DxgkDdiSubmitCommandVirtual = SubmitCommandVirtual;
+#endif
 }
 
 #ifndef OTHER_DRIVER_ENTRY

@@ -4,6 +4,7 @@
 //! private data.
 
 use crate::CDriver;
+use crate::objects::BufferSizes;
 use tidegate_ddi::feature::{
     DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
 };
@@ -40,7 +41,7 @@ impl CDriver {
             context_caps: 0,
         };
         self.call("DxgkDdiCreateHwContext", |e| e.create_hw_context(args.device.0, &mut c))?;
-        Ok(self.keep_context(args, c.hw_context, 0))
+        Ok(self.keep_context(args, c.hw_context, BufferSizes::default()))
     }
 
     // spec: UMS-135

@@ -13,7 +13,7 @@
 //! (DPCs, timers, threads, work) · `foreign` (all unsafe code: the library, the two tables of
 //! functions, calls into the driver) · `driver` (the driver's state, loading and ending) · `start`
 //! (start, stop, capabilities) · `memory` (page tables and paging) · `packets` (contexts, packets,
-//! interrupts, recovery).
+//! interrupts, recovery) · `patching` (packets with physical addresses).
 //!
 //! Invariants:
 //! - each [`CDriver`] has its own copy of the library, so static variables belong to one adapter;
@@ -37,6 +37,7 @@ mod kernel_calls;
 mod memory;
 mod objects;
 mod packets;
+mod patching;
 mod pci;
 mod registry;
 mod rule;

@@ -4,6 +4,7 @@
 //!   tables that map pages.
 //! - Page tables are written by the CPU (DXGK_PAGETABLEUPDATE_CPU_VIRTUAL). Afterwards
 //!   DXGK_OPERATION_FLUSH_TLB invalidates translations, if an entry was in use.
+//! - A driver before WDDM 2.0 gets segments and addresses in them, and no page tables.
 //! - Operations on fence storage are not published, and a driver in C has none of them.
 
 use crate::CDriver;
@@ -119,6 +120,7 @@ impl CDriver {
     pub(crate) fn page(&self, paging: PagingOperation<'_>) -> Result<(), Status> {
         match paging {
             PagingOperation::VirtualTransfer { bytes: 0, .. }
+            | PagingOperation::Transfer { bytes: 0, .. }
             | PagingOperation::NotifyFenceResidency(_) => Ok(()),
             PagingOperation::VirtualTransfer {
                 source_gpu_va,
@@ -140,6 +142,22 @@ impl CDriver {
                     ("DestinationVirtualAddress", destination_gpu_va),
                 ]);
                 self.append(operation(Number::VirtualFill, arm), buffer)
+            }
+            PagingOperation::Transfer { source, destination, bytes, buffer } => {
+                let addresses = self.objects.lock().declared.addresses;
+                let ((from, from_at), (to, to_at)) =
+                    (addresses.of(source), addresses.of(destination));
+                let mut arm = [0; 32];
+                // hAllocation, TransferOffset, TransferSize, Source, Destination.
+                arm[2..7].copy_from_slice(&[bytes, from.into(), from_at, to.into(), to_at]);
+                self.append(operation(Number::Transfer, arm), buffer)
+            }
+            PagingOperation::Fill { destination, bytes, value, buffer } => {
+                let (to, to_at) = self.objects.lock().declared.addresses.of(destination);
+                let mut arm = [0; 32];
+                // hAllocation, FillSize, FillPattern, Destination.
+                arm[1..5].copy_from_slice(&[bytes, value.into(), to.into(), to_at]);
+                self.append(operation(Number::Fill, arm), buffer)
             }
             // A context allocation is one that the driver created, and it has no callback for that
             // yet. The operations on fence storage are not published.

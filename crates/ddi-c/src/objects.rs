@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use tidegate_ddi::AdapterCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
+use tidegate_platform::PhysicalAddress;
 
 /// What the host keeps of the driver's objects.
 #[derive(Default)]
@@ -26,6 +27,38 @@ pub(crate) struct Declared {
     pub(crate) caps: AdapterCaps,
     pub(crate) shape: PageTableShape,
     pub(crate) segments: Vec<Segment>,
+    /// Of a driver without GPU virtual addresses.
+    pub(crate) addresses: SegmentAddresses,
+}
+
+/// Where the driver's segments have the memory of the bus. A segment is 0 if there is none.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SegmentAddresses {
+    /// The segment of system memory, and its BaseAddress.
+    pub(crate) system: (u32, u64),
+    /// The segment of local memory, and its BaseAddress.
+    pub(crate) local: (u32, u64),
+    /// The bus address of local memory, which is after all system memory.
+    pub(crate) local_base: u64,
+}
+
+impl SegmentAddresses {
+    /// Returns the segment and the address in it of a bus address.
+    pub(crate) fn of(&self, at: PhysicalAddress) -> (u32, u64) {
+        match at.0.checked_sub(self.local_base) {
+            Some(offset) if self.local.0 != 0 => (self.local.0, self.local.1 + offset),
+            _ => (self.system.0, self.system.1 + at.0),
+        }
+    }
+}
+
+/// DXGK_CONTEXTINFO: sizes of a context's DMA buffers and their lists.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct BufferSizes {
+    pub(crate) dma_buffer_bytes: u32,
+    pub(crate) private_data_bytes: u32,
+    pub(crate) allocations: u32,
+    pub(crate) patch_locations: u32,
 }
 
 pub(crate) struct Process {
@@ -38,7 +71,7 @@ pub(crate) struct Process {
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) address_space: u32,
-    pub(crate) private_data_bytes: u32,
+    pub(crate) sizes: BufferSizes,
     /// It is for hardware queues.
     pub(crate) hardware_scheduled: bool,
 }

@@ -5,14 +5,14 @@
 use crate::CDriver;
 use crate::address::address_of_first;
 use crate::foreign::place;
-use crate::objects::{Context, Process};
+use crate::objects::{BufferSizes, Context, Process};
 use std::sync::Arc;
 use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageTable};
 use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitCommandVirtual};
 use tidegate_ddi::{
     AdapterCaps, AdapterResetDdi, CancelCommand, CancellationDdi, DdiVersion, DebugInfo,
     DebugReason, Dirql, Dispatch, Driver, DriverHandle, EngineId, EngineResetDdi, EngineStatus,
-    FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi, Passive, PreemptCommand,
+    FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi, Passive, PatchDdi, PreemptCommand,
     PreemptionDdi, PriorityBandDdi, StartInfo, Status, UserModeSubmissionDdi,
 };
 use tidegate_gpu_abi::InterruptSink;
@@ -89,11 +89,13 @@ impl CDriver {
         if args.hardware_scheduled {
             return self.add_hw_context(args);
         }
+        let mut flags = CreateContextFlags::empty();
+        flags.set(CreateContextFlags::VIRTUAL_ADDRESSING, self.entries.has_virtual_addresses());
         let mut c = miniport::CreateContext {
             context: args.os_handle.0,
             node_ordinal: args.node_ordinal,
             engine_affinity: args.engine_affinity,
-            flags: CreateContextFlags::VIRTUAL_ADDRESSING.bits(),
+            flags: flags.bits(),
             private_driver_data: 0,
             private_driver_data_size: 0,
             dma_buffer_size: 0,
@@ -106,7 +108,13 @@ impl CDriver {
             paging_companion_node_id: 0,
         };
         self.call("DxgkDdiCreateContext", |e| e.create_context(args.device.0, &mut c))?;
-        Ok(self.keep_context(args, c.context, c.dma_buffer_private_data_size))
+        let sizes = BufferSizes {
+            dma_buffer_bytes: c.dma_buffer_size,
+            private_data_bytes: c.dma_buffer_private_data_size,
+            allocations: c.allocation_list_size,
+            patch_locations: c.patch_location_list_size,
+        };
+        Ok(self.keep_context(args, c.context, sizes))
     }
 
     /// Keeps a new context and gives it the root page table of its process.
@@ -114,14 +122,14 @@ impl CDriver {
         &self,
         args: CreateContext,
         context: u64,
-        private_data_bytes: u32,
+        sizes: BufferSizes,
     ) -> DriverHandle {
         let root = {
             let mut objects = self.objects.lock();
             let space = objects.devices.get(&args.device.0).copied();
             let address_space = space.unwrap_or(SYSTEM_PROCESS);
             let hardware_scheduled = args.hardware_scheduled;
-            let kept = Context { address_space, private_data_bytes, hardware_scheduled };
+            let kept = Context { address_space, sizes, hardware_scheduled };
             objects.contexts.insert(context, kept);
             objects.root_of(address_space)
         };
@@ -133,7 +141,8 @@ impl CDriver {
 
     fn submit(&self, args: &SubmitCommandVirtual) -> Result<(), Status> {
         let context = self.objects.lock().contexts.get(&args.context.0).copied();
-        let Context { private_data_bytes, .. } = context.ok_or(Status::INVALID_PARAMETER)?;
+        let private_data_bytes =
+            context.ok_or(Status::INVALID_PARAMETER)?.sizes.private_data_bytes;
         let EngineId { node_ordinal, engine_ordinal } = args.engine;
         let dma_buffer_private_data = match private_data_bytes {
             0 => 0,
@@ -201,6 +210,10 @@ impl Driver for CDriver {
 
     fn user_mode_submission(&self) -> Option<&dyn UserModeSubmissionDdi> {
         self.has_all(place::DOORBELLS).then_some(self)
+    }
+
+    fn patching(&self) -> Option<&dyn PatchDdi> {
+        self.has_all(place::PATCHING).then_some(self)
     }
 
     fn preemption(&self) -> Option<&dyn PreemptionDdi> {

@@ -68,6 +68,9 @@ rules! {
         "page of each entry";
     PagingBuffer "code-paging-buffer" "DxgkDdiBuildPagingBuffer moves pDmaBuffer past its commands",
         "page DXGKARG_BUILDPAGINGBUFFER";
+    RenderBuffer "code-render-buffer"
+        "DxgkDdiRender moves pDmaBuffer and pPatchLocationListOut past what it wrote",
+        "page DXGKARG_RENDER";
     Stack "code-stack" "an entry uses a kernel stack's 24 KiB at most", "page Using the kernel stack";
     Stall "code-stall" "KeStallExecutionProcessor takes 50 microseconds at most",
         "page KeStallExecutionProcessor";

@@ -2,9 +2,9 @@
 
 use crate::CDriver;
 use crate::address::{address_of, address_of_first};
-use crate::foreign::{DxgkStartInfo, Interface};
+use crate::foreign::{DxgkStartInfo, Interface, place};
 use crate::host::Kernel;
-use crate::objects::Declared;
+use crate::objects::{Declared, SegmentAddresses};
 use crate::rule::Rule;
 use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
 use tidegate_ddi::memory::{PageTableShape, Segment};
@@ -13,7 +13,7 @@ use tidegate_ddi::{
     Status, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::Register;
-use tidegate_gpu_abi::regs::NodeTraits;
+use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_platform::level::Level;
 use tidegate_wddm_abi::d3dkmddi::{
     self, HW_QUEUE_PACKET_CAP_SHIFT, NATIVE_FENCE_CAPS_QUERY, USER_MODE_SUBMISSION_CAPS_QUERY,
@@ -22,11 +22,12 @@ use tidegate_wddm_abi::d3dkmddi::{
 use tidegate_wddm_abi::d3dukmdt::{self, NodeMetadataFlags};
 use tidegate_wddm_abi::miniport::{
     DriverCaps, GpuMmuCaps, GpuMmuCapsFlags, PageTableLevelDesc, QueryAdapterInfo,
-    QuerySegmentOut4, SegmentDescriptor4, SegmentFlags,
+    QuerySegmentOut3, QuerySegmentOut4, SegmentDescriptor3, SegmentDescriptor4, SegmentFlags,
 };
 
 /// DXGKQAITYPE_DRIVERCAPS and the other queries.
 const DRIVERCAPS: u32 = 1;
+const QUERYSEGMENT3: u32 = 5;
 const QUERYSEGMENT4: u32 = 11;
 const GPUMMUCAPS: u32 = 13;
 const PAGETABLELEVELDESC: u32 = 14;
@@ -69,7 +70,14 @@ impl CDriver {
 
     /// Queries the capabilities of the started device.
     fn declare(&self) -> Result<Declared, Status> {
-        Ok(Declared { caps: self.caps()?, shape: self.shape()?, segments: self.segments()? })
+        if !self.entries.has_virtual_addresses() {
+            let (segments, addresses) = self.physical_segments()?;
+            let shape = PageTableShape::default();
+            return Ok(Declared { caps: self.caps()?, shape, segments, addresses });
+        }
+        let addresses = SegmentAddresses::default();
+        let (caps, shape, segments) = (self.caps()?, self.shape()?, self.segments()?);
+        Ok(Declared { caps, shape, segments, addresses })
     }
 
     fn start_miniport(&self) -> Result<(), Status> {
@@ -163,10 +171,19 @@ impl CDriver {
             nodes: (0..nodes).map(|node| self.node(node)).collect(),
             physical_adapters: 1,
             monitored_values_in_memory: true,
-            cache_coherent_memory: GpuMmuCapsFlags::from_bits_truncate(self.mmu_caps()?.flags)
-                .contains(GpuMmuCapsFlags::CACHE_COHERENT_MEMORY_SUPPORTED),
+            cache_coherent_memory: self.is_coherent()?,
             ..AdapterCaps::default()
         })
+    }
+
+    /// Without GPU virtual addresses the device's accesses are of one kind, which is its trait.
+    fn is_coherent(&self) -> Result<bool, Status> {
+        if !self.entries.has_virtual_addresses() {
+            let traits = DeviceTraits(self.host().device.read_register(Register::DEVICE_TRAITS));
+            return Ok(!traits.has(DeviceTraits::NOT_IO_COHERENT));
+        }
+        Ok(GpuMmuCapsFlags::from_bits_truncate(self.mmu_caps()?.flags)
+            .contains(GpuMmuCapsFlags::CACHE_COHERENT_MEMORY_SUPPORTED))
     }
 
     /// DxgkDdiGetNodeMetadata. What user-mode drivers know about the engines of their hardware, and
@@ -180,9 +197,15 @@ impl CDriver {
             gpu_mmu_supported: 0,
             iommu_supported: 0,
         };
-        self.must("DxgkDdiGetNodeMetadata", |entries| {
-            entries.get_node_metadata(self.adapter, node, &mut metadata)
-        });
+        // WDDM 1.2 has no such entry. A kernel then knows engines by their numbers.
+        let kind = self.host().device.read_register(Register::NODE_CLASS.offset(node));
+        let kind = EngineKind::ALL.get(kind as usize).copied().unwrap_or(EngineKind::Compute);
+        metadata.engine_type = kind.engine_type();
+        if self.entries.has(place::GET_NODE_METADATA) {
+            self.must("DxgkDdiGetNodeMetadata", |entries| {
+                entries.get_node_metadata(self.adapter, node, &mut metadata)
+            });
+        }
         let (engine_type, flags) = (metadata.engine_type, metadata.flags);
         let name: Vec<u16> =
             { metadata.friendly_name }.into_iter().take_while(|unit| *unit != 0).collect();
@@ -194,11 +217,16 @@ impl CDriver {
             engine_type: kinds
                 .find(|kind| kind.engine_type() == engine_type)
                 .unwrap_or(EngineKind::Compute),
-            friendly_name: String::from_utf16_lossy(&name),
+            friendly_name: match self.entries.has(place::GET_NODE_METADATA) {
+                true => String::from_utf16_lossy(&name),
+                false => format!("{kind:?}"),
+            },
             context_scheduling: has(NodeMetadataFlags::CONTEXT_SCHEDULING_SUPPORTED),
             user_mode_submission: has(NodeMetadataFlags::USER_MODE_SUBMISSION),
             max_in_flight_hw_queue_buffers: (flags >> 16) as u16,
-            writes_fences: !traits.has(NodeTraits::NO_FENCE_WRITES),
+            // A fence has no physical address that a driver could patch.
+            writes_fences: self.entries.has_virtual_addresses()
+                && !traits.has(NodeTraits::NO_FENCE_WRITES),
             monitored_notification: match traits.has(NodeTraits::NOTIFIES_FENCE_WRITES) {
                 true => MonitoredNotification::Advanced,
                 false => MonitoredNotification::Basic,
@@ -344,6 +372,61 @@ impl CDriver {
         Ok(segments)
     }
 
+    /// QUERYSEGMENT3, as [`CDriver::segments`]. One segment is system memory at the addresses that
+    /// the device uses: DMA buffers are in it, and allocations that are not in local memory.
+    fn physical_segments(&self) -> Result<(Vec<Segment>, SegmentAddresses), Status> {
+        let mut out = QuerySegmentOut3 {
+            segments: 0,
+            segment_descriptor: 0,
+            paging_buffer_segment_id: 0,
+            paging_buffer_size: 0,
+            paging_buffer_private_data_size: 0,
+        };
+        let bytes = size_of::<QuerySegmentOut3>() as u32;
+        self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
+        let mut descriptors = vec![no_physical_segment(); out.segments.min(MOST_SEGMENTS) as usize];
+        out.segment_descriptor = address_of_first(&mut descriptors);
+        self.need(QUERYSEGMENT3, NO_INPUT, &mut out, bytes)?;
+        let device = &self.host().device;
+        let local_base = device.read_register(Register::LOCAL_MEMORY_BASE);
+        let mut addresses = SegmentAddresses { local_base, ..SegmentAddresses::default() };
+        let mut segments = Vec::new();
+        for (descriptor, number) in descriptors.iter().zip(1_u32..) {
+            let flags = SegmentFlags::from_bits_truncate(descriptor.flags);
+            let place = (number, descriptor.base_address);
+            match device.local_memory(0) {
+                _ if flags.contains(SegmentFlags::POPULATED_FROM_SYSTEM_MEMORY) => {
+                    addresses.system = place;
+                }
+                Some(memory) if segments.is_empty() && !flags.contains(SegmentFlags::APERTURE) => {
+                    addresses.local = place;
+                    segments.push(Segment {
+                        memory: memory.clone(),
+                        physical_adapter: 0,
+                        cpu_visible: flags.contains(SegmentFlags::CPU_VISIBLE),
+                        bytes: descriptor.size.min(device.local_memory_bytes()),
+                    });
+                }
+                _ => self.host().violation(
+                    Rule::Answer,
+                    format!(
+                        "segment {number}: aperture segments are not mapped, and the device has \
+                         one local memory"
+                    ),
+                ),
+            }
+        }
+        if addresses.system.0 == 0 {
+            self.host().violation(
+                Rule::Answer,
+                "no segment has PopulatedFromSystemMemory, in which DMA buffers are; the adapter \
+                 does not start",
+            );
+            return Err(Status::INVALID_PARAMETER);
+        }
+        Ok((segments, addresses))
+    }
+
     /// Calls the interrupt routine. The line orders it with DxgkCbSynchronizeExecution.
     pub(crate) fn interrupt(&self, level: &tidegate_ddi::Dirql<'_>) -> bool {
         let line = self.host().line.lock_device();
@@ -409,6 +492,20 @@ fn no_mmu_caps() -> GpuMmuCaps {
         leaf_table_bytes_64k: 0,
         page_table_level_count: 0,
         legacy_behaviors: 0,
+    }
+}
+
+fn no_physical_segment() -> SegmentDescriptor3 {
+    SegmentDescriptor3 {
+        flags: 0,
+        base_address: 0,
+        cpu_translated_address: 0,
+        size: 0,
+        banks: 0,
+        bank_range_table: 0,
+        commit_limit: 0,
+        system_memory_end_address: 0,
+        reserved: 0,
     }
 }
 

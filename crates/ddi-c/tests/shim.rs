@@ -72,7 +72,7 @@ fn functions_of_the_kernel_do_what_their_pages_say() {
 
 /// Rules that mistakes of the packet driver break (`packet.rs`): `mistakes.c` and `agents.c`. No
 /// mistake is planted for `PagingBuffer`.
-const OTHER_RULES: [Rule; 13] = [
+const OTHER_RULES: [Rule; 14] = [
     Rule::Lock,
     Rule::Pool,
     Rule::Contiguous,
@@ -84,6 +84,7 @@ const OTHER_RULES: [Rule; 13] = [
     Rule::Answer,
     Rule::MustNotFail,
     Rule::PagingBuffer,
+    Rule::RenderBuffer,
     Rule::Stall,
     Rule::Assertion,
 ];

@@ -63,7 +63,8 @@ trait Driver {
     QueryAdapterCaps "DxgkDdiQueryAdapterInfo"
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps;
 
-    /// Returns the shape of the page tables that [`Driver::update_page_table`] writes.
+    /// Returns the shape of the page tables that [`Driver::update_page_table`] writes. This entry
+    /// and the others of GPU virtual addresses are called from WDDM 2.0 on.
     #[doc(alias = "DXGK_GPUMMUCAPS")]
     PageTableShape "DxgkDdiQueryAdapterInfo"
     fn page_table_shape(&self, level: &Passive) -> PageTableShape;
@@ -311,7 +312,7 @@ trait UserModeSubmissionDdi = UserModeSubmission, fn user_mode_submission, WDDM_
 }
 
 /// Power of the device and of its engines.
-trait PowerDdi = Power, fn power, WDDM_2_0, None;
+trait PowerDdi = Power, fn power, WDDM_1_2, None;
 {
     /// Changes the adapter's power state. Before D3 every hardware context is suspended and every
     /// doorbell disconnected; until D0 no other call is made. D0 must succeed. D3 may be refused
@@ -330,7 +331,7 @@ trait PowerDdi = Power, fn power, WDDM_2_0, None;
 }
 
 /// Preemption of packets, for drivers that are PreemptionAware.
-trait PreemptionDdi = Preemption, fn preemption, WDDM_2_0, None;
+trait PreemptionDdi = Preemption, fn preemption, WDDM_1_2, None;
 {
     /// Requests the return of all packets of an engine that are not complete.
     /// [`crate::InterruptData::DmaPreempted`] reports the result. If every packet is complete and
@@ -340,7 +341,7 @@ trait PreemptionDdi = Preemption, fn preemption, WDDM_2_0, None;
 }
 
 /// Cancellation of packets, for drivers that are CancelCommandAware.
-trait CancellationDdi = Cancellation, fn cancellation, WDDM_2_0, None;
+trait CancellationDdi = Cancellation, fn cancellation, WDDM_1_2, None;
 {
     /// Drops a packet that was never submitted to the driver.
     CancelCommand "DxgkDdiCancelCommand"
@@ -348,7 +349,7 @@ trait CancellationDdi = Cancellation, fn cancellation, WDDM_2_0, None;
 }
 
 /// Recovery of the adapter from a timeout.
-trait AdapterResetDdi = AdapterReset, fn adapter_reset, WDDM_2_0, None;
+trait AdapterResetDdi = AdapterReset, fn adapter_reset, WDDM_1_2, None;
 {
     /// Returns the id of an engine's last complete packet, reported or not. Called near a timeout,
     /// because interrupts get lost.
@@ -372,7 +373,7 @@ trait AdapterResetDdi = AdapterReset, fn adapter_reset, WDDM_2_0, None;
 }
 
 /// Recovery of one engine, for drivers with SupportPerEngineTDR.
-trait EngineResetDdi = EngineReset, fn engine_reset, WDDM_2_0, None;
+trait EngineResetDdi = EngineReset, fn engine_reset, WDDM_1_2, None;
 {
     /// Returns the nodes that a reset of this engine resets too, one bit each, its own among them.
     /// Called before each reset.
@@ -393,7 +394,7 @@ trait EngineResetDdi = EngineReset, fn engine_reset, WDDM_2_0, None;
 }
 
 /// A display: flips that are memory-mapped and latched at vertical sync.
-trait DisplayDdi = Display, fn display, WDDM_2_0, None;
+trait DisplayDdi = Display, fn display, WDDM_1_2, None;
 {
     /// Shows another surface from the next vertical sync on: a memory-mapped flip. The previous
     /// surface stays on the screen until an interrupt reports that this one was latched. The caller
@@ -414,8 +415,9 @@ trait DisplayDdi = Display, fn display, WDDM_2_0, None;
         -> Result<(), Status>;
 }
 
-/// Packets with physical addresses, which the driver patches.
-trait PatchDdi = Patching, fn patching, WDDM_2_0, None;
+/// Packets with physical addresses, which the driver patches. A driver before WDDM 2.0 has them in
+/// the place of packets with GPU virtual addresses.
+trait PatchDdi = Patching, fn patching, WDDM_1_2, None;
 {
     /// Checks commands of a process and writes the DMA buffer that carries them out, in the
     /// driver's own format and without addresses. Returns where addresses go.
@@ -443,7 +445,7 @@ trait PatchDdi = Patching, fn patching, WDDM_2_0, None;
 /// fence stores a CPU signal to CurrentValue itself, and calls
 /// [`NativeFenceDdi::update_current_values_from_cpu`] only while the word is not 0
 /// (decisions/0093). Not published.
-trait FenceWaitDdi = FenceWaits, fn fence_waits, WDDM_2_0, None;
+trait FenceWaitDdi = FenceWaits, fn fence_waits, WDDM_1_2, None;
 {
     /// Returns the word that is not 0 while a hardware queue may wait for the fence. A queue that
     /// begins to wait changes the word, executes a full barrier and loads CurrentValue again.
@@ -456,7 +458,7 @@ trait FenceWaitDdi = FenceWaits, fn fence_waits, WDDM_2_0, None;
 }
 
 /// Signals between the adapters of one system without the CPU. Not published.
-trait PeerDdi = Peers, fn peers, WDDM_2_0, None;
+trait PeerDdi = Peers, fn peers, WDDM_1_2, None;
 {
     /// Returns the adapter's common doorbell, for other adapters' drivers. Called only when the
     /// caps declare it.

@@ -217,6 +217,31 @@ pub enum PagingOperation<'a> {
         /// Buffer for the commands.
         buffer: &'a PagingBuffer,
     },
+    /// Copies bytes at physical addresses, for a driver before WDDM 2.0. With 0 bytes as
+    /// [`PagingOperation::VirtualTransfer`].
+    #[doc(alias = "DXGK_OPERATION_TRANSFER")]
+    Transfer {
+        /// Source.
+        source: PhysicalAddress,
+        /// Destination.
+        destination: PhysicalAddress,
+        /// Size in bytes; a page or less, or whole pages.
+        bytes: u64,
+        /// Buffer for the commands.
+        buffer: &'a PagingBuffer,
+    },
+    /// Fills bytes at a physical address with a value, for a driver before WDDM 2.0.
+    #[doc(alias = "DXGK_OPERATION_FILL")]
+    Fill {
+        /// Destination.
+        destination: PhysicalAddress,
+        /// Size in bytes.
+        bytes: u64,
+        /// The value that is repeated.
+        value: u32,
+        /// Buffer for the commands.
+        buffer: &'a PagingBuffer,
+    },
     /// DXGK_BUILDPAGINGBUFFER_INITCONTEXTRESOURCE: initialises a context allocation, before any
     /// packet of its context is submitted. The address is one of the kernel's paging process.
     #[doc(alias = "DXGK_OPERATION_INIT_CONTEXT_RESOURCE")]

@@ -3,6 +3,7 @@
 
 use crate::memory::PagingBuffer;
 use crate::{DriverHandle, EngineId, SubmitCommandFlags};
+use std::cell::RefCell;
 use tidegate_platform::{Bulk, PhysicalAddress};
 
 /// D3DDDI_PATCHLOCATIONLIST. From `split_offset` on, the buffer uses an allocation in a slot, or no
@@ -13,6 +14,8 @@ pub struct PatchLocation {
     pub allocation: Option<u32>,
     /// The row of the binding table.
     pub slot_id: u32,
+    /// DriverId: a number that only the driver reads.
+    pub driver_id: u32,
     /// Offset in the buffer of the patched address, in bytes; unused for `None`.
     pub patch_offset: u32,
     /// Offset in the allocation, in bytes.
@@ -44,6 +47,9 @@ pub struct Render<'a> {
     pub allocations: &'a [RenderAllocation],
     /// Destination of the DMA buffer.
     pub dma_buffer: &'a PagingBuffer,
+    /// pDmaBufferPrivateData: memory that the driver sets here, if it keeps private data for the
+    /// buffer. The kernel keeps it as long as the buffer.
+    pub private_data: &'a RefCell<Option<Bulk>>,
 }
 
 /// DXGKARG_PATCH: patches the part of a DMA buffer that is submitted next.
@@ -53,6 +59,12 @@ pub struct Patch<'a> {
     pub context: DriverHandle,
     /// The whole buffer, kernel CPU address.
     pub dma_buffer: &'a Bulk,
+    /// DmaBufferPhysicalAddress: start of the whole buffer.
+    pub dma_buffer_at: PhysicalAddress,
+    /// The buffer's private data.
+    pub private_data: Option<&'a Bulk>,
+    /// The submission that needs the addresses.
+    pub submission_fence_id: u32,
     /// First byte of the part.
     pub start_offset: u32,
     /// First byte after the part.
@@ -76,6 +88,8 @@ pub struct SubmitCommandPhysical {
     pub start_offset: u32,
     /// DmaBufferSubmissionEndOffset
     pub end_offset: u32,
+    /// pDmaBufferPrivateData: kernel CPU address of the buffer's private data; 0 for none.
+    pub private_data_at: u64,
     /// Returned by the completion interrupt.
     pub submission_fence_id: u32,
     /// Flags of the submission.

@@ -102,6 +102,10 @@ pub enum Paging {
     VirtualTransfer { source_gpu_va: u64, destination_gpu_va: u64, bytes: u64 },
     /// [`PagingOperation::VirtualFill`]
     VirtualFill { destination_gpu_va: u64, bytes: u64, value: u32 },
+    /// [`PagingOperation::Transfer`]
+    Transfer { source: PhysicalAddress, destination: PhysicalAddress, bytes: u64 },
+    /// [`PagingOperation::Fill`]
+    Fill { destination: PhysicalAddress, bytes: u64, value: u32 },
     /// [`PagingOperation::InitContextResource`]
     InitContextResource { allocation: OsHandle, destination_gpu_va: u64, bytes: u64 },
     /// [`PagingOperation::NotifyFenceResidency`]: fence, CurrentValue, MonitoredValue.
@@ -120,6 +124,12 @@ impl Record<Paging> for PagingOperation<'_> {
             }
             Of::VirtualFill { destination_gpu_va, bytes, value, .. } => {
                 Paging::VirtualFill { destination_gpu_va, bytes, value }
+            }
+            Of::Transfer { source, destination, bytes, .. } => {
+                Paging::Transfer { source, destination, bytes }
+            }
+            Of::Fill { destination, bytes, value, .. } => {
+                Paging::Fill { destination, bytes, value }
             }
             Of::InitContextResource { allocation, destination_gpu_va, bytes, .. } => {
                 Paging::InitContextResource { allocation, destination_gpu_va, bytes }

@@ -12,6 +12,8 @@ pub struct DdiVersion {
 }
 
 impl DdiVersion {
+    /// Preemption: DXGKDDI_INTERFACE_VERSION_WIN8. Packets have physical addresses.
+    pub const WDDM_1_2: DdiVersion = DdiVersion::wddm(1, 2);
     /// GPU virtual addresses and monitored fences.
     pub const WDDM_2_0: DdiVersion = DdiVersion::wddm(2, 0);
     /// Hardware queues.

@@ -3,6 +3,7 @@
 //! as the software GPU.
 
 use crate::peer::CommonDoorbell;
+use crate::program::Argument;
 use crate::{QueueId, Register, Summary};
 use std::sync::Arc;
 use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, WaitClass, Word};
@@ -64,6 +65,12 @@ pub trait Device: Send + Sync {
     /// Returns the local memory that the CPU cannot see; `None` if there is none. Addresses can be
     /// allocated in it, but only the hardware accesses it.
     fn hidden_memory(&self) -> Option<&PhysicalMemory> {
+        None
+    }
+
+    /// Returns the arguments of a program that the engines run, as its user-mode driver knows them;
+    /// `None` for an unknown program.
+    fn program_arguments(&self, _program: u32) -> Option<&'static [Argument]> {
         None
     }
 

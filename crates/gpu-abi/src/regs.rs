@@ -92,6 +92,8 @@ impl Register {
     pub const NODE_COUNT: Register = Register(197);
     /// The size of the CPU-visible local memory of each physical GPU, in bytes.
     pub const LOCAL_MEMORY_BYTES: Register = Register(198);
+    /// The bus address of the first physical GPU's CPU-visible local memory.
+    pub const LOCAL_MEMORY_BASE: Register = Register(199);
     /// First of one register per engine: the preemption fence id of the last answered request.
     pub const PREEMPTED_FENCE: Register = Register(256);
     /// First of one register per engine: the last complete submission fence id at that answer.

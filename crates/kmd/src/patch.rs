@@ -63,6 +63,7 @@ impl Translation<'_> {
         self.list.push(PatchLocation {
             allocation,
             slot_id,
+            driver_id: 0,
             patch_offset,
             allocation_offset,
             split_offset,
@@ -74,6 +75,7 @@ impl Translation<'_> {
         let none = PatchLocation {
             allocation: None,
             slot_id,
+            driver_id: 0,
             patch_offset: 0,
             allocation_offset: 0,
             split_offset,

@@ -104,6 +104,10 @@ impl ReferenceDriver {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value })
             }
+            // The driver has GPU virtual addresses, so the kernel asks for no physical ones.
+            PagingOperation::Transfer { .. } | PagingOperation::Fill { .. } => {
+                Err(KmdError::NotSupported("paging operations with physical addresses"))
+            }
             // A zeroed state is invalid: a packet that resumes from it faults.
             PagingOperation::InitContextResource { destination_gpu_va, bytes, buffer, .. } => {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));

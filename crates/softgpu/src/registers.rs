@@ -8,9 +8,11 @@ use crate::hardware::Hardware;
 use crate::mailbox::{self, STATUS_OFFSET};
 use std::sync::Arc;
 use tidegate_gpu_abi::peer::CommonDoorbell;
+use tidegate_gpu_abi::program::Argument;
 use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
 use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
 use tidegate_platform::{Page, PhysicalAddress, PhysicalMemory, QueueNumber, Word, once};
+use tidegate_programs::ProgramId;
 
 /// Undefined registers read as 0 and ignore writes.
 impl Device for SoftGpu {
@@ -45,6 +47,7 @@ impl Device for SoftGpu {
             }
             Register::NODE_COUNT => gpu.config.nodes.len() as u64,
             Register::LOCAL_MEMORY_BYTES => gpu.config.local_memory_bytes,
+            Register::LOCAL_MEMORY_BASE => gpu.config.local_memory_base.0,
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
             Register(n) if is_display(n) => {
                 gpu.display.as_ref().map_or(0, |display| display.read(register))
@@ -139,6 +142,10 @@ impl Device for SoftGpu {
 
     fn local_memory_bytes(&self) -> u64 {
         self.hardware().config.local_memory_bytes
+    }
+
+    fn program_arguments(&self, program: u32) -> Option<&'static [Argument]> {
+        tidegate_programs::signature(ProgramId(program)).map(|signature| signature.arguments)
     }
 
     fn hidden_memory(&self) -> Option<&PhysicalMemory> {

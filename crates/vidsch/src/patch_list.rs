@@ -154,6 +154,7 @@ mod tests {
         PatchLocation {
             allocation,
             slot_id,
+            driver_id: 0,
             patch_offset: split_offset,
             allocation_offset: 0,
             split_offset,

@@ -95,6 +95,42 @@ published! {
         16 "PageTableAlignmentInBytes" page_table_alignment_in_bytes: u32,
     }
 
+    /// The segments of a driver before WDDM 2.0: first their number, then their descriptors.
+    QuerySegmentOut3 = "DXGK_QUERYSEGMENTOUT3", 32 bytes {
+        /// Number of segments.
+        0 "NbSegment" segments: u32,
+        /// Where descriptors go; 0 in the call that queries their number.
+        8 "pSegmentDescriptor" segment_descriptor: u64,
+        /// Segment of paging buffers.
+        16 "PagingBufferSegmentId" paging_buffer_segment_id: u32,
+        /// Bytes of a paging buffer.
+        20 "PagingBufferSize" paging_buffer_size: u32,
+        /// Bytes of a paging buffer's private data.
+        24 "PagingBufferPrivateDataSize" paging_buffer_private_data_size: u32,
+    }
+
+    /// A segment of a driver before WDDM 2.0.
+    SegmentDescriptor3 = "DXGK_SEGMENTDESCRIPTOR3", 72 bytes {
+        /// See [`SegmentFlags`].
+        0 "Flags" flags: u32,
+        /// Its address in the driver's terms.
+        8 "BaseAddress" base_address: u64,
+        /// Bus address at which the CPU reaches it.
+        16 "CpuTranslatedAddress" cpu_translated_address: u64,
+        /// Bytes.
+        24 "Size" size: u64,
+        /// Number of banks.
+        32 "NbOfBanks" banks: u32,
+        /// Where the banks are described.
+        40 "pBankRangeTable" bank_range_table: u64,
+        /// Bytes that may be committed.
+        48 "CommitLimit" commit_limit: u64,
+        /// End of the part that system memory backs.
+        56 "SystemMemoryEndAddress" system_memory_end_address: u64,
+        /// Reserved.
+        64 "Reserved" reserved: u64,
+    }
+
     /// The driver's segments: first their number, then their descriptors.
     QuerySegmentOut4 = "DXGK_QUERYSEGMENTOUT4", 40 bytes {
         /// Number of segments.
@@ -154,6 +190,12 @@ bitflags::bitflags! {
         /// The CPU reaches it.
         #[doc(alias = "CpuVisible")]
         const CPU_VISIBLE = 1 << 2;
+        /// The CPUs' caches are coherent with it.
+        #[doc(alias = "CacheCoherent")]
+        const CACHE_COHERENT = 1 << 4;
+        /// It is system memory, at the addresses that the device uses.
+        #[doc(alias = "PopulatedFromSystemMemory")]
+        const POPULATED_FROM_SYSTEM_MEMORY = 1 << 6;
     }
 }
 
@@ -262,6 +304,138 @@ published! {
         56 "EngineOrdinal" engine_ordinal: u32,
         /// Node ordinal.
         60 "NodeOrdinal" node_ordinal: u32,
+    }
+
+    /// Makes a DMA buffer of commands of a process.
+    Render = "DXGKARG_RENDER", 112 bytes {
+        /// The commands.
+        0 "pCommand" command: u64,
+        /// Their bytes.
+        8 "CommandLength" command_length: u32,
+        /// The DMA buffer. In and out: the driver moves it past its commands.
+        16 "pDmaBuffer" dma_buffer: u64,
+        /// Its bytes.
+        24 "DmaSize" dma_size: u32,
+        /// Private data of the DMA buffer. In and out.
+        32 "pDmaBufferPrivateData" dma_buffer_private_data: u64,
+        /// Its bytes.
+        40 "DmaBufferPrivateDataSize" dma_buffer_private_data_size: u32,
+        /// Allocations: DXGK_ALLOCATIONLIST.
+        48 "pAllocationList" allocation_list: u64,
+        /// Their number.
+        56 "AllocationListSize" allocation_list_size: u32,
+        /// [`PatchLocation`] of the commands.
+        64 "pPatchLocationListIn" patch_location_list_in: u64,
+        /// Their number.
+        72 "PatchLocationListInSize" patch_location_list_in_size: u32,
+        /// [`PatchLocation`] of the DMA buffer. In and out: the driver moves it past its entries.
+        80 "pPatchLocationListOut" patch_location_list_out: u64,
+        /// Entries that fit.
+        88 "PatchLocationListOutSize" patch_location_list_out_size: u32,
+        /// Progress over several calls, 0 in the first. In and out.
+        92 "MultipassOffset" multipass_offset: u32,
+        /// Segment of the DMA buffer.
+        96 "DmaBufferSegmentId" dma_buffer_segment_id: u32,
+        /// Its address in the segment.
+        104 "DmaBufferPhysicalAddress" dma_buffer_physical_address: u64,
+    }
+
+    /// A place in commands that needs the address of an allocation.
+    PatchLocation = "D3DDDI_PATCHLOCATIONLIST", 24 bytes {
+        /// Entry of the allocation list; 0 for no allocation.
+        0 "AllocationIndex" allocation_index: u32,
+        /// The row of the binding table in the low 24 bits.
+        4 "Value" slot_id: u32,
+        /// A number of the driver.
+        8 "DriverId" driver_id: u32,
+        /// Offset in the allocation.
+        12 "AllocationOffset" allocation_offset: u32,
+        /// Offset of the address in the commands.
+        16 "PatchOffset" patch_offset: u32,
+        /// The commands before this offset run without the allocation.
+        20 "SplitOffset" split_offset: u32,
+    }
+
+    /// Addresses for a part of a DMA buffer.
+    Patch = "DXGKARG_PATCH", 120 bytes {
+        /// The driver's handle of the context.
+        0 "hContext" context: u64,
+        /// Segment of the DMA buffer.
+        8 "DmaBufferSegmentId" dma_buffer_segment_id: u32,
+        /// Its address in the segment.
+        16 "DmaBufferPhysicalAddress" dma_buffer_physical_address: u64,
+        /// The DMA buffer, kernel CPU address.
+        24 "pDmaBuffer" dma_buffer: u64,
+        /// Its bytes.
+        32 "DmaBufferSize" dma_buffer_size: u32,
+        /// First byte of the part.
+        36 "DmaBufferSubmissionStartOffset" submission_start_offset: u32,
+        /// First byte after the part.
+        40 "DmaBufferSubmissionEndOffset" submission_end_offset: u32,
+        /// Private data of the DMA buffer.
+        48 "pDmaBufferPrivateData" dma_buffer_private_data: u64,
+        /// Its bytes.
+        56 "DmaBufferPrivateDataSize" dma_buffer_private_data_size: u32,
+        /// First byte of private data of the part.
+        60 "DmaBufferPrivateDataSubmissionStartOffset" private_data_start_offset: u32,
+        /// First byte after it.
+        64 "DmaBufferPrivateDataSubmissionEndOffset" private_data_end_offset: u32,
+        /// Allocations with their addresses: DXGK_ALLOCATIONLIST.
+        72 "pAllocationList" allocation_list: u64,
+        /// Their number.
+        80 "AllocationListSize" allocation_list_size: u32,
+        /// [`PatchLocation`] of the DMA buffer.
+        88 "pPatchLocationList" patch_location_list: u64,
+        /// Their number.
+        96 "PatchLocationListSize" patch_location_list_size: u32,
+        /// The first entry for the part.
+        100 "PatchLocationListSubmissionStart" patch_location_list_start: u32,
+        /// Number of entries for the part.
+        104 "PatchLocationListSubmissionLength" patch_location_list_length: u32,
+        /// The submission that follows.
+        108 "SubmissionFenceId" submission_fence_id: u32,
+        /// DXGK_PATCHFLAGS.
+        112 "Flags" flags: u32,
+        /// Physical adapter.
+        116 "EngineOrdinal" engine_ordinal: u32,
+    }
+
+    /// A packet with physical addresses.
+    SubmitCommand = "DXGKARG_SUBMITCOMMAND", 96 bytes {
+        /// The driver's handle of the context.
+        0 "hContext" context: u64,
+        /// Segment of the DMA buffer.
+        8 "DmaBufferSegmentId" dma_buffer_segment_id: u32,
+        /// Its address in the segment.
+        16 "DmaBufferPhysicalAddress" dma_buffer_physical_address: u64,
+        /// Its bytes.
+        24 "DmaBufferSize" dma_buffer_size: u32,
+        /// First byte of the part.
+        28 "DmaBufferSubmissionStartOffset" submission_start_offset: u32,
+        /// First byte after the part.
+        32 "DmaBufferSubmissionEndOffset" submission_end_offset: u32,
+        /// Private data of the DMA buffer.
+        40 "pDmaBufferPrivateData" dma_buffer_private_data: u64,
+        /// Its bytes.
+        48 "DmaBufferPrivateDataSize" dma_buffer_private_data_size: u32,
+        /// First byte of private data of the part.
+        52 "DmaBufferPrivateDataSubmissionStartOffset" private_data_start_offset: u32,
+        /// First byte after it.
+        56 "DmaBufferPrivateDataSubmissionEndOffset" private_data_end_offset: u32,
+        /// Returned by the completion interrupt.
+        60 "SubmissionFenceId" submission_fence_id: u32,
+        /// Source of a flip.
+        64 "VidPnSourceId" vid_pn_source_id: u32,
+        /// Interval of a flip.
+        68 "FlipInterval" flip_interval: u32,
+        /// DXGK_SUBMITCOMMANDFLAGS.
+        72 "Flags" flags: u32,
+        /// Physical adapter.
+        76 "EngineOrdinal" engine_ordinal: u32,
+        /// GPU address; 0 with physical addresses.
+        80 "DmaBufferVirtualAddress" dma_buffer_virtual_address: u64,
+        /// Node ordinal.
+        88 "NodeOrdinal" node_ordinal: u32,
     }
 
     /// Requests the return of an engine's packets.
@@ -440,11 +614,18 @@ bitflags::bitflags! {
     }
 }
 
-/// Operations of [`BuildPagingBuffer`] that packet drivers with GPU virtual addresses have.
+/// Operations of [`BuildPagingBuffer`] that packet drivers have.
 #[doc(alias = "DXGK_BUILDPAGINGBUFFER_OPERATION")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PagingOperation {
+    /// hAllocation, TransferOffset, TransferSize, then segment and address of source and
+    /// destination.
+    #[doc(alias = "DXGK_OPERATION_TRANSFER")]
+    Transfer = 0,
+    /// hAllocation, FillSize, FillPattern, then segment and address.
+    #[doc(alias = "DXGK_OPERATION_FILL")]
+    Fill = 1,
     /// [`TransferVirtual`].
     #[doc(alias = "DXGK_OPERATION_VIRTUAL_TRANSFER")]
     VirtualTransfer = 8,

@@ -16,9 +16,9 @@ use tidegate_wddm_abi::d3dkmddi::{
 use tidegate_wddm_abi::d3dukmdt::NodeMetadata;
 use tidegate_wddm_abi::miniport::{
     BuildPagingBuffer, CancelCommand, CollectDbgInfo, CreateAllocation, CreateContext,
-    CreateDevice, CreateProcess, DestroyAllocation, InterfaceVersion, PreemptCommand,
-    QueryAdapterInfo, QueryCurrentFence, QueryDependentEngineGroup, QueryEngineStatus, ResetEngine,
-    SetRootPageTable, SubmitCommandVirtual,
+    CreateDevice, CreateProcess, DestroyAllocation, InterfaceVersion, Patch, PreemptCommand,
+    QueryAdapterInfo, QueryCurrentFence, QueryDependentEngineGroup, QueryEngineStatus, Render,
+    ResetEngine, SetRootPageTable, SubmitCommand, SubmitCommandVirtual,
 };
 
 /// The entries that a driver has.
@@ -88,6 +88,9 @@ entries! {
         fn(adapter: u64, args: &mut CreateAllocation) -> i32;
     destroy_allocation = 20 "DxgkDdiDestroyAllocation"
         fn(adapter: u64, args: &mut DestroyAllocation) -> i32;
+    patch = 25 "DxgkDdiPatch" fn(adapter: u64, args: &mut Patch) -> i32;
+    submit_command = 26 "DxgkDdiSubmitCommand"
+        fn(adapter: u64, args: &mut SubmitCommand) -> i32;
     preempt_command = 27 "DxgkDdiPreemptCommand"
         fn(adapter: u64, args: &mut PreemptCommand) -> i32;
     build_paging_buffer = 28 "DxgkDdiBuildPagingBuffer"
@@ -99,6 +102,7 @@ entries! {
     query_current_fence = 36 "DxgkDdiQueryCurrentFence"
         fn(adapter: u64, args: &mut QueryCurrentFence) -> i32;
     destroy_device = 50 "DxgkDdiDestroyDevice" fn(device: u64) -> i32;
+    render = 53 "DxgkDdiRender" fn(context: u64, args: &mut Render) -> i32;
     create_context = 58 "DxgkDdiCreateContext" fn(device: u64, args: &mut CreateContext) -> i32;
     destroy_context = 59 "DxgkDdiDestroyContext" fn(context: u64) -> i32;
     query_dependent_engine_group = 72 "DxgkDdiQueryDependentEngineGroup"
@@ -185,8 +189,19 @@ impl Entries {
 
     /// Returns the entries without which no packet runs and that the driver lacks.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
-        let needed = Entries::PLACES.iter().filter(|(place, _)| NEEDED.contains(place));
+        let of_addresses = match self.has_virtual_addresses() {
+            true => &NEEDED_VIRTUAL[..],
+            false => place::PATCHING,
+        };
+        let is_needed = |place: &usize| NEEDED.contains(place) || of_addresses.contains(place);
+        let needed = Entries::PLACES.iter().filter(|(place, _)| is_needed(place));
         needed.filter(|(place, _)| !self.has(*place)).map(|(_, name)| *name).collect()
+    }
+
+    /// Returns whether the driver's version has GPU virtual addresses. An older driver patches
+    /// physical addresses.
+    pub(crate) fn has_virtual_addresses(&self) -> bool {
+        self.version.wddm >= (2, 0)
     }
 
     /// Returns whether the driver has the entry at a place.
@@ -200,8 +215,10 @@ impl Entries {
     }
 }
 
-/// Places of the entries that every driver of packets with GPU virtual addresses has.
-const NEEDED: [usize; 16] = [1, 2, 3, 4, 6, 7, 17, 18, 28, 50, 58, 59, 83, 90, 91, 96];
+/// Places of the entries that every driver of packets has.
+const NEEDED: [usize; 12] = [1, 2, 3, 4, 6, 7, 17, 18, 28, 50, 58, 59];
+/// Places of further entries of a driver with GPU virtual addresses.
+const NEEDED_VIRTUAL: [usize; 4] = [83, 90, 91, 96];
 
 /// Places of entries that groups of the DDI depend on.
 pub(crate) mod place {
@@ -213,8 +230,11 @@ pub(crate) mod place {
     pub(crate) const QUERY_ENGINE_STATUS: usize = 73;
     pub(crate) const RESET_ENGINE: usize = 74;
     pub(crate) const CANCEL_COMMAND: usize = 78;
+    pub(crate) const GET_NODE_METADATA: usize = 83;
     pub(crate) const DESTROY_PROCESS: usize = 97;
     pub(crate) const QUERY_INTERFACE: usize = 15;
+    /// DxgkDdiPatch, DxgkDdiSubmitCommand, DxgkDdiRender.
+    pub(crate) const PATCHING: &[usize] = &[25, 26, 53];
     /// From DxgkDdiCreateHwContext to DxgkDdiResumeHwEngine.
     pub(crate) const HW_QUEUES: &[usize] = &[110, 111, 112, 113, 114, 116, 136, 137, 143];
     /// DxgkDdiSetupPriorityBands, DxgkDdiSetContextSchedulingProperties.

@@ -20,6 +20,8 @@ use tidegate_vidmm::fence_window;
 /// A driver's declarations, checked.
 pub(crate) struct Declaration {
     pub(crate) caps: AdapterCaps,
+    /// Whether packets have GPU virtual addresses. Without them the driver patches physical ones.
+    pub(crate) virtual_addresses: bool,
     pub(crate) shape: PageTableShape,
     pub(crate) segments: Vec<Segment>,
     /// The default if native fences are not declared, since monitored fences are packed too.
@@ -51,6 +53,11 @@ impl Declaration {
         let caps = enabled.query_adapter_caps(level);
         check(&caps, version, features)?;
         check_groups(&caps, &**driver)?;
+        let virtual_addresses = entry::has_virtual_addresses(version);
+        if !virtual_addresses && !driver.has(EntryGroup::Patching) {
+            let capability = "no GPU virtual addresses, because its version is before WDDM 2.0";
+            return Err(StartError::MissingEntries { capability, group: EntryGroup::Patching });
+        }
         let shape = enabled.page_table_shape(level);
         let segments = enabled.query_segments(level);
         // 3. Feature caps.
@@ -61,7 +68,14 @@ impl Declaration {
         }
         let user_mode_submission = declares(&caps, FeatureId::USER_MODE_SUBMISSION)
             .then(|| enabled.query_user_mode_submission_caps(level));
-        Ok(Declaration { caps, shape, segments, native_fence, user_mode_submission })
+        Ok(Declaration {
+            caps,
+            virtual_addresses,
+            shape,
+            segments,
+            native_fence,
+            user_mode_submission,
+        })
     }
 
     /// Passes the priority band parameters to a driver with hardware scheduling. Returns whether

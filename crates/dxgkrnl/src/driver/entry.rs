@@ -4,18 +4,21 @@
 //! [`admit`] puts a layer that hides closed groups in front of the driver, so the kernel cannot
 //! reach a closed entry. Rooms reject calls that need one at the call surface; the layer enforces
 //! the rule everywhere.
+//!
+//! A driver before WDDM 2.0 has no GPU virtual addresses. The kernel then keeps page tables for
+//! itself: an address is the name by which a process finds an allocation, and no entry is called.
 
 use std::sync::Arc;
-use tidegate_ddi::memory::PagingOperation;
-use tidegate_ddi::queue::CreateContext;
+use tidegate_ddi::memory::{PageTableShape, PagingOperation, UpdatePageTable};
+use tidegate_ddi::queue::{CreateContext, SetRootPageTable, SubmitCommandVirtual};
 use tidegate_ddi::{
-    DdiVersion, Driver, DriverHandle, DriverLayer, EntryGroup, FeatureId, Passive, Status,
+    DdiVersion, Dispatch, Driver, DriverHandle, DriverLayer, EntryGroup, FeatureId, Passive, Status,
 };
 
 // spec: PRE-110
-/// The versions that this kernel drives. The oldest is above DXGKDDI_INTERFACE_VERSION_WIN8 (WDDM
-/// 1.2), which drivers that are preempted need.
-pub(crate) const OLDEST: DdiVersion = DdiVersion::WDDM_2_0;
+/// The versions that this kernel drives. The oldest is DXGKDDI_INTERFACE_VERSION_WIN8 (WDDM 1.2),
+/// which drivers that are preempted need.
+pub(crate) const OLDEST: DdiVersion = DdiVersion::WDDM_1_2;
 pub(crate) const NEWEST: DdiVersion = DdiVersion::WDDM_3_2;
 
 /// Returns the first version that has every group of a feature.
@@ -24,27 +27,42 @@ pub(crate) fn first_version_of(feature: FeatureId) -> DdiVersion {
     of_feature.map(|group| group.since()).max().unwrap_or(OLDEST)
 }
 
-/// The groups that may be called.
+/// The kernel's page tables of an adapter whose driver has none.
+const KEPT_BY_KERNEL: PageTableShape =
+    PageTableShape { page_bytes: 4096, levels: 4, index_bits: 9, table_bytes: 4096 };
+
+/// Returns whether a driver of a version has GPU virtual addresses.
+pub(crate) fn has_virtual_addresses(version: DdiVersion) -> bool {
+    version >= DdiVersion::WDDM_2_0
+}
+
+/// The groups that may be called, and whether the entries of GPU virtual addresses may.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct OpenGroups(Vec<EntryGroup>);
+pub(crate) struct OpenGroups {
+    groups: Vec<EntryGroup>,
+    virtual_addresses: bool,
+}
 
 impl OpenGroups {
     /// Returns the groups of a driver of `version`, with the features that are in use.
     pub(crate) fn new(version: DdiVersion, in_use: impl Fn(FeatureId) -> bool) -> OpenGroups {
         let open =
             |group: &EntryGroup| version >= group.since() && group.feature().is_none_or(&in_use);
-        OpenGroups(EntryGroup::ALL.iter().copied().filter(open).collect())
+        OpenGroups {
+            groups: EntryGroup::ALL.iter().copied().filter(open).collect(),
+            virtual_addresses: has_virtual_addresses(version),
+        }
     }
 
     pub(crate) fn has(&self, group: EntryGroup) -> bool {
-        self.0.contains(&group)
+        self.groups.contains(&group)
     }
 }
 
 /// Returns the driver as the kernel may call it.
 // spec: NF-280, NF-282
 pub(crate) fn admit(driver: &Arc<dyn Driver>, open: OpenGroups) -> Arc<dyn Driver> {
-    if open.0 == EntryGroup::ALL {
+    if open.groups == EntryGroup::ALL && open.virtual_addresses {
         return driver.clone();
     }
     Arc::new(OpenEntries { inner: driver.clone(), open })
@@ -71,6 +89,38 @@ impl DriverLayer for OpenEntries {
         !self.open.has(group)
     }
 
+    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
+        match self.open.virtual_addresses {
+            true => self.inner.page_table_shape(level),
+            false => KEPT_BY_KERNEL,
+        }
+    }
+
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+        match self.open.virtual_addresses {
+            true => self.inner.update_page_table(level, args),
+            false => Ok(()),
+        }
+    }
+
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        match self.open.virtual_addresses {
+            true => self.inner.set_root_page_table(level, args),
+            false => Ok(()),
+        }
+    }
+
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
+        match self.open.virtual_addresses {
+            true => self.inner.submit_command_virtual(level, args),
+            false => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
     fn build_paging_buffer(
         &self,
         level: &Passive,
@@ -82,6 +132,8 @@ impl DriverLayer for OpenEntries {
             operation,
             PagingOperation::VirtualTransfer { .. }
                 | PagingOperation::VirtualFill { .. }
+                | PagingOperation::Transfer { .. }
+                | PagingOperation::Fill { .. }
                 | PagingOperation::InitContextResource { .. }
         );
         if !moves_bytes {
@@ -108,7 +160,7 @@ mod tests {
         FenceStorageSurfaceData, FenceStorageValueType, StandardAllocation, StandardAllocationType,
     };
     use tidegate_ddi::scheduling::SetupPriorityBands;
-    use tidegate_ddi::{Dirql, Dispatch, NativeFenceCaps, NativeFenceType};
+    use tidegate_ddi::{Dirql, NativeFenceCaps, NativeFenceType};
 
     const ALL: [FeatureId; 3] =
         [FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
@@ -117,12 +169,13 @@ mod tests {
     fn open(version: DdiVersion, in_use: &[FeatureId]) -> Vec<EntryGroup> {
         let open = OpenGroups::new(version, |feature| in_use.contains(&feature));
         assert!(open.has(EntryGroup::Power), "a group of the first version is open");
-        open.0.into_iter().filter(|group| group.since() > OLDEST).collect()
+        open.groups.into_iter().filter(|group| group.since() > OLDEST).collect()
     }
 
     #[test]
     fn a_version_opens_what_came_with_it() {
         use EntryGroup::*;
+        assert_eq!(open(DdiVersion::WDDM_1_2, &ALL), []);
         assert_eq!(open(DdiVersion::WDDM_2_0, &ALL), []);
         assert_eq!(open(DdiVersion::wddm(2, 6), &ALL), []);
         assert_eq!(open(DdiVersion::WDDM_2_7, &ALL), [HwQueues, PriorityBands]);
@@ -159,6 +212,7 @@ mod tests {
         let (level, dispatch) = (Passive::enter(), Dispatch::enter());
         let (none, refused) = (DriverHandle(0), Err(Status::NOT_SUPPORTED));
         let closed = [
+            OpenGroups::new(DdiVersion::WDDM_1_2, |_| true),
             OpenGroups::new(DdiVersion::WDDM_2_0, |_| true),
             OpenGroups::new(DdiVersion::wddm(3, 0), |_| false),
         ];
@@ -206,6 +260,38 @@ mod tests {
             gate.destroy_doorbell(&level, none);
             gate.notify_work_submission(&level, none);
         }
+    }
+
+    #[test]
+    fn page_tables_of_a_driver_without_virtual_addresses_are_the_kernels() {
+        let driver: Arc<dyn Driver> = Arc::new(Untouchable);
+        let (level, dispatch) = (Passive::enter(), Dispatch::enter());
+        let platform = tidegate_platform::Platform::closed_host();
+        let gate = admit(&driver, OpenGroups::new(DdiVersion::wddm(1, 3), |_| true));
+        let shape = gate.page_table_shape(&level);
+        assert_eq!((shape.page_bytes, shape.va_end()), (4096, 1 << 48));
+        let table = platform.bulk(8);
+        let update = UpdatePageTable {
+            address_space: 1,
+            physical_adapter: 0,
+            table: &table,
+            level: 3,
+            start_index: 0,
+            entries: &[],
+        };
+        assert_eq!(gate.update_page_table(&level, update), Ok(()));
+        let root = SetRootPageTable { address_space: 1, physical_adapter: 0, root: None };
+        assert_eq!(gate.set_root_page_table(&level, root), Ok(()));
+        let packet = SubmitCommandVirtual {
+            context: DriverHandle(0),
+            engine: tidegate_ddi::EngineId::of_node(0),
+            dma_buffer_gpu_va: 0,
+            dma_buffer_bytes: 0,
+            submission_fence_id: 1,
+            flags: tidegate_ddi::SubmitCommandFlags::empty(),
+        };
+        let refused = gate.submit_command_virtual(&dispatch, packet);
+        assert_eq!(refused, Err(Status::NOT_SUPPORTED));
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! 4. they complete;
 //! 5. the windows are unmapped.
 //!
+//! A driver before WDDM 2.0 gets physical addresses, so steps 1 and 5 do nothing.
+//!
 //! Invariant: one operation at a time, ensured by the pager's lock of the context.
 
 use super::address_space::AddressSpace;
@@ -140,6 +142,10 @@ impl PagingContext {
         at: PhysicalAddress,
         bytes: u64,
     ) -> Result<Ended, Status> {
+        // Commands of an initialisation have a GPU virtual address.
+        if !self.driver.declared.virtual_addresses {
+            return Err(Status::NOT_SUPPORTED);
+        }
         self.run(level, Contents::Zero, at, bytes, |windows, buffer| {
             PagingOperation::InitContextResource {
                 allocation,
@@ -158,7 +164,14 @@ impl PagingContext {
         to: PhysicalAddress,
         bytes: u64,
     ) -> Result<Ended, Status> {
+        let has_windows = self.driver.declared.virtual_addresses;
         self.run(level, contents, to, bytes, |windows, buffer| match contents {
+            Contents::From(source) if !has_windows => {
+                PagingOperation::Transfer { source, destination: to, bytes, buffer }
+            }
+            Contents::Zero if !has_windows => {
+                PagingOperation::Fill { destination: to, bytes, value: 0, buffer }
+            }
             Contents::From(_) => PagingOperation::VirtualTransfer {
                 source_gpu_va: windows.source,
                 destination_gpu_va: windows.destination,
@@ -187,14 +200,19 @@ impl PagingContext {
             return Ok(Ended::CutOff);
         }
         // 1.
-        let windows = self.open_windows(level, contents, to, bytes)?;
+        let has_windows = self.driver.declared.virtual_addresses;
+        let windows = match has_windows {
+            true => self.open_windows(level, contents, to, bytes)?,
+            false => Windows::default(),
+        };
         // 2.
         let buffer = PagingBuffer::new(self.buffer.clone());
         let operation = operation(windows, &buffer);
         self.driver.driver(level).build_paging_buffer(level, operation)?;
         // 3.
         let done = self.driver.platform.event(true);
-        let commands = CommandRange { gpu_va: self.buffer_va, bytes: buffer.used() };
+        let gpu_va = if has_windows { self.buffer_va } else { self.buffer_at.0 };
+        let commands = CommandRange { gpu_va, bytes: buffer.used() };
         self.packets.submit(level, commands, &done);
         // A reset begun after step 1 waits for this operation, and may have scanned the queues
         // before this packet was queued. So may a removal.
@@ -206,8 +224,10 @@ impl PagingContext {
         // 4.
         let end = done.wait_for(None, &PAGING_OPERATION);
         // 5.
-        self.space.unmap(level, windows.source, bytes);
-        self.space.unmap(level, windows.destination, bytes);
+        if has_windows {
+            self.space.unmap(level, windows.source, bytes);
+            self.space.unmap(level, windows.destination, bytes);
+        }
         if self.packets.is_lost() {
             self.driver.bug_check(level, BugCheck::PagingAborted);
             return Err(Status::DEVICE_REMOVED);

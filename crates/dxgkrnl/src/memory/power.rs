@@ -42,11 +42,15 @@ impl Memory {
         let nothing = PagingBuffer::new(self.driver.platform.bulk(8));
         for (id, allocation) in lost.iter().filter(|(_, a)| a.is_local()) {
             let start_ns = self.driver.platform.stamp_ns();
-            let transfer = PagingOperation::VirtualTransfer {
-                source_gpu_va: allocation.gpu_va,
-                destination_gpu_va: allocation.gpu_va,
-                bytes: 0,
-                buffer: &nothing,
+            let (gpu_va, at, buffer) = (allocation.gpu_va, allocation.at(), &nothing);
+            let transfer = match self.driver.declared.virtual_addresses {
+                true => PagingOperation::VirtualTransfer {
+                    source_gpu_va: gpu_va,
+                    destination_gpu_va: gpu_va,
+                    bytes: 0,
+                    buffer,
+                },
+                false => PagingOperation::Transfer { source: at, destination: at, bytes: 0, buffer },
             };
             // The content is lost whether the driver succeeds or not.
             let _refused = self.driver.driver(level).build_paging_buffer(level, transfer);

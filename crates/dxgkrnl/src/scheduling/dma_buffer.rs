@@ -18,6 +18,7 @@ pub(super) struct DmaBuffer {
     pub(super) port: Arc<DriverPort>,
     pub(super) at: PhysicalAddress,
     pub(super) bytes: Bulk,
+    pub(super) private_data: Option<Bulk>,
     pub(super) list: Vec<PatchLocation>,
     pub(super) allocations: Vec<Arc<AllocationObject>>,
 }
@@ -102,6 +103,9 @@ impl QueuedPart {
             let patch = Patch {
                 context: packet.context,
                 dma_buffer: &buffer.bytes,
+                dma_buffer_at: buffer.at,
+                private_data: buffer.private_data.as_ref(),
+                submission_fence_id: packet.submission_fence_id,
                 start_offset: part.bytes.start,
                 end_offset: part.bytes.end,
                 locations: &buffer.list,
@@ -113,8 +117,15 @@ impl QueuedPart {
             *self.patched.lock() = Some(places);
         }
         let (start_offset, end_offset) = (part.bytes.start, part.bytes.end);
-        let packet =
-            SubmitCommandPhysical { dma_buffer: buffer.at, start_offset, end_offset, ..packet };
+        let private_data_at =
+            buffer.private_data.as_ref().and_then(Bulk::cpu_address).unwrap_or_default();
+        let packet = SubmitCommandPhysical {
+            dma_buffer: buffer.at,
+            start_offset,
+            end_offset,
+            private_data_at,
+            ..packet
+        };
         let done = port.driver(level).submit_command(&level.raise(), packet);
         Some(done.map_err(|status| ("DxgkDdiSubmitCommand", status)))
     }

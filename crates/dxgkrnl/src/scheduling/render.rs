@@ -15,6 +15,7 @@ use super::port::PacketContext;
 use super::scheduler::Scheduling;
 use crate::memory::{AllocationObject, Memory};
 use crate::stats::Count;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_calls::Status;
@@ -25,8 +26,9 @@ use tidegate_platform::Queued;
 use tidegate_vidsch::patch_list::{self, BadList, Bindings, Part};
 use tidegate_vidsch::{CommandKind, CommandRange};
 
-/// DMA buffer bytes per command byte, to allow for what the driver adds.
-const BUFFER_BYTES_PER_BYTE: usize = 3;
+/// DMA buffer bytes per command byte, to allow for what the driver adds: split points before and
+/// after a command, one for each of its addresses.
+const BUFFER_BYTES_PER_BYTE: usize = 5;
 
 /// Why a DMA buffer was not queued as a whole.
 pub(crate) enum RenderError {
@@ -91,11 +93,13 @@ impl Scheduling {
             .iter()
             .map(|(a, write)| RenderAllocation { gpu_va: a.gpu_va, bytes: a.bytes, write: *write })
             .collect();
+        let private_data = RefCell::new(None);
         let args = Render {
             context: context.driver_handle(),
             commands,
             allocations: &allocations,
             dma_buffer: &dma_buffer,
+            private_data: &private_data,
         };
         let list = port.driver(level).render(level, args)?;
         let used = dma_buffer.used();
@@ -110,7 +114,8 @@ impl Scheduling {
         let mut whole = vec![0; used as usize];
         let copied = scratch.read(0, &mut whole).and_then(|()| bytes.write(0, &whole));
         let allocations = listed.iter().map(|(a, _)| a.clone()).collect();
-        let buffer = DmaBuffer { port: port.clone(), at, bytes, list, allocations };
+        let private_data = private_data.take();
+        let buffer = DmaBuffer { port: port.clone(), at, bytes, private_data, list, allocations };
         copied.map(|()| buffer).map_err(|_| Status::INVALID_PARAMETER)
     }
 

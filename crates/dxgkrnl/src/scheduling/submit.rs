@@ -276,6 +276,16 @@ impl Scheduling {
                 (CommandKind::Patched { .. }, None) => {
                     Err(("DxgkDdiSubmitCommand", Status::INVALID_PARAMETER))
                 }
+                _ if !port.declared.virtual_addresses => {
+                    // The memory manager's buffer, which has addresses of the bus.
+                    let packet = SubmitCommandPhysical {
+                        dma_buffer: PhysicalAddress(args.dma_buffer_gpu_va),
+                        end_offset: args.dma_buffer_bytes,
+                        ..physical(&args)
+                    };
+                    let done = port.driver(level).submit_command(&level.raise(), packet);
+                    done.map_err(|status| ("DxgkDdiSubmitCommand", status))
+                }
                 _ => {
                     let done = port.driver(level).submit_command_virtual(&level.raise(), args);
                     done.map_err(|status| ("DxgkDdiSubmitCommandVirtual", status))
@@ -363,6 +373,7 @@ fn physical(args: &SubmitCommandVirtual) -> SubmitCommandPhysical {
         dma_buffer: PhysicalAddress(0),
         start_offset: 0,
         end_offset: 0,
+        private_data_at: 0,
         submission_fence_id: args.submission_fence_id,
         flags: args.flags,
     }

@@ -452,8 +452,8 @@ fn entries_above_a_driver_s_version_are_never_called() {
 // spec: NF-280, PRE-110
 #[test]
 fn a_driver_of_another_contract_or_from_before_windows_8_does_not_start() {
-    let (oldest, newest) = (DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_2);
-    for (major, minor) in [(1, 0), (1, 1), (1, 3), (3, 3), (4, 0)] {
+    let (oldest, newest) = (DdiVersion::WDDM_1_2, DdiVersion::WDDM_3_2);
+    for (major, minor) in [(1, 0), (1, 1), (3, 3), (4, 0)] {
         let states = DdiVersion::wddm(major, minor);
         let refused = world_of(states).err();
         assert_eq!(refused, Some(StartError::UnknownDdiVersion { states, oldest, newest }));

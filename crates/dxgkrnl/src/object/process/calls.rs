@@ -12,8 +12,7 @@ use crate::object::doorbell::{Doorbell, DoorbellRequest};
 use crate::object::hw_queue::{HwQueue, HwQueueDesc};
 use crate::object::object_table::Object;
 use crate::object::paging_queue::PagingQueueObject;
-use crate::scheduling::render::RenderError;
-use crate::scheduling::{CommandKind, CommandRange, PacketContext, Signal, fence_signal};
+use crate::scheduling::{CommandKind, CommandRange, Signal, fence_signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
@@ -21,8 +20,8 @@ use tidegate_calls::{
     CpuWaitRegistration, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
     CreateSynchronizationObject, DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle,
-    LogDetail, MAX_RENDER_BYTES, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
-    OpenSynchronizationObject, OpenedResource, Priority, ReadOnly, Render,
+    LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
+    OpenSynchronizationObject, OpenedResource, Priority, ReadOnly,
     ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, Resource,
     ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
     SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SynchronizationObject,
@@ -310,51 +309,14 @@ impl Process {
         let context = self.context(args.context)?;
         context.device.check()?;
         let commands = CommandRange { gpu_va: args.commands_gpu_va, bytes: args.command_bytes };
+        if !self.objects.port.declared.virtual_addresses {
+            return self.render_at(level, &context, commands);
+        }
         self.take_room_for_commands(commands)?;
         let sched = &self.objects.sched;
         let queued = sched.queued(context.os_handle);
         sched.submit_command(level, context.os_handle, CommandKind::Render, commands, queued);
         Ok(())
-    }
-
-    pub(super) fn render(&self, args: Render<'_>) -> Result<(), Status> {
-        let level = &entered();
-        let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
-        let engines = contexts.iter().map(|c| c.engine.engine_ordinal);
-        let each_once = engines
-            .clone()
-            .enumerate()
-            .all(|(n, engine)| engines.clone().take(n).all(|e| e != engine));
-        let whole = !args.commands.is_empty() && args.commands.len() <= MAX_RENDER_BYTES;
-        if !each_once || !whole || args.allocations.len() > MAX_ALLOCATIONS {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        let listed = args.allocations.iter().map(|(handle, write)| {
-            let found = self.allocation(*handle)?;
-            let own = found.device.os_handle() == contexts[0].device.os_handle;
-            if own { Ok((found, *write)) } else { Err(Status::INVALID_PARAMETER) }
-        });
-        let listed = listed.collect::<Result<Vec<_>, Status>>()?;
-        let cost = CommandKind::Patched { last: true }.cost(args.commands.len());
-        self.take_room(contexts.len() * cost)?;
-        let rendered = self.objects.sched.render(
-            level,
-            &contexts
-                .iter()
-                .map(|context| context.clone() as Arc<dyn PacketContext>)
-                .collect::<Vec<_>>(),
-            args.commands,
-            &listed,
-        );
-        rendered.map_err(|error| match error {
-            RenderError::Refused(status) => status,
-            RenderError::Split { offset, reason } => {
-                if let Some(recovery) = self.objects.recovery.get() {
-                    recovery.split_refused(level.into(), &contexts[0], offset, reason);
-                }
-                Status::DEVICE_REMOVED
-            }
-        })
     }
 
     pub(super) fn queue_number(&self, queue: Handle) -> Option<QueueNumber> {

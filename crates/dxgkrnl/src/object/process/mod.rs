@@ -14,6 +14,7 @@ mod keyed_mutexes;
 mod older;
 mod queue_room;
 mod queued;
+mod render;
 mod teardown;
 mod tiles;
 

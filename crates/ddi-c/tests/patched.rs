@@ -1,0 +1,181 @@
+//! `drivers/patched`, compiled with cc: a driver of WDDM 1.2 without GPU virtual addresses runs
+//! workloads. A machine without cc prints a line.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate::runner::HangAt;
+use tidegate::runner::report::Report;
+use tidegate::workload::expect::Clock;
+use tidegate::workload::model::Submission;
+use tidegate::workload::{self, LoadOptions};
+use tidegate::{MakeDriver, RunRequest, run_workload};
+use tidegate_conform::{Family, Selection, Subject, Words, examine};
+use tidegate_ddi::Driver;
+use tidegate_ddi_c::{CDriver, Findings, Rule};
+use tidegate_platform::{Mutex, Platform};
+use tidegate_testbed::compile_driver;
+
+/// Compiles `drivers/patched` with more options; `None` without a compiler.
+fn patched_driver(folder: &Path, options: &[&str]) -> Option<PathBuf> {
+    let library = folder.join("patched.so");
+    let options = [&["-Wl,-z,defs", "-Wall", "-Werror"], options].concat();
+    compile_driver(&["drivers/patched/patched.c"], &options, &library).then_some(library)
+}
+
+/// What makes the driver of a run, and where its findings are afterwards.
+fn make(library: &Path) -> (MakeDriver, Arc<Mutex<Option<Findings>>>) {
+    let seen: Arc<Mutex<Option<Findings>>> =
+        Arc::new(Platform::host().mutex("findings of the test", None));
+    let (library, kept) = (library.to_owned(), Arc::clone(&seen));
+    let make: MakeDriver = Arc::new(move |platform, gpu| {
+        let driver = CDriver::load(platform, &library, gpu).map_err(|error| error.to_string())?;
+        *kept.lock() = Some(driver.findings());
+        Ok(Arc::new(driver) as Arc<dyn Driver>)
+    });
+    (make, seen)
+}
+
+fn try_run(
+    library: &Path,
+    name: &str,
+    clock: Clock,
+    hangs: &[HangAt],
+) -> Result<(Report, Vec<String>), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
+    let workload = workload::load(&path, &LoadOptions::default()).unwrap().0;
+    let (make, seen) = make(library);
+    let request = RunRequest {
+        submission: Some(Submission::Packet),
+        driver: Some(make),
+        hangs: hangs.to_vec(),
+        ..RunRequest::new(Arc::new(workload), clock)
+    };
+    let result = run_workload(&request);
+    let findings = seen.lock().take().map_or(Vec::new(), |findings| findings.lines());
+    let result = result.map_err(|error| format!("{error}; {}", findings.join("; ")))?;
+    Ok((result.outcome.report, findings))
+}
+
+/// Runs a workload and returns the number of requests for preemption.
+fn check(library: &Path, name: &str, clock: Clock) -> u64 {
+    let (report, findings) = try_run(library, name, clock, &[]).unwrap();
+    assert!(report.are_right(), "{name}: {:?}", report.problem_lines());
+    assert!(report.queues.iter().any(|queue| queue.packets > 0), "{name} ran without packets");
+    assert_eq!(findings, [""; 0], "{name}");
+    report.engines.iter().map(|engine| engine.preemptions_requested).sum()
+}
+
+#[test]
+fn workloads_run_with_patched_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = patched_driver(folder.path(), &[]) else { return };
+    for name in ["hello.toml", "ring-buffer.toml", "frame-graph.toml", "larger-than-memory.toml"] {
+        check(&library, name, Clock::Virtual);
+    }
+    check(&library, "ring-buffer.toml", Clock::Wall);
+    let requested = check(&library, "high-priority-compute.toml", Clock::Virtual);
+    assert!(requested > 0, "no packet was preempted");
+}
+
+/// The interface of WDDM 1.3 adds DxgkDdiGetNodeMetadata.
+#[test]
+fn a_driver_of_the_next_version_runs_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let option = "-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_WDDM1_3";
+    let Some(library) = patched_driver(folder.path(), &[option]) else { return };
+    check(&library, "ring-buffer.toml", Clock::Virtual);
+}
+
+// spec: PRE-006
+#[test]
+fn a_driver_with_the_model_of_windows_7_is_never_preempted() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = patched_driver(folder.path(), &["-DWINDOWS_7_MODEL"]) else { return };
+    for name in ["ring-buffer.toml", "high-priority-compute.toml"] {
+        assert_eq!(check(&library, name, Clock::Virtual), 0, "{name}");
+    }
+}
+
+/// Commands that do not fit the driver's DMA buffer, or its patch list, take several passes.
+#[test]
+fn commands_that_do_not_fit_a_buffer_are_rendered_in_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    for option in ["-DBUFFER_BYTES=512u", "-DLIST_ENTRIES=16u"] {
+        let Some(library) = patched_driver(folder.path(), &[option]) else { return };
+        check(&library, "frame-graph.toml", Clock::Virtual);
+    }
+}
+
+#[test]
+fn a_hang_with_patched_addresses_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    for options in [&[][..], &["-DWINDOWS_7_MODEL"][..]] {
+        let Some(library) = patched_driver(folder.path(), options) else { return };
+        let hangs = [HangAt { queue: "frames".to_owned(), submission: 3 }];
+        let (report, findings) =
+            try_run(&library, "priorities.toml", Clock::Virtual, &hangs).unwrap();
+        let [recovery] = &report.recoveries[..] else { panic!("{:?}", report.recoveries) };
+        assert_eq!((recovery.code, recovery.outcome.as_str()), (0x141, "the engine was reset"));
+        assert_eq!(findings, [""; 0]);
+    }
+}
+
+/// A buffer or a list that cannot be is refused, and a device of a process is lost at most.
+#[test]
+fn mistakes_in_buffers_and_lists_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("mistake.so");
+    let moved = "DxgkDdiRender moved pDmaBuffer by";
+    for (mistake, found) in [
+        (1, moved),
+        (2, moved),
+        (3, ""),
+        (4, ""),
+        (5, ""),
+        (6, "no segment has PopulatedFromSystemMemory"),
+        (7, "lacks DxgkDdiPatch"),
+    ] {
+        let (source, option) =
+            ("crates/ddi-c/tests/patched_mistakes.c", format!("-DMISTAKE={mistake}"));
+        if !compile_driver(&[source], &["-Wl,-z,defs", &option], &library) {
+            return;
+        }
+        let text = match try_run(&library, "ring-buffer.toml", Clock::Virtual, &[]) {
+            Ok((report, findings)) => {
+                assert!(!report.are_right(), "mistake {mistake} has no effect");
+                findings.join("; ")
+            }
+            Err(error) => error,
+        };
+        assert!(text.contains(found), "mistake {mistake}: {text}");
+    }
+}
+
+/// The driver keeps each clause that a driver without a display can break, with both models.
+#[test]
+fn the_driver_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    for options in [&[][..], &["-DWINDOWS_7_MODEL"][..]] {
+        let Some(library) = patched_driver(folder.path(), options) else { return };
+        let (make, seen) = make(&library);
+        let of_code = |rule: &Rule| Words {
+            id: rule.id(),
+            family: Family::Code,
+            rule: rule.text(),
+            source: rule.source(),
+        };
+        let subject = Subject::new("patched", make).with_findings(
+            Rule::ALL.iter().map(of_code).collect(),
+            move || {
+                let found = seen.lock().take().map_or(Vec::new(), |findings| findings.broken());
+                found.into_iter().map(|found| (found.rule.id(), found.text)).collect()
+            },
+        );
+        let report = examine(&subject, &Selection::default()).unwrap();
+        assert!(report.conforms(), "{}", report.text());
+        for situation in ["packets", "hang"] {
+            let ran = report.ran.iter().any(|ran| ran == situation);
+            assert!(ran, "{situation} was left out: {:?}", report.left_out);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+/*
+ * The patched driver with one mistake, by its number in MISTAKE.
+ */
+#define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WIN8
+#include <ntddk.h>
+#include <dispmprt.h>
+
+static NTSTATUS Planted(
+    PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data);
+
+#define DxgkInitialize Planted
+#include "../../../drivers/patched/patched.c"
+#undef DxgkInitialize
+
+static NTSTATUS PlantedRender(HANDLE hContext, DXGKARG_RENDER *pRender) {
+    DXGKARG_RENDER before = *pRender;
+    NTSTATUS status = Render(hContext, pRender);
+    switch (MISTAKE) {
+    case 1: /* the buffer is not moved past the commands */
+        pRender->pDmaBuffer = before.pDmaBuffer;
+        break;
+    case 2: /* half an entry of the patch list */
+        pRender->pPatchLocationListOut =
+            (D3DDDI_PATCHLOCATIONLIST *)((PUCHAR)pRender->pPatchLocationListOut + 4);
+        break;
+    case 3: /* an allocation that is not in the list */
+        before.pPatchLocationListOut->AllocationIndex = before.AllocationListSize;
+        break;
+    case 4: /* a slot above MaxAllocationListSlotId */
+        before.pPatchLocationListOut->SlotId = LAST_SLOT + 1;
+        break;
+    case 5: /* a pass without progress */
+        pRender->pDmaBuffer = before.pDmaBuffer;
+        status = STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+        break;
+    }
+    return status;
+}
+
+static NTSTATUS PlantedQuery(HANDLE hAdapter, const DXGKARG_QUERYADAPTERINFO *pQuery) {
+    NTSTATUS status = QueryPatchedAdapterInfo(hAdapter, pQuery);
+    if (MISTAKE == 6 && pQuery->Type == DXGKQAITYPE_QUERYSEGMENT3) {
+        DXGK_QUERYSEGMENTOUT3 *out = (DXGK_QUERYSEGMENTOUT3 *)pQuery->pOutputData;
+        if (out->pSegmentDescriptor != NULL) {
+            out->pSegmentDescriptor->Flags.PopulatedFromSystemMemory = 0;
+            out->pSegmentDescriptor->Flags.Aperture = 1;
+        }
+    }
+    return status;
+}
+
+static NTSTATUS Planted(
+    PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath, PDRIVER_INITIALIZATION_DATA data) {
+    data->DxgkDdiRender = PlantedRender;
+    data->DxgkDdiQueryAdapterInfo = PlantedQuery;
+    if (MISTAKE == 7) {
+        data->DxgkDdiPatch = NULL;
+    }
+    return DxgkInitialize(DriverObject, RegistryPath, data);
+}
