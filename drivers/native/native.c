@@ -1,6 +1,6 @@
 /*
  * A driver of WDDM 3.2 for the software GPU: hardware queues, native fences, their logs, and
- * doorbells, added to the packet driver, which this file includes. It only renders.
+ * doorbells, added to the packet driver, which this file includes. Flips are the packet driver's.
  *
  * Locks, in addition to those of the packet driver:
  * - a queue's lock guards its ring, its hardware and its logs; it is taken like a node's;
@@ -116,6 +116,7 @@ typedef struct _INSTANCE {
     ULONG64 Monitored;
 } INSTANCE;
 
+/* Begins as the packet driver's SURFACE: an allocation is of a ring, or of a surface. */
 typedef struct _RING_ALLOCATION {
     ULONG64 Address;
     ULONG64 Bytes;
@@ -1048,7 +1049,7 @@ static NTSTATUS CreateAllocation(HANDLE hAdapter, DXGKARG_CREATEALLOCATION *pCre
         if (info->PrivateDriverDataSize != sizeof(*allocation)) {
             return STATUS_INVALID_PARAMETER;
         }
-        allocation = (RING_ALLOCATION *)ExAllocatePoolZero(PagedPool, sizeof(*allocation), TAG);
+        allocation = (RING_ALLOCATION *)ExAllocatePoolZero(NonPagedPoolNx, sizeof(*allocation), TAG);
         if (allocation == NULL) {
             return STATUS_NO_MEMORY;
         }

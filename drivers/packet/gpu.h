@@ -32,6 +32,13 @@
 #define REG_LOCAL_MEMORY_BASE 199u
 #define REG_PREEMPTED_FENCE 256u     /* + engine */
 #define REG_PREEMPTED_COMPLETED 320u /* + engine */
+#define REG_DISPLAY_PERIOD 512u      /* nanoseconds; 0 without a display */
+#define REG_DISPLAY_SIZE 513u        /* width, and height in the high half */
+#define REG_DISPLAY_PITCH 514u       /* bytes of a row, and the format in the high half */
+#define REG_DISPLAY_ADDRESS 515u     /* a write commits the surface */
+#define REG_DISPLAY_CONTROL 516u
+#define REG_DISPLAY_LATCHED 517u
+#define REG_DISPLAY_FLIP 518u        /* bit 0: the next commit waits for the vertical sync */
 #define REG_NODE_CLASS 448u          /* + node: 0 3D, 1 compute, 2 copy, 3 decode, 4 encode */
 
 #define CAUSE_FENCE_SIGNALED 1u
@@ -39,6 +46,10 @@
 #define CAUSE_FAULT 8u
 #define CAUSE_MONITORED_SIGNALED 16u
 #define CAUSE_DMA_PREEMPTED 64u
+#define CAUSE_VSYNC 128u
+#define DISPLAY_SCAN_OUT 1ull
+#define DISPLAY_VSYNC_INTERRUPT 2ull
+#define DISPLAY_AT_VSYNC 1ull
 #define CAUSE_QUEUE_SUSPENDED 0x100000000000000u
 #define CAUSE_ENGINE(engine) (1ull << (8 + (engine)))
 #define NO_DEVICE (~0ull)

@@ -1,6 +1,6 @@
 /*
  * A packet driver of WDDM 2.0 for the software GPU: GPU virtual addresses, preemption, recovery of
- * engines and of the adapter. It only renders.
+ * engines and of the adapter, flips of a display if the device has one.
  *
  * Compiled for a version before 2.0 it has everything but packets, contexts and paging, which
  * drivers/patched adds with physical addresses.
@@ -58,6 +58,7 @@ typedef struct _ADAPTER {
     PUCHAR Registers;
     ULONG Nodes;
     BOOLEAN Coherent;
+    BOOLEAN Display;
     KSPIN_LOCK MailboxLock;
     LONG LastSpace;
     NODE Node[MAX_NODES];
@@ -256,16 +257,18 @@ static NTSTATUS StartDevice(
     PULONG NumberOfVideoPresentSources, PULONG NumberOfChildren) {
     PADAPTER adapter = (PADAPTER)MiniportDeviceContext;
     NTSTATUS status;
-    ULONG64 nodes;
+    ULONG64 nodes, period;
     PAGED_CODE();
     UNREFERENCED_PARAMETER(DxgkStartInfo);
     adapter->Kernel = *DxgkInterface;
-    *NumberOfVideoPresentSources = 0;
-    *NumberOfChildren = 0;
     status = MapRegisters(adapter);
     if (!NT_SUCCESS(status)) {
         return status;
     }
+    period = Read(adapter, REG_DISPLAY_PERIOD);
+    adapter->Display = period != 0 && period != NO_DEVICE;
+    *NumberOfVideoPresentSources = adapter->Display;
+    *NumberOfChildren = adapter->Display;
     nodes = Read(adapter, REG_NODE_COUNT);
     if (nodes == 0 || nodes > MAX_NODES) {
         return STATUS_DEVICE_CONFIGURATION_ERROR;
@@ -308,6 +311,7 @@ static NTSTATUS DescribeDriver(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO 
     caps->SchedulingCaps.NoDmaPatching = 1;
     caps->SchedulingCaps.CancelCommandAware = 1;
     caps->FlipCaps.FlipOnVSyncMmIo = 1;
+    caps->MaxQueuedFlipOnVSync = 1;
     caps->GpuEngineTopology.NbAsymetricProcessingNodes = adapter->Nodes;
     caps->PreemptionCaps.GraphicsPreemptionGranularity =
         D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
@@ -332,6 +336,7 @@ static NTSTATUS DescribeSegments(PADAPTER adapter, const DXGKARG_QUERYADAPTERINF
         segment->CommitLimit = APERTURE_BYTES;
         segment = (DXGK_SEGMENTDESCRIPTOR4 *)((PUCHAR)segment + out->SegmentDescriptorStride);
         segment->Flags.CpuVisible = 1;
+        segment->BaseAddress.QuadPart = (LONGLONG)Read(adapter, REG_LOCAL_MEMORY_BASE);
         segment->Size = Read(adapter, REG_LOCAL_MEMORY_BYTES);
         segment->CommitLimit = segment->Size;
     }
@@ -644,6 +649,93 @@ static NTSTATUS CancelCommand(HANDLE hAdapter, const DXGKARG_CANCELCOMMAND *pCan
     return STATUS_SUCCESS;
 }
 
+/* Display */
+
+/*
+ * A surface: what the user-mode driver passes as the private data of its allocation, which are the
+ * words of two registers.
+ */
+typedef struct _SURFACE {
+    ULONG64 Size;
+    ULONG64 Pitch;
+} SURFACE;
+
+static NTSTATUS CreateSurfaces(HANDLE hAdapter, DXGKARG_CREATEALLOCATION *pCreateAllocation) {
+    UINT i;
+    PAGED_CODE();
+    UNREFERENCED_PARAMETER(hAdapter);
+    for (i = 0; i < pCreateAllocation->NumAllocations; i++) {
+        DXGK_ALLOCATIONINFO *info = &pCreateAllocation->pAllocationInfo[i];
+        SURFACE *surface;
+        if (info->PrivateDriverDataSize != sizeof(*surface)) {
+            return STATUS_INVALID_PARAMETER;
+        }
+        surface = (SURFACE *)ExAllocatePoolZero(NonPagedPoolNx, sizeof(*surface), TAG);
+        if (surface == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        RtlCopyMemory(surface, info->pPrivateDriverData, sizeof(*surface));
+        info->hAllocation = surface;
+    }
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS DestroySurfaces(
+    HANDLE hAdapter, const DXGKARG_DESTROYALLOCATION *pDestroyAllocation) {
+    UINT i;
+    PAGED_CODE();
+    UNREFERENCED_PARAMETER(hAdapter);
+    for (i = 0; i < pDestroyAllocation->NumAllocations; i++) {
+        ExFreePoolWithTag(pDestroyAllocation->pAllocationList[i], TAG);
+    }
+    return STATUS_SUCCESS;
+}
+
+/* Called at the interrupt's level. The write of the address commits the surface. */
+static NTSTATUS SetVidPnSourceAddress(
+    HANDLE hAdapter, const DXGKARG_SETVIDPNSOURCEADDRESS *pSetVidPnSourceAddress) {
+    PADAPTER adapter = (PADAPTER)hAdapter;
+    const SURFACE *surface = (const SURFACE *)pSetVidPnSourceAddress->hAllocation;
+    if (!adapter->Display || pSetVidPnSourceAddress->VidPnSourceId != 0 ||
+        pSetVidPnSourceAddress->Flags.FlipImmediate) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    Write(
+        adapter, REG_DISPLAY_FLIP,
+        pSetVidPnSourceAddress->Flags.FlipOnNextVSync ? DISPLAY_AT_VSYNC : 0);
+    Write(adapter, REG_DISPLAY_SIZE, surface->Size);
+    Write(adapter, REG_DISPLAY_PITCH, surface->Pitch);
+    Write(
+        adapter, REG_DISPLAY_ADDRESS, (ULONG64)pSetVidPnSourceAddress->PrimaryAddress.QuadPart);
+    return STATUS_SUCCESS;
+}
+
+/* The kernel makes the calls that change this register one at a time. */
+static NTSTATUS SetDisplayBit(PADAPTER adapter, ULONG64 bit, BOOLEAN on) {
+    ULONG64 control = Read(adapter, REG_DISPLAY_CONTROL);
+    Write(adapter, REG_DISPLAY_CONTROL, on ? control | bit : control & ~bit);
+    return STATUS_SUCCESS;
+}
+
+static NTSTATUS SetVidPnSourceVisibility(
+    HANDLE hAdapter, const DXGKARG_SETVIDPNSOURCEVISIBILITY *pSetVidPnSourceVisibility) {
+    PAGED_CODE();
+    if (pSetVidPnSourceVisibility->VidPnSourceId != 0) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    return SetDisplayBit(
+        (PADAPTER)hAdapter, DISPLAY_SCAN_OUT, pSetVidPnSourceVisibility->Visible);
+}
+
+static NTSTATUS ControlInterrupt(
+    HANDLE hAdapter, DXGK_INTERRUPT_TYPE InterruptType, BOOLEAN Enable) {
+    PAGED_CODE();
+    if (InterruptType != DXGK_INTERRUPT_CRTC_VSYNC) {
+        return STATUS_NOT_IMPLEMENTED;
+    }
+    return SetDisplayBit((PADAPTER)hAdapter, DISPLAY_VSYNC_INTERRUPT, Enable);
+}
+
 /* Interrupts */
 
 static VOID Notify(PADAPTER adapter, const DXGKARGCB_NOTIFY_INTERRUPT_DATA *data) {
@@ -707,6 +799,16 @@ static VOID ReportFaults(PADAPTER adapter) {
     }
 }
 
+/* Reports a vertical sync with the surface that it latched, after the packets before it. */
+static VOID ReportVsync(PADAPTER adapter) {
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA data;
+    RtlZeroMemory(&data, sizeof(data));
+    data.InterruptType = DXGK_INTERRUPT_CRTC_VSYNC;
+    data.CrtcVsync.VidPnTargetId = 0;
+    data.CrtcVsync.PhysicalAddress.QuadPart = (LONGLONG)Read(adapter, REG_DISPLAY_LATCHED);
+    Notify(adapter, &data);
+}
+
 static BOOLEAN InterruptRoutine(PVOID MiniportDeviceContext, ULONG MessageNumber) {
     PADAPTER adapter = (PADAPTER)MiniportDeviceContext;
     BOOLEAN ours = FALSE;
@@ -755,6 +857,9 @@ static BOOLEAN InterruptRoutine(PVOID MiniportDeviceContext, ULONG MessageNumber
                     adapter, number, (ULONG)Read(adapter, REG_PREEMPTED_FENCE + number),
                     (ULONG)Read(adapter, REG_PREEMPTED_COMPLETED + number));
             }
+        }
+        if (cause & CAUSE_VSYNC) {
+            ReportVsync(adapter);
         }
     }
     if (ours) {
@@ -926,6 +1031,11 @@ static VOID FillEntries(PDRIVER_INITIALIZATION_DATA entries) {
     entries->DxgkDdiUnload = Unload;
     entries->DxgkDdiInterruptRoutine = InterruptRoutine;
     entries->DxgkDdiDpcRoutine = DpcRoutine;
+    entries->DxgkDdiCreateAllocation = CreateSurfaces;
+    entries->DxgkDdiDestroyAllocation = DestroySurfaces;
+    entries->DxgkDdiSetVidPnSourceAddress = SetVidPnSourceAddress;
+    entries->DxgkDdiSetVidPnSourceVisibility = SetVidPnSourceVisibility;
+    entries->DxgkDdiControlInterrupt = ControlInterrupt;
     entries->DxgkDdiCreateDevice = CreateDevice;
     entries->DxgkDdiDestroyDevice = DestroyDevice;
     entries->DxgkDdiDestroyContext = DestroyContext;

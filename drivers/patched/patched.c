@@ -1,6 +1,6 @@
 /*
  * A packet driver of WDDM 1.2 for the software GPU: packets with physical addresses, which it
- * patches, preemption, recovery of engines and of the adapter. It only renders.
+ * patches, preemption, recovery of engines and of the adapter, flips.
  *
  * drivers/packet has rings, interrupts, preemption and recovery. This file has what differs without
  * GPU virtual addresses: segments, contexts, paging, DxgkDdiRender, DxgkDdiPatch,
@@ -55,9 +55,10 @@ static NTSTATUS DescribePatchedDriver(PADAPTER adapter, const DXGKARG_QUERYADAPT
     caps->SchedulingCaps.MultiEngineAware = 1;
     caps->SchedulingCaps.CancelCommandAware = 1;
     caps->GpuEngineTopology.NbAsymetricProcessingNodes = adapter->Nodes;
+    caps->FlipCaps.FlipOnVSyncMmIo = 1;
+    caps->MaxQueuedFlipOnVSync = 1;
 #ifndef WINDOWS_7_MODEL
     caps->SchedulingCaps.PreemptionAware = 1;
-    caps->FlipCaps.FlipOnVSyncMmIo = 1;
     caps->PreemptionCaps.GraphicsPreemptionGranularity =
         D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY;
     caps->PreemptionCaps.ComputePreemptionGranularity =

@@ -31,9 +31,10 @@ fn queue_at(address: u64) -> Option<QueueId> {
 }
 
 impl CDriver {
-    /// Creates the driver's allocation for memory of a process. Returns its handle.
-    fn add_allocation(&self, gpu_va: u64, bytes: u64) -> Result<u64, Status> {
-        let mut private_data = [gpu_va, bytes];
+    /// Creates an allocation of the driver with two words of private data: of memory of a process
+    /// the address and the bytes, of a surface its description. Returns its handle.
+    pub(crate) fn add_allocation(&self, first: u64, second: u64) -> Result<u64, Status> {
+        let mut private_data = [first, second];
         let mut info = AllocationInfo {
             private_driver_data: address_of(&mut private_data),
             private_driver_data_size: size_of_val(&private_data) as u32,
@@ -64,7 +65,7 @@ impl CDriver {
         Ok(info.allocation)
     }
 
-    fn remove_allocations(&self, allocations: &[u64]) {
+    pub(crate) fn remove_allocations(&self, allocations: &[u64]) {
         let mut list = allocations.to_vec();
         let mut c = DestroyAllocation {
             allocations: list.len() as u32,

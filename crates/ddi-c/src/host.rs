@@ -86,6 +86,8 @@ pub(crate) struct Host {
     driver_object: Vec<u64>,
     device_object: Vec<u64>,
     private_data: Mutex<PrivateData>,
+    /// Addresses of surfaces in their segments, and on the bus, of the last flips.
+    pub(crate) shown: Mutex<VecDeque<(u64, PhysicalAddress)>>,
     violations: Mutex<Violations>,
 }
 
@@ -200,6 +202,7 @@ impl Host {
             driver_object: vec![0; OBJECT_WORDS],
             device_object: vec![0; OBJECT_WORDS],
             private_data: platform.mutex("driver's private data", PrivateData::default()),
+            shown: platform.mutex("driver's surfaces", VecDeque::new()),
             violations: platform.mutex("driver's violations", Violations::default()),
         }
     }
@@ -610,7 +613,7 @@ impl Host {
         let notified = !reports.data.is_empty();
         for data in reports.data {
             self.release_private_data(&data);
-            callbacks.notify_interrupt(level, data);
+            callbacks.notify_interrupt(level, self.on_bus(data));
         }
         if reports.queue_dpc {
             callbacks.queue_dpc(level);

@@ -13,7 +13,8 @@
 //! (DPCs, timers, threads, work) · `foreign` (all unsafe code: the library, the two tables of
 //! functions, calls into the driver) · `driver` (the driver's state, loading and ending) · `start`
 //! (start, stop, capabilities) · `memory` (page tables and paging) · `packets` (contexts, packets,
-//! interrupts, recovery) · `patching` (packets with physical addresses).
+//! interrupts, recovery) · `patching` (packets with physical addresses) ·
+//! `display` (flips and vertical syncs).
 //!
 //! Invariants:
 //! - each [`CDriver`] has its own copy of the library, so static variables belong to one adapter;
@@ -24,6 +25,7 @@
 mod address;
 mod agents;
 mod callers;
+mod display;
 mod doorbells;
 mod dpc_queue;
 mod driver;

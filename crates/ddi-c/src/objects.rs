@@ -19,6 +19,8 @@ pub(crate) struct Objects {
     pub(crate) hw_queues: BTreeMap<u64, u64>,
     /// The driver's allocations of each doorbell's ring and control area.
     pub(crate) rings: BTreeMap<u64, [u64; 2]>,
+    /// The driver's allocation of surfaces, by the two words of their description.
+    pub(crate) primaries: BTreeMap<(u64, u64), u64>,
 }
 
 /// What the driver has answered to the queries of its start; empty before.

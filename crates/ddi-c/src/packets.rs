@@ -11,9 +11,10 @@ use tidegate_ddi::memory::{PageTableShape, PagingOperation, Segment, UpdatePageT
 use tidegate_ddi::queue::{CreateContext, CreateDevice, SetRootPageTable, SubmitCommandVirtual};
 use tidegate_ddi::{
     AdapterCaps, AdapterResetDdi, CancelCommand, CancellationDdi, DdiVersion, DebugInfo,
-    DebugReason, Dirql, Dispatch, Driver, DriverHandle, EngineId, EngineResetDdi, EngineStatus,
-    FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi, Passive, PatchDdi, PreemptCommand,
-    PreemptionDdi, PriorityBandDdi, StartInfo, Status, UserModeSubmissionDdi,
+    DebugReason, Dirql, Dispatch, DisplayDdi, Driver, DriverHandle, EngineId, EngineResetDdi,
+    EngineStatus, FeatureDdi, HwQueueDdi, InterruptService, NativeFenceDdi, Passive, PatchDdi,
+    PreemptCommand, PreemptionDdi, PrimaryDdi, PriorityBandDdi, StartInfo, Status,
+    UserModeSubmissionDdi,
 };
 use tidegate_gpu_abi::InterruptSink;
 use tidegate_platform::level::Level;
@@ -141,8 +142,7 @@ impl CDriver {
 
     fn submit(&self, args: &SubmitCommandVirtual) -> Result<(), Status> {
         let context = self.objects.lock().contexts.get(&args.context.0).copied();
-        let private_data_bytes =
-            context.ok_or(Status::INVALID_PARAMETER)?.sizes.private_data_bytes;
+        let private_data_bytes = context.ok_or(Status::INVALID_PARAMETER)?.sizes.private_data_bytes;
         let EngineId { node_ordinal, engine_ordinal } = args.engine;
         let dma_buffer_private_data = match private_data_bytes {
             0 => 0,
@@ -214,6 +214,14 @@ impl Driver for CDriver {
 
     fn patching(&self) -> Option<&dyn PatchDdi> {
         self.has_all(place::PATCHING).then_some(self)
+    }
+
+    fn display(&self) -> Option<&dyn DisplayDdi> {
+        self.has_all(place::DISPLAY).then_some(self)
+    }
+
+    fn primaries(&self) -> Option<&dyn PrimaryDdi> {
+        self.has_all(place::DISPLAY).then_some(self)
     }
 
     fn preemption(&self) -> Option<&dyn PreemptionDdi> {

@@ -155,13 +155,14 @@ impl CDriver {
             at += length;
         }
         let used = used(found.iter().map(|(index, ..)| *index));
-        let locations = found.into_iter().map(|(index, offset, patch_offset, split_offset)| Entry {
-            allocation_index: entry_of(&used, index),
-            allocation_offset: offset,
-            patch_offset,
-            split_offset,
-            ..no_entry()
-        });
+        let locations =
+            found.into_iter().map(|(index, offset, patch_offset, split_offset)| Entry {
+                allocation_index: entry_of(&used, index),
+                allocation_offset: offset,
+                patch_offset,
+                split_offset,
+                ..no_entry()
+            });
         let locations = locations.collect();
         let writes = used.iter().map(|index| args.allocations[*index as usize].write);
         let entries = writes.map(|write| allocation_entry(write, (0, 0)));
@@ -201,9 +202,10 @@ impl CDriver {
             c.dma_buffer_private_data =
                 private_data.as_ref().and_then(Bulk::cpu_address).unwrap_or_default();
             let base = args.dma_buffer.used();
-            let status = self.render_pass(args.context.0, &mut c, sizes, args.dma_buffer, |entry| {
-                list.push(commands.location(entry, base));
-            });
+            let status =
+                self.render_pass(args.context.0, &mut c, sizes, args.dma_buffer, |entry| {
+                    list.push(commands.location(entry, base));
+                });
             match status {
                 Ok(()) => break,
                 Err(Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER) if c.multipass_offset > pass => {}
@@ -229,11 +231,14 @@ impl CDriver {
         };
         let mut buffer = vec![0_u64; bytes.div_ceil(8) as usize];
         let mut entries = vec![no_entry(); sizes.patch_locations as usize];
-        let (buffer_at, entries_at) = (address_of_first(&mut buffer), address_of_first(&mut entries));
+        let (buffer_at, entries_at) =
+            (address_of_first(&mut buffer), address_of_first(&mut entries));
         (c.dma_buffer, c.dma_size, c.patch_location_list_out) = (buffer_at, bytes, entries_at);
         let status = self.call("DxgkDdiRender", |e| e.render(context, c));
-        let (written, listed) =
-            (c.dma_buffer.wrapping_sub(buffer_at), c.patch_location_list_out.wrapping_sub(entries_at));
+        let (written, listed) = (
+            c.dma_buffer.wrapping_sub(buffer_at),
+            c.patch_location_list_out.wrapping_sub(entries_at),
+        );
         let ends = written <= u64::from(bytes)
             && written.is_multiple_of(8)
             && listed <= ENTRY_BYTES * entries.len() as u64
@@ -312,8 +317,7 @@ impl CDriver {
             let objects = self.objects.lock();
             (objects.contexts.get(&args.context.0).copied(), objects.declared.addresses)
         };
-        let private_data_bytes =
-            context.ok_or(Status::INVALID_PARAMETER)?.sizes.private_data_bytes;
+        let private_data_bytes = context.ok_or(Status::INVALID_PARAMETER)?.sizes.private_data_bytes;
         let bytes = if args.private_data_at == 0 { 0 } else { private_data_bytes };
         let (segment, at) = match args.dma_buffer {
             PhysicalAddress(0) => (0, 0),

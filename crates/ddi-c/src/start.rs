@@ -9,8 +9,8 @@ use crate::rule::Rule;
 use tidegate_d3dukmdt::{ComputePreemption, EngineKind, GraphicsPreemption};
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
-    AdapterCaps, MonitoredNotification, NativeFenceCaps, NodeMetadata, PreemptionCaps, StartInfo,
-    Status, UserModeSubmissionCaps, VidSchCaps,
+    AdapterCaps, DisplayCaps, MonitoredNotification, NativeFenceCaps, NodeMetadata, PreemptionCaps,
+    StartInfo, Status, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
@@ -51,8 +51,8 @@ impl CDriver {
     pub(crate) fn start(&self, info: StartInfo) -> Result<(), Status> {
         let StartInfo { callbacks, features, system_memory } = info;
         self.host().set_kernel(Some(Kernel { callbacks, features, system_memory }));
-        let started = self.start_miniport().and_then(|()| {
-            let declared = self.declare();
+        let started = self.start_miniport().and_then(|has_display| {
+            let declared = self.declare(has_display);
             if declared.is_err() {
                 self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
             }
@@ -69,18 +69,19 @@ impl CDriver {
     }
 
     /// Queries the capabilities of the started device.
-    fn declare(&self) -> Result<Declared, Status> {
+    fn declare(&self, has_display: bool) -> Result<Declared, Status> {
         if !self.entries.has_virtual_addresses() {
             let (segments, addresses) = self.physical_segments()?;
             let shape = PageTableShape::default();
-            return Ok(Declared { caps: self.caps()?, shape, segments, addresses });
+            return Ok(Declared { caps: self.caps(has_display)?, shape, segments, addresses });
         }
-        let addresses = SegmentAddresses::default();
-        let (caps, shape, segments) = (self.caps()?, self.shape()?, self.segments()?);
+        let (caps, shape) = (self.caps(has_display)?, self.shape()?);
+        let (segments, addresses) = self.segments()?;
         Ok(Declared { caps, shape, segments, addresses })
     }
 
-    fn start_miniport(&self) -> Result<(), Status> {
+    /// Starts the device. Returns whether it has a display, which is one source with one child.
+    fn start_miniport(&self) -> Result<bool, Status> {
         let version = self.entries.version;
         let mut interface = Interface::new(self.context(), version.number, version.interface_bytes);
         let mut start = DxgkStartInfo::default();
@@ -89,16 +90,21 @@ impl CDriver {
             let words = interface.words.as_mut_ptr();
             entries.start_device(self.adapter, &mut start, words, &mut sources, &mut children)
         })?;
-        if (sources, children) != (0, 0) {
-            self.host().violation(Rule::Answer, format!(
-                "DxgkDdiStartDevice reports {sources} sources and {children} children: drivers in \
-                 C only render yet"
-            ));
+        let has_display = (sources, children) == (1, 1);
+        if !has_display && (sources, children) != (0, 0) {
+            self.host().violation(
+                Rule::Answer,
+                format!(
+                    "DxgkDdiStartDevice reports {sources} sources and {children} children: an \
+                     adapter has one of each, or only renders"
+                ),
+            );
         }
-        Ok(())
+        Ok(has_display)
     }
 
     pub(crate) fn stop(&self) {
+        self.remove_primaries();
         self.must("DxgkDdiStopDevice", |entries| entries.stop_device(self.adapter));
         self.host().set_kernel(None);
     }
@@ -140,7 +146,7 @@ impl CDriver {
         })
     }
 
-    fn caps(&self) -> Result<AdapterCaps, Status> {
+    fn caps(&self, has_display: bool) -> Result<AdapterCaps, Status> {
         let mut caps = no_driver_caps();
         let bytes = self.entries.version.driver_caps_bytes;
         self.need(DRIVERCAPS, NO_INPUT, &mut caps, bytes)?;
@@ -169,6 +175,9 @@ impl CDriver {
             per_engine_tdr: caps.support_per_engine_tdr != 0,
             flip_on_vsync_mmio: caps.flip_caps & FLIP_ON_VSYNC_MMIO != 0,
             nodes: (0..nodes).map(|node| self.node(node)).collect(),
+            display: has_display.then(|| DisplayCaps {
+                refresh_period_ns: self.host().device.read_register(Register::DISPLAY_PERIOD),
+            }),
             physical_adapters: 1,
             monitored_values_in_memory: true,
             cache_coherent_memory: self.is_coherent()?,
@@ -219,7 +228,7 @@ impl CDriver {
                 .unwrap_or(EngineKind::Compute),
             friendly_name: match self.entries.has(place::GET_NODE_METADATA) {
                 true => String::from_utf16_lossy(&name),
-                false => format!("{kind:?}"),
+                false => kind.name().to_owned(),
             },
             context_scheduling: has(NodeMetadataFlags::CONTEXT_SCHEDULING_SUPPORTED),
             user_mode_submission: has(NodeMetadataFlags::USER_MODE_SUBMISSION),
@@ -334,7 +343,7 @@ impl CDriver {
 
     /// QUERYSEGMENT4, for the number and then for the segments. An aperture is system memory. A
     /// memory segment is the device's local memory.
-    fn segments(&self) -> Result<Vec<Segment>, Status> {
+    fn segments(&self) -> Result<(Vec<Segment>, SegmentAddresses), Status> {
         let mut out = QuerySegmentOut4 {
             segments: 0,
             segment_descriptor: 0,
@@ -350,17 +359,24 @@ impl CDriver {
         out.segment_descriptor = address_of_first(&mut descriptors);
         self.need(QUERYSEGMENT4, NO_INPUT, &mut out, bytes)?;
         let device = &self.host().device;
+        let local_base = device.read_register(Register::LOCAL_MEMORY_BASE);
+        let mut addresses = SegmentAddresses { local_base, ..SegmentAddresses::default() };
         let mut segments = Vec::new();
-        for (descriptor, number) in descriptors.iter().zip(1..) {
+        for (descriptor, number) in descriptors.iter().zip(1_u32..) {
             let flags = SegmentFlags::from_bits_truncate(descriptor.flags);
             match device.local_memory(0) {
-                _ if flags.contains(SegmentFlags::APERTURE) => {}
-                Some(memory) if segments.is_empty() => segments.push(Segment {
-                    memory: memory.clone(),
-                    physical_adapter: 0,
-                    cpu_visible: flags.contains(SegmentFlags::CPU_VISIBLE),
-                    bytes: descriptor.size.min(device.local_memory_bytes()),
-                }),
+                _ if flags.contains(SegmentFlags::APERTURE) => {
+                    addresses.system = (number, descriptor.base_address);
+                }
+                Some(memory) if segments.is_empty() => {
+                    addresses.local = (number, descriptor.base_address);
+                    segments.push(Segment {
+                        memory: memory.clone(),
+                        physical_adapter: 0,
+                        cpu_visible: flags.contains(SegmentFlags::CPU_VISIBLE),
+                        bytes: descriptor.size.min(device.local_memory_bytes()),
+                    });
+                }
                 _ => self.host().violation(
                     Rule::Answer,
                     format!(
@@ -369,7 +385,7 @@ impl CDriver {
                 ),
             }
         }
-        Ok(segments)
+        Ok((segments, addresses))
     }
 
     /// QUERYSEGMENT3, as [`CDriver::segments`]. One segment is system memory at the addresses that

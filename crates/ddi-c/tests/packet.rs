@@ -158,6 +158,23 @@ fn a_refused_kick_leaves_no_packet_and_preempted_packets_keep_their_private_data
     check(&library, "priorities.toml", Clock::Virtual);
 }
 
+/// Each driver shows pictures: a flip is latched at a vertical sync, while packets are preempted.
+// spec: PRE-018
+#[test]
+fn pictures_are_shown_by_each_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    for source in ["packet/packet.c", "patched/patched.c", "native/native.c"] {
+        let source = format!("drivers/{source}");
+        let Some(library) = compile(folder.path(), &[&source], &[]) else { return };
+        let (report, findings) = try_run(&library, "presenting.toml", Clock::Virtual).unwrap();
+        assert!(report.are_right(), "{source}: {:?}", report.problem_lines());
+        assert_eq!(findings, [""; 0], "{source}");
+        let display = report.display.unwrap();
+        let counted = (display.presents, display.frames_shown, display.frames_discarded);
+        assert_eq!(counted, (24, 24, 0), "{source}");
+    }
+}
+
 /// A timer, its DPC and a thread run beside packets, on both clocks.
 #[test]
 fn timers_dpcs_and_threads_of_a_driver_run() {
@@ -186,7 +203,7 @@ fn a_library_that_is_no_driver_is_refused_with_its_reason() {
     for (mistake, expected) in [
         (16, "DxgkInitialize with the version 0x2005"),
         (17, "lacks DxgkDdiStopDevice, DxgkDdiSubmitCommandVirtual"),
-        (18, "lacks DxgkDdiGetNodeMetadata"),
+        (18, "lacks DxgkDdiPatch, DxgkDdiSubmitCommand, DxgkDdiRender"),
         (19, "did not call DxgkInitialize"),
         (22, "PageTableIndexBitCount is 64"),
         (23, "PageTableSizeInBytes is 2048"),

@@ -9,7 +9,7 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Submission;
 use tidegate::workload::{self, LoadOptions};
 use tidegate::{MakeDriver, RunRequest, run_workload};
-use tidegate_conform::{Family, Selection, Subject, Words, examine};
+use tidegate_conform::{Family, Row, Selection, Subject, Words, examine};
 use tidegate_ddi::Driver;
 use tidegate_ddi_c::{CDriver, Findings, Rule};
 use tidegate_platform::{Mutex, Platform};
@@ -173,7 +173,10 @@ fn the_driver_conforms() {
         );
         let report = examine(&subject, &Selection::default()).unwrap();
         assert!(report.conforms(), "{}", report.text());
-        for situation in ["packets", "hang"] {
+        // The clauses of a display are judged, too.
+        let is_reached = |row: &&Row| row.clause.family == Family::Display && row.checks > 0;
+        assert_eq!(report.rows.iter().filter(is_reached).count(), 6, "{}", report.text());
+        for situation in ["packets", "hang", "flips"] {
             let ran = report.ran.iter().any(|ran| ran == situation);
             assert!(ran, "{situation} was left out: {:?}", report.left_out);
         }

@@ -32,7 +32,7 @@ bitflags::bitflags! {
 }
 
 /// DXGKARG_SETVIDPNSOURCEADDRESS. The published structure names the allocation instead of the
-/// surface.
+/// surface ([`crate::PrimaryDdi`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetVidPnSourceAddress {
     /// The video present source.

@@ -43,6 +43,7 @@ use crate::timeout::{DebugInfo, DebugReason, EngineStatus};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Irql, Passive, Status};
 use std::fmt;
 use std::sync::Arc;
+use tidegate_d3dukmdt::Surface;
 use tidegate_platform::{PhysicalAddress, Word};
 
 ddi_table! {
@@ -413,6 +414,15 @@ trait DisplayDdi = Display, fn display, WDDM_1_2, None;
     ControlInterrupt "DxgkDdiControlInterrupt"
     fn control_interrupt(&self, level: &Passive, interrupt_type: InterruptType, enable: bool)
         -> Result<(), Status>;
+}
+
+/// Surfaces as allocations of the driver, for a driver that gets a surface by its handle.
+trait PrimaryDdi = Primaries, fn primaries, WDDM_1_2, None;
+{
+    /// Creates the driver's allocation for surfaces of this description, if there is none. Called
+    /// before a flip to such a surface is queued.
+    CreatePrimary "DxgkDdiCreateAllocation"
+    fn create_primary(&self, level: &Passive, surface: Surface) -> Result<(), Status>;
 }
 
 /// Packets with physical addresses, which the driver patches. A driver before WDDM 2.0 has them in

@@ -47,7 +47,7 @@ pub use doorbell::{
 pub use driver::{
     AdapterResetDdi, CancellationDdi, DdiCall, DisplayDdi, Driver, DriverLayer, EngineResetDdi,
     Entry, EntryGroup, FeatureDdi, FenceWaitDdi, HwQueueDdi, NativeFenceDdi, Overrides, PatchDdi,
-    PeerDdi, PowerDdi, PreemptionDdi, PriorityBandDdi, UserModeSubmissionDdi,
+    PeerDdi, PowerDdi, PreemptionDdi, PrimaryDdi, PriorityBandDdi, UserModeSubmissionDdi,
 };
 pub use engine::{EngineId, EngineMap};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};

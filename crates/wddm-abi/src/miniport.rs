@@ -438,6 +438,34 @@ published! {
         88 "NodeOrdinal" node_ordinal: u32,
     }
 
+    /// Shows another surface, in the form of WDDM 1.3.
+    SetVidPnSourceAddress = "DXGKARG_SETVIDPNSOURCEADDRESS", 560 bytes {
+        /// The video present source.
+        0 "VidPnSourceId" vid_pn_source_id: u32,
+        /// Segment of the surface.
+        4 "PrimarySegment" primary_segment: u32,
+        /// Its address in the segment.
+        8 "PrimaryAddress" primary_address: u64,
+        /// The driver's handle of its allocation.
+        16 "hAllocation" allocation: u64,
+        /// Number of contexts.
+        24 "ContextCount" context_count: u32,
+        /// The driver's handles of contexts that drew it.
+        32 "Context" contexts: [u64; 65],
+        /// DXGK_SETVIDPNSOURCEADDRESS_FLAGS.
+        552 "Flags" flags: u32,
+        /// Duration of a refresh.
+        556 "Duration" duration: u32,
+    }
+
+    /// Makes a source visible or dark.
+    SetVidPnSourceVisibility = "DXGKARG_SETVIDPNSOURCEVISIBILITY", 8 bytes {
+        /// The video present source.
+        0 "VidPnSourceId" vid_pn_source_id: u32,
+        /// Whether it is visible.
+        4 "Visible" visible: u8,
+    }
+
     /// Requests the return of an engine's packets.
     PreemptCommand = "DXGKARG_PREEMPTCOMMAND", 16 bytes {
         /// Returned by the interrupt.

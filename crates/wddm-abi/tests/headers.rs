@@ -239,6 +239,8 @@ const LAYOUTS: &[Layout] = layouts![
     miniport::PatchLocation,
     miniport::Patch,
     miniport::SubmitCommand,
+    miniport::SetVidPnSourceAddress,
+    miniport::SetVidPnSourceVisibility,
     miniport::PreemptCommand,
     miniport::CancelCommand,
     miniport::BuildPagingBuffer,

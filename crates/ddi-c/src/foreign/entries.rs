@@ -18,7 +18,8 @@ use tidegate_wddm_abi::miniport::{
     BuildPagingBuffer, CancelCommand, CollectDbgInfo, CreateAllocation, CreateContext,
     CreateDevice, CreateProcess, DestroyAllocation, InterfaceVersion, Patch, PreemptCommand,
     QueryAdapterInfo, QueryCurrentFence, QueryDependentEngineGroup, QueryEngineStatus, Render,
-    ResetEngine, SetRootPageTable, SubmitCommand, SubmitCommandVirtual,
+    ResetEngine, SetRootPageTable, SetVidPnSourceAddress, SetVidPnSourceVisibility, SubmitCommand,
+    SubmitCommandVirtual,
 };
 
 /// The entries that a driver has.
@@ -101,6 +102,12 @@ entries! {
         fn(adapter: u64, args: &mut CollectDbgInfo) -> i32;
     query_current_fence = 36 "DxgkDdiQueryCurrentFence"
         fn(adapter: u64, args: &mut QueryCurrentFence) -> i32;
+    set_vid_pn_source_address = 40 "DxgkDdiSetVidPnSourceAddress"
+        fn(adapter: u64, args: &mut SetVidPnSourceAddress) -> i32;
+    set_vid_pn_source_visibility = 41 "DxgkDdiSetVidPnSourceVisibility"
+        fn(adapter: u64, args: &mut SetVidPnSourceVisibility) -> i32;
+    control_interrupt = 48 "DxgkDdiControlInterrupt"
+        fn(adapter: u64, interrupt_type: u32, enable: u8) -> i32;
     destroy_device = 50 "DxgkDdiDestroyDevice" fn(device: u64) -> i32;
     render = 53 "DxgkDdiRender" fn(context: u64, args: &mut Render) -> i32;
     create_context = 58 "DxgkDdiCreateContext" fn(device: u64, args: &mut CreateContext) -> i32;
@@ -233,6 +240,8 @@ pub(crate) mod place {
     pub(crate) const GET_NODE_METADATA: usize = 83;
     pub(crate) const DESTROY_PROCESS: usize = 97;
     pub(crate) const QUERY_INTERFACE: usize = 15;
+    /// The entries of a display, of which two are those of allocations.
+    pub(crate) const DISPLAY: &[usize] = &[19, 20, 40, 41, 48];
     /// DxgkDdiPatch, DxgkDdiSubmitCommand, DxgkDdiRender.
     pub(crate) const PATCHING: &[usize] = &[25, 26, 53];
     /// From DxgkDdiCreateHwContext to DxgkDdiResumeHwEngine.

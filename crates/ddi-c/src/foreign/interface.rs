@@ -15,6 +15,7 @@ use tidegate_ddi::{
     DriverHandle, EngineId, EngineState, FaultErrorCode, InterruptData, InterruptType, OsHandle,
     PageFault, PageFaultFlags, RenderPipelineStage, Status,
 };
+use tidegate_platform::PhysicalAddress;
 use tidegate_wddm_abi::d3dkmddi::{
     HwQueuePageFaulted, InvalidateHwContextCallback, NativeFenceSignaled, NotifyInterruptFlags,
 };
@@ -238,8 +239,7 @@ unsafe extern "C-unwind" fn notify_interrupt(handle: Handle, data: *const Notify
         None => host.violation(
             Rule::Interrupt,
             format!(
-                "DxgkCbNotifyInterrupt with the type {}: a driver that only renders reports no \
-                 such interrupt",
+                "DxgkCbNotifyInterrupt with the type {}: the kernel knows no such interrupt",
                 data.interrupt_type
             ),
         ),
@@ -266,6 +266,13 @@ fn decode(data: &NotifyInterruptData) -> Option<InterruptData> {
             engine: engine(2),
             preemption_fence_id: word(0),
             last_completed_fence_id: word(1),
+        });
+    }
+    if is(InterruptType::CrtcVsync) {
+        // VidPnTargetId, then the address at the next multiple of 8 bytes.
+        return Some(InterruptData::CrtcVsync {
+            vid_pn_target_id: word(0),
+            physical_address: PhysicalAddress(data.arm[1]),
         });
     }
     if is(InterruptType::MonitoredFenceSignaled) {

@@ -50,7 +50,9 @@ impl Memory {
                     bytes: 0,
                     buffer,
                 },
-                false => PagingOperation::Transfer { source: at, destination: at, bytes: 0, buffer },
+                false => {
+                    PagingOperation::Transfer { source: at, destination: at, bytes: 0, buffer }
+                }
             };
             // The content is lost whether the driver succeeds or not.
             let _refused = self.driver.driver(level).build_paging_buffer(level, transfer);

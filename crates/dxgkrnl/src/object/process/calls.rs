@@ -20,12 +20,12 @@ use tidegate_calls::{
     CpuWaitRegistration, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CreateResource,
     CreateSynchronizationObject, DeviceErrorReason, DeviceState, FenceInstance, FenceValue, Handle,
-    LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
-    OpenSynchronizationObject, OpenedResource, Priority, ReadOnly,
-    ReserveGpuVirtualAddress, ReservedAddresses, Residency, ResidencyPriority, Resource,
-    ResourceData, ResourceName, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SynchronizationObject,
-    TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo, WaitMode, WaitNotice,
+    LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject, OpenSynchronizationObject,
+    OpenedResource, Priority, ReadOnly, ReserveGpuVirtualAddress, ReservedAddresses, Residency,
+    ResidencyPriority, Resource, ResourceData, ResourceName, SegmentGroup, SignalFlags,
+    SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues,
+    SyncObjectAccess, SynchronizationObject, TdrTest, UpdateGpuVirtualAddress, VideoMemoryInfo,
+    WaitMode, WaitNotice,
 };
 use tidegate_d3dukmdt::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{EngineId, OsHandle, Passive, VidSchCaps};

@@ -7,7 +7,7 @@ use crate::object::port::FlipDesc;
 use crate::scheduling::{Signal, SignalAction};
 use std::sync::Arc;
 use tidegate_calls::{DisplayInfo, Present, PresentQueue, SignalFlags, Status};
-use tidegate_ddi::Irql;
+use tidegate_ddi::{EntryGroup, Passive};
 
 impl Process {
     pub(super) fn display(&self) -> Option<DisplayInfo> {
@@ -35,7 +35,7 @@ impl Process {
                 let context = self.context(context)?;
                 context.device.check()?;
                 self.take_room(1)?;
-                let flip = self.begin_flip(level.into(), &context.device, desc()?)?;
+                let flip = self.begin_flip(level, &context.device, desc()?)?;
                 self.objects.sched.signal(level, &[context.scheduled()], Signal::action(flip));
             }
             PresentQueue::HwQueue(queue) => {
@@ -45,7 +45,7 @@ impl Process {
                     return Err(Status::GRAPHICS_PRESENT_DENIED);
                 }
                 self.take_room(1)?;
-                let flip = self.begin_flip(level.into(), &queue.device, desc()?)?;
+                let flip = self.begin_flip(level, &queue.device, desc()?)?;
                 self.objects.sched.signal(level, &[queue.scheduled()], Signal::action(flip));
             }
         }
@@ -59,10 +59,17 @@ impl Process {
 
     fn begin_flip(
         &self,
-        level: Irql<'_>,
+        level: &Passive,
         device: &Arc<Device>,
         desc: FlipDesc,
     ) -> Result<Box<dyn SignalAction>, Status> {
-        self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?.begin_flip(level, device, desc)
+        let display = self.objects.display.get().ok_or(Status::NOT_SUPPORTED)?;
+        let surface = desc.surface;
+        let flip = display.begin_flip(level.into(), device, desc)?;
+        let driver = self.objects.port.driver(level);
+        if driver.has(EntryGroup::Primaries) {
+            driver.create_primary(level, surface)?;
+        }
+        Ok(flip)
     }
 }

@@ -26,9 +26,7 @@ impl Process {
         let listed: Vec<(Arc<AllocationObject>, bool)> = {
             let handles = self.handles.lock();
             let of_device = |object: &Object| match object {
-                Object::Allocation(of)
-                    if of.device.os_handle() == context.device.os_handle =>
-                {
+                Object::Allocation(of) if of.device.os_handle() == context.device.os_handle => {
                     Some((of.clone(), true))
                 }
                 _ => None,
