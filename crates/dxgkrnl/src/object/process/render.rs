@@ -54,7 +54,15 @@ impl Process {
         self.take_room(CommandKind::Patched { last: true }.cost(bytes.len()))?;
         let contexts: [Arc<dyn PacketContext>; 1] = [context.clone()];
         let rendered = self.objects.sched.render(level, &contexts, &bytes, &listed);
-        rendered.map_err(|error| self.refused(level, context, error))
+        rendered.map_err(|error| match error {
+            // On a GPU with page tables such commands fault, and the device is lost.
+            RenderError::Refused(Status::INVALID_PARAMETER) => {
+                let reason = "the driver refused commands that reach beyond allocations";
+                let error = RenderError::Split { offset: 0, reason: reason.to_owned() };
+                self.refused(level, context, error)
+            }
+            error => self.refused(level, context, error),
+        })
     }
 
     /// Returns the status of a buffer that was not queued as a whole. The device of a part that
